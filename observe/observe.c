@@ -72,7 +72,7 @@ static void name_image(struct observed *image) {
 
 /* Reads the image's figures now; adds a row only where one is due. statm is a fifth of the cost of status: resident
    less file and shared pages is anonymous. */
-static void look(struct observed *image, uint64_t now_ns, bool memory) {
+static void sample(struct observed *image, uint64_t now_ns, bool memory) {
   char text[128];
   unsigned long long size, resident, shared;
   if (!image->live)
@@ -169,13 +169,13 @@ static struct observed *image_of(struct observation *all, pid_t thread) {
 }
 
 /* An image that a successful exec ends keeps its last figures. The next one begins with its first call, or in
-   observe_look: where only time is measured, the first call may be its exit. The memory of a process that is not known
-   yet is not read here: a child of vfork still has its parent's. */
+   observe_sample: where only time is measured, the first call may be its exit. The memory of a process that is not
+   known yet is not read here: a child of vfork still has its parent's. */
 static void at_exec(struct observation *all, pid_t thread) {
   pid_t pid = process_of(thread);
   struct observed *image = find_live(all, pid);
   if (image) {
-    look(image, os_monotonic_ns(), all->memory);
+    sample(image, os_monotonic_ns(), all->memory);
     read_faults(image);
     close_image(image);
   }
@@ -190,7 +190,7 @@ static void at_exit(struct observation *all, pid_t thread) {
   if (!image)
     return;
   image->next_row_ns = 0; /* the last row */
-  look(image, os_monotonic_ns(), all->memory);
+  sample(image, os_monotonic_ns(), all->memory);
   read_faults(image);
   char text[4096];
   if (proc_read_file(image->pid, "status", text, sizeof text))
@@ -205,7 +205,7 @@ static void count_call(struct observation *all, pid_t thread, const struct secco
   for (int call = 0; call < OBSERVED_CALLS; call++)
     image->calls[call] += data->nr == numbers[call];
   if (notify_may_shrink(data, 0))
-    look(image, os_monotonic_ns(), all->memory);
+    sample(image, os_monotonic_ns(), all->memory);
 }
 
 void observe_answer(struct observation *all) {
@@ -229,7 +229,7 @@ void observe_begin(struct observation *all, int socket, pid_t child) {
 }
 
 /* Begins images for processes that called exec a while ago and have made no call since. On a busy machine a process may
-   wait longer for a processor and not have completed its exec yet: so its name is read again at each look. */
+   wait longer for a processor and not have completed its exec yet: so its name is read again at each sample. */
 static void begin_pending(struct observation *all, uint64_t now_ns) {
   for (uint32_t slot = 0; slot < OBSERVED_LIMIT; slot++) {
     if (!all->pending[slot].pid || now_ns - all->pending[slot].time_ns <= EXEC_SETTLES_NS)
@@ -240,7 +240,7 @@ static void begin_pending(struct observation *all, uint64_t now_ns) {
   }
 }
 
-uint64_t observe_look(struct observation *all) {
+uint64_t observe_sample(struct observation *all) {
   uint64_t now = os_monotonic_ns(), next = now + all->interval_ns;
   if (!all->memory)
     begin_pending(all, now);
@@ -249,7 +249,7 @@ uint64_t observe_look(struct observation *all) {
     if (!image->live)
       continue;
     if (now >= image->next_row_ns)
-      look(image, now, all->memory);
+      sample(image, now, all->memory);
     if (image->live && image->next_row_ns < next)
       next = image->next_row_ns;
     if (!image->live)

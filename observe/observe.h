@@ -69,7 +69,7 @@ void observe_begin(struct observation *all, int socket, pid_t child);
 void observe_answer(struct observation *all);
 
 /* Reads all images that are due; returns when the next one is due, on the monotonic clock. */
-uint64_t observe_look(struct observation *all);
+uint64_t observe_sample(struct observation *all);
 
 /* To be called when all processes have ended. */
 void observe_finish(struct observation *all);

@@ -194,7 +194,7 @@ static int serve(struct observation *all, pid_t child, int signals) {
   int status = 0;
   uint64_t ended_ns = 0;
   for (;;) {
-    uint64_t now = os_monotonic_ns(), next = observe_look(all);
+    uint64_t now = os_monotonic_ns(), next = observe_sample(all);
     struct timespec wait = {.tv_nsec = next > now ? (long)((next - now) % 1000000000u) : 0};
     ppoll(polled, 3, &wait, NULL);
     if (polled[1].revents & POLLIN)

@@ -10,4 +10,4 @@ $(call c_test_program,whatif_programs,workloads/whatif/whatif_programs.c,,-pthre
 
 # Preloaded: makes such a change in any program. -fno-builtin, as it defines malloc itself.
 $(OUT)/pic/workloads/whatif/%.o: HT_CFLAGS += -fno-builtin -fexceptions
-$(call c_test_library,test-lib/libapart.so,workloads/whatif/apart.c,-ldl)
+$(call c_test_library,test-lib/libisolated.so,workloads/whatif/isolated.c,-ldl)

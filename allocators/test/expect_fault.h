@@ -8,23 +8,24 @@
 
 #include <stdint.h>
 
-/* corrupt runs under the tunables; `line` is contained in the one line on stderr before abort(). */
+/* `line` is contained in the one line on stderr before abort(). What is done, under the tunables, is steps, or what
+   steps can't say, then corrupt(). Objects have the numbers 0, 1, ... in the order in which they were allocated:
+
+     mBYTES       allocates an object
+     gBYTES       allocates an object, and behind it one that separates it from the top, without a number
+     fPLACE       frees; PLACE: an object's number, then maybe +BYTES or -BYTES, or u for its usable size, u+BYTES
+     rPLACE,N     reallocates to N bytes
+     wPLACE,N=V   writes V to N bytes
+     aPLACE,N     adds N to the word there, xPLACE,N: exclusive or */
 struct fault_case {
-  const char *name, *tunables;
+  const char *name, *tunables, *steps, *line;
   void (*corrupt)(void);
-  const char *line;
 };
 
 /* The case of the function `corrupt`, under its name. */
 #define FAULT(corrupt, tunables, line)                                                                                 \
-  { #corrupt, tunables, corrupt, line }
+  { #corrupt, tunables, "", line, corrupt }
 
-/* The misuse that each of our allocators detects; the name NULL ends it, as it does every table of cases. */
-extern const struct fault_case cases_of_any_heap[];
-
-/* Runs corrupt() of each case, and of cases_of_any_heap, in a new process. Returns 0 if abort() ended each as it
-   should. Otherwise prints what happened instead, and returns 1. argument_count, arguments: main's. */
+/* Runs each case, and the misuse that each of our allocators detects, in a new process. Returns 0 if abort() ended each
+   as it should. Otherwise prints what happened instead, and returns 1. argument_count, arguments: main's. */
 int expect_faults(int argument_count, char **arguments, const struct fault_case *cases);
-
-/* Returns an object of object_bytes, opaque to the compiler, followed by an object that separates it from the top. */
-void *object_before_another(size_t object_bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/distil/distil.h"
 #include "convert/commands/commands.h"
-#include "convert/rewrite/workload_trace.h"
+#include "convert/rewrite/rewrite.h"
 #include "core/base/files.h"
 #include "core/base/vector.h"
 
@@ -229,7 +229,7 @@ static const struct cli_option reduce_options[] = {
 };
 
 /* Maps the file of --keep: one byte for each object. */
-static int map_kept(const char *path, struct workload_trace_wanted *wanted, struct error *error) {
+static int map_kept(const char *path, struct workload_trace_selection *wanted, struct error *error) {
   struct stat about;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0 || fstat(fd, &about) != 0) {
@@ -252,7 +252,7 @@ static int map_kept(const char *path, struct workload_trace_wanted *wanted, stru
 static int reduce(const char *in, const struct reduce_settings *settings, struct workload_trace_counts *counts,
                   struct error *error) {
   struct workload workload;
-  struct workload_trace_wanted wanted = {
+  struct workload_trace_selection wanted = {
       .end = settings->end, .joined = settings->joined.at, .joined_count = (uint32_t)settings->joined.count};
   struct output_file file;
   if (workload_open(&workload, input_path(in), error) != 0)

@@ -223,7 +223,7 @@ static int dump_input(struct input *input, const char *in, const struct dump_set
   if (input->reader && settings->nodes)
     return dump_stack_nodes(input->reader, settings->debuginfod, stdout, out.name, error);
   if (input->reader && settings->accesses)
-    return dump_accesses(input->reader, wanted.format, stdout, out.name, error);
+    return dump_accesses(input->reader, wanted.format, out, error);
   uint32_t threads = input->reader ? trace_reader_summary(input->reader)->threads : input->workload.header.threads;
   if (settings->thread != ALL_THREADS && settings->thread >= threads)
     return error_set(error, in, "has only %" PRIu32 " threads", threads);

@@ -4,10 +4,9 @@
    the recording's totals.
 
    Calls that are not ops (failed calls, releases of objects never seen, calls counted by a gap) have no item. Not its
-   job: the order (convert/history/access_order.h). Not thread-safe. */
+   job: the order (convert/history/history.h). Not thread-safe. */
 #include "convert/compile/compile.h"
 
-#include "convert/history/access_order.h"
 #include "convert/history/history.h"
 #include "convert/history/trace_info.h"
 #include "core/base/json.h"
@@ -22,21 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct compile_accesses;
-
-/* Creates or truncates path. Returns 0, or -1 with error, also if the trace has no accesses. */
-static int compile_accesses_open(struct compile_accesses **out, struct trace_reader *reader, const char *path,
-                                 struct error *error);
-
-/* Must be called for all ops and all steps left out. */
-static struct access_order *compile_accesses_order(struct compile_accesses *accesses);
-
-/* After the last op: completes the file and fills in counts. Returns 0, or -1 with the error given to open. */
-static int compile_accesses_finish(struct compile_accesses *accesses, struct access_order_counts *counts);
-
-/* accesses may be NULL. */
-static void compile_accesses_free(struct compile_accesses *accesses);
-
 enum { OUT_BYTES = 1 << 16 };
 
 struct compile_accesses {
@@ -49,6 +33,15 @@ struct compile_accesses {
   size_t used;
   uint8_t bytes[OUT_BYTES];
 };
+
+static void compile_accesses_free(struct compile_accesses *accesses) {
+  if (!accesses)
+    return;
+  if (accesses->out)
+    fclose(accesses->out);
+  access_order_close(accesses->order);
+  free(accesses);
+}
 
 static int write_out(struct compile_accesses *accesses) {
   size_t used = accesses->used;
@@ -92,6 +85,7 @@ static int put_totals(struct compile_accesses *accesses) {
   return 0;
 }
 
+/* Creates or truncates path. Returns 0, or -1 with error, also if the trace has no accesses. */
 static int compile_accesses_open(struct compile_accesses **out, struct trace_reader *reader, const char *path,
                                  struct error *error) {
   struct compile_accesses *accesses = *out = calloc(1, sizeof *accesses);
@@ -114,10 +108,7 @@ static int compile_accesses_open(struct compile_accesses **out, struct trace_rea
   return -1;
 }
 
-static struct access_order *compile_accesses_order(struct compile_accesses *accesses) {
-  return accesses->order;
-}
-
+/* After the last op: completes the file and fills in counts. Returns 0, or -1 with the error given to open. */
 static int compile_accesses_finish(struct compile_accesses *accesses, struct access_order_counts *counts) {
   if (access_order_finish(accesses->order) != 0 || put_totals(accesses) != 0 || write_out(accesses) != 0)
     return -1;
@@ -125,15 +116,6 @@ static int compile_accesses_finish(struct compile_accesses *accesses, struct acc
   accesses->out = NULL;
   *counts = *access_order_counts(accesses->order);
   return fclose(out) == 0 ? 0 : error_errno(accesses->error, accesses->path, "can't write");
-}
-
-static void compile_accesses_free(struct compile_accesses *accesses) {
-  if (!accesses)
-    return;
-  if (accesses->out)
-    fclose(accesses->out);
-  access_order_close(accesses->order);
-  free(accesses);
 }
 
 /* What a workload records about its trace besides the ops: the time line, the request sizes, the recorded process's
@@ -153,36 +135,14 @@ struct compile_info {
   json_t *rewritten;                          /* what a rewriting did; owned by the rewriter. NULL: none */
 };
 
-/* Returns NULL with error filled in. */
-static struct compile_info *compile_info_new(struct trace_reader *reader, struct error *error);
-static void compile_info_free(struct compile_info *info);
-
-/* Recorded time of the op passed last, in ns from the beginning of the recording; 0 if times are not known. */
-static uint64_t compile_info_time_ns(const struct compile_info *info);
-
-/* For compile_info_op: considers the op at that position for the time line. */
-static void compile_info_point(struct compile_info *info, uint64_t position, const struct history_state *before);
-
-/* Call it for each op, with its position and the state before it. */
-static inline void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op,
-                                   const struct history_state *before) {
-  if (op->stamp > info->stamp) /* a repaired inversion has an older one */
-    info->stamp = op->stamp;
-  if (position == info->time_line.next_point || before->live_bytes > info->time_line.peak.live_bytes)
-    compile_info_point(info, position, before);
-  recorded_samples_advance(&info->samples, info->stamp, position);
-  info->calls[op->call & CALL_ID_MASK]++;
-  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
-    size_histogram_add(&info->sizes, op->request_bytes);
+static void compile_info_free(struct compile_info *info) {
+  if (!info)
+    return;
+  trace_info_free(&info->trace);
+  free(info);
 }
 
-/* After the last op; the points belong to info. */
-static const struct workload_time_point *compile_info_time_line(struct compile_info *info,
-                                                                const struct witness *witness, size_t *count);
-
-/* The info JSON, to be freed; NULL if there is no memory. */
-static char *compile_info_json(struct compile_info *info, const struct witness *witness);
-
+/* Returns NULL with error filled in. */
 static struct compile_info *compile_info_new(struct trace_reader *reader, struct error *error) {
   struct compile_info *info = calloc(1, sizeof *info);
   if (!info) {
@@ -200,13 +160,7 @@ static struct compile_info *compile_info_new(struct trace_reader *reader, struct
   return info;
 }
 
-static void compile_info_free(struct compile_info *info) {
-  if (!info)
-    return;
-  trace_info_free(&info->trace);
-  free(info);
-}
-
+/* Recorded time of the op passed last, in ns from the beginning of the recording; 0 if times are not known. */
 static uint64_t compile_info_time_ns(const struct compile_info *info) {
   return (uint64_t)trace_stamp_ns(trace_reader_summary(info->reader), info->stamp);
 }
@@ -216,11 +170,26 @@ static struct workload_time_point point_at(const struct compile_info *info, uint
   return (struct workload_time_point){position, compile_info_time_ns(info), live_bytes, live_objects};
 }
 
+/* For compile_info_op: considers the op at that position for the time line. */
 static void compile_info_point(struct compile_info *info, uint64_t position, const struct history_state *before) {
   const struct workload_time_point now = point_at(info, position, before->live_bytes, before->live_objects);
   time_line_op(&info->time_line, &now);
 }
 
+/* Call it for each op, with its position and the state before it. */
+static inline void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op,
+                                   const struct history_state *before) {
+  if (op->stamp > info->stamp) /* a repaired inversion has an older one */
+    info->stamp = op->stamp;
+  if (position == info->time_line.next_point || before->live_bytes > info->time_line.peak.live_bytes)
+    compile_info_point(info, position, before);
+  recorded_samples_advance(&info->samples, info->stamp, position);
+  info->calls[op->call & CALL_ID_MASK]++;
+  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
+    size_histogram_add(&info->sizes, op->request_bytes);
+}
+
+/* After the last op; the points belong to info. */
 static const struct workload_time_point *compile_info_time_line(struct compile_info *info,
                                                                 const struct witness *witness, size_t *count) {
   const struct workload_time_point end = point_at(info, witness->ops, witness->live_bytes_at_end, witness->live_at_end);
@@ -256,6 +225,7 @@ static json_t *accesses_json(const struct compile_info *info) {
   return object;
 }
 
+/* The info JSON, to be freed; NULL if there is no memory. */
 static char *compile_info_json(struct compile_info *info, const struct witness *witness) {
   json_t *object = json_object();
   const struct trace_info *trace = &info->trace;
@@ -274,7 +244,6 @@ static char *compile_info_json(struct compile_info *info, const struct witness *
     json_object_set_new(object, "accesses", accesses_json(info));
   if (info->rewritten)
     json_object_update(object, info->rewritten);
-  json_object_set(object, "synthetic", json_object_get(trace->json, "synthetic"));
   if (!info->rewritten) /* positions are those of the trace */
     json_object_set(object, "distilled", json_object_get(trace->json, "distilled"));
   char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));
@@ -385,7 +354,7 @@ static int compile_op(void *context, const struct history_op *op, const struct h
   struct compiler *compiler = context;
   struct workload_writer *writer = compiler->writer;
   struct compile_thread *thread = &compiler->threads[op->thread];
-  if (compiler->accesses && access_order_op(compile_accesses_order(compiler->accesses), op) != 0)
+  if (compiler->accesses && access_order_op(compiler->accesses->order, op) != 0)
     return -1;
   if (thread->number == THREAD_NONE) {
     if (compiler->thread_count == WORKLOAD_MAX_THREADS)
@@ -413,7 +382,7 @@ static int compile_left_out(void *context, const struct merge_step *step, uint32
   struct compiler *compiler = context;
   if (compiler->observer)
     compiler->observer->left_out(compiler->observer->context, step);
-  return compiler->accesses ? access_order_left_out(compile_accesses_order(compiler->accesses), step, false) : 0;
+  return compiler->accesses ? access_order_left_out(compiler->accesses->order, step, false) : 0;
 }
 
 static void compile_thread_end(void *context, uint32_t thread) {

@@ -13,66 +13,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-static int wrong(const struct object_walk *walk, struct error *error, const char *what) {
-  return error_set(error, walk->ops.workload->path, "op at position %" PRIu64 ": %s", walk->ops.op.position, what);
-}
-
-int object_walk_open(struct object_walk *walk, const struct workload *workload, struct error *error) {
-  *walk = (struct object_walk){.full_bytes = workload->header.slots + 1ull};
-  /* Mapped: slots that no op uses cost no memory, whatever the header claims. */
-  walk->full = os_map(walk->full_bytes, false);
-  if (!walk->full)
-    return error_set(error, workload->path, "out of memory");
-  return workload_ops_open(&walk->ops, workload, error);
-}
-
-void object_walk_close(struct object_walk *walk) {
-  workload_ops_close(&walk->ops);
-  if (walk->full)
-    os_unmap(walk->full, walk->full_bytes);
-}
-
-/* The op as an event with the fields that its traits need. */
-static struct trace_event event_of(const struct workload_ops_op *op) {
-  return (struct trace_event){.call = op->call, .size_bytes = op->size_bytes, .param = op->param};
-}
-
-uint64_t object_walk_request_bytes(const struct object_walk *walk) {
-  struct trace_event event = event_of(&walk->ops.op);
-  return trace_event_request_bytes(&event);
-}
-
-bool object_walk_releases(const struct object_walk *walk) {
-  struct trace_event event = event_of(&walk->ops.op);
-  return trace_event_releases(&event);
-}
-
-static int take_object(struct object_walk *walk, struct error *error) {
-  const struct workload_ops_op *op = &walk->ops.op;
-  struct trace_event event = event_of(op);
-  bool given = trace_event_takes(&event);
-  if (op->slot >= walk->ops.workload->header.slots || walk->full[op->slot] != given)
-    return wrong(walk, error, "its slot is not in the state that the call needs");
-  bool stays = trace_event_acquires(&event) || !trace_event_releases(&event);
-  walk->effect = !given ? OP_BIRTH : stays ? OP_CHANGES : OP_DEATH;
-  walk->full[op->slot] = stays;
-  walk->objects += !given;
-  return 1;
-}
-
-int object_walk_next(struct object_walk *walk, struct error *error) {
-  int got = workload_ops_next(&walk->ops, error);
-  if (got <= 0)
-    return got;
-  if (walk->ops.op.slot != WORKLOAD_NO_SLOT)
-    return take_object(walk, error);
-  if (!(walk->ops.op.call & CALL_NULL_IN) || (call_traits[walk->ops.op.call] & EVENT_ACQUIRES))
-    return wrong(walk, error, "has no slot, though it acts on an object");
-  walk->effect = OP_ALONE;
-  walk->objects++;
-  return 1;
-}
-
 /* Finds where the live bytes of each size class are highest: one position in each of a number of equal parts of a
    workload; and once where all live bytes are highest.
 
@@ -81,17 +21,14 @@ int object_walk_next(struct object_walk *walk, struct error *error) {
 
 enum { HIGH_OF_ALL = SIZE_CLASSES };
 
-struct high {
+struct local_peak {
   uint64_t position;
   unsigned class; /* HIGH_OF_ALL: all live bytes */
 };
 
-struct highs {
-  VECTOR(struct high) at; /* by position */
+struct local_peaks {
+  VECTOR(struct local_peak) at; /* by position */
 };
-
-/* parts: at least 1. Returns 0, or -1 with error. To be freed with free(highs.at.at) in either case. */
-static int highs_find(struct highs *highs, const struct workload *workload, uint64_t parts, struct error *error);
 
 /* Bytes of a class in the current part. */
 struct class_bytes {
@@ -100,20 +37,20 @@ struct class_bytes {
 };
 
 struct finding {
-  struct highs *highs;
-  struct object_walk walk;
+  struct local_peaks *highs;
+  struct op_walk walk;
   uint64_t *slot_bytes;
   uint64_t slots_bytes, ops, parts, part;
   struct class_bytes classes[SIZE_CLASSES], all;
 };
 
-static int add_high(struct finding *finding, struct class_bytes *of, unsigned class) {
+static int add_local_peak(struct finding *finding, struct class_bytes *of, unsigned class) {
   if (!of->changed)
     return 0;
-  struct high *high = vector_add(&finding->highs->at);
+  struct local_peak *high = vector_add(&finding->highs->at);
   if (!high)
     return -1;
-  *high = (struct high){of->position, class};
+  *high = (struct local_peak){of->position, class};
   of->changed = false;
   return 0;
 }
@@ -121,7 +58,7 @@ static int add_high(struct finding *finding, struct class_bytes *of, unsigned cl
 static int end_part(struct finding *finding) {
   int result = 0;
   for (unsigned class = 0; class < SIZE_CLASSES && result == 0; class ++)
-    result = add_high(finding, &finding->classes[class], class);
+    result = add_local_peak(finding, &finding->classes[class], class);
   return result;
 }
 
@@ -132,10 +69,10 @@ static void note(struct class_bytes *of, uint64_t position) {
 }
 
 static void take_highs_op(struct finding *finding) {
-  const struct object_walk *walk = &finding->walk;
+  const struct op_walk *walk = &finding->walk;
   const struct workload_ops_op *op = &walk->ops.op;
-  bool releases = walk->effect != OP_BIRTH && object_walk_releases(walk);
-  if (walk->effect == OP_ALONE || (walk->effect != OP_BIRTH && !releases))
+  bool releases = walk->op.kind != HISTORY_ACQUIRE && op_walk_releases(walk);
+  if (walk->op.kind == HISTORY_NOTHING || (walk->op.kind != HISTORY_ACQUIRE && !releases))
     return;
   uint64_t *bytes = &finding->slot_bytes[op->slot];
   struct class_bytes *before = &finding->classes[size_class(*bytes)], *after = before;
@@ -143,8 +80,8 @@ static void take_highs_op(struct finding *finding) {
     before->live -= *bytes;
     finding->all.live -= *bytes;
   }
-  if (walk->effect != OP_DEATH) {
-    *bytes = object_walk_request_bytes(walk);
+  if (walk->op.kind != HISTORY_RELEASE) {
+    *bytes = walk->op.request_bytes;
     after = &finding->classes[size_class(*bytes)];
     after->live += *bytes;
     finding->all.live += *bytes;
@@ -156,7 +93,7 @@ static void take_highs_op(struct finding *finding) {
 }
 
 static int compare(const void *left, const void *right) {
-  const struct high *a = left, *b = right;
+  const struct local_peak *a = left, *b = right;
   return COMPARE(a->position, b->position);
 }
 
@@ -166,7 +103,7 @@ static uint64_t part_of(const struct finding *finding, uint64_t position) {
 
 static int find(struct finding *finding, struct error *error) {
   int got, added = 0;
-  while (added == 0 && (got = object_walk_next(&finding->walk, error)) > 0) {
+  while (added == 0 && (got = op_walk_next(&finding->walk, error)) > 0) {
     uint64_t part = part_of(finding, finding->walk.ops.op.position);
     if (part != finding->part)
       added = end_part(finding);
@@ -175,25 +112,27 @@ static int find(struct finding *finding, struct error *error) {
   }
   if (added == 0 && got < 0)
     return -1;
-  if (added != 0 || end_part(finding) != 0 || add_high(finding, &finding->all, HIGH_OF_ALL) != 0)
+  if (added != 0 || end_part(finding) != 0 || add_local_peak(finding, &finding->all, HIGH_OF_ALL) != 0)
     return error_set(error, finding->walk.ops.workload->path, "out of memory");
   vector_sort(&finding->highs->at, compare);
   return 0;
 }
 
-static int highs_find(struct highs *highs, const struct workload *workload, uint64_t parts, struct error *error) {
+/* parts: at least 1. Returns 0, or -1 with error. To be freed with free(highs.at.at) in either case. */
+static int local_peaks_find(struct local_peaks *highs, const struct workload *workload, uint64_t parts,
+                            struct error *error) {
   struct finding finding = {.highs = highs,
                             .ops = workload->header.ops ? workload->header.ops : 1,
                             .parts = parts,
                             .slots_bytes = (workload->header.slots + 1ull) * sizeof *finding.slot_bytes};
-  *highs = (struct highs){0};
+  *highs = (struct local_peaks){0};
   finding.slot_bytes = os_map(finding.slots_bytes, false);
-  int result = object_walk_open(&finding.walk, workload, error);
+  int result = op_walk_open(&finding.walk, workload, error);
   if (result == 0 && !finding.slot_bytes)
     result = error_set(error, workload->path, "out of memory");
   if (result == 0)
     result = find(&finding, error);
-  object_walk_close(&finding.walk);
+  op_walk_close(&finding.walk);
   os_unmap(finding.slot_bytes, finding.slots_bytes);
   return result;
 }
@@ -208,8 +147,8 @@ struct waiting_slot {
 
 struct choosing {
   struct kept_objects *kept;
-  struct object_walk walk;
-  struct highs highs;
+  struct op_walk walk;
+  struct local_peaks highs;
   struct waiting_slot *slots;
   uint64_t slots_bytes, waiting;
   uint32_t first[SIZE_CLASSES];
@@ -276,9 +215,9 @@ static void keep_all(struct choosing *choosing) {
 
 /* The op gives the object a size; a new object is not in a list yet. */
 static void take_size(struct choosing *choosing, bool wanted) {
-  const struct object_walk *walk = &choosing->walk;
+  const struct op_walk *walk = &choosing->walk;
   uint32_t slot = walk->ops.op.slot;
-  uint64_t bytes = object_walk_request_bytes(walk), number = choosing->slots[slot].number;
+  uint64_t bytes = walk->op.request_bytes, number = choosing->slots[slot].number;
   stop_waiting(choosing, slot);
   if (wanted || is_in_share(choosing->kept->plan, number, bytes))
     mark(choosing, number);
@@ -287,24 +226,25 @@ static void take_size(struct choosing *choosing, bool wanted) {
 }
 
 static void take_op(struct choosing *choosing, bool in_window) {
-  const struct object_walk *walk = &choosing->walk;
+  const struct op_walk *walk = &choosing->walk;
   uint32_t slot = walk->ops.op.slot;
-  switch (walk->effect) {
-  case OP_ALONE:
+  switch (walk->op.kind) {
+  case HISTORY_NOTHING:
     if (in_window || is_in_share(choosing->kept->plan, walk->objects - 1, 0))
       mark(choosing, walk->objects - 1);
     break;
-  case OP_BIRTH:
+  case HISTORY_ACQUIRE:
     choosing->slots[slot] = (struct waiting_slot){.number = walk->objects - 1};
     take_size(choosing, in_window);
     break;
-  case OP_CHANGES:
+  case HISTORY_TOUCH:
+  case HISTORY_MOVE:
     if (in_window)
       keep(choosing, slot);
-    else if (choosing->slots[slot].waits && object_walk_releases(walk))
+    else if (choosing->slots[slot].waits && op_walk_releases(walk))
       take_size(choosing, false);
     break;
-  case OP_DEATH:
+  case HISTORY_RELEASE:
     if (in_window)
       keep(choosing, slot);
     stop_waiting(choosing, slot);
@@ -313,7 +253,7 @@ static void take_op(struct choosing *choosing, bool in_window) {
 }
 
 static void keep_at_highs(struct choosing *choosing) {
-  const struct highs *highs = &choosing->highs;
+  const struct local_peaks *highs = &choosing->highs;
   uint64_t position = choosing->walk.ops.op.position;
   for (; choosing->high < highs->at.count && highs->at.at[choosing->high].position == position; choosing->high++) {
     unsigned class = highs->at.at[choosing->high].class;
@@ -337,16 +277,16 @@ static int keep_accessed(struct choosing *choosing, bool in_window, struct error
 
 static int choose(struct choosing *choosing, const struct workload *workload, struct error *error) {
   const struct distil_plan *plan = choosing->kept->plan;
-  if (plan->highs > 0 && highs_find(&choosing->highs, workload, plan->highs, error) != 0)
+  if (plan->highs > 0 && local_peaks_find(&choosing->highs, workload, plan->highs, error) != 0)
     return -1;
   choosing->slots_bytes = (workload->header.slots + 1ull) * sizeof *choosing->slots;
   choosing->slots = os_map(choosing->slots_bytes, false);
   if (!choosing->slots)
     return error_set(error, workload->path, "out of memory");
-  int got = object_walk_open(&choosing->walk, workload, error);
+  int got = op_walk_open(&choosing->walk, workload, error);
   if (got != 0)
     return got;
-  while ((got = object_walk_next(&choosing->walk, error)) > 0) {
+  while ((got = op_walk_next(&choosing->walk, error)) > 0) {
     bool in_window = distil_plan_has(plan, &choosing->window, choosing->walk.ops.op.position);
     if (in_window && plan->heap == HEAP_LIVE)
       keep_all(choosing);
@@ -383,7 +323,7 @@ int kept_objects_choose(struct kept_objects *kept, const struct workload *worklo
     result = accesses_reader_open(&choosing.accesses, plan->accesses, error);
   if (result == 0) {
     result = choose(&choosing, workload, error);
-    object_walk_close(&choosing.walk);
+    op_walk_close(&choosing.walk);
   }
   accesses_reader_close(&choosing.accesses);
   os_unmap(choosing.slots, choosing.slots_bytes);

@@ -48,7 +48,7 @@ struct measured_slot {
 };
 
 struct measuring {
-  struct object_walk walk;
+  struct op_walk walk;
   struct row row;
   struct measured_slot *slots;
   uint64_t slots_bytes;
@@ -83,7 +83,7 @@ static void raise(uint64_t *highest, uint64_t value) {
 
 static void take_acquire(struct measuring *measuring, struct measured_slot *slot) {
   uint64_t *singles = measuring->row.singles;
-  slot->bytes = object_walk_request_bytes(&measuring->walk);
+  slot->bytes = measuring->walk.op.request_bytes;
   slot->thread = measuring->walk.ops.op.thread;
   unsigned class = size_class(slot->bytes);
   bool reuses = measuring->stock[class] > 0;
@@ -112,20 +112,20 @@ static void take_thread(struct measuring *measuring) {
 }
 
 static void take_op(struct measuring *measuring) {
-  const struct object_walk *walk = &measuring->walk;
+  const struct op_walk *walk = &measuring->walk;
   const struct workload_ops_op *op = &walk->ops.op;
   take_thread(measuring);
   measuring->row.calls[op->call & CALL_ID_MASK]++;
-  if (walk->effect == OP_ALONE)
+  if (walk->op.kind == HISTORY_NOTHING)
     return;
   struct measured_slot *slot = &measuring->slots[op->slot];
-  if (walk->effect == OP_BIRTH)
+  if (walk->op.kind == HISTORY_ACQUIRE)
     slot->born = op->position;
-  else if (object_walk_releases(walk))
+  else if (op_walk_releases(walk))
     take_release(measuring, slot);
-  if (walk->effect == OP_BIRTH || (walk->effect == OP_CHANGES && object_walk_releases(walk)))
+  if (walk->op.kind == HISTORY_ACQUIRE || (walk->op.kind == HISTORY_MOVE))
     take_acquire(measuring, slot);
-  if (walk->effect == OP_DEATH)
+  if (walk->op.kind == HISTORY_RELEASE)
     measuring->row.deaths[age_class(op->position - slot->born)]++;
 }
 
@@ -166,7 +166,7 @@ static bool write_row(const struct row *row, FILE *out) {
 static int measure(struct measuring *measuring, uint64_t window_ops, FILE *out, struct error *error) {
   int got;
   begin_row(measuring);
-  while ((got = object_walk_next(&measuring->walk, error)) > 0) {
+  while ((got = op_walk_next(&measuring->walk, error)) > 0) {
     take_op(measuring);
     if (measuring->row.singles[SINGLE_OPS] < window_ops)
       continue;
@@ -181,7 +181,7 @@ static int measure(struct measuring *measuring, uint64_t window_ops, FILE *out, 
 static int begin(struct measuring *measuring, const struct workload *workload, struct error *error) {
   *measuring = (struct measuring){.last_thread = UINT32_MAX,
                                   .slots_bytes = (workload->header.slots + 1ull) * sizeof *measuring->slots};
-  int result = object_walk_open(&measuring->walk, workload, error);
+  int result = op_walk_open(&measuring->walk, workload, error);
   measuring->slots = os_map(measuring->slots_bytes, false);
   measuring->thread_windows = calloc(workload->header.threads + 1u, sizeof *measuring->thread_windows);
   if (result == 0 && (!measuring->slots || !measuring->thread_windows))
@@ -197,7 +197,7 @@ int window_features_write(const struct workload *workload, uint64_t window_ops, 
     result = write_header(workload, window_ops, out.file) != 0 ? 1 : measure(&measuring, window_ops, out.file, error);
   if (result > 0 || (result == 0 && fflush(out.file) != 0))
     result = error_errno(error, out.name, "can't write");
-  object_walk_close(&measuring.walk);
+  op_walk_close(&measuring.walk);
   os_unmap(measuring.slots, measuring.slots_bytes);
   free(measuring.thread_windows);
   return result;

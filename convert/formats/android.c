@@ -178,7 +178,7 @@ static int run_export(struct export *export) {
   export->take = take;
   export->thread_end = thread_end;
   export->one_line_reallocs = trace_reader_summary(export->reader)->clock_hz <= 0;
-  export->tells_failures = true;
+  export->keeps_failures = true;
   return export_calls(export, &witness);
 }
 

@@ -74,11 +74,11 @@ static int spool_standard_input(struct error *error) {
 }
 
 /* The first line that any format recognises decides. Tools print greetings before their records. */
-enum { LINES_LOOKED_AT = 200 };
+enum { DETECTION_LINES = 200 };
 
 static const struct format *by_lines(struct line_reader *lines) {
   const char *line;
-  for (int i = 0; i < LINES_LOOKED_AT && line_reader_next(lines, &line) > 0; i++)
+  for (int i = 0; i < DETECTION_LINES && line_reader_next(lines, &line) > 0; i++)
     for (const struct format *format = formats; format->name; format++)
       if (format->import && format->import->recognises_line && format->import->recognises_line(line))
         return format;
@@ -285,7 +285,7 @@ static int take_left_out(void *context, const struct merge_step *step, uint32_t 
   struct export *export = run->export;
   if (!(step->event->call & CALL_NULL_OUT))
     return 0;
-  if ((step->traits & EVENT_TAKES) || !export->tells_failures) {
+  if ((step->traits & EVENT_TAKES) || !export->keeps_failures) {
     export->lost.failures++;
     return 0;
   }

@@ -139,7 +139,7 @@ struct export {
   void *context;
   bool one_line_reallocs; /* a realloc's two steps are one line: a realloc that is overtaken becomes free and malloc
                            */
-  bool tells_failures;    /* failed calls that take no object are passed to take, with acquired = 0 */
+  bool keeps_failures;    /* failed calls that take no object are passed to take, with acquired = 0 */
   struct export_lost {
     uint64_t usable_sizes, failures, split_reallocs, null_frees;
   } lost;

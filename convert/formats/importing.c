@@ -35,8 +35,6 @@ static char *info_of(const struct import_facts *facts) {
     json_object_set_new(info, "pid", json_integer((json_int_t)facts->pid));
   if (info && facts->note)
     json_object_set_new(info, "note", json_string(facts->note));
-  if (info && facts->synthetic)
-    json_object_set_new(info, "synthetic", json_deep_copy(facts->synthetic));
   char *text = info ? json_dumps(info, JSON_REAL_PRECISION(12)) : NULL;
   json_decref(info);
   return text;

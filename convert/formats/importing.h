@@ -63,10 +63,9 @@ struct import_facts {
   const char *clock; /* "ordinal", "counter" or "nanoseconds": FORMAT.md section 5 */
   const char *order; /* "file", "every", "logged" or "text" */
   const char *source;
-  const char *program;     /* NULL: not known */
-  const char *lacks;       /* words with spaces between */
-  const char *note;        /* NULL: none */
-  const json_t *synthetic; /* INFO's key of that name; NULL: it was recorded */
+  const char *program; /* NULL: not known */
+  const char *lacks;   /* words with spaces between */
+  const char *note;    /* NULL: none */
   uint64_t origin_stamp;
   uint64_t os_page_bytes; /* 0: not known */
   uint64_t pid;           /* 0: not known */

@@ -164,7 +164,7 @@ static int run_export(struct export *export) {
   struct witness witness;
   export->take = take;
   export->one_line_reallocs = true;
-  export->tells_failures = true;
+  export->keeps_failures = true;
   fputs("= Start\n", export->out);
   int result = export_calls(export, &witness);
   fputs("= End\n", export->out);

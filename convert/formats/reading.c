@@ -233,19 +233,13 @@ uint64_t line_reader_number(const struct line_reader *reader) {
 }
 
 int line_reader_error(struct line_reader *reader, const char *format, ...) {
-  char message[256];
+  char message[256], place[256];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  for (char *c = message; *c; c++)
-    if ((unsigned char)*c < ' ' || *c == 0x7f) /* the message may quote the input */
-      *c = '?';
-  struct error *error = byte_source_error(reader->source);
-  if (!error->text[0])
-    snprintf(error->text, sizeof error->text, "%s:%" PRIu64 ": %s", byte_source_path(reader->source), reader->line,
-             message);
-  return -1;
+  snprintf(place, sizeof place, "%s:%" PRIu64, byte_source_path(reader->source), reader->line);
+  return error_set(byte_source_error(reader->source), place, "%s", message);
 }
 
 /* Returns 1, 0 at the end, -1. */

@@ -16,9 +16,8 @@
    named by their identifier in core/trace/calls.def ("operator delete(size)" is delete_sized). touched, latency, usable
    and stack may each be left out; the stack number is ignored, as the stack itself is a comment of dump --stacks. Lines
    that begin with # and empty lines are skipped, except the first, which may set clock=ordinal (times only give order;
-   the file's own order is used) or clock=nanoseconds (the default), start=unseen (objects from before the first line
-   may be freed), and finally synthetic={...}, INFO's key of that name (core/trace/FORMAT.md, section 5b). Threads get
-   dense numbers in the order of their first lines. */
+   the file's own order is used) or clock=nanoseconds (the default), and then start=unseen (objects from before the
+   first line may be freed). Threads get dense numbers in the order of their first lines. */
 #include "convert/formats/importing.h"
 
 #define HEADER "# heaptape-text 1"
@@ -117,25 +116,16 @@ static bool scan_event(const char *at, uint64_t *thread, struct trace_event *eve
   return *at == '\0' && *thread < UINT64_MAX;
 }
 
-static int begin(struct import *import, bool ordinal, bool start_unseen, const json_t *synthetic) {
+static int begin(struct import *import, bool ordinal, bool start_unseen) {
   const struct import_facts facts = {.clock = ordinal ? "ordinal" : "nanoseconds",
                                      .order = ordinal ? "file" : "text",
-                                     .source = synthetic ? "heaptape synth" : "heaptape text",
+                                     .source = "heaptape text",
                                      .lacks = start_unseen && ordinal ? "start times"
                                               : start_unseen          ? "start"
                                               : ordinal               ? "times"
                                                                       : "",
-                                     .synthetic = synthetic,
                                      .origin_stamp = 1};
   return import_begin(import, &facts);
-}
-
-static int begin_synthetic(struct import *import, bool ordinal, bool start_unseen, const char *text) {
-  json_t *synthetic = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-  int result = json_is_object(synthetic) ? begin(import, ordinal, start_unseen, synthetic)
-                                         : line_reader_error(import->lines, "synthetic= is not a JSON object");
-  json_decref(synthetic);
-  return result;
 }
 
 static int take_header(struct import *import, const char *line) {
@@ -146,12 +136,10 @@ static int take_header(struct import *import, const char *line) {
     else
       scan_word(&line, " clock=nanoseconds");
     start_unseen = scan_word(&line, " start=unseen");
-    if (scan_word(&line, " synthetic="))
-      return begin_synthetic(import, ordinal, start_unseen, line);
     if (*line)
       return line_reader_error(import->lines, "unknown setting in the header: '%.60s'", line);
   }
-  return begin(import, ordinal, start_unseen, NULL);
+  return begin(import, ordinal, start_unseen);
 }
 
 static int take_line(void *context, const char *line) {
@@ -176,7 +164,7 @@ static int take_line(void *context, const char *line) {
 static int run(struct import *import) {
   if (import_lines(import, take_line, import) != 0)
     return -1;
-  return import->writer ? 0 : begin(import, false, false, NULL);
+  return import->writer ? 0 : begin(import, false, false);
 }
 
 const struct import_format import_format_text = {.recognises_line = recognises, .run = run};

@@ -2,8 +2,7 @@
 #include "convert/history/history.h"
 
 #include "convert/history/merge.h"
-#include "convert/history/parking.h"
-#include "convert/history/ranges.h"
+#include "convert/history/places.h"
 #include "convert/history/trace_info.h"
 #include "core/base/address_map.h"
 #include "core/base/assert.h"

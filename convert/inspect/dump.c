@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/history/merge.h"
 #include "convert/history/trace_info.h"
-#include "convert/inspect/inspect.h"
+#include "convert/inspect/lines.h"
 #include "convert/stacks/stacks.h"
 #include "core/trace/layout.h"
 
@@ -16,13 +16,19 @@ static void print_frame_text(FILE *out, const struct symbol *symbol) {
     fputs("#   ... (frames beyond the depth of the recording)\n", out);
     return;
   }
-  fprintf(out, "#   %s", symbol->function ? symbol->function : "?");
-  if (symbol->file)
-    fprintf(out, " at %s:%d", symbol->file, symbol->line);
-  if (symbol->module)
-    fprintf(out, " in %s+0x%" PRIx64 "\n", symbol->module, symbol->offset);
-  else
-    fprintf(out, " in 0x%" PRIx64 "\n", symbol->offset);
+  fputs("#   ", out);
+  print_escaped(out, symbol->function ? symbol->function : "?");
+  if (symbol->file) {
+    fputs(" at ", out);
+    print_escaped(out, symbol->file);
+    fprintf(out, ":%d", symbol->line);
+  }
+  fputs(" in ", out);
+  if (symbol->module) {
+    print_escaped(out, symbol->module);
+    fputs("+", out);
+  }
+  fprintf(out, "0x%" PRIx64 "\n", symbol->offset);
 }
 
 int dump_stack_as_text(FILE *out, struct symbols *symbols, uint32_t node) {
@@ -81,53 +87,14 @@ int dump_stack_nodes(struct trace_reader *reader, bool fetch, FILE *out, const c
   return result == 0 && fflush(out) == 0 ? 0 : error_errno(error, out_name, "can't write");
 }
 
-enum { OUT_BYTES = 1 << 16, LINE_ROOM = 2048 };
-
-/* printf would take two thirds of the time (measured: 2.5 instead of 8 million lines a second). */
 struct printer {
+  struct lines lines;
   const struct trace_summary *summary;
-  bool ordinal; /* stamps are not times: they are printed as they are */
-  bool json;
+  bool ordinal;     /* stamps are not times: they are printed as they are */
   bool has_columns; /* the trace has latency, usable size or stacks: CSV has columns for them */
   struct symbols *symbols;
   uint8_t *printed; /* one bit per stack: already printed */
-  struct output_stream out;
-  size_t used;
-  char bytes[OUT_BYTES];
 };
-
-static void put_text(struct printer *printer, const char *text) {
-  size_t length = strlen(text);
-  memcpy(printer->bytes + printer->used, text, length);
-  printer->used += length;
-}
-
-static void put_decimal(struct printer *printer, uint64_t value) {
-  char digits[20];
-  int count = 0;
-  do {
-    digits[count++] = (char)('0' + value % 10);
-    value /= 10;
-  } while (value);
-  while (count > 0)
-    printer->bytes[printer->used++] = digits[--count];
-}
-
-static void put_address(struct printer *printer, uint64_t address) {
-  int shift = 60;
-  put_text(printer, "0x");
-  while (shift > 0 && !(address >> shift))
-    shift -= 4;
-  for (; shift >= 0; shift -= 4)
-    printer->bytes[printer->used++] = "0123456789abcdef"[address >> shift & 15];
-}
-
-static void put_pointer(struct printer *printer, uint64_t address) {
-  if (address)
-    put_address(printer, address);
-  else
-    put_text(printer, "NULL");
-}
 
 static uint64_t time_of(const struct printer *printer, uint64_t stamp) {
   if (!printer->ordinal)
@@ -136,243 +103,167 @@ static uint64_t time_of(const struct printer *printer, uint64_t stamp) {
   return stamp < origin ? 0 : stamp - origin;
 }
 
-static bool put_latency(struct printer *printer, const char *key, const struct trace_event *event) {
+/* 0 if it was not recorded. */
+static uint64_t latency_ns(const struct printer *printer, const struct trace_event *event) {
   if (!event->latency || printer->ordinal)
-    return false;
-  put_text(printer, key);
-  put_decimal(printer, (uint64_t)((double)(event->latency - 1) * 1e9 / printer->summary->clock_hz + 0.5));
-  return true;
-}
-
-static bool put_usable(struct printer *printer, const char *key, const struct trace_event *event) {
-  if (!event->slack_bytes)
-    return false;
-  put_text(printer, key);
-  put_decimal(printer, trace_event_usable_bytes(event));
-  return true;
-}
-
-static void put_stack(struct printer *printer, const char *key, const struct trace_event *event) {
-  if (!event->stack || !printer->symbols)
-    return;
-  put_text(printer, key);
-  put_decimal(printer, event->stack);
+    return 0;
+  return (uint64_t)((double)(event->latency - 1) * 1e9 / printer->summary->clock_hz + 0.5);
 }
 
 static void print_text(struct printer *printer, uint32_t thread, const struct trace_event *event) {
+  struct lines *lines = &printer->lines;
   const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
   uint64_t first = time_of(printer, trace_event_first_stamp(event));
-  put_decimal(printer, first);
-  if (trace_event_steps(event) == 2 && event->acquire_stamp != event->release_stamp) {
-    put_text(printer, "+");
-    put_decimal(printer, time_of(printer, event->acquire_stamp) - first);
-  }
-  put_text(printer, " ");
-  put_decimal(printer, thread);
-  put_text(printer, " ");
-  put_text(printer, info->ident);
+  put_decimal(lines, first);
+  if (trace_event_steps(event) == 2 && event->acquire_stamp != event->release_stamp)
+    put_option(lines, "+", time_of(printer, event->acquire_stamp) - first);
+  put_option(lines, " ", thread);
+  put_text(lines, " ");
+  put_text(lines, info->ident);
   const char *separator = "(";
   if (info->released != NOTHING) {
-    put_text(printer, separator);
-    put_pointer(printer, event->released);
+    put_text(lines, separator);
+    put_address(lines, event->released);
     separator = ", ";
   }
   if (info->param != NONE) {
-    put_text(printer, separator);
-    put_decimal(printer, event->param);
+    put_option(lines, separator, event->param);
     separator = ", ";
   }
-  if (info->has_size) {
-    put_text(printer, separator);
-    put_decimal(printer, event->size_bytes);
-  }
-  put_text(printer, ")");
+  if (info->has_size)
+    put_option(lines, separator, event->size_bytes);
+  put_text(lines, ")");
   if (info->acquires) {
-    put_text(printer, " = ");
-    put_pointer(printer, event->acquired);
+    put_text(lines, " = ");
+    put_address(lines, event->acquired);
   }
-  if (event->touched_os_pages) {
-    put_text(printer, " touched=");
-    put_decimal(printer, event->touched_os_pages - 1u);
-  }
-  put_latency(printer, " latency=", event);
-  put_usable(printer, " usable=", event);
-  put_stack(printer, " stack=", event);
-  put_text(printer, "\n");
+  if (event->touched_os_pages)
+    put_option(lines, " touched=", event->touched_os_pages - 1u);
+  if (event->latency && !printer->ordinal)
+    put_option(lines, " latency=", latency_ns(printer, event));
+  if (event->slack_bytes)
+    put_option(lines, " usable=", trace_event_usable_bytes(event));
+  if (event->stack && printer->symbols)
+    put_option(lines, " stack=", event->stack);
+  put_text(lines, "\n");
 }
 
 #define CSV_HEADER "time_ns,end_ns,thread,call,size_bytes,param,released,acquired,failed,touched_os_pages"
 
-static void print_csv(struct printer *printer, uint32_t thread, const struct trace_event *event) {
+static void print_fields(struct printer *printer, uint32_t thread, const struct trace_event *event) {
+  struct lines *lines = &printer->lines;
   const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
+  bool csv = lines->format == DUMP_CSV, two_steps = trace_event_steps(event) == 2;
   uint64_t first = time_of(printer, trace_event_first_stamp(event));
-  put_decimal(printer, first);
-  put_text(printer, ",");
-  put_decimal(printer, trace_event_steps(event) == 2 ? time_of(printer, event->acquire_stamp) : first);
-  put_text(printer, ",");
-  put_decimal(printer, thread);
-  put_text(printer, ",");
-  put_text(printer, strchr(info->name, ',') ? "\"" : "");
-  put_text(printer, info->name);
-  put_text(printer, strchr(info->name, ',') ? "\"," : ",");
-  if (info->has_size)
-    put_decimal(printer, event->size_bytes);
-  put_text(printer, ",");
-  if (info->param != NONE)
-    put_decimal(printer, event->param);
-  put_text(printer, ",");
-  if (info->released != NOTHING)
-    put_pointer(printer, event->released);
-  put_text(printer, ",");
-  if (info->acquires)
-    put_pointer(printer, event->acquired);
-  put_text(printer, event->call & CALL_NULL_OUT ? ",1," : ",0,");
-  if (event->touched_os_pages)
-    put_decimal(printer, event->touched_os_pages - 1u);
-  if (printer->has_columns) {
-    if (!put_latency(printer, ",", event))
-      put_text(printer, ",");
-    if (!put_usable(printer, ",", event))
-      put_text(printer, ",");
-    put_text(printer, ",");
-    if (event->stack)
-      put_decimal(printer, event->stack);
+  field_number(lines, "time_ns", true, first);
+  field_number(lines, "end_ns", csv || two_steps, two_steps ? time_of(printer, event->acquire_stamp) : first);
+  field_number(lines, "thread", true, thread);
+  field_text(lines, "call", info->name);
+  field_number(lines, "size_bytes", info->has_size, event->size_bytes);
+  field_number(lines, info->param == COUNT ? "count" : "align_bytes", info->param != NONE, event->param);
+  field_address(lines, "released", info->released != NOTHING, event->released);
+  field_address(lines, "acquired", info->acquires, event->acquired);
+  if (csv)
+    field_flag(lines, "failed", event->call & CALL_NULL_OUT);
+  field_number(lines, "touched_os_pages", event->touched_os_pages, event->touched_os_pages - 1u);
+  if (printer->has_columns || !csv) {
+    field_number(lines, "latency_ns", event->latency && !printer->ordinal, latency_ns(printer, event));
+    field_number(lines, "usable_bytes", event->slack_bytes, trace_event_usable_bytes(event));
+    field_number(lines, "stack", event->stack && (csv || printer->symbols), event->stack);
   }
-  put_text(printer, "\n");
+  line_end(lines);
 }
 
-static void put_json_pointer(struct printer *printer, const char *key, uint64_t address) {
-  put_text(printer, key);
-  put_text(printer, address ? "\"" : "");
-  put_text(printer, address ? "" : "null");
-  if (address)
-    put_address(printer, address);
-  put_text(printer, address ? "\"" : "");
+/* JSON, whose form of control characters does not reach U+0080 to U+009F: a text with one of these becomes ASCII. */
+static char *quote(const char *text) {
+  json_t *string = json_string(text);
+  bool has_c1 = false;
+  for (const char *at = text; (at = strchr(at, '\xc2')); at++)
+    has_c1 |= (uint8_t)at[1] < 0xa0;
+  char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY | (has_c1 ? JSON_ENSURE_ASCII : 0)) : NULL;
+  json_decref(string);
+  return quoted;
 }
 
-static void print_jsonl(struct printer *printer, uint32_t thread, const struct trace_event *event) {
-  const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
-  uint64_t first = time_of(printer, trace_event_first_stamp(event));
-  put_text(printer, "{\"time_ns\": ");
-  put_decimal(printer, first);
-  if (trace_event_steps(event) == 2) {
-    put_text(printer, ", \"end_ns\": ");
-    put_decimal(printer, time_of(printer, event->acquire_stamp));
-  }
-  put_text(printer, ", \"thread\": ");
-  put_decimal(printer, thread);
-  put_text(printer, ", \"call\": \"");
-  put_text(printer, info->name);
-  put_text(printer, "\"");
-  if (info->has_size) {
-    put_text(printer, ", \"size_bytes\": ");
-    put_decimal(printer, event->size_bytes);
-  }
-  if (info->param != NONE) {
-    put_text(printer, info->param == COUNT ? ", \"count\": " : ", \"align_bytes\": ");
-    put_decimal(printer, event->param);
-  }
-  if (info->released != NOTHING)
-    put_json_pointer(printer, ", \"released\": ", event->released);
-  if (info->acquires)
-    put_json_pointer(printer, ", \"acquired\": ", event->acquired);
-  if (event->touched_os_pages) {
-    put_text(printer, ", \"touched_os_pages\": ");
-    put_decimal(printer, event->touched_os_pages - 1u);
-  }
-  put_latency(printer, ", \"latency_ns\": ", event);
-  put_usable(printer, ", \"usable_bytes\": ", event);
-  put_stack(printer, ", \"stack\": ", event);
-  put_text(printer, "}\n");
-}
-
-static bool flush(struct printer *printer) {
-  bool done = fwrite(printer->bytes, 1, printer->used, printer->out.file) == printer->used;
-  printer->used = 0;
-  return done;
-}
-
-/* In text it is a comment, so that it reads back; CSV has one line per event and no place for it. */
-static void print_mark(struct printer *printer, enum dump_format format, const struct trace_mark *mark) {
-  if (format == DUMP_CSV)
-    return;
-  json_t *text = json_string(mark->text);
-  char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
-  json_decref(text);
-  put_text(printer, format == DUMP_TEXT ? "# " : "{\"time_ns\": ");
-  put_decimal(printer, time_of(printer, mark->stamp));
-  put_text(printer, format == DUMP_TEXT ? " " : ", \"thread\": ");
-  put_decimal(printer, mark->thread);
-  put_text(printer, format == DUMP_TEXT ? " mark " : ", \"mark\": ");
-  put_text(printer, quoted ? quoted : "\"\"");
-  put_text(printer, format == DUMP_TEXT ? "\n" : "}\n");
+static void put_quoted(struct lines *lines, const char *text) {
+  char *quoted = quote(text);
+  put_text(lines, quoted ? quoted : "\"\"");
   free(quoted);
+}
+
+static void print_mark(struct printer *printer, const struct trace_mark *mark) {
+  struct lines *lines = &printer->lines;
+  bool text = lines->format == DUMP_TEXT;
+  if (lines->format == DUMP_CSV)
+    return;
+  put_option(lines, text ? "# " : "{\"time_ns\": ", time_of(printer, mark->stamp));
+  put_option(lines, text ? " " : ", \"thread\": ", mark->thread);
+  put_text(lines, text ? " mark " : ", \"mark\": ");
+  put_quoted(lines, mark->text);
+  put_text(lines, text ? "\n" : "}\n");
 }
 
 /* In text it is a comment, so that it reads back. */
 static int print_name(void *context, uint32_t thread, const char *name) {
-  struct printer *printer = context;
-  json_t *text = json_string(name);
-  char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
-  json_decref(text);
-  put_text(printer, printer->json ? "{\"thread\": " : "# thread ");
-  put_decimal(printer, thread);
-  put_text(printer, printer->json ? ", \"name\": " : " is ");
-  put_text(printer, quoted ? quoted : "\"\"");
-  put_text(printer, printer->json ? "}\n" : "\n");
-  free(quoted);
-  return printer->used > OUT_BYTES - LINE_ROOM && !flush(printer);
+  struct lines *lines = context;
+  bool text = lines->format == DUMP_TEXT;
+  put_option(lines, text ? "# thread " : "{\"thread\": ", thread);
+  put_text(lines, text ? " is " : ", \"name\": ");
+  put_quoted(lines, name);
+  put_text(lines, text ? "\n" : "}\n");
+  return lines_flush_full(lines) != 0;
 }
 
-static int print_names(struct printer *printer, struct trace_reader *reader, enum dump_format format,
-                       struct error *error) {
-  printer->json = format == DUMP_JSONL;
-  int result = format == DUMP_CSV ? 0 : trace_reader_thread_names(reader, print_name, printer, error);
-  return result > 0 ? error_errno(error, printer->out.name, "can't write") : result;
+static int write_failed(const struct printer *printer, struct error *error) {
+  return error_errno(error, printer->lines.out.name, "can't write");
+}
+
+static int print_names(struct printer *printer, struct trace_reader *reader, struct error *error) {
+  int result =
+      printer->lines.format == DUMP_CSV ? 0 : trace_reader_thread_names(reader, print_name, &printer->lines, error);
+  return result > 0 ? write_failed(printer, error) : result;
 }
 
 /* Prints the stack of the event, if it is the first with that stack. CSV has no place for it. */
-static int print_stack(struct printer *printer, enum dump_format format, const struct trace_event *event) {
+static int print_stack(struct printer *printer, const struct trace_event *event) {
   uint8_t bit = (uint8_t)(1u << event->stack % 8);
+  enum dump_format format = printer->lines.format;
   if (format == DUMP_CSV || event->stack == 0 || printer->printed[event->stack / 8] & bit)
     return 0;
   printer->printed[event->stack / 8] |= bit;
-  if (!flush(printer))
+  if (lines_flush(&printer->lines) != 0)
     return -1;
-  return format == DUMP_TEXT ? dump_stack_as_text(printer->out.file, printer->symbols, event->stack)
-                             : dump_stack_as_json(printer->out.file, printer->symbols, event->stack);
+  return (format == DUMP_TEXT ? dump_stack_as_text : dump_stack_as_json)(printer->lines.out.file, printer->symbols,
+                                                                         event->stack);
 }
 
 static int dump_steps(struct printer *printer, struct merge *merge, struct marks *marks,
                       const struct dump_options *options, struct error *error) {
-  void (*const print[])(struct printer *, uint32_t, const struct trace_event *) = {print_text, print_csv, print_jsonl};
+  struct lines *lines = &printer->lines;
   const struct merge_step *step;
+  const struct trace_mark *mark;
   int got;
   while ((got = merge_peek(merge, &step)) > 0) {
-    const struct trace_mark *mark;
     while (step->is_last && (mark = marks_before(marks, step->thread))) {
-      print_mark(printer, options->format, mark);
-      if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
-        return error_errno(error, printer->out.name, "can't write");
+      print_mark(printer, mark);
+      if (lines_flush_full(lines) != 0)
+        return write_failed(printer, error);
     }
-    if (step->is_last && printer->symbols && print_stack(printer, options->format, step->event) != 0)
-      return error_errno(error, printer->out.name, "can't write");
+    if (step->is_last && printer->symbols && print_stack(printer, step->event) != 0)
+      return write_failed(printer, error);
     if (step->is_last)
-      print[options->format](printer, step->thread, step->event);
-    if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
-      return error_errno(error, printer->out.name, "can't write");
+      (lines->format == DUMP_TEXT ? print_text : print_fields)(printer, step->thread, step->event);
+    if (lines_flush_full(lines) != 0)
+      return write_failed(printer, error);
     if (merge_advance(merge) < 0)
       return -1;
   }
-  const struct trace_mark *mark;
   while (got == 0 && (mark = marks_left(marks, options->thread))) {
-    print_mark(printer, options->format, mark);
-    if (printer->used > OUT_BYTES - LINE_ROOM && !flush(printer))
-      return error_errno(error, printer->out.name, "can't write");
+    print_mark(printer, mark);
+    if (lines_flush_full(lines) != 0)
+      return write_failed(printer, error);
   }
-  if (got == 0 && (!flush(printer) || fflush(printer->out.file) != 0))
-    return error_errno(error, printer->out.name, "can't write");
-  return got;
+  return got == 0 ? lines_finish(lines, error) : got;
 }
 
 /* Opens what is needed to print stacks. */
@@ -394,22 +285,21 @@ int dump_trace(struct trace_reader *reader, const struct dump_options *options, 
   struct marks marks;
   struct trace_info info;
   trace_info_read(&info, summary->info_json);
-  printer = (struct printer){.summary = summary,
-                             .out = out,
+  printer = (struct printer){.lines = {.out = out, .format = options->format},
+                             .summary = summary,
                              .ordinal = summary->clock_hz <= 0,
                              .has_columns = (summary->columns >> COLUMN_LATENCY & 15) != 0};
+  struct lines *lines = &printer.lines;
   if (options->format == DUMP_TEXT) {
-    put_text(&printer, "# heaptape-text 1 clock=");
-    put_text(&printer, printer.ordinal ? "ordinal" : "nanoseconds");
-    put_text(&printer, info.lacks_start ? " start=unseen\n" : "\n");
+    put_text(lines, printer.ordinal ? "# heaptape-text 1 clock=ordinal" : "# heaptape-text 1 clock=nanoseconds");
+    put_text(lines, info.lacks_start ? " start=unseen\n" : "\n");
   } else if (options->format == DUMP_CSV) {
-    put_text(&printer, CSV_HEADER);
-    put_text(&printer, printer.has_columns ? ",latency_ns,usable_bytes,stack\n" : "\n");
+    put_text(lines, printer.has_columns ? CSV_HEADER ",latency_ns,usable_bytes,stack\n" : CSV_HEADER "\n");
   }
   trace_info_free(&info);
   int result = marks_load(&marks, reader, error);
   if (result == 0)
-    result = print_names(&printer, reader, options->format, error);
+    result = print_names(&printer, reader, error);
   if (result == 0)
     result = open_stacks(&printer, reader, options->stacks, error);
   if (result == 0)

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static void set_sample(json_t *object, const char *key, uint64_t value) {
@@ -356,18 +357,6 @@ static void print_expected(const json_t *expected, FILE *out) {
   }
 }
 
-/* A workload drawn from a profile. */
-static void print_synthetic(const json_t *synthetic, FILE *out) {
-  const json_t *profile = json_object_get(synthetic, "profile");
-  char text[32];
-  if (!synthetic)
-    return;
-  fprintf(out, "%-22s drawn from the profile of %s, %s ops, by seed %" PRIu64 "\n", "synthetic",
-          string_of(profile, "program", "a program"), grouped(count_of(profile, "ops"), text),
-          count_of(synthetic, "seed"));
-  print_expected(json_object_get(synthetic, "expected"), out);
-}
-
 /* A distillate: its share of the whole, and the expected errors of its figures. */
 static void print_distilled(const json_t *distilled, FILE *out) {
   char text[32];
@@ -408,7 +397,44 @@ static void print_names(json_t *names, FILE *out) {
   }
 }
 
-void info_print(const json_t *info, FILE *out) {
+/* The text for people, with control characters escaped; the caller frees it. */
+static char *escaped_text(const char *text) {
+  size_t room = 4 * strlen(text) + 1;
+  char *shown = malloc(room);
+  if (shown)
+    escape_controls(shown, room, text);
+  return shown;
+}
+
+/* A copy in which all names and texts, which may come from the file, can be printed. */
+static json_t *escaped(const json_t *value) {
+  const char *key;
+  json_t *item, *copy;
+  size_t i;
+  if (json_is_string(value)) {
+    char *text = escaped_text(json_string_value(value));
+    copy = json_string(text);
+    free(text);
+    return copy;
+  }
+  if (json_is_array(value)) {
+    copy = json_array();
+    json_array_foreach((json_t *)value, i, item) json_array_append_new(copy, escaped(item));
+    return copy;
+  }
+  if (!json_is_object(value))
+    return json_deep_copy(value);
+  copy = json_object();
+  json_object_foreach((json_t *)value, key, item) {
+    char *text = escaped_text(key);
+    json_object_set_new(copy, text, escaped(item));
+    free(text);
+  }
+  return copy;
+}
+
+void info_print(const json_t *figures, FILE *out) {
+  json_t *info = escaped(figures);
   const json_t *about = json_object_get(info, "info"), *recorded = json_object_get(info, "recorded");
   const json_t *witness = json_object_get(info, "witness");
   const char *call, *indent = "calls";
@@ -439,10 +465,10 @@ void info_print(const json_t *info, FILE *out) {
   print_rotation(json_object_get(about, "rotation"), out);
   print_budget(json_object_get(json_object_get(info, "footer"), "budget"), out);
   print_distilled(json_object_get(about, "distilled"), out);
-  print_synthetic(json_object_get(about, "synthetic"), out);
   print_marks(json_object_get(info, "marks"), out);
   print_lacks(about, out);
   if (json_object_get(json_object_get(info, "footer"), "note"))
     fprintf(out, "%-22s %s\n", "import", string_of(json_object_get(info, "footer"), "note", "?"));
   print_doubts(info, witness ? witness : json_object_get(about, "witness"), out);
+  json_decref(info);
 }

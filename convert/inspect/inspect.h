@@ -18,7 +18,7 @@ json_t *info_of_trace(struct trace_reader *reader, const struct history_options 
 /* The same keys, as far as a workload has them. */
 json_t *info_of_workload(const struct workload *workload, struct error *error);
 
-/* For people: the main figures, one per line. The JSON has all of them. */
+/* For people: the main figures, one per line, with control characters escaped. The JSON has all of them. */
 void info_print(const json_t *info, FILE *out);
 
 /* The profile of a trace: the demands of its program on an allocator. Request sizes, lifetimes, rates, who frees whose
@@ -100,7 +100,7 @@ int dump_workload(const struct workload *workload, const struct dump_options *op
    stack_pointer, object and granule (in units of 16 bytes), numbers in decimal. Streaming: memory is one block. */
 
 /* Returns 0, or -1 with error, also if the trace has no accesses. An error of writing names out_name. */
-int dump_accesses(const struct trace_reader *reader, enum dump_format format, FILE *out, const char *out_name,
+int dump_accesses(const struct trace_reader *reader, enum dump_format format, struct output_stream out,
                   struct error *error);
 
 /* Prints call stacks: each where it first occurs in dump, or all nodes of the tree that they form.

@@ -35,22 +35,6 @@ struct span_marks {
   size_t *next_place; /* of each thread, in places */
 };
 
-/* passed: events of each thread that the reader leaves out; NULL: none. Returns 0, or -1 with error; marks can be freed
-   either way. */
-static int span_marks_load(struct span_marks *marks, struct trace_reader *reader, const uint64_t *passed,
-                           struct error *error);
-static void span_marks_free(struct span_marks *marks);
-
-/* Returns to the start, for another run over the same history. passed: as above. */
-static void span_marks_rewind(struct span_marks *marks, const uint64_t *passed);
-
-/* Returns the next of turns that comes before an event of that thread with that stamp; NULL: none is left. Call it
-   until it returns NULL. */
-static const struct span_mark *span_marks_turn(struct span_marks *marks, uint32_t thread, uint64_t stamp);
-
-/* Returns the place at which the thread is; 0: no mark gave one. */
-static uint32_t span_marks_place(struct span_marks *marks, uint32_t thread);
-
 /* Call it after an event of the thread. */
 static inline void span_marks_passed(struct span_marks *marks, uint32_t thread) {
   marks->events[thread]++;
@@ -67,14 +51,6 @@ struct span_object {
 };
 
 struct span_sites;
-
-/* count: of sites in each list. Returns 0, or -1 with error. */
-static int span_sites_open(struct span_sites **out, struct trace_reader *reader, uint32_t count, struct error *error);
-static void span_sites_close(struct span_sites *sites);
-
-/* Returns the list of spans.h for the span's own objects. A new reference; NULL: no memory. */
-static json_t *span_sites_json(struct span_sites *sites, const struct span_object *objects, size_t count,
-                               uint32_t span);
 
 static const char prefix[] = "heaptape:";
 
@@ -125,6 +101,7 @@ static int by_thread(const void *left, const void *right) {
   return COMPARE(a->thread, b->thread) ?: by_stamp(left, right);
 }
 
+/* Returns to the start, for another run over the same history. passed: as above. */
 static void span_marks_rewind(struct span_marks *marks, const uint64_t *passed) {
   marks->next_turn = 0;
   for (uint32_t thread = 0; thread < marks->threads; thread++) {
@@ -135,6 +112,8 @@ static void span_marks_rewind(struct span_marks *marks, const uint64_t *passed) 
     marks->next_place[marks->places.at[i].thread] = i;
 }
 
+/* passed: events of each thread that the reader leaves out; NULL: none. Returns 0, or -1 with error; marks can be freed
+   either way. */
 static int span_marks_load(struct span_marks *marks, struct trace_reader *reader, const uint64_t *passed,
                            struct error *error) {
   *marks = (struct span_marks){.threads = trace_reader_summary(reader)->threads};
@@ -159,6 +138,8 @@ static void span_marks_free(struct span_marks *marks) {
   *marks = (struct span_marks){0};
 }
 
+/* Returns the next of turns that comes before an event of that thread with that stamp; NULL: none is left. Call it
+   until it returns NULL. */
 static const struct span_mark *span_marks_turn(struct span_marks *marks, uint32_t thread, uint64_t stamp) {
   if (marks->next_turn == marks->turns.count)
     return NULL;
@@ -169,6 +150,7 @@ static const struct span_mark *span_marks_turn(struct span_marks *marks, uint32_
   return mark;
 }
 
+/* Returns the place at which the thread is; 0: no mark gave one. */
 static uint32_t span_marks_place(struct span_marks *marks, uint32_t thread) {
   size_t *next = &marks->next_place[thread];
   uint32_t place = 0;
@@ -191,6 +173,7 @@ struct site {
   uint32_t stack, place;
 };
 
+/* count: of sites in each list. Returns 0, or -1 with error. */
 static int span_sites_open(struct span_sites **out, struct trace_reader *reader, uint32_t count, struct error *error) {
   struct span_sites *sites = *out = calloc(1, sizeof *sites);
   if (!sites)
@@ -246,6 +229,7 @@ static json_t *site_json(const struct span_sites *sites, const struct site *site
                    site->place ? json_integer(site->place) : json_null(), "frames", frames_json(sites, site->stack));
 }
 
+/* Returns the list of spans.h for the span's own objects. A new reference; NULL: no memory. */
 static json_t *span_sites_json(struct span_sites *sites, const struct span_object *objects, size_t count,
                                uint32_t span) {
   VECTOR(struct site) found = {0};

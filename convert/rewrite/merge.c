@@ -28,12 +28,6 @@ struct rotated_files {
   uint32_t threads; /* of all traces; one that continues in another file counts once */
 };
 
-/* Files of a recording must come in their sequence, without gaps. Returns 0, or -1 with error; free them either way. */
-static int rotated_files_find(struct rotated_files *files, struct trace_reader *const *readers, uint32_t count,
-                              struct error *error);
-
-static void rotated_files_free(struct rotated_files *files);
-
 /* Reads the file's set and number, if it has them. */
 static void read_rotation(struct rotated_file *file, const char *info_json) {
   struct trace_info info;
@@ -108,6 +102,7 @@ static int number_threads(struct rotated_files *files, struct trace_reader *cons
   return 0;
 }
 
+/* Files of a recording must come in their sequence, without gaps. Returns 0, or -1 with error; free them either way. */
 static int rotated_files_find(struct rotated_files *files, struct trace_reader *const *readers, uint32_t count,
                               struct error *error) {
   *files = (struct rotated_files){.at = calloc(count, sizeof *files->at), .count = count};
@@ -299,12 +294,12 @@ static int merge_samples(struct trace_reader *const *readers, struct merge_clock
 
 /* Adds what the trace lacks. A later file of a recording additionally lacks only its beginning, which the merged trace
    has. */
-static void add_lacks(json_t *lacks, const json_t *source, bool goes_on) {
+static void add_lacks(json_t *lacks, const json_t *source, bool continues) {
   const json_t *item;
   size_t k;
   json_array_foreach(json_object_get(source, "lacks"), k, item) {
     const char *word = json_string_value(item);
-    if (word && !(goes_on && (strcmp(word, "start") == 0 || strcmp(word, "in_flight") == 0)))
+    if (word && !(continues && (strcmp(word, "start") == 0 || strcmp(word, "in_flight") == 0)))
       json_object_set_new(lacks, word, json_true());
   }
 }
@@ -341,11 +336,10 @@ static json_t *merged_info(struct trace_reader *const *readers, const struct rot
   for (uint32_t i = 0; i < files->count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
     json_t *source = trace_out_source_info(summary);
-    bool goes_on = files->at[i].first < i;
-    if (!goes_on)
+    bool continues = files->at[i].first < i;
+    if (!continues)
       json_array_append_new(merged, about_process(source, threads_of(files, readers, i)));
-    add_lacks(lacks, source, goes_on);
-    json_object_set(info, "synthetic", json_object_get(source, "synthetic"));
+    add_lacks(lacks, source, continues);
     if (summary->truncated)
       json_object_set_new(info, "truncated_source", json_true());
     json_decref(source);
@@ -359,7 +353,6 @@ static json_t *merged_info(struct trace_reader *const *readers, const struct rot
   if (files->recordings > 1)
     json_object_set(info, "merged", merged);
   json_decref(merged);
-  json_object_del(json_object_get(info, "synthetic"), "expected"); /* holds for that trace only */
   return info;
 }
 

@@ -14,9 +14,11 @@
 
 #include "convert/history/history.h"
 #include "convert/rewrite/trace_out.h"
+#include "core/workload/workload_read.h"
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { SLICE_MAX_RANGES = 64 };
@@ -130,3 +132,36 @@ int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const st
                     struct error *error);
 
 int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options, struct error *error);
+
+/* Makes a trace of a workload's ops: of all or some of its objects, up to a position, on fewer threads. `heaptape
+   minimise` makes its candidates with it, and `distil` its distillates.
+
+   Objects are numbered from 0 in the order of their births in the total order; a call that is given NULL and acquires
+   nothing counts as an object that is born and ends there. Invariants: the trace is a legal history, from which the
+   compiler makes the workload again, if all of it is wanted; an object is present with all its ops up to the end, or
+   not at all. Addresses are made up. Memory is O(slots + threads). Not thread-safe. */
+
+struct workload_trace_selection {
+  const uint8_t *objects; /* by number: 0: is left out; NULL: all stay, or those that `wants` selects */
+  uint64_t object_count;  /* of the array: must be the number of the workload's objects */
+  uint64_t end;           /* position of the first op left out; all later ops are left out, too */
+  const uint32_t *joined; /* threads whose ops are made by thread 0 */
+  size_t joined_count;
+  /* Called for each object in the order of their births; NULL: all stay. */
+  bool (*wants)(void *context, uint64_t number);
+  void *context;
+  json_t *distilled; /* INFO's key of that name; NULL: none */
+  /* The workload's data accesses (core/trace/access_stream.h). The trace gets those before each op for which `plays`
+     returns true, except accesses to objects that it does not have. NULL: none. */
+  const char *accesses;
+  bool (*plays)(void *context, uint64_t position);
+};
+
+struct workload_trace_counts {
+  uint64_t objects, events; /* objects: of the workload, up to the end; events: written */
+};
+
+/* The workload's ops must be legal (`check`); an illegal op that is noticed is an error. Returns 0, or -1 with error;
+   then the file is incomplete. */
+int workload_trace_write(const struct workload *workload, const struct workload_trace_selection *wanted,
+                         const char *path, struct workload_trace_counts *counts, struct error *error);

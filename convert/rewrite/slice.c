@@ -517,7 +517,6 @@ static json_t *slice_info(const struct trace_summary *summary, const json_t *tex
   json_object_del(info, "accesses");
   json_object_del(info, "distilled");
   json_object_del(info, "rotation");
-  json_object_del(json_object_get(info, "synthetic"), "expected"); /* holds for the whole only */
   json_object_set_new(info, "slice",
                       json_pack("{sO sI sI sb sI}", "of", texts, "events", (json_int_t)summary->events, "threads",
                                 (json_int_t)summary->threads, "truncated", summary->truncated, "dropped",

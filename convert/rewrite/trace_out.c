@@ -40,7 +40,7 @@ struct trace_out *trace_out_open(const char *path, const json_t *info, const str
                                  uint32_t source_threads, struct error *error) {
   struct trace_writer_options archive = {
       .zstd_level = ARCHIVE_ZSTD_LEVEL, .block_events = block_events(source_threads), .archive = true};
-  char *text = json_dumps(info, 0);
+  char *text = json_dumps(info, options->info_flags);
   struct trace_out *out = calloc(1, sizeof *out + source_threads * sizeof *out->by_source);
   int result = -1;
   if (!text || !out)
@@ -61,7 +61,7 @@ struct trace_out *trace_out_open(const char *path, const json_t *info, const str
 
 void trace_out_progress(struct trace_out *out) {
   uint64_t events = trace_writer_totals(out->writer)->events;
-  if (out->history->progress && events - out->shown >= PROGRESS_EVENTS)
+  if (out->history && out->history->progress && events - out->shown >= PROGRESS_EVENTS)
     out->history->progress(out->history->progress_context, out->shown = events);
 }
 
@@ -151,30 +151,50 @@ json_t *trace_out_source_info(const struct trace_summary *source) {
    overlap. 2^24 of them fill the address space: one per thread that a trace can have. */
 enum { REGION_BITS = 40 };
 
-bool made_addresses_init(struct made_addresses *made, uint32_t threads) {
-  *made = (struct made_addresses){.threads = calloc(threads + 1u, sizeof *made->threads)};
-  return made->threads != NULL;
+bool op_sink_init(struct op_sink *sink, struct trace_out *out, uint32_t threads) {
+  *sink =
+      (struct op_sink){.out = out, .threads = calloc(threads + 1u, sizeof *sink->threads), .last_thread = THREAD_NONE};
+  return sink->threads != NULL;
 }
 
-void made_addresses_free(struct made_addresses *made) {
-  free(made->threads);
+void op_sink_free(struct op_sink *sink) {
+  free(sink->threads);
 }
 
 /* The address that the reader's predictor expects (FORMAT.md section 4: the previous miss, plus 16 x its class), so
    that addresses cost nothing. */
-uint64_t made_addresses_next(struct made_addresses *made, uint32_t thread, uint64_t request_bytes) {
-  struct made_addresses_thread *state = &made->threads[thread];
-  uint64_t region_bytes = 1ull << REGION_BITS, bytes = 16 * predictor_class(request_bytes);
-  if (request_bytes >= region_bytes)
+static uint64_t next_address(struct op_sink *sink, const struct history_op *op) {
+  struct op_sink_thread *thread = &sink->threads[op->thread];
+  uint64_t region_bytes = 1ull << REGION_BITS, bytes = 16 * predictor_class(op->request_bytes);
+  if (op->request_bytes >= region_bytes)
     bytes = region_bytes; /* nothing can touch all these bytes: they may overlap, but not the addresses */
-  if (state->region_end - state->next_address < bytes) {
+  if (thread->region_end - thread->next_address < bytes) {
     /* After 2^24 regions it starts again: those objects ended long ago. */
-    state->next_address = (made->regions++ % ((1 << 24) - 1) + 1) << REGION_BITS;
-    state->region_end = state->next_address + region_bytes;
+    thread->next_address = (sink->regions++ % ((1 << 24) - 1) + 1) << REGION_BITS;
+    thread->region_end = thread->next_address + region_bytes;
   }
-  uint64_t address = state->next_address;
-  state->next_address += bytes;
+  uint64_t address = thread->next_address;
+  thread->next_address += bytes;
   return address;
+}
+
+int op_sink_event(struct op_sink *sink, struct trace_event *event, uint32_t thread, uint64_t stamp) {
+  if (thread != sink->last_thread || stamp > sink->stamp) {
+    sink->stamp = stamp > sink->stamp ? stamp : sink->stamp + 1;
+    sink->last_thread = thread;
+  }
+  event->release_stamp = event->acquire_stamp = sink->stamp;
+  return trace_out_event(sink->out, thread, event);
+}
+
+int op_sink_put(struct op_sink *sink, const struct history_op *op, uint32_t thread, uint64_t stamp, uint64_t *address) {
+  struct trace_event event = {
+      .call = op->call, .size_bytes = op->size_bytes, .param = op->param, .touched_os_pages = op->touched_os_pages};
+  if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_ACQUIRE)
+    event.released = *address;
+  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
+    event.acquired = *address = next_address(sink, op);
+  return op_sink_event(sink, &event, thread, stamp);
 }
 
 struct modules {
@@ -268,13 +288,9 @@ int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, 
   return trace_reader_thread_names(reader, take_name, &copier, error);
 }
 
-/* Address bits below this, including the page colour, stay as they are: caches are indexed by them. */
-enum { REGION_SHIFT = 20 };
-
-/* The counts of the recording stay, even if some of its items are left out. */
-static void copy_totals(const struct trace_reader *reader, struct trace_writer *writer) {
+void trace_copy_access_totals(const struct trace_reader *reader, struct trace_out *out) {
   const struct trace_access_totals *from = &trace_reader_summary(reader)->accesses;
-  struct trace_access_totals *to = &trace_writer_totals(writer)->accesses;
+  struct trace_access_totals *to = &trace_writer_totals(out->writer)->accesses;
   memcpy(to->counted, from->counted, sizeof to->counted);
   memcpy(to->known, from->known, sizeof to->known);
   to->lost += from->lost;
@@ -304,117 +320,6 @@ int trace_copy_accesses(struct trace_reader *reader, struct trace_out *out, stru
   trace_access_cursor_close(cursor);
   if (result != 0)
     return -1;
-  copy_totals(reader, writer);
+  trace_copy_access_totals(reader, out);
   return 0;
-}
-
-struct anonymous_accesses {
-  struct access_order *order;
-  struct trace_reader *reader;
-  struct trace_out *out;
-  struct error *error;
-  uint64_t acquired;          /* objects so far */
-  VECTOR(uint64_t) objects;   /* number of the object in each slot. Its count is unused. */
-  struct address_map regions; /* new numbers of regions, by the old ones plus 1 */
-  uint32_t region_count;
-};
-
-static int no_memory(const struct anonymous_accesses *accesses) {
-  return error_set(accesses->error, trace_reader_path(accesses->reader), "out of memory");
-}
-
-/* The address that replaces this one; 0: no memory. */
-static uint64_t anonymous_address(struct anonymous_accesses *accesses, uint64_t address) {
-  uint64_t region = (address >> REGION_SHIFT) + 1;
-  struct address_entry *entry = address_map_find(&accesses->regions, region);
-  uint32_t number = entry->slot;
-  if (!entry->address) {
-    number = ++accesses->region_count;
-    if (!address_map_add(&accesses->regions, entry, region, number, false))
-      return 0;
-  }
-  return (uint64_t)number << REGION_SHIFT | (address & ((1u << REGION_SHIFT) - 1));
-}
-
-static int put(void *context, const struct access_item *item) {
-  struct anonymous_accesses *accesses = context;
-  struct access_item anonymous = *item;
-  uint64_t address = 1;
-  switch (item->kind) {
-  case ACCESS_EVENT:
-    anonymous.thread = trace_out_add_thread(accesses->out, item->thread);
-    anonymous.stack_pointer = address = anonymous_address(accesses, item->stack_pointer);
-    accesses->acquired += item->acquires;
-    break;
-  case ACCESS_OBJECT:
-    anonymous.object = accesses->objects.at[item->object];
-    break;
-  case ACCESS_BURST:
-    break;
-  default:
-    address = anonymous_address(accesses, (uint64_t)item->granule << ACCESS_GRANULE_SHIFT);
-    anonymous.granule = (int64_t)(address >> ACCESS_GRANULE_SHIFT);
-  }
-  if (address == 0)
-    return no_memory(accesses);
-  return trace_writer_access(trace_out_writer(accesses->out), &anonymous) == 0 ? 0 : -1;
-}
-
-int anonymous_accesses_open(struct anonymous_accesses **out, struct trace_reader *reader, struct trace_out *trace,
-                            struct error *error) {
-  *out = NULL;
-  if (!trace_reader_summary(reader)->accesses.recorded)
-    return 0;
-  struct anonymous_accesses *accesses = calloc(1, sizeof *accesses);
-  if (!accesses)
-    return error_set(error, trace_reader_path(reader), "out of memory");
-  *accesses = (struct anonymous_accesses){.reader = reader, .out = trace, .error = error};
-  const struct access_sink sink = {put, accesses};
-  int result = address_map_init(&accesses->regions) ? 0 : no_memory(accesses);
-  if (result == 0)
-    result = access_order_open(&accesses->order, reader, &sink, error);
-  if (result == 0)
-    result = trace_writer_accesses_begin(trace_out_writer(trace));
-  if (result == 0)
-    *out = accesses;
-  else
-    anonymous_accesses_free(accesses);
-  return result;
-}
-
-int anonymous_accesses_op(struct anonymous_accesses *accesses, const struct history_op *op) {
-  if (!accesses)
-    return 0;
-  if (access_order_op(accesses->order, op) != 0)
-    return -1;
-  if (op->kind != HISTORY_ACQUIRE && op->kind != HISTORY_MOVE)
-    return 0;
-  uint64_t *object = vector_reach(&accesses->objects, op->slot);
-  if (!object)
-    return no_memory(accesses);
-  *object = accesses->acquired - 1;
-  return 0;
-}
-
-int anonymous_accesses_left_out(struct anonymous_accesses *accesses, const struct merge_step *step, bool wanted) {
-  return accesses ? access_order_left_out(accesses->order, step, wanted) : 0;
-}
-
-int anonymous_accesses_finish(struct anonymous_accesses *accesses) {
-  if (!accesses)
-    return 0;
-  if (access_order_finish(accesses->order) != 0)
-    return -1;
-  trace_writer_totals(trace_out_writer(accesses->out))->accesses.lost += access_order_counts(accesses->order)->lost;
-  copy_totals(accesses->reader, trace_out_writer(accesses->out));
-  return 0;
-}
-
-void anonymous_accesses_free(struct anonymous_accesses *accesses) {
-  if (!accesses)
-    return;
-  access_order_close(accesses->order);
-  address_map_free(&accesses->regions);
-  free(accesses->objects.at);
-  free(accesses);
 }

@@ -6,7 +6,6 @@
    the trace writer plus O(threads). Not thread-safe. */
 #pragma once
 
-#include "convert/history/access_order.h"
 #include "convert/history/history.h"
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
@@ -19,8 +18,9 @@ struct trace_out;
 
 /* Options for every trace that is made. */
 struct trace_options {
-  bool archive; /* the smallest form: large blocks, strongest compression */
-  const struct history_options *history;
+  bool archive;                          /* the smallest form: large blocks, strongest compression */
+  size_t info_flags;                     /* json_dumps's, for INFO */
+  const struct history_options *history; /* NULL: shows no progress */
 };
 
 /* Creates path. info: INFO's object. source_threads: thread numbers passed to the functions below must be less than
@@ -60,28 +60,33 @@ int trace_out_close(struct trace_out *out, const struct trace_summary *source, b
 /* Returns the source's INFO as an object that may be changed; the caller drops the reference. NULL: no memory. */
 json_t *trace_out_source_info(const struct trace_summary *source);
 
-/* Addresses for objects whose real addresses are unknown or must stay hidden. Each thread's addresses are consecutive
-   and none is used twice, so that objects of two threads never overlap, and the reader's predictor expects each
-   address.
+/* The sink for ops whose addresses and stamps are unknown or must stay hidden: an event of the new trace for each.
 
-   Memory is O(threads). Not thread-safe. */
-
-struct made_addresses_thread {
-  uint64_t next_address, region_end;
-};
-
-struct made_addresses {
-  struct made_addresses_thread *threads;
+   Each thread's addresses are consecutive and none is used twice, so that objects of two threads never overlap, and the
+   reader's predictor expects each address. A stamp is the number of a run of events of one thread, or a time.
+   Invariant: if the ops are legal, so is the trace, and the compiler makes the same ops of it. Memory is O(threads).
+   Not thread-safe. */
+struct op_sink {
+  struct trace_out *out;
+  struct op_sink_thread {
+    uint64_t next_address, region_end;
+  } * threads;
   uint64_t regions;
+  uint64_t stamp;       /* the last one */
+  uint32_t last_thread; /* of the current run; UINT32_MAX: the next event begins one */
 };
 
-/* Thread numbers passed to the functions below must be less than threads. False: no memory; it can be freed either
-   way. */
-bool made_addresses_init(struct made_addresses *made, uint32_t threads);
-void made_addresses_free(struct made_addresses *made);
+/* Ops of threads below this number follow. False: no memory; it can be freed either way. */
+bool op_sink_init(struct op_sink *sink, struct trace_out *out, uint32_t threads);
+void op_sink_free(struct op_sink *sink);
 
-/* The next object's address. */
-uint64_t made_addresses_next(struct made_addresses *made, uint32_t thread, uint64_t request_bytes);
+/* Appends the op as an event of that thread, not before the stamp. *address: of the object in the op's slot, kept by
+   the caller: read where the op is given it, filled in where it acquires; unused without a slot. Returns as
+   trace_out_event. */
+int op_sink_put(struct op_sink *sink, const struct history_op *op, uint32_t thread, uint64_t stamp, uint64_t *address);
+
+/* The same for an event that is not an op. Fills in its stamps. */
+int op_sink_event(struct op_sink *sink, struct trace_event *event, uint32_t thread, uint64_t stamp);
 
 /* Brings stacks, modules, marks and names of threads from one trace into another, for code that makes traces
    (trace_out.h).
@@ -108,8 +113,7 @@ int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, 
 int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, const uint32_t *threads,
                             struct error *error);
 
-/* Brings data accesses from one trace into another, for code that makes traces (trace_out.h):
-   unchanged, or without what reveals the program's addresses.
+/* Brings data accesses from one trace into another, for code that makes traces.
 
    Not its job: events. Not thread-safe. */
 
@@ -117,20 +121,5 @@ int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, 
    O(block). Returns 0, or -1 with error (empty: the writer has the reason). */
 int trace_copy_accesses(struct trace_reader *reader, struct trace_out *out, struct error *error);
 
-/* Accesses for a trace whose events come in the order of the history (rewrite.h). Regions of 1
-   MiB of other memory, including stacks, are numbered in the order in which they occur. Page colours, and which
-   addresses are in one MiB, stay as they were. Memory is that of access_order plus O(slots + regions). */
-struct anonymous_accesses;
-
-/* *accesses is NULL if the trace has none. Returns 0, or -1 with error, which must outlive it. */
-int anonymous_accesses_open(struct anonymous_accesses **accesses, struct trace_reader *reader, struct trace_out *out,
-                            struct error *error);
-
-/* Must be called for every op, and for every step that is not an op, just before its event is written. wanted: the
-   step's event is written. accesses may be NULL. Return 0, or -1. */
-int anonymous_accesses_op(struct anonymous_accesses *accesses, const struct history_op *op);
-int anonymous_accesses_left_out(struct anonymous_accesses *accesses, const struct merge_step *step, bool wanted);
-
-/* After the last event: the remaining accesses, and the totals. accesses may be NULL. */
-int anonymous_accesses_finish(struct anonymous_accesses *accesses);
-void anonymous_accesses_free(struct anonymous_accesses *accesses);
+/* Copies their totals alone: the counts of the recording stay, even if some of its items are left out. */
+void trace_copy_access_totals(const struct trace_reader *reader, struct trace_out *out);

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from convert.test.models.tape_maker import INFO, MARKS, Block, Column, Tape
 from tests.support import CONVERT, REPOSITORY, published, run, succeed
 
 TEXT = "# heaptape-text 1 clock=nanoseconds\n0 0 malloc(24) = 0x1000\n5 1 free(0x1000)\n"
@@ -201,3 +202,35 @@ def test_a_trace_cut_before_its_first_event_is_not_compiled(tape, tmp_path):
         == f"heaptape-convert: {cut}: is truncated before its first event: there is nothing to replay\n"
     )
     assert not work.exists()
+
+
+EVIL = "ev\033[31mil\n\x9b2J"
+SHOWN = r"ev\x1b[31mil\n\x9b2J"
+
+
+def test_names_from_files_move_no_terminals_cursor(tape, tmp_path):
+    """Program, note and marks of a tape; lines of a foreign file; paths: all that people are shown."""
+    forged = Tape.read(tape)
+    forged.first(INFO).columns[0].raw = json.dumps(
+        {"clock": {"kind": "ordinal"}, "program": EVIL, "note": EVIL}
+    ).encode()
+    marks = json.dumps([{"thread": 0, "events": 0, "stamp": 1, "text": EVIL}]).encode()
+    forged.before_footer(Block(MARKS, [Column(1, marks)], rows=1))
+    forged.write(tmp_path / EVIL)
+    (tmp_path / "foreign").write_text(TEXT + EVIL)
+    for command, status in (
+        (["info", tmp_path / EVIL], 0),
+        (["dump", tmp_path / EVIL], 0),
+        (["compile", tmp_path / EVIL, "-o", tmp_path / "no" / EVIL], 1),
+        (["compile", tmp_path / EVIL, "-o", tmp_path / f"{EVIL}.work", "--group", "site=1=remove"], 1),
+        (["convert", "--slice", f"mark={EVIL}x..", tmp_path / EVIL, tmp_path / "out.tape"], 1),
+        (["check", tmp_path / "foreign"], 1),
+        (["check", tmp_path / f"{EVIL} is missing"], 1),
+    ):
+        result = run(CONVERT, *command)
+        assert result.status == status, result
+        printed = result.stdout + result.stderr
+        assert not set(printed) & set("\033\x9b"), command
+        quoted = r"ev\x1b[31mil" if command[0] == "check" else SHOWN
+        assert quoted in printed or (command[0] == "dump" and r"ev\u001B[31mil\n\u009B2J" in printed), printed
+        assert result.stderr.count("\n") == (status != 0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from convert.test.models.history_maker import legal
 from convert.test.models.history_model import text
-from convert.test.models.workload_ops import APART, MARK, NO_SLOT, WorkloadOp, ops_of, streams_of
+from convert.test.models.workload_ops import MARK, NO_SLOT, REGION, WorkloadOp, ops_of, streams_of
 from convert.test.test_history import SHAPES, import_text, used_threads
 from tests.examples import examples
 from tests.support import CONVERT, run, succeed
@@ -318,11 +318,11 @@ def segregated(tmp_path: Path) -> Path:
     return rewritten(tape, "size=..20=segregate")
 
 
-def test_the_header_names_the_highest_number_of_memory_apart(tmp_path):
+def test_the_header_names_the_highest_number_of_isolated_heaps(tmp_path):
     work = segregated(tmp_path)
     streams, header = streams_of(work)
     assert struct.unpack_from("<I", header, 128) == (1,)
-    assert [word & 0xFF for word in streams[0]][:3] == [MARK, APART, MALLOC]
+    assert [word & 0xFF for word in streams[0]][:3] == [MARK, REGION, MALLOC]
     assert list(read_workload(work).ops_of(0)["apart"]) == [1, 0, 1]
     lines = [json.loads(line) for line in succeed(CONVERT, "dump", work, "--format", "jsonl").stdout.splitlines()]
     assert [line.get("apart", 0) for line in lines] == [1, 0, 1]
@@ -330,10 +330,10 @@ def test_the_header_names_the_highest_number_of_memory_apart(tmp_path):
 
 @pytest.mark.parametrize(
     ("found", "put", "why"),
-    [((APART, 1), (APART, 0), "APART of a number"), ((APART, 1), (APART, 16), "APART of a number"),
-     ((APART, 1), (APART, 2), "not where the object was acquired")],
+    [((REGION, 1), (REGION, 0), "REGION of a number"), ((REGION, 1), (REGION, 16), "REGION of a number"),
+     ((REGION, 1), (REGION, 2), "not where the object was acquired")],
 )  # fmt: skip
-def test_damaged_words_of_memory_apart_are_found(tmp_path, found, put, why):
+def test_damaged_words_of_isolated_heaps_are_found(tmp_path, found, put, why):
     work = segregated(tmp_path)
     data = work.read_bytes()
     old, new = (struct.pack("<Q", code | number << 8) for code, number in (found, put))
@@ -346,14 +346,14 @@ def test_damaged_words_of_memory_apart_are_found(tmp_path, found, put, why):
 
 
 def with_regions(data: bytes, regions: int) -> bytes:
-    """The workload with another highest number of memory apart in its header."""
+    """The workload with another highest number of an isolated heap in its header."""
     changed = bytearray(data)
     struct.pack_into("<I", changed, 128, regions)
     struct.pack_into("<I", changed, 252, zlib.crc32(bytes(changed[:252])))
     return bytes(changed)
 
 
-@pytest.mark.parametrize(("regions", "why"), [(0, "APART of a number"), (16, "more regions of memory apart")])
+@pytest.mark.parametrize(("regions", "why"), [(0, "REGION of a number"), (16, "more isolated heaps")])
 def test_memory_apart_beyond_what_the_header_names_is_found(tmp_path, regions, why):
     work = segregated(tmp_path)
     work.write_bytes(with_regions(work.read_bytes(), regions))

@@ -14,57 +14,30 @@ void emitter_free(struct emitter *emitter) {
   slots_free(&emitter->slots);
 }
 
-static int hand_on(struct emitter *emitter, const struct history_op *op) {
-  emitter->witness.ops++;
-  return emitter->consumer->op(emitter->consumer->context, op, &emitter->live.state, &emitter->slots);
-}
-
-static int begin_object(struct emitter *emitter, struct history_op *op) {
-  op->slot = slots_take(&emitter->slots, op->thread);
-  if (op->slot == SLOTS_NONE)
-    return -1;
-  emitter->slots.at[op->slot].size_bytes = op->request_bytes;
-  if (hand_on(emitter, op) != 0)
-    return -1;
-  live_begin_object(&emitter->live);
-  live_add(&emitter->live, op->request_bytes);
-  return 0;
-}
-
-static int end_object(struct emitter *emitter, const struct history_op *op) {
-  uint64_t size_bytes = emitter->slots.at[op->slot].size_bytes;
-  if (hand_on(emitter, op) != 0)
-    return -1;
-  live_subtract(&emitter->live, size_bytes);
-  emitter->live.state.live_objects--;
-  slots_give(&emitter->slots, op->slot, op->thread);
-  return 0;
-}
-
-static int resize_object(struct emitter *emitter, const struct history_op *op) {
-  struct slot *slot = &emitter->slots.at[op->slot];
-  uint64_t size_bytes = slot->size_bytes;
-  if (hand_on(emitter, op) != 0)
-    return -1;
-  slot->size_bytes = op->request_bytes;
-  live_subtract(&emitter->live, size_bytes);
-  live_add(&emitter->live, op->request_bytes);
-  return 0;
-}
-
 int emitter_put(struct emitter *emitter, struct history_op *op) {
-  switch (op->kind) {
-  case HISTORY_ACQUIRE:
-    return begin_object(emitter, op);
-  case HISTORY_RELEASE:
-    return end_object(emitter, op);
-  case HISTORY_MOVE:
-    return resize_object(emitter, op);
-  case HISTORY_TOUCH:
-  case HISTORY_NOTHING:
-    break;
+  bool begins = op->kind == HISTORY_ACQUIRE, ends = op->kind == HISTORY_RELEASE, resizes = op->kind == HISTORY_MOVE;
+  if (begins && (op->slot = slots_take(&emitter->slots, op->thread)) == SLOTS_NONE)
+    return -1;
+  struct slot *slot = begins || ends || resizes ? &emitter->slots.at[op->slot] : NULL;
+  uint64_t size_bytes = slot ? slot->size_bytes : 0;
+  if (begins)
+    slot->size_bytes = op->request_bytes;
+  emitter->witness.ops++;
+  if (emitter->consumer->op(emitter->consumer->context, op, &emitter->live.state, &emitter->slots) != 0)
+    return -1;
+  if (ends || resizes)
+    live_subtract(&emitter->live, size_bytes);
+  if (ends) {
+    emitter->live.state.live_objects--;
+    slots_give(&emitter->slots, op->slot, op->thread);
   }
-  return hand_on(emitter, op);
+  if (begins)
+    live_begin_object(&emitter->live);
+  if (begins || resizes) {
+    slot->size_bytes = op->request_bytes;
+    live_add(&emitter->live, op->request_bytes);
+  }
+  return 0;
 }
 
 int emitter_leave_out(struct emitter *emitter, const struct history_op *op) {

@@ -8,12 +8,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum fate { KEPT, REMOVED, POOLED, TO_COME };
+enum fate { KEPT, REMOVED, POOLED, PENDING };
 
 /* An object, by slot of the history. */
 struct object {
   uint64_t carved_bytes; /* of POOLED */
-  uint32_t place;        /* the emitter's slot; for POOLED the chunk, for TO_COME the birth's number */
+  uint32_t place;        /* the emitter's slot; for POOLED the chunk, for PENDING the birth's number */
   uint32_t group;        /* plus 1; 0: none */
   uint8_t fate, region;
 };
@@ -61,7 +61,7 @@ static void count_op(struct rewriter *rewriter, const struct object *object, uin
     counts->peak_live_bytes = counts->live_bytes;
 }
 
-/* Puts the op of an object that the allocator, or memory apart, serves. */
+/* Puts the op of an object that the allocator, or an isolated heap, serves. */
 static int put_kept(struct rewriter *rewriter, const struct history_op *op, struct object *object) {
   struct history_op put = *op;
   put.slot = object->place;
@@ -126,7 +126,7 @@ static int put_off(struct rewriter *rewriter, const struct history_op *op, struc
   if (number == BIRTHS_NONE)
     return -1;
   rewriter->late.births.at[number].slot = op->slot;
-  object->fate = TO_COME;
+  object->fate = PENDING;
   object->place = number;
   return emitter_leave_out(&rewriter->emitter, op);
 }
@@ -212,7 +212,7 @@ static int change_object(struct rewriter *rewriter, const struct history_op *op,
     return emitter_leave_out(&rewriter->emitter, op);
   case POOLED:
     return change_pooled(rewriter, op, object);
-  case TO_COME:
+  case PENDING:
     if (put_pending_birth(rewriter, object) != 0)
       return -1;
     break;
@@ -224,9 +224,9 @@ static int change_object(struct rewriter *rewriter, const struct history_op *op,
 
 /* Notes the current position, if it was requested. Births put before its op come after it. */
 static void note_position(struct rewriter *rewriter) {
-  const struct positions *asked = &rewriter->rewriting->positions;
+  const struct positions *requested = &rewriter->rewriting->positions;
   size_t next = json_array_size(rewriter->positions);
-  if (next < asked->count && asked->at[next] == rewriter->position)
+  if (next < requested->count && requested->at[next] == rewriter->position)
     json_array_append_new(rewriter->positions, json_pack("[I, I]", (json_int_t)rewriter->position,
                                                          (json_int_t)rewriter->emitter.witness.ops));
 }
@@ -347,7 +347,7 @@ static int set_up(struct rewriter *rewriter, const struct history_consumer *cons
   uint32_t threads = rewriter->threads = trace_reader_summary(rewriting->reader)->threads;
   size_t groups = rewriting->groups.count;
   trace_info_read(&info, trace_reader_summary(rewriting->reader)->info_json);
-  uint64_t asked = rewriting->options->os_page_bytes, os_page_bytes = asked ? asked : info.os_page_bytes;
+  uint64_t given = rewriting->options->os_page_bytes, os_page_bytes = given ? given : info.os_page_bytes;
   trace_info_free(&info);
   rewriter->positions = json_array();
   rewriter->counts = calloc(groups + 1, sizeof *rewriter->counts);
@@ -380,12 +380,12 @@ static void tear_down(struct rewriter *rewriter) {
 
 /* Call it at the end. */
 static int check_positions(struct rewriter *rewriter) {
-  const struct positions *asked = &rewriter->rewriting->positions;
+  const struct positions *requested = &rewriter->rewriting->positions;
   note_position(rewriter);
-  if (json_array_size(rewriter->positions) == asked->count)
+  if (json_array_size(rewriter->positions) == requested->count)
     return 0;
   return error_set(rewriter->error, rewriter->path, "position %" PRIu64 " is beyond the end: there are %" PRIu64 " ops",
-                   asked->at[asked->count - 1], rewriter->position);
+                   requested->at[requested->count - 1], rewriter->position);
 }
 
 static int check_matches(const struct rewriter *rewriter) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/base/diagnostics.h"
 
+#include "core/base/error.h"
 #include "core/base/os.h"
 
 #include <errno.h>
@@ -59,8 +60,9 @@ void diagnostics_begin_error(const char *program) {
 
 static void finish(const char *format, va_list arguments) {
   int error = errno;
-  vfprintf(stderr, format, arguments);
-  fputc('\n', stderr);
+  char text[1024], shown[1024];
+  vsnprintf(text, sizeof text, format, arguments);
+  fprintf(stderr, "%s\n", escape_controls(shown, sizeof shown, text));
   errno = error;
 }
 

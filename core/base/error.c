@@ -4,12 +4,68 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+/* A control character from U+0080 to U+009F? */
+static bool is_c1(const char *text) {
+  return (uint8_t)text[0] == 0xc2 && (uint8_t)text[1] >= 0x80 && (uint8_t)text[1] < 0xa0;
+}
+
+/* Bytes of the printable character at text, 0 if it is a control character (C0, DEL, C1) or not UTF-8. */
+static size_t printable_bytes(const unsigned char *text) {
+  if (*text < 0x80)
+    return *text >= 0x20 && *text != 0x7f;
+  size_t bytes = *text >= 0xc2 && *text < 0xe0 ? 2 : *text >= 0xe0 && *text < 0xf0 ? 3 : *text >= 0xf0 ? 4 : 0;
+  if (*text > 0xf4 || (*text == 0xc2 && text[1] < 0xa0))
+    return 0;
+  for (size_t i = 1; i < bytes; i++)
+    if ((text[i] & 0xc0) != 0x80)
+      return 0;
+  return bytes;
+}
+
+/* Puts the next character, or what stands for it, into shown. Returns how many bytes of text it took. */
+static size_t escape_one(char shown[8], const char *text) {
+  size_t bytes = printable_bytes((const unsigned char *)text);
+  const char *letter = strchr("\nn\rr\tt", *text);
+  if (bytes)
+    memcpy(shown, text, bytes);
+  else if (letter)
+    sprintf(shown, "\\%c", letter[1]);
+  else
+    sprintf(shown, "\\x%02x", is_c1(text) ? (uint8_t)text[1] : (uint8_t)*text);
+  if (bytes)
+    shown[bytes] = '\0';
+  return bytes ? bytes : is_c1(text) ? 2 : 1;
+}
+
+const char *escape_controls(char *to, size_t room, const char *text) {
+  size_t used = 0;
+  while (*text) {
+    char shown[8];
+    text += escape_one(shown, text);
+    if (used + strlen(shown) >= room)
+      break;
+    memcpy(to + used, shown, strlen(shown));
+    used += strlen(shown);
+  }
+  to[used] = '\0';
+  return to;
+}
+
+void print_escaped(FILE *out, const char *text) {
+  for (char shown[8]; *text; fputs(shown, out))
+    text += escape_one(shown, text);
+}
+
 static void error_append(struct error *error, const char *format, va_list arguments) {
+  char text[sizeof error->text];
   size_t used = strlen(error->text);
   vsnprintf(error->text + used, sizeof error->text - used, format, arguments);
+  memcpy(text, error->text, sizeof text);
+  escape_controls(error->text, sizeof error->text, text);
 }
 
 int error_at(struct error *error, const char *path, uint64_t offset, const char *format, ...) {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* One error message, with its place. Libraries fill it in and return -1; only a main prints it.
 
-   Form of the text: "FILE: offset N: what is wrong" or "FILE: what is wrong". The first error wins: filling it in twice
-   keeps the first. Not thread-safe; one per caller. */
+   Form of the text: "FILE: offset N: what is wrong" or "FILE: what is wrong", with control characters escaped. The
+   first error wins: filling it in twice keeps the first. Not thread-safe; one per caller. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct error {
   char text[512]; /* empty: no error */
@@ -20,3 +22,11 @@ __attribute__((format(printf, 3, 4))) int error_set(struct error *error, const c
 
 /* Sets "PATH: MESSAGE: strerror(errno)" and returns -1. */
 int error_errno(struct error *error, const char *path, const char *what);
+
+/* Copies text that may come from a file to where people read it. Control characters, and bytes that are no UTF-8,
+   become \n, \r, \t or \xNN, so that no file moves a terminal's cursor or changes its colours. A text that does not fit
+   into room bytes is cut off. Returns to. */
+const char *escape_controls(char *to, size_t room, const char *text);
+
+/* The same for a text of any length. */
+void print_escaped(FILE *out, const char *text);

@@ -74,9 +74,11 @@ static int commit(struct output_file *file, struct error *error) {
 
 /* The writer's error has only the temporary name. */
 static void give_up(const struct output_file *file, struct error *error) {
-  size_t temporary_bytes = strlen(file->temporary), path_bytes = strlen(file->path);
+  char shown[sizeof error->text];
+  size_t path_bytes = strlen(escape_controls(shown, sizeof shown, file->path));
+  size_t temporary_bytes = strlen(escape_controls(shown, sizeof shown, file->temporary));
   unlink(file->temporary);
-  if (strncmp(error->text, file->temporary, temporary_bytes) == 0)
+  if (strncmp(error->text, shown, temporary_bytes) == 0)
     memmove(error->text + path_bytes, error->text + temporary_bytes, strlen(error->text + temporary_bytes) + 1);
 }
 

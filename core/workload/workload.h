@@ -25,7 +25,7 @@ struct workload_header {
   uint64_t extents_offset, extents;
   uint64_t info_offset, info_bytes;
   uint64_t op_counts_offset;
-  uint32_t regions; /* the highest number in an APART word; 0: there is none */
+  uint32_t regions; /* the highest number in an REGION word; 0: there is none */
   uint8_t zero[120];
   uint32_t crc32;
 };
@@ -41,7 +41,7 @@ struct workload_time_point {
 };
 
 enum workload_code {
-  WORD_APART = 0xef,
+  WORD_REGION = 0xef,
   WORD_SIZE_HIGH = 0xf0,
   WORD_PARAM = 0xf1,
   WORD_TOUCHED = 0xf2,

@@ -22,7 +22,7 @@ struct slot_state {
   uint64_t size_bytes;
   uint64_t last; /* ops << 20 | thread; 0: not used yet */
   bool full;
-  uint8_t region; /* the memory apart that its object is in */
+  uint8_t region; /* the isolated heap that its object is in; 0: none */
 };
 
 /* How many ops of one thread another has waited for. */
@@ -160,7 +160,7 @@ static int check_words(struct checker *checker, struct thread_state *thread, con
   if (words->has_touched && !info->acquires)
     return wrong(checker, thread, "TOUCHED of a call that hands out nothing");
   if (words->has_region && (words->region == 0 || words->region > checker->header->regions))
-    return wrong(checker, thread, "APART of a number that the header does not allow");
+    return wrong(checker, thread, "REGION of a number that the header does not allow");
   return 0;
 }
 
@@ -177,7 +177,7 @@ static int take_op(struct checker *checker, struct thread_state *thread, uint64_
     return wrong(checker, thread, "no MARK where one is due, or one for a later op");
   uint32_t number = word_slot(word);
   if (null_in && !info->acquires && words->has_region)
-    return wrong(checker, thread, "APART of an op without an object");
+    return wrong(checker, thread, "REGION of an op without an object");
   if (null_in && !info->acquires)
     return number == WORKLOAD_NO_SLOT ? 0 : wrong(checker, thread, "a slot where NULL is passed in");
   if (number >= checker->header->slots)
@@ -198,7 +198,7 @@ static int take_op(struct checker *checker, struct thread_state *thread, uint64_
   if (begins)
     slot->region = (uint8_t)words->region;
   if (slot->region != words->region)
-    return wrong(checker, thread, "not where the object was acquired: APART is missing, or of another number");
+    return wrong(checker, thread, "not where the object was acquired: REGION is missing, or of another number");
   if (info->acquires || info->released == RELEASES) {
     if (resize(checker, thread, slot, request_bytes) != 0)
       return -1;
@@ -213,7 +213,7 @@ static int take_op(struct checker *checker, struct thread_state *thread, uint64_
 static bool note_word(struct op_words *words, uint64_t word) {
   bool *seen = word_code(word) == WORD_SIZE_HIGH ? &words->has_size_high
                : word_code(word) == WORD_PARAM   ? &words->has_param
-               : word_code(word) == WORD_APART   ? &words->has_region
+               : word_code(word) == WORD_REGION  ? &words->has_region
                                                  : &words->has_touched;
   if (*seen)
     return false;
@@ -222,7 +222,7 @@ static bool note_word(struct op_words *words, uint64_t word) {
     words->size_high = word_payload(word);
   if (word_code(word) == WORD_PARAM)
     words->param = word_payload(word);
-  if (word_code(word) == WORD_APART)
+  if (word_code(word) == WORD_REGION)
     words->region = word_payload(word);
   return true;
 }
@@ -238,7 +238,7 @@ static int run_op(struct checker *checker, struct thread_state *thread) {
     case WORD_SIZE_HIGH:
     case WORD_PARAM:
     case WORD_TOUCHED:
-    case WORD_APART:
+    case WORD_REGION:
       if (!note_word(&words, word))
         return wrong(checker, thread, "a word that changes the op occurs twice");
       continue;

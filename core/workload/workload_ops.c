@@ -39,7 +39,7 @@ static int take_op(struct workload_ops *ops, uint32_t thread, struct error *erro
     case WORD_TOUCHED:
       op->touched = word_payload(word);
       break;
-    case WORD_APART:
+    case WORD_REGION:
       op->region = word_payload(word);
       break;
     case WORD_WAIT:

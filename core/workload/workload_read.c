@@ -76,7 +76,7 @@ static int check_header(const struct workload *workload, struct error *error) {
   if (header->crc32 != crc32(0, (const Bytef *)header, offsetof(struct workload_header, crc32)))
     return error_at(error, workload->path, 252, "the header fails its checksum");
   if (header->regions > WORKLOAD_MOST_REGIONS)
-    return error_at(error, workload->path, 128, "more regions of memory apart than a workload can have");
+    return error_at(error, workload->path, 128, "more isolated heaps than a workload can have");
   return check_counts(workload, error);
 }
 

@@ -104,7 +104,7 @@ struct workload_ops_op {
   uint64_t position, size_bytes, param, time_ns; /* time_ns: of the last op that had a time */
   uint32_t thread, slot;
   uint64_t touched; /* OS pages plus 1; 0: not known */
-  uint64_t region;  /* memory apart; 0: none */
+  uint64_t region;  /* isolated heap; 0: none */
   uint8_t call;     /* id and flags: a legal combination */
   bool has_time;
   struct buffer waits, starts; /* words */

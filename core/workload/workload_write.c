@@ -44,7 +44,7 @@ struct workload_writer {
   uint32_t open_buffers;
   uint32_t last_thread; /* of the last op; its stream is not ended yet even if ending_last is set */
   uint64_t run;         /* ops in the schedule's present word, all of last_thread */
-  uint32_t regions;     /* the highest number in an APART word */
+  uint32_t regions;     /* the highest number in an REGION word */
   bool ending_last;     /* end last_thread once the next op is known not to be a thread's first */
   struct stream schedule, time_line;
   struct buffer extents; /* struct workload_extent; streams numbered as below until the end */
@@ -234,7 +234,7 @@ uint64_t workload_put_touched(struct workload_writer *writer, uint32_t thread) {
 static __attribute__((noinline)) void put_op_prefix(struct workload_writer *writer, uint32_t thread,
                                                     const struct workload_op *op) {
   if (op->region) {
-    put_word(writer, thread, word_make(WORD_APART, op->region));
+    put_word(writer, thread, word_make(WORD_REGION, op->region));
     writer->regions = op->region > writer->regions ? op->region : writer->regions;
   }
   if (op->size_bytes >> 24)

@@ -48,7 +48,7 @@ struct workload_op {
   uint8_t call;  /* id and flags */
   uint32_t slot; /* WORKLOAD_NO_SLOT for NULL */
   uint64_t size_bytes, param;
-  uint8_t region; /* memory apart; 0: the allocator's */
+  uint8_t region; /* isolated heap; 0: the allocator's */
 };
 
 /* The op itself, with SIZE_HIGH and PARAM words where they are needed. Returns the thread's number of ops, this one

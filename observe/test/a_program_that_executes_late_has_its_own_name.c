@@ -23,14 +23,14 @@ int main(void) {
   }
   close(executed[1]);
   all.pending[(uint32_t)child % OBSERVED_LIMIT].pid = child; /* it called exec long ago */
-  observe_look(&all);
+  observe_sample(&all);
   CHECK(all.count == 1 && strcmp(all.images[0].name, "sleep") != 0, "it is not seen before it executes");
   CHECK(write(executes[1], &byte, 1) == 1 && read(executed[0], &byte, 1) == 0, "it does not execute");
   for (int i = 0; i < 120000 && strcmp(all.images[0].name, "sleep") != 0; i++) { /* descriptors are closed before the
                                                                                     name changes */
     usleep(1000);
     all.images[0].next_row_ns = 0;
-    observe_look(&all);
+    observe_sample(&all);
   }
   CHECK(all.count == 1 && strcmp(all.images[0].name, "sleep") == 0, "its name is %s", all.images[0].name);
   CHECK(strstr(all.images[0].file, "sleep") || strstr(all.images[0].file, "busybox"), "its file is %s",

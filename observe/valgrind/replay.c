@@ -72,13 +72,13 @@ static void refill(void) {
 }
 
 /* Accesses before the first burst, including the start-up, are counted separately. */
-static void look_for_bursts(void) {
+static void find_bursts(void) {
   struct access_coder none = {0};
   const UChar *first = at;
   struct access_item item;
   refill();
   if (access_get(&none, &first, filled, &item) && item.kind == ACCESS_BURST)
-    simulate_set_apart(True);
+    simulate_set_outside(True);
 }
 
 /* The header is skipped: it was checked. */
@@ -87,7 +87,7 @@ Bool replay_open(const HChar *path) {
   fd = VG_(fd_open)(path, VKI_O_RDONLY, 0);
   if (fd < 0 || VG_(read)(fd, &header, sizeof header) != sizeof header)
     return False;
-  look_for_bursts();
+  find_bursts();
   return True;
 }
 
@@ -115,7 +115,7 @@ static Bool play(void) {
     else if (item.kind == ACCESS_OBJECT)
       play_object(&item);
     else if (item.kind == ACCESS_BURST)
-      simulate_set_apart(!item.value);
+      simulate_set_outside(!item.value);
     else
       found = item.kind == ACCESS_EVENT;
   }

@@ -16,7 +16,7 @@
    - the allocator's own stack in a call: moved to where the recorded call had its stack, which is other memory.
 
    A recording in bursts: calls are made and their accesses simulated outside bursts, too, but counted separately
-   (simulate_set_apart), as the start-up is.
+   (simulate_set_outside), as the start-up is.
 
    No client request at each call: a request leaves the translated code for Valgrind's scheduler, which costs more than
    most calls. The client registers a function once, which it calls before each call, and that function's translation

@@ -3,9 +3,8 @@
 #include "observe/valgrind/simulate.h"
 
 #include "observe/valgrind/allocator.h"
-#include "observe/valgrind/burst.h"
 #include "observe/valgrind/cache.h"
-#include "observe/valgrind/page_faults.h"
+#include "observe/valgrind/pages.h"
 #include "observe/valgrind/syscalls.h"
 
 #include <pub_tool_aspacemgr.h>
@@ -17,8 +16,8 @@
 
 enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT };
 
-/* Program and allocator; and both once more, from APART on, for separate counts. */
-enum { APART = 2, SIDES = 4 };
+/* Program and allocator; and both once more, from OUTSIDE on, for separate counts. */
+enum { OUTSIDE = 2, SIDES = 4 };
 
 /* The sizes of a cache or TLB, as given, and its misses by the side that was running (allocator.h). */
 struct level {
@@ -27,7 +26,7 @@ struct level {
   struct cache cache;
   ULong misses[SIDES], instruction_misses[SIDES];
   ULong first_misses[SIDES];      /* of `misses`, those at a burst's first access to a line or OS page */
-  ULong sequential_misses[SIDES]; /* of caches: of `misses`, those that a stream prefetcher foresees (streams.h) */
+  ULong sequential_misses[SIDES]; /* of caches: of `misses`, those that a stream prefetcher foresees (cache.h) */
 };
 
 /* [0]: the first level; the others are behind it. */
@@ -49,12 +48,12 @@ extern SysRes VG_(am_mmap_anon_float_client)(SizeT bytes, Int protection);
 
 static ULong accesses[SIDES], page_faults[SIDES];
 
-/* For recordings in bursts. apart: 0 or APART. first_*: accessed for the first time in a burst; unsure: page faults of
-   OS pages that were not newly mapped in the burst. */
+/* For recordings in bursts. outside_from: 0 or OUTSIDE. first_*: accessed for the first time in a burst; unsure: page
+   faults of OS pages that were not newly mapped in the burst. */
 static Bool has_bursts, in_burst, first_line;
-static UInt apart;
+static UInt outside_from;
 static ULong first_lines[SIDES], first_pages[SIDES], unsure_page_faults[SIDES];
-static struct counted counted[SIDES], counted_noted[APART];
+static struct counted counted[SIDES], counted_noted[OUTSIDE];
 static UWord last_page = CACHE_EMPTY, last_instruction_line = CACHE_EMPTY;
 
 /* Rows of misses so far in each cache, then in each TLB. */
@@ -171,18 +170,19 @@ void simulate_reset(void) {
 /* Adds the instructions since the last time to the present side. */
 static void note_instructions(void) {
   struct counted allocators = allocator_counted();
-  const struct counted now[APART] = {counted_since(counted_now(), allocators), allocators};
-  for (UInt side = 0; side < APART; side++) {
-    counted[apart + side] = counted_sum(counted[apart + side], counted_since(now[side], counted_noted[side]));
+  const struct counted now[OUTSIDE] = {counted_since(counted_now(), allocators), allocators};
+  for (UInt side = 0; side < OUTSIDE; side++) {
+    counted[outside_from + side] =
+        counted_sum(counted[outside_from + side], counted_since(now[side], counted_noted[side]));
     counted_noted[side] = now[side];
   }
 }
 
-void simulate_set_apart(Bool outside) {
+void simulate_set_outside(Bool outside) {
   note_instructions();
   has_bursts = True;
   in_burst = !outside;
-  apart = outside ? APART : 0;
+  outside_from = outside ? OUTSIDE : 0;
   if (!in_burst)
     return;
   burst_begin();
@@ -190,7 +190,7 @@ void simulate_set_apart(Bool outside) {
 }
 
 static UInt side_now(void) {
-  return (UInt)allocator_runs + apart;
+  return (UInt)allocator_runs + outside_from;
 }
 
 /* Not inline: most accesses are to the OS page of the previous access. */
@@ -395,5 +395,5 @@ void simulate_write(VgFile *file) {
   write_side(file, 0);
   VG_(fprintf)(file, "}");
   if (has_bursts)
-    VG_(fprintf)(file, ", \"outside\": {\"allocator_instructions\": %llu}", counted[APART + 1].instructions);
+    VG_(fprintf)(file, ", \"outside\": {\"allocator_instructions\": %llu}", counted[OUTSIDE + 1].instructions);
 }

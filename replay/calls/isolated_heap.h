@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The isolated heap: a heap of the engine's own, beside the allocator under test, for objects that a workload has
-   served apart (core/workload/WORKLOAD.md, APART).
+   served apart (core/workload/WORKLOAD.md, REGION).
 
    Job: act as the arena that a program would have for one group of objects. Not its job: which objects. The rule of
    each region: requests of up to 16 KiB are rounded up to 16 bytes, and each rounded size is a class, as in an arena

@@ -18,23 +18,24 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-static bool same_library(const char *loaded, const char *asked, size_t length) {
-  if (strlen(loaded) == length && memcmp(loaded, asked, length) == 0)
+static bool same_library(const char *loaded, const char *requested, size_t length) {
+  if (strlen(loaded) == length && memcmp(loaded, requested, length) == 0)
     return true;
   const char *base = strrchr(loaded, '/'); /* a bare name is searched for */
-  return base && !memchr(asked, '/', length) && strlen(base + 1) == length && memcmp(base + 1, asked, length) == 0;
+  return base && !memchr(requested, '/', length) && strlen(base + 1) == length &&
+         memcmp(base + 1, requested, length) == 0;
 }
 
 /* LD_PRELOAD without valgrind's own entry, which it puts in front: entries are numbered as the parent passed them. */
-static const char *asked_for(void) {
-  const char *asked = getenv("LD_PRELOAD");
-  while (asked && *asked) {
-    size_t length = strcspn(asked, ": ");
-    if (!memmem(asked, length, "/vgpreload_", strlen("/vgpreload_")))
+static const char *requested_preloads(void) {
+  const char *requested = getenv("LD_PRELOAD");
+  while (requested && *requested) {
+    size_t length = strcspn(requested, ": ");
+    if (!memmem(requested, length, "/vgpreload_", strlen("/vgpreload_")))
       break;
-    asked += length + (asked[length] != '\0');
+    requested += length + (requested[length] != '\0');
   }
-  return asked;
+  return requested;
 }
 
 static int visit_object(struct dl_phdr_info *about, size_t size, void *context) {
@@ -49,23 +50,23 @@ static int visit_object(struct dl_phdr_info *about, size_t size, void *context) 
         result->linker_last = last;
     }
   }
-  const char *asked = asked_for();
-  for (unsigned index = 0; asked && *asked && index < PRELOAD_LIMIT; index++) {
-    size_t length = strcspn(asked, ": ");
-    if (same_library(about->dlpi_name, asked, length))
+  const char *requested = requested_preloads();
+  for (unsigned index = 0; requested && *requested && index < PRELOAD_LIMIT; index++) {
+    size_t length = strcspn(requested, ": ");
+    if (same_library(about->dlpi_name, requested, length))
       result->preloads_missing &= ~((uint64_t)1 << index);
-    asked += length + (asked[length] != '\0');
+    requested += length + (requested[length] != '\0');
   }
   return 0;
 }
 
 void preload_report(struct replay_result *result) {
-  const char *asked = asked_for();
-  for (unsigned index = 0; asked && *asked && index < PRELOAD_LIMIT; index++) {
-    size_t length = strcspn(asked, ": ");
+  const char *requested = requested_preloads();
+  for (unsigned index = 0; requested && *requested && index < PRELOAD_LIMIT; index++) {
+    size_t length = strcspn(requested, ": ");
     if (length > 0)
       result->preloads_missing |= (uint64_t)1 << index;
-    asked += length + (asked[length] != '\0');
+    requested += length + (requested[length] != '\0');
   }
   dl_iterate_phdr(visit_object, result);
 }
@@ -148,9 +149,9 @@ static void check_stream(struct lacking *lacking, uint32_t thread) {
   bool isolated = false; /* the next op is in the isolated heap */
   while (workload_stream_next(&stream, &word)) {
     uint8_t code = word_code(word);
-    if (code == WORD_APART)
+    if (code == WORD_REGION)
       isolated = true;
-    if (code >= WORD_APART)
+    if (code >= WORD_REGION)
       continue;
     uint8_t id = code & CALL_ID_MASK;
     if (!isolated && call_lacks(code) && !lacking->listed[id]) {

@@ -231,7 +231,7 @@ static ALWAYS_INLINE bool note_extra(struct extras *extras, const uint64_t word)
   case WORD_TOUCHED:
     extras->touched = word_payload(word);
     return true;
-  case WORD_APART:
+  case WORD_REGION:
     extras->region = word_payload(word);
     return true;
   default:

@@ -129,7 +129,7 @@ int memory_map_setup(struct memory_figures *into) {
 }
 
 /* Under some orders other threads may be writing to it: then an object is read with another object's size, or left out,
-   and cells are slightly wrong (memory_map.h). A lock around every op would slow all orders. */
+   and cells are slightly wrong (fragmentation.h). A lock around every op would slow all orders. */
 __attribute__((no_sanitize("thread"), noinline)) static struct object object_now(uint32_t slot) {
   return engine.objects[slot];
 }
@@ -203,7 +203,7 @@ static void add_cells(uint64_t position) {
 }
 
 /* Fills in the table of OS pages. Returns the live bytes, resident or not. */
-static uint64_t look(void) {
+static uint64_t measure_live(void) {
   fragmentation_begin();
   os_pages_begin();
   residency_visit(os_pages_add_resident);
@@ -218,13 +218,14 @@ static void add_position(uint64_t position) {
 }
 
 void memory_map_add(uint64_t position, uint64_t rss_anon_bytes) {
-  uint64_t live_bytes = look();
+  uint64_t live_bytes = measure_live();
   add_position(position);
   fragmentation_add(position, rss_anon_bytes, live_bytes);
 }
 
 void memory_map_sample(uint64_t position, uint64_t rss_anon_bytes, bool add, struct fragmentation_row *parts) {
-  *parts = (struct fragmentation_row){.position = position, .rss_anon_bytes = rss_anon_bytes, .live_bytes = look()};
+  *parts =
+      (struct fragmentation_row){.position = position, .rss_anon_bytes = rss_anon_bytes, .live_bytes = measure_live()};
   if (add)
     add_position(position);
   fragmentation_measure(parts);

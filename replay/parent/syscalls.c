@@ -37,7 +37,7 @@ static uint64_t bytes_of_break(struct syscalls *counts, uint64_t address, const 
   return address > before ? address - before : before - address;
 }
 
-static void look_at_memory(struct syscalls *counts, const struct replay_result *result) {
+static void sample_memory(struct syscalls *counts, const struct replay_result *result) {
   struct proc_status now;
   if (counts->status_fd < 0 || proc_status_read(counts->status_fd, &now) != 0)
     return;
@@ -81,7 +81,7 @@ static void count_call(struct syscalls *counts, const struct seccomp_data *data,
   counts->bytes[number] += bytes;
   add_row(counts, (struct syscall_row){atomic_load(&result->done), bytes, number});
   if (notify_may_shrink(data, break_before))
-    look_at_memory(counts, result);
+    sample_memory(counts, result);
 }
 
 void syscalls_answer(struct syscalls *counts, const struct replay_result *result) {

@@ -167,7 +167,7 @@ def test_a_workload_is_not_a_trace(tape, tmp_path):
     assert "found in a trace" in done.stderr
 
 
-# A mapping of this many KiB is libapart.so's memory.
+# A mapping of this many KiB is libisolated.so's memory.
 APART_PROGRAM = """
 import json
 kept = [json.loads('{"a": [1, 2.5, "text"]}') for _ in range(5000)]
@@ -178,7 +178,7 @@ print([rss for size, rss in zip(sizes[::2], sizes[1::2]) if size >= 4 << 20], ke
 
 def apart_python(function: str) -> Any:
     """CPython with malloc for each object; requests of that function are served from separate memory."""
-    added = {"LD_PRELOAD": str(OUT / "test-lib" / "libapart.so"), "APART_FRAME": function, "PYTHONMALLOC": "malloc"}
+    added = {"LD_PRELOAD": str(OUT / "test-lib" / "libisolated.so"), "APART_FRAME": function, "PYTHONMALLOC": "malloc"}
     return subprocess.run(
         ["/usr/bin/python3", "-c", APART_PROGRAM], env=os.environ | added, capture_output=True, text=True, timeout=120
     )

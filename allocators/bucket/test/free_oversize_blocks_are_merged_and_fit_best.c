@@ -66,10 +66,10 @@ static void check_merging(void) {
 /* Free blocks of several sizes, separated by used ones, all in one segment, whose free end is larger. */
 static void check_best_fit(void) {
   static const size_t steps[FITS] = {3, 0, 5, 1, 4, 2};
-  void *objects[FITS], *apart[FITS];
+  void *objects[FITS], *separators[FITS];
   for (int index = 0; index < FITS; index++) {
     objects[index] = allocator_malloc(LOWEST_BYTES + steps[index] * STEP_BYTES);
-    apart[index] = allocator_malloc(LOWEST_BYTES);
+    separators[index] = allocator_malloc(LOWEST_BYTES);
   }
   for (int index = 0; index < FITS; index++)
     allocator_free(objects[index]);
@@ -78,7 +78,7 @@ static void check_best_fit(void) {
       model_fail("not the smallest block that is large enough, in step %d", index);
   for (int index = 0; index < FITS; index++) {
     allocator_free(objects[index]);
-    allocator_free(apart[index]);
+    allocator_free(separators[index]);
   }
 }
 

@@ -9,7 +9,7 @@
 enum { SMALL_BYTES = 200, CHUNK_BYTES = SMALL_BYTES + 8, HOLE_BYTES = 3000 };
 
 /* Returns an object, with one behind it that separates it when it is free. */
-static char *apart(size_t object_bytes) {
+static char *separated(size_t object_bytes) {
   char *object = allocator_malloc(object_bytes);
   allocator_malloc(24);
   return object;
@@ -18,7 +18,7 @@ static char *apart(size_t object_bytes) {
 int main(int argument_count, char **arguments) {
   if (argument_count == 1)
     return run_under(arguments, "tcache=0:fastbins=0", "");
-  char *better = apart(SMALL_BYTES + 100), *hole = apart(HOLE_BYTES);
+  char *better = separated(SMALL_BYTES + 100), *hole = separated(HOLE_BYTES);
   allocator_free(hole);
   if (allocator_malloc(SMALL_BYTES) != hole)
     return 1;

@@ -28,7 +28,7 @@ from heaptape.gate.condition import Condition
 from heaptape.results import margins, replay_errors
 from heaptape.results.model.penalties import penalties as checked_penalties
 from heaptape.results.model.time_model import CACHE_EFFECTS_PERCENT
-from heaptape.run import penalties, registry, replay
+from heaptape.run import machine, registry, replay
 from heaptape.run.exact import Bench
 from heaptape.run.live import c_library
 from heaptape.run.registry import Choice
@@ -135,7 +135,7 @@ def _bounds(with_accesses: bool, home: Home) -> Bounds:
     """The passes, and this machine's penalties. A machine that can't be measured gets no prediction of CPU time."""
     passes = ("memory", "instructions", *(["misses"] if with_accesses else []))
     try:
-        return Bounds(passes, checked_penalties(penalties.of_this_machine(home)))
+        return Bounds(passes, checked_penalties(machine.of_this_machine(home)))
     except HeaptapeError:
         return Bounds(passes, None)
 

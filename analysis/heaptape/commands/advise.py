@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from heaptape.commands import replaying
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_json, write_text
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import scratch_folder
 
 if TYPE_CHECKING:
     from heaptape.advise.advise import Found, Wish

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from heaptape.commands.replaying import results_of
     from heaptape.results.comparing.compare import allocator_order, choose_baseline
-    from heaptape.results.comparing.corners import parse_corners
+    from heaptape.results.comparing.variants import parse_corners
     from heaptape.show.tables.kinds import Question
 
     files = results_of(arguments.results, arguments.own_options, arguments.home)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.common import console
+from heaptape.common.console import WorkProgress
 from heaptape.common.errors import HeaptapeError, UsageError, did_you_mean
 from heaptape.common.home import Home
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
-from heaptape.common.progress import WorkProgress
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import scratch_folder
 
 if TYPE_CHECKING:
     from heaptape.results.schema import Results
@@ -78,13 +78,13 @@ def calibrate(passes: Sequence[str], home: Home, work: Work) -> None:
     """Measures what an instruction, a miss and a page fault cost here, where no one has: CPU time is predicted from it.
     A machine that can't be measured gets no prediction.
     """
-    from heaptape.run import penalties
+    from heaptape.run import machine
 
-    if not set(passes) & {"instructions", "misses"} or penalties.known():
+    if not set(passes) & {"instructions", "misses"} or machine.known_costs():
         return
     work.progress.note("measuring the costs of this machine, once; this takes a few seconds")
     with contextlib.suppress(HeaptapeError):
-        penalties.measure(home)
+        machine.measure_costs(home)
 
 
 def results_of(paths: Sequence[str], command: Sequence[str], home: Home) -> "list[Results]":

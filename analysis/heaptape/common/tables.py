@@ -241,3 +241,11 @@ def _markdown_cell(cell: Cell) -> str:
 def _escape(text: str) -> str:
     # A leading ~ would start strike-through together with another one in the row.
     return text.replace("|", "\\|").replace("~", "\\~")
+
+
+def size(value: float) -> str:
+    """Bytes in KiB, MiB or GiB to one decimal; below a KiB in bytes."""
+    for power, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if abs(value) >= 1 << power:
+            return f"{value / (1 << power):,.1f} {name}"
+    return f"{value:,.0f} bytes"

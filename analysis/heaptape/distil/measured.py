@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from heaptape.common.c_programs import convert_json
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.process import convert_json
 from heaptape.distil.plan import Cells, Plan, column
 from heaptape.results import distilled, misses
 from heaptape.results.runs import timeline_frame

@@ -43,13 +43,13 @@ def choose(traces: pd.DataFrame, count: int, by: str = "program", weight: str = 
     and seed give the same choice. Raises UsageError where there are more strata than traces to choose.
     """
     if count < 1:
-        raise UsageError("choose --n: 1 at least")
+        raise UsageError("choose -n: 1 at least")
     place = standardised(traces)
     importance = traces["ops"].to_numpy(float) if weight == "ops" else np.ones(len(traces))
     strata = _strata(traces, by)
     if len(strata) > count:
         raise UsageError(
-            f"choose --n {count}: there are {len(strata)} values of {by}: choose at least as many, or --by none"
+            f"choose -n {count}: there are {len(strata)} values of {by}: choose at least as many, or --by none"
         )
     rng = np.random.default_rng(seed)
     nearest = np.zeros(len(traces), int)

@@ -18,8 +18,7 @@ import msgspec
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.common.processors import processors
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import processors, scratch_folder
 from heaptape.common.version import __version__
 from heaptape.fleet.files import StoreError
 from heaptape.fleet.machine import engine_hash
@@ -41,7 +40,7 @@ from heaptape.fleet.store import (
 )
 from heaptape.gate import gate
 from heaptape.results.runs import label
-from heaptape.run import loaded, registry, replay
+from heaptape.run import engine_process, registry, replay
 from heaptape.run.passes import PASSES
 from heaptape.run.registry import DEFAULT_VARIANT, Choice, sha256_of
 from heaptape.run.replay import order_of
@@ -404,7 +403,7 @@ def _planned_choice(choice: Choice, store: Store) -> PlannedChoice:
 
 
 def _planned(workload: Workload, choices: Sequence[Choice], store: Store) -> PlannedWorkload:
-    beside = [Path(path).resolve() for path in loaded.also_loaded(workload.about, choices)]
+    beside = [Path(path).resolve() for path in engine_process.also_loaded(workload.about, choices)]
     hashes = tuple(sha256_of(path) for path in beside)
     for path, sha256 in zip(beside, hashes, strict=True):
         store.put_library(path, sha256)

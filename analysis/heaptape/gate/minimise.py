@@ -26,8 +26,8 @@ from xml.etree import ElementTree
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import write_json, write_text
-from heaptape.common.processors import processors
-from heaptape.common.quantities import size
+from heaptape.common.process import processors
+from heaptape.common.tables import size
 from heaptape.gate.condition import Condition
 from heaptape.gate.search import Candidate, Objects, Search, read_objects, whole_history, write_candidate
 from heaptape.run import exact, replay

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.quantities import size
+from heaptape.common.tables import size
 from heaptape.results.blame import GROUP, Blame, tidy
 
 # Shares of live bytes at the end: by how much the lowest live bytes of each quarter of the run must exceed those of the

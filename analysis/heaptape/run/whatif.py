@@ -15,7 +15,7 @@ from heaptape.common.home import Home
 from heaptape.results import disturbance
 from heaptape.results.runs import label
 from heaptape.run import replay
-from heaptape.run.agreement import agreement
+from heaptape.run.across_passes import agreement
 from heaptape.run.registry import DEFAULT_VARIANT, Choice
 from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import is_workload, read_workload

@@ -22,7 +22,7 @@ INFO_LIMIT = 16 << 20
 THREAD_LIMIT = 1 << 20
 
 # Codes of words that are not ops.
-APART, SIZE_HIGH, PARAM, TOUCHED, WAIT, MARK, START, TIME, END = 0xEF, 0xF0, 0xF1, 0xF2, 0xF3, 0xF4, 0xF5, 0xF6, 0xFF
+REGION, SIZE_HIGH, PARAM, TOUCHED, WAIT, MARK, START, TIME, END = 0xEF, 0xF0, 0xF1, 0xF2, 0xF3, 0xF4, 0xF5, 0xF6, 0xFF
 NO_SLOT = 0xFFFFFFFF
 
 _EXTENT = np.dtype([("stream", "<u4"), ("words", "<u4"), ("offset", "<u8")])
@@ -67,11 +67,11 @@ class Workload:
         ends = np.flatnonzero(code == END)
         if len(ends) != 1 or ends[0] != len(words) - 1:
             raise FormatError(str(self.path), None, f"stream of thread {thread} does not end with END")
-        is_op = code < APART
+        is_op = code < REGION
         op_words = words[is_op]
         number: np.ndarray = np.cumsum(is_op) - is_op
         high, param, apart = (np.zeros(len(op_words), np.uint64) for _ in range(3))
-        for wanted, column in ((SIZE_HIGH, high), (PARAM, param), (APART, apart)):
+        for wanted, column in ((SIZE_HIGH, high), (PARAM, param), (REGION, apart)):
             at = np.flatnonzero(code == wanted)
             if len(at) and number[at[-1]] >= len(op_words):
                 raise FormatError(str(self.path), None, f"stream of thread {thread}: a modifier without an op")

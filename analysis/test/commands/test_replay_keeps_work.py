@@ -5,10 +5,10 @@ import json
 
 import pytest
 from heaptape.commands import replaying
-from heaptape.common import progress
+from heaptape.common import console
 from heaptape.common.home import default_home
 from heaptape.results.schema import Results
-from heaptape.run import penalties, registry, replay, rounds
+from heaptape.run import machine, registry, replay, rounds
 
 from tests.support import call_heaptape, import_text
 
@@ -70,20 +70,20 @@ def test_the_command_says_how_to_go_on_after_a_ctrl_c(tape, tmp_path, monkeypatc
 
 def test_without_a_terminal_progress_is_a_line_every_ten_seconds(monkeypatch, capsys):
     clock = iter([0.0, 1.0, 11.0, 12.0, 22.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    with progress.WorkProgress() as shown:
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    with console.WorkProgress() as shown:
         for share in (0.1, 0.25, 0.5, 0.75):
             shown.update("replaying", share)
     assert capsys.readouterr().err == (
         "heaptape: replaying: 25 % done, 33 s left\nheaptape: replaying: 75 % done, 7 s left\n"
     )
-    assert [progress.duration(one) for one in (40, 170, 7500)] == ["40 s", "3 min", "2 h 5 min"]
+    assert [console.duration(one) for one in (40, 170, 7500)] == ["40 s", "3 min", "2 h 5 min"]
 
 
 def test_a_machine_that_was_not_measured_is_measured_once(monkeypatch, tmp_path):
     measured = []
-    monkeypatch.setattr(penalties, "known", lambda: None)
-    monkeypatch.setattr(penalties, "measure", measured.append)
+    monkeypatch.setattr(machine, "known_costs", lambda: None)
+    monkeypatch.setattr(machine, "measure_costs", measured.append)
     with replaying.work() as work:
         replaying.calibrate(["memory", "time"], default_home(), work)
         assert measured == []

@@ -32,7 +32,7 @@ def make_workloads(folder: Path, number: int) -> list[Path]:
 def plan(store: Path, *inputs: object, passes: str = "memory", allocators: tuple[str, ...] = ALLOCATORS) -> Result:
     """Puts a plan into the store, with all its files; nothing is run."""
     chosen = [word for name in allocators for word in ("-a", name)]
-    arguments = [*map(str, inputs), *chosen, "--pass", passes, "--store", str(store), "--slurm-script", "-"]
+    arguments = [*map(str, inputs), *chosen, "--passes", passes, "--store", str(store), "--slurm-script", "-"]
     return call_heaptape("fleet", "replay", *arguments)
 
 

@@ -166,7 +166,7 @@ def test_two_workers_at_once_on_s3_lose_nothing_and_count_nothing_twice(s3, work
     assert len(opened.cell_keys()) == CELLS
     assert not opened.files.names("damaged") + opened.files.names("running") + opened.files.names("failures")
     pd.testing.assert_frame_equal(figures(opened), figures(undisturbed), check_exact=True)
-    again = call_heaptape("fleet", "replay", *workloads, "-a", "reference", "--pass", "memory", "--store", store)
+    again = call_heaptape("fleet", "replay", *workloads, "-a", "reference", "--passes", "memory", "--store", store)
     assert again.stdout.startswith(f"{CELLS} cells: {CELLS} done ({CELLS} were there before), 0 not.")
 
 
@@ -178,7 +178,7 @@ def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_reporte
 
     store = f"{s3.bucket()}/fleet"
     words = [word for name in ALLOCATORS for word in ("-a", name)]
-    arguments = [*workloads, *words, "--pass", "memory", "--store", store, "--retries", "50"]
+    arguments = [*workloads, *words, "--passes", "memory", "--store", store, "--retries", "50"]
     arguments += ["--scheduler", f"local={workers}"]
     with started("replay", *arguments) as process:
         for kill in range(kills):
@@ -213,12 +213,12 @@ def test_a_worker_that_stood_still_while_another_did_its_task_changes_nothing_of
 ):
     """It stops when it is about to put its cell of that number."""
     store, brings, brought = f"{s3.bucket()}/fleet", Store.add_cell, []
-    assert plan(store, workloads[0], "--reps", 1, passes=passes).status == 0
+    assert plan(store, workloads[0], "-n", 1, passes=passes).status == 0
 
     def bring(self, record):
         brought.append(record)
         if len(brought) == stops_at:
-            assert plan(store, workloads[0], "--reps", 1, *others, passes=passes).status == 0
+            assert plan(store, workloads[0], "-n", 1, *others, passes=passes).status == 0
             worker = new_worker(open_store(store), default_home(), "another")
             ended = dispatch.run(tasks_of(plans_of(worker.store)), dispatch.in_threads(worker.run, worker.processes))
             assert (ended.done, ended.failed) == (2, {})

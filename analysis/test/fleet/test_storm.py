@@ -50,7 +50,7 @@ class Fleet:
         self._address = self._scheduler.stdout.readline().strip()
         self._workers = [self._worker() for _ in range(WORKERS)]
         chosen = [word for name in ALLOCATORS for word in ("-a", name)]
-        options = ("--pass", PASSES, "--store", store, "--scheduler", self._address, *self._keys, "--retries", "50")
+        options = ("--passes", PASSES, "--store", store, "--scheduler", self._address, *self._keys, "--retries", "50")
         self._command = ("replay", *inputs, *chosen, *options)
 
     def _start(self, *arguments, **options):
@@ -138,7 +138,16 @@ def test_a_store_on_a_disk_that_is_full_now_and_then_has_the_same_figures_and_it
     with small_disk(tmp_path / "disk", "16m") as disk, (tmp_path / "told").open("w+") as errors:
         store = disk / "s"
         plan(store, *inputs, passes=PASSES)
-        options = ("--pass", PASSES, "--scheduler", f"local={WORKERS}", "--store-wait", patience_s, "--retries", 10**6)
+        options = (
+            "--passes",
+            PASSES,
+            "--scheduler",
+            f"local={WORKERS}",
+            "--store-wait",
+            patience_s,
+            "--retries",
+            10**6,
+        )
 
         def lines():
             return Path(errors.name).read_text().count(told)

@@ -238,7 +238,17 @@ def test_two_stores_merge_to_the_whole_and_damage_is_left_out(workloads, undistu
 
 def test_the_script_of_a_job_array_does_all_of_the_plan(workloads, undisturbed, tmp_path):
     script = tmp_path / "array.sh"
-    arguments = [*map(str, workloads), "-a", "glibc", "-a", "reference", "--pass", "memory", "--store", tmp_path / "s"]
+    arguments = [
+        *map(str, workloads),
+        "-a",
+        "glibc",
+        "-a",
+        "reference",
+        "--passes",
+        "memory",
+        "--store",
+        tmp_path / "s",
+    ]
     done = call_heaptape("fleet", "replay", *arguments, "--slurm-script", script, "--shares", "2")
     assert done.status == 0, done.stderr
     assert "#SBATCH --array=0-1\n" in script.read_text()
@@ -351,7 +361,7 @@ def test_a_machine_whose_disk_is_full_is_reported_and_another_start_does_the_res
         (["replay", "x.tape", "--store", "s", "--scheduler", "tcp://10.0.0.1:1"], "plain TCP is for the loopback"),
         (["replay", "x.tape", "--store", "s", "--scheduler", "tls://10.0.0.1:1"], "needs --keys"),
         (["replay", "x.tape", "--store", "s", "--scheduler", "local=0"], "local=N"),
-        (["replay", "x.tape", "--store", "s", "--pass", "nosuch"], "unknown pass 'nosuch'"),
+        (["replay", "x.tape", "--store", "s", "--passes", "nosuch"], "unknown pass 'nosuch'"),
         (["worker", "tcp://example.org:1", "--store", "s"], "plain TCP is for the loopback"),
         (["scheduler", "tcp://0.0.0.0:1"], "plain TCP is for the loopback"),
         (["scheduler", "nonsense"], "not an address"),

@@ -41,7 +41,7 @@ def undisturbed(workloads, cache, tmp_path_factory):
 def replaying(store, workloads, *arguments, **options):
     """`heaptape fleet replay`, started."""
     chosen = [word for name in ALLOCATORS for word in ("-a", name)]
-    return started("replay", *workloads, *chosen, "--pass", PASSES, "--store", store, *arguments, **options)
+    return started("replay", *workloads, *chosen, "--passes", PASSES, "--store", store, *arguments, **options)
 
 
 def wait_for(what, *processes):

@@ -14,8 +14,7 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import render_text
 from heaptape.results.model.counts import counts
-from heaptape.results.model.geometry import Geometry
-from heaptape.results.model.penalties import Penalty, kept, penalties, plan
+from heaptape.results.model.penalties import Geometry, Penalty, kept, penalties, plan
 from heaptape.results.model.time_model import (
     CACHE_EFFECTS_PERCENT,
     COUNT_ERROR_PERCENT,

@@ -13,7 +13,7 @@ from heaptape.common.tables import Cell, Table, render_markdown, render_text
 from heaptape.passes import latency
 from heaptape.passes.latency import percentile
 from heaptape.results import replay_errors as fidelity
-from heaptape.results.comparing.corners import Corners
+from heaptape.results.comparing.variants import Corners
 from heaptape.results.schema import Results
 from heaptape.show.tables import frames as table_frames
 from heaptape.show.tables.corner_tables import overhead_tables

@@ -101,7 +101,7 @@ def test_names_of_the_program_move_no_terminal() -> None:
     sites = [site | {"name": "f\x1b[2J"} for site in process["sites"]]
     shown = text(SAMPLE | {"process": process | {"name": "a\x1b[31m", "threads": threads, "sites": sites}})
     assert shown.replace("\n", "").isprintable()
-    assert "?]0;title" in shown
+    assert "\\x1b]0;title" in shown
     assert "f?[2J" in shown
 
 

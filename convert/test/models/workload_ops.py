@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NO_SLOT = 0xFFFFFFFF
-APART, SIZE_HIGH, PARAM, WAIT, MARK, START, END = 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF
+REGION, SIZE_HIGH, PARAM, WAIT, MARK, START, END = 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF
 
 
 @dataclass
@@ -45,11 +45,11 @@ def next_op(words: list[int], at: int, thread: int) -> tuple[WorkloadOp, int]:
             high = word >> 8
         elif code == PARAM:
             param = word >> 8
-        elif code == APART:
+        elif code == REGION:
             apart = word >> 8
         elif code == WAIT:
             waits.append((word >> 8 & 0xFFFFF, word >> 28))
-        elif code < APART:
+        elif code < REGION:
             size = high << 24 | (word >> 8 & 0xFFFFFF)
             return WorkloadOp(thread, code, word >> 32, size, param, waits, apart), at
 

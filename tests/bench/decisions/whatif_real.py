@@ -44,7 +44,7 @@ class Change:
 
 
 CHANGES = (
-    Change("redis-deletion", "frame=hsetCommand=segregate", {"APART": str(OUT / "test-lib" / "libapart.so")}),
+    Change("redis-deletion", "frame=hsetCommand=segregate", {"APART": str(OUT / "test-lib" / "libisolated.so")}),
     Change("python-lines", "site={first}=remove", {"INTERN": "1"}),
     Change("sqlite3-journal", "size=1032=remove", {"JOURNAL": "DELETE"}),
     Change("mariadb-drop", "frame=init_key_cache=remove", {"KEY_BUFFER": "8"}),

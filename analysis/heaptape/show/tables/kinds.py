@@ -11,10 +11,10 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import Table
 from heaptape.passes import contention, fragmentation, latency, misses, sharing
 from heaptape.results import replay_errors as fidelity
-from heaptape.results.comparing import sweeps, verdicts
+from heaptape.results.comparing import variants, verdicts
 from heaptape.results.comparing.compare import allocator_order
-from heaptape.results.comparing.corners import Corners
 from heaptape.results.comparing.intervals import Method
+from heaptape.results.comparing.variants import Corners
 from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results
@@ -98,7 +98,7 @@ KINDS: dict[str, Kind] = {
     "blame": Kind(lambda q: holders_table.frame(q.files, q.baseline), lambda frame, q: holders_table.tables(frame)),
     "latency": Kind(lambda q: latency.latency(q.files), lambda frame, q: latency.tables(frame)),
     "sweep": Kind(
-        lambda q: sweeps.sweep(q.files, sweeps.choose_tunable(q.files, q.tunable or None), method=q.method),
+        lambda q: variants.sweep(q.files, variants.choose_tunable(q.files, q.tunable or None), method=q.method),
         lambda frame, q: table_views.sweep_tables(frame),
     ),
     "misses": Kind(lambda q: misses.frame(q.files, q.baseline), lambda frame, q: misses.tables(frame, q.baseline)),

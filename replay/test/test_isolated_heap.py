@@ -30,22 +30,22 @@ def every_call() -> list[str]:
     return lines + ["9 1 free(0x1000)", "10 1 free(0x2000)", "11 0 new(24) = 0xa000", "12 1 delete(0xa000)"]
 
 
-def test_memory_apart_keeps_the_rules_of_malloc_in_every_call(tmp_path):
+def test_the_isolated_heap_keeps_the_rules_of_malloc_in_every_call(tmp_path):
     work = workload(tmp_path, every_call(), "size=0..=segregate")
     found = replay("--pass", "verify", work)
     assert found["verified"]["live_objects_at_end"] == 3
     assert found["failed_calls"] == 0
 
 
-def test_the_allocator_sees_no_call_for_what_is_apart(tmp_path):
-    apart = replay("--pass", "instructions", workload(tmp_path, many(2000, 100), "size=100=segregate"))
-    assert apart["ops"] == 4000
-    assert apart["calls"]["malloc"]["count"] == 2000
+def test_the_allocator_sees_no_call_for_what_is_isolated(tmp_path):
+    isolated = replay("--pass", "instructions", workload(tmp_path, many(2000, 100), "size=100=segregate"))
+    assert isolated["ops"] == 4000
+    assert isolated["calls"]["malloc"]["count"] == 2000
     failing = replay("--pass", "bare", "--null", workload(tmp_path, many(2000, 100), "size=100=segregate"))
     assert failing["failed_calls"] == 0
 
 
-def test_memory_apart_counts_as_resident_and_goes_when_it_is_freed(tmp_path):
+def test_the_isolated_heap_counts_as_resident_and_goes_when_it_is_freed(tmp_path):
     count, size = 4000, 4000
     lines = many(count, size)
     found = replay("--pass", "memory", workload(tmp_path, lines, f"size={size}=segregate"))
@@ -61,7 +61,7 @@ def test_what_is_live_at_the_end_is_freed_where_it_is(tmp_path):
     assert found["held"]["rss_anon_bytes"] < 256 << 10
 
 
-def test_an_op_apart_in_a_file_without_regions_is_refused(tmp_path):
+def test_an_isolated_op_in_a_file_without_regions_is_refused(tmp_path):
     work = workload(tmp_path, many(10, 100), "size=100=segregate")
     data = bytearray(work.read_bytes())
     struct.pack_into("<I", data, 128, 0)

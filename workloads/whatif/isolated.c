@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Serves the objects that one function of a program requests, itself or through functions that it calls, from memory
-   apart: the change that `heaptape whatif --group frame=NAME=segregate` predicts, made in a running program.
+/* Serves the objects that one function of a program requests, itself or through functions that it calls, from an
+   isolated heap: the change that `heaptape whatif --group frame=NAME=segregate` predicts, made in a running program.
 
-   LD_PRELOAD="libapart.so ALLOCATOR.so" APART_FRAME=NAME program. NAME is a function that the program or one of its
+   LD_PRELOAD="libisolated.so ALLOCATOR.so" APART_FRAME=NAME program. NAME is a function that the program or one of its
    libraries exports. All other requests go to the next allocator, as do aligned requests and those above 16 KiB.
-   Without APART_FRAME all requests do. The memory apart is an arena like those in programs: classes in steps of 16
+   Without APART_FRAME all requests do. The isolated heap is an arena like those in programs: classes in steps of 16
    bytes, each of which has free lists and runs of 64 KiB; nothing is given back. It uses nothing of
    replay/calls/isolated_heap.h on purpose. */
 #include <dlfcn.h>
@@ -89,7 +89,7 @@ __attribute__((constructor)) static void find_function(void) {
   busy = true;
   void *function = dlsym(RTLD_DEFAULT, name);
   if (!function || !dladdr1(function, &info, &symbol, RTLD_DL_SYMENT) || !symbol) {
-    dprintf(STDERR_FILENO, "libapart.so: nothing here exports a function %s\n", name);
+    dprintf(STDERR_FILENO, "libisolated.so: nothing here exports a function %s\n", name);
     _exit(127);
   }
   arena.runs =
@@ -101,7 +101,7 @@ __attribute__((constructor)) static void find_function(void) {
   busy = false;
 }
 
-static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *found) {
+static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *context, void *found) {
   uintptr_t at = _Unwind_GetIP(context) - 1;
   *(bool *)found = at >= begin && at < end;
   return *(bool *)found ? _URC_END_OF_STACK : _URC_NO_REASON;
@@ -113,12 +113,12 @@ static bool is_of_function(void) {
   if (begin == end || busy)
     return false;
   busy = true;
-  _Unwind_Backtrace(look_at_frame, &found);
+  _Unwind_Backtrace(visit_frame, &found);
   busy = false;
   return found;
 }
 
-static bool is_apart(const void *block) {
+static bool is_isolated(const void *block) {
   return arena.runs && (const uint8_t *)block >= arena.runs &&
          (const uint8_t *)block < arena.runs + (size_t)RUNS * RUN_BYTES;
 }
@@ -178,21 +178,21 @@ EXPORT void *calloc(size_t count, size_t bytes) {
 }
 
 EXPORT void free(void *block) {
-  if (is_apart(block))
+  if (is_isolated(block))
     give_back(block);
   else if (block && !is_early(block))
     next.free(block);
 }
 
 EXPORT size_t malloc_usable_size(void *block) {
-  return is_apart(block) ? class_of(block) * STEP_BYTES : next.malloc_usable_size(block);
+  return is_isolated(block) ? class_of(block) * STEP_BYTES : next.malloc_usable_size(block);
 }
 
-/* An object in memory apart stays there, however large it becomes up to the largest class. */
+/* An object in the isolated heap stays there, however large it becomes up to the largest class. */
 EXPORT void *realloc(void *block, size_t bytes) {
   if (!block)
     return malloc(bytes);
-  if (!is_apart(block))
+  if (!is_isolated(block))
     return next.realloc(block, bytes);
   size_t had = class_of(block) * STEP_BYTES;
   if (bytes <= had && bytes > had - STEP_BYTES)

@@ -8,12 +8,128 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Address bits below this, including the page colour, stay as they are: caches are indexed by them. */
+enum { REGION_SHIFT = 20 };
+
+/* Accesses in the order of the history. Regions of 1 MiB of other memory, including stacks, are numbered in the order
+   in which they occur. Page colours, and which addresses are in one MiB, stay as they were. Memory is that of
+   access_order plus O(slots + regions). */
+struct anonymous_accesses {
+  struct access_order *order;
+  struct trace_reader *reader;
+  struct trace_out *out;
+  struct error *error;
+  uint64_t acquired;          /* objects so far */
+  VECTOR(uint64_t) objects;   /* number of the object in each slot. Its count is unused. */
+  struct address_map regions; /* new numbers of regions, by the old ones plus 1 */
+  uint32_t region_count;
+};
+
+static void anonymous_accesses_free(struct anonymous_accesses *accesses) {
+  if (!accesses)
+    return;
+  access_order_close(accesses->order);
+  address_map_free(&accesses->regions);
+  free(accesses->objects.at);
+  free(accesses);
+}
+
+static int accesses_no_memory(const struct anonymous_accesses *accesses) {
+  return error_set(accesses->error, trace_reader_path(accesses->reader), "out of memory");
+}
+
+/* The address that replaces this one; 0: no memory. */
+static uint64_t anonymous_address(struct anonymous_accesses *accesses, uint64_t address) {
+  uint64_t region = (address >> REGION_SHIFT) + 1;
+  struct address_entry *entry = address_map_find(&accesses->regions, region);
+  uint32_t number = entry->slot;
+  if (!entry->address) {
+    number = ++accesses->region_count;
+    if (!address_map_add(&accesses->regions, entry, region, number, false))
+      return 0;
+  }
+  return (uint64_t)number << REGION_SHIFT | (address & ((1u << REGION_SHIFT) - 1));
+}
+
+static int put_access(void *context, const struct access_item *item) {
+  struct anonymous_accesses *accesses = context;
+  struct access_item anonymous = *item;
+  uint64_t address = 1;
+  switch (item->kind) {
+  case ACCESS_EVENT:
+    anonymous.thread = trace_out_add_thread(accesses->out, item->thread);
+    anonymous.stack_pointer = address = anonymous_address(accesses, item->stack_pointer);
+    accesses->acquired += item->acquires;
+    break;
+  case ACCESS_OBJECT:
+    anonymous.object = accesses->objects.at[item->object];
+    break;
+  case ACCESS_BURST:
+    break;
+  default:
+    address = anonymous_address(accesses, (uint64_t)item->granule << ACCESS_GRANULE_SHIFT);
+    anonymous.granule = (int64_t)(address >> ACCESS_GRANULE_SHIFT);
+  }
+  if (address == 0)
+    return accesses_no_memory(accesses);
+  return trace_writer_access(trace_out_writer(accesses->out), &anonymous) == 0 ? 0 : -1;
+}
+
+static int anonymous_accesses_open(struct anonymous_accesses **out, struct trace_reader *reader,
+                                   struct trace_out *trace, struct error *error) {
+  *out = NULL;
+  if (!trace_reader_summary(reader)->accesses.recorded)
+    return 0;
+  struct anonymous_accesses *accesses = calloc(1, sizeof *accesses);
+  if (!accesses)
+    return error_set(error, trace_reader_path(reader), "out of memory");
+  *accesses = (struct anonymous_accesses){.reader = reader, .out = trace, .error = error};
+  const struct access_sink sink = {put_access, accesses};
+  int result = address_map_init(&accesses->regions) ? 0 : accesses_no_memory(accesses);
+  if (result == 0)
+    result = access_order_open(&accesses->order, reader, &sink, error);
+  if (result == 0)
+    result = trace_writer_accesses_begin(trace_out_writer(trace));
+  if (result == 0)
+    *out = accesses;
+  else
+    anonymous_accesses_free(accesses);
+  return result;
+}
+
+static int anonymous_accesses_op(struct anonymous_accesses *accesses, const struct history_op *op) {
+  if (!accesses)
+    return 0;
+  if (access_order_op(accesses->order, op) != 0)
+    return -1;
+  if (op->kind != HISTORY_ACQUIRE && op->kind != HISTORY_MOVE)
+    return 0;
+  uint64_t *object = vector_reach(&accesses->objects, op->slot);
+  if (!object)
+    return accesses_no_memory(accesses);
+  *object = accesses->acquired - 1;
+  return 0;
+}
+
+static int anonymous_accesses_left_out(struct anonymous_accesses *accesses, const struct merge_step *step,
+                                       bool wanted) {
+  return accesses ? access_order_left_out(accesses->order, step, wanted) : 0;
+}
+
+static int anonymous_accesses_finish(struct anonymous_accesses *accesses) {
+  if (!accesses)
+    return 0;
+  if (access_order_finish(accesses->order) != 0)
+    return -1;
+  trace_writer_totals(trace_out_writer(accesses->out))->accesses.lost += access_order_counts(accesses->order)->lost;
+  trace_copy_access_totals(accesses->reader, accesses->out);
+  return 0;
+}
+
 struct anonymiser {
   struct trace_out *out;
-  struct made_addresses made;
+  struct op_sink sink;
   VECTOR(uint64_t) addresses; /* of the object in each slot */
-  uint64_t ordinal;
-  uint32_t last_thread; /* the thread of the current run of events */
   struct recorded_samples samples;
   struct anonymous_accesses *accesses; /* NULL: there are none */
   const char *path;
@@ -26,41 +142,26 @@ static void place_samples(struct anonymiser *anonymiser, uint64_t stamp, bool al
   bool any = false;
   while (samples->placed < samples->count && (all || samples->rows[samples->placed].stamp <= stamp)) {
     if (!any)
-      anonymiser->ordinal++;
+      anonymiser->sink.stamp++;
     any = true;
-    samples->rows[samples->placed++].stamp = anonymiser->ordinal;
+    samples->rows[samples->placed++].stamp = anonymiser->sink.stamp;
   }
   if (any)
-    anonymiser->last_thread = UINT32_MAX; /* a new run */
-}
-
-static int emit(struct anonymiser *anonymiser, uint32_t thread, uint64_t stamp, struct trace_event *event) {
-  place_samples(anonymiser, stamp, false);
-  if (anonymiser->last_thread != thread) {
-    anonymiser->last_thread = thread;
-    anonymiser->ordinal++;
-  }
-  event->release_stamp = event->acquire_stamp = anonymiser->ordinal;
-  return trace_out_event(anonymiser->out, thread, event);
+    anonymiser->sink.last_thread = UINT32_MAX; /* a new run */
 }
 
 static int take_op(void *context, const struct history_op *op, const struct history_state *before,
                    struct slots *slots) {
   (void)before;
   struct anonymiser *anonymiser = context;
-  struct trace_event event = {
-      .call = op->call, .size_bytes = op->size_bytes, .param = op->param, .touched_os_pages = op->touched_os_pages};
   /* One more, as there may be no slot yet: the first op may be free(NULL). */
   if (!vector_reserve(&anonymiser->addresses, slots->room + 1))
     return error_set(anonymiser->error, anonymiser->path, "out of memory");
-  if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_ACQUIRE)
-    event.released = anonymiser->addresses.at[op->slot];
-  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
-    event.acquired = anonymiser->addresses.at[op->slot] =
-        made_addresses_next(&anonymiser->made, op->thread, op->request_bytes);
   if (anonymous_accesses_op(anonymiser->accesses, op) != 0)
     return -1;
-  return emit(anonymiser, op->thread, op->stamp, &event);
+  place_samples(anonymiser, op->stamp, false);
+  uint64_t *address = op->kind == HISTORY_NOTHING ? NULL : &anonymiser->addresses.at[op->slot];
+  return op_sink_put(&anonymiser->sink, op, op->thread, 0, address);
 }
 
 /* Failed calls are not ops, but the program made them: they stay. */
@@ -75,7 +176,8 @@ static int take_left_out(void *context, const struct merge_step *step, uint32_t 
       .call = step->event->call, .size_bytes = step->event->size_bytes, .param = step->event->param};
   if (slot != SLOTS_NONE)
     event.released = anonymiser->addresses.at[slot];
-  return emit(anonymiser, step->thread, step->stamp, &event);
+  place_samples(anonymiser, step->stamp, false);
+  return op_sink_event(&anonymiser->sink, &event, step->thread, 0);
 }
 
 static void end_thread(void *context, uint32_t thread) {
@@ -101,8 +203,8 @@ static void write_samples(struct anonymiser *anonymiser) {
   }
 }
 
-/* What is kept of the source's INFO: OS page size, allocator, what it lacks, and accesses, distilled and synthetic
-   without names. */
+/* What is kept of the source's INFO: OS page size, allocator, what it lacks, and accesses and distilled without
+   names. */
 static json_t *anonymous_info(const struct trace_summary *summary) {
   static const char *const kept[] = {"alignment", "failures", "operators", "threads", "usable_size"};
   struct trace_info source;
@@ -127,10 +229,6 @@ static json_t *anonymous_info(const struct trace_summary *summary) {
   json_object_del(json_object_get(distilled, "whole"), "name"); /* it may be the program's name */
   if (json_is_object(distilled))
     json_object_set(info, "distilled", distilled);
-  json_t *synthetic = json_object_get(source.json, "synthetic");
-  json_object_del(json_object_get(synthetic, "profile"), "program");
-  if (json_is_object(synthetic))
-    json_object_set(info, "synthetic", synthetic);
   if (source.allocator[0])
     json_object_set_new(info, "allocator", json_string(source.allocator));
   trace_info_free(&source);
@@ -149,7 +247,7 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
   const struct trace_summary *source = trace_reader_summary(reader);
   struct error wrong = {""};
   anonymiser->error = &wrong;
-  bool ready = made_addresses_init(&anonymiser->made, source->threads);
+  bool ready = op_sink_init(&anonymiser->sink, anonymiser->out, source->threads);
   int result = ready ? recorded_samples_load(&anonymiser->samples, reader, &wrong)
                      : error_set(&wrong, anonymiser->path, "out of memory");
   if (result == 0)
@@ -176,12 +274,11 @@ int trace_anonymise(struct trace_reader *reader, const char *path, const struct 
   if (!anonymiser)
     return error_set(error, path, "out of memory");
   anonymiser->path = path;
-  anonymiser->last_thread = UINT32_MAX;
   json_t *info = anonymous_info(trace_reader_summary(reader));
   anonymiser->out = trace_out_open(path, info, options, trace_reader_summary(reader)->threads, error);
   json_decref(info);
   int result = anonymiser->out ? anonymise(anonymiser, reader, options->history, error) : -1;
-  made_addresses_free(&anonymiser->made);
+  op_sink_free(&anonymiser->sink);
   free(anonymiser->addresses.at);
   anonymous_accesses_free(anonymiser->accesses);
   free(anonymiser);

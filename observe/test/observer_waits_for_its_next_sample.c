@@ -14,11 +14,11 @@ int main(void) {
   for (int memory = 0; memory < 2; memory++) {
     all = (struct observation){.memory = memory, .interval_ns = INTERVAL_NS};
     observe_begin(&all, -1, getpid()); /* no listener: it observes this process itself */
-    for (int look = 0; look < 3; look++) {
-      uint64_t before = os_monotonic_ns(), next = observe_look(&all);
+    for (int sample = 0; sample < 3; sample++) {
+      uint64_t before = os_monotonic_ns(), next = observe_sample(&all);
       CHECK(all.count == 1 && all.images[0].live, "the process is not seen");
-      CHECK(look > 0 || next >= before + INTERVAL_NS, "memory %d: the next look is due at once", memory);
-      CHECK(next == all.images[0].next_row_ns, "memory %d, look %d: not when a row is due", memory, look);
+      CHECK(sample > 0 || next >= before + INTERVAL_NS, "memory %d: the next sample is due at once", memory);
+      CHECK(next == all.images[0].next_row_ns, "memory %d, sample %d: not when a row is due", memory, sample);
     }
     observe_finish(&all);
   }
