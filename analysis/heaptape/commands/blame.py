@@ -141,16 +141,16 @@ def _shown(
     what the experiments saved.
     """
     from heaptape.common.tables import render_markdown, render_text
+    from heaptape.passes import blame
     from heaptape.results.blame import position_at
     from heaptape.results.comparing import proposals
     from heaptape.show import holding, screen
     from heaptape.show.pages import holders as library
-    from heaptape.show.tables import holders_table
     from heaptape.show.tables.latex import render_latex
 
     render = {"text": render_text, "md": render_markdown, "latex": render_latex}[form]
     if tried is not None:
-        return render([holders_table.ranking(tried)])
+        return render([blame.ranking(tried)])
     if tables:
         return render([one for name in tables for one in library.tables_of(view, name)])
     changes = library.tables_of(view, "change")

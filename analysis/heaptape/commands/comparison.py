@@ -4,6 +4,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from heaptape import passes
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError, unknown
 from heaptape.common.output import STANDARD_OUTPUT, print_json, records, write_text
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from heaptape.results.schema import Results
     from heaptape.show.tables.kinds import Question
 
-# What --table prints: name -> what it is (show/tables/kinds.py makes them).
+# What --table prints beside the tables of passes: name -> what it is (show/tables/kinds.py makes them).
 TABLES = {
     "time": "predicted change of the program's CPU time, and its parts",
     "calls": "instructions per call of malloc, calloc, realloc and free",
@@ -26,12 +27,6 @@ TABLES = {
     "syscalls": "system calls and page faults",
     "cycles": "cycles per call, as a clock measured them, with intervals over the repetitions",
     "workloads": "the answer for each workload",
-    "fragmentation": "what peak memory consists of: live, rounding, caches, empty pages, metadata",
-    "latency": "percentiles by call type and size class",
-    "misses": "simulated cache and TLB misses (replay --passes misses)",
-    "sharing": "cache lines that threads share (replay --passes sharing)",
-    "contention": "waits of threads inside calls, by lock and call (replay --passes contention)",
-    "blame": "who holds the memory where it is largest (replay --passes blame)",
     "overhead": "peak memory against the program's live bytes, also of --corners",
     "verdict": "which differences the repetitions support, in words, with effect sizes",
     "sweep": "figures at each value of a tunable that was given as a range",
@@ -39,7 +34,7 @@ TABLES = {
     "cost": "cycles and peak memory, a row for each workload and allocator",
     "percent": "the same in percent of the baseline, with means over workloads",
     "system": "system calls and their bytes, a row for each workload and allocator",
-}
+} | passes.TABLES
 ALL = "all"
 OF_ALL = (
     "time",

@@ -186,6 +186,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Replays into all allocators, writes R.json, prints the answer. Returns 1 if a run failed."""
     from heaptape.results.disturbance import doubts
     from heaptape.run import registry, replay
+    from heaptape.run.passes import need_origins
 
     settings = _replay_settings(arguments)
     tables = comparison.table_names(arguments.table, arguments.format, "replay")
@@ -197,7 +198,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.baseline is not None and arguments.baseline not in labels:
         raise unknown("baseline", arguments.baseline, labels, "replayed are")
     with replaying.work() as work:
-        workload = replay.prepare(arguments.input, arguments.home, work.scratch, "blame" in settings.passes)
+        workload = replay.prepare(arguments.input, arguments.home, work.scratch, need_origins(settings.passes))
         about = replaying.about(workload, name, arguments.input)
         if arguments.passes is None and not arguments.verify and replay.has_accesses(workload):
             settings = dataclasses.replace(settings, passes=(*settings.passes, "misses"))

@@ -139,9 +139,9 @@ def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
 
 def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.common.tables import render_markdown, render_text
+    from heaptape.passes import blame
     from heaptape.results.schema import Results
     from heaptape.show import experiments, screen
-    from heaptape.show.tables import holders_table
     from heaptape.show.tables.latex import render_latex
     from heaptape.show.tables.whatif_table import whatif_tables
 
@@ -152,7 +152,7 @@ def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
         return
     tables = whatif_tables(file) if "figures" in names else []
     if "holders" in names:
-        tables += holders_table.tables(holders_table.experiments(file, arguments.at), arguments.at)
+        tables += blame.tables(blame.experiments(file, arguments.at), arguments.at)
     render = {"text": render_text, "md": render_markdown, "latex": render_latex}[arguments.format]
     write_text(STANDARD_OUTPUT, render(tables))
 

@@ -18,6 +18,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import MIB, MISSING, Cell, Table
+from heaptape.passes import PassTable
 from heaptape.results.schema import Results, label_of
 
 # The parts of RSS, in the order in which they are drawn, and their names for people.
@@ -195,3 +196,6 @@ def _part(value: float, percent: float) -> Cell:
 
 def _mib(value: float) -> Cell:
     return Cell(MISSING) if pd.isna(value) else Cell(f"{value / MIB:,.2f}", value)
+
+
+TABLE = PassTable(lambda files, _: at_peak(files), lambda frame, _: tables(frame))

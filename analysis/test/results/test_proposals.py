@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from heaptape.passes import blame as holders_table
 from heaptape.results import blame
 from heaptape.results.comparing import proposals
 from heaptape.results.schema import Results
-from heaptape.show.tables import holders_table
 from synthetic_blame import OS_PAGE, Layout, Thing, make_run, planted
 
 PAGES = 256

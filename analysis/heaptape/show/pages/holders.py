@@ -11,6 +11,7 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import records, write_bytes
 from heaptape.common.tables import Table
+from heaptape.passes import blame
 from heaptape.profile import flame_graph
 from heaptape.results import holders, margins
 from heaptape.results.blame import UNHELD, Blame, exit_begins, position_at
@@ -18,7 +19,6 @@ from heaptape.results.comparing import proposals
 from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results
 from heaptape.show.figures import memory_figures
-from heaptape.show.tables import holders_table
 from heaptape.tape.stack_names import Frame
 
 WEIGHTS: flame_graph.Weights = {
@@ -91,7 +91,7 @@ def sentences(view: View) -> list[str]:
     for holder in _named(view.holders):
         position = position_at(holder.found, view.places[-1])
         verdict = holders.verdict(holder.found, position).sentence
-        out.append(f"{holder.label}, at {holders_table.where_text(view.places[-1], position)}: {verdict}.")
+        out.append(f"{holder.label}, at {blame.where_text(view.places[-1], position)}: {verdict}.")
         begins = exit_begins(holder.found)
         if begins is not None and view.places[-1] == "widest" and begins not in exits:
             exits.append(begins)
@@ -111,11 +111,11 @@ def tables(view: View) -> list[Table]:
         groupings = view.groupings(holder)
         for where in view.places:
             position = position_at(holder.found, where)
-            shown += [holders_table.pinners(holder.found, holder.label, where, position, name) for name in groupings]
+            shown += [blame.pinners(holder.found, holder.label, where, position, name) for name in groupings]
     shown = [dataclasses.replace(table, notes=[]) for table in shown[:-1]] + shown[-1:]
     positions = {holder.label: position_at(holder.found, view.places[-1]) for holder in named}
-    shown.append(holders_table.by_state({holder.label: holder.found for holder in named}, positions))
-    shown += [holders_table.over_time(holder.found, holder.label, view.groupings(holder)[0]) for holder in named]
+    shown.append(blame.by_state({holder.label: holder.found for holder in named}, positions))
+    shown += [blame.over_time(holder.found, holder.label, view.groupings(holder)[0]) for holder in named]
     return shown + differences(view)
 
 
@@ -157,7 +157,7 @@ def _difference(view: View, one: Holder, at_one: str, other: Holder, at_other: s
             holders.at_position(side.found, side.label, position_at(side.found, where), grouping)
             for side, where in ((one, at_one), (other, at_other))
         ]
-        yield holders_table.side_by_side(holders.difference(*sides), *names, grouping, f"{title}, by {grouping}")
+        yield blame.side_by_side(holders.difference(*sides), *names, grouping, f"{title}, by {grouping}")
 
 
 def estimates(view: View) -> pd.DataFrame:

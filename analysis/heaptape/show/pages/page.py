@@ -16,11 +16,12 @@ from typing import Any
 
 import pandas as pd
 
+from heaptape import passes
 from heaptape.common import process
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.common.version import __version__
-from heaptape.passes import contention, misses, sharing
+from heaptape.passes import blame, contention, sharing
 from heaptape.results.cells import grouped
 from heaptape.results.comparing.compare import allocator_order
 from heaptape.results.comparing.summary import VerdictTexts, sentences, verdicts_in_words, warnings
@@ -34,7 +35,7 @@ from heaptape.show.figures.axes import thinned
 from heaptape.show.pages import charts, holders, methods
 from heaptape.show.pages.pictures import memory_maps
 from heaptape.show.pages.templates import template
-from heaptape.show.tables import holders_table, time_table
+from heaptape.show.tables import time_table
 from heaptape.show.tables.usual import comparison
 from heaptape.show.tables.whatif_table import whatif_tables
 from heaptape.tape.embedded import TYPE, in_script, pack
@@ -314,10 +315,10 @@ def _tables(file: Results, here: str, words: list[str], predicted: pd.DataFrame)
     return [
         Table("In words", [], [], words),
         *time_table.usual(predicted, here, time_model.sentences(predicted, [file], here)),
-        *misses.usual([file], here),
+        *passes.usual([file], here, counted=True),
         *comparison([file], here),
         *(whatif_tables(file) if file.experiment_labels else []),
-        *holders_table.tables(holders_table.experiments(file)),
+        *blame.tables(blame.experiments(file)),
         *holders.report_tables(file, order),
         *sharing.tables(sharing.summary([file])),
         *contention.tables(contention.frame([file])),

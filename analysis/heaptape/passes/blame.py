@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from heaptape.common.tables import MIB, MISSING, Cell, Table
+from heaptape.passes import PassTable
 from heaptape.results import holders
 from heaptape.results.blame import GROUP, UNHELD, Blame, position_at
 from heaptape.results.comparing.proposals import LEAST_SAVING
@@ -303,3 +304,6 @@ def _row(unit: Unit, row: pd.Series) -> list[Cell]:
 def _places(tried: pd.DataFrame) -> str:
     places = tried.drop_duplicates("allocator").sort_values("allocator")
     return f"saved: of RSS at op {', '.join(f'{row.position:,} ({row.allocator})' for row in places.itertuples())}."
+
+
+TABLE = PassTable(frame, lambda found, _: tables(found))
