@@ -14,7 +14,7 @@ import pytest
 from heaptape import fragmentation, memory_figures
 from heaptape.results.schema import Results
 from heaptape.show.figures import memory_plots
-from heaptape.tape.memory_map import decode, without_gaps
+from heaptape.results.memory_map import decode, without_gaps
 from heaptape.tape.workload_format import read_workload
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb

@@ -359,7 +359,7 @@ def _compact(data: dict) -> dict:
         if "sizes" in dropped:
             run["calls"] = {name: _without(call, "sizes") for name, call in run["calls"].items()}
         if len(run.get("timeline") or []) > KEPT_SAMPLES:
-            run = run | {"timeline": thinned(timeline_frame(run), KEPT_SAMPLES).to_numpy().tolist()}
+            run = run | {"timeline": thinned(timeline_frame(run["timeline"]), KEPT_SAMPLES).to_numpy().tolist()}
         runs.append(run)
     return data | {"runs": runs}
 
