@@ -44,6 +44,11 @@ def figures(store: Path | Store) -> pd.DataFrame:
     return frame.sort_values(["workload", "label", "pass_", "repetition", "figure"]).reset_index(drop=True)
 
 
+def same_figures(store: Path | Store, other: Path | Store) -> None:
+    """Asserts that the exact figures are the same."""
+    pd.testing.assert_frame_equal(figures(store), figures(other), check_exact=True)
+
+
 def cell_files(store: Path) -> list[Path]:
     """The files of all cells in the store."""
     return sorted(store.glob("cells/*/*.json"))

@@ -339,6 +339,5 @@ def test_results_with_anything_in_any_place_give_tables_or_one_line(tmp_path_fac
     sentences(read[0], baseline)
     report_methods.methods(read)
     report_methods.allocators(read)
-    report._latency_tables(read[0], read[0].labels)
     charts.latencies(read[0], read[0].labels)
     charts.memory(read[0], read[0].labels)

@@ -28,13 +28,12 @@ from heaptape.results.comparing.summary import VerdictTexts, sentences, verdicts
 from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.runs import timeline_frame
-from heaptape.results.schema import Results, call_details, figures
+from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Machine
 from heaptape.show import answer as answers
 from heaptape.show.figures.axes import thinned
-from heaptape.show.pages import charts, holders, methods
+from heaptape.show.pages import charts, holders, methods, template
 from heaptape.show.pages.pictures import memory_maps
-from heaptape.show.pages.templates import template
 from heaptape.show.tables import time_table
 from heaptape.show.tables.usual import comparison
 from heaptape.show.tables.whatif_table import whatif_tables
@@ -323,7 +322,6 @@ def _tables(file: Results, here: str, words: list[str], predicted: pd.DataFrame)
         *sharing.tables(sharing.summary([file])),
         *contention.tables(contention.frame([file])),
         Table("Contention, in words", [], [], contention.sentences([file])),
-        *_latency_tables(file, order),
     ]
 
 
@@ -366,18 +364,3 @@ def _compact(data: dict) -> dict:
 
 def _without(value: dict, key: str) -> dict:
     return {name: inner for name, inner in value.items() if name != key}
-
-
-def _latency_tables(file: Results, order: list[str]) -> list[Table]:
-    details = call_details([file])
-    tables = []
-    for call in details.groupby("call")["count"].sum().sort_values(ascending=False).index:
-        by_label = details[details["call"] == call].set_index("allocator")
-        rows = [
-            [Cell(label), *(grouped(by_label.at[label, key]) for key in ("count", "mean", "p50", "p99", "p999", "max"))]
-            for label in order
-            if label in by_label.index
-        ]
-        columns = ["allocator", "calls", "mean", "p50", "p99", "p99.9", "max"]
-        tables.append(Table(f"Latency of {call}, cycles", columns, rows))
-    return tables
