@@ -164,7 +164,7 @@ bench: setup-test ## measure the targets; prints a table with machine and commit
 STORMS ?= 100
 stress: setup-test ## record STORMS storms of remote frees with forks and kills, and check each trace
 	+@$(BUILD) programs
-	HEAPTAPE_OUT=$(abspath $(OUT)) HEAPTAPE_STORMS=$(STORMS) $(VENV)/bin/python -m pytest -q tests/recording/test_fork_storms.py
+	HEAPTAPE_OUT=$(abspath $(OUT)) HEAPTAPE_STORMS=$(STORMS) $(VENV)/bin/python -m pytest -q tests/recording/test_storms.py -k each_process_of_a_storm
 
 SUITES ?= programs cpython redis sqlite3 libreoffice chromium
 suites: setup-test ## run other programs' test suites bare and recorded, and compare the verdicts (tests/suites.py says what it needs)

@@ -97,8 +97,8 @@ def draw_demo(results: Path, folder: Path) -> None:
     matplotlib.use("Agg")
     from heaptape import plots
     from heaptape import results as read_results
+    from heaptape.results import memory_map
     from heaptape.results.runs import timeline_frame
-    from heaptape.tape import memory_map
     from matplotlib import pyplot
 
     file = read_results(str(results))

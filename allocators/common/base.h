@@ -52,7 +52,7 @@ void secret_words(uintptr_t words[2]);
 
 /* The word of a lock: a futex when contended. Preserves errno.
 
-   Not its job: counting its cost, and skipping the lock where there is only one thread (lock.h). Not recursive. */
+   Not its job: counting its cost, and skipping the lock where there is only one thread (counters.h). Not recursive. */
 
 enum { LOCK_FREE, LOCK_TAKEN, LOCK_AWAITED };
 

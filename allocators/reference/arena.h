@@ -2,7 +2,7 @@
 /* An arena: its bins and fast bins, and the data of each thread that takes chunks from it.
 
    Not its job: where its memory is from (heap.h), taking chunks and giving them back (take.h), which arena a thread
-   uses (arenas.h), when a thread's cache is made and emptied (tcache.h). Changing an arena requires its lock, except a
+   uses (take.h), when a thread's cache is made and emptied (tcache.h). Changing an arena requires its lock, except a
    push into a fast bin; a chunk returns to its own arena. */
 #pragma once
 
@@ -286,7 +286,7 @@ static inline struct cached *fast_take_all(struct arena *arena, unsigned number)
 
 /* What each thread has: its arena and its cache, a list of objects per size; and how objects get into such a list.
 
-   Not its job: when a cache is made, filled and emptied (tcache.h), which arena a thread gets (arenas.h). */
+   Not its job: when a cache is made, filled and emptied (tcache.h), which arena a thread gets (take.h). */
 
 struct arena;
 

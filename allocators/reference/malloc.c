@@ -23,7 +23,7 @@
        take_top           the end of the heap
        make_room          more memory for the top, and retry; or a separate mapping for a large request
 
-   Freeing is in free.c. */
+   Freeing is below. */
 
 static void *malloc_slow(size_t object_bytes);
 static void *take(size_t bytes, struct tcache_bin *bin);

@@ -64,9 +64,9 @@ int main() {
 """
 
 
-@pytest.fixture(params=OURS)
-def allocator(request) -> str:
-    return request.param
+# In the default run one allocator has all programs; the others have two, of which one starts threads and forks.
+EACH = pytest.mark.parametrize("allocator", OURS)
+ONE = pytest.mark.parametrize("allocator", [OURS[0], *(pytest.param(a, marks=pytest.mark.long) for a in OURS[1:])])
 
 
 @pytest.fixture
@@ -86,6 +86,7 @@ def assert_same(library: str, *command: str | Path, **settings: str) -> str:
     return ours.stdout
 
 
+@EACH
 @pytest.mark.long
 @pytest.mark.parametrize("name", BASE)
 def test_program_does_the_same(name, library):
@@ -97,14 +98,17 @@ def here_on_libc(name: str) -> object:
     return run_here(BASE[name], "")
 
 
+@EACH
 def test_python(library):
     assert "forked" in assert_same(library, "/usr/bin/python3", "-c", PYTHON, PYTHONMALLOC="malloc")
 
 
+@EACH
 def test_sqlite3(library):
     assert assert_same(library, "sqlite3", ":memory:", SQL).startswith("20000|")
 
 
+@ONE
 def test_git(library, tmp_path):
     assert_same(library, "git", "init", "-q", tmp_path)
     for number in range(300):
@@ -125,6 +129,7 @@ def compiled(folder: Path, preload: str) -> bytes:
     return target.read_bytes()
 
 
+@ONE
 def test_gcc(library, tmp_path_factory):
     folder = tmp_path_factory.getbasetemp()
     assert compiled(folder, library) == compiled(folder, "")
@@ -139,10 +144,12 @@ def cpp_program(tmp_path_factory) -> Path:
     return program
 
 
+@EACH
 def test_cpp_operators(library, cpp_program):
     assert assert_same(library, cpp_program) == "997 1 1 1 2\n"
 
 
+@ONE
 def test_redis(library, tmp_path):
     if not shutil.which("redis-server"):
         pytest.skip("redis-server is not installed")
@@ -178,6 +185,7 @@ def tape(tmp_path_factory) -> Path:
     return path
 
 
+@EACH
 def test_counters_are_in_the_results(allocator, tape, tmp_path):
     results = tmp_path / "a.json"
     replay = ("replay", "-a", f"{allocator}:stats", "-a", allocator, "-n", "1", "--passes", "bare", "-o", results, tape)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Every variant of our allocators keeps the rules of malloc. Long: threads under ThreadSanitizer."""
+"""Every variant of our allocators keeps the rules of malloc. Long: threads under ThreadSanitizer, and two programs that
+few tunables concern."""
 
 import re
 import tomllib
@@ -15,9 +16,8 @@ OURS = {"reference": 24, "magazine": 16, "bucket": 16}
 PROGRAMS = {
     "objects_never_overlap_and_keep_their_contents": ("5000" if FEW else "60000",),
     "threads_pass_objects_and_nothing_is_lost": ("6", "2500", "2"),
-    "api_keeps_to_posix_and_c23": (),
-    "caches_of_ended_threads_return": (),
 }
+RARER = {"api_keeps_to_posix_and_c23": (), "caches_of_ended_threads_return": ()}
 # A value that one of each allocator's tunables does not accept.
 WRONG = {"reference": "tcache=7", "magazine": "burst_scale=twice", "bucket": "cache_lock=spin"}
 RACES = {
@@ -37,10 +37,10 @@ def test_each_has_its_variants(allocator):
 
 
 @pytest.mark.parametrize(("allocator", "variant"), [(a, v) for a in OURS for v in REGISTRY[a]["variants"]])
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [*PROGRAMS, *(pytest.param(name, marks=pytest.mark.long) for name in RARER)])
 def test_variant_keeps_the_rules_of_malloc(program, allocator, variant):
     path = OUT / "test/allocators" / allocator / program
-    done = run(path, *PROGRAMS[program], env=environment(allocator, variant))
+    done = run(path, *(PROGRAMS | RARER)[program], env=environment(allocator, variant))
     assert (done.status, done.stderr) == (0, "")
 
 

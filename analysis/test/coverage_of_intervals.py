@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How often 95 % intervals of a mean hold the truth: ours, Student's t, and those of scipy.stats.bootstrap.
 
-`python analysis/test/coverage_of_intervals.py` prints the table of results/comparing/bootstrap.py (half a minute).
+`python analysis/test/coverage_of_intervals.py` prints the table of results/comparing/intervals.py (half a minute).
 """
 
 import sys

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from heaptape.common.checked import checked
+from heaptape.results import blame
+from heaptape.results.memory_map import MemoryMap, decode
 from heaptape.results.schema import Results
+from heaptape.results.structs import Run
 
 
 def runs_of(pass_: str, key: str, table: Mapping[str, Iterable]) -> list[dict]:
@@ -16,6 +20,23 @@ def runs_of(pass_: str, key: str, table: Mapping[str, Iterable]) -> list[dict]:
         for allocator, values in table.items()
         for repeat, value in enumerate(values)
     ]
+
+
+def typed(run: dict) -> Run:
+    """The run as results have it once they are read. Raises HeaptapeError if a key has not its type."""
+    return checked("r.json", {"allocator": "x"} | run, Run)
+
+
+def map_of(table: object) -> MemoryMap:
+    """A run's "memory_map", decoded."""
+    found = typed({"memory_map": table}).memory_map
+    assert found is not None
+    return decode(found, "x")
+
+
+def decoded(run: dict) -> blame.Blame | None:
+    """The run's "blame", decoded."""
+    return blame.decode(typed(run))
 
 
 def file_of(runs: Iterable[dict], name: str = "w", **workload: Any) -> Results:  # noqa: ANN401

@@ -5,7 +5,6 @@
 #include "capture/host/ownership.h"
 #include "capture/host/real/real.h"
 #include "capture/host/stacks/stack.h"
-#include "capture/host/stacks/stack_rules.h"
 #include "capture/wire/heaptape.h"
 #include "core/base/os.h"
 

@@ -7,7 +7,6 @@
 #include "capture/host/large.h"
 #include "capture/host/process.h"
 #include "capture/host/producer.h"
-#include "capture/host/real/operators.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/host/steps.h"
 #include "core/base/assert.h"

@@ -4,7 +4,6 @@
 #include "capture/host/accesses.h"
 #include "capture/host/process.h"
 #include "capture/host/producer_state.h"
-#include "capture/host/real/operators.h"
 #include "capture/host/real/real.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"

@@ -14,7 +14,7 @@
 #include "capture/host/accesses.h"
 #include "capture/host/ownership.h"
 #include "capture/host/producer_state.h"
-#include "capture/host/real/operators.h"
+#include "capture/host/real/real.h"
 #include "capture/wire/redirect.h"
 #include "core/trace/event.h"
 

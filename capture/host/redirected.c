@@ -3,7 +3,7 @@
 #include "capture/host/producer.h"
 #include "capture/host/real/real.h"
 
-/* As in sandbox.c: we must notice the program's requests to the kernel for a sandbox. */
+/* As in process.c: we must notice the program's requests to the kernel for a sandbox. */
 int prctl(int option, ...);
 #if defined(__x86_64__)
 long syscall(long number, ...);

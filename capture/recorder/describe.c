@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/describe.h"
+#include "capture/recorder/collector.h"
 
 #include "core/base/os.h"
 #include "core/system/process.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/collector.h"
-#include "capture/recorder/describe.h"
 #include "capture/recorder/processes/recorded_process.h"
 #include "core/base/os.h"
 #include "core/base/split_mix.h"

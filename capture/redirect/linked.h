@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The patches by which the functions of a process's linked allocator are redirected, or why they can't be.
+/* The allocator that is linked into a process's executable: redirects its functions to the hooks of libheaptape.so at
+   their entries, and puts them back.
 
-   Job: finds the functions in the executable, makes a patch of each, decides which allocators can be redirected
-   completely. Not its job: which functions there are (below), how one is redirected (entry_patch.h),
-   writing (linked.h). Invariants: only reads. Unless all functions of an allocator that acquire,
-   release or resize can be redirected, it is left alone: a trace of some would not be a legal history. Allocates with
-   malloc. */
+   Not its job: how one is redirected, and their patches' contents (linked_patches.c), to which hooks (redirect.h).
+   Invariants: all functions of an allocator or none. Allocates with malloc; prints nothing.
+
+   In a process that begins (linked_redirect): it waits in its attaching meanwhile, and has one thread; else nothing is
+   written. It may itself write anything at the addresses that it gave: the memory is its own.
+
+   In a running process (linked_running): what is needed to put the functions back is in the process itself (struct
+   linked_room) before anything is redirected, so that any recorder can do it, at any time. That room stays forever,
+   unchanged except for where the stubs lead, as a thread may be in a trampoline, or return to one from a signal
+   handler. So the functions can be put back wherever threads are, and the next recording uses the same room. */
 #pragma once
 
 #include "capture/redirect/entry_patch.h"
@@ -15,6 +21,16 @@
 
 #include <libelf.h>
 #include <stdbool.h>
+
+/* --- linked_patches.c --- */
+
+/* The patches by which the functions of a process's linked allocator are redirected, or why they can't be.
+
+   Job: finds the functions in the executable, makes a patch of each, decides which allocators can be redirected
+   completely. Not its job: which functions there are (below), how one is redirected (entry_patch.h),
+   writing (linked.h). Invariants: only reads. Unless all functions of an allocator that acquire,
+   release or resize can be redirected, it is left alone: a trace of some would not be a legal history. Allocates with
+   malloc. */
 
 enum { LINKED_FAMILIES_MOST = 16 };
 
@@ -81,19 +97,7 @@ bool linked_patches_complain(const struct linked_patches *patches, char *text, s
 /* The room to which the code at a function's entry jumps, and the function's saved bytes there; 0: it does not jump. */
 uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *saved);
 
-/* The allocator that is linked into a process's executable: redirects its functions to the hooks of libheaptape.so at
-   their entries, and puts them back.
-
-   Not its job: how one is redirected, and their patches' contents (linked_patches.c), to which hooks (redirect.h).
-   Invariants: all functions of an allocator or none. Allocates with malloc; prints nothing.
-
-   In a process that begins (linked_redirect): it waits in its attaching meanwhile, and has one thread; else nothing is
-   written. It may itself write anything at the addresses that it gave: the memory is its own.
-
-   In a running process (linked_running): what is needed to put the functions back is in the process itself (struct
-   linked_room) before anything is redirected, so that any recorder can do it, at any time. That room stays forever,
-   unchanged except for where the stubs lead, as a thread may be in a trampoline, or return to one from a signal
-   handler. So the functions can be put back wherever threads are, and the next recording uses the same room. */
+/* --- linked.c --- */
 
 struct linked_result {
   struct linked_done done;

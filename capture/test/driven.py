@@ -26,7 +26,7 @@ sys.exit(status)
 
 
 def calling(calls: int, size_bytes: int, status: int = 0) -> list[str]:
-    """A program that makes `calls` pairs of malloc and free each time it is asked."""
+    """A program that makes `calls` pairs of malloc and free each time that is requested."""
     return ["/usr/bin/python3", "-c", CALLS, *map(str, (calls, size_bytes, status))]
 
 
@@ -44,7 +44,7 @@ class Driven:
             text=True,
         )
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Requests the calls; does not wait."""
         assert self.process.stdin
         self.process.stdin.write("\n")
@@ -58,7 +58,7 @@ class Driven:
 
     def work(self) -> None:
         """Requests the calls, and waits."""
-        self.ask()
+        self.request()
         self.answer()
 
     def program_pid(self) -> int:

@@ -118,7 +118,7 @@ def test_a_stopped_collector_loses_nothing_under_wait(tmp_path: Path) -> None:
     program = driven(tmp_path)
     program.work()
     program.process.send_signal(signal.SIGSTOP)
-    program.ask()
+    program.request()
     time.sleep(0.5)
     program.process.send_signal(signal.SIGCONT)
     program.answer()

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.recording.test_fork_storms import assert_complete, processes
+from tests.recording.test_storms import assert_complete, processes
 from tests.support import (
     CONVERT,
     OUT,
     RECORD,
     REPOSITORY,
     assert_clean,
-    call_heaptape,
     compile_c,
     counted_calls,
     info,
@@ -265,13 +264,6 @@ def test_a_program_in_a_root_without_glibc_is_recorded(tmp_path, every_call):
     assert info(tapes["ld-musl-x86_64.so.1"])["calls"]["malloc"] > 100
 
 
-def test_a_recording_is_replayed_into_other_allocators(tmp_path, every_call):
-    tape = recorded(tmp_path, every_call, "2", "1000", options=("--latency", "--usable"))
-    done = call_heaptape("replay", tape, "--verify", "-a", "glibc", "-a", "reference", "-o", tmp_path / "r.json")
-    assert done.status == 0, done.stderr
-    assert done.stdout.count("keeps its promises") == 2
-
-
 @pytest.mark.parametrize("options", [("--stacks", "--unwind", "libunwind"), ("--preload", OUT / "lib/libreference.so")])
 def test_libraries_of_glibc_are_refused_for_a_program_of_musl(tmp_path, options):
     program = musl(tmp_path / "program", "int main(void) { return 0; }")
@@ -279,10 +271,3 @@ def test_libraries_of_glibc_are_refused_for_a_program_of_musl(tmp_path, options)
     assert done.status == 1
     assert done.stderr.endswith(f"is linked against glibc, and {program} against musl: it can't be loaded there\n")
     assert done.stderr.count("\n") == 1
-
-
-def test_a_static_program_is_refused(tmp_path):
-    program = musl(tmp_path / "program", "int main(void) { return 0; }", "-static")
-    done = run(RECORD, "-o", tmp_path / "t.tape", "--", program)
-    assert (done.status, done.stderr.count("\n")) == (1, 1)
-    assert "statically linked" in done.stderr

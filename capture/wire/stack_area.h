@@ -29,7 +29,7 @@ struct stack_node {
   uint32_t unused;
 };
 
-/* How to get from a frame to its caller's, for one instruction (stack_rules.h). */
+/* How to get from a frame to its caller's, for one instruction (stack.h). */
 struct stack_rule_entry {
   _Atomic uint64_t instruction; /* 0: none; 1: being written */
   _Atomic uint64_t rule;

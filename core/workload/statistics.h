@@ -3,7 +3,7 @@
    position, and the peak; request sizes in buckets that quarter each power of two: 0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12,
    14, 16, 20, ... bytes.
 
-   Fed op by op; memory is bounded by constants. Not thread-safe. */
+   Fed op by op; memory is bounded by constants. Not thread-safe. Its functions are in workload_ops.c. */
 #pragma once
 
 #include "core/workload/workload.h"

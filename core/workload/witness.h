@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The witness: the counts of the check of a history (convert/history/history.h fills it in, a generated workload has
-   its own); the verdict on it, and the witness in JSON and in words, as `check` prints it. */
+   its own); the verdict on it, and the witness in JSON and in words, as `check` prints it. Its functions are in
+   workload_check.c. */
 #pragma once
 
 #include "core/trace/event.h"

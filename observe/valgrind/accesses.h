@@ -3,7 +3,7 @@
    (core/trace/access_stream.h).
 
    Job: which accesses are written, and by which name. Not its job: which instructions are the allocator's
-   (allocator.h), which accesses a superblock has (data_accesses.h).
+   (allocator.h), which accesses a superblock has (instrument.h).
    In a recording in bursts, the program's accesses are written only between the beginning and the end of a burst.
    Outside, translated code only counts instructions: all translations are discarded where a burst begins or ends. Calls
    are written and live objects kept as usual, so that objects from before a burst are known in it.

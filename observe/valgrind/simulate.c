@@ -3,9 +3,8 @@
 #include "observe/valgrind/simulate.h"
 
 #include "observe/valgrind/allocator.h"
-#include "observe/valgrind/burst.h"
 #include "observe/valgrind/cache.h"
-#include "observe/valgrind/page_faults.h"
+#include "observe/valgrind/pages.h"
 #include "observe/valgrind/syscalls.h"
 
 #include <pub_tool_aspacemgr.h>
@@ -27,7 +26,7 @@ struct level {
   struct cache cache;
   ULong misses[SIDES], instruction_misses[SIDES];
   ULong first_misses[SIDES];      /* of `misses`, those at a burst's first access to a line or OS page */
-  ULong sequential_misses[SIDES]; /* of caches: of `misses`, those that a stream prefetcher foresees (streams.h) */
+  ULong sequential_misses[SIDES]; /* of caches: of `misses`, those that a stream prefetcher foresees (cache.h) */
 };
 
 /* [0]: the first level; the others are behind it. */

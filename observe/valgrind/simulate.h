@@ -2,10 +2,10 @@
 /* Mode simulate: instructions, data accesses, page faults, system calls, and the misses of caches and TLBs, of the
    program and of its allocator.
 
-   Job: the model. Page faults are first touches of OS pages (page_faults.h). A first-level data cache and an
+   Job: the model. Page faults are first touches of OS pages (pages.h). A first-level data cache and an
    instruction cache; behind both, several unified outer caches, each as if it were the only one; a first-level TLB for
    data, and behind it several others, each as if it were the only one. All replace the least recently used entry; of
-   the caches' misses, those that a stream prefetcher would have prevented are also counted separately (streams.h). Not
+   the caches' misses, those that a stream prefetcher would have prevented are also counted separately (cache.h). Not
    its job: which instructions are the allocator's (allocator.h). Invariants: accesses, first-level and outer misses
    equal cachegrind's for the same sizes. Where an instruction reads and writes the same bytes, that is one access. An
    access longer than a line (fxsave) is cut to a line. Addresses are virtual; the kernel's accesses are not seen.
@@ -42,7 +42,7 @@ Bool simulate_take_snapshot(void);
 
 void simulate_note_syscall(UInt number);
 
-/* The client's OS pages of that range are unmapped, or will be newly mapped (page_faults.h); or are moved. */
+/* The client's OS pages of that range are unmapped, or will be newly mapped (pages.h); or are moved. */
 void simulate_give_back(Addr address, SizeT bytes);
 void simulate_note_growth(Addr address, SizeT bytes); /* that range is new: the data segment has grown */
 void simulate_move(Addr from, Addr to, SizeT bytes);
@@ -51,7 +51,7 @@ void simulate_move(Addr from, Addr to, SizeT bytes);
 void simulate_reset(void);
 
 /* Keys "instructions" to "program"; where there were separate counts, in each "first_lines", "first_pages" and
-   "unsure_page_faults", in each cache and TLB "first_misses" (burst.h), and "outside" {"allocator_instructions"}; where
+   "unsure_page_faults", in each cache and TLB "first_misses" (pages.h), and "outside" {"allocator_instructions"}; where
    snapshots were taken, in each cache and TLB of both sides "snapshots" [misses so far]. */
 void simulate_write(VgFile *file);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* System calls, by kind and side.
 
-   Job: count them as they begin. Not its job: their effect on OS pages (page_faults.h), except which madvise calls give
+   Job: count them as they begin. Not its job: their effect on OS pages (pages.h), except which madvise calls give
    pages back: Valgrind's core reports mappings and the data segment to tools, but not these calls. */
 #pragma once
 

@@ -11,7 +11,7 @@
 #include <pub_tool_tooliface.h>
 
 /* Guest instructions executed so far by all threads, exact wherever the tool's code runs (but of a string instruction
-   under way). strings: those of them that are repeated string instructions (strings.h). */
+   under way). strings: those of them that are repeated string instructions (instrument.h). */
 extern struct executed {
   ULong instructions, strings, elements[4]; /* of string instructions, by size: of 1, 2, 4 and 8 bytes */
 } executed;

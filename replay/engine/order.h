@@ -40,7 +40,7 @@ void pace_wait(struct replay_thread *self, uint64_t time_ns);
 
 /* Orders in which one thread runs at a time: the recorded one, and a random legal one.
 
-   Job: pass the turn from thread to thread. Not its job: orders in which threads run freely (order.h).
+   Job: pass the turn from thread to thread. Not its job: orders in which threads run freely (above).
    Invariants: one thread has the turn; only this thread reads the schedule, picks at random, starts threads and waits
    for the exit of ended ones, so that each run is the same. Under `recorded` turns are the schedule's runs. Under
    `random=SEED` each turn goes to a live thread picked at random among those whose next op waits for nothing, each with

@@ -46,7 +46,7 @@ struct replay_thread {
   uint64_t turns; /* ORDER_RANDOM: turns taken so far */
   uint64_t awaited_ops; /* ORDER_RANDOM: its next op comes after this many of awaited_thread */
   uint32_t awaited_thread;
-  uint32_t turn_index; /* ORDER_RANDOM: among the live threads (turns.c) */
+  uint32_t turn_index; /* ORDER_RANDOM: among the live threads (order.c) */
   struct worker *worker;
   pthread_t handle;
   uint32_t number;

@@ -129,7 +129,7 @@ int memory_map_setup(struct memory_figures *into) {
 }
 
 /* Under some orders other threads may be writing to it: then an object is read with another object's size, or left out,
-   and cells are slightly wrong (memory_map.h). A lock around every op would slow all orders. */
+   and cells are slightly wrong (fragmentation.h). A lock around every op would slow all orders. */
 __attribute__((no_sanitize("thread"), noinline)) static struct object object_now(uint32_t slot) {
   return engine.objects[slot];
 }

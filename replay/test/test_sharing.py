@@ -2,7 +2,6 @@
 """The sharing pass: planted layouts share exactly what they must, and recorded addresses and replayed ones agree."""
 
 import json
-import subprocess
 
 import pytest
 from hypothesis import given
@@ -12,9 +11,12 @@ from tests.examples import examples
 from tests.line_sharing_model import Step, assert_counts, history, text
 from tests.support import CONVERT, OUT, REPLAY, compile_trace, import_text, succeed
 
+from .engine import make
+
 PLACING = OUT / "test-programs/libplacing.so"
 PROPERTY = examples(25)
 STEP = 16
+MIXED = {"ops": 20000, "threads": 4, "live_objects": 500, "remote_percent": 20}
 
 
 def compiled(tmp_path, steps):
@@ -71,8 +73,7 @@ def test_replay_equals_a_comparison_of_every_pair(tmp_path, seed, threads, steps
 
 def test_the_recorded_order_gives_the_same_figures_twice(tmp_path):
     path = tmp_path / "mixed.work"
-    shape = ("ops=20000", "threads=4", "live_objects=500", "remote_percent=20")
-    subprocess.run([OUT / "test-programs/make_workload", path, *shape], check=True, capture_output=True)
+    make(path, **MIXED)
     first, second = (sharing_pass(path, preload=None) for _ in range(2))
     assert first["order"] == "recorded"
     assert first["line_sharing"] == second["line_sharing"]
@@ -82,8 +83,7 @@ def test_the_recorded_order_gives_the_same_figures_twice(tmp_path):
 @pytest.mark.parametrize("order", ["causal", "window", "random=7"])
 def test_all_orders_count_the_same_objects(tmp_path, order):
     path = tmp_path / "mixed.work"
-    shape = ("ops=20000", "threads=4", "live_objects=500", "remote_percent=20")
-    subprocess.run([OUT / "test-programs/make_workload", path, *shape], check=True, capture_output=True)
+    make(path, **MIXED)
     recorded, other = (sharing_pass(path, "--order", o, preload=None)["line_sharing"] for o in ("recorded", order))
     assert [row[:2] for row in recorded["sizes"]] == [row[:2] for row in other["sizes"]]
     assert recorded["ops"] == other["ops"]

@@ -3,15 +3,12 @@
 once."""
 
 import json
-import os
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
-OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[2] / "out"))
-ENGINE = OUT / "libexec/heaptape-replay"
+from .engine import OUT, engine, make
+
 FAULTY = OUT / "test-programs/libfaulty.so"
 AT = 60
 # fault -> the error's text behind the op that it names
@@ -34,18 +31,17 @@ FAULTS = {
 @pytest.fixture(scope="module")
 def workload(tmp_path_factory):
     path = tmp_path_factory.mktemp("verify") / "mixed.work"
-    shape = ["ops=40000", "threads=3", "live_objects=400", "remote_percent=20", "run_ops=20"]
-    command = [OUT / "test-programs/make_workload", path, *shape]
-    return path, json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return path, make(path, ops=40000, threads=3, live_objects=400, remote_percent=20, run_ops=20)
 
 
 def verify(path, *arguments, fault="", at=AT):
     settings = [f"--env=FAULT={fault}", f"--env=FAULT_AT={at}"] if fault else []
-    command = [str(a) for a in (ENGINE, "--pass", "verify", *settings, *arguments, path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240)
+    return engine("--pass", "verify", *settings, *arguments, path)
 
 
-@pytest.mark.parametrize("order", ["recorded", "window", "causal"])
+@pytest.mark.parametrize(
+    "order", ["window", *(pytest.param(order, marks=pytest.mark.long) for order in ("recorded", "causal"))]
+)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_allocator_with_one_fault_is_caught_and_the_op_named(workload, fault, order):
     result = verify(workload[0], "--order", order, "--preload", FAULTY, fault=fault)
@@ -81,8 +77,7 @@ def test_fault_of_the_first_and_of_the_last_call_is_caught(workload):
 
 def test_large_objects_are_stamped_in_part_and_counted(tmp_path):
     path = tmp_path / "large.work"
-    shape = ["ops=100", "threads=1", "live_objects=2", f"size_limit={200 << 20}", "seed=1"]
-    subprocess.run([OUT / "test-programs/make_workload", path, *shape], check=True, capture_output=True)
+    make(path, ops=100, threads=1, live_objects=2, size_limit=200 << 20, seed=1)
     result = verify(path)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["verified"]["partly_stamped_objects"] > 0

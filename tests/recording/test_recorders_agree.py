@@ -16,7 +16,7 @@ from typing import NamedTuple
 import heaptape
 import pytest
 
-from tests.support import CONVERT, OUT, check, record, run, succeed
+from tests.support import CONVERT, OUT, check, compile_c, record, run, succeed
 
 PROGRAM = OUT / "test-programs" / "every_call"
 FIRST_SIZE, LAST_SIZE = 1000003, 1000033
@@ -149,11 +149,6 @@ def expected(calls: list[Recorded], rule: Rule) -> list[Call]:
     return [seen for recorded in calls for seen in rule(recorded.call)]
 
 
-def plain(calls: list[Recorded]) -> list[Call]:
-    """The calls alone."""
-    return [recorded.call for recorded in calls]
-
-
 def by_thread(calls: list[Recorded], rule: Rule | None = None) -> Counter[tuple[Call, ...]]:
     """Each thread's calls in order: the same whatever the threads' numbers are."""
     threads: dict[int, list[Call]] = {}
@@ -186,15 +181,9 @@ def heaptrack(folder: Path, threads: str) -> Path:
     return made
 
 
-def test_heaptrack_single_thread(tmp_path, single):
-    made = heaptrack(tmp_path, "0")
-    assert plain(calls_of(made)) == expected(single, seen_by_heaptrack)
-    assert_legal_and_compiled(made, tmp_path)
-
-
 def test_heaptrack_four_threads(tmp_path, threaded):
     made = heaptrack(tmp_path, "4")
-    seen, own = Counter(plain(calls_of(made))), Counter(expected(threaded, seen_by_heaptrack))
+    seen, own = Counter(recorded.call for recorded in calls_of(made)), Counter(expected(threaded, seen_by_heaptrack))
     # The loader allocates a vector for each thread, 16 bytes for each library with thread-local variables; heaptrack
     # loads its own libraries.
     for only in (seen - own, own - seen):
@@ -223,37 +212,29 @@ def test_heaptrack_stacks_and_modules_come_along(tmp_path):
     assert ((stacks["instruction"] >= program["start"]) & (stacks["instruction"] < program["end"])).any()
 
 
-def test_mtrace(tmp_path, single):
+def mtrace(folder: Path, threads: str) -> Path:
     if not MALLOC_DEBUG.exists():
         pytest.skip("needs libc_malloc_debug.so.0")
-    starter, library, made = tmp_path / "start.c", tmp_path / "libstart.so", tmp_path / "mtrace.txt"
-    starter.write_text("#include <mcheck.h>\n__attribute__((constructor)) static void begin(void) { mtrace(); }\n")
-    succeed(*os.environ.get("CC", "gcc").split(), "-shared", "-fPIC", "-o", library, starter)
-    succeed(PROGRAM, "0", STEPS, env={"LD_PRELOAD": f"{MALLOC_DEBUG} {library}", "MALLOC_TRACE": str(made)})
-    assert plain_without_null(calls_of(made)) == expected(single, seen_by_mtrace)
-    assert_legal_and_compiled(made, tmp_path)
+    made = folder / "mtrace.txt"
+    begins = "#include <mcheck.h>\n__attribute__((constructor)) static void begin(void) { mtrace(); }\n"
+    library = compile_c(folder / "libstart.so", begins, "-shared", "-fPIC")
+    succeed(PROGRAM, threads, STEPS, env={"LD_PRELOAD": f"{MALLOC_DEBUG} {library}", "MALLOC_TRACE": str(made)})
+    return made
 
 
-def plain_without_null(calls: list[Recorded]) -> list[Call]:
-    """The calls alone, whether NULL was passed in left out."""
-    return [recorded.call._replace(null=False) for recorded in calls]
-
-
-def test_valgrind(tmp_path, single):
+def valgrind(folder: Path, threads: str) -> Path:
     need("valgrind")
-    made = tmp_path / "valgrind.txt"
-    succeed("valgrind", "--trace-malloc=yes", "--run-libc-freeres=no", f"--log-file={made}", PROGRAM, "0", STEPS)
-    assert plain(calls_of(made)) == expected(single, seen_by_valgrind)
-    assert_legal_and_compiled(made, tmp_path)
+    made = folder / "valgrind.txt"
+    succeed("valgrind", "--trace-malloc=yes", "--run-libc-freeres=no", f"--log-file={made}", PROGRAM, threads, STEPS)
+    return made
 
 
-def test_ltrace(tmp_path, single):
+def ltrace(folder: Path, threads: str) -> Path:
     need("ltrace")
-    made = tmp_path / "ltrace.txt"
+    made = folder / "ltrace.txt"
     family = "malloc+free+calloc+realloc+reallocarray+memalign+posix_memalign+aligned_alloc+valloc+pvalloc"
-    succeed("ltrace", "-f", "-e", family, "-o", made, PROGRAM, "0", STEPS)
-    assert plain(calls_of(made)) == expected(single, seen_by_ltrace)
-    assert_legal_and_compiled(made, tmp_path)
+    succeed("ltrace", "-f", "-e", family, "-o", made, PROGRAM, threads, STEPS)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -291,11 +272,25 @@ def lttng(folder: Path, threads: str, *channel: str) -> Path:
 
 LOSSLESS = ("--blocking-timeout=inf", "--subbuf-size=1M", "--num-subbuf=4")
 
+RECORDERS: dict[str, tuple[Callable[[Path, str], Path], Rule]] = {
+    "heaptrack": (heaptrack, seen_by_heaptrack),
+    "mtrace": (mtrace, seen_by_mtrace),
+    "valgrind": (valgrind, seen_by_valgrind),
+    "ltrace": (ltrace, seen_by_ltrace),
+    "lttng": (lambda folder, threads: lttng(folder, threads, *LOSSLESS), seen_by_lttng),
+}
 
-@pytest.mark.usefixtures("session_daemon")
-def test_lttng_single_thread(tmp_path, single):
-    made = lttng(tmp_path, "0", *LOSSLESS)
-    assert plain(calls_of(made)) == expected(single, seen_by_lttng)
+
+@pytest.mark.parametrize("name", RECORDERS)
+def test_of_one_thread_each_recorder_sees_the_same_calls(name, request, tmp_path, single):
+    if name == "lttng":
+        request.getfixturevalue("session_daemon")
+    make, rule = RECORDERS[name]
+    made = make(tmp_path, "0")
+    seen = [recorded.call for recorded in calls_of(made)]
+    if name == "mtrace":  # it does not show that NULL was passed
+        seen = [call._replace(null=False) for call in seen]
+    assert seen == expected(single, rule)
     assert_legal_and_compiled(made, tmp_path)
 
 

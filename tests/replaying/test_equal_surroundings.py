@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.home import Home
-from heaptape.run import live, loaded, recipes
+from heaptape.run import engine_process, live, recipes
 from heaptape.run.registry import Choice
 
 from tests.bench.fidelity import counted
@@ -64,7 +64,7 @@ def test_a_cpp_programs_own_runtime_is_loaded_on_every_allocator_and_the_result_
     if not any(row["name"] == "jemalloc" and row.get("path") for row in allocators):
         pytest.skip("jemalloc is not installed")
     tape, results = tmp_path / "t.tape", tmp_path / "r.json"
-    runtime = next(path for path in loaded.needs("libjemalloc.so.2") if "libstdc++" in path)
+    runtime = next(path for path in engine_process.needs("libjemalloc.so.2") if "libstdc++" in path)
     succeed(RECORD, "-o", tape, "--", "/bin/true", env={"LD_PRELOAD": runtime})
     wanted = ("-a", "glibc", "-a", "jemalloc", "--passes", "instructions", "-n", "1")
     succeed(HEAPTAPE_HERE, "replay", tape, *wanted, "-o", results)

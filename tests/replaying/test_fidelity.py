@@ -113,7 +113,8 @@ def glibc_and_ours() -> list[registry.Choice]:
     return [registry.choose(name, registry.load(HOME)) for name in ("glibc", "reference")]
 
 
-def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("others", [(), pytest.param(("jemalloc", "tcmalloc"), marks=pytest.mark.long)])
+def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path, others: tuple[str, ...]) -> None:
     """phases: 100,000 blocks per phase, all written to, the last ones of 609 to 1,218 bytes. An allocator that holds
     nothing else needs those 87 MiB and the objects that outlived earlier phases.
 
@@ -122,7 +123,7 @@ def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path) -> None:
     runs of verify); with 100,000 it is 100 times, and beside eight loops they were off by at most 1.9 % (40 runs).
     """
     known = registry.load(HOME)
-    names = ["glibc", "reference", *(name for name in ("jemalloc", "tcmalloc") if known[name].found)]
+    names = ["glibc", "reference", *(name for name in others if known[name].found)]
     choices = [registry.choose(name, known) for name in names]
     data = verify(phases(tmp_path, 100_000, 9), choices, 1, HOME, tmp_path / "cache", memory_repeats=1)
     assert not data["failures"]

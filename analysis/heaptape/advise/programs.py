@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from heaptape.common.c_programs import convert_json
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.process import convert_json
 from heaptape.run.capture import Trace
 
 KEPT_BYTES = 2000  # of a program's output
@@ -37,14 +37,6 @@ class Program:
     def cpu_ns(self) -> float | None:
         """User and system time of that process while it was recorded; None where the trace lacks it."""
         return cpu_ns_of(self.trace.about)
-
-
-def cpu_ns_of_file(path: Path, home: Home) -> float | None:
-    """The same for a recording; None where it is of another kind, or not a file. Its faults are reported elsewhere."""
-    try:
-        return cpu_ns_of(convert_json(home, "info", str(path)))
-    except HeaptapeError:
-        return None
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, Home
-from heaptape.common.processors import processors
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import processors, scratch_folder
 from heaptape.run import exact, replay, workloads
 from heaptape.run.installed import Checked
 from heaptape.run.registry import Choice

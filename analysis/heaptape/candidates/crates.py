@@ -18,7 +18,7 @@ from typing import IO
 
 from heaptape.common.checked import read_toml
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import scratch_folder
 from heaptape.common.version import __version__
 from heaptape.run.installed import Source
 from heaptape.run.registry import sha256_of

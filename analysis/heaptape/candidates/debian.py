@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import scratch_folder
 from heaptape.run.installed import Source, version_key
 from heaptape.run.registry import sha256_of
 

@@ -17,7 +17,7 @@ from heaptape.candidates import build
 from heaptape.candidates.sources import Plan
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, cache_folder
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import scratch_folder
 from heaptape.run import installed, machine, registry
 from heaptape.run.installed import Installed, Record, Source
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
 from heaptape.common import console
+from heaptape.common.console import WorkProgress
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
-from heaptape.common.processors import processors
-from heaptape.common.progress import WorkProgress
+from heaptape.common.process import processors
 
 if TYPE_CHECKING:
     from heaptape.candidates.sources import Plan, Recipe

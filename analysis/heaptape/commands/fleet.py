@@ -16,9 +16,9 @@ from heaptape.commands import replaying
 from heaptape.commands.fleet_data import SCHEDULER_WAIT_S, add_keys, add_store_wait, local_workers, progress_of
 from heaptape.commands.outcome import Parser, Subcommand
 from heaptape.common import console
+from heaptape.common.console import WorkProgress
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
-from heaptape.common.progress import WorkProgress
 
 if TYPE_CHECKING:
     from heaptape.fleet.dispatch import Attempt
@@ -51,12 +51,13 @@ def _replay_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", required=True, metavar="URL", help="folder or fsspec URL; made where there is none")
     parser.add_argument("--baseline", metavar="NAME", help="the allocator to compare with (default glibc)")
     parser.add_argument(
-        "--pass",
-        dest="passes",
+        "--passes",
         metavar="LIST",
         help="passes, joined by commas (default instructions,memory). Passes that read the clock are run in blocks",
     )
-    parser.add_argument("--reps", type=int, metavar="N", help="repetitions of passes that read the clock (default 5)")
+    parser.add_argument(
+        "-n", "--repeats", type=int, metavar="N", help="repetitions of passes that read the clock (default 5)"
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="seed of the order within blocks (default 0)")
     parser.add_argument(
         "--scheduler",
@@ -113,9 +114,9 @@ def _wanted(arguments: argparse.Namespace, plan: "PlanFile") -> "PlanFile":
         changes["baseline"] = arguments.baseline
     if arguments.passes is not None:
         changes["passes"] = replaying.passes_of(arguments.passes, "fleet replay")
-    if arguments.reps is not None:
-        replaying.check_repeats(arguments.reps, "fleet replay")
-        changes["repetitions"] = arguments.reps
+    if arguments.repeats is not None:
+        replaying.check_repeats(arguments.repeats, "fleet replay")
+        changes["repetitions"] = arguments.repeats
     if arguments.seed is not None:
         changes["seed"] = arguments.seed
     return msgspec.structs.replace(plan, **changes)
@@ -279,7 +280,7 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
 def _worker(arguments: argparse.Namespace) -> int:
     if arguments.threads < 0 or arguments.memory < 0:
         raise UsageError("fleet worker: --threads and --memory must not be negative")
-    from heaptape.common.processors import processors
+    from heaptape.common.process import processors
     from heaptape.fleet.cluster import serve_worker
     from heaptape.fleet.store import open_store
     from heaptape.fleet.worker import Worker, new_worker

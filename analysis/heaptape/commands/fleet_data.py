@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from heaptape.commands.outcome import Subcommand
 from heaptape.common import console
+from heaptape.common.console import WorkProgress
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, records, write_bytes, write_text
-from heaptape.common.progress import WorkProgress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +105,7 @@ def _ingest_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _ingest(arguments: argparse.Namespace) -> int:
     needed()
-    from heaptape.common.processors import processors
+    from heaptape.common.process import processors
     from heaptape.fleet import dispatch, ingest
     from heaptape.fleet.store import open_store
 
@@ -167,7 +167,7 @@ def _query(arguments: argparse.Namespace) -> int:
 
 def _choose_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="folder or URL")
-    parser.add_argument("--n", type=int, default=12, dest="count", metavar="N", help="how many (default 12)")
+    parser.add_argument("-n", type=int, default=12, dest="count", metavar="N", help="how many (default 12)")
     parser.add_argument(
         "--by",
         default="program",
@@ -195,7 +195,7 @@ def _choose(arguments: argparse.Namespace) -> int:
     from heaptape.fleet.store import open_store
 
     if arguments.count < 1 or arguments.seed < 0:
-        raise UsageError("fleet choose: --n is 1 at least, --seed not negative")
+        raise UsageError("fleet choose: -n is 1 at least, --seed not negative")
     if arguments.output:
         check_writable(arguments.output)
     store = open_store(arguments.store, tell=console.note)

@@ -72,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_limits(parser)
     parser.add_argument("--timeout", type=float, default=0, metavar="S", help="seconds for one replay (default: none)")
+    parser.add_argument("--json", action="store_const", const="-", dest="output", help="the same as -o -")
     parser.add_argument("--table", choices=["all"], help="all figures of all workloads")
     parser.add_argument("--format", default="text", choices=["text", "md"], help="md: --table all as Markdown")
 

@@ -33,15 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from heaptape.common.tables import render_text
     from heaptape.results.model.penalties import penalties
-    from heaptape.run import penalties as measuring
+    from heaptape.run import machine as measuring
 
     if not 3 <= arguments.rounds <= 1024:
         raise UsageError("machine --rounds: between 3 and 1024")
     if arguments.options:
         print(" ".join(measuring.own_geometry(arguments.home).options))
         return 0
-    measured = None if arguments.again else measuring.known()
-    measured = measured or measuring.measure(arguments.home, arguments.rounds)
+    measured = None if arguments.again else measuring.known_costs()
+    measured = measured or measuring.measure_costs(arguments.home, arguments.rounds)
     if arguments.json:
         print(json.dumps(measured, indent=1))
         return 0
@@ -51,8 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _table(measured: dict, known: "Penalties") -> "Table":
     from heaptape.common.tables import Cell, Table
-    from heaptape.results.model.geometry import Geometry
-    from heaptape.results.model.penalties import geometry_of, levels
+    from heaptape.results.model.penalties import Geometry, geometry_of, levels
 
     geometry = geometry_of(measured) or Geometry()
     rows = [

@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
         finally:  # interrupted or not
             minimise.write(folder, arguments.input, minimiser)
     result = minimiser.result
-    print(
-        f"{folder / minimise.TAPE}: {result.pair.events:,} of {result.whole.events:,} events; "
-        f"{in_words(question, result.pair)}; {ENDINGS[result.why]}"
-    )
+    start_up = minimise.start_up_in_words(result)
+    words = [in_words(question, result.pair), *([start_up] if start_up else []), ENDINGS[result.why]]
+    print(f"{folder / minimise.TAPE}: {result.pair.events:,} of {result.whole.events:,} events.")
+    print("; ".join(words) + ".")
     return 0

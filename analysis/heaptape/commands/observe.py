@@ -18,7 +18,7 @@ from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import write_text
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import scratch_folder
 
 if TYPE_CHECKING:
     from heaptape.common.tables import Cell, Table

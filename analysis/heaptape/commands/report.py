@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from heaptape.common.progress import WorkProgress
+    from heaptape.common.console import WorkProgress
     from heaptape.results.comparing.compare import choose_baseline
     from heaptape.results.schema import all_results
     from heaptape.show.pages.page import make

@@ -94,8 +94,8 @@ def _show(watch: "Watch", arguments: argparse.Namespace) -> int:
 
 def _finished(home: Home, trace: str, as_json: bool) -> int:
     """Prints the summary of a trace that is not being recorded. Raises HeaptapeError if the file is not a trace."""
-    from heaptape.common.c_programs import convert_json
-    from heaptape.common.quantities import size
+    from heaptape.common.process import convert_json
+    from heaptape.common.tables import size
 
     about = convert_json(home, "info", trace)
     if as_json:

@@ -13,7 +13,7 @@ from heaptape.commands import replaying
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
-from heaptape.common.processors import processors
+from heaptape.common.process import processors
 
 if TYPE_CHECKING:
     from heaptape.tune.goals import Goals, Space
@@ -73,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="T.json", help="the results, with all points (default NAME.ALLOCATOR.tune.json)"
     )
+    parser.add_argument("--json", action="store_const", const="-", dest="output", help="the same as -o -")
     parser.add_argument("--table", choices=["all"], help="all points of the front, and what each tunable contributes")
     parser.add_argument("--format", default="text", choices=["text", "md"], help="of the tables (default text)")
     parser.add_argument(

@@ -17,7 +17,7 @@ from heaptape.common.output import print_json
 
 if TYPE_CHECKING:
     from heaptape.commands import captures
-    from heaptape.run import suites
+    from heaptape.run import workloads
 
 SUMMARY = "synthetic programs, and recipes of real ones: record them unattended"
 DESCRIPTION = (
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from heaptape.commands import captures
-    from heaptape.run import suites
+    from heaptape.run import workloads
     from heaptape.run import workloads as library
 
     action, names = arguments.action, arguments.names
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         return captures.record(names, arguments.all_apps, wish, arguments.home)
     if len(names) > 1:
         raise UsageError("workloads run: one at a time")
-    suite = next((suite for suite in suites.find() if suite.name == names[0]), None)
+    suite = next((suite for suite in workloads.find_suites() if suite.name == names[0]), None)
     if suite:
         if arguments.repeats is not None and arguments.repeats < 1:
             raise UsageError("workloads run -n: at least one repetition")
@@ -91,11 +91,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(as_json: bool, home: Home) -> int:
-    from heaptape.run import suites, workloads
+    from heaptape.run import workloads
 
     known = workloads.find(home)
     if as_json:
-        found = [workload.as_object() for workload in known] + [suite.as_object() for suite in suites.find()]
+        found = [workload.as_object() for workload in known] + [suite.as_object() for suite in workloads.find_suites()]
         print_json({"workloads": found})
         return 0
     if not known:
@@ -105,7 +105,7 @@ def _list(as_json: bool, home: Home) -> int:
         print(f"{workload.name:<{width}}  {workload.kind:<9}  {workload.summary}")
         for note in filter(None, (workload.missing and f"can't run here: {workload.missing}", workload.recipe.known)):
             print(f"{'':<{width}}  {'':<9}  ({note})")
-    for suite in suites.find():
+    for suite in workloads.find_suites():
         print(f"{suite.name:<{width}}  suite      {suite.summary} ({len(suite.workloads)} workloads)")
     return 0
 
@@ -129,13 +129,13 @@ def _record_and_replay(name: str, wish: "captures.Wish", home: Home) -> int:
     return status or _run_other(replay, [wish.output or f"{name}.tape", "-o", f"{name}.json"], home)
 
 
-def _run_suite(suite: "suites.Suite", folder: Path, home: Home, **wishes: Any) -> int:  # noqa: ANN401
-    """`suites.run`, then the tables on standard output and FOLDER/SUITE.html. 1: a workload has no results."""
+def _run_suite(suite: "workloads.Suite", folder: Path, home: Home, **wishes: Any) -> int:  # noqa: ANN401
+    """`workloads.run_suite`, then the tables on standard output and FOLDER/SUITE.html. 1: a workload has no results."""
     from heaptape.commands import compare, report
-    from heaptape.run import suites
+    from heaptape.run import workloads
 
     began = time.monotonic()
-    outcomes = suites.run(suite, folder, home, notify=console.note, **wishes)
+    outcomes = workloads.run_suite(suite, folder, home, notify=console.note, **wishes)
     files = [str(outcome.results) for outcome in outcomes if outcome.results]
     sys.stdout.flush()
     if files:
@@ -146,7 +146,7 @@ def _run_suite(suite: "suites.Suite", folder: Path, home: Home, **wishes: Any) -
         _run_other(report, ["-o", str(folder / f"{suite.name}.html"), *files], home)
     minutes = (time.monotonic() - began) / 60
     console.note(f"suite {suite.name}, {minutes:.1f} minutes:")
-    for outcome, line in zip(outcomes, suites.summary(outcomes), strict=True):
+    for outcome, line in zip(outcomes, workloads.summary(outcomes), strict=True):
         (console.error if outcome.failure else console.note)(line)
     return 0 if len(files) == len(outcomes) else 1
 

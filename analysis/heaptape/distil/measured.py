@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from heaptape.common.c_programs import convert_json
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.process import convert_json
 from heaptape.distil.plan import Cells, Plan, column
 from heaptape.results import distilled, misses
 from heaptape.results.runs import timeline_frame
@@ -105,7 +105,7 @@ def whole(workload: Path, choices: Sequence[Choice], figures: Sequence[str], hom
             into = counts if figure in chosen_by else beside
             into[column(figure, label)] = np.diff(distilled.until(figure, of_choice[distilled.pass_of(figure)])[1])
     growth = {
-        label: growth_percent(timeline_frame(of_choice["memory"]))
+        label: growth_percent(timeline_frame(of_choice["memory"]["timeline"]))
         for label, of_choice in runs.items()
         if "memory" in of_choice
     }

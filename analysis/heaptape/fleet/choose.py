@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.spatial.distance import cdist
 
 from heaptape.common.errors import UsageError
 from heaptape.fleet.dataset import FEATURES
@@ -43,18 +44,18 @@ def choose(traces: pd.DataFrame, count: int, by: str = "program", weight: str = 
     and seed give the same choice. Raises UsageError where there are more strata than traces to choose.
     """
     if count < 1:
-        raise UsageError("choose --n: 1 at least")
+        raise UsageError("choose -n: 1 at least")
     place = standardised(traces)
     importance = traces["ops"].to_numpy(float) if weight == "ops" else np.ones(len(traces))
     strata = _strata(traces, by)
     if len(strata) > count:
         raise UsageError(
-            f"choose --n {count}: there are {len(strata)} values of {by}: choose at least as many, or --by none"
+            f"choose -n {count}: there are {len(strata)} values of {by}: choose at least as many, or --by none"
         )
     rng = np.random.default_rng(seed)
     nearest = np.zeros(len(traces), int)
     for members, medoids in _medoids(place, importance, strata, count, rng):
-        distances = _distances(place[members], place[medoids])
+        distances = cdist(place[members], place[medoids])
         nearest[members] = medoids[distances.argmin(axis=1)]
         nearest[medoids] = medoids
     left = importance @ np.linalg.norm(place - place[nearest], axis=1)
@@ -148,7 +149,7 @@ def _medoids(
     for members in strata:
         drawn = members if len(members) <= SAMPLE else np.sort(rng.choice(members, SAMPLE, replace=False))
         scale = importance[members].sum() / max(importance[drawn].sum(), 1)
-        found.append(_Stratum(members, drawn, _distances(place[drawn], place[drawn]), scale * importance[drawn]))
+        found.append(_Stratum(members, drawn, cdist(place[drawn], place[drawn]), scale * importance[drawn]))
     for _ in range(count - len(found)):
         gain, best = max(((stratum.next_gain()[0], -number) for number, stratum in enumerate(found)))
         if gain <= 0:
@@ -195,9 +196,3 @@ class _Stratum:
             if change[goes, comes] >= -1e-9 * max(importance @ first, 1e-300):
                 return medoids
             medoids[goes] = comes
-
-
-def _distances(one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """Euclidean distances, [one, two]."""
-    squares = (one**2).sum(axis=1)[:, None] + (two**2).sum(axis=1) - 2 * one @ two.T
-    return np.sqrt(np.maximum(squares, 0))

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from heaptape.common.connections import outlive_peers
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import replace_whole
+from heaptape.common.process import outlive_peers
 from heaptape.fleet.dispatch import Outcome
 from heaptape.fleet.files import MISSING, StoreError
 from heaptape.fleet.machine import engine_hash, scratch_of

@@ -22,9 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from heaptape.common.connections import outlive_peers
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import replace_whole, whole_file
+from heaptape.common.process import outlive_peers
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from heaptape.common import forked
-from heaptape.common.c_programs import convert_output
+from heaptape.common import process
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import convert_output, scratch_folder
 from heaptape.fleet import dataset
 from heaptape.fleet.dispatch import Outcome
 from heaptape.fleet.files import is_local, located
@@ -109,7 +108,7 @@ def batches(tapes: Sequence[str], labels: Labels) -> list[Batch]:
 def locally(store: Store, home: Home, workers: int, todo: Sequence[Batch]) -> Iterator[tuple[Batch, Outcome]]:
     """Each batch with its outcome, run by `workers` processes. Raises StoreError."""
     there = dataset.traces_in(store)
-    outcomes = forked.in_order(lambda number: ingest(store, todo[number], there, home), len(todo), workers)
+    outcomes = process.in_order(lambda number: ingest(store, todo[number], there, home), len(todo), workers)
     yield from zip(todo, outcomes, strict=True)
 
 

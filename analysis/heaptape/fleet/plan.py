@@ -18,8 +18,7 @@ import msgspec
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.common.processors import processors
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import processors, scratch_folder
 from heaptape.common.version import __version__
 from heaptape.fleet.files import StoreError
 from heaptape.fleet.machine import engine_hash
@@ -41,8 +40,8 @@ from heaptape.fleet.store import (
 )
 from heaptape.gate import gate
 from heaptape.results.runs import label
-from heaptape.run import loaded, registry, replay
-from heaptape.run.passes import PASSES
+from heaptape.run import engine_process, registry, replay
+from heaptape.run.passes import BY_NAME, PASSES, need_origins
 from heaptape.run.registry import DEFAULT_VARIANT, Choice, sha256_of
 from heaptape.run.replay import order_of
 from heaptape.run.rounds import Settings
@@ -52,7 +51,9 @@ if TYPE_CHECKING:
 
 
 DEFAULT_PASSES = ("instructions", "memory")
-COMPANION_OF = {"misses": "accesses", "blame": "origins"}
+COMPANION_OF = {
+    name: "accesses" if one.accesses else "origins" for name, one in BY_NAME.items() if one.accesses or one.origins
+}
 REQUIRED = ("accesses",)  # a blame pass can run without origins
 Repetitions = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Variant = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f]{1,4096}\Z")]
@@ -404,7 +405,7 @@ def _planned_choice(choice: Choice, store: Store) -> PlannedChoice:
 
 
 def _planned(workload: Workload, choices: Sequence[Choice], store: Store) -> PlannedWorkload:
-    beside = [Path(path).resolve() for path in loaded.also_loaded(workload.about, choices)]
+    beside = [Path(path).resolve() for path in engine_process.also_loaded(workload.about, choices)]
     hashes = tuple(sha256_of(path) for path in beside)
     for path, sha256 in zip(beside, hashes, strict=True):
         store.put_library(path, sha256)
@@ -446,7 +447,7 @@ def _workloads(
 
 def _fetch(name: str, path: Path, wanted: PlanFile, store: Store, home: Home, known: dict[str, Workload]) -> Workload:
     """The workload of a file; it is in the store afterwards."""
-    sha256, origins = sha256_of(path), "blame" in wanted.passes
+    sha256, origins = sha256_of(path), need_origins(wanted.passes)
     source = source_of(store, sha256)
     if source and source.version == __version__ and (source.origins or not origins):
         workload = known.get(source.workload)
@@ -474,7 +475,7 @@ def _weighed(workload: Workload, weight: float | None, store: Store) -> Workload
 
 
 def _compiled(name: str, path: Path, wanted: PlanFile, store: Store, home: Home, scratch: Path) -> Workload:
-    made = replay.prepare(str(path), home, scratch, "blame" in wanted.passes)
+    made = replay.prepare(str(path), home, scratch, need_origins(wanted.passes))
     about = replay.describe_workload(made, Path(name).name)
     companions = {"accesses": replay.accesses_of(made), "origins": replay.origins_of(made)}
     there = {kind: file for kind, file in companions.items() if file}

@@ -44,7 +44,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """`library`: sha256 of the allocator's library, for glibc of the C library. `environment`: the allocator's
     settings, sorted. `repetition`: 0 for passes that only count. `engine`: sha256 of the programs that replay.
 
-    `beside`: libraries that are loaded with every allocator of the comparison (measure/loaded.py). `companion`: sha256
+    `beside`: libraries that are loaded with every allocator of the comparison. `companion`: sha256
     of the file beside the workload that the pass needs. `caches`, `tlbs`: those that the pass misses simulates.
     `company`: for a timed cell the hash of all choices and passes in its block, with which it was measured alternately.
     """

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, cache_folder
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import scratch_folder
 from heaptape.fleet.dispatch import Outcome
 from heaptape.fleet.files import StoreError
 from heaptape.fleet.machine import Cache, DamagedError, engine_hash, machine_for, machine_id, running_c_library

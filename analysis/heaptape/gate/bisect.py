@@ -24,7 +24,7 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import write_json
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import scratch_folder
 from heaptape.gate.condition import Condition, parse
 from heaptape.gate.minimise import shown
 from heaptape.run.exact import Bench

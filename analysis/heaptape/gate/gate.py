@@ -20,8 +20,7 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.common.processors import processors
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import processors, scratch_folder
 from heaptape.common.version import __version__
 from heaptape.gate import minimise
 from heaptape.gate.condition import Condition, parse

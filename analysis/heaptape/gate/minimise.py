@@ -7,7 +7,8 @@ They apply only as far as the whole fulfils them:
 
 - The condition holds for the figures beyond each allocator's start-up, which is measured on the first object alone.
   Otherwise one malloc would remain for two allocators whose start-up differs.
-- The difference is at least LEAST (or half the whole's difference). Otherwise a difference of one OS page would remain.
+- That difference is at least LEAST, and as large as that of the start-ups (or half the whole's difference). Otherwise a
+  difference of one OS page would remain, or a tape that mostly shows start-up.
 
 What the gate writes: the folder of a minimised tape (the tape, what it shows, how to reproduce that), and JUnit XML
 (a testcase for each workload's promises and for each tolerated figure).
@@ -26,8 +27,8 @@ from xml.etree import ElementTree
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import write_json, write_text
-from heaptape.common.processors import processors
-from heaptape.common.quantities import size
+from heaptape.common.process import processors
+from heaptape.common.tables import size
 from heaptape.gate.condition import Condition
 from heaptape.gate.search import Candidate, Objects, Search, read_objects, whole_history, write_candidate
 from heaptape.run import exact, replay
@@ -139,7 +140,8 @@ class Judge:
         self.start_up = self.measure(replace(whole, end=born + 1))
         if question.compares and question.holds(self._net(self.whole)):
             beyond = _difference(self._net(self.whole))
-            self._least = min(LEAST.get(question.condition.figure, 0), beyond / 2)
+            least = max(LEAST.get(question.condition.figure, 0), _difference(self.start_up))
+            self._least = min(least, beyond / 2)
 
     @property
     def beyond_start_up(self) -> bool:
@@ -201,8 +203,13 @@ class Judge:
         return self._least is None or (self.question.holds(net) and _difference(net) >= self._least)
 
     def _net(self, pair: Pair) -> Pair:
-        old = None if pair.old is None else max(pair.old - (self.start_up.old or 0), 0.0)
-        return replace(pair, new=max(pair.new - self.start_up.new, 0.0), old=old)
+        return net(pair, self.start_up)
+
+
+def net(pair: Pair, start_up: Pair) -> Pair:
+    """The figures beyond each allocator's start-up."""
+    old = None if pair.old is None else max(pair.old - (start_up.old or 0), 0.0)
+    return replace(pair, new=max(pair.new - start_up.new, 0.0), old=old)
 
 
 def _difference(pair: Pair) -> float:
@@ -213,6 +220,16 @@ def in_words(question: Question, pair: Pair) -> str:
     figure = question.condition.figure
     new = f"{figure} is {shown(figure, pair.new)} on {question.new.label}"
     return new if pair.old is None else f"{new}, {shown(figure, pair.old)} on {question.old.label}"
+
+
+def start_up_in_words(result: Minimised) -> str:
+    """The figures beyond start-up in words, or that start-up alone shows the difference; empty: of no interest."""
+    if not result.question.compares:
+        return ""
+    if not result.beyond_start_up:
+        return "start-up alone shows it"
+    figure, found = result.question.condition.figure, net(result.pair, result.start_up)
+    return f"beyond start-up {shown(figure, found.new)} and {shown(figure, found.old or 0)}"
 
 
 def shown(figure: str, value: float) -> str:

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from heaptape.common.c_programs import convert_json
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.process import convert_json
 from heaptape.tape import calls
 from heaptape.tape.workload_format import NO_SLOT, Workload, read_workload
 

@@ -1,2 +1,48 @@
 # SPDX-License-Identifier: MIT
-"""A module per pass: its figures as DataFrames, its tables, its plots, its sentences."""
+"""A module per pass or figure of one: its figures as DataFrames, its tables, its sentences. Here is the only list of
+them; a module is imported when one of its tables is made, as it needs pandas.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from heaptape.common.tables import Table
+    from heaptape.results.schema import Results
+
+# Module -> what `heaptape compare --table MODULE` prints.
+TABLES = {
+    "fragmentation": "what RSS consists of at its peak: live, rounding, caches and bins, empty OS pages, metadata",
+    "blame": "who holds the memory where RSS is largest, beside the baseline or another file (replay --passes blame)",
+    "latency": "percentiles by call type and size class",
+    "misses": "simulated cache and TLB misses, page faults and instructions (replay --passes misses)",
+    "sharing": "cache lines that threads share (replay --passes sharing)",
+    "contention": "waits of threads inside calls, by lock and call (replay --passes contention)",
+}
+
+
+class PassTable(NamedTuple):
+    """A module's TABLE. `frame`: of the files and the baseline, the figures. `view`: of that and the baseline, the
+    tables for people. `usual`: likewise of the files, those that stand in each comparison; None: none does.
+    `counted`: they come before those of all passes, with what is predicted from counts.
+    """
+
+    frame: "Callable[[Sequence[Results], str], pd.DataFrame]"
+    view: "Callable[[pd.DataFrame, str], list[Table]]"
+    usual: "Callable[[Sequence[Results], str], list[Table]] | None" = None
+    counted: bool = False
+
+
+def table(name: str) -> PassTable:
+    found: PassTable = import_module(f"heaptape.passes.{name}").TABLE
+    return found
+
+
+def usual(files: "Sequence[Results]", baseline: str, counted: bool) -> "Iterator[Table]":
+    """The tables of passes that stand in each comparison, in the order of TABLES."""
+    for one in map(table, TABLES):
+        if one.usual and one.counted == counted:
+            yield from one.usual(files, baseline)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pandas as pd
 
 from heaptape.common.tables import MISSING, Cell, Table, rounded
+from heaptape.passes import PassTable
 from heaptape.results.cells import by_workload, in_unit
 from heaptape.results.schema import Results, unique_name
 from heaptape.results.structs import Contention, LockWaits, Waits
@@ -264,3 +265,6 @@ def _part(row: dict, names: list[str]) -> list[Cell]:
 def _number(value: float, unit: float = 1.0) -> Cell:
     whole = unit == 1.0 and value is not None and float(value).is_integer()
     return Cell(f"{value:,.0f}", value) if whole else in_unit(value, unit)
+
+
+TABLE = PassTable(lambda files, _: frame(files), lambda found, _: tables(found), lambda files, _: usual(files))

@@ -18,7 +18,9 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import MIB, MISSING, Cell, Table
-from heaptape.results.schema import Results, label_of
+from heaptape.passes import PassTable
+from heaptape.results.schema import Results
+from heaptape.results.structs import Run
 
 # The parts of RSS, in the order in which they are drawn, and their names for people.
 PARTS = {
@@ -59,39 +61,41 @@ class Fragmentation:
     walk_states: tuple[str, ...]
 
 
-def decode(run: dict) -> Fragmentation | None:
-    """run["fragmentation"]; None if the run has none. Raises HeaptapeError if it is malformed."""
-    table = run.get("fragmentation")
+def decode(run: Run) -> Fragmentation | None:
+    """None if the run has none. Raises HeaptapeError if it is malformed."""
+    table = run.fragmentation
     if table is None:
         return None
     try:
-        positions, columns = np.array(table["positions"], np.int64), [str(name) for name in table["columns"]]
-        if table["encoding"] != "zlib+base64" or positions.ndim != 1 or len(set(columns)) != len(columns):
+        positions, columns = np.array(table.positions, np.int64), table.columns or []
+        if table.encoding != "zlib+base64" or positions.ndim != 1 or len(set(columns)) != len(columns):
             raise ValueError("unknown encoding, or malformed positions or columns")
         decoder = zlib.decompressobj()
-        raw = decoder.decompress(base64.b64decode(table["values"], validate=True), MAX_RAW_BYTES)
+        raw = decoder.decompress(base64.b64decode(table.values or "", validate=True), MAX_RAW_BYTES)
         if not decoder.eof or len(raw) != 8 * len(columns) * len(positions):
             raise ValueError("not as many values as announced")
         values = np.frombuffer(raw, "<i8").reshape(len(columns), len(positions))
-        states = tuple(str(name) for name in table.get("walk_states", ()))
+        states = tuple(table.walk_states or ())
         walked = [f"walk_{state}_{what}" for state in states for what in ("bytes", "beside_live_bytes", "empty_bytes")]
         missing = {*MEASURED, *FILLS, *walked} - set(columns)
         if missing:
             raise ValueError(f"no column {min(missing)}")
         frame = pd.DataFrame(dict(zip(columns, values)))
         frame.insert(0, "position", positions)
-        return Fragmentation(frame, int(table["os_page_bytes"]), bool(table.get("usable_size", True)), states)
-    except (KeyError, TypeError, ValueError, OverflowError, zlib.error) as error:
-        raise HeaptapeError(f"the fragmentation of {run.get('allocator')} can't be read: {error}") from error
+        if table.os_page_bytes is None:
+            raise ValueError("no size of OS pages")
+        return Fragmentation(frame, table.os_page_bytes, table.usable_size is not False, states)
+    except (TypeError, ValueError, OverflowError, zlib.error) as error:
+        raise HeaptapeError(f"the fragmentation of {run.allocator} can't be read: {error}") from error
 
 
 def of_allocators(file: Results) -> dict[str, Fragmentation]:
     """By allocator (label), the fragmentation of its first memory run that has one, in the file's order."""
     first: dict[str, Fragmentation] = {}
-    for run in file.runs:
-        found = decode(run) if label_of(run) not in first else None
+    for run in file.measured:
+        found = decode(run) if run.label not in first else None
         if found is not None:
-            first[label_of(run)] = found
+            first[run.label] = found
     return {label: first[label] for label in file.labels if label in first}
 
 
@@ -195,3 +199,6 @@ def _part(value: float, percent: float) -> Cell:
 
 def _mib(value: float) -> Cell:
     return Cell(MISSING) if pd.isna(value) else Cell(f"{value / MIB:,.2f}", value)
+
+
+TABLE = PassTable(lambda files, _: at_peak(files), lambda frame, _: tables(frame))

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.tables import Cell, Table
+from heaptape.passes import PassTable
 from heaptape.results.cells import grouped
 from heaptape.results.schema import Results, unique_name
 from heaptape.results.structs import Cycles, Run
@@ -119,3 +120,6 @@ def _short(size: int) -> str:
         if size >> shift and size % (1 << shift) == 0:
             return f"{size >> shift} {unit}"
     return f"{size} bytes"
+
+
+TABLE = PassTable(lambda files, _: latency(files), lambda frame, _: tables(frame))

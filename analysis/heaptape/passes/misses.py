@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from heaptape.common.tables import MISSING, Cell, Table
+from heaptape.passes import PassTable
 from heaptape.results import misses
 from heaptape.results.cells import by_workload, in_unit, with_margin
 from heaptape.results.comparing.compare import allocator_order
@@ -88,10 +89,6 @@ def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
     return out
 
 
-def usual(files: Sequence[Results], baseline: str) -> list[Table]:
-    return tables(frame(files, baseline), baseline)
-
-
 def _thousands(cells: pd.DataFrame, key: tuple[str, str, str]) -> Cell:
     cell = in_unit(_value(cells, key, "value"), 1000)
     return cell if cell.value is None else with_margin(cell, cells.at[key, "margin_percent"])
@@ -110,3 +107,6 @@ def _value(cells: pd.DataFrame, key: tuple[str, str, str], column: str) -> float
         return None
     value = float(cells.at[key, column])
     return None if pd.isna(value) else value
+
+
+TABLE = PassTable(frame, tables, lambda files, baseline: tables(frame(files, baseline), baseline), counted=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from heaptape.common.tables import Cell, Table
+from heaptape.passes import PassTable
 from heaptape.results.cells import by_workload, in_unit
 from heaptape.results.schema import Results
 from heaptape.results.structs import Level, LineSharing
@@ -156,3 +157,8 @@ def _figures(counts: LineSharing) -> dict[str, float]:
         percent(counts.used_pairs, counts.pairs),
     )
     return dict(zip(FIGURES, values, strict=True))
+
+
+TABLE = PassTable(
+    lambda files, _: summary(files), lambda frame, _: tables(frame), lambda files, _: tables(summary(files))
+)

@@ -70,7 +70,7 @@ def weights(manifest: Mapping) -> np.ndarray:
 
 def memory_mean(run: Mapping, manifest: Mapping) -> float:
     """Mean RSS of the distillate over the positions of the whole, in bytes, not corrected."""
-    timeline = timeline_frame(run)
+    timeline = timeline_frame(run["timeline"])
     of_map = np.array(manifest["map"], np.float64)
     places = (np.arange(POINTS) + 0.5) / POINTS * of_map[-1, 1]
     positions = np.interp(places, of_map[:, 1], of_map[:, 0])

@@ -2,7 +2,7 @@
 """A run's label, numbers and memory over progress; without pandas at import."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ def number(value: object) -> float | None:
     return None
 
 
-def timeline_frame(run: Mapping) -> "pd.DataFrame":
-    """run["timeline"] as columns position (ops), rss_anon_bytes, vm_size_bytes, live_bytes; empty if it is missing.
+def timeline_frame(rows: Sequence[Sequence[float]] | None) -> "pd.DataFrame":
+    """A run's timeline as columns position (ops), rss_anon_bytes, vm_size_bytes, live_bytes; empty if it is missing.
 
-    >>> timeline_frame({"timeline": [[0, 4096, 8192, 100], [50, 12288, 16384, 9000]]})["rss_anon_bytes"].max()
+    >>> timeline_frame([[0, 4096, 8192, 100], [50, 12288, 16384, 9000]])["rss_anon_bytes"].max()
     np.float64(12288.0)
     """
     import pandas as pd
 
     columns = ["position", "rss_anon_bytes", "vm_size_bytes", "live_bytes"]
-    return pd.DataFrame([row[:4] for row in run.get("timeline", [])], columns=columns, dtype=float)
+    return pd.DataFrame([row[:4] for row in rows or ()], columns=columns, dtype=float)

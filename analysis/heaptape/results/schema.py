@@ -23,10 +23,10 @@ from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import file_bytes
 from heaptape.results import blame, margins, misses
-from heaptape.results.runs import label, label_of, number, timeline_frame
+from heaptape.results.memory_map import CompactMap, decode, without_gaps
+from heaptape.results.runs import label, number, timeline_frame
 from heaptape.results.structs import Contention, Misses, ResultsFile, Run
 from heaptape.tape.embedded import is_page, unpack
-from heaptape.tape.memory_map import CompactMap, decode, without_gaps
 
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 # Passes that measure memory, best first. A blame pass is a memory pass that does more.
@@ -152,14 +152,14 @@ class Results:
         """Memory over progress, of each allocator's first memory pass: position (ops), rss_anon_bytes, vm_size_bytes,
         live_bytes. Allocators without one are left out.
         """
-        return {name: timeline_frame(run) for name, run in self._first_runs("timeline").items()}
+        return {name: timeline_frame(run.timeline) for name, run in self._first_runs("timeline").items()}
 
     def memory_maps(self) -> "dict[str, CompactMap]":
         """Fullness of each region of the address space over progress, of each allocator's first memory pass. Raises
         HeaptapeError for a malformed one.
         """
-        maps = {name: decode(run) for name, run in self._first_runs("memory_map").items()}
-        return {name: without_gaps(found) for name, found in maps.items() if found is not None}
+        found = self._first_runs("memory_map").items()
+        return {name: without_gaps(decode(run.memory_map, name)) for name, run in found if run.memory_map}
 
     def holders(self) -> "dict[str, blame.Blame]":
         """Who holds the memory, decoded, of each allocator's first blame pass. Raises HeaptapeError for a malformed one
@@ -182,9 +182,9 @@ class Results:
         frames = [blame.tidy(found, name, groupings) for name, found in self.holders().items()]
         return pd.concat(frames, ignore_index=True) if frames else blame.nothing()
 
-    def _first_runs(self, key: str) -> dict[str, dict]:
+    def _first_runs(self, key: str) -> dict[str, Run]:
         """By allocator, in order: its first run that has something under that key."""
-        found = {label_of(run): run for run in reversed(self.runs) if run.get(key)}
+        found = {run.label: run for run in reversed(self.measured) if getattr(run, key)}
         return {name: found[name] for name in self.labels if name in found}
 
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heaptape.common.c_programs import convert_json
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import convert_json, scratch_folder
 from heaptape.run import recipes
 from heaptape.run.recipes import Recipe
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import Home
 from heaptape.results.runs import number
-from heaptape.run import loaded, replay
+from heaptape.run import engine_process, replay
 from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.passes import PASSES
 from heaptape.run.registry import Choice
@@ -75,7 +75,7 @@ def is_of_allocator(error: str) -> bool:
 
 class Bench:
     """A workload that is set up once and replayed for each request of figures. `choices`: all allocators that will be
-    compared, as far as they are known: the libraries that they need are loaded on each of them (loaded.py).
+    compared, as far as they are known: the libraries that they need are loaded on each of them (engine_process.py).
 
     Runs are not kept: a caller that needs a figure twice keeps it.
     """
@@ -94,7 +94,7 @@ class Bench:
         this workload at all.
         """
         info = read_workload(workload)
-        also = tuple(loaded.also_loaded(info.info, list(choices)))
+        also = tuple(engine_process.also_loaded(info.info, list(choices)))
         settings, _ = replay.with_sizes(
             Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also, windows=str(windows or ""))
         )
@@ -157,7 +157,7 @@ class Bench:
 def known(name: str) -> Figure:
     """The figure of that name. Raises HeaptapeError if there is none."""
     if name not in FIGURES:
-        raise HeaptapeError(f"unknown figure '{name}': there are {', '.join(FIGURES)}")
+        raise unknown("figure", name, FIGURES)
     return FIGURES[name]
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.comparing.sequential import UNDECIDED, decisions, next_look
-from heaptape.run import noise, replay
+from heaptape.run import machine, replay
 
 BASELINE = "glibc"
 LIVE = "live: "  # begins the failures of live runs
@@ -96,7 +96,7 @@ def _round(data: dict, labels: Sequence[str], run: Runner) -> list[dict]:
     """
     order = [baseline_of(data), *labels]
     random.Random(f"{data['app']['name']} {len(data['live'])}").shuffle(order)
-    before = noise.read()
+    before = machine.read_noise()
     cpu_ns = {}
     for label in order:
         try:
@@ -105,4 +105,4 @@ def _round(data: dict, labels: Sequence[str], run: Runner) -> list[dict]:
             data["failures"][label] = f"{LIVE}{error}"
     if baseline_of(data) not in cpu_ns:
         return []
-    return [{"cpu_ns": cpu_ns, "noise": noise.between(before, noise.read())}]
+    return [{"cpu_ns": cpu_ns, "noise": machine.noise_between(before, machine.read_noise())}]

@@ -1,12 +1,34 @@
 # SPDX-License-Identifier: MIT
-"""The machine of a measurement: everything that is known to change figures, nothing that identifies its owner."""
+"""The machine of a measurement: what is known to change figures, and nothing that identifies its owner; its noise while
+a run is measured; what misses, faults and instructions cost on it, measured once by heaptape-machine and kept.
+"""
 
+import json
 import os
 import platform
 import re
+import resource
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from heaptape.common.processors import processors
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.common.output import write_text
+from heaptape.common.process import processors
+from heaptape.results.model.penalties import (
+    Geometry,
+    Level,
+    cache_file,
+    geometry_of,
+    kept,
+    machine_geometry,
+    penalties,
+    plan,
+)
 
 
 def describe() -> dict[str, object]:
@@ -57,3 +79,146 @@ def text_of(path: str) -> str:
 def _match(pattern: str, text: str) -> str | None:
     match = re.search(pattern, text, re.MULTILINE)
     return match[1].strip() if match else None
+
+
+# The machine's noise while a run was measured: time stolen by the hypervisor, other programs, frequency.
+#
+# Read before and after each run from /proc; costs a fraction of a millisecond. Linux counts processor time in ticks
+# of 10 ms, so runs of less than LEAST_S have no figures.
+LEAST_S = 0.2
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Seconds since boot or start, all processors together; `mhz`: mean frequency now, None if it is not known."""
+
+    clock: float
+    busy: float
+    steal: float
+    own: float
+    mhz: float | None
+
+
+def read_noise() -> Reading:
+    """Reads the machine's state. `own`: CPU time used by this process and its ended children."""
+    ticks = [int(n) for n in text_of("/proc/stat").partition("\n")[0].split()[1:9]] or [0] * 8
+    user, nice, system, _idle, _wait, irq, soft_irq, steal = ticks + [0] * (8 - len(ticks))
+    hz = os.sysconf("SC_CLK_TCK")
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    own = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return Reading(time.monotonic(), (user + nice + system + irq + soft_irq) / hz, steal / hz, own, _mhz())
+
+
+def noise_between(before: Reading, after: Reading) -> dict | None:
+    """A run's "noise": steal_percent, other_load_percent (both of all processors' time), cpu_mhz. None if too short."""
+    elapsed = after.clock - before.clock
+    if elapsed < LEAST_S or after.busy == before.busy:
+        return None
+    whole = elapsed * (os.cpu_count() or 1)
+    other = max(after.busy - before.busy - (after.own - before.own), 0.0)
+    noise = {
+        "steal_percent": round(100 * (after.steal - before.steal) / whole, 2),
+        "other_load_percent": round(100 * other / whole, 2),
+    }
+    return noise | ({"cpu_mhz": round(after.mhz, 1)} if after.mhz else {})
+
+
+def _mhz() -> float | None:
+    """Mean of the processors: from the driver, else from /proc/cpuinfo (on virtual machines a constant)."""
+    scaling = [
+        text_of(str(path)) for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq")
+    ]
+    known = [int(text) / 1000 for text in scaling if text.strip().isdigit()]
+    known = known or [float(m) for m in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text_of("/proc/cpuinfo"), re.MULTILINE)]
+    return sum(known) / len(known) if known else None
+
+
+ROUNDS = 30
+TIMEOUT_S = 600
+
+
+def known_costs() -> dict[str, Any] | None:
+    """The kept measurement of this processor model, if there is one."""
+    return kept(str(describe()["cpu"] or "") or None)
+
+
+def measure_costs(home: Home, rounds: int = ROUNDS, path: Path | None = None) -> dict[str, Any]:
+    """Measures this machine and keeps the result in `path` (default: the user's cache). Returns it. It is not an error
+    if `path` can't be written. Raises HeaptapeError if the program fails or a figure is missing.
+    """
+    program = home.program("machine")
+    geometry = machine_geometry(_tlbs(program))
+    sets, pages = plan([Geometry(), geometry])
+    arguments = ["--working-sets", ",".join(map(str, sets)), "--os-pages", ",".join(map(str, pages))]
+    before = describe()
+    measured = _run([str(program), *arguments, "--rounds", str(rounds)])
+    measured |= {
+        "cpu": before["cpu"],
+        "kernel_release": before["kernel"],
+        "cores": before["cores"],
+        "load_before": before["load_before"],
+        "created_unix_s": round(time.time()),
+        "geometry": {
+            "caches": [{"bytes": level.capacity, "ways": level.ways} for level in geometry.caches],
+            "tlbs": [{"entries": level.capacity, "ways": level.ways} for level in geometry.tlbs],
+        },
+    }
+    penalties(measured)
+    place = path or cache_file()
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_text(str(place), json.dumps(measured, indent=1) + "\n")
+    except (OSError, HeaptapeError):
+        pass
+    return measured
+
+
+def of_this_machine(home: Home) -> dict[str, Any]:
+    """The kept measurement, else a new one, which takes a few seconds."""
+    return known_costs() or measure_costs(home)
+
+
+def for_passes(passes: Sequence[str], home: Home) -> dict[str, Any] | None:
+    """The measurement that results of these passes carry: for the pass misses this machine's, made if none is kept; for
+    the pass instructions only a kept one; for other passes None. None also if this machine can't be measured.
+    """
+    if "misses" not in passes and "instructions" not in passes:
+        return None
+    try:
+        return of_this_machine(home) if "misses" in passes else known_costs()
+    except HeaptapeError:
+        return None
+
+
+def measured_geometry() -> Geometry | None:
+    """This machine's caches and TLBs, if it was measured."""
+    measured = known_costs()
+    return geometry_of(measured) if measured else None
+
+
+def own_geometry(home: Home) -> Geometry:
+    """This machine's caches and TLBs, fitted to the simulator."""
+    return machine_geometry(_tlbs(home.program("machine")))
+
+
+def _tlbs(program: Path) -> list[Level]:
+    """TLBs from CPUID; none on a processor that does not report them."""
+    found = _run([str(program), "--sizes"])
+    return [Level(int(one["entries"]), int(one["ways"])) for one in found.get("tlbs", [])]
+
+
+def _run(command: list[str]) -> dict[str, Any]:
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise HeaptapeError(f"measuring this machine took more than {TIMEOUT_S} s") from None
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()
+        raise HeaptapeError(lines[-1] if lines else f"heaptape-machine: status {done.returncode}")
+    try:
+        found = json.loads(done.stdout)
+    except ValueError as error:
+        raise HeaptapeError(f"heaptape-machine gave no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise HeaptapeError("heaptape-machine gave no JSON object")
+    return found

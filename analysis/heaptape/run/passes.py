@@ -6,6 +6,7 @@ What a pass is, and in which order passes are made, is said in replay/passes/ an
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,4 +58,11 @@ BY_NAME = {one["name"]: Pass(**one) for one in _DESCRIBED["passes"]}
 PASSES = tuple(BY_NAME)
 DEFAULT_PASSES = tuple(name for name, one in BY_NAME.items() if one.default)
 TOUCH_POLICIES = tuple(_DESCRIBED["touch_policies"])
+
+
+def need_origins(passes: Iterable[str]) -> bool:
+    """Does one of them use the file of origins beside the workload?"""
+    return any(BY_NAME[name].origins for name in passes)
+
+
 OF_ACCESSES = tuple(name for name, one in BY_NAME.items() if one.accesses)  # need the recording's data accesses

@@ -32,7 +32,7 @@ import msgspec
 from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, cache_folder
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import scratch_folder
 
 KINDS = ("desktop", "languages", "servers", "tools")
 DIRECTORIES = tuple(SHARED / "workloads" / "apps" / kind for kind in KINDS)

@@ -5,6 +5,7 @@ import functools
 import hashlib
 import os
 import re
+import struct
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,11 +15,67 @@ from typing import Literal
 import msgspec
 
 from heaptape.common.checked import checked, read_toml
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import Home
 from heaptape.run import installed
-from heaptape.run.proof import Proof
 from heaptape.run.tunables import Tunables
+
+# Of an ELF file for a 64-bit little-endian processor: the place, size and number of its section headers; a section's
+# type, offset, size and linked section; a symbol's name and section.
+HEADER = struct.Struct("<4sBB34xQ10xHH2x")
+SECTION = struct.Struct("<4xI16xQQI20x")
+SYMBOL = struct.Struct("<I2xH16x")
+ELF, IS_64_BIT, IS_LITTLE_ENDIAN, DYNAMIC_SYMBOLS, UNDEFINED = b"\x7fELF", 2, 1, 11, 0
+
+
+class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What proves that a library is the allocator whose name it has: others have the same file names (gperftools'
+    libtcmalloc.so and Google's). `exports`: symbols that only that allocator defines for others; `contains`: text in
+    it; `lacks`: symbols that it does not export, but a library with the same name does.
+    """
+
+    exports: tuple[str, ...] = ()
+    contains: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+    def holds(self, library: Path) -> bool:
+        """False also if the file can't be read or is no shared library."""
+        try:
+            data = library.read_bytes()
+        except OSError:
+            return False
+        names = exported_names(data)
+        return (
+            "malloc" in names
+            and names.issuperset(self.exports)
+            and names.isdisjoint(self.lacks)
+            and all(text.encode() in data for text in self.contains)
+        )
+
+
+def exported_names(data: bytes) -> frozenset[str]:
+    """Names of the dynamic symbols that the shared library of these bytes defines; none if it is damaged."""
+    try:
+        return frozenset(_names(data))
+    except (struct.error, ValueError, IndexError):
+        return frozenset()
+
+
+def _names(data: bytes) -> list[str]:
+    magic, bits, order, place, size, count = HEADER.unpack_from(data)
+    if (magic, bits, order, size) != (ELF, IS_64_BIT, IS_LITTLE_ENDIAN, SECTION.size):
+        return []
+    sections = [SECTION.unpack_from(data, place + index * SECTION.size) for index in range(count)]
+    names = []
+    for kind, offset, length, linked in sections:
+        if kind == DYNAMIC_SYMBOLS:
+            _, text, text_bytes, _ = sections[linked]
+            strings = data[text : text + text_bytes]
+            for name, section in SYMBOL.iter_unpack(data[offset : offset + length]):
+                if section != UNDEFINED:
+                    names.append(strings[name : strings.index(b"\0", name)].decode(errors="replace"))
+    return names
+
 
 DEFAULT_VARIANT = "default"
 MOST_VALUES = 1000  # of one sweep; each is an allocator of the comparison
@@ -149,8 +206,8 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     elif setting in allocator.other_variants:
         raise HeaptapeError(f"variant '{setting}' of {base}: not in this version ({allocator.version})")
     else:
-        known = ", ".join(allocator.variants) or "none"
-        raise HeaptapeError(f"unknown variant '{setting}' of {base}: known are {known}, or NAME=VALUE")
+        known = list(allocator.variants) or ["none"]
+        raise unknown("variant", setting, known, "known are", ", or NAME=VALUE", f" of {base}")
     return _choice_of(allocator, allocator.path, setting, environment)
 
 
@@ -185,7 +242,7 @@ def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Alloc
         like = msgspec.structs.replace(like, library=record.library)
         return _found(like, like.variants | like.other_variants, record.label, candidate.path, record.version)
     if known is None:
-        raise HeaptapeError(f"unknown allocator '{name}': known are {', '.join(registry)}{or_else}")
+        raise unknown("allocator", name, registry, "known are", or_else)
     return known
 
 
@@ -265,7 +322,7 @@ def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
     others = {key: value for key, value in settings.items() if key not in known.names}
     slips = [key for key in others if not key.isupper()]
     if slips:
-        raise HeaptapeError(f"unknown tunable '{slips[0]}' of {allocator.name}: known are {', '.join(known.names)}")
+        raise unknown("tunable", slips[0], known.names, "known are", of=f" of {allocator.name}")
     try:
         known.check(tunables)
     except HeaptapeError as error:

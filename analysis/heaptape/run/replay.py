@@ -13,21 +13,18 @@ from pathlib import Path
 from typing import IO
 
 from heaptape.common import console
-from heaptape.common.c_programs import last_message
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
-from heaptape.common.processors import processors
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import last_message, processors, scratch_folder
 from heaptape.common.version import __version__
 from heaptape.results import disturbance
 from heaptape.results.structs import SCHEMA
-from heaptape.run import loaded, machine, noise, penalties
-from heaptape.run.agreement import agreement
+from heaptape.run import engine_process, machine
+from heaptape.run.across_passes import agreement, attach_syscalls
 from heaptape.run.engine_process import Command, Processes, failure, run_to_end, side_by_side
 from heaptape.run.passes import BY_NAME, OF_ACCESSES
 from heaptape.run.registry import Choice, sha256_of
 from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
-from heaptape.run.slow_calls import attach_syscalls
 from heaptape.tape.workload_format import is_workload, read_workload
 
 ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's tables, the allocator's own memory
@@ -178,15 +175,18 @@ def replay(
     """Makes every run of the plan and returns the results (schema 1).
 
     `on_progress(run, share)`: this share of the whole (0 to 1) is done; run is None at the end. A run that fails is
-    kept with its "error" and passed to `on_failure`; the next runs are made. Raises HeaptapeError if the engine can't
-    run this workload at all.
+    kept with its "error" and passed to `on_failure`; the next runs are made. A Ctrl-C ends it: the results are of the
+    runs made until then, and `settings.interrupted` is true. Raises HeaptapeError if the engine can't run this workload
+    at all; KeyboardInterrupt where no run was made.
     """
     require_accesses(workload_path, workload["name"], settings.passes)
     windows = windows_of(settings, workload)  # there until this function ends
     settings = replace(settings, windows=windows.name) if windows else settings
     about_machine = machine.describe()
     started = time.time()
-    settings = replace(settings, also_loaded=tuple(loaded.also_loaded(read_workload(workload_path).info, choices)))
+    settings = replace(
+        settings, also_loaded=tuple(engine_process.also_loaded(read_workload(workload_path).info, choices))
+    )
     settings, sizes = with_sizes(settings)
     program = home.program("replay")
     engine = Engine(program, workload_path, settings, workload["ops"], baseline(program, workload_path))
@@ -195,10 +195,19 @@ def replay(
     warmed = warm_up(engine, choices)
     rounds = Rounds(choices, settings)
     finished: list[dict] = []
-    while runs := rounds.next(finished):
+    interrupted = False
+    while not interrupted and (runs := rounds.next(finished)):
         total = max(rounds.least(), len(finished) + len(runs))
         progress = _Progress(on_progress, len(finished), runs, total)
-        finished += make_runs(engine, runs, progress.of, on_failure)
+        made: dict[int, dict] = {}
+        try:
+            make_runs(engine, runs, progress.of, on_failure, made)
+        except KeyboardInterrupt:
+            interrupted = True
+            made = {number: run for number, run in made.items() if "error" not in run}
+            if not finished and not made:
+                raise
+        finished += [made[number] for number in sorted(made)]
     attach_syscalls(finished)
     on_progress(None, 1.0)
     hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
@@ -212,10 +221,11 @@ def replay(
         "settings": _settings_of(engine, finished)
         | {"warm_up": warmed}
         | ({"left_out": left_out} if left_out else {})
+        | ({"interrupted": True} if interrupted else {})
         | ({"simulated_sizes": sizes} if sizes else {})
         | ({"also_loaded": [Path(path).name for path in settings.also_loaded]} if settings.also_loaded else {})
         | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
-        "penalties": penalties.for_passes(settings.passes, home),
+        "penalties": machine.for_passes(settings.passes, home),
         "noise": disturbance.summarise(finished),
         "allocators": [_about(choice) for choice in choices],
         "agreement": agreement(finished),
@@ -273,12 +283,13 @@ def make_runs(
     runs: Sequence[Run],
     progress: Callable[[int], Callable[[float], None]] = lambda number: lambda share: None,
     on_failure: Callable[[Run, str], None] = lambda run, error: None,
+    made: dict[int, dict] | None = None,
 ) -> list[dict]:
     """Makes a round's runs: those that only count, several at a time; then those that read the clock, one by one.
     The results are in the order of `runs`, each as in results. `progress(number)`: returns the function that receives
-    that run's share done.
+    that run's share done. `made`: where finished runs are put by their number, for a caller that is interrupted.
     """
-    made: dict[int, dict] = {}
+    made = {} if made is None else made
     own_cycles: float | None = None  # per op, of the engine alone: the same for all runs of the pass time
 
     def count(number: int) -> dict:
@@ -289,11 +300,11 @@ def make_runs(
         made[number] = _kept(runs[number], measured, None, on_failure)
     for number, run in enumerate(runs):
         if number not in made:
-            before = noise.read()
+            before = machine.read_noise()
             measured = count(number)
             if run.pass_ == "time":
                 own_cycles = measured.get("engine_cycles_per_op", own_cycles)
-            made[number] = _kept(run, measured, noise.between(before, noise.read()), on_failure)
+            made[number] = _kept(run, measured, machine.noise_between(before, machine.read_noise()), on_failure)
     return [made[number] for number in range(len(runs))]
 
 
@@ -337,7 +348,7 @@ def with_sizes(settings: Settings) -> tuple[Settings, str | None]:
         return settings, None
     if settings.caches or settings.tlbs:
         return settings, "given"
-    geometry = penalties.measured_geometry()
+    geometry = machine.measured_geometry()
     if geometry is None:
         return settings, "default"
     caches, tlbs = geometry.texts
@@ -502,7 +513,7 @@ def _spec_of(settings: Settings, run: Run) -> dict[str, object]:
     if settings.real_clock:
         spec["clock"] = "real"
     also = settings.also_loaded if facts.counts_startup else ()
-    spec["preload"] = list(loaded.preloads(run.choice, also))
+    spec["preload"] = list(engine_process.preloads(run.choice, also))
     spec["env"] = [f"{name}={value}" for name, value in environment_of(run).items()]
     return spec
 

@@ -44,7 +44,7 @@ class Settings:
     rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
     the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out,
     and reported, if they can't be made. `also_loaded`: libraries that passes which count the start-up load on every
-    allocator (loaded.py). `at`: positions at which the pass `blame` attributes memory beside its own, as
+    allocator (engine_process.py). `at`: positions at which the pass `blame` attributes memory beside its own, as
     heaptape-replay takes them. `windows`: file of positions between which the passes `instructions` and `misses` count,
     as heaptape-replay takes it. `jobs`: how many runs that only count are made at a time; 0: as the machine has room.
     """

@@ -15,7 +15,8 @@ from heaptape.common.home import Home
 from heaptape.results import disturbance
 from heaptape.results.runs import label
 from heaptape.run import replay
-from heaptape.run.agreement import agreement
+from heaptape.run.across_passes import agreement
+from heaptape.run.passes import need_origins
 from heaptape.run.registry import DEFAULT_VARIANT, Choice
 from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import is_workload, read_workload
@@ -70,7 +71,7 @@ def compile_workload(job: Job, experiment: Experiment, output: Path, home: Home)
     """Writes the rewritten workload. Raises HeaptapeError with the compiler's error."""
     options = [part for group in experiment.groups for part in ("--group", group)]
     options += [part for position in job.positions for part in ("--position", str(position))]
-    replay.compile_trace(job.source, output, options, home, origins="blame" in job.settings.passes)
+    replay.compile_trace(job.source, output, options, home, origins=need_origins(job.settings.passes))
     info = read_workload(output).info
     groups, positions = info.get("whatif"), info.get("whatif_positions")
     return Rewritten(output, groups if isinstance(groups, list) else [], dict(positions or []))
@@ -93,7 +94,7 @@ def run(
     source = job.source
     if source.is_file() and is_workload(source):
         raise HeaptapeError(f"{source}: is a workload: groups of objects are found in a trace")
-    original = replay.prepare(str(source), home, directory, "blame" in job.settings.passes)
+    original = replay.prepare(str(source), home, directory, need_origins(job.settings.passes))
     rewritten = {
         experiment: compile_workload(job, experiment, directory / f"whatif-{number}.work", home)
         for number, experiment in enumerate(job.experiments)

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from heaptape.common import console
 from heaptape.common.home import Home
-from heaptape.common.quantities import size
+from heaptape.common.tables import size
 from heaptape.top.recording import Names, Reading, Recording, cpu_s, memory, sample, thread_name
 
 SPARKS = " ▁▂▃▄▅▆▇█"

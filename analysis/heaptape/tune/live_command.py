@@ -13,7 +13,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import scratch_folder
 from heaptape.results.comparing.intervals import log_ratio
 from heaptape.run import live
 from heaptape.run.registry import Choice

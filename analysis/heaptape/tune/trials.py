@@ -31,7 +31,7 @@ from heaptape.results.model import counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as read_penalties
 from heaptape.results.structs import Misses, Run
-from heaptape.run import exact, penalties, replay
+from heaptape.run import exact, machine, replay
 from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.registry import Allocator, Choice
 from heaptape.tune.goals import CPU, UNSET, Figures, Goals, Key, Settings, Space, key_of, space_of
@@ -78,7 +78,7 @@ class Trials:
             replay.require_accesses(path, name, goals.passes)
         self._space, self._goals = space, goals
         # Before a bench needs this machine's caches, which are measured with the penalties.
-        self._penalties = read_penalties(penalties.of_this_machine(home)) if CPU in goals.figures else None
+        self._penalties = read_penalties(machine.of_this_machine(home)) if CPU in goals.figures else None
         default = [space.choice({})]
         self._processes = Processes()
         self._benches = {

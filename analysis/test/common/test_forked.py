@@ -6,7 +6,7 @@ import os
 import signal
 
 import pytest
-from heaptape.common import forked
+from heaptape.common import process
 from heaptape.common.errors import FormatError, HeaptapeError
 
 
@@ -16,7 +16,7 @@ def three_processors(monkeypatch):
 
 
 def test_pieces_come_in_their_order_from_other_processes_and_none_is_left():
-    made = list(forked.in_order(lambda n: (n, os.getpid()), 7))
+    made = list(process.in_order(lambda n: (n, os.getpid()), 7))
     assert [n for n, _ in made] == list(range(7))
     assert len({pid for _, pid in made} - {os.getpid()}) == 3
     assert multiprocessing.active_children() == []
@@ -30,7 +30,7 @@ def test_an_error_is_raised_complete_in_its_place_and_other_processes_are_stoppe
             signal.pause()
         return n
 
-    made = forked.in_order(work, 3)
+    made = process.in_order(work, 3)
     assert next(made) == 0
     with pytest.raises(FormatError, match="r.json: offset 7: cut off") as raised:
         next(made)
@@ -40,5 +40,5 @@ def test_an_error_is_raised_complete_in_its_place_and_other_processes_are_stoppe
 
 def test_a_lost_process_is_one_clear_error():
     with pytest.raises(HeaptapeError, match="a process of ours was ended"):
-        list(forked.in_order(lambda n: os.kill(os.getpid(), signal.SIGKILL), 3))
+        list(process.in_order(lambda n: os.kill(os.getpid(), signal.SIGKILL), 3))
     assert multiprocessing.active_children() == []

@@ -6,7 +6,7 @@ import tempfile
 from types import FrameType
 from typing import Any
 
-from heaptape.common.scratch import scratch_folder
+from heaptape.common.process import scratch_folder
 
 
 def use() -> None:

@@ -11,7 +11,7 @@ FAMILIES = {"glibc": "glibc", "glibc:no-tcache": "glibc", "reference": "referenc
 def growth(*rows):
     """Rows of RSS and live bytes."""
     timeline = [[position, rss, 0, live] for position, (rss, live) in enumerate(rows)]
-    return measured.growth_percent(timeline_frame({"timeline": timeline}))
+    return measured.growth_percent(timeline_frame(timeline))
 
 
 def test_a_heap_whose_rss_follows_its_live_bytes_does_not_age():

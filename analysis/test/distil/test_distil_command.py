@@ -4,8 +4,10 @@ without a rare phase.
 """
 
 import json
+import re
 
 import pytest
+from heaptape.distil import measured
 
 from analysis.test.distil.planted_histories import drifting, stationary, with_rare_phase
 from tests.support import call_heaptape, check, compile_trace, import_text, info, published
@@ -77,8 +79,16 @@ def test_the_same_command_makes_the_same_file(small, tmp_path):
     for name in ("one.tape", "two.tape"):
         result = distil(small, tmp_path / name, "--ops", "100", "--kind", "time")
     assert (tmp_path / "one.tape").read_bytes() == (tmp_path / "two.tape").read_bytes()
-    assert len(result.stdout.splitlines()) <= 10
+    assert len(result.stdout.splitlines()) <= 24
     assert "100 ops can't be kept" in result.stderr
+
+
+def test_a_size_that_can_not_be_reached_is_refused_before_anything_is_replayed(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(measured, "whole", None)
+    result = call_heaptape("distil", small, "-o", tmp_path / "d.tape", *ALLOCATORS, "--ops", "10")
+    assert result.status == 1
+    assert re.search(r"can't be distilled to 10 of its [0-9,]+ ops: the objects at the peak need ", result.stderr)
+    assert not (tmp_path / "d.tape").exists()
 
 
 def test_an_error_that_can_not_be_kept_is_said(small, tmp_path):

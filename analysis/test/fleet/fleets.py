@@ -32,7 +32,7 @@ def make_workloads(folder: Path, number: int) -> list[Path]:
 def plan(store: Path, *inputs: object, passes: str = "memory", allocators: tuple[str, ...] = ALLOCATORS) -> Result:
     """Puts a plan into the store, with all its files; nothing is run."""
     chosen = [word for name in allocators for word in ("-a", name)]
-    arguments = [*map(str, inputs), *chosen, "--pass", passes, "--store", str(store), "--slurm-script", "-"]
+    arguments = [*map(str, inputs), *chosen, "--passes", passes, "--store", str(store), "--slurm-script", "-"]
     return call_heaptape("fleet", "replay", *arguments)
 
 
@@ -42,6 +42,11 @@ def figures(store: Path | Store) -> pd.DataFrame:
     frame = opened.results()
     frame = frame[~frame["figure"].isin(NOT_EXACT)].drop(columns=["machine", "block"])
     return frame.sort_values(["workload", "label", "pass_", "repetition", "figure"]).reset_index(drop=True)
+
+
+def same_figures(store: Path | Store, other: Path | Store) -> None:
+    """Asserts that the exact figures are the same."""
+    pd.testing.assert_frame_equal(figures(store), figures(other), check_exact=True)
 
 
 def cell_files(store: Path) -> list[Path]:

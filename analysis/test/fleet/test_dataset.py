@@ -269,7 +269,7 @@ def test_what_is_no_store_or_empty_is_one_line(tapes, tmp_path):
     refused(HEAPTAPE_HERE, "fleet", "choose", tmp_path / "s", says="no trace was ingested")
     refused(HEAPTAPE_HERE, "fleet", "report", tmp_path / "s", "-o", tmp_path / "r.html", says="no results yet")
     refused(HEAPTAPE_HERE, "fleet", "ingest", tmp_path / "s", "--store", tmp_path / "s", says="no .tape there")
-    refused(HEAPTAPE_HERE, "fleet", "choose", tmp_path / "s", "--n", "0", says="1 at least", status=2)
+    refused(HEAPTAPE_HERE, "fleet", "choose", tmp_path / "s", "-n", "0", says="1 at least", status=2)
     refused(HEAPTAPE_HERE, "fleet", "report", tmp_path / "s", "--worst", "-1", says="not negative", status=2)
     refused(
         HEAPTAPE_HERE, "fleet", "ingest", tapes[0], "--store", tmp_path / "s", "--scheduler", "local=x",
@@ -283,7 +283,7 @@ def test_a_choice_becomes_a_plan_that_replay_reads(tapes, tmp_path):
         shutil.copy(one, tmp_path / f"host{number}" / "app.tape")
     store, plan = tmp_path / "s", tmp_path / "plan.toml"
     succeed(HEAPTAPE_HERE, "fleet", "ingest", tmp_path, "--store", store)
-    text = succeed(HEAPTAPE_HERE, "fleet", "choose", store, "--n", "2", "-o", plan, "--json").stdout
+    text = succeed(HEAPTAPE_HERE, "fleet", "choose", store, "-n", "2", "-o", plan, "--json").stdout
     output = published("fleet-choose", text)
     assert sum(row["recordings"] for row in output["chosen"]) == 7
     assert output["errors"] == []

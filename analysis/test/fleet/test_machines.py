@@ -38,7 +38,7 @@ def slow_by(monkeypatch):
 def test_of_two_unequal_machines_the_block_keeps_the_verdict_that_pooling_loses(slow_by, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     store = str(tmp_path / "s")
-    assert plan(store, *make_workloads(tmp_path, 1), "--reps", REPETITIONS, passes="bare").status == 0
+    assert plan(store, *make_workloads(tmp_path, 1), "-n", REPETITIONS, passes="bare").status == 0
     for share, machine, factor in (("0/4", "fast", 1), ("1/4", "slow", 2), ("2/4", "slow", 2), ("3/4", "slow", 2)):
         slow_by(factor)
         done = call_heaptape("fleet", "work", store, "--share", share, "--machine", machine)

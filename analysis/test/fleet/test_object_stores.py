@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import fsspec
-import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
@@ -25,7 +24,7 @@ from heaptape.fleet.status import status
 from heaptape.fleet.store import Running, Store, open_store
 from heaptape.fleet.worker import new_worker
 
-from analysis.test.fleet.fleets import ALLOCATORS, figures, make_workloads, plan, started
+from analysis.test.fleet.fleets import ALLOCATORS, plan, same_figures, started
 from analysis.test.fleet.object_stores import SECRETS, serving
 from analysis.test.fleet.test_store import record
 from tests.support import call_heaptape, import_text
@@ -42,20 +41,6 @@ pytestmark = pytest.mark.usefixtures("cache")
 def s3():
     with serving() as service:
         yield service
-
-
-@pytest.fixture(scope="module")
-def workloads(tmp_path_factory):
-    return make_workloads(tmp_path_factory.mktemp("workloads"), NUMBER)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(workloads, cache, tmp_path_factory):
-    """A folder whose plan was run by one worker. Read only."""
-    store = tmp_path_factory.mktemp("undisturbed") / "s"
-    plan(store, *workloads)
-    assert call_heaptape("fleet", "work", store).status == 0
-    return store
 
 
 @pytest.fixture(params=["folder", "memory", "s3"])
@@ -165,8 +150,8 @@ def test_two_workers_at_once_on_s3_lose_nothing_and_count_nothing_twice(s3, work
     assert done == [CELLS, CELLS]
     assert len(opened.cell_keys()) == CELLS
     assert not opened.files.names("damaged") + opened.files.names("running") + opened.files.names("failures")
-    pd.testing.assert_frame_equal(figures(opened), figures(undisturbed), check_exact=True)
-    again = call_heaptape("fleet", "replay", *workloads, "-a", "reference", "--pass", "memory", "--store", store)
+    same_figures(opened, undisturbed)
+    again = call_heaptape("fleet", "replay", *workloads, "-a", "reference", "--passes", "memory", "--store", store)
     assert again.stdout.startswith(f"{CELLS} cells: {CELLS} done ({CELLS} were there before), 0 not.")
 
 
@@ -178,7 +163,7 @@ def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_reporte
 
     store = f"{s3.bucket()}/fleet"
     words = [word for name in ALLOCATORS for word in ("-a", name)]
-    arguments = [*workloads, *words, "--pass", "memory", "--store", store, "--retries", "50"]
+    arguments = [*workloads, *words, "--passes", "memory", "--store", store, "--retries", "50"]
     arguments += ["--scheduler", f"local={workers}"]
     with started("replay", *arguments) as process:
         for kill in range(kills):
@@ -188,7 +173,7 @@ def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_reporte
                 child.kill()
         output = "".join(process.communicate(timeout=HANG_S))
     assert f"{CELLS} cells: {CELLS} done" in output
-    pd.testing.assert_frame_equal(figures(open_store(store)), figures(undisturbed), check_exact=True)
+    same_figures(open_store(store), undisturbed)
     shown = call_heaptape("fleet", "status", store, "--json")
     assert (json.loads(shown.stdout)["done"], json.loads(shown.stdout)["failed"]) == (CELLS, [])
     script = tmp_path / "array.sh"
@@ -213,12 +198,12 @@ def test_a_worker_that_stood_still_while_another_did_its_task_changes_nothing_of
 ):
     """It stops when it is about to put its cell of that number."""
     store, brings, brought = f"{s3.bucket()}/fleet", Store.add_cell, []
-    assert plan(store, workloads[0], "--reps", 1, passes=passes).status == 0
+    assert plan(store, workloads[0], "-n", 1, passes=passes).status == 0
 
     def bring(self, record):
         brought.append(record)
         if len(brought) == stops_at:
-            assert plan(store, workloads[0], "--reps", 1, *others, passes=passes).status == 0
+            assert plan(store, workloads[0], "-n", 1, *others, passes=passes).status == 0
             worker = new_worker(open_store(store), default_home(), "another")
             ended = dispatch.run(tasks_of(plans_of(worker.store)), dispatch.in_threads(worker.run, worker.processes))
             assert (ended.done, ended.failed) == (2, {})
@@ -280,7 +265,7 @@ def test_stores_of_any_kind_merge_into_any_other(undisturbed, s3, tmp_path):
         merged = merge(source, into)
         assert (merged.cells, merged.damaged) == (CELLS, [])
         assert merge(source, into).cells == 0
-    pd.testing.assert_frame_equal(figures(folder), figures(whole), check_exact=True)
+    same_figures(folder, whole)
     assert [name for name in folder.files.names("workloads") if name.endswith(".work")] == [
         name for name in whole.files.names("workloads") if name.endswith(".work")
     ]

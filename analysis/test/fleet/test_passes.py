@@ -11,7 +11,7 @@ from heaptape.fleet.plan import plans_of
 from heaptape.fleet.store import open_store
 from heaptape.results.schema import figures as figures_of
 from heaptape.results.schema import results as read_results
-from heaptape.run import penalties, registry
+from heaptape.run import machine, registry
 
 from analysis.test.distil.planted_histories import stationary
 from analysis.test.fleet.fleets import ALLOCATORS, NOT_EXACT, make_workloads, plan
@@ -25,7 +25,7 @@ CHOSEN = [word for name in ALLOCATORS for word in ("-a", name)]
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(penalties, "of_this_machine", lambda home: None)  # takes seconds, and is not needed here
+    monkeypatch.setattr(machine, "of_this_machine", lambda home: None)  # takes seconds, and is not needed here
 
 
 def by_fleet(source, store, passes):

@@ -11,7 +11,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from heaptape.fleet.cluster import make_keys
 from heaptape.fleet.store import open_store
@@ -19,10 +18,10 @@ from heaptape.fleet.store import open_store
 from analysis.test.fleet.fleets import (
     ALLOCATORS,
     cell_files,
-    figures,
     fill,
     make_workloads,
     plan,
+    same_figures,
     started,
 )
 from analysis.test.fleet.object_stores import serving
@@ -50,7 +49,7 @@ class Fleet:
         self._address = self._scheduler.stdout.readline().strip()
         self._workers = [self._worker() for _ in range(WORKERS)]
         chosen = [word for name in ALLOCATORS for word in ("-a", name)]
-        options = ("--pass", PASSES, "--store", store, "--scheduler", self._address, *self._keys, "--retries", "50")
+        options = ("--passes", PASSES, "--store", store, "--scheduler", self._address, *self._keys, "--retries", "50")
         self._command = ("replay", *inputs, *chosen, *options)
 
     def _start(self, *arguments, **options):
@@ -114,7 +113,7 @@ def test_a_storm_changes_no_figure_and_is_reported(seed, tmp_path, monkeypatch):
             with fleet.command():
                 pass
         store = open_store(store)
-        pd.testing.assert_frame_equal(figures(store), figures(tmp_path / "undisturbed"), check_exact=True)
+        same_figures(store, tmp_path / "undisturbed")
         assert len(store.cell_keys()) == CELLS
         damaged = store.files.names("damaged")
     workers = (tmp_path / "workers").read_text()
@@ -138,7 +137,16 @@ def test_a_store_on_a_disk_that_is_full_now_and_then_has_the_same_figures_and_it
     with small_disk(tmp_path / "disk", "16m") as disk, (tmp_path / "told").open("w+") as errors:
         store = disk / "s"
         plan(store, *inputs, passes=PASSES)
-        options = ("--pass", PASSES, "--scheduler", f"local={WORKERS}", "--store-wait", patience_s, "--retries", 10**6)
+        options = (
+            "--passes",
+            PASSES,
+            "--scheduler",
+            f"local={WORKERS}",
+            "--store-wait",
+            patience_s,
+            "--retries",
+            10**6,
+        )
 
         def lines():
             return Path(errors.name).read_text().count(told)
@@ -154,7 +162,7 @@ def test_a_store_on_a_disk_that_is_full_now_and_then_has_the_same_figures_and_it
             out, _ = process.communicate(timeout=HANG_S)
         assert f"{CELLS} cells: {CELLS} done" in out, Path(errors.name).read_text()
         assert lines() >= 4
-        pd.testing.assert_frame_equal(figures(store), figures(tmp_path / "undisturbed"), check_exact=True)
+        same_figures(store, tmp_path / "undisturbed")
         assert not list(store.rglob("*.partial"))
         opened = open_store(str(store))
         assert not opened.files.names("damaged") + opened.files.names("failures")

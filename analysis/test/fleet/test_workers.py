@@ -10,12 +10,11 @@ import sys
 import time
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from heaptape.fleet.cluster import make_keys
 
-from analysis.test.fleet.fleets import ALLOCATORS, cell_files, figures, make_workloads, plan, started
-from tests.support import call_heaptape, run
+from analysis.test.fleet.fleets import ALLOCATORS, cell_files, plan, same_figures, started
+from tests.support import run
 
 NUMBER = 2
 PASSES = "memory,verify"
@@ -24,24 +23,10 @@ CELLS = NUMBER * len(ALLOCATORS) * 2
 pytestmark = pytest.mark.usefixtures("cache")
 
 
-@pytest.fixture(scope="module")
-def workloads(tmp_path_factory):
-    return make_workloads(tmp_path_factory.mktemp("workloads"), NUMBER)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(workloads, cache, tmp_path_factory):
-    """The figures of a plan that one process ran, without a scheduler."""
-    store = tmp_path_factory.mktemp("undisturbed") / "s"
-    plan(store, *workloads, passes=PASSES)
-    assert call_heaptape("fleet", "work", store).status == 0
-    return figures(store)
-
-
 def replaying(store, workloads, *arguments, **options):
     """`heaptape fleet replay`, started."""
     chosen = [word for name in ALLOCATORS for word in ("-a", name)]
-    return started("replay", *workloads, *chosen, "--pass", PASSES, "--store", store, *arguments, **options)
+    return started("replay", *workloads, *chosen, "--passes", PASSES, "--store", store, *arguments, **options)
 
 
 def wait_for(what, *processes):
@@ -64,7 +49,7 @@ def test_this_process_gives_the_same_figures_whatever_it_runs_at_a_time(workload
         store = tmp_path / scheduler
         with replaying(store, workloads, "--scheduler", scheduler) as process:
             ended_well(process)
-        pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+        same_figures(store, undisturbed)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +87,7 @@ def test_a_killed_scheduler_a_stopped_worker_and_a_killed_command_lose_nothing(k
                 with replaying(store, workloads, *scheduler_options) as second:
                     ended_well(second)
     assert len(cell_files(store)) == CELLS
-    pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+    same_figures(store, undisturbed)
 
 
 @pytest.fixture
@@ -137,7 +122,7 @@ def test_workers_of_any_number_give_the_same_figures_though_they_are_killed(
             alive[number] = worker(store)
         ended_well(process)
     assert len(cell_files(store)) == CELLS
-    pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+    same_figures(store, undisturbed)
 
 
 def test_a_task_is_not_lost_with_the_only_worker_that_could_run_it(fleet, keys, workloads, undisturbed, tmp_path):
@@ -159,7 +144,7 @@ def test_a_task_is_not_lost_with_the_only_worker_that_could_run_it(fleet, keys, 
         worker(store, "--memory", 1)  # less than the tasks were to have
         ended_well(command)
     assert not cell_files(tmp_path / "other")
-    pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+    same_figures(store, undisturbed)
 
 
 def test_a_worker_of_another_store_is_reported_and_nothing_is_run_there(fleet, keys, workloads, tmp_path):
@@ -185,7 +170,7 @@ def test_nobody_else_may_connect(keys, workloads, undisturbed, tmp_path):
             with replaying(store, workloads, "--scheduler", address, "--keys", keys) as command:
                 ended_well(command)
             assert worker.poll() is scheduler.poll() is None
-    pd.testing.assert_frame_equal(figures(store), undisturbed, check_exact=True)
+    same_figures(store, undisturbed)
 
 
 # What the Dask client of somebody else could try.

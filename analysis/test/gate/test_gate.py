@@ -118,6 +118,7 @@ def test_an_allocator_against_itself_passes(allocator, tmp_path):
     done, data, cases = gate(tmp_path, "--old", allocator, "--new", allocator, tape)
     assert done.status == 0, done.stdout + done.stderr
     assert data["passed"]
+    assert done.stdout == f"{allocator} against {allocator}: no figure of 1 workload is beyond its tolerance.\n"
     assert [one["name"] for one in data["workloads"]] == ["memcached"]
     assert all(case.find("failure") is None and case.find("error") is None for case in cases.values())
 

@@ -12,6 +12,7 @@ from heaptape.passes import fragmentation
 from heaptape.results.schema import Results
 from hypothesis import given
 from hypothesis import strategies as st
+from planted_runs import typed
 from synthetic_results import encode_fragmentation
 
 amounts = st.integers(0, 2**44)
@@ -76,7 +77,7 @@ def test_unknown_rounding_is_marked():
 
 def test_a_file_without_it_gives_empty_tables_of_the_same_columns():
     file = Results("x.json", {"runs": [{"allocator": "a", "pass": "memory"}]})
-    assert fragmentation.decode({}) is None
+    assert fragmentation.decode(file.measured[0]) is None
     for function in (fragmentation.decomposition, fragmentation.occupancy, fragmentation.at_peak):
         assert function(file).empty
     assert set(fragmentation.PARTS) < set(fragmentation.decomposition(file).columns)
@@ -86,7 +87,7 @@ def test_a_file_without_it_gives_empty_tables_of_the_same_columns():
 def test_any_values_are_read_or_refused(raw):
     table = encode_fragmentation([0], [known_row(10)]) | {"values": base64.b64encode(zlib.compress(raw)).decode()}
     with contextlib.suppress(HeaptapeError):
-        assert len(fragmentation.decode({"fragmentation": table}).frame) == 1
+        assert len(fragmentation.decode(typed({"fragmentation": table})).frame) == 1
 
 
 @pytest.mark.parametrize(
@@ -105,8 +106,8 @@ def test_any_values_are_read_or_refused(raw):
 )
 def test_a_malformed_fragmentation_is_refused(broken):
     table = encode_fragmentation([0], [known_row(10)]) | broken if broken and isinstance(broken, dict) else broken
-    with pytest.raises(HeaptapeError, match="can't be read"):
-        fragmentation.decode({"allocator": "x", "fragmentation": table})
+    with pytest.raises(HeaptapeError, match="can't be read|fragmentation(.*): Expected"):
+        fragmentation.decode(typed({"fragmentation": table}))
 
 
 def test_occupancy_counts_os_pages_per_class():

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from coverage_of_intervals import coverage
-from heaptape.results.comparing import bootstrap
+from heaptape.results.comparing import intervals
 from heaptape.results.comparing.intervals import LogRatio, combined, log_ratio, mean_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,7 +45,7 @@ def test_the_same_results_give_the_same_interval():
 
 def test_fewer_than_five_repetitions_are_left_to_students_t():
     ratio = of([0.01, 0.02, 0.04])
-    assert not bootstrap.enough(ratio.parts)
+    assert not intervals.enough(ratio.parts)
     assert ratio.bounds(method="bootstrap") == ratio.bounds(method="t")
     assert ratio.p_value("bootstrap") == ratio.p_value("t")
 

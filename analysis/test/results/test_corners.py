@@ -5,7 +5,7 @@ import math
 
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.results.comparing.corners import COMPARISONS, Corners, four_corners, parse_corners
+from heaptape.results.comparing.variants import COMPARISONS, Corners, four_corners, parse_corners
 from heaptape.results.schema import Results, figures
 from heaptape.show.tables.corner_tables import corner_tables
 from heaptape.show.tables.frames import rss_overhead

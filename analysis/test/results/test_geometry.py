@@ -4,7 +4,7 @@
 import hypothesis
 import hypothesis.strategies as st
 import pytest
-from heaptape.results.model.geometry import LINE_BYTES, Geometry, Level, fitted, from_sysfs, machine_geometry, rising
+from heaptape.results.model.penalties import LINE_BYTES, Geometry, Level, fitted, from_sysfs, machine_geometry, rising
 
 
 def plant(folder, rows):

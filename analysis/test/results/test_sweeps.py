@@ -7,7 +7,7 @@ import pytest
 from conftest import ROOT
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.comparing.compare import as_shown
-from heaptape.results.comparing.sweeps import choose_tunable, curve, settings_of, sweep, tunables_in
+from heaptape.results.comparing.variants import choose_tunable, curve, settings_of, sweep, tunables_in
 from heaptape.run.registry import Allocator, choose_all, expand
 from heaptape.run.tunables import Tunable, Tunables
 from heaptape.show.figures.sweep_plot import sweep_curve, write

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Agreement of bare and time passes, on made-up runs."""
 
-from heaptape.run.agreement import agreement
+from heaptape.run.across_passes import agreement
 
 
 def run(allocator, pass_, **figures):

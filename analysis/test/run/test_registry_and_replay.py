@@ -10,7 +10,7 @@ from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.results.disturbance import doubts
 from heaptape.run import registry
-from heaptape.run.proof import Proof
+from heaptape.run.registry import Proof
 from heaptape.tape.workload_format import END, SIZE_HIGH, read_workload
 from hypothesis import given
 from hypothesis import strategies as st

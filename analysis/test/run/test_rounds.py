@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from heaptape.results import disturbance
 from heaptape.results.structs import AllNoise
-from heaptape.run import noise
+from heaptape.run import machine
 from heaptape.run.passes import PASSES
 from heaptape.run.registry import Choice
 from heaptape.run.rounds import (
@@ -140,36 +140,36 @@ def test_stop_rule_gives_up_at_its_limit_and_without_a_ratio():
 
 
 def reading(**fields):
-    return noise.Reading(**({"clock": 0.0, "busy": 0.0, "steal": 0.0, "own": 0.0, "mhz": None} | fields))
+    return machine.Reading(**({"clock": 0.0, "busy": 0.0, "steal": 0.0, "own": 0.0, "mhz": None} | fields))
 
 
 def test_noise_separates_own_work_from_that_of_others(monkeypatch):
     """Two seconds on four processors, of which some were busy for one second in all."""
-    monkeypatch.setattr(noise.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(machine.os, "cpu_count", lambda: 4)
     begin = reading(clock=10.0, busy=5.0, own=1.0)
-    assert noise.between(begin, reading(clock=12.0, busy=6.0, own=2.0, steal=0.2)) == {
+    assert machine.noise_between(begin, reading(clock=12.0, busy=6.0, own=2.0, steal=0.2)) == {
         "steal_percent": 2.5,
         "other_load_percent": 0.0,
     }
-    assert noise.between(begin, reading(clock=12.0, busy=6.0, own=1.2, mhz=2600.0)) == {
+    assert machine.noise_between(begin, reading(clock=12.0, busy=6.0, own=1.2, mhz=2600.0)) == {
         "steal_percent": 0.0,
         "other_load_percent": 10.0,
         "cpu_mhz": 2600.0,
     }
     # Ticks may lag behind a process's own figures from the kernel.
-    assert noise.between(begin, reading(clock=12.0, busy=6.0, own=2.5))["other_load_percent"] == 0
+    assert machine.noise_between(begin, reading(clock=12.0, busy=6.0, own=2.5))["other_load_percent"] == 0
 
 
 def test_a_child_that_was_waited_for_is_own_work_and_one_that_was_not_is_others():
     """By the kernel's figures of that child, when it has just ended."""
     burn = "for _ in range(2_000_000): pass"
-    before = noise.read()
+    before = machine.read_noise()
     child = subprocess.Popen([sys.executable, "-c", burn])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    ended = noise.read()
+    ended = machine.read_noise()
     _, _, usage = os.wait4(child.pid, 0)
     child.returncode = 0
-    after = noise.read()
+    after = machine.read_noise()
     spent = usage.ru_utime + usage.ru_stime
     assert spent > 0
     assert after.own - ended.own >= spent
@@ -178,9 +178,9 @@ def test_a_child_that_was_waited_for_is_own_work_and_one_that_was_not_is_others(
 
 
 def test_too_short_a_run_has_no_noise_figures():
-    assert noise.between(reading(), reading(clock=0.19, busy=0.1)) is None
-    assert noise.between(reading(), reading(clock=0.21, busy=0.1)) is not None
-    assert noise.between(reading(), reading(clock=9.0)) is None, "no tick was counted"
+    assert machine.noise_between(reading(), reading(clock=0.19, busy=0.1)) is None
+    assert machine.noise_between(reading(), reading(clock=0.21, busy=0.1)) is not None
+    assert machine.noise_between(reading(), reading(clock=9.0)) is None, "no tick was counted"
 
 
 def test_noise_is_summed_up_and_reported():

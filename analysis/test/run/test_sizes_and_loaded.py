@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from heaptape.results.model.penalties import SCHEMA
-from heaptape.run import loaded, penalties, replay
+from heaptape.run import engine_process, machine, replay
 from heaptape.run.registry import Choice
 from heaptape.run.rounds import Settings
 
@@ -21,7 +21,7 @@ CAPACITIES = {
 def machine_file(tmp_path, monkeypatch):
     """The place of the kept measurement, where there is none yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(penalties.machine, "describe", lambda: {"cpu": "A processor"})
+    monkeypatch.setattr(machine, "describe", lambda: {"cpu": "A processor"})
     (tmp_path / "heaptape").mkdir()
     return tmp_path / "heaptape" / "machine.json"
 
@@ -67,24 +67,28 @@ def test_what_the_program_has_and_an_allocator_needs_is_loaded_on_every_allocato
     allocator, runtime = libraries
     choices = [choice("glibc", ""), choice("other", allocator)]
     info = {"libraries": ["libc.so.6", "libruntime.so.1", "libxyz.so"], "allocator": "libc.so.6"}
-    assert loaded.also_loaded(info, choices) == [runtime]
-    assert loaded.preloads(choices[0], [runtime]) == ["/lib/libc.so.6", runtime]
-    assert loaded.preloads(choices[1], [runtime]) == [allocator, runtime]
+    assert engine_process.also_loaded(info, choices) == [runtime]
+    assert engine_process.preloads(choices[0], [runtime]) == ["/lib/libc.so.6", runtime]
+    assert engine_process.preloads(choices[1], [runtime]) == [allocator, runtime]
 
 
 def test_a_program_that_is_linked_with_an_allocator_has_it_behind_every_other(libraries):
     allocator, runtime = libraries
     choices = [choice("glibc", ""), choice("other", allocator)]
     info = {"libraries": ["liballocator.so", "libruntime.so.1"], "allocator": "libc.so.6"}
-    assert loaded.also_loaded(info, choices) == [allocator, runtime]
-    assert loaded.preloads(choices[1], [allocator, runtime]) == [allocator, runtime]
+    assert engine_process.also_loaded(info, choices) == [allocator, runtime]
+    assert engine_process.preloads(choices[1], [allocator, runtime]) == [allocator, runtime]
 
 
 def test_what_the_program_was_recorded_on_or_lacks_is_not_loaded(libraries):
     allocator, runtime = libraries
     choices = [choice("glibc", ""), choice("other", allocator)]
-    assert loaded.also_loaded({"libraries": ["liballocator.so"], "allocator": "liballocator.so"}, choices) == []
-    assert loaded.also_loaded({"libraries": ["libxyz.so", 7]}, choices) == []
-    assert loaded.also_loaded({}, choices) == loaded.also_loaded({"libraries": "libruntime.so.1"}, choices) == []
-    assert loaded.preloads(choices[0], []) == []
-    assert loaded.preloads(choices[1], []) == [allocator]
+    assert engine_process.also_loaded({"libraries": ["liballocator.so"], "allocator": "liballocator.so"}, choices) == []
+    assert engine_process.also_loaded({"libraries": ["libxyz.so", 7]}, choices) == []
+    assert (
+        engine_process.also_loaded({}, choices)
+        == engine_process.also_loaded({"libraries": "libruntime.so.1"}, choices)
+        == []
+    )
+    assert engine_process.preloads(choices[0], []) == []
+    assert engine_process.preloads(choices[1], []) == [allocator]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Slow calls meet the system calls of the same position."""
 
-from heaptape.run.slow_calls import attach_syscalls
+from heaptape.run.across_passes import attach_syscalls
 
 
 def runs(lost=0):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.run import recipes, suites
+from heaptape.run import recipes, workloads
 
 GOOD = 'summary = "s"\nsource = "t"\nallocators = ["glibc"]\nrepeats = 2\n'
 ONE = '[[workload]]\nname = "one"\nsynthetic = "cfrac"\noptions = ["--steps=5"]\n'
@@ -20,10 +20,10 @@ echo made >"$2"
 """
 
 
-def write(folder: Path, text: str) -> suites.Suite:
+def write(folder: Path, text: str) -> workloads.Suite:
     path = folder / "set.toml"
     path.write_text(text)
-    return suites.read(path)
+    return workloads.read_suite(path)
 
 
 def fake_home(folder: Path) -> Home:
@@ -39,7 +39,7 @@ def calls(folder: Path) -> list[str]:
 
 def test_every_suite_of_the_checkout_reads_and_its_recipes_are_there():
     known = {recipe.name for recipe in recipes.find()}
-    found = suites.find()
+    found = workloads.find_suites()
     assert {suite.name for suite in found} >= {"tcache", "jemalloc-2005", "desktop-startup", "mtmalloc", "magazine"}
     assert [e.app for suite in found for e in suite.workloads if e.app and e.app not in known] == []
 
@@ -65,26 +65,26 @@ def test_a_malformed_suite_is_refused_by_name_and_key(tmp_path, text, complaint)
 
 def test_what_is_there_is_not_made_again(tmp_path):
     home, suite = fake_home(tmp_path), write(tmp_path, GOOD + ONE)
-    suites.run(suite, tmp_path / "out", home)
+    workloads.run_suite(suite, tmp_path / "out", home)
     assert len(calls(tmp_path)) == 2
     assert calls(tmp_path)[0].endswith("one.tape -- cfrac --steps=5")
-    again = suites.run(suite, tmp_path / "out", home)
+    again = workloads.run_suite(suite, tmp_path / "out", home)
     assert len(calls(tmp_path)) == 2
     assert again[0].reused == ["recording", "results"]
 
 
 def test_a_workload_that_fails_is_reported_and_the_others_are_run(tmp_path):
     home, suite = fake_home(tmp_path), write(tmp_path, GOOD + TWO + ONE)
-    outcomes = suites.run(suite, tmp_path / "out", home)
+    outcomes = workloads.run_suite(suite, tmp_path / "out", home)
     assert outcomes[0].failure == "no such thing"
     assert not (tmp_path / "out" / "two.tape").exists()
     assert outcomes[1].results == tmp_path / "out" / "one.json"
-    assert suites.summary(outcomes)[0] == "two: not done: no such thing"
+    assert workloads.summary(outcomes)[0] == "two: not done: no such thing"
 
 
 def test_the_allocators_and_repetitions_asked_for_replace_the_suites(tmp_path):
     home, suite = fake_home(tmp_path), write(tmp_path, GOOD + ONE)
-    suites.run(suite, tmp_path / "out", home, allocators=["jemalloc", "mimalloc"], repeats=7)
+    workloads.run_suite(suite, tmp_path / "out", home, allocators=["jemalloc", "mimalloc"], repeats=7)
     assert "-n 7 " in calls(tmp_path)[1]
     assert "-a jemalloc -a mimalloc" in calls(tmp_path)[1]
 
@@ -92,4 +92,4 @@ def test_the_allocators_and_repetitions_asked_for_replace_the_suites(tmp_path):
 def test_only_takes_names_the_suite_has(tmp_path):
     home, suite = fake_home(tmp_path), write(tmp_path, GOOD + ONE)
     with pytest.raises(HeaptapeError, match="suite set has no workload 'three': it has one"):
-        suites.run(suite, tmp_path / "out", home, only=["three"])
+        workloads.run_suite(suite, tmp_path / "out", home, only=["three"])

@@ -11,11 +11,12 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 from heaptape import fragmentation, memory_figures
+from heaptape.results.memory_map import gap_bytes, without_gaps
 from heaptape.results.schema import Results
 from heaptape.show.figures import memory_plots
 from heaptape.show.pages.pictures import inline_svg
-from heaptape.tape.memory_map import decode, gap_bytes, without_gaps
 from matplotlib.colors import to_rgb
+from planted_runs import map_of
 from synthetic_results import encode_fragmentation, encode_resident_map, make_results
 
 EYES = {
@@ -99,7 +100,7 @@ def test_any_two_parts_are_distinguishable(eyes):
 
 
 def compact_map_of(cells, region_bytes=4096):
-    return without_gaps(decode({"memory_map": encode_resident_map(region_bytes, list(range(len(cells))), cells)}))
+    return without_gaps(map_of(encode_resident_map(region_bytes, list(range(len(cells))), cells)))
 
 
 def test_a_region_too_small_for_a_row_still_colours_it():
@@ -114,8 +115,8 @@ def test_a_region_too_small_for_a_row_still_colours_it():
 
 def test_uneven_positions_take_the_room_that_they_stand_for():
     cells = [{}, {7: (4096, 4096)}, {}]
-    run = {"memory_map": encode_resident_map(4096, [0, 10, 100], cells)}
-    alpha = memory_plots.map_image(without_gaps(decode(run)), columns=100)[0, :, 3]
+    drawn = without_gaps(map_of(encode_resident_map(4096, [0, 10, 100], cells)))
+    alpha = memory_plots.map_image(drawn, columns=100)[0, :, 3]
     assert alpha.tolist() == [0] * 10 + [1] * 90
 
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/real/operators.h"
-
 #include "capture/host/real/real.h"
 
 #include <dlfcn.h>

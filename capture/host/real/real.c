@@ -65,19 +65,32 @@ struct query {
   const ElfW(Sym) * symbol;
 };
 
-static bool contains(const struct dl_phdr_info *object, uintptr_t address) {
+struct range {
+  uintptr_t from, to;
+};
+
+static bool is_within(struct range range, const void *address) {
+  return (uintptr_t)address - range.from < range.to - range.from;
+}
+
+/* The addresses that a loaded object occupies. */
+static struct range extent_of(const struct dl_phdr_info *object) {
+  struct range extent = {UINTPTR_MAX, 0};
   for (int i = 0; i < object->dlpi_phnum; i++) {
     const ElfW(Phdr) *header = &object->dlpi_phdr[i];
-    if (header->p_type == PT_LOAD && address - (object->dlpi_addr + header->p_vaddr) < header->p_memsz)
-      return true;
+    uintptr_t start = object->dlpi_addr + header->p_vaddr, end = start + header->p_memsz;
+    if (header->p_type != PT_LOAD)
+      continue;
+    extent.from = start < extent.from ? start : extent.from;
+    extent.to = end > extent.to ? end : extent.to;
   }
-  return false;
+  return extent;
 }
 
 static int find_in(struct dl_phdr_info *object, size_t bytes, void *context) {
   (void)bytes;
   struct query *query = context;
-  if (!contains(object, query->address))
+  if (!is_within(extent_of(object), (const void *)query->address))
     return 0;
   query->symbol = symbols_find(object, query->name);
   return 1;
@@ -231,11 +244,11 @@ static void *plain_reallocarray(void *object, size_t count, size_t size_bytes) {
 enum { ALLOCATORS_MAX = 16 };
 static struct code {
   const void *base;
-  uintptr_t from, to;
+  struct range range;
 } ours, allocators[ALLOCATORS_MAX + 1]; /* + 1: an executable with an allocator */
 static int allocator_count;
 /* An executable with an allocator whose functions are redirected to our hooks, and the range that contains them. */
-static struct range { uintptr_t from, to; } executable, inner;
+static struct range executable, inner;
 static char allocator_name[64] = "unknown";
 static bool has_usable_size;
 static bool began_with_cpp;
@@ -248,22 +261,8 @@ extern const char _end[] __attribute__((visibility("hidden")));
 static int find_code(struct dl_phdr_info *info, size_t bytes, void *context) {
   (void)bytes;
   struct code *code = context;
-  uintptr_t from = UINTPTR_MAX, to = 0;
-  bool contained = false;
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-    if (header->p_type != PT_LOAD)
-      continue;
-    uintptr_t start = info->dlpi_addr + header->p_vaddr;
-    contained = contained || (uintptr_t)code->base - start < header->p_memsz;
-    from = start < from ? start : from;
-    to = start + header->p_memsz > to ? start + header->p_memsz : to;
-  }
-  if (!contained)
-    return 0;
-  code->from = from;
-  code->to = to;
-  return 1;
+  code->range = extent_of(info);
+  return is_within(code->range, code->base);
 }
 
 static void *base_of(void *function) {
@@ -283,17 +282,13 @@ bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to) {
   struct code code;
   if (!code_of(address, &code))
     return false;
-  *from = code.from;
-  *to = code.to;
+  *from = code.range.from;
+  *to = code.range.to;
   return true;
 }
 
-static bool is_in(const struct code *code, const void *address) {
-  return (uintptr_t)address - code->from < code->to - code->from;
-}
-
 bool real_is_ours(const void *address) {
-  return is_in(&ours, address);
+  return is_within(ours.range, address);
 }
 
 /* A program may have an entry in its symbol table for a function whose address it takes: that is not a definition. */
@@ -321,16 +316,16 @@ static void note_musl(void) {
     const ElfW(Sym) *symbol = symbols_find_near(libc_base, names[i]);
     uintptr_t from = symbol ? (uintptr_t)libc_base + symbol->st_value : 0;
     if (symbol)
-      allocators[allocator_count++] = (struct code){libc_base, from, from + symbol->st_size};
+      allocators[allocator_count++] = (struct code){libc_base, {from, from + symbol->st_size}};
   }
 }
 
 /* Returns 1 if the library is added to the `count` libraries, 0 if it is one of them. */
 static int note_listed_allocator(struct code *libraries, int count, const struct redirect_call *call) {
   for (int i = 0; i < count; i++)
-    if (libraries[i].from == call->from)
+    if (libraries[i].range.from == call->from)
       return 0;
-  libraries[count] = (struct code){(const void *)call->from, call->from, call->to};
+  libraries[count] = (struct code){(const void *)call->from, {call->from, call->to}};
   return 1;
 }
 
@@ -361,7 +356,7 @@ static void take_from_recorder(const struct redirect_table *table) {
   struct code libraries[ALLOCATORS_MAX + 1];
   int count = 0;
   const struct redirect_call *call = table->call;
-  ours = (struct code){__ehdr_start, (uintptr_t)__ehdr_start, (uintptr_t)_end};
+  ours = (struct code){__ehdr_start, {(uintptr_t)__ehdr_start, (uintptr_t)_end}};
 #define HOOK(ident, kind, result, declaration, arguments, size, param)                                                 \
   {                                                                                                                    \
     union {                                                                                                            \
@@ -379,7 +374,7 @@ static void take_from_recorder(const struct redirect_table *table) {
     calls.reallocarray = plain_reallocarray;
   const struct redirect_linked *linked = &table->linked;
   if (linked->done.functions) {
-    libraries[count++] = (struct code){(const void *)linked->from, linked->from, linked->to};
+    libraries[count++] = (struct code){(const void *)linked->from, {linked->from, linked->to}};
     executable = (struct range){linked->from, linked->to};
     inner = (struct range){linked->done.code_from, linked->done.code_to};
   }
@@ -447,24 +442,15 @@ bool real_resolve(void) {
 
 static struct linked_function functions[LINKED_MOST];
 
-struct executable_range {
+struct image {
   uintptr_t bias;
   struct range range;
 };
 
 /* The first object that the dynamic linker lists. */
 static int find_executable(struct dl_phdr_info *info, size_t bytes, void *context) {
-  struct executable_range *image = context;
   (void)bytes;
-  *image = (struct executable_range){info->dlpi_addr, {UINTPTR_MAX, 0}};
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-    uintptr_t start = info->dlpi_addr + header->p_vaddr, end = start + header->p_memsz;
-    if (header->p_type != PT_LOAD)
-      continue;
-    image->range.from = start < image->range.from ? start : image->range.from;
-    image->range.to = end > image->range.to ? end : image->range.to;
-  }
+  *(struct image *)context = (struct image){info->dlpi_addr, extent_of(info)};
   return 1;
 }
 
@@ -489,7 +475,7 @@ static void *map_below(uintptr_t address) {
 void linked_offer(struct linked_place *place) {
   *place = (struct linked_place){.table = (uintptr_t)functions};
 #if defined(__x86_64__)
-  struct executable_range image = {0};
+  struct image image = {0};
   place->hook = (uintptr_t)linked_hook;
   if (dl_iterate_phdr(find_executable, &image) != 1 || image.range.from >= image.range.to)
     return;
@@ -499,7 +485,7 @@ void linked_offer(struct linked_place *place) {
 }
 
 void linked_take(const struct linked_place *place, const struct linked_done *done) {
-  struct executable_range image = {0};
+  struct image image = {0};
   if (!done->functions || dl_iterate_phdr(find_executable, &image) != 1) {
     if (place->room)
       munmap((void *)place->room, LINKED_ROOM_BYTES);
@@ -508,7 +494,7 @@ void linked_take(const struct linked_place *place, const struct linked_done *don
   executable = image.range;
   inner = (struct range){done->code_from, done->code_to};
   if (allocator_count < ALLOCATORS_MAX)
-    allocators[allocator_count++] = (struct code){(const void *)executable.from, executable.from, executable.to};
+    allocators[allocator_count++] = (struct code){(const void *)executable.from, executable};
 }
 
 bool real_has_usable_size(void) {
@@ -531,20 +517,16 @@ bool real_may_call_back(void) {
   return allocator_count > 0;
 }
 
-static bool is_within(struct range range, const void *address) {
-  return (uintptr_t)address - range.from < range.to - range.from;
-}
-
 bool real_is_operator_code(const void *address) {
   return is_within(executable, address) ? is_within(inner, address) : real_is_allocator_code(address);
 }
 
 bool real_is_allocator_code(const void *address) {
   /* Where an allocator's function ends in a jump to another, that other function's return address is in our hook. */
-  if (is_in(&ours, address))
+  if (is_within(ours.range, address))
     return true;
   for (int i = 0; i < allocator_count; i++)
-    if (is_in(&allocators[i], address))
+    if (is_within(allocators[i].range, address))
       return true;
   return false;
 }

@@ -2,7 +2,6 @@
 #include "capture/host/stacks/stack.h"
 
 #include "capture/host/process.h"
-#include "capture/host/stacks/stack_rules.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/stacks/stack_rules.h"
+#include "capture/host/stacks/stack.h"
 
 #include <dlfcn.h>
 #include <link.h>

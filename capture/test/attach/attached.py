@@ -42,7 +42,7 @@ class Worker:
         self.code: list[bytes] = []  # of an executable with an allocator, before anything was redirected
         self.obey("c")
 
-    def ask(self, command: str) -> None:
+    def request(self, command: str) -> None:
         """Gives it a command; does not wait."""
         assert self.process.stdin
         self.process.stdin.write(command.encode())
@@ -56,7 +56,7 @@ class Worker:
 
     def obey(self, command: str) -> None:
         """Gives it a command, and waits."""
-        self.ask(command)
+        self.request(command)
         self.answer()
 
     def end(self) -> int:
@@ -240,7 +240,7 @@ def record_in_a_storm(program: Worker, folder: Path, recordings: int) -> Iterato
     for number in range(recordings):
         attached = Attached(program.pid, folder / "t.tape")
         program.obey("c")
-        program.ask("s")
+        program.request("s")
         if number % 2:
             program.answer()
         attached.stop()

@@ -3,7 +3,7 @@
 
    Job: note the birth of each live object (position, site, thread, phase); join the live objects with the OS pages that
    they are in, share each OS page's empty bytes among its objects, and sum up by group. Not its job: when to attribute
-   (blame.h), rows (groups.h), which OS pages are resident (replay/memory/). Invariants: every byte is attributed, in
+   (blame.h), rows (below), which OS pages are resident (replay/memory/). Invariants: every byte is attributed, in
    whole bytes: the sums of each grouping are those of the table of OS pages; one caller at a time; memory mapped at
    set-up, O(slots + OS pages + groups); O(live objects + OS pages that they are in) per position. */
 #pragma once
@@ -132,7 +132,7 @@ static inline void births_note(uint64_t position, uint32_t thread, uint32_t slot
 /* Call after births_setup. Returns 0, or -1 with errno set. */
 int attribution_setup(void);
 
-/* Call right after the memory map has sampled the position; parts: what it found. Fills in the groups (groups.h), which
+/* Call right after the memory map has sampled the position; parts: what it found. Fills in the groups, which
    must be clear. Returns the number of live objects. */
 uint64_t attribution_make(const struct fragmentation_row *parts);
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from heaptape.common.home import Home, default_home
 from heaptape.run import registry, replay, rounds
 
+from tests.bench.harness import heading, row
 from tests.support import succeed, workload
 
 THREADS = (1, 2, 4, 8, 16, 32, 64)
@@ -87,18 +88,8 @@ def made(folder: Path, *options: str) -> Path:
     return file
 
 
-def row(*cells: object) -> None:
-    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
-
-
-def heading(first: str, columns: Iterable[str]) -> None:
-    names = [first, *columns]
-    row(*names)
-    row(*["---"] * len(names))
-
-
 def by_threads(folder: Path, arguments: argparse.Namespace, home: Home) -> None:
-    heading("threads", DESIGNS)
+    heading("threads", *DESIGNS)
     for threads in arguments.threads or THREADS:
         repetitions = max(1, PAIRS // (SAMPLES * threads))
         file = made(folder, f"--threads={threads}", f"--rounds={repetitions}", f"--samples={SAMPLES}")
@@ -113,7 +104,7 @@ def by_threads(folder: Path, arguments: argparse.Namespace, home: Home) -> None:
 
 def by_max_cached(folder: Path, arguments: argparse.Namespace, home: Home) -> None:
     suffix = "" if arguments.timed else ":stats=1"
-    heading("sizes", (f"{size >> 10} KiB" for size in MAX_CACHED))
+    heading("sizes", *(f"{size >> 10} KiB" for size in MAX_CACHED))
     for name, options in LOADS.items():
         settings = [f"max_cached={size}{suffix}" for size in MAX_CACHED]
         runs = bare_runs(made(folder, *options), settings, arguments.replays, home)

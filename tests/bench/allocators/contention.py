@@ -12,6 +12,7 @@ import pandas as pd
 from heaptape.passes import contention
 from heaptape.results.schema import all_results
 
+from tests.bench.harness import heading, row
 from tests.support import HEAPTAPE, OUT, REPLAY, REPOSITORY, succeed
 
 ALLOCATORS = (
@@ -45,11 +46,11 @@ def waits(path: Path, folder: Path) -> pd.DataFrame:
 
 def cell(found: pd.DataFrame, allocator: str) -> str:
     """Waits (slept); % of thread time (from–to)."""
-    row = found[(found["by"] == "all") & (found["allocator"] == allocator)].iloc[0]
-    if row["waits"] == 0:
+    one = found[(found["by"] == "all") & (found["allocator"] == allocator)].iloc[0]
+    if one["waits"] == 0:
         return "none"
-    ends = f"{row['percent_low']:.2f}–{row['percent_high']:.2f}"
-    return f"{short(row['waits'])} ({short(row['slept'])}); {row['percent']:.2f} ({ends})"
+    ends = f"{one['percent_low']:.2f}–{one['percent_high']:.2f}"
+    return f"{short(one['waits'])} ({short(one['slept'])}); {one['percent']:.2f} ({ends})"
 
 
 def short(value: float) -> str:
@@ -87,11 +88,9 @@ def main() -> None:
         folder = Path(name)
         found = {workload: waits(path, folder) for workload, path in workloads(folder).items()}
         last = list(found)[-1]
-        print("| allocator |", " | ".join(found), f"| most waited for in {last} |")
-        print("|---" * (len(found) + 2) + "|")
+        heading("allocator", *found, f"most waited for in {last}")
         for allocator in ALLOCATORS:
-            cells = [cell(frame, allocator) for frame in found.values()]
-            print("|", " | ".join([allocator, *cells, longest(found[last], allocator)]), "|")
+            row(allocator, *(cell(frame, allocator) for frame in found.values()), longest(found[last], allocator))
         seeing = max(frame["seeing_percent"].max() for frame in found.values())
         print(f"\nObserving the waits: at most {seeing:.2f} % of thread time.")
         print("User CPU time, ns per op:", ", ".join(f"{name} {ns:.1f}" for name, ns in cost(folder).items()))

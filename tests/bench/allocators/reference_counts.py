@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.allocators.reference_allocator import geometric_mean, replay
+from tests.bench.harness import heading, row
 from tests.support import REPOSITORY
 
 CORPUS = REPOSITORY / "workloads" / "corpus"
@@ -49,14 +50,10 @@ def measure(name: str, choices: Iterable[str], folder: Path) -> list[Counts]:
     return [counts([run for run in runs if is_of(run, choice)]) for choice in (BASE, *choices)]
 
 
-def row(*cells: object) -> None:
-    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
-
-
 def print_half(names: list[str], choices: list[str], folder: Path) -> None:
     """Prints a row for each workload and one of geometric means; a group of columns for each choice."""
-    row("workload", "glibc, instructions/op", *(f"{c}, instructions/op | % | peak RSS, %" for c in choices))
-    row(*["---"] * (2 + 3 * len(choices)))
+    of_choices = (part for c in choices for part in (f"{c}, instructions/op", "%", "peak RSS, %"))
+    heading("workload", "glibc, instructions/op", *of_choices)
     shares: list[list[tuple[float, float]]] = []
     for name in names:
         base, *others = measure(name, choices, folder)

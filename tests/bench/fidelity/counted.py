@@ -17,7 +17,7 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, Home
-from heaptape.run import capture, live, loaded, recipes, replay
+from heaptape.run import capture, engine_process, live, recipes, replay
 from heaptape.run.recipes import Recipe
 from heaptape.run.registry import Choice
 from heaptape.run.rounds import Run, Settings
@@ -189,7 +189,7 @@ def _replay_accesses(
     tell("recording accesses")
     workload = record_accesses(recipe, place, cache)
     paths = libraries(choices, place.scratch / "replayed-libraries")
-    also = tuple(loaded.also_loaded(read_workload(workload).info, choices))
+    also = tuple(engine_process.also_loaded(read_workload(workload).info, choices))
     engine = replay.Engine(place.home.program("replay"), workload, Settings(also_loaded=also))
     runs = []
     for choice in choices:

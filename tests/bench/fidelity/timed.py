@@ -16,8 +16,9 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results.model.time_model import ALL, prediction
-from heaptape.results.schema import Results, label_of
-from heaptape.run import live, penalties, recipes, replay
+from heaptape.results.runs import label_of
+from heaptape.results.schema import Results
+from heaptape.run import live, machine, recipes, replay
 from heaptape.run.live_rounds import LIVE, Session, add_rounds, is_done
 from heaptape.run.recipes import Recipe
 from heaptape.run.registry import Choice, sha256_of
@@ -67,7 +68,7 @@ def count(program: Program) -> dict:
     C library's allocator.
     """
     began, recipe, home = time.time(), program.recipe, program.home
-    measured = penalties.of_this_machine(home)  # before the pass, so that it takes this machine's caches
+    measured = machine.of_this_machine(home)  # before the pass, so that it takes this machine's caches
     with live.place_for(recipe, home, program.cache) as place:
         program.tell("recording accesses")
         workload = counted.record_accesses(recipe, place, program.cache)
@@ -98,7 +99,7 @@ def _counted_before(program: Program, data: dict) -> dict | None:
     libraries and has live runs.
     """
     if _fits(program, data):
-        return data if data["live"] else predict(data, penalties.of_this_machine(program.home))
+        return data if data["live"] else predict(data, machine.of_this_machine(program.home))
     if data["live"]:
         raise HeaptapeError("its live runs are of another recipe or other libraries: take another --results folder")
     return None

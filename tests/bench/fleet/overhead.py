@@ -69,7 +69,7 @@ def measure(workers: int, cells: int, namespaces: bool) -> dict[str, float]:
         store, keys = str(place / "store"), ("--keys", str(place / "keys"))
         workload = str(make_workload(place, 200, 2))
         setting = f"glibc:MALLOC_TOP_PAD_=1..{cells - 1}"
-        replay = [*FLEET, "replay", workload, "-a", "glibc", "-a", setting, "--pass", "memory", "--store", store]
+        replay = [*FLEET, "replay", workload, "-a", "glibc", "-a", setting, "--passes", "memory", "--store", store]
         succeed(*replay, "--slurm-script", "-")
         host = "0.0.0.0" if namespaces else "127.0.0.1"
         scheduler = ends.enter_context(process(*FLEET, "scheduler", f"tls://{host}:0", *keys))

@@ -15,12 +15,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from statistics import median
 
 from capture.test.attach.attached import Attached, Worker, compile_worker
 from capture.test.attach.test_attach_programs import redis
+from tests.bench.harness import heading, in_turns, row, spread
 from tests.support import RECORD
 
 HELD = re.compile(r"held for ([0-9.]+) ms")
@@ -111,32 +111,22 @@ def bare_cost(programs: tuple[Path, Path], folder: Path) -> float:
     return cost
 
 
-def print_row(name: str, values: list[float], unit: str) -> None:
-    print(f"| {name} | {median(values):.1f} {unit} | {min(values):.1f} to {max(values):.1f} |", flush=True)
-
-
 def main(rounds: int) -> None:
-    ways: dict[str, Callable[[tuple[Path, Path], Path], float]] = {
-        "attached": attached_cost,
-        "preloaded": preloaded_cost,
-        "bare": bare_cost,
-    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         stalls = [stall(folder) for _ in range(rounds)]
-        print("| redis under full load | median | range |\n|---|---|---|")
+        heading("redis under full load", "median and range, ms")
         for index, what in enumerate(("held", "client, while attaching", "client, before")):
-            print_row(what, [one[index] for one in stalls], "ms")
+            row(what, spread(one[index] for one in stalls))
         programs = compile_worker(folder)
-        costs: dict[str, list[float]] = {way: [] for way in ways}
-        for _ in range(rounds):
-            for way, measure in ways.items():
-                costs[way].append(measure(programs, folder))
-        print("\n| malloc and free | median | range |\n|---|---|---|")
+        ways = {"attached": attached_cost, "preloaded": preloaded_cost, "bare": bare_cost}
+        costs = in_turns({way: partial(cost, programs, folder) for way, cost in ways.items()}, rounds)
+        print()
+        heading("malloc and free", "median and range, ns")
         for way, values in costs.items():
-            print_row(way, values, "ns")
+            row(way, spread(values))
         pairs = zip(costs["attached"], costs["preloaded"], strict=True)
-        print_row("attached / preloaded", [one / other for one, other in pairs], "times")
+        row("attached / preloaded, times", spread(one / other for one, other in pairs))
 
 
 if __name__ == "__main__":

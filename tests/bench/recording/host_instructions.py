@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+from tests.bench.harness import heading, row
 from tests.support import OUT, RECORD, info, succeed, workload
 
 PATHS = OUT / "bench" / "host_paths"
@@ -83,29 +84,20 @@ def whole(program: tuple[str | Path, ...], options: tuple[str, ...] | None) -> t
         return int(total[1]), max((info(tape)["events"] for tape in folder.glob("*.tape")), default=0)
 
 
-def print_table(head: list[str], rows: list[list[str]]) -> None:
-    print("|", " | ".join(head), "|")
-    print("|---|" + "---|" * (len(head) - 1))
-    for row in rows:
-        print("|", " | ".join(row), "|", flush=True)
-
-
 def main() -> None:
     subprocess.run(["make", "-s", str(PATHS.relative_to(Path.cwd()))], check=True)
     bare = loops(None)
     recorded = [loops(options) for options in VARIANTS.values()]
-    rows = [
-        [loop, f"{count:.0f}", *(f"{table[loop] - count:.0f}" for table in recorded)] for loop, count in bare.items()
-    ]
-    print_table(["instructions per round", "bare", *(f"{name}, over bare" for name in VARIANTS)], rows)
+    heading("instructions per round", "bare", *(f"{name}, over bare" for name in VARIANTS))
+    for loop, count in bare.items():
+        row(loop, f"{count:.0f}", *(f"{table[loop] - count:.0f}" for table in recorded))
     print()
-    stamps = [options for name, options in VARIANTS.items() if name in ("default", "--stamp every")]
-    rows = []
+    stamps = ("default", "--stamp every")
+    heading("instructions per event over bare", *stamps)
     for name, program in PROGRAMS.items():
         without, _ = whole(program, None)
-        runs = [whole(program, options) for options in stamps]
-        rows.append([name, *(f"{(count - without) / events:.1f}" for count, events in runs)])
-    print_table(["instructions per event over bare", "default", "--stamp every"], rows)
+        runs = [whole(program, VARIANTS[stamp]) for stamp in stamps]
+        row(name, *(f"{(count - without) / events:.1f}" for count, events in runs))
 
 
 if __name__ == "__main__":

@@ -8,21 +8,16 @@ redis: wall time of its load, recorded over bare, with the server alone on one C
 """
 
 import os
-import statistics
 import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from tests.bench.harness import spread
 from tests.bench.recording.host_cpu import CPU_AT_EXIT, record_once, run_once, subjects
 from tests.support import workload
 
 EVERY = ("--stamp", "every")
-
-
-def spread(ratios: list[float]) -> str:
-    """The median with the range."""
-    return f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}, {len(ratios)} pairs)"
 
 
 def remote(folder: Path, pairs: int) -> None:
@@ -37,8 +32,8 @@ def remote(folder: Path, pairs: int) -> None:
         spent = {options: record_once(subject, folder, options).host_ns for options in order}
         whole.append(spent[()] / spent[EVERY])
         over_bare.append((spent[()] - without) / (spent[EVERY] - without))
-    print("tags / --stamp every, the program's CPU time:", spread(whole))
-    print("the same, of what recording adds:", spread(over_bare))
+    print("tags / --stamp every, the program's CPU time:", spread(whole, 3))
+    print("the same, of what recording adds:", spread(over_bare, 3))
 
 
 def redis(folder: Path, pairs: int) -> None:
@@ -53,7 +48,7 @@ def redis(folder: Path, pairs: int) -> None:
     for _ in range(pairs):
         bare = run_once(subject.command, folder, subject.port, {"LD_PRELOAD": str(CPU_AT_EXIT)})
         ratios.append(record_once(subject, folder, ()).wall_ns / bare.wall_ns)
-    print("redis, wall time of its load, recorded / bare:", spread(ratios))
+    print("redis, wall time of its load, recorded / bare:", spread(ratios, 3))
 
 
 def main() -> None:

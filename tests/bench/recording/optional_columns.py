@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.bench.harness import heading, row
 from tests.bench.recording.host_cpu import CPU_AT_EXIT, Subject, record_once, run_once, subjects
 from tests.support import info
 
@@ -47,17 +48,16 @@ def measure(subject: Subject, folder: Path, rounds: int) -> dict[str, tuple[floa
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
         wanted = ("cfrac", "sqlite3", "python3", "redis-server", "cc1 -O2")
         found = [subject for subject in subjects(folder) if subject.name in wanted]
         rows = [*VARIANTS, *(["heaptrack"] if HEAPTRACK.exists() else [])]
-        print("| host CPU ns per event, bytes per event |", " | ".join(subject.name for subject in found), "|")
-        print("|---|" + "---|" * len(found))
+        heading("host CPU ns per event, bytes per event", *(subject.name for subject in found))
         tables = [measure(subject, folder, rounds) for subject in found]
-        for row in rows:
-            cells = [f"{table[row][0]:.0f}, {table[row][1]:.2f}" for table in tables]
-            print(f"| {row} |", " | ".join(cell.removesuffix(", nan") for cell in cells), "|")
+        for name in rows:
+            cells = [f"{table[name][0]:.0f}, {table[name][1]:.2f}" for table in tables]
+            row(name, *(cell.removesuffix(", nan") for cell in cells))
 
 
 if __name__ == "__main__":

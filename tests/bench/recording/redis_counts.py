@@ -14,7 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.recording.host_instructions import TOTAL, callgrind, print_table, recorder
+from tests.bench.harness import heading, row
+from tests.bench.recording.host_instructions import TOTAL, callgrind, recorder
 from tests.support import info
 
 PORT = 17391
@@ -67,13 +68,10 @@ def main() -> None:
     requests = int(sys.argv[1]) if len(sys.argv) > 1 else 8000
     for clients in (1, 20):
         bare, recorded = per_request(None, requests, clients), per_request((), requests, clients)
-        rows = [
-            [what, f"{bare[what]:.4g}", f"{recorded[what]:.4g}", f"{recorded[what] / bare[what]:.3f}"]
-            for what in bare
-            if bare[what]
-        ]
-        rows.append(["events recorded", "", f"{recorded['events']:.4g}", ""])
-        print_table([f"per request, clients: {clients}", "bare", "recorded", "ratio"], rows)
+        heading(f"per request, clients: {clients}", "bare", "recorded", "ratio")
+        for what in filter(bare.get, bare):
+            row(what, f"{bare[what]:.4g}", f"{recorded[what]:.4g}", f"{recorded[what] / bare[what]:.3f}")
+        row("events recorded", "", f"{recorded['events']:.4g}", "")
         print()
 
 

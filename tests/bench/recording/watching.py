@@ -27,6 +27,7 @@ from statistics import median
 
 from heaptape.run.ctl import command
 
+from tests.bench.harness import heading, row, spread
 from tests.support import HEAPTAPE, OUT, RECORD, succeed, workload
 
 DRAIN = OUT / "bench" / "drain_cost"
@@ -60,11 +61,11 @@ def instructions(objects: int, events: int) -> tuple[int, int]:
 
 def print_counts() -> None:
     subprocess.run(["make", "-s", str(DRAIN.relative_to(Path.cwd()))], check=True)
-    print("| live objects | recorder, instructions per event | of which the sample of live objects |\n|---|---|---|")
+    heading("live objects", "recorder, instructions per event", "of which the sample of live objects")
     for objects in (100, 100_000):
         few, many = instructions(objects, FEW), instructions(objects, MANY)
         each = [(after - before) / (MANY - FEW) for before, after in zip(few, many)]
-        print(f"| {objects:,} | {each[0]:.1f} | {each[1]:.2f} |", flush=True)
+        row(f"{objects:,}", f"{each[0]:.1f}", f"{each[1]:.2f}")
 
 
 @contextmanager
@@ -124,8 +125,7 @@ def watched(recorder: int, seconds: int) -> tuple[Span, float]:
 
 
 def print_times(rounds: int, seconds: int) -> None:
-    print("| recorded with | events/s | recorder, ns per event | watched, ns per event | top, % of a core |")
-    print("|---|---|---|---|---|")
+    heading("recorded with", "events/s", "recorder, ns per event", "watched, ns per event", "top, % of a core")
     for options in ((), ("--stacks",)):
         with tempfile.TemporaryDirectory() as name, recording(Path(name), *options) as recorder:
             alone, beside, cost = [], [], []
@@ -134,14 +134,13 @@ def print_times(rounds: int, seconds: int) -> None:
                 found, percent = watched(recorder, seconds)
                 beside.append(found)
                 cost.append(percent)
-        cells = [
+        row(
             " ".join(options) or "nothing more",
             f"{median(one.events_per_s for one in alone + beside):,.0f}",
             f"{median(one.recorder_ns_per_event for one in alone):.1f}",
             f"{median(one.recorder_ns_per_event for one in beside):.1f}",
-            f"{median(cost):.2f} ({min(cost):.2f} to {max(cost):.2f})",
-        ]
-        print("|", " | ".join(cells), "|", flush=True)
+            spread(cost, 2),
+        )
 
 
 def main() -> None:

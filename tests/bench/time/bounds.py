@@ -20,8 +20,7 @@ import numpy as np
 import pandas as pd
 from heaptape.results.comparing.sequential import DIFFERENT, decision
 from heaptape.results.model.counts import Counts, of_misses
-from heaptape.results.model.geometry import SIMULATED_CACHES
-from heaptape.results.model.penalties import Penalties, penalties
+from heaptape.results.model.penalties import SIMULATED_CACHES, Penalties, penalties
 from heaptape.results.model.time_model import changes
 from heaptape.run import live_rounds
 

@@ -14,7 +14,7 @@ from heaptape.common.home import default_home
 from heaptape.results.comparing.sequential import DIFFERENT
 from heaptape.run import recipes, registry
 from heaptape.run.live_rounds import Session
-from heaptape.run.penalties import of_this_machine
+from heaptape.run.machine import of_this_machine
 from heaptape.run.recipes import Recipe
 
 from tests.bench.fidelity import counted, timed, timed_certificate, timed_document

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from heaptape.common.home import default_home
 from heaptape.results.model.penalties import geometry_of, penalties
-from heaptape.run.penalties import of_this_machine
+from heaptape.run.machine import of_this_machine
 
 from tests.bench.time.judge import SETTINGS
 from tests.bench.time.layout_fit import predicted_ns, slope

@@ -23,11 +23,12 @@ from matplotlib.patches import Rectangle
 from heaptape.passes import fragmentation
 from heaptape.results import margins
 from heaptape.results.blame import GROUP
+from heaptape.results.memory_map import CompactMap
 from heaptape.results.runs import timeline_frame
-from heaptape.results.schema import Results, label_of, number
+from heaptape.results.schema import Results, number
+from heaptape.results.structs import Run
 from heaptape.show.figures import axes as plots
 from heaptape.show.figures import memory_plots
-from heaptape.tape.memory_map import CompactMap, decode, without_gaps
 
 WIDTH_IN, LEFT_IN, TOP_IN, BOTTOM_IN, GAP_IN = 8.2, 0.68, 0.3, 0.5, 0.36
 # Of a time line: more can't be seen in this width.
@@ -63,17 +64,14 @@ def figure_memory(
     if run is None:
         return None
     if compact is None:
-        decoded = decode(run)
-        if decoded is None:
-            return None
-        compact = without_gaps(decoded)
+        compact = results.memory_maps()[allocator]
     found = fragmentation.decode(run)
     states = found if found is not None and len(found.walk_states) > 0 else None
     with matplotlib.rc_context(plots.look(theme.ink) | {"hatch.linewidth": 0.7}):
         figure, axes = _panels([3.1, 1.15, 0.45, *([1.35] if states else [])], theme, right_in=0.95)
         memory_plots.memory_map(axes[0], compact, height_bytes, theme.ink)
         _map_key(axes[0], compact, theme)
-        timeline = plots.thinned(timeline_frame(run), DRAWN_SAMPLES)
+        timeline = plots.thinned(timeline_frame(run.timeline), DRAWN_SAMPLES)
         if len(timeline):
             memory_plots.memory_curves(axes[1], timeline, number(results.workload.get("ideal_rss_bytes")), theme.ink)
             memory_plots.virtual_size_curve(axes[2], timeline, theme.ink)
@@ -199,8 +197,9 @@ def _panels(heights_in: Sequence[float], theme: Theme, right_in: float) -> tuple
     return figure, axes
 
 
-def _memory_run(results: Results, allocator: str, key: str) -> dict | None:
-    return next((run for run in results.runs if run.get(key) is not None and label_of(run) == allocator), None)
+def _memory_run(results: Results, allocator: str, key: str) -> Run | None:
+    found = (run for run in results.measured if getattr(run, key) is not None and run.label == allocator)
+    return next(found, None)
 
 
 def _key(axes: Axes) -> None:

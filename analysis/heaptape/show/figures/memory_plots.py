@@ -17,8 +17,8 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from heaptape.passes.fragmentation import FILLS, PARTS
 from heaptape.results.blame import NOBODY, UNHELD
+from heaptape.results.memory_map import CompactMap, gap_bytes
 from heaptape.show.figures.axes import INK, MIB, progress_axis
-from heaptape.tape.memory_map import CompactMap, gap_bytes
 
 # Fullness of a region, or of an OS page: from nearly empty to full.
 FULLNESS = LinearSegmentedColormap.from_list("fullness", ["#9dbde0", "#5a8fd0", "#0d4596"])

@@ -7,14 +7,13 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from heaptape.common.quantities import size
-from heaptape.common.tables import MISSING, Cell, Table
+from heaptape.common.tables import MISSING, Cell, Table, size
 from heaptape.common.version import __version__
 from heaptape.fleet.matrix import FIGURES, Matrix
 from heaptape.show.figures.fleet_plots import heat_map
+from heaptape.show.pages import template
 from heaptape.show.pages.pictures import STYLE, WIDTH_IN, Picture, inline_svg
 from heaptape.show.pages.profile_page import Part
-from heaptape.show.pages.templates import template
 
 ROW_IN, HEAD_IN, LONGEST_IN = 0.24, 0.9, 14.0
 ROWS = 200  # of a table: the Parquet files have all

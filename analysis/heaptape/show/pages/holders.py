@@ -10,7 +10,8 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import records, write_bytes
-from heaptape.common.tables import Table, render_text
+from heaptape.common.tables import Table
+from heaptape.passes import blame
 from heaptape.profile import flame_graph
 from heaptape.results import holders, margins
 from heaptape.results.blame import UNHELD, Blame, exit_begins, position_at
@@ -18,7 +19,6 @@ from heaptape.results.comparing import proposals
 from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results
 from heaptape.show.figures import memory_figures
-from heaptape.show.tables import holders_table
 from heaptape.tape.stack_names import Frame
 
 WEIGHTS: flame_graph.Weights = {
@@ -91,7 +91,7 @@ def sentences(view: View) -> list[str]:
     for holder in _named(view.holders):
         position = position_at(holder.found, view.places[-1])
         verdict = holders.verdict(holder.found, position).sentence
-        out.append(f"{holder.label}, at {holders_table.where_text(view.places[-1], position)}: {verdict}.")
+        out.append(f"{holder.label}, at {blame.where_text(view.places[-1], position)}: {verdict}.")
         begins = exit_begins(holder.found)
         if begins is not None and view.places[-1] == "widest" and begins not in exits:
             exits.append(begins)
@@ -111,12 +111,26 @@ def tables(view: View) -> list[Table]:
         groupings = view.groupings(holder)
         for where in view.places:
             position = position_at(holder.found, where)
-            shown += [holders_table.pinners(holder.found, holder.label, where, position, name) for name in groupings]
+            shown += [blame.pinners(holder.found, holder.label, where, position, name) for name in groupings]
     shown = [dataclasses.replace(table, notes=[]) for table in shown[:-1]] + shown[-1:]
     positions = {holder.label: position_at(holder.found, view.places[-1]) for holder in named}
-    shown.append(holders_table.by_state({holder.label: holder.found for holder in named}, positions))
-    shown += [holders_table.over_time(holder.found, holder.label, view.groupings(holder)[0]) for holder in named]
+    shown.append(blame.by_state({holder.label: holder.found for holder in named}, positions))
+    shown += [blame.over_time(holder.found, holder.label, view.groupings(holder)[0]) for holder in named]
     return shown + differences(view)
+
+
+def tables_of(view: View, name: str) -> list[Table]:
+    """The tables of `tables` by their kind: groups, states, time, change."""
+    beginnings = {"states": "What is resident", "time": ": over time"}
+    if name == "change":
+        return differences(view)
+    changes = {table.title for table in differences(view)}
+    others = [table for table in tables(view) if table.title not in changes]
+    kinds = {
+        table.title: next((kind for kind, part in beginnings.items() if part in table.title), "groups")
+        for table in others
+    }
+    return [table for table in others if kinds[table.title] == name]
 
 
 def differences(view: View) -> list[Table]:
@@ -143,7 +157,7 @@ def _difference(view: View, one: Holder, at_one: str, other: Holder, at_other: s
             holders.at_position(side.found, side.label, position_at(side.found, where), grouping)
             for side, where in ((one, at_one), (other, at_other))
         ]
-        yield holders_table.side_by_side(holders.difference(*sides), *names, grouping, f"{title}, by {grouping}")
+        yield blame.side_by_side(holders.difference(*sides), *names, grouping, f"{title}, by {grouping}")
 
 
 def estimates(view: View) -> pd.DataFrame:
@@ -158,23 +172,6 @@ def estimates(view: View) -> pd.DataFrame:
 def positions(view: View) -> dict[str, int]:
     """The (last) position, by allocator."""
     return {holder.allocator: position_at(holder.found, view.places[-1]) for holder in view.holders}
-
-
-def as_text(view: View, traces: Mapping[str, str] | None = None, tried: pd.DataFrame | None = None) -> str:
-    """Text for a terminal: the sentences, the tables; then the experiments' results, or the most promising experiments.
-    `traces`: source -> the trace to name in commands, where it is not the source's name with .tape.
-    """
-    shown = tables(view)
-    if tried is not None:
-        return "\n".join(sentences(view)) + f"\n\n{render_text([*shown, holders_table.ranking(tried)])}"
-    promises = [
-        line
-        for holder in view.holders
-        for line in holders_table.lines(
-            _promising(view, holder), holder.label, (traces or {}).get(holder.source, f"{holder.source}.tape")
-        )
-    ]
-    return "\n".join([*sentences(view), "", render_text(shown), *promises]) + "\n"
 
 
 def _promising(view: View, holder: Holder) -> pd.DataFrame:

@@ -16,25 +16,25 @@ from typing import Any
 
 import pandas as pd
 
-from heaptape.common import forked
+from heaptape import passes
+from heaptape.common import process
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.common.version import __version__
-from heaptape.passes import contention, misses, sharing
+from heaptape.passes import blame, contention, sharing
 from heaptape.results.cells import grouped
 from heaptape.results.comparing.compare import allocator_order
 from heaptape.results.comparing.summary import VerdictTexts, sentences, verdicts_in_words, warnings
 from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.runs import timeline_frame
-from heaptape.results.schema import Results, call_details, figures
+from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Machine
 from heaptape.show import answer as answers
 from heaptape.show.figures.axes import thinned
-from heaptape.show.pages import charts, holders, methods
+from heaptape.show.pages import charts, holders, methods, template
 from heaptape.show.pages.pictures import memory_maps
-from heaptape.show.pages.templates import template
-from heaptape.show.tables import holders_table, time_table
+from heaptape.show.tables import time_table
 from heaptape.show.tables.usual import comparison
 from heaptape.show.tables.whatif_table import whatif_tables
 from heaptape.tape.embedded import TYPE, in_script, pack
@@ -45,11 +45,12 @@ KEPT_SAMPLES = 600
 
 @dataclass(frozen=True)
 class Shown:
-    """An answer as the page shows it. `command`: a line that tries the choice; `scatter`: names of the axes (cost,
-    size) and points.
+    """An answer as the page shows it. `labels`: of the table's rows; `command`: a line that tries the choice;
+    `scatter`: names of the axes (cost, size) and points.
     """
 
     table: Table
+    labels: list[str]
     sentences: Sequence[str]
     notes: Sequence[str]
     command: str
@@ -114,7 +115,7 @@ def make(
 
     parts: list[tuple[Item, answers.Answer]] = []
     on_progress(files[0].name, 0)
-    for made in forked.in_order(part, len(files)):
+    for made in process.in_order(part, len(files)):
         parts.append(made)
         on_progress(files[len(parts) - 1].name, len(parts) / len(files))
     items = [item for item, _ in parts]
@@ -179,41 +180,32 @@ def _shown(found: answers.Answer, files: Sequence[Results]) -> Shown:
     if any(row.cpu for row in rows):
         columns.append(("CPU time", lambda row: _cpu(row, found)))
     if single and any(row.peak_bytes for row in rows):
-        columns.append(("peak memory", lambda row: _peak(row, found.baseline)))
+        columns.append(("peak memory", lambda row: answers.memory_text(row.peak_bytes) if row.peak_bytes else MISSING))
     for title, key, total in (
-        ("peak memory", "" if single else "peak_percent", None),
+        ("" if single else "peak memory", "peak_percent", None),
         ("mean memory", "mean_percent", "mean_bytes"),
         ("malloc instructions", "instructions_percent", "instructions"),
         ("cycles in calls", "cycles_percent", "cycles"),
     ):
-        here = [row for row in rows if key and getattr(row, key) is not None]
+        here = [row for row in rows if getattr(row, key) is not None]
         if here and not (key == "cycles_percent" and any(row.instructions_percent is not None for row in rows)):
             columns.append((title, partial(_change, baseline=found.baseline, key=key, total=total)))
     if not single:
-        columns.append(("worst CPU time", lambda row: _worst(row, "cpu")))
-        columns.append(("worst peak", lambda row: _worst(row, "memory")))
-        columns = [(title, text) for title, text in columns if any(text(row) != MISSING for row in rows)]
-    cells = [[Cell(row.label), *(Cell(text(row)) for _, text in columns), Cell(", ".join(row.marks))] for row in rows]
+        columns.append(("worst workload", partial(_worst, baseline=found.baseline)))
+    cells = [[Cell(row.name), *(Cell(text(row)) for _, text in columns), Cell(", ".join(row.marks))] for row in rows]
     table = Table("The answer", ["", *(title for title, _ in columns), ""], cells)
     scatter = {
         "cost": _cost(found)[0],
         "size": "peak memory, MiB" if single else "change of peak memory, %",
         "points": [point for row in rows if (point := _point(row, found))],
     }
-    return Shown(table, found.sentences, found.caveats, _command(found, files), scatter)
+    return Shown(table, [row.label for row in rows], found.sentences, found.caveats, _command(found, files), scatter)
 
 
 def _cpu(row: answers.Row, found: answers.Answer) -> str:
     if row.label == found.baseline and row.cpu is None:
         return answers.seconds_text(found.cpu_ns) if found.cpu_ns else MISSING
     return answers.cpu_text(row.cpu) if row.cpu else MISSING
-
-
-def _peak(row: answers.Row, baseline: str) -> str:
-    if row.peak_bytes is None:
-        return MISSING
-    change = "" if row.label == baseline or row.peak_percent is None else answers.percent(row.peak_percent)
-    return f"{answers.memory_text(row.peak_bytes)}  {change}".rstrip()
 
 
 def _change(row: answers.Row, baseline: str, key: str, total: str | None) -> str:
@@ -226,11 +218,9 @@ def _change(row: answers.Row, baseline: str, key: str, total: str | None) -> str
     return MISSING if value is None else answers.percent(value)
 
 
-def _worst(row: answers.Row, key: str) -> str:
-    if key not in row.worst:
-        return MISSING
-    name, change = row.worst[key]
-    return f"{name} {answers.percent(change)}" if change > 0 else MISSING
+def _worst(row: answers.Row, baseline: str) -> str:
+    found = row.worst.get("cpu") or row.worst.get("memory")
+    return "" if found is None or row.label == baseline else f"{found[0]} {answers.percent(found[1])}"
 
 
 def _point(row: answers.Row, found: answers.Answer) -> dict | None:
@@ -324,15 +314,14 @@ def _tables(file: Results, here: str, words: list[str], predicted: pd.DataFrame)
     return [
         Table("In words", [], [], words),
         *time_table.usual(predicted, here, time_model.sentences(predicted, [file], here)),
-        *misses.usual([file], here),
+        *passes.usual([file], here, counted=True),
         *comparison([file], here),
         *(whatif_tables(file) if file.experiment_labels else []),
-        *holders_table.tables(holders_table.experiments(file)),
+        *blame.tables(blame.experiments(file)),
         *holders.report_tables(file, order),
         *sharing.tables(sharing.summary([file])),
         *contention.tables(contention.frame([file])),
         Table("Contention, in words", [], [], contention.sentences([file])),
-        *_latency_tables(file, order),
     ]
 
 
@@ -351,36 +340,27 @@ def _raw(file: Results, whole: bool) -> str:
 
 
 def _compact(data: dict) -> dict:
-    """The results without memory maps, the largest part by far; with fragmentation and blame only of the first run of
-    each allocator that has one, as no figure shows those of later runs, and so with time lines, which are thinned. Each
-    run that lacks something lists it under "left_out".
+    """The results without memory maps, the largest part by far, and with what else is large only of the first run of
+    each allocator that has it, as no figure shows that of later runs: time lines, which are thinned, fragmentation,
+    blame, slowest calls, and latencies by size class. Each run that lacks something lists it under "left_out".
     """
     runs, shown = [], set()
     for run in data["runs"]:
         dropped = ["memory_map"] if "memory_map" in run else []
-        for key in ("timeline", "fragmentation", "blame"):
-            if run.get(key):
+        for key in ("timeline", "fragmentation", "blame", "slowest", "sizes"):
+            if any("sizes" in call for call in run.get("calls", {}).values()) if key == "sizes" else run.get(key):
                 who = (key, run.get("allocator"), run.get("variant"))
                 dropped += [key] if who in shown else []
                 shown.add(who)
         if dropped:
             run = {key: value for key, value in run.items() if key not in dropped} | {"left_out": dropped}
+        if "sizes" in dropped:
+            run["calls"] = {name: _without(call, "sizes") for name, call in run["calls"].items()}
         if len(run.get("timeline") or []) > KEPT_SAMPLES:
-            run = run | {"timeline": thinned(timeline_frame(run), KEPT_SAMPLES).to_numpy().tolist()}
+            run = run | {"timeline": thinned(timeline_frame(run["timeline"]), KEPT_SAMPLES).to_numpy().tolist()}
         runs.append(run)
     return data | {"runs": runs}
 
 
-def _latency_tables(file: Results, order: list[str]) -> list[Table]:
-    details = call_details([file])
-    tables = []
-    for call in details.groupby("call")["count"].sum().sort_values(ascending=False).index:
-        by_label = details[details["call"] == call].set_index("allocator")
-        rows = [
-            [Cell(label), *(grouped(by_label.at[label, key]) for key in ("count", "mean", "p50", "p99", "p999", "max"))]
-            for label in order
-            if label in by_label.index
-        ]
-        columns = ["allocator", "calls", "mean", "p50", "p99", "p99.9", "max"]
-        tables.append(Table(f"Latency of {call}, cycles", columns, rows))
-    return tables
+def _without(value: dict, key: str) -> dict:
+    return {name: inner for name, inner in value.items() if name != key}

@@ -22,8 +22,8 @@ from heaptape.profile.data import Profile
 from heaptape.profile.text import hardness, tables
 from heaptape.results.disturbance import doubts
 from heaptape.show.figures import line_sharing_plots, profile_plots
+from heaptape.show.pages import template
 from heaptape.show.pages.pictures import STYLE, WIDTH_IN, Picture, inline_svg
-from heaptape.show.pages.templates import template
 from heaptape.tape.stack_names import StackNames
 
 MIB = 1 << 20

@@ -165,7 +165,8 @@
     watch.observe(host);
     host.addEventListener("keydown", event => keys(host, event));
   }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach(chart => chart.redraw(false)));
+  for (const media of ["(prefers-color-scheme: dark)", "print"]) // the ink is another then
+    matchMedia(media).addEventListener("change", () => charts.forEach(chart => chart.redraw(false)));
   for (const choice of all("figure.picked select")) {
     const figure = choice.closest("figure"), picture = figure.querySelector("img");
     const show = () => {

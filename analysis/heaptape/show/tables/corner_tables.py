@@ -9,8 +9,8 @@ import pandas as pd
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
 from heaptape.results.cells import in_unit, with_margin
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC
-from heaptape.results.comparing.corners import COMPARISONS, CORNERS, Corners
 from heaptape.results.comparing.intervals import Method
+from heaptape.results.comparing.variants import COMPARISONS, CORNERS, Corners
 from heaptape.results.schema import Results
 from heaptape.show.tables.frames import MARGIN, corner_matrix, rss_overhead
 from heaptape.show.tables.usual import legend, percent_cell

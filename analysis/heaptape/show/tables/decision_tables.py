@@ -8,8 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from heaptape.common.quantities import size
-from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
+from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded, size
 from heaptape.results import margins
 from heaptape.results.cells import signed
 from heaptape.results.comparing.worth import NO_REASON, why_not

@@ -19,8 +19,8 @@ from heaptape.results.comparing.compare import (
     relative,
     repetitions,
 )
-from heaptape.results.comparing.corners import Corners, four_corners
 from heaptape.results.comparing.intervals import Method
+from heaptape.results.comparing.variants import Corners, four_corners
 from heaptape.results.schema import SYSTEM_CALLS, Results, figures
 
 # metric -> column of `cost`, in order

@@ -7,18 +7,19 @@ from functools import cached_property
 
 import pandas as pd
 
+from heaptape import passes
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import Table
-from heaptape.passes import contention, fragmentation, latency, misses, sharing
+from heaptape.passes import contention
 from heaptape.results import replay_errors as fidelity
-from heaptape.results.comparing import sweeps, verdicts
+from heaptape.results.comparing import variants, verdicts
 from heaptape.results.comparing.compare import allocator_order
-from heaptape.results.comparing.corners import Corners
 from heaptape.results.comparing.intervals import Method
+from heaptape.results.comparing.variants import Corners
 from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results
-from heaptape.show.tables import corner_tables, holders_table, time_table
+from heaptape.show.tables import corner_tables, time_table
 from heaptape.show.tables import frames as table_frames
 from heaptape.show.tables import views as table_views
 from heaptape.show.tables.usual import WITHHELD
@@ -76,6 +77,13 @@ class Kind:
     view: Callable[[pd.DataFrame, Question], list[Table]]
 
 
+def _of_pass(name: str) -> Kind:
+    return Kind(
+        lambda q: passes.table(name).frame(q.files, q.baseline),
+        lambda frame, q: passes.table(name).view(frame, q.baseline),
+    )
+
+
 KINDS: dict[str, Kind] = {
     "time": Kind(
         lambda q: time_table.frame(q.predicted), lambda frame, q: time_table.tables(frame, q.baseline, q.time_sentences)
@@ -94,16 +102,10 @@ KINDS: dict[str, Kind] = {
         lambda frame, q: corner_tables.overhead_tables(frame, q.variants),
     ),
     "system": Kind(lambda q: table_frames.system(q.files), lambda frame, q: table_views.system_table(frame)),
-    "fragmentation": Kind(lambda q: fragmentation.at_peak(q.files), lambda frame, q: fragmentation.tables(frame)),
-    "blame": Kind(lambda q: holders_table.frame(q.files, q.baseline), lambda frame, q: holders_table.tables(frame)),
-    "latency": Kind(lambda q: latency.latency(q.files), lambda frame, q: latency.tables(frame)),
     "sweep": Kind(
-        lambda q: sweeps.sweep(q.files, sweeps.choose_tunable(q.files, q.tunable or None), method=q.method),
+        lambda q: variants.sweep(q.files, variants.choose_tunable(q.files, q.tunable or None), method=q.method),
         lambda frame, q: table_views.sweep_tables(frame),
     ),
-    "misses": Kind(lambda q: misses.frame(q.files, q.baseline), lambda frame, q: misses.tables(frame, q.baseline)),
-    "contention": Kind(lambda q: contention.frame(q.files), lambda frame, q: contention.tables(frame)),
-    "sharing": Kind(lambda q: sharing.summary(q.files), lambda frame, q: sharing.tables(frame)),
     "verdict": Kind(
         lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_percent=_error_of(q.files)),
         lambda frame, q: [
@@ -112,4 +114,4 @@ KINDS: dict[str, Kind] = {
             *contention.words(q.files),
         ],
     ),
-}
+} | {name: _of_pass(name) for name in passes.TABLES}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The DataFrames of frames.py, latency.py, sweeps.py and verdicts.py as tables for people: rounded, in MiB."""
+"""The DataFrames of frames.py, latency.py, variants.py and verdicts.py as tables for people: rounded, in MiB."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.results import structs
 
 # Results name the columns of their cells; those that name none have these two.
 OLD_COLUMNS = ["region", "live_bytes"]
@@ -59,26 +60,23 @@ class CompactMap:
         return len(self.fullness) * self.region_bytes
 
 
-def decode(run: dict) -> MemoryMap | None:
-    """run["memory_map"], decoded; None if the run has none. Raises HeaptapeError if it is malformed."""
-    table = run.get("memory_map")
-    if table is None:
-        return None
+def decode(table: structs.MemoryMap, allocator: str) -> MemoryMap:
+    """A run's memory map. Raises HeaptapeError, naming the allocator, if it is malformed."""
     try:
-        region_bytes, positions = int(table["region_bytes"]), np.array(table["positions"], np.int64)
-        if table["encoding"] != "zlib+base64" or region_bytes <= 0:
+        region_bytes, positions = table.region_bytes or 0, np.array(table.positions, np.int64)
+        if table.encoding != "zlib+base64" or region_bytes <= 0:
             raise ValueError("unknown encoding or region size")
         decoder = zlib.decompressobj()
-        raw = decoder.decompress(base64.b64decode(table["cells"], validate=True), MAX_RAW_BYTES)
+        raw = decoder.decompress(base64.b64decode(table.cells or "", validate=True), MAX_RAW_BYTES)
         if not decoder.eof:
             raise ValueError("cut off, or too large")
-        columns = list(table.get("columns", OLD_COLUMNS))
+        columns = table.columns or OLD_COLUMNS
         if columns[:2] != OLD_COLUMNS or not set(columns) <= set(TYPES):
             raise ValueError(f"unknown columns {columns}")
         memory = _cells(region_bytes, positions, raw, np.dtype([(name, TYPES[name]) for name in columns]))
-        return replace(memory, resident_bytes=None) if table.get("residency") == "none" else memory
-    except (KeyError, TypeError, ValueError, OverflowError, zlib.error) as error:
-        raise HeaptapeError(f"the memory map of {run.get('allocator')} can't be read: {error}") from error
+        return replace(memory, resident_bytes=None) if table.residency == "none" else memory
+    except (TypeError, ValueError, OverflowError, zlib.error) as error:
+        raise HeaptapeError(f"the memory map of {allocator} can't be read: {error}") from error
 
 
 def _cells(region_bytes: int, positions: np.ndarray, raw: bytes, cell: np.dtype) -> MemoryMap:

@@ -8,9 +8,11 @@ import zlib
 import numpy as np
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.tape.memory_map import DRAWN_GAP_REGIONS, decode, without_gaps
+from heaptape.results.memory_map import DRAWN_GAP_REGIONS, without_gaps
+from heaptape.results.schema import Results
 from hypothesis import given
 from hypothesis import strategies as st
+from planted_runs import map_of
 from synthetic_results import encode_memory_map, encode_resident_map
 
 cell_tables = st.lists(
@@ -20,7 +22,7 @@ cell_tables = st.lists(
 
 @given(cell_tables, st.sampled_from([4096, 65536]))
 def test_decoding_undoes_encoding(cells, region_bytes):
-    found = decode({"memory_map": encode_memory_map(region_bytes, list(range(len(cells))), cells)})
+    found = map_of(encode_memory_map(region_bytes, list(range(len(cells))), cells))
     back = [{} for _ in cells]
     for index, region, live in zip(found.position_index, found.region, found.live_bytes):
         back[index][int(region)] = int(live)
@@ -30,7 +32,7 @@ def test_decoding_undoes_encoding(cells, region_bytes):
 
 @given(cell_tables)
 def test_leaving_out_gaps_keeps_every_cell_in_address_order(cells):
-    map_ = decode({"memory_map": encode_memory_map(4096, list(range(len(cells))), cells)})
+    map_ = map_of(encode_memory_map(4096, list(range(len(cells))), cells))
     compact = without_gaps(map_)
     assert (compact.fullness > 0).sum() == sum(len(c) for c in cells)
     used = sorted({region for c in cells for region in c})
@@ -42,7 +44,7 @@ def test_leaving_out_gaps_keeps_every_cell_in_address_order(cells):
 
 
 def test_a_region_that_emptied_is_distinguished_from_one_never_used():
-    compact = without_gaps(decode({"memory_map": encode_memory_map(4096, [0, 10, 20], [{}, {7: 2048}, {}])}))
+    compact = without_gaps(map_of(encode_memory_map(4096, [0, 10, 20], [{}, {7: 2048}, {}])))
     assert np.isnan(compact.fullness[0, 0])
     assert compact.fullness[0, 1:].tolist() == [0.5, -1.0]
 
@@ -51,19 +53,19 @@ def test_resident_but_empty_is_distinguished_from_given_back():
     """Region 7 is live, then held, then given back, then held again without ever being live."""
     cells = [{7: (2048, 4096)}, {7: (0, 4096)}, {}, {7: (0, 4096)}, {7: (4096, 4096), 8: (1, 0)}]
     table = encode_resident_map(4096, list(range(5)), cells)
-    decoded = decode({"memory_map": table})
+    decoded = map_of(table)
     assert decoded.resident_bytes.tolist() == [4096, 4096, 4096, 4096, 0]
     fullness = without_gaps(decoded).fullness
     assert fullness[0, [0, 1, 3, 4]].tolist() == [0.5, -1.0, -1.0, 1.0]
     assert np.isnan(fullness[0, 2])
     assert fullness[1, 4] > 0  # live, but never touched
-    unknown = decode({"memory_map": table | {"residency": "none"}})
+    unknown = map_of(table | {"residency": "none"})
     assert unknown.resident_bytes is None
     assert without_gaps(unknown).fullness[0, 2] == -1.0
 
 
 def test_a_run_without_a_map_has_none():
-    assert decode({}) is None
+    assert Results("x.json", {"runs": [{"allocator": "a", "pass": "memory"}]}).memory_maps() == {}
 
 
 @given(st.binary(max_size=60))
@@ -71,7 +73,7 @@ def test_any_cells_are_read_or_refused(raw):
     table = {"region_bytes": 4096, "positions": [0, 1], "encoding": "zlib+base64"}
     table["cells"] = base64.b64encode(zlib.compress(raw)).decode()
     with contextlib.suppress(HeaptapeError):
-        assert decode({"allocator": "x", "memory_map": table}).region_bytes == 4096
+        assert map_of(table).region_bytes == 4096
 
 
 @pytest.mark.parametrize(
@@ -79,5 +81,5 @@ def test_any_cells_are_read_or_refused(raw):
     [{}, 3, [], {"region_bytes": 0}, {"region_bytes": 1, "positions": [0], "encoding": "zlib+base64", "cells": "%"}],
 )
 def test_a_malformed_map_is_refused(broken):
-    with pytest.raises(HeaptapeError, match="can't be read"):
-        decode({"allocator": "x", "memory_map": broken})
+    with pytest.raises(HeaptapeError, match="can't be read|memory_map: Expected"):
+        map_of(broken)

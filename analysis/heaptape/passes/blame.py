@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from heaptape.common.tables import MIB, MISSING, Cell, Table
+from heaptape.passes import PassTable
 from heaptape.results import holders
 from heaptape.results.blame import GROUP, UNHELD, Blame, position_at
 from heaptape.results.comparing.proposals import LEAST_SAVING
@@ -116,7 +117,7 @@ def by_state(found: Mapping[str, Blame], positions: Mapping[str, int]) -> Table:
 
 
 def _state_place(name: str) -> int:
-    order = ("rounding", "in partly", "in OS pages that", "in OS pages never", "metadata")
+    order = ("rounding", "in partly", "in empty", "in OS pages never", "metadata")
     return next(place for place, beginning in enumerate(order) if name.startswith(beginning))
 
 
@@ -245,8 +246,8 @@ def tables(found: pd.DataFrame, where: str = "peak") -> list[Table]:
 
 MOST_PROPOSALS = 5
 NOTE = (
-    "expected: from figures of the blame pass (docs/use/BLAME.md). left empty: additional bytes in OS pages that "
-    "objects left and the allocator keeps; together with the saving they were expected to be freed."
+    "expected: from figures of the blame pass (docs/use/BLAME.md). left empty: additional empty pages that "
+    "the allocator has not returned; together with the saving they were expected to be freed."
 )
 
 
@@ -303,3 +304,6 @@ def _row(unit: Unit, row: pd.Series) -> list[Cell]:
 def _places(tried: pd.DataFrame) -> str:
     places = tried.drop_duplicates("allocator").sort_values("allocator")
     return f"saved: of RSS at op {', '.join(f'{row.position:,} ({row.allocator})' for row in places.itertuples())}."
+
+
+TABLE = PassTable(frame, lambda found, _: tables(found))

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""This process, its folder and its children: processors, what a command needs while it runs, forks, C programs whose
+errors become a command's.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+
+@contextlib.contextmanager
+def scratch_folder(below: Path | None = None, prefix: str = "heaptape.") -> Iterator[Path]:
+    """A new folder, in TMPDIR or `below`, removed at the end, even after an interrupt: its name is known before it is
+    made. (Python's tempfile leaves the folder if an interrupt comes before it has stored the name.) Raises OSError.
+    """
+    import base64  # here, as every command imports this module, and few need a folder
+    import shutil
+    import tempfile
+
+    name = base64.b32encode(os.urandom(5)).decode().lower()  # 8 characters, as tempfile's names have
+    folder = Path(below or tempfile.gettempdir()) / f"{prefix}{name}"
+    try:
+        folder.mkdir(mode=0o700)
+        yield folder
+    finally:
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        except BaseException:  # an interrupt during the removal
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def processors() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def outlive_peers() -> None:
+    """Ignores SIGPIPE, so that a lost peer is an error of its connection and does not end this process. (The command
+    line leaves the signal at its default.) Programs that this process starts get the default.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+
+Made = TypeVar("Made")
+
+
+# Work divided into pieces. Forked, not spawned: the input of a piece (hundreds of MiB of results) is in memory
+# already, and only its result is sent back. Not a ProcessPoolExecutor, whose workers outlive a parent that is killed.
+# Here each worker ends after its share at the latest, or when the parent's end of its pipe is closed.
+def in_order(work: Callable[[int], Made], count: int, most: int | None = None) -> Iterator[Made]:
+    """Yields work(0), ..., work(count - 1), each as soon as it and all before it are done.
+
+    An exception of a piece is raised here in its place, and the other processes are stopped; so they are when the
+    iterator is closed. Raises HeaptapeError if a process is lost. Without a second processor or piece, all work is done
+    in this process. `most`: the largest number of processes; by default one for each processor.
+
+    >>> list(in_order(lambda n: n * n, 3))
+    [0, 1, 4]
+    """
+    workers = min(count, most or processors())
+    if workers < 2:
+        yield from map(work, range(count))
+        return
+    import multiprocessing  # 20 ms, of every command
+
+    fork = multiprocessing.get_context("fork")
+    processes = []
+    ends: list[Connection] = []
+    try:
+        for first in range(workers):
+            ours, theirs = fork.Pipe(duplex=False)
+            share = range(first, count, workers)
+            process = fork.Process(target=_work, args=(work, share, theirs, [*ends, ours]), daemon=True)
+            process.start()
+            theirs.close()  # else we would never see the end of the pipe
+            processes.append(process)
+            ends.append(ours)
+        for index in range(count):
+            try:
+                fine, made = ends[index % workers].recv()
+            except EOFError:
+                raise HeaptapeError("a process of ours was ended from outside, or found no memory") from None
+            if not fine:
+                raise made
+            yield made
+    finally:
+        for end in ends:
+            end.close()
+        for process in processes:
+            process.terminate()
+            process.join()
+
+
+def _work(work: Callable[[int], object], share: range, pipe: "Connection", others: "list[Connection]") -> None:
+    # Ctrl-C reaches the whole group, but the parent stops us; and we must not remove its files.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for end in others:
+        end.close()
+    gc.freeze()  # a collection that searched the parent's objects would copy their pages
+    for index in share:
+        try:
+            outcome = (True, work(index))
+        except Exception as error:
+            outcome = (False, error)
+        try:
+            pipe.send(outcome)
+        except BrokenPipeError:
+            return
+        if not outcome[0]:
+            return
+
+
+def convert_json(home: Home, *arguments: str) -> dict:
+    """What heaptape-convert prints with --json, parsed. Raises HeaptapeError with its error message."""
+    result: dict = json.loads(convert_output(home, *arguments, "--json"))
+    return result
+
+
+def convert_output(home: Home, *arguments: str) -> bytes:
+    """What heaptape-convert prints. Raises HeaptapeError with its error message."""
+    command = [str(home.program("convert")), *arguments]
+    # Into files in memory, not pipes: a wakeup for each 64 KiB costs more CPU time than decoding them.
+    with os.fdopen(os.memfd_create("out"), "w+b") as out, os.fdopen(os.memfd_create("errors"), "w+b") as errors:
+        status = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, close_fds=False
+        ).returncode
+        out.seek(0)
+        errors.seek(0)
+        if status == 0:
+            return out.read()
+        message = last_message(errors.read().decode(errors="replace"), "convert")
+    raise HeaptapeError(message or f"heaptape-convert {arguments[0]} failed")
+
+
+def last_message(stderr: str, program: str) -> str:
+    """A program's last line on stderr, without its name, as the user did not call it."""
+    last = (stderr.strip().splitlines() or [""])[-1]
+    return re.sub(r" \(heaptape[a-z -]* --help\)$", "", last.removeprefix(f"heaptape-{program}: "))

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""SIGKILL loses nothing; storms of remote frees and of forks always have a legal and complete history.
+
+tests/model/ proves the order of the scheme itself for small cases; this is the real recorder on the real machine, under
+allocators that hand addresses out again in different ways.
+HEAPTAPE_STORMS is the number of storms of forks (`make stress`: 100).
+Long: further moments at which to kill; each storm is one more chance to meet a rare order. Cases that are known to
+matter have separate tests in capture/test/.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import struct
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support import OUT, RECORD, assert_clean, info, record, workload
+
+FEW_KILLS, KILLS = 4, 20
+SEEDS = [*range(FEW_KILLS), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(FEW_KILLS, KILLS))]
+UNTIL_KILLED = OUT / "test-programs" / "call_until_killed"
+COUNTED = ("posix_memalign", "reallocarray", "free")
+
+
+def returned_calls(shared: Path, threads: int) -> tuple[int, Counter[str]]:
+    """The program's pid and its calls that have returned, by name; pid 0: it has not begun."""
+    data = shared.read_bytes() if shared.exists() else b""
+    if len(data) < 8 + 32 * threads:
+        return 0, Counter()
+    calls: Counter[str] = Counter()
+    for thread in range(threads):
+        calls.update(dict(zip(COUNTED, struct.unpack_from("<3Q", data, 8 + 32 * thread))))
+    return struct.unpack_from("<Q", data)[0], calls
+
+
+def kill_in_full_swing(shared: Path, threads: int, delay_s: float) -> None:
+    deadline = time.monotonic() + 120
+    while not returned_calls(shared, threads)[1]["free"]:
+        assert time.monotonic() < deadline, "the program did not begin"
+        time.sleep(0.001)
+    time.sleep(delay_s)
+    os.kill(returned_calls(shared, threads)[0], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_call_that_returned_before_sigkill_is_in_the_trace(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    threads = chance.choice((1, 2, 4, 8))
+    options = ("--stamp", chance.choice(("tags", "every")))
+    shared, tape = tmp_path / "shared", tmp_path / "t.tape"
+    command = (RECORD, "-o", tape, *options, "--", UNTIL_KILLED, shared, threads)
+    with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE) as recorder:
+        kill_in_full_swing(shared, threads, delay_s=chance.uniform(0, 0.1))
+        assert recorder.wait(120) == 128 + signal.SIGKILL
+    returned = returned_calls(shared, threads)[1]
+    assert_clean(tape)
+    about = info(tape)
+    assert about["footer"]["end"] == "killed"
+    for call in ("posix_memalign", "reallocarray"):
+        assert returned[call] <= about["calls"][call] <= returned[call] + threads
+    assert returned["free"] <= about["calls"]["free"]
+
+
+STORMS = int(os.environ.get("HEAPTAPE_STORMS", "8"))
+FORK_STORM = OUT / "test-programs" / "fork_storm"
+PROCESSES = 64
+ENTRY = struct.Struct("<5Q")
+
+# calls of posix_memalign, reallocarray, free that have returned; have all threads ended?
+Done = tuple[int, int, int, bool]
+
+
+def processes(counts: Path) -> dict[int, Done]:
+    """The finished calls of each process, by pid."""
+    data = counts.read_bytes()
+    entries = (ENTRY.unpack_from(data, at * ENTRY.size) for at in range(PROCESSES))
+    return {pid: (memaligns, reallocs, frees, bool(end)) for pid, memaligns, reallocs, frees, end in entries if pid}
+
+
+def kill_after(counts: Path, delay_s: float) -> None:
+    """SIGKILL for the first process, if it has not ended by then."""
+    deadline = time.monotonic() + 120
+    while not counts.exists() or len(counts.read_bytes()) < ENTRY.size or not processes(counts):
+        assert time.monotonic() < deadline, "the program did not begin"
+        time.sleep(0.001)
+    time.sleep(delay_s)
+    pid = next(iter(processes(counts)))
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def assert_complete(tape: Path, done: Done, threads: int) -> None:
+    """The trace has at least the calls that had returned, and at most one more for each thread."""
+    calls = info(tape)["calls"]
+    memaligns, reallocs, frees, finished = done
+    in_flight = 0 if finished else threads
+    assert memaligns <= calls.get("posix_memalign", 0) <= memaligns + in_flight
+    assert reallocs <= calls.get("reallocarray", 0) <= reallocs + in_flight
+    assert frees <= calls.get("free", 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(STORMS))
+def test_each_process_of_a_storm_is_recorded_completely(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    threads = chance.choice((1, 2, 4, 8))
+    options = ("--stamp", chance.choice(("tags", "tags", "every")))
+    kill = chance.random() < 0.5
+    counts = tmp_path / "counts"
+    storm = (FORK_STORM, counts, seed + 1, threads, 80000 // threads, chance.choice((0, 2, 6)))
+    command = (RECORD, "-o", tmp_path / "t.tape", *options, "--", *storm)
+    with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE) as recorder:
+        if kill:
+            kill_after(counts, delay_s=chance.uniform(0, 0.2))
+        assert recorder.wait(120) in (0, 128 + signal.SIGKILL)
+    done = processes(counts)
+    tapes = {info(tape)["info"]["pid"]: tape for tape in tmp_path.glob("*.tape")}
+    assert tapes.keys() == done.keys()
+    for pid, tape in tapes.items():
+        assert_clean(tape)
+        assert_complete(tape, done[pid], threads)
+
+
+ALLOCATORS = {
+    "jemalloc": "libjemalloc.so.2",
+    "tcmalloc": "libtcmalloc_minimal.so.4",
+    "mimalloc": "libmimalloc.so.2.0",
+    "tbbmalloc": "libtbbmalloc_proxy.so.2",
+}
+
+
+def remote_storm(seed: int, rounds: int) -> tuple[str | Path, ...]:
+    chance = random.Random(seed)
+    return (
+        workload("remote_storm"),
+        f"--threads={chance.choice((2, 3, 4, 8, 16))}",
+        f"--slots={chance.choice((1, 2, 8, 64, 1000))}",
+        f"--highest={chance.choice((24, 256, 5000))}",
+        f"--rounds={rounds}",
+        f"--seed={seed}",
+        "--quiet=1",
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stamp", ["tags", "every"])
+@pytest.mark.parametrize("seed", range(12))
+def test_storm_is_recorded_as_a_legal_history(tmp_path: Path, seed: int, stamp: str) -> None:
+    tape = tmp_path / "t.tape"
+    record(tape, *remote_storm(seed, rounds=20000), options=("--stamp", stamp))
+    assert assert_clean(tape)["events"] > 20000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+def test_storm_under_another_allocator_is_recorded_as_a_legal_history(tmp_path: Path, allocator: str) -> None:
+    found = sorted(Path("/usr/lib").rglob(ALLOCATORS[allocator]))
+    if not found:
+        pytest.skip(f"{ALLOCATORS[allocator]} is not installed")
+    for seed in range(3):
+        tape = tmp_path / f"{seed}.tape"
+        record(tape, *remote_storm(seed, rounds=20000), options=("--preload", str(found[0])))
+        assert_clean(tape)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stamp", ["tags", "every"])
+@pytest.mark.parametrize("pattern", ["xmalloc", "larson", "many_threads"])
+def test_pattern_is_recorded_as_a_legal_history(tmp_path: Path, pattern: str, stamp: str) -> None:
+    sizes = {
+        "xmalloc": ("--pairs=3", "--batches=40", "--batch=500"),
+        "larson": ("--threads=4", "--rounds=10000", "--generations=8"),
+        "many_threads": ("--threads=128", "--generations=2", "--turns=5"),
+    }
+    tape = tmp_path / "t.tape"
+    record(tape, workload(pattern), *sizes[pattern], "--quiet=1", options=("--stamp", stamp))
+    assert_clean(tape)
