@@ -55,7 +55,7 @@ void simulator_become(struct simulator *simulator, const char *path, char **argu
 enum { COMPLAINT_BYTES = 1024 };
 
 static bool read_complaint(const struct simulator *simulator, int pid, char complaint[COMPLAINT_BYTES]) {
-  char path[64];
+  char path[sizeof simulator->command.directory + 32];
   valgrind_command_log(&simulator->command, pid, path, sizeof path);
   return valgrind_complaint(path, complaint, COMPLAINT_BYTES);
 }

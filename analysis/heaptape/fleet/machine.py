@@ -145,32 +145,31 @@ def scratch_of(name: str) -> Iterator[None]:
     workers are removed. `name`: unique among all workers. Raises HeaptapeError where the folder can't be made.
     """
     before, root = tempfile.tempdir, _root()
-    with ExitStack() as own:
-        with _all_of(root):
-            _remove_dead(root)
-            own.enter_context(locked(root / f"{name}.lock", fcntl.LOCK_EX))
-            (root / name).mkdir(mode=0o700)
-        tempfile.tempdir = str(root / name)
+    own = root / name
+    with ExitStack() as held:
+        with locked(root / ".lock", fcntl.LOCK_EX):  # meanwhile no other worker begins
+            for left in root.glob("[!.]*"):
+                with suppress(OSError), _held(left):  # else its worker is alive
+                    shutil.rmtree(left, ignore_errors=True)
+            own.mkdir(mode=0o700)
+            held.enter_context(_held(own))
+        tempfile.tempdir = str(own)
         try:
             yield
         finally:
             tempfile.tempdir = before
-            with _all_of(root):
-                _remove(root, name)
+            shutil.rmtree(own, ignore_errors=True)
 
 
-def _remove_dead(root: Path) -> None:
-    """Removes the folders of workers whose locks nobody holds. The caller holds the lock of all."""
-    for path in root.glob("[!.]*.lock"):
-        with suppress(BlockingIOError), locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB):  # else it is alive
-            _remove(root, path.stem)
-
-
-def _remove(root: Path, name: str) -> None:
-    """Removes the folder first: without its lock file nobody would remove it."""
-    shutil.rmtree(root / name, ignore_errors=True)
-    with suppress(FileNotFoundError):
-        (root / f"{name}.lock").unlink()
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """The folder, locked. Raises BlockingIOError where another process has it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _root() -> Path:
@@ -184,10 +183,3 @@ def _root() -> Path:
     if about.st_uid != os.getuid() or about.st_mode & 0o077 or root.is_symlink():
         raise HeaptapeError(f"{root}: is not this user's alone")
     return root
-
-
-@contextmanager
-def _all_of(root: Path) -> Iterator[None]:
-    """Meanwhile no other worker begins, ends or removes folders."""
-    with locked(root / ".lock", fcntl.LOCK_EX):
-        yield

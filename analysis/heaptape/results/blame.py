@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.results import structs
+from heaptape.results.structs import Run
 from heaptape.tape.stack_names import Frame
 
 GROUPINGS = ("site", "function", "thread", "size", "phase", "age")
@@ -123,23 +125,23 @@ _NAMES = {
 }
 
 
-def decode(run: Mapping) -> Blame | None:
-    """run["blame"]; None if the run has none. Raises HeaptapeError if it is malformed, or does not add up."""
-    table = run.get("blame")
+def decode(run: Run) -> Blame | None:
+    """None if the run has none. Raises HeaptapeError if it is malformed, or does not add up."""
+    table = run.blame
     if table is None:
         return None
     try:
-        positions = _positions(table["positions"])
+        positions = _positions(table.positions or [])
         lacks, sites, functions, marks, threads = _origins(table)
         groupings, groups = _groups(table, len(positions))
         found = Blame(
-            _at_least_one(table["os_page_bytes"]), lacks, positions, groupings, groups, sites, functions, marks,
+            _at_least_one(table.os_page_bytes), lacks, positions, groupings, groups, sites, functions, marks,
             threads, _walked(positions),
         )  # fmt: skip
         _check_sums(found)
         return found
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, zlib.error) as error:
-        raise HeaptapeError(f"the blame of {run.get('allocator')} can't be read: {error}") from error
+    except (KeyError, TypeError, ValueError, OverflowError, zlib.error) as error:
+        raise HeaptapeError(f"the blame of {run.allocator} can't be read: {error}") from error
 
 
 def _positions(rows: list[dict]) -> pd.DataFrame:
@@ -163,15 +165,15 @@ def _at_least_one(value: object) -> int:
     return int(str(value))
 
 
-def _groups(table: Mapping, positions: int) -> tuple[tuple[str, ...], pd.DataFrame]:
+def _groups(table: structs.Blame, positions: int) -> tuple[tuple[str, ...], pd.DataFrame]:
     """The known groupings, and their rows."""
-    columns, groupings = list(table["columns"]), list(table["groupings"])
-    if table["encoding"] != "zlib+base64" or not set(ROWS) <= set(columns) or len(set(columns)) != len(columns):
+    columns, groupings = table.columns or [], table.groupings or []
+    if table.encoding != "zlib+base64" or not set(ROWS) <= set(columns) or len(set(columns)) != len(columns):
         raise ValueError("unknown encoding or columns")
-    if len(set(map(str, groupings))) != len(groupings):
+    if len(set(groupings)) != len(groupings):
         raise ValueError("a grouping named twice")
-    raw = _inflated(table["values"])
-    if len(raw) != 8 * len(columns) * _whole(table["rows"]):
+    raw = _inflated(table.values or "")
+    if len(raw) != 8 * len(columns) * _whole(table.rows):
         raise ValueError("not as many values as announced")
     values = np.frombuffer(raw, "<i8").reshape(len(columns), -1)
     frame = pd.DataFrame(dict(zip(columns, values)))[list(ROWS)]
@@ -182,7 +184,7 @@ def _groups(table: Mapping, positions: int) -> tuple[tuple[str, ...], pd.DataFra
         raise ValueError("a row of no position or grouping")
     if frame.duplicated(["at", "grouping", "group"]).any():
         raise ValueError("a group is there twice")
-    frame["grouping"] = [str(groupings[number]) for number in frame["grouping"]]
+    frame["grouping"] = [groupings[number] for number in frame["grouping"]]
     known = tuple(name for name in GROUPINGS if name in groupings)
     return known, frame[frame["grouping"].isin(known)].reset_index(drop=True)
 
@@ -195,20 +197,28 @@ def _inflated(text: str) -> bytes:
     return raw
 
 
-def _origins(table: Mapping) -> tuple:
+def _origins(table: structs.Blame) -> tuple:
     """lacks, sites, functions, marks, threads."""
-    frames = [_frame(frame) for frame in (table.get("frames") or [])]
-    sites = {_number(number): _site(site, frames) for number, site in (table.get("sites") or {}).items()}
-    functions = {_number(number): str(name) for number, name in (table.get("functions") or {}).items()}
-    marks = tuple((_whole(mark["position"]), str(mark["name"])) for mark in (table.get("marks") or []))
-    threads = {_whole(thread["thread"]): str(thread["name"]) for thread in (table.get("threads") or [])}
-    return tuple(map(str, (table.get("lacks") or []))), sites, functions, marks, threads
+    frames = [
+        Frame(one.function, one.file, _whole(one.line or 0), one.module, int(one.offset or "0", 16))
+        for one in table.frames or []
+    ]
+    sites = {_number(number): _site(site, frames) for number, site in (table.sites or {}).items()}
+    functions = {_number(number): name for number, name in (table.functions or {}).items()}
+    marks = tuple((_whole(mark.position), _named(mark.name)) for mark in table.marks or [])
+    threads = {_whole(thread.thread): _named(thread.name) for thread in table.threads or []}
+    return tuple(table.lacks or []), sites, functions, marks, threads
 
 
-def _site(site: Mapping, frames: Sequence[Frame]) -> Site:
-    stack = tuple(_at(frames, index) for index in site.get("frames") or [])
-    births = site.get("births")
-    return Site(str(site["name"]), stack, _whole(site["function"]), None if births is None else _whole(births))
+def _site(site: structs.BlameSite, frames: Sequence[Frame]) -> Site:
+    stack = tuple(_at(frames, index) for index in site.frames or [])
+    return Site(_named(site.name), stack, _whole(site.function), None if site.births is None else _whole(site.births))
+
+
+def _named(name: str | None) -> str:
+    if name is None:
+        raise ValueError("a name is missing")
+    return name
 
 
 def _at(frames: Sequence[Frame], index: object) -> Frame:
@@ -220,17 +230,6 @@ def _at(frames: Sequence[Frame], index: object) -> Frame:
 
 def _number(key: str) -> int:
     return _whole(int(key))
-
-
-def _frame(row: Mapping) -> Frame:
-    offset = row.get("offset") or "0"
-    texts = [row.get(key) for key in ("function", "file", "module")]
-    if any(text is not None and not isinstance(text, str) for text in texts):
-        raise ValueError("a frame's name is not text")
-    function, file, module = (None if text is None else str(text) for text in texts)
-    return Frame(
-        function, file, _whole(row.get("line") or 0), module, int(offset, 16) if isinstance(offset, str) else offset
-    )
 
 
 def _walked(positions: pd.DataFrame) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import file_bytes
 from heaptape.results import blame, margins, misses
 from heaptape.results.memory_map import CompactMap, decode, without_gaps
-from heaptape.results.runs import label, label_of, number, timeline_frame
+from heaptape.results.runs import label, number, timeline_frame
 from heaptape.results.structs import Contention, Misses, ResultsFile, Run
 from heaptape.tape.embedded import is_page, unpack
 
@@ -165,8 +165,7 @@ class Results:
         """Who holds the memory, decoded, of each allocator's first blame pass. Raises HeaptapeError for a malformed one
         or one that does not add up.
         """
-        runs = {label_of(run): run for run in reversed(self.runs) if run.get("blame")}
-        decoded = {name: blame.decode(runs[name]) for name in self.labels if name in runs}
+        decoded = {name: blame.decode(run) for name, run in self._first_runs("blame").items()}
         return {name: found for name, found in decoded.items() if found is not None}
 
     @property

@@ -234,23 +234,6 @@ class Fragmentation(msgspec.Struct):
     walk_states: list[str] | None = None
 
 
-class BlamePosition(msgspec.Struct):
-    """A position at which resident memory was attributed to its holders, and what it consists of there."""
-
-    position: Count = None
-    why: list[str] | None = None
-    rss_anon_bytes: Count = None
-    live_bytes: Count = None
-    live_objects: Count = None
-    live_resident_bytes: Count = None
-    rounding_bytes: Count = None
-    beside_live_bytes: Count = None
-    empty_bytes: Count = None
-    never_used_bytes: Count = None
-    overlap_bytes: Count = None
-    beside_table_bytes: Count = None
-
-
 class BlameFrame(msgspec.Struct):
     """A function of a call stack, as far as files on the recording's machine have it."""
 
@@ -289,12 +272,14 @@ class BlameThread(msgspec.Struct):
 
 
 class Blame(msgspec.Struct):
-    """Who holds resident memory, over progress (docs/use/BLAME.md)."""
+    """Who holds resident memory, over progress (docs/use/BLAME.md). `positions`: what it consists of at each
+    position at which it was attributed: why, and columns in bytes, also for each state of a heap walk.
+    """
 
     os_page_bytes: Count = None
     origins: Flag = None
     lacks: list[str] | None = None
-    positions: list[BlamePosition] | None = None
+    positions: list[dict[str, int | list[str] | None]] | None = None
     groupings: list[str] | None = None
     columns: list[str] | None = None
     encoding: Text = None

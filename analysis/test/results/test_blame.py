@@ -15,6 +15,7 @@ from heaptape.results import blame, holders
 from heaptape.results.schema import Results
 from hypothesis import given
 from hypothesis import strategies as st
+from planted_runs import decoded
 from synthetic_blame import OS_PAGE, Layout, Thing, encode_rows, make_run, planted, shares
 
 from tests.examples import examples
@@ -69,7 +70,7 @@ def test_tidy_frames_add_up_to_rss_less_live_bytes_to_the_byte(drawn):
 @FEW
 @given(layouts())
 def test_states_and_groups_of_a_position_add_up_to_the_same(drawn):
-    found = blame.decode(make_run("glibc", drawn))
+    found = decoded(make_run("glibc", drawn))
     for layout in drawn:
         sums, _ = shares(layout)
         excess = sum(sums.values()) - sums["live_resident_bytes"]
@@ -83,7 +84,7 @@ def test_states_and_groups_of_a_position_add_up_to_the_same(drawn):
 @FEW
 @given(layouts(), layouts())
 def test_a_difference_adds_up_to_the_difference_of_rss(one, other):
-    found = [blame.decode(make_run("glibc", drawn)) for drawn in (one, other)]
+    found = [decoded(make_run("glibc", drawn)) for drawn in (one, other)]
     frames = [holders.at_position(each, "", drawn[0].position, "site") for each, drawn in zip(found, (one, other))]
     change = holders.difference(*frames)
     rss = [sum(shares(drawn[0])[0].values()) for drawn in (one, other)]
@@ -92,7 +93,7 @@ def test_a_difference_adds_up_to_the_difference_of_rss(one, other):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_planted_cause_is_found(kind):
-    found = blame.decode(make_run("glibc", planted(kind)))
+    found = decoded(make_run("glibc", planted(kind)))
     verdict = holders.verdict(found, blame.widest(found))
     assert verdict.kind == kind
     if kind == "fragmentation":
@@ -110,7 +111,7 @@ def test_a_planted_cause_is_found(kind):
 
 
 def test_names_of_groups_are_readable():
-    found = blame.decode(make_run("glibc", planted("leak"), marks=[(0, "load"), (500, "serve")]))
+    found = decoded(make_run("glibc", planted("leak"), marks=[(0, "load"), (500, "serve")]))
     assert found.name("site", 1) == "make_survivor < fill < main"
     assert found.name("function", 2) == "make_temporary"
     assert [found.name("phase", number) for number in (0, 1, 2)] == ["start", "load", "serve"]
@@ -125,7 +126,7 @@ def test_names_of_groups_are_readable():
     ("where", "position"), [("peak", 7000), ("end", 8000), ("widest", 4000), ("2000", 2000), ("drop", 3000)]
 )
 def test_a_place_is_found(where, position):
-    found = blame.decode(make_run("glibc", planted("retention"), marks=[(1000, "fill"), (3000, "drop")]))
+    found = decoded(make_run("glibc", planted("retention"), marks=[(1000, "fill"), (3000, "drop")]))
     assert blame.position_at(found, where) == position
 
 
@@ -134,12 +135,12 @@ def test_what_a_program_releases_at_its_exit_is_not_the_widest_place():
     laid.append(dataclasses.replace(last, why=["even"]))
     gone = [Layout(9000, laid[-1].things[:500], laid[-1].resident, laid[-1].resident, why=["even"])]
     gone.append(Layout(10000, laid[-1].things[:3], laid[-1].resident, laid[-1].resident, why=["even", "end"]))
-    found = blame.decode(make_run("glibc", [*laid, *gone]))
+    found = decoded(make_run("glibc", [*laid, *gone]))
     assert blame.exit_begins(found) == 8000
     assert blame.widest(found) == 2000
     assert blame.position_at(found, "end") == 10000
-    assert blame.exit_begins(blame.decode(make_run("glibc", planted("retention")))) is None
-    assert blame.exit_begins(blame.decode(make_run("glibc", [*laid, *gone[:1]]))) is None
+    assert blame.exit_begins(decoded(make_run("glibc", planted("retention")))) is None
+    assert blame.exit_begins(decoded(make_run("glibc", [*laid, *gone[:1]]))) is None
 
 
 @pytest.mark.parametrize(
@@ -152,14 +153,14 @@ def test_what_a_program_releases_at_its_exit_is_not_the_widest_place():
     ],
 )
 def test_a_place_that_is_not_there_is_one_line(where, line):
-    found = blame.decode(make_run("glibc", planted("none"), marks=[(1000, "fill")]))
+    found = decoded(make_run("glibc", planted("none"), marks=[(1000, "fill")]))
     with pytest.raises(HeaptapeError) as caught:
         blame.position_at(found, where)
     assert str(caught.value) == line
 
 
 def test_what_a_recording_lacks_is_no_grouping():
-    found = blame.decode(make_run("glibc", planted("none"), stacks=False))
+    found = decoded(make_run("glibc", planted("none"), stacks=False))
     assert holders.usual_groupings(found) == ("thread", "size", "age")
     for grouping, lack in (("site", "no call stacks"), ("function", "no call stacks"), ("phase", "no marks")):
         with pytest.raises(HeaptapeError, match=lack):
@@ -210,14 +211,14 @@ def broken(change):
     ],
 )
 def test_a_malformed_blame_is_refused(change):
-    with pytest.raises(HeaptapeError, match=r"the blame of glibc can't be read: ."):
-        blame.decode(broken(change))
+    with pytest.raises(HeaptapeError, match=r"the blame of glibc can't be read: .|blame\..*: Expected ."):
+        decoded(broken(change))
 
 
 @pytest.mark.parametrize("value", [3, [], "x", {}, {"positions": 7}])
 def test_another_value_is_refused(value):
-    with pytest.raises(HeaptapeError, match="can't be read"):
-        blame.decode({"allocator": "x", "blame": value})
+    with pytest.raises(HeaptapeError, match="can't be read|blame.*: Expected"):
+        decoded({"allocator": "x", "blame": value})
 
 
 @given(st.binary(max_size=400), st.integers(0, 6))
@@ -225,7 +226,7 @@ def test_any_values_are_read_or_refused(raw, rows):
     run = make_run("glibc", planted("none", positions=2, pages=1))
     run["blame"] |= {"values": base64.b64encode(zlib.compress(raw)).decode(), "rows": rows}
     with contextlib.suppress(HeaptapeError):
-        blame.decode(run)
+        decoded(run)
 
 
 def test_groups_that_do_not_add_up_are_refused():
@@ -234,7 +235,7 @@ def test_groups_that_do_not_add_up_are_refused():
     rows[5][7] += 1
     run["blame"] |= encode_rows(rows)
     with pytest.raises(HeaptapeError, match="groups don't add up to what is held"):
-        blame.decode(run)
+        decoded(run)
 
 
 def rows_of(table):

@@ -12,13 +12,14 @@ from heaptape.passes import blame as holders_table
 from heaptape.results import blame
 from heaptape.results.comparing import proposals
 from heaptape.results.schema import Results
+from planted_runs import decoded
 from synthetic_blame import OS_PAGE, Layout, Thing, make_run, planted
 
 PAGES = 256
 
 
 def estimates_of(layouts, **options):
-    found = blame.decode(make_run("glibc", layouts, **options))
+    found = decoded(make_run("glibc", layouts, **options))
     return proposals.estimates(found, "glibc", blame.widest(found))
 
 
@@ -86,7 +87,7 @@ def test_without_stacks_it_is_sizes_threads_and_phases():
 def test_names_that_group_expressions_can_not_have_get_asterisks():
     run = make_run("glibc", planted("fragmentation", pages=PAGES))
     run["blame"]["functions"] = run["blame"]["functions"] | {"1": "f<int, char&>"}
-    found = blame.decode(run)
+    found = decoded(run)
     first = proposals.estimates(found, "glibc", blame.widest(found)).iloc[0]
     assert first["group"] == "function=f<int* char*>"
     command = holders_table.command(first["experiment"], "a b.tape", ["glibc"])
@@ -104,7 +105,7 @@ def test_what_came_and_went_makes_pools_and_early_births_worse():
 def _with_births(births):
     run = make_run("glibc", planted("fragmentation", pages=PAGES))
     run["blame"]["sites"]["1"] |= {"births": births}
-    found = blame.decode(run)
+    found = decoded(run)
     rows = proposals.estimates(found, "glibc", blame.widest(found))
     return rows[rows["group"] == "function=make_survivor"]
 
@@ -119,7 +120,7 @@ def test_results_are_beside_their_estimates_the_best_first():
         for name in names
     ]
     file = Results("r.json", {"workload": {"name": "w"}, "runs": runs, "whatif": about})
-    found = blame.decode(runs[0])
+    found = decoded(runs[0])
     rows = proposals.tried(file, proposals.estimates(found, "glibc", 4000), {"glibc": 4000})
     assert rows["experiment"].tolist() == names
     assert rows["found_saving_bytes"].iloc[0] == (PAGES - PAGES // 16) * OS_PAGE

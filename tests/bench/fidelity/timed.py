@@ -16,7 +16,8 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results.model.time_model import ALL, prediction
-from heaptape.results.schema import Results, label_of
+from heaptape.results.runs import label_of
+from heaptape.results.schema import Results
 from heaptape.run import live, machine, recipes, replay
 from heaptape.run.live_rounds import LIVE, Session, add_rounds, is_done
 from heaptape.run.recipes import Recipe
