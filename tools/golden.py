@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Refreshes the generated parts of the documents: `make golden`.
 
-core/trace/FORMAT.md section 8 from a trace of five lines; README.md's tables and figures from
-the demo's results, if there are any.
+core/trace/FORMAT.md section 8 from a trace of five lines; README.md's answer from the demo's results, if there are any.
 """
 
 import json
@@ -13,7 +12,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import matplotlib
 import zstandard
 
 EXAMPLE = """\
@@ -93,43 +91,13 @@ def annotated_trace(heaptape: Path) -> str:
     return f"```\n{EXAMPLE}```\n\n```\n" + "\n".join(lines) + "\n```\n"
 
 
-def draw_demo(results: Path, folder: Path) -> None:
-    matplotlib.use("Agg")
-    from heaptape import plots
-    from heaptape import results as read_results
-    from heaptape.results import memory_map
-    from heaptape.results.runs import timeline_frame
-    from matplotlib import pyplot
-
-    file = read_results(str(results))
-    runs = {run["allocator"]: run for run in reversed(file.runs) if run["pass"] == "memory"}
-    order = [label for label in file.labels if label in runs]
-    timelines = {label: timeline_frame(runs[label]) for label in order}
-    figure, axes = pyplot.subplots(figsize=(8, 3.2), layout="constrained")
-    plots.memory_over_progress(axes, timelines, "rss_anon_bytes", file.workload.get("recorded") or [])
-    axes.legend(ncols=4, fontsize=8)
-    figure.savefig(folder / "redis-memory.png", dpi=110)
-    compact = {label: memory_map.without_gaps(memory_map.decode(runs[label])) for label in ("glibc", "jemalloc")}
-    figure, pair = pyplot.subplots(1, 2, figsize=(8, 3), layout="constrained", sharey=True)
-    height = max(map_.height_bytes for map_ in compact.values())
-    for axes, (label, map_) in zip(pair, compact.items(), strict=True):
-        plots.memory_map(axes, map_, height)
-        axes.set_title(label)
-    figure.savefig(folder / "redis-map.png", dpi=110)
-
-
 def demo_section(heaptape: Path, demo: Path) -> str:
-    """README's example: the demo's output, and two of its figures."""
+    """README's example: the demo's answer for redis."""
     recorded = json.loads(subprocess.check_output([heaptape, "info", "--json", demo / "redis.tape"]))
-    tables = subprocess.check_output([heaptape, "compare", demo / "redis.json"], text=True)
+    answer = subprocess.check_output([heaptape, "compare", demo / "redis.json"], text=True)
     return (
-        f"The demo's redis server, {recorded['events']:,} calls of {recorded['threads']} threads, recorded at "
-        f"{recorded['bytes_per_event']:.2f} bytes per call; replayed under six allocators "
-        "(`heaptape compare out/demo/redis.json`):\n\n"
-        f"```\n{tables.strip()}\n```\n\n"
-        "![RSS of each allocator over the recording's progress](docs/redis-memory.png)\n\n"
-        "Where the memory lies, glibc beside jemalloc: address over progress, colour = how full each region is.\n\n"
-        "![Memory-usage graphs](docs/redis-map.png)\n"
+        f"The demo's redis server, recorded at {recorded['bytes_per_event']:.2f} bytes per call "
+        f"(`heaptape compare {demo / 'redis.json'}`):\n\n```\n{answer.strip()}\n```\n"
     )
 
 
@@ -138,8 +106,6 @@ def main(out: Path) -> None:
     heaptape = (out / "bin" / "heaptape").resolve()
     replace_between(Path("core/trace/FORMAT.md"), "hexdump", annotated_trace(heaptape))
     if (out / "demo" / "redis.json").exists():
-        Path("docs").mkdir(exist_ok=True)
-        draw_demo(out / "demo" / "redis.json", Path("docs"))
         replace_between(Path("README.md"), "demo", demo_section(heaptape, out / "demo"))
 
 

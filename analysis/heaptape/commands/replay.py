@@ -10,6 +10,7 @@ from heaptape.commands import comparison, replaying
 from heaptape.common import console
 from heaptape.common.errors import UsageError, unknown
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
+from heaptape.run.passes import BY_NAME, DEFAULT_PASSES
 
 if TYPE_CHECKING:
     from heaptape.run import rounds
@@ -127,12 +128,11 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--passes",
         metavar="LIST",
-        help="instructions (exact, counted under Valgrind), time, memory, bare (default: these; instructions only "
-        "where heaptape's Valgrind tool is), verify, sharing (cache lines that threads "
-        "share), misses (cache and TLB misses of program and allocator, simulated; default where the trace has data "
-        "accesses: record --accesses), accesses (performs those accesses on the processor and measures CPU time: for "
-        "quiet machines), blame (who holds the memory, for 'heaptape blame R.json' and the report), contention (waits "
-        "of threads inside calls, by lock and call)",
+        help="; ".join(f"{one.name}: {one.summary}" for one in BY_NAME.values())
+        + ". Default: "
+        + ", ".join(DEFAULT_PASSES)
+        + " (instructions only where heaptape's Valgrind tool is), and misses where the trace has data accesses (record "
+        "--accesses)",
     )
     for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
         parser.add_argument(

@@ -93,7 +93,7 @@ class Row:
 @dataclass(frozen=True)
 class Answer:
     """`about`: what was measured. `rows`: best first, the baseline among them. `cpu_ns`: CPU time of the recorded
-    program, None where that is not known. `use`: aim ("cpu", "memory") -> label to use; the baseline's: no reason to
+    program, None where that is not known; `recorded_on_baseline`: it ran on the baseline. `use`: aim ("cpu", "memory") -> label to use; the baseline's: no reason to
     change; an aim that can't be judged is missing. `sentences`: the answer. `caveats`: what could change it, at most
     two. `next`: (what for, command).
     """
@@ -103,6 +103,7 @@ class Answer:
     rows: tuple[Row, ...]
     workloads: int
     cpu_ns: float | None
+    recorded_on_baseline: bool
     use: Mapping[str, str]
     sentences: tuple[str, ...]
     caveats: tuple[str, ...]
@@ -153,6 +154,7 @@ def answer(files: Sequence[Results], baseline: str) -> Answer:
         tuple(rows),
         len(workloads),
         cpu_ns[0] if one else None,
+        one is not None and versions.get(str(one.workload.get("allocator"))) in (None, versions.get(baseline)),
         use,
         tuple(_sentences(rows, baseline, use, errors)),
         tuple([*left_out, *_caveats(files, rows, predicted)][:2]),

@@ -128,10 +128,10 @@ def _shortened(rows: Sequence[Row], most: int) -> list[Row]:
 
 def _cpu(row: Row, answer: Answer) -> Cell:
     if row.label == answer.baseline and row.cpu is None:
-        return Cell(seconds_text(answer.cpu_ns) if answer.cpu_ns else "")
+        return Cell(seconds_text(answer.cpu_ns) if answer.cpu_ns and answer.recorded_on_baseline else "")
     if row.cpu is None or not row.cpu.is_figure:
         return Cell(MISSING)
-    clear = True if row.cpu.is_reason else False if row.cpu.low > 0 else None
+    clear = True if row.cpu.is_reason else False if row.cpu.low > 0 and row.cpu.percent >= CLEAR_PERCENT else None
     return Cell(cpu_text(row.cpu), row.cpu.percent, good=clear)
 
 
