@@ -98,7 +98,7 @@ def draw_demo(results: Path, folder: Path) -> None:
     from heaptape import plots
     from heaptape import results as read_results
     from heaptape.results import memory_map
-    from heaptape.results.runs import timeline_frame
+    from heaptape.results.structs import timeline_frame
     from matplotlib import pyplot
 
     file = read_results(str(results))

@@ -296,7 +296,7 @@ def _print_replay_tables(path: str, data: dict, baseline: str | None) -> None:
 
 
 def _print_verified(run: dict) -> None:
-    from heaptape.results.runs import label_of
+    from heaptape.results.structs import label_of
 
     done = run["verified"]
     partly = f", {done['partly_stamped_objects']:,} of them in part" if done["partly_stamped_objects"] else ""
