@@ -121,13 +121,13 @@ def test_the_command_refuses_what_it_cannot_use(tmp_path: Path, command: str, ki
 
 def test_unknown_allocator_is_refused(small_tape: Path) -> None:
     assert_one_clear_line(
-        run(HEAPTAPE_HERE, "replay", "-a", "no-such-allocator", small_tape), FAILED, "no-such-allocator"
+        run(HEAPTAPE_HERE, "replay", "-a", "no-such-allocator", small_tape), USAGE, "no-such-allocator"
     )
 
 
 def test_unknown_variant_is_refused(small_tape: Path) -> None:
     assert_one_clear_line(
-        run(HEAPTAPE_HERE, "replay", "-a", "glibc:no-such-variant", small_tape), FAILED, "no-such-variant"
+        run(HEAPTAPE_HERE, "replay", "-a", "glibc:no-such-variant", small_tape), USAGE, "no-such-variant"
     )
 
 

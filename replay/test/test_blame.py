@@ -28,7 +28,8 @@ from .test_engine import one_error
 
 PLACING = OUT / "test-programs/libplacing.so"
 REFERENCE = OUT / "lib/libreference.so"
-ALLOCATORS = [None, PLANTED, REFERENCE, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"]
+OTHERS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2")
+ALLOCATORS = [None, PLANTED, REFERENCE, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
 PROPERTY = examples(25)
 STATES = ("live_resident_bytes", "rounding_bytes", "beside_live_bytes", "empty_bytes", "never_used_bytes",
           "beside_table_bytes")  # fmt: skip

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from heaptape import fragmentation, memory_figures
+from heaptape.results.memory_map import decode, without_gaps
 from heaptape.results.schema import Results
 from heaptape.show.figures import memory_plots
-from heaptape.results.memory_map import decode, without_gaps
 from heaptape.tape.workload_format import read_workload
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
@@ -28,15 +28,8 @@ COMPACT = Path("/proc/sys/vm/compact_memory")
 # RssAnon itself is exact since Linux 6.17, and residency without the kernel's zero page since 6.7.
 EXACT_RSS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 17)
 needs_exact_rss = pytest.mark.skipif(not EXACT_RSS, reason="RssAnon is late before Linux 6.17")
-ALLOCATORS = [
-    None,
-    PLANTED,
-    REFERENCE,
-    "libjemalloc.so.2",
-    "libtcmalloc_minimal.so.4",
-    "libmimalloc.so.2",
-    "libtbbmalloc_proxy.so.2",
-]
+OTHERS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2", "libtbbmalloc_proxy.so.2")
+ALLOCATORS = [None, PLANTED, REFERENCE, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
 
 
 def memory_pass(path, *arguments, preload=PLANTED, **plants):

@@ -120,7 +120,10 @@ json.dump({{"kinds": rows}}, open(output, "w"))
 
 @needs_valgrind
 @needs_tool
-@pytest.mark.parametrize(("which", "order"), [("single", ()), ("threads", ("--order", "recorded"))])
+@pytest.mark.parametrize(
+    ("which", "order"),
+    [pytest.param("single", (), marks=pytest.mark.long), ("threads", ("--order", "recorded"))],
+)
 def test_the_tool_counts_what_callgrind_counts(which, order, request, tmp_path):
     """With threads, too, if they take turns. Callgrind has one instruction more for each element of a string
     instruction: of one byte where glibc's calloc clears memory, of eight where a call makes a thread's cache.
@@ -301,7 +304,7 @@ def test_more_threads_at_a_time_than_valgrinds_own_500_are_counted(tmp_path):
 
 
 @needs_tool
-@pytest.mark.parametrize("library", ["libjemalloc.so.2", "libmimalloc.so.2"])
+@pytest.mark.parametrize("library", ["libjemalloc.so.2", pytest.param("libmimalloc.so.2", marks=pytest.mark.long)])
 def test_without_recorded_times_an_allocator_that_reads_the_clock_executes_the_same_twice(threads, library):
     """Both give memory back by time: the clock advances evenly with the ops."""
     first, second = (count(threads[0], "--order", "recorded", "--preload", library) for _ in range(2))

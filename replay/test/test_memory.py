@@ -19,6 +19,9 @@ RSS_ERROR_BYTES = 0 if EXACT_RSS else 64 * OS_PAGE
 ENGINE_ERROR_BYTES = RSS_ERROR_BYTES + 4 * OS_PAGE
 
 
+OTHERS = [pytest.param(name, marks=pytest.mark.long) for name in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4")]
+
+
 def memory_pass(path, *arguments, **plants):
     run = engine.memory_pass(path, *arguments, **plants)
     if "syscalls" not in run:
@@ -40,7 +43,7 @@ def small(tmp_path_factory):
     return path, make(path, ops=6000, threads=1, live_objects=300, size_limit=512, only_malloc_free=1)
 
 
-@pytest.mark.parametrize("preload", [None, PLANTED, "libjemalloc.so.2", "libtcmalloc_minimal.so.4"])
+@pytest.mark.parametrize("preload", [None, PLANTED, *OTHERS])
 def test_recorded_order_gives_the_same_memory_twice(mixed, preload):
     """Bit for bit: position, RssAnon, VmSize and live bytes of each sample; peaks; each system call at its place.
 
@@ -268,7 +271,7 @@ def undisturbed_page_faults(*arguments, **options):
     return min(found)
 
 
-@pytest.mark.parametrize("preload", [None, "libjemalloc.so.2"])
+@pytest.mark.parametrize("preload", [None, OTHERS[0]])
 def test_page_faults_do_not_depend_on_the_page_cache_nor_on_what_the_process_was_started_with(
     mixed, preload, tmp_path, monkeypatch
 ):

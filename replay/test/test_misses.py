@@ -299,8 +299,9 @@ def test_heaptape_replay_has_the_pass_where_accesses_are_beside_the_workload(tmp
     placing = f"{PLACING}:PLACE_ROUND_BYTES=4096"
     result = tmp_path / "r"
     done = succeed(
-        HEAPTAPE_HERE, "replay", work, "-a", "glibc", "-a", placing, "-n", "1", "--caches", "32768:8", "-o", result
-    )
+        HEAPTAPE_HERE, "replay", work, "-a", "glibc", "-a", placing, "-n", "1", "--caches", "32768:8", "-o", result,
+        "--table", "misses",
+    )  # fmt: skip
     data = json.loads(result.read_text())
     Draft202012Validator(json_schema()).validate(data)
     assert data["settings"]["passes"] == [*DEFAULT_PASSES, "misses"]

@@ -140,7 +140,8 @@ def test_every_allocator_replays_it_and_its_memory_has_the_margin(made: Made, tm
     assert set(peaks["allocator"]) == set(known)
     assert set(peaks["margin_percent"]) == {EXPECTED["rss-peak"]}
     assert set(table.loc[table["metric"] == "mean_rss", "margin_percent"]) == {EXPECTED["rss-mean"]}
-    shown = call_heaptape("compare", tmp_path / "r.json").stdout
+    assert "distillate" in call_heaptape("compare", tmp_path / "r.json").stdout
+    shown = call_heaptape("compare", tmp_path / "r.json", "--table", "all").stdout
     assert "±3.0 %" in shown
     assert "is a distillate" in " ".join(shown.split())
 

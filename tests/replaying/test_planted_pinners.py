@@ -18,7 +18,8 @@ from tests.support import CONVERT, OUT, RECORD, REPLAY, run, succeed
 PROGRAM = OUT / "test-programs/planted_pinner"
 PINNERS = 1000
 OS_PAGE, PINNED, BLOCK = 4096, 248, 256
-ALLOCATORS = [None, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"]
+OTHERS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2")
+ALLOCATORS = [None, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
 
 
 @pytest.fixture(scope="module")

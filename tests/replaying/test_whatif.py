@@ -84,7 +84,7 @@ def test_whatif_prints_each_experiment_beside_the_original_and_keeps_results(tap
         "--passes", "memory", "-o", output,
     )  # fmt: skip
     assert done.status == 0, done.stderr
-    lines = [line for line in done.stdout.splitlines() if line.startswith("glibc")]
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("as recorded", "frame="))]
     assert len(lines) == 3
     assert "as recorded" in lines[0]
     data = json.loads(output.read_text())
@@ -94,16 +94,30 @@ def test_whatif_prints_each_experiment_beside_the_original_and_keeps_results(tap
     removed = data["whatif"][0]
     assert removed["labels"] == {"glibc": "glibc:frame=group_new*=remove"}
     assert removed["workload"]["ideal_rss_bytes"] < data["workload"]["ideal_rss_bytes"]
-    compared = call_heaptape("compare", output)
+    compared = call_heaptape("compare", output, "--table", "memory")
     assert compared.status == 0, compared.stderr
     assert "glibc:frame=group_new*=remove" in compared.stdout
 
 
-def test_whatif_says_who_holds_the_memory_beside_the_original(tape, tmp_path):
+def test_whatif_says_who_holds_the_memory_beside_the_original(tape, tmp_path, monkeypatch):
     """At the end only the group lives: with `remove`, nothing is left of it."""
+    monkeypatch.setenv("COLUMNS", "200")
     output = tmp_path / "r.json"
     done = call_heaptape(
-        "whatif", tape, "-a", "glibc", "-g", "frame=group_new*=remove", "--passes", "blame", "--at", "end", "-o", output
+        "whatif",
+        tape,
+        "-a",
+        "glibc",
+        "-g",
+        "frame=group_new*=remove",
+        "--passes",
+        "blame",
+        "--at",
+        "end",
+        "-o",
+        output,
+        "--table",
+        "holders",
     )
     assert done.status == 0, done.stderr
     assert "Who holds the memory at the end: from glibc to glibc:frame=group_new*=remove" in done.stdout

@@ -91,6 +91,6 @@ def test_the_commands_take_every_command_line_shown(document: Path) -> None:
     assert {line: what for line, what in found.items() if what} == {}
 
 
-@pytest.mark.parametrize("line", ["replai F", "replay F --pases memory", "profile F --json"])
+@pytest.mark.parametrize("line", ["replai F", "replay F --pases memory", "profile F --jsn"])
 def test_a_command_line_that_no_command_takes_is_found(line: str) -> None:
     assert wrong(line)

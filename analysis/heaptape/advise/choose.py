@@ -3,17 +3,18 @@
 
 For memory the candidate with the least peak RSS; for CPU time the one with the least predicted time. Candidates that do
 not differ from it by more than the error are ties. Of ties, the one that is best in the other aim is picked. Today's
-allocator is replaced only by one that is better beyond the error, by at least WORTH_PERCENT: a change costs work, too.
+allocator is replaced only where the gain is a reason to change (results/comparing/worth.py).
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from heaptape.results.comparing.worth import is_reason, why_not
 from heaptape.results.model.counts import Counts
 from heaptape.results.model.time_model import changes
+from heaptape.show.answer import ESTIMATED, MILLISECONDS, RANGE, Cpu
 
-WORTH_PERCENT = 2.0
 NOTHING_PERCENT = 0.05  # a smaller saving is not reported as one
 MEMORY, CPU, BOTH = "memory", "cpu", "both"
 AIMS = {MEMORY: (MEMORY,), CPU: (CPU,), BOTH: (MEMORY, CPU)}
@@ -84,13 +85,23 @@ class Judge:
         return abs(a - b) > error / 100 * max(a, b)
 
     def gains_memory(self, row: Row, now: Row) -> bool:
-        """Is its peak lower, by WORTH_PERCENT and by more than the error?"""
-        return self.saves(row, now) >= WORTH_PERCENT and self.memory_apart(row, now)
+        """Is its lower peak a reason to change?"""
+        saved_bytes = now.peak_bytes - row.peak_bytes
+        return is_reason(self.saves(row, now), 0.0, saved_bytes) and self.memory_apart(row, now)
 
     def gains_cpu(self, row: Row, now: Row) -> bool:
-        """Is less CPU time predicted, beyond the interval, and WORTH_PERCENT less as far as that is known?"""
-        change = self.change(now, row)
-        return change is not None and change.is_clear and change.ns < 0 and not change.percent > -WORTH_PERCENT
+        """Is the CPU time that is predicted to be saved a reason to change?"""
+        cpu = self.cpu(now, row)
+        return cpu is not None and cpu.is_reason
+
+    def cpu(self, before: Row, after: Row) -> Cpu | None:
+        """The change of CPU time as the answer has it; None: not known for one of the two."""
+        change = self.change(before, after)
+        if change is None:
+            return None
+        kind = MILLISECONDS if math.isnan(change.percent) else ESTIMATED if math.isnan(change.row["percent"]) else RANGE
+        ms = (one / 1e6 for one in (change.ns, change.ns_low, change.ns_high))
+        return Cpu(kind, change.percent, change.low, change.high, *ms)
 
     def gains(self, row: Row, now: Row) -> bool:
         return self.gains_memory(row, now) or self.gains_cpu(row, now)
@@ -136,12 +147,11 @@ def _for_memory(now: Row, others: Sequence[Row], judge: Judge) -> Pick:
     best = min(others, key=lambda row: row.peak_bytes)
     saved = judge.saves(best, now)
     if saved < NOTHING_PERCENT:
-        return Pick(MEMORY, now.label, best.label, why="nothing tried has a lower peak RSS")
-    if saved < WORTH_PERCENT:
-        return Pick(MEMORY, now.label, best.label, why=f"{best.label}, the best, saves only {saved:.1f} % of peak RSS")
-    if not judge.memory_apart(best, now):
+        return Pick(MEMORY, now.label, best.label, why="nothing tried has a lower peak")
+    if not judge.gains_memory(best, now):
         error = judge.error("peak_rss", best.label, now.label)
-        why = f"the {saved:.1f} % that {best.label} saves are within the error of replays, {error:.1f} %"
+        reason = why_not(saved, error, now.peak_bytes - best.peak_bytes)
+        why = f"the leanest, {best.label}, saves {saved:.1f} % of peak memory, {reason}"
         return Pick(MEMORY, now.label, best.label, why=why)
     equal = [row for row in others if not judge.memory_apart(row, best) and judge.gains_memory(row, now)]
     least_mean = min(equal, key=lambda row: row.mean_bytes)
@@ -170,12 +180,12 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge) -> Pick | None:
     best = min(able, key=lambda row: costs[row.label].ns)
     change = costs[best.label]
     if change.ns >= 0 or change.percent > -NOTHING_PERCENT:
-        return Pick(CPU, now.label, best.label, why="nothing tried is predicted to need less CPU time")
-    if not change.is_clear:
-        return Pick(CPU, now.label, best.label, why=f"no difference of {best.label}, the best, can be predicted")
-    if change.percent > -WORTH_PERCENT:
-        why = f"{best.label}, the best, saves only {-change.percent:.1f} % of the program's CPU time"
-        return Pick(CPU, now.label, best.label, why=why)
+        return Pick(CPU, now.label, best.label, why="nothing tried is estimated to need less CPU time")
+    cpu = judge.cpu(now, best)
+    if cpu and not cpu.is_reason:
+        sure = why_not(cpu.gain, cpu.error) if cpu.kind != MILLISECONDS else "not beyond the error"
+        unit = "ms" if cpu.kind == MILLISECONDS else "%"
+        return Pick(CPU, now.label, best.label, why=f"the fastest, {best.label}, saves {cpu.gain:.1f} {unit}, {sure}")
     equal = [row for row in able if row is best or _is_tie(row, best, now, judge)]
     leanest = min(equal, key=lambda row: row.peak_bytes)
     as_lean = [row for row in equal if not judge.memory_apart(row, leanest)]

@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: MIT
 """Does the advice hold? The live program on the advised allocator and on today's, alternately."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heaptape.advise.choose import CPU, MEMORY, WORTH_PERCENT, Pick
+from heaptape.advise.choose import CPU, MEMORY, Pick
 from heaptape.advise.programs import run as run_program
 from heaptape.advise.words import Advice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.process import scratch_folder
 from heaptape.common.tables import size
-from heaptape.results.comparing.sequential import DIFFERENT, UNDECIDED
+from heaptape.results.comparing.worth import is_reason
 from heaptape.run import live
 from heaptape.run.live import Session, add_rounds
 from heaptape.run.live import found as decided
 from heaptape.run.recipes import Finished, Recipe
 from heaptape.run.registry import Choice
+from heaptape.show.answer import cpu_text
 
 MEMORY_RUNS = 2
-HELD_SHARE = 0.5  # a prediction held if at least this share of the predicted saving was measured
+MEMORY_POINTS = 1.0  # a smaller difference of peaks from the prediction is none, whatever the error of replays
+CONFIRMED, LARGER, SMALLER, OPEN = "confirmed", "larger than predicted", "smaller than predicted", "not resolved"
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class Command:
 
 @dataclass(frozen=True)
 class Confirmed:
-    """The result of live runs for one pick. `held`: None where they could not decide. `line`: in words; `figures`: the
+    """The result of live runs for one pick. `verdict`: CONFIRMED, LARGER, SMALLER or OPEN; empty: nothing was measured.
+    `held`: is what was measured a reason to change; None where they could not decide. `line`: in words; `figures`: the
     measurements.
     """
 
@@ -50,6 +54,7 @@ class Confirmed:
     held: bool | None
     line: str
     figures: Mapping
+    verdict: str = ""
 
 
 def confirm(advice: Advice, command: Command) -> list[Confirmed]:
@@ -97,8 +102,13 @@ def _peaks(advice: Advice, labels: Iterable[str], observe: _Observer) -> dict[st
 
 def _memory(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]]) -> Confirmed:
     words, figures = _change_of_peak(advice, pick.label, peaks)
-    held = -figures["change_percent"] >= max(HELD_SHARE * -figures["predicted_percent"], WORTH_PERCENT)
-    return Confirmed(MEMORY, pick.label, held, f"Live, memory: {pick.label} {words}: {_verdict(held)}.", figures)
+    change, predicted = figures["change_percent"], figures["predicted_percent"]
+    off = max(MEMORY_POINTS, advice.judge.error("peak_rss", pick.label, advice.today))
+    verdict = _verdict(predicted, change - off, change + off)
+    if verdict == OPEN:  # a peak is not a sample: what was measured decides
+        verdict = CONFIRMED if abs(change - predicted) <= off else SMALLER
+    line = f"Live, peak memory of {pick.label}: {words}: {verdict}."
+    return Confirmed(MEMORY, pick.label, is_reason(-change), line, figures, verdict)
 
 
 def _change_of_peak(advice: Advice, label: str, peaks: Mapping[str, Sequence[float]]) -> tuple[str, dict]:
@@ -106,7 +116,7 @@ def _change_of_peak(advice: Advice, label: str, peaks: Mapping[str, Sequence[flo
     before, after = (statistics.median(peaks[one]) for one in (advice.today, label))
     predicted = -advice.judge.saves(advice.row(label), advice.row(advice.today))
     change = 100 * (after / before - 1) if before else 0.0
-    words = f"peaks at {size(after)} instead of {size(before)} ({change:+.1f} %, predicted {predicted:+.1f} %)"
+    words = f"predicted {predicted:+.1f} %, measured {change:+.1f} % ({size(before)} to {size(after)})"
     kept = {one: list(peaks[one]) for one in (advice.today, label)}
     return words, {"rss_anon_peak_bytes": kept, "change_percent": change, "predicted_percent": predicted}
 
@@ -114,7 +124,7 @@ def _change_of_peak(advice: Advice, label: str, peaks: Mapping[str, Sequence[flo
 def _cpu(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]], observe: _Observer) -> Confirmed:
     words, memory = _change_of_peak(advice, pick.label, peaks)
     if not observe.command.budget_s:
-        line = f"Live: {pick.label} {words}; CPU time was not measured."
+        line = f"Live, peak memory of {pick.label}: {words}; CPU time was not measured."
         return Confirmed(CPU, pick.label, None, line, {"memory": memory})
     data: dict = {
         "app": {"name": observe.command.name},
@@ -133,13 +143,25 @@ def _cpu(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]], obser
     if data["failures"]:
         raise HeaptapeError(next(iter(data["failures"].values())))
     decision = decided(data)[pick.label]
-    held = None if decision.verdict == UNDECIDED else decision.verdict == DIFFERENT and decision.percent < 0
+    predicted = advice.judge.cpu(advice.row(advice.today), advice.row(pick.label))
+    verdict = _verdict(predicted.percent if predicted else math.nan, decision.low, decision.high)
+    held = None if verdict == OPEN else is_reason(-decision.percent)
     span = f"{decision.percent:+.1f} % ({decision.low:+.1f} to {decision.high:+.1f})"
-    rounds = f"{span} in {decision.rounds} rounds: {_verdict(held)}"
-    line = f"Live, CPU time: {pick.label} {rounds}; it {words}."
+    said = f"predicted {cpu_text(predicted)}, " if predicted else ""
+    line = (
+        f"Live, CPU time of {pick.label}: {said}measured {span} in {decision.rounds} rounds: {verdict}. "
+        f"Peak memory: {words}."
+    )
     figures = {"cpu_ns": [one["cpu_ns"] for one in data["live"]], "change_percent": decision.percent, "memory": memory}
-    return Confirmed(CPU, pick.label, held, line, figures | {"low": decision.low, "high": decision.high})
+    return Confirmed(CPU, pick.label, held, line, figures | {"low": decision.low, "high": decision.high}, verdict)
 
 
-def _verdict(held: bool | None) -> str:
-    return "undecided" if held is None else "it holds" if held else "it does not hold"
+def _verdict(predicted: float, low: float, high: float) -> str:
+    """`predicted`: a saving, so a negative change in percent, NaN where only its sign is known; `low`, `high`: the ends
+    of what was measured.
+    """
+    if math.isnan(low) or low <= 0 <= high:
+        return OPEN
+    if math.isnan(predicted) or low <= predicted <= high:
+        return CONFIRMED if high < 0 else SMALLER
+    return LARGER if high < predicted else SMALLER

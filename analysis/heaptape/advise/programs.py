@@ -39,14 +39,6 @@ class Program:
         return cpu_ns_of(self.trace.about)
 
 
-def cpu_ns_of_file(path: Path, home: Home) -> float | None:
-    """The same for a recording; None where it is of another kind, or not a file. Its faults are reported elsewhere."""
-    try:
-        return cpu_ns_of(convert_json(home, "info", str(path)))
-    except HeaptapeError:
-        return None
-
-
 @dataclass(frozen=True)
 class Ended:
     """A run that ended: exit status (negative: by that signal), and the end of its stderr output."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Advice in at most LINES lines."""
+"""The advice as a screen: what to use, what that brings and costs, the line to set it, and why."""
 
 import math
 import shlex
@@ -7,22 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from heaptape.advise.choose import AIMS, BOTH, CPU, MEMORY, Judge, Pick, Row, between
-from heaptape.common.tables import size
-from heaptape.results.model.time_model import change_in_words, reasons
+from heaptape.common.console import printable
+from heaptape.common.tables import Cell, Table
+from heaptape.results.comparing.worth import NO_REASON
+from heaptape.results.model.time_model import reasons
 from heaptape.run.registry import Choice
+from heaptape.show.answer import RANGE, cpu_text, memory_text, percent
+from heaptape.show.screen import Screen
 
-LINES = 10
 MOST_NAMES = 3
-MOST_REASONS = 2
-MOST_OF_A_REASON = 160
-AIM = {MEMORY: "Memory", CPU: "CPU time"}
+MOST_ALTERNATIVES = 2
+MOST_OF_A_REASON = 100
+AIM = {MEMORY: "memory", CPU: "CPU time"}
 
 
 @dataclass(frozen=True)
 class Advice:
     """All findings. `about`: the workload, in words. `today`: label of the allocator that the program runs on; `doubt`:
-    why that is only assumed. `refused`: label -> why it is not advised. `sure`: a sentence on errors. `next_step`: what
-    else can be done, or the result of live runs: a line or two.
+    why that is only assumed. `refused`: label -> why it is not advised. `caveats`: what could change the advice.
+    `live`: the results of live runs, a sentence each. `next_step`: (label, command) of what else can be done.
+    `command`: the program's, to print it with the variables to set.
     """
 
     about: str
@@ -33,26 +37,32 @@ class Advice:
     choices: Mapping[str, Choice]
     doubt: str = ""
     refused: Mapping[str, str] = field(default_factory=dict)
-    sure: str = ""
-    next_step: Sequence[str] = ()
+    caveats: Sequence[str] = ()
+    live: Sequence[str] = ()
+    next_step: Sequence[tuple[str, str]] = ()
+    command: Sequence[str] = ()
 
     def row(self, label: str) -> Row:
         return next(row for row in self.rows if row.label == label)
 
 
-def lines(advice: Advice, c_library: str) -> list[str]:
-    """At most LINES lines. `c_library`: path of the C library, to be preloaded for its allocator."""
-    doubt = f" ({advice.doubt})" if advice.doubt else ""
-    out = [f"{advice.about}; today: {advice.today}{doubt}."]
-    shown: set[str] = set()
-    for pick in advice.picks:
-        out += _of_pick(advice, pick, shown, c_library)
-        shown.add(pick.label)
-    out += _between(advice)
+def screen(advice: Advice, c_library: str) -> Screen:
+    """The screen. `c_library`: path of the C library, to be preloaded for its allocator."""
+    changes = [pick for pick in advice.picks if pick.label != advice.today]
+    labels = list(dict.fromkeys(pick.label for pick in changes))
+    rows = [row for label in labels for row in _figures(advice, label, changes)]
+    table = Table("", ["", "", "", ""], rows, text_columns=2) if rows else None
+    said = []
+    for label in labels:
+        settings = environment(advice.choices[label], advice.today, c_library)
+        words = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
+        said.append("  " + " ".join([*words, *([shlex.join(advice.command)] if advice.command else [])]))
+    said += [""] * bool(labels)
+    said += _staying(advice) + _alternatives(advice) + _why(advice, labels) + list(advice.live)
+    caveats = [f"Compared with {advice.today}: {advice.doubt}."] * bool(advice.doubt) + list(advice.caveats)
     if advice.refused:
-        out.append(f"Not advised: {_refused(advice.refused)}.")
-    out += [advice.sure] if advice.sure else []
-    return out + list(advice.next_step)
+        caveats.append(f"Not advised: {_refused(advice.refused)}.")
+    return Screen(advice.about, table, said, caveats, advice.next_step)
 
 
 def environment(choice: Choice, today: str, c_library: str) -> dict[str, str]:
@@ -61,80 +71,79 @@ def environment(choice: Choice, today: str, c_library: str) -> dict[str, str]:
     return ({"LD_PRELOAD": library} if library else {}) | choice.environment
 
 
-def _of_pick(advice: Advice, pick: Pick, shown: set[str], c_library: str) -> list[str]:
-    """One line where today's stays or an earlier aim's lines say it already, else its benefit and how to set it."""
-    aim = AIM[pick.aim]
-    if pick.label == advice.today:
-        return [f"{aim}: stay with {advice.today}: {pick.why}."]
-    ties = f" As good, within the error: {_names(pick.ties)}." if pick.ties else ""
-    if pick.label in shown:
-        return [f"{aim}: {pick.label} as well.{ties}"]
-    parts = {MEMORY: _memory(advice, pick.label), CPU: _cpu(advice, pick.label)}
-    order = sorted(parts, key=lambda one: one != pick.aim)
-    what = "; ".join(parts[one] for one in order if parts[one])
-    settings = environment(advice.choices[pick.label], advice.today, c_library)
-    line = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
-    return [f"{aim}: use {pick.label}: {what}.{ties}", f"  {line}"]
-
-
-def _memory(advice: Advice, label: str) -> str:
+def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[Cell]]:
+    """The rows of one allocator to use: peak memory and CPU time."""
+    aims = [AIM[pick.aim] for pick in changes if pick.label == label]
+    only = "" if len(aims) == len(advice.picks) else f"For {aims[0]} use "
+    title = f"{only or 'Use '}{label}"
     now, row = advice.row(advice.today), advice.row(label)
-    sure = "" if advice.judge.memory_apart(row, now) else ", no sure difference"
-    change = f"{_percent(row.peak_bytes, now.peak_bytes)}{sure}"
-    mean = _percent(row.mean_bytes, now.mean_bytes)
-    return f"peak RSS {size(row.peak_bytes)} instead of {size(now.peak_bytes)} ({change}), mean {mean}"
+    change = 100 * (row.peak_bytes / now.peak_bytes - 1) if now.peak_bytes > 0 else math.nan
+    before, after = memory_text(now.peak_bytes), memory_text(row.peak_bytes)
+    if before.split()[-1:] == after.split()[-1:]:
+        before = before.split()[0]
+    memory = f"{before} -> {after} ({percent(change)})"
+    good = True if advice.judge.gains_memory(row, now) else False if advice.judge.gains_memory(now, row) else None
+    rows = [[Cell(title), Cell("peak memory"), Cell(memory, change, good=good), Cell("replayed")]]
+    cpu = advice.judge.cpu(now, row)
+    if cpu:
+        how = "simulated caches" if cpu.kind == RANGE else "estimated"
+        better = True if cpu.is_reason else False if cpu.low > 0 else None
+        rows.append([Cell(""), Cell("CPU time"), Cell(cpu_text(cpu), cpu.percent, good=better), Cell(how)])
+    return rows
 
 
-def _cpu(advice: Advice, label: str) -> str:
-    change = advice.judge.change(advice.row(advice.today), advice.row(label))
-    if change is None:
-        return ""
-    row = dict(change.row) | {"percent": change.percent, "low": change.low, "high": change.high}
-    because = [", ".join(reasons(row)[:MOST_REASONS])]
-    if math.isnan(change.row["percent"]) and advice.judge.cpu_ns and not math.isnan(change.percent):
-        because.insert(0, f"of {advice.judge.cpu_ns / 1e9:.3g} s")
-    said = ": ".join(one for one in because if one)
-    return change_in_words(row) + (f" ({said})" if said else "")
-
-
-def _between(advice: Advice) -> list[str]:
-    """Candidates that are not picked and that no other candidate beats in both aims."""
-    if {pick.aim for pick in advice.picks} != set(AIMS[BOTH]):
+def _staying(advice: Advice) -> list[str]:
+    stays = [pick for pick in advice.picks if pick.label == advice.today]
+    if not stays:
         return []
+    if len(stays) == len(advice.picks):
+        why = "; ".join(f"{AIM[pick.aim]}: {pick.why}" for pick in stays)
+        return [f"{NO_REASON.capitalize()} from {advice.today}. {why[:1].upper() + why[1:]}."]
+    return [f"For {AIM[pick.aim]} stay with {advice.today}: {pick.why}." for pick in stays]
+
+
+def _alternatives(advice: Advice) -> list[str]:
+    """Ties, and candidates that no other candidate beats in both aims."""
+    out = []
+    for pick in advice.picks:
+        if pick.ties and pick.label != advice.today:
+            out.append(f"As good for {AIM[pick.aim]}, within the error: {_names(pick.ties)}.")
+    if {pick.aim for pick in advice.picks} != set(AIMS[BOTH]):
+        return out
     named = {advice.today, *(label for pick in advice.picks for label in (pick.label, *pick.ties))}
     now = advice.row(advice.today)
     rows = [row for row in advice.rows if row.label not in advice.refused]
     front = [row for row in between(rows, now, advice.judge) if row.label not in named]
-    found = [row for row in front if advice.judge.gains(row, now)][:MOST_NAMES]
-    if not found:
-        return []
-    each = [
-        f"{row.label} (peak RSS {_percent(row.peak_bytes, now.peak_bytes)}, {_cpu_short(advice, row)})" for row in found
-    ]
-    return [f"Between the two: {', '.join(each)}."]
+    found = [row for row in front if advice.judge.gains(row, now)][:MOST_ALTERNATIVES]
+    return out + [f"Or {row.label}: {_short(advice, row)}." for row in found]
 
 
-def _cpu_short(advice: Advice, row: Row) -> str:
-    change = advice.judge.change(advice.row(advice.today), row)
-    if change is None:
-        return "CPU time unknown"
-    return f"CPU time {change.ns / 1e6:+.3g} ms" if math.isnan(change.percent) else f"CPU time {change.percent:+.1f} %"
+def _short(advice: Advice, row: Row) -> str:
+    now = advice.row(advice.today)
+    cpu = advice.judge.cpu(now, row)
+    change = 100 * (row.peak_bytes / now.peak_bytes - 1) if now.peak_bytes > 0 else math.nan
+    return f"peak memory {percent(change)}" + (f", CPU time {cpu_text(cpu)}" if cpu else "")
+
+
+def _why(advice: Advice, labels: Sequence[str]) -> list[str]:
+    """The counts behind the change of CPU time of the first allocator to use."""
+    for label in labels:
+        change = advice.judge.change(advice.row(advice.today), advice.row(label))
+        if change and (found := reasons(dict(change.row))):
+            of = f" ({label})" if len(labels) > 1 else ""
+            return [f"Why{of}: {', '.join(found)}."]
+    return []
 
 
 def _refused(refused: Mapping[str, str]) -> str:
-    """Labels grouped by reason; the first few reasons."""
+    """Labels grouped by reason; the first reason."""
     by_reason: dict[str, list[str]] = {}
     for label, why in refused.items():
-        by_reason.setdefault(why[:MOST_OF_A_REASON], []).append(label)
+        by_reason.setdefault(printable(why[:MOST_OF_A_REASON]), []).append(label)
     parts = [f"{_names(labels)}: {why}" for why, labels in by_reason.items()]
-    more = f"; {len(parts) - MOST_NAMES} more reasons" if len(parts) > MOST_NAMES else ""
-    return "; ".join(parts[:MOST_NAMES]) + more
+    return parts[0] + (f"; {len(parts) - 1} more reasons in --json" if len(parts) > 1 else "")
 
 
 def _names(labels: Sequence[str]) -> str:
     more = f" and {len(labels) - MOST_NAMES} more" if len(labels) > MOST_NAMES else ""
     return ", ".join(labels[:MOST_NAMES]) + more
-
-
-def _percent(value: float, base: float) -> str:
-    return f"{100 * (value / base - 1):+.1f} %" if base > 0 else "unknown"

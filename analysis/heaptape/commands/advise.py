@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape advise`: which allocator a program should use, in at most ten lines."""
+"""`heaptape advise`: which allocator a program should use, on one screen."""
 
 import argparse
+import dataclasses
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
 from heaptape.common.errors import HeaptapeError, UsageError
-from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_json
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_json, write_text
 from heaptape.common.process import scratch_folder
 
 if TYPE_CHECKING:
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from heaptape.advise.confirm import Confirmed
     from heaptape.advise.programs import Program
 
-SUMMARY = "which allocator a program should use: ten lines"
+SUMMARY = "which allocator a program should use, and what that saves"
 DESCRIPTION = (
     "Records a program (or takes a recording), replays it into every allocator found here and into its main settings, "
-    "counts memory and instructions, and says in at most ten lines what to use for memory and for CPU time, what that "
-    "saves and costs, how sure that is, and what to set. docs/use/ADVISE.md describes how it decides."
+    "counts memory and instructions, and says what to use for memory and for CPU time, what that saves and costs, how "
+    "sure that is, and what to set. docs/use/ADVISE.md describes how it decides."
 )
+
+USUAL = ("--objective", "--limit", "-a", "--baseline", "--live", "--accesses", "--keep", "--format", "--json", "-o")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_recording(parser)
     parser.add_argument("-o", "--output", metavar="A.json", help="the advice and its figures; - for standard output")
     parser.add_argument("--json", action="store_true", help="the same as -o -")
+    parser.add_argument(
+        "--format",
+        default="text",
+        choices=("text", "md", "latex"),
+        help="text, md (to paste into a pull request), latex",
+    )
 
 
 def _add_recording(parser: argparse.ArgumentParser) -> None:
@@ -89,6 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     from heaptape.advise import advise, programs, words
     from heaptape.run.live import c_library
+    from heaptape.show import screen
+    from heaptape.tape.trace import recorded_cpu_ns
 
     command = _checked(arguments)
     wish = _wish(arguments)
@@ -105,15 +116,16 @@ def run(arguments: argparse.Namespace) -> int:
                 write_bytes(arguments.keep, program.trace.path.read_bytes())
         source = program.trace.path if program else Path(arguments.input)
         name = program.trace.program if program else replaying.name_of(arguments.input)
-        cpu_ns = program.cpu_ns if program else programs.cpu_ns_of_file(source, arguments.home)
+        cpu_ns = program.cpu_ns if program else recorded_cpu_ns(source)
         place = advise.Place(arguments.home, work.scratch, work.progress.update)
         found = advise.advise(advise.Source(source, name, cpu_ns), wish, place)
         confirmed = _confirm(found, arguments, command, program, work) if arguments.live else []
-    found = advise.with_next_step(found, _next_step(found, confirmed, arguments, command))
+    found = advise.with_next_step(found, confirmed, _next_step(found, confirmed, arguments, command))
     if output:
         write_json(output, advise.as_json(found, confirmed))
     if output != STANDARD_OUTPUT:
-        print("\n".join(words.lines(found.advice, c_library())))
+        shown = words.screen(dataclasses.replace(found.advice, command=command), c_library())
+        write_text(STANDARD_OUTPUT, screen.render(shown, arguments.format))
     return 1 if any(one.held is False for one in confirmed) else 0
 
 
@@ -160,9 +172,7 @@ def _confirm(
 
 def _next_step(
     found: "Found", confirmed: "Sequence[Confirmed]", arguments: argparse.Namespace, words: Sequence[str]
-) -> list[str]:
-    if confirmed:
-        return [one.line for one in confirmed]
-    if arguments.live or all(pick.label == found.advice.today for pick in found.advice.picks):
+) -> list[tuple[str, str]]:
+    if confirmed or arguments.live or all(pick.label == found.advice.today for pick in found.advice.picks):
         return []
-    return [f"To see whether it holds: heaptape advise --live -- {shlex.join(words) if words else 'CMD'}"]
+    return [("Confirm live", f"heaptape advise --live -- {shlex.join(words) if words else 'CMD'}")]

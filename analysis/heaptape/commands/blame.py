@@ -3,29 +3,35 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
 from heaptape.common import console
-from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.errors import HeaptapeError, UsageError, unknown
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from heaptape.results.schema import Results
     from heaptape.show.pages.holders import Holder, View
 
 SUMMARY = "who holds the memory: by call site, thread, size, phase or age"
 DESCRIPTION = (
     "Replays a recording and finds for each OS page what lives in it and who put it there. Prints whether that is a "
-    "leak, retention or fragmentation, in one sentence, then the groups of objects that hold resident memory, what it "
-    "consists of, both over time, and the experiments of 'heaptape whatif' that promise to save most; --try runs "
-    "them. For two recordings or results, two allocators or two positions, also the difference. docs/use/BLAME.md "
-    "defines the terms."
+    "leak, retention or fragmentation, who keeps most of it, and what promises to save most; --try runs that. For two "
+    "recordings or results, two allocators or two positions, the difference. docs/use/BLAME.md defines the terms."
 )
 BY = ("site", "function", "thread", "size", "phase", "age")
 DEFAULT_ALLOCATOR = "glibc"
+TABLES = {
+    "groups": "every group that holds memory",
+    "states": "what is resident and not live",
+    "time": "who holds most over the run",
+    "change": "from one position, recording or allocator to the other",
+}
 PICTURES = (".svg", ".pdf", ".png")
 
 
@@ -73,12 +79,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--graph", metavar="FILE", help="draw memory over progress, coloured by group (.svg, .pdf or .png)"
     )
-    parser.add_argument("--json", action="store_true", help="JSON instead of tables")
+    parser.add_argument("--json", action="store_true", help="JSON instead of the answer")
+    parser.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        metavar="NAME,...|all",
+        help="; ".join(f"{name}: {what}" for name, what in TABLES.items()),
+    )
+    parser.add_argument("--format", default="text", choices=("text", "md", "latex"), help="text, md or latex")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Replays where it has to, prints the sentences and tables, writes the files that options name."""
     _check(arguments)
+    names_of_tables = _tables(arguments.table)
     from heaptape.results.comparing import proposals
     from heaptape.show.pages import holders as library
 
@@ -106,8 +121,53 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         write_text(STANDARD_OUTPUT, library.as_json(view, tried))
     else:
-        write_text(STANDARD_OUTPUT, library.as_text(view, _traces(arguments.inputs, files, names), tried))
+        traces = _traces(arguments.inputs, files, names)
+        write_text(STANDARD_OUTPUT, _shown(view, traces, tried, names_of_tables, arguments.format))
     return 1 if any(file.failures for file in [*files, kept]) else 0
+
+
+def _tables(asked: Sequence[str]) -> list[str]:
+    names = list(dict.fromkeys(name for text in asked for name in text.split(",") if name))
+    for name in names:
+        if name not in (*TABLES, "all"):
+            raise unknown("table", name, [*TABLES, "all"])
+    return list(TABLES) if "all" in names else names
+
+
+def _shown(
+    view: "View", traces: Mapping[str, str], tried: "pd.DataFrame | None", tables: Sequence[str], form: str
+) -> str:
+    """The answer for each allocator, position and file, with what changes between them; or tables by name; with --try,
+    what the experiments saved.
+    """
+    from heaptape.common.tables import render_markdown, render_text
+    from heaptape.passes import blame
+    from heaptape.results.blame import position_at
+    from heaptape.results.comparing import proposals
+    from heaptape.show import holding, screen
+    from heaptape.show.pages import holders as library
+    from heaptape.show.tables.latex import render_latex
+
+    render = {"text": render_text, "md": render_markdown, "latex": render_latex}[form]
+    if tried is not None:
+        return render([blame.ranking(tried)])
+    if tables:
+        return render([one for name in tables for one in library.tables_of(view, name)])
+    changes = library.tables_of(view, "change")
+    if changes:
+        said = "\n".join(library.sentences(view)) + "\n\n" if form == "text" else ""
+        return said + render(changes[: 1 if form == "text" else None])
+    shown = []
+    for holder in view.holders:
+        place = position_at(holder.found, view.places[-1])
+        promised = proposals.promising(proposals.estimates(holder.found, holder.allocator, place))
+        source = traces.get(holder.source, f"{holder.source}.tape")
+        about = holder.source, holder.allocator, holder.ops
+        groupings = view.groupings(holder) if view.by else (holding.first_grouping(holder.found),)
+        made = holding.screen(holder.found, about, (view.places[-1], place), groupings[0], promised, source)
+        shown.append(screen.render(made, form))
+    others = [one for name in view.by[1:] for one in library.tables_of(view, "groups") if f": by {name}, " in one.title]
+    return "\n".join(shown) + (("\n" + render(others)) if others else "")
 
 
 def _traces(paths: Sequence[str], files: Sequence["Results"], names: Sequence[str]) -> dict[str, str]:

@@ -4,51 +4,31 @@
 import argparse
 from pathlib import Path
 
-from heaptape import passes
+from heaptape.commands import comparison
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
 
-# What `compare --table` prints beside the tables of passes: name -> what it is (show/tables/kinds.py makes them).
-TABLES = {
-    "time": "predicted change of the program's CPU time, from counts and what they cost (heaptape machine)",
-    "cost": "total cycles, mean cycles per malloc, calloc, realloc and free, peak RSS",
-    "percent": "the same in percent of the baseline, with their means over workloads",
-    "corners": "the matrix of --corners",
-    "overhead": "RSS against ideal RSS, of the corners, or of each allocator against the baseline",
-    "system": "system calls and their bytes, virtual and resident size",
-    "sweep": "figures at each value of a tunable",
-    "verdict": "which differences the repetitions support, in words, with effect sizes",
-} | passes.TABLES
 PLOTS = (".svg", ".pdf", ".png")
 
-SUMMARY = "tables of results, with intervals"
+SUMMARY = "which allocator costs what: the answer, or tables of results"
 DESCRIPTION = (
-    "Prints what each allocator cost, then the same as percentages of a baseline with 95 % intervals "
-    "over the repetitions. Several files are several workloads."
+    "Prints which allocator needs the least CPU time and memory, from results of replay. Several files are several "
+    "workloads. A recording, or -- CMD, is replayed first."
 )
+
+USUAL = ("--baseline", "--table", "--format", "--json", "--sweep", "--verdict", "--corners", "--interval")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(own_options=[], home=None)
+    parser.usage = "heaptape compare [OPTION...] F... | [OPTION...] -- CMD [ARGUMENT...]"
     parser.add_argument(
-        "results", nargs="+", metavar="R.json", help="results of replay, or reports; - for standard input"
+        "results", nargs="*", metavar="F", help="results of replay, reports, or recordings; - for standard input"
     )
     parser.add_argument(
         "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
     )
-    parser.add_argument(
-        "--table",
-        action="append",
-        metavar="NAME",
-        choices=TABLES,
-        help="print this table instead of all usual ones; repeatable: "
-        + "; ".join(f"{name}: {what}" for name, what in TABLES.items()),
-    )
-    parser.add_argument(
-        "--format",
-        default="text",
-        choices=["text", "md", "csv", "json", "latex"],
-        help="text (default), Markdown, CSV (one --table at a time), JSON, or LaTeX for the package booktabs",
-    )
+    comparison.add_options(parser)
     parser.add_argument(
         "--interval",
         default="t",
@@ -84,14 +64,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from heaptape.commands.comparison import plot, print_comparison, print_corners, print_kinds, print_long
+    if not arguments.results and not arguments.own_options:
+        raise UsageError("compare: results or recordings, or a program: heaptape compare -- CMD ...")
+    if arguments.json:
+        arguments.format = "json"
+    names = _names(arguments)
+
+    from heaptape.commands.replaying import results_of
     from heaptape.results.comparing.compare import allocator_order, choose_baseline
     from heaptape.results.comparing.variants import parse_corners
-    from heaptape.results.schema import all_results
     from heaptape.show.tables.kinds import Question
 
-    names = _names(arguments)
-    files = [file for path in arguments.results for file in all_results(path)]
+    files = results_of(arguments.results, arguments.own_options, arguments.home)
     corners = parse_corners(arguments.corners, allocator_order(files)) if arguments.corners is not None else None
     baseline = choose_baseline(files, arguments.baseline)
     question = Question(files, baseline, corners, arguments.tunable or "", arguments.interval)
@@ -100,24 +84,21 @@ def run(arguments: argparse.Namespace) -> int:
 
         write_text(STANDARD_OUTPUT, distributions(files, baseline))
     elif names:
-        print_kinds(question, names, arguments.format)
+        comparison.print_named(question, names, arguments.format)
     elif corners:
-        print_corners(question, arguments.format)
+        comparison.print_corners(question, arguments.format)
     elif arguments.format in ("csv", "json"):
-        print_long(files, baseline, arguments.format, arguments.interval)
+        comparison.print_long(files, baseline, arguments.format, arguments.interval)
     else:
-        print_comparison(files, baseline, arguments.format, arguments.interval)
+        comparison.print_answer(files, baseline, arguments.format)
     if arguments.plot:
-        plot(question, arguments.plot)
+        comparison.plot(question, arguments.plot)
     return 0
 
 
 def _names(arguments: argparse.Namespace) -> list[str]:
-    names = list(arguments.table or [])
-    names += ["sweep"] * arguments.sweep + ["verdict"] * arguments.verdict
-    names = list(dict.fromkeys(names))
-    if len(names) > 1 and arguments.format == "csv":
-        raise UsageError("compare --format csv: one table at a time")
+    asked = [*arguments.table, *["sweep"] * arguments.sweep, *["verdict"] * arguments.verdict]
+    names = comparison.table_names(asked, arguments.format, "compare")
     if arguments.ministat and (names or arguments.corners is not None):
         raise UsageError("compare --ministat: prints no tables")
     if "corners" in names and arguments.corners is None:

@@ -1,62 +1,167 @@
 # SPDX-License-Identifier: MIT
-"""Printing the tables of a comparison, for `heaptape compare` and `heaptape replay`."""
+"""Printing a comparison, for `heaptape compare` and `heaptape replay`: the answer, or tables by name."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from heaptape import passes
 from heaptape.common import console
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, UsageError, unknown
 from heaptape.common.output import STANDARD_OUTPUT, print_json, records, write_text
-from heaptape.results import margins
-from heaptape.results.comparing.intervals import LEVEL, Method
-from heaptape.results.schema import Results
 
 if TYPE_CHECKING:
+    import argparse
+
     import pandas as pd
 
     from heaptape.common.tables import Table
+    from heaptape.results.comparing.intervals import Method
+    from heaptape.results.schema import Results
     from heaptape.show.tables.kinds import Question
 
+# What --table prints beside the tables of passes: name -> what it is (show/tables/kinds.py makes them).
+TABLES = {
+    "time": "predicted change of the program's CPU time, and its parts",
+    "calls": "instructions per call of malloc, calloc, realloc and free",
+    "memory": "peak, mean and virtual memory, and what stays when all is freed",
+    "syscalls": "system calls and page faults",
+    "cycles": "cycles per call, as a clock measured them, with intervals over the repetitions",
+    "workloads": "the answer for each workload",
+    "overhead": "peak memory against the program's live bytes, also of --corners",
+    "verdict": "which differences the repetitions support, in words, with effect sizes",
+    "sweep": "figures at each value of a tunable that was given as a range",
+    "corners": "the matrix of --corners",
+    "cost": "cycles and peak memory, a row for each workload and allocator",
+    "percent": "the same in percent of the baseline, with means over workloads",
+    "system": "system calls and their bytes, a row for each workload and allocator",
+} | passes.TABLES
+ALL = "all"
+OF_ALL = (
+    "time",
+    "calls",
+    "memory",
+    "syscalls",
+    "cycles",
+    "fragmentation",
+    "latency",
+    "misses",
+    "sharing",
+    "contention",
+)
+FORMATS = ("text", "md", "csv", "latex", "json")
+SUBJECT_OF = {"calls": "instructions", "syscalls": "system", "memory": "memory", "cycles": "time"}
+METRICS = {
+    "calls": ("total_instructions", "instructions/", "string_", "startup_instructions"),
+    "syscalls": ("syscalls/", "syscall_bytes/", "page_faults"),
+    "memory": ("peak_rss", "mean_rss", "ideal_rss", "vm_size", "held_rss", "purged_rss"),
+    "cycles": ("total_cycles", "calls/", "bare_", "pmu/"),
+}
 
-def print_comparison(files: Sequence[Results], baseline: str, form: str = "text", method: Method = "t") -> None:
-    """Prints the usual tables as text, Markdown or LaTeX, and failed runs to standard error. Raises HeaptapeError if
-    there are no tables.
-    """
-    from heaptape import passes
-    from heaptape.results.model.time_model import prediction, sentences
-    from heaptape.show.tables import time_table
-    from heaptape.show.tables.usual import comparison
 
-    predicted = prediction(files, baseline)
-    time = time_table.usual(predicted, baseline, sentences(predicted, files, baseline))
-    counted = [*time, *passes.usual(files, baseline, counted=True)]
-    others = passes.usual(files, baseline, counted=False)
-    _print_tables([*counted, *comparison(files, baseline, method), *others], files, form)
+def add_options(parser: "argparse.ArgumentParser") -> None:
+    """The options of what is printed, which all commands that compare have."""
+    group = parser.add_argument_group("what is printed")
+    tables = "; ".join(f"{name}: {what}" for name, what in TABLES.items())
+    group.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        metavar="NAME,...|all",
+        help="print these tables instead of the answer: " + tables,
+    )
+    group.add_argument(
+        "--format",
+        default="text",
+        choices=FORMATS,
+        help="text, md (to paste into a pull request), csv (one table, or all figures), latex (package booktabs), json",
+    )
+    group.add_argument("--json", action="store_true", help="the figures as JSON on standard output")
 
 
-def print_kinds(question: "Question", names: list[str], form: str) -> None:
-    """Prints the tables of these names (kinds.KINDS)."""
+def table_names(asked: Sequence[str], form: str, command: str) -> list[str]:
+    """The tables that --table names. Raises UsageError for unknown names, or for several as CSV."""
+    names = list(dict.fromkeys(name for text in asked for name in text.split(",") if name))
+    for name in names:
+        if name not in TABLES and name != ALL:
+            raise unknown("table", name, [*TABLES, ALL])
+    if form == "csv" and (len(names) > 1 or ALL in names):
+        raise UsageError(f"{command} --format csv: one table at a time")
+    return names
+
+
+def print_answer(files: "Sequence[Results]", baseline: str, form: str = "text") -> None:
+    """Prints the answer as text, Markdown or LaTeX, and failed runs to standard error."""
+    from heaptape.show import screen
+    from heaptape.show.answer import answer
+
+    found = answer(files, baseline)
+    if not found.has_figures:  # of passes that the answer is not about
+        from heaptape.show.tables.kinds import Question
+
+        print_named(Question(files, baseline), [ALL], form)
+        return
+    write_text(STANDARD_OUTPUT, screen.render(screen.of_answer(found), form))
+    _report_failures(files)
+
+
+def print_named(question: "Question", names: list[str], form: str) -> None:
+    """Prints the tables of these names."""
     from heaptape.results.comparing.compare import as_shown
-    from heaptape.show.tables.kinds import KINDS
+    from heaptape.results.comparing.intervals import LEVEL
     from heaptape.show.tables.usual import with_sentences
 
-    frames = {name: KINDS[name].frame(question) for name in names}
     if form == "csv":
-        _write_csv(as_shown(frames[names[0]]), question.files)
+        _write_csv(as_shown(_frame(question, names[0])), question.files)
     elif form == "json":
         about = {"baseline": question.baseline, "level": LEVEL, "interval": question.method}
         about |= {"corners": question.corners.labels} if question.corners else {}
         about |= _stand_ins(question.files)
-        rows = {name: records(as_shown(frame)) for name, frame in frames.items()}
+        wanted = [name for one in names for name in (OF_ALL if one == ALL else [one])]
+        rows = {name: records(as_shown(_frame(question, name))) for name in wanted}
         print_json(about | {"tables": rows})
     else:
-        tables = [table for name in names for table in KINDS[name].view(frames[name], question)]
-        tables = with_sentences(tables, question.files)
-        _print_tables(tables, question.files, form)
+        tables = [table for name in names for table in _tables(question, name)]
+        _print_tables(with_sentences(tables, question.files), question.files, form)
+
+
+def _frame(question: "Question", name: str) -> "pd.DataFrame":
+    from heaptape.results.comparing.compare import long_table
+    from heaptape.show.tables.kinds import KINDS
+
+    if name in KINDS:
+        return KINDS[name].frame(question)
+    frame = long_table(question.files, question.baseline, question.method)
+    return frame[frame["metric"].str.startswith(METRICS.get(name, ("total_instructions", "peak_rss", "mean_rss")))]
+
+
+def _tables(question: "Question", name: str) -> "list[Table]":
+    from heaptape.show.tables.kinds import KINDS
+    from heaptape.show.tables.usual import by_subject
+
+    if name == ALL:
+        found = [one for each in OF_ALL for one in _tables(question, each)]
+        return [one for one in found if one.rows or not one.columns]
+    if name == "workloads":
+        return _of_workloads(question)
+    if name in SUBJECT_OF:
+        every = by_subject(question.files, question.baseline, question.method)
+        return [one for subject, one in every if subject == SUBJECT_OF[name]]
+    return KINDS[name].view(KINDS[name].frame(question), question)
+
+
+def _of_workloads(question: "Question") -> "list[Table]":
+    from dataclasses import replace
+
+    from heaptape.show.answer import answer
+    from heaptape.show.screen import answer_table
+
+    found = [answer([file], question.baseline) for file in question.files]
+    return [replace(answer_table(one, 1000), title=one.about, notes=list(one.sentences)) for one in found]
 
 
 def print_corners(question: "Question", form: str) -> None:
     from heaptape.results.comparing.compare import as_shown
+    from heaptape.results.comparing.intervals import LEVEL
     from heaptape.show.tables.corner_tables import corner_tables
     from heaptape.show.tables.frames import corner_matrix
     from heaptape.show.tables.usual import with_sentences
@@ -69,42 +174,56 @@ def print_corners(question: "Question", form: str) -> None:
     _print_rows(frame, question.files, form, {"corners": question.four.labels, "level": LEVEL})
 
 
-def print_long(files: Sequence[Results], baseline: str, form: str, method: Method) -> None:
+def print_long(files: "Sequence[Results]", baseline: str, form: str, method: "Method" = "t") -> None:
     """Prints the whole comparison as one table, for other programs."""
     from heaptape.results.comparing.compare import as_shown, long_table
+    from heaptape.results.comparing.intervals import LEVEL
 
     table = as_shown(long_table(files, baseline, method))
     _print_rows(table, files, form, {"baseline": baseline, "level": LEVEL})
 
 
-def _print_rows(frame: "pd.DataFrame", files: Sequence[Results], form: str, about: dict) -> None:
+def _print_rows(frame: "pd.DataFrame", files: "Sequence[Results]", form: str, about: dict) -> None:
     if form == "csv":
         _write_csv(frame, files)
     else:
         print_json(about | {"rows": records(frame)} | _stand_ins(files))
 
 
-def _write_csv(frame: "pd.DataFrame", files: Sequence[Results]) -> None:
+def _write_csv(frame: "pd.DataFrame", files: "Sequence[Results]") -> None:
     """CSV has no place for notes about the files: they go to standard error."""
+    from heaptape.results import margins
+
     write_text(STANDARD_OUTPUT, frame.to_csv(index=False, lineterminator="\n"))
     for sentence in margins.sentences(files):
         console.warning(sentence)
 
 
-def _stand_ins(files: Sequence[Results]) -> dict:
+def _stand_ins(files: "Sequence[Results]") -> dict:
     """The workloads that stand for another, each with its kind and margins in percent; empty if there are none."""
+    from heaptape.results import margins
+
     about = {file.name: one.as_json() for file in files if (one := margins.stand_in(file.workload))}
     return {"stand_ins": about} if about else {}
 
 
-def _print_tables(tables: Sequence["Table"], files: Sequence[Results], form: str) -> None:
+def _print_tables(tables: Sequence["Table"], files: "Sequence[Results]", form: str) -> None:
     from heaptape.common.tables import render_markdown, render_text
     from heaptape.show.tables.latex import render_latex
 
     if not tables:
+        _report_failures(files)
         raise HeaptapeError("the results hold no figures to compare")
-    render = {"text": render_text, "md": render_markdown, "latex": render_latex}[form]
-    write_text(STANDARD_OUTPUT, render(tables))
+    renderers: dict[str, Callable[[Sequence[Table]], str]] = {
+        "text": render_text,
+        "md": render_markdown,
+        "latex": render_latex,
+    }
+    write_text(STANDARD_OUTPUT, renderers[form](tables))
+    _report_failures(files)
+
+
+def _report_failures(files: "Sequence[Results]") -> None:
     for file in files:
         for run in file.failures:
             console.error(f"{file.path}: {run.allocator}, {run.pass_ or '?'} pass: {run.error}")

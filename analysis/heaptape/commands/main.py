@@ -35,10 +35,11 @@ from heaptape.commands import (
     whatif,
     workloads,
 )
-from heaptape.commands.outcome import Parser, did_you_mean, status_of
+from heaptape.commands.outcome import Parser, status_of
 from heaptape.commands.programs import PROGRAMS
 from heaptape.commands.programs import run as run_program
 from heaptape.common import console
+from heaptape.common.errors import did_you_mean
 from heaptape.common.home import Home
 from heaptape.common.version import __version__
 
@@ -65,7 +66,16 @@ COMMANDS: dict[str, ModuleType] = {
     "fleet": fleet,
 }
 
-TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("demo",), ("tune",))
+# The groups of `heaptape --help`; commands that are in none are listed by `heaptape help all`.
+GROUPS = {
+    "Start here": ("advise", "record", "compare", "report", "demo"),
+    "Memory": ("blame", "whatif", "profile", "top"),
+    "Tune and guard": ("tune", "gate", "bisect", "minimise"),
+    "Allocators": ("allocators",),
+    "Recordings": ("info", "check", "dump", "convert", "distil"),
+}
+AMERICAN = {"minimize": "minimise", "distill": "distil"}
+TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("compare",), ("demo",), ("tune",))
 
 
 def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
@@ -84,6 +94,7 @@ def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
         commands.add_parser(name, help=summary, add_help=False)
     for name, command in COMMANDS.items():
         added = commands.add_parser(name, help=command.SUMMARY, description=command.DESCRIPTION)
+        added.usual = getattr(command, "USUAL", ())
         if wanted in (None, name):
             command.add_arguments(added)
     commands.add_parser("help", help="the help of a command", add_help=False)
@@ -133,25 +144,47 @@ def run(argv: Sequence[str], home: Home) -> int:
 
 def _run(line: Sequence[str], home: Home) -> int:
     leading, argv = console.split(line)
+    argv = [AMERICAN.get(argv[0], argv[0]), *argv[1:]] if argv else argv
     if leading:
         Parser(prog="heaptape", add_help=False).parse_args(leading)
     if argv and argv[0] in PROGRAMS:
         return run_program(argv[0], argv[1:], home)
+    if list(argv[:2]) == ["help", "all"]:
+        print(make_parser().format_help(), end="")
+        return 0
     if argv and argv[0] == "help":
         return _run([*argv[1:2], "--help"], home)
     parser = make_parser(argv[0] if argv else None)
     if not argv:
-        parser.print_help(sys.stderr)
+        sys.stderr.write(overview(parser))
         return 2
+    if argv[0] in ("-h", "--help"):
+        print(overview(parser), end="")
+        return 0
     if not argv[0].startswith("-") and argv[0] not in COMMANDS:
         near = did_you_mean(argv[0], (*PROGRAMS, *COMMANDS, "help"))
         parser.error(f"unknown command '{argv[0]}'{near or ': there are ' + ', '.join((*PROGRAMS, *COMMANDS))}")
     arguments, left = parser.parse_known_args(argv[: argv.index("--")] if _own_options(argv) else argv)
+    if left and hasattr(arguments, "names") and not any(word.startswith("-") for word in left):
+        arguments.names, left = [*arguments.names, *left], []  # argparse gives up on names behind an option
     if left:
         parser_of(parser, argv[0]).refuse(left)
     arguments.own_options = argv[argv.index("--") + 1 :] if _own_options(argv) else []
     arguments.home = home
     return COMMANDS[arguments.command].run(arguments)
+
+
+def overview(parser: argparse.ArgumentParser) -> str:
+    """`heaptape --help`: the usual commands by group, a line each."""
+    summaries = {name: summary for name, (_, _, summary) in PROGRAMS.items()}
+    summaries |= {name: command.SUMMARY for name, command in COMMANDS.items()}
+    lines = ["usage: heaptape COMMAND ...", "", parser.description or ""]
+    for title, names in GROUPS.items():
+        lines += ["", title, *(f"  {name:<11} {summaries[name]}" for name in names)]
+    rest = [name for name in summaries if not any(name in names for names in GROUPS.values())]
+    lines += ["", f"More (heaptape help all): {', '.join(rest)}"]
+    lines += ["", "heaptape COMMAND --help describes one command, --help-all all of its options."]
+    return "\n".join(lines) + "\n"
 
 
 def parser_of(parser: argparse.ArgumentParser, command: str) -> Parser:

@@ -2,12 +2,24 @@
 """How every command is parsed and ends: exit statuses, and one line on standard error for what went wrong."""
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from heaptape.common import console
-from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.errors import HeaptapeError, UsageError, did_you_mean
 from heaptape.common.output import flush_standard_output
+
+MOST_OPTIONS = 12  # that --help shows
+EVERYWHERE = {"-h", "--help", "--help-all", "--color", "--quiet"}
+
+
+class _HelpAll(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:  # noqa: ANN401
+        assert isinstance(parser, Parser)
+        parser.shows_all = True
+        parser.print_help()
+        parser.exit()
 
 
 class Parser(argparse.ArgumentParser):
@@ -15,7 +27,35 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **settings)
+        self.usual: Sequence[str] = ()
+        self.shows_all = False
+        self.add_argument("--help-all", action=_HelpAll, nargs=0, help=argparse.SUPPRESS)
         console.add_options(self)
+
+    def format_help(self) -> str:
+        """At most MOST_OPTIONS options: those of `usual`, else the first; all with --help-all."""
+        own = [one for one in self._actions if one.option_strings and one.help != argparse.SUPPRESS]
+        own = [one for one in own if not set(one.option_strings) & EVERYWHERE]
+        if self.shows_all or len(own) <= MOST_OPTIONS:
+            return super().format_help()
+        usual = [one for one in own if set(one.option_strings) & set(self.usual)] or own[:MOST_OPTIONS]
+        rare = [one for one in own if one not in usual]
+        kept = [(one, one.help) for one in rare]
+        try:
+            for one in rare:
+                one.help = argparse.SUPPRESS
+            text = super().format_help()
+        finally:
+            for one, words in kept:
+                one.help = words
+        return f"{text}\n{len(rare)} more options: {self.prog} --help-all\n"
+
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401
+        """In place of argparse's, which is silent where nothing can be written."""
+        if message and file in (None, sys.stderr):
+            sys.stderr.write(message)
+        elif message:
+            flush_standard_output(message)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, console.line("error", f"{message} (see '{self.prog} --help')", self.prog) + "\n")
@@ -35,14 +75,6 @@ class Parser(argparse.ArgumentParser):
         if option is None:
             self.error(f"too many arguments: {' '.join(words)}")
         self.error(f"unknown option {option}{did_you_mean(option, self._option_string_actions)}")
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Returns ": did you mean 'x'?" with the nearest known word, "" if none is near."""
-    import difflib
-
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f": did you mean '{near[0]}'?" if near else ""
 
 
 def status_of(work: Callable[[], int]) -> int:

@@ -6,18 +6,33 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from heaptape.commands import replaying
+from heaptape.commands import comparison, replaying
 from heaptape.common import console
-from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.errors import UsageError, unknown
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
 
 if TYPE_CHECKING:
     from heaptape.run import rounds
 
-SUMMARY = "replay a trace or workload into allocators and measure them"
+SUMMARY = "replay a recording into allocators: which needs least CPU time and memory"
 DESCRIPTION = (
     "Replays a trace (.tape), workload (.work) or Android trace into allocators, one fresh process per "
-    "run, allocators interleaved in random order, and prints the comparison."
+    "run, allocators interleaved in random order, and prints the answer."
+)
+
+USUAL = (
+    "-a",
+    "-n",
+    "--passes",
+    "--order",
+    "--baseline",
+    "-o",
+    "--table",
+    "--format",
+    "--json",
+    "--seed",
+    "--jobs",
+    "--verify",
 )
 
 
@@ -26,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_conditions(parser)
     _add_passes(parser)
     _add_rest(parser)
+    comparison.add_options(parser)
 
 
 def _add_runs(parser: argparse.ArgumentParser) -> None:
@@ -167,32 +183,31 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replays into all allocators, writes R.json, prints the comparison. Returns 1 if a run failed."""
+    """Replays into all allocators, writes R.json, prints the answer. Returns 1 if a run failed."""
     from heaptape.results.disturbance import doubts
     from heaptape.run import registry, replay
     from heaptape.run.passes import need_origins
-    from heaptape.tape.trace import recorded_cpu_ns
 
     settings = _replay_settings(arguments)
+    tables = comparison.table_names(arguments.table, arguments.format, "replay")
     choices = registry.choose_all(arguments.allocator or [], registry.load(arguments.home))
     name = replaying.name_of(arguments.input)
-    output = arguments.output or f"{name.replace(' ', '-')}.results.json"
+    output = arguments.output or (STANDARD_OUTPUT if arguments.json else replaying.free_name(name))
     check_writable(output)
     labels = [choice.label for choice in choices]
     if arguments.baseline is not None and arguments.baseline not in labels:
-        raise HeaptapeError(f"unknown baseline '{arguments.baseline}': replayed are {', '.join(labels)}")
+        raise unknown("baseline", arguments.baseline, labels, "replayed are")
     with replaying.work() as work:
         workload = replay.prepare(arguments.input, arguments.home, work.scratch, need_origins(settings.passes))
-        about = replay.describe_workload(workload, name)
-        if cpu_ns := recorded_cpu_ns(arguments.input):
-            about["cpu_ns"] = cpu_ns
+        about = replaying.about(workload, name, arguments.input)
         if arguments.passes is None and not arguments.verify and replay.has_accesses(workload):
             settings = dataclasses.replace(settings, passes=(*settings.passes, "misses"))
         for doubt in doubts(about):
             console.warning(f"{arguments.input}: {doubt}")
+        replaying.calibrate(settings.passes, arguments.home, work)
         data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.on_failure)
-    _give_results(output, data, arguments.baseline)
-    if not arguments.output:
+    _give_results(output, data, arguments, tables)
+    if not arguments.output and not arguments.json:
         console.note(f"results in {output}")
     replaying.tell_left_out(data)
     stop_rule = data["settings"].get("until_ci")
@@ -203,6 +218,10 @@ def run(arguments: argparse.Namespace) -> int:
         console.note(f"{rule}: {done} after {often} repetitions (widest {widest} %)")
     if work.failed:
         console.error(f"{len(work.failed)} of {len(data['runs'])} runs failed")
+    if data["settings"].get("interrupted"):
+        again = "the same command makes the others, and heaptape compare takes both files"
+        console.warning(f"stopped: {len(data['runs'])} runs are kept; {again}")
+        return 130
     return 1 if work.failed else 0
 
 
@@ -265,34 +284,34 @@ def _is_order(text: str) -> bool:
     return False
 
 
-def _give_results(output: str, data: dict, baseline: str | None) -> None:
-    """Writes R.json first, as a reader of the tables may go away. If that fails, the tables are printed anyway."""
-    if output == STANDARD_OUTPUT:
-        write_json(output, data)
-        return
+def _give_results(output: str, data: dict, arguments: argparse.Namespace, tables: list[str]) -> None:
+    """Writes R.json first, as a reader of the answer may go away. If that fails, the answer is printed anyway."""
     try:
         write_json(output, data)
     finally:
-        _print_replay_tables(output, data, baseline)
+        if output != STANDARD_OUTPUT:
+            _print(output, data, arguments, tables)
 
 
-def _print_replay_tables(path: str, data: dict, baseline: str | None) -> None:
-    from heaptape.common.tables import rounded
+def _print(path: str, data: dict, arguments: argparse.Namespace, tables: list[str]) -> None:
     from heaptape.results.comparing.compare import choose_baseline
     from heaptape.results.schema import Results
+    from heaptape.show.tables.kinds import Question
 
-    workload = data["workload"]
     file = Results(path, data)
-    threads = f"{workload['threads']} thread{'s' * (workload['threads'] != 1)}"
-    ideal = rounded(workload["ideal_rss_bytes"] / (1 << 20))
-    print(f"{workload['name']}: {workload['ops']:,} ops, {threads}, ideal RSS {ideal} MiB\n")
     for run in file.runs:
         if run["pass"] == "verify":
             _print_verified(run)
-    if any(run["pass"] != "verify" for run in file.runs):
-        from heaptape.commands.comparison import print_comparison
-
-        print_comparison([Results(path, data | {"runs": file.runs})], choose_baseline([file], baseline), "text")
+    if file.runs and all(run["pass"] == "verify" for run in file.runs):
+        return
+    measured = [Results(path, data | {"runs": file.runs})]
+    baseline = choose_baseline([file], arguments.baseline)
+    if tables:
+        comparison.print_named(Question(measured, baseline), tables, arguments.format)
+    elif arguments.format == "csv":
+        comparison.print_long(measured, baseline, "csv")
+    else:
+        comparison.print_answer(measured, baseline, arguments.format)
 
 
 def _print_verified(run: dict) -> None:
@@ -302,6 +321,6 @@ def _print_verified(run: dict) -> None:
     partly = f", {done['partly_stamped_objects']:,} of them in part" if done["partly_stamped_objects"] else ""
     refused = f", {run['failed_calls']:,} requests refused" if run["failed_calls"] else ""
     print(
-        f"{label_of(run)}: keeps its promises: {run['ops']:,} ops, {done['objects']:,} objects of "
+        f"{label_of(run)}: verification passed: {run['ops']:,} ops, {done['objects']:,} objects of "
         f"{done['bytes'] / (1 << 20):,.1f} MiB stamped and checked{partly}{refused}"
     )

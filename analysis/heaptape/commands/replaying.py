@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What the commands that replay share: checks of options, progress, and reports of failed runs."""
 
+import contextlib
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,11 +12,17 @@ from typing import TYPE_CHECKING
 
 from heaptape.common import console
 from heaptape.common.console import WorkProgress
-from heaptape.common.errors import UsageError
+from heaptape.common.errors import HeaptapeError, UsageError, did_you_mean
+from heaptape.common.home import Home
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
 from heaptape.common.process import scratch_folder
 
 if TYPE_CHECKING:
+    from heaptape.results.schema import Results
     from heaptape.run.rounds import Run
+
+
+RECORDINGS = (b"HEAPTAPE", b"HEAPWORK")  # what traces and workloads begin with
 
 
 @dataclass
@@ -46,6 +54,90 @@ def work() -> Iterator[Work]:
         yield Work(scratch, progress)
 
 
+def free_name(name: str, what: str = "results") -> str:
+    """NAME.results.json in this folder; where that is taken, NAME.2.results.json and so on."""
+    stem = name.replace(" ", "-")
+    names = itertools.chain([f"{stem}.{what}.json"], (f"{stem}.{count}.{what}.json" for count in itertools.count(2)))
+    return next(one for one in names if not Path(one).exists())
+
+
+def about(workload: Path, name: str, source: str) -> dict:
+    """What R.json says of the workload. Raises HeaptapeError for a recording without calls."""
+    from heaptape.run import replay
+    from heaptape.tape.trace import recorded_cpu_ns
+
+    found = replay.describe_workload(workload, name)
+    if not found["ops"]:
+        raise HeaptapeError(f"{source}: holds no calls of malloc, so there is nothing to replay")
+    if source != STANDARD_OUTPUT and (cpu_ns := recorded_cpu_ns(source)):
+        found["cpu_ns"] = cpu_ns
+    return found
+
+
+def calibrate(passes: Sequence[str], home: Home, work: Work) -> None:
+    """Measures what an instruction, a miss and a page fault cost here, where no one has: CPU time is predicted from it.
+    A machine that can't be measured gets no prediction.
+    """
+    from heaptape.run import machine
+
+    if not set(passes) & {"instructions", "misses"} or machine.known_costs():
+        return
+    work.progress.note("measuring the costs of this machine, once; this takes a few seconds")
+    with contextlib.suppress(HeaptapeError):
+        machine.measure_costs(home)
+
+
+def results_of(paths: Sequence[str], command: Sequence[str], home: Home) -> "list[Results]":
+    """The results in these files, in their order. A recording among them is replayed with default settings, and its
+    results are kept in a file; so is the command, which is recorded first.
+    """
+    from heaptape.results.schema import all_results
+
+    found = []
+    for path in paths:
+        found += [_replayed(path, path, home)] if _is_recording(path) else all_results(path)
+    if command:
+        from heaptape.advise.programs import record
+
+        with scratch_folder() as folder:
+            console.note(f"recording {command[0]}")
+            program = record(command, folder, home)
+            found.append(_replayed(str(program.trace.path), program.trace.program or command[0], home))
+    return found
+
+
+def _is_recording(path: str) -> bool:
+    """Is it a trace or workload, by its first bytes?"""
+    if path == STANDARD_OUTPUT or not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as file:
+        return file.read(8) in RECORDINGS
+
+
+def _replayed(path: str, shown: str, home: Home) -> "Results":
+    from heaptape.results.schema import Results
+    from heaptape.run import registry, replay
+    from heaptape.run.passes import DEFAULT_PASSES
+    from heaptape.run.rounds import Settings
+
+    name = name_of(shown)
+    output = free_name(name)
+    check_writable(output)
+    console.note(f"{shown} is a recording: replaying it; the results will be in {output}")
+    passes = DEFAULT_PASSES
+    with work() as working:
+        workload = replay.prepare(path, home, working.scratch)
+        described = about(workload, name, path)
+        if replay.has_accesses(workload):
+            passes = (*passes, "misses")
+        calibrate(passes, home, working)
+        settings = Settings(passes=passes, seed=random_seed(), optional=("instructions",))
+        choices = registry.choose_all([], registry.load(home))
+        data = replay.replay(workload, described, choices, settings, home, working.on_progress, working.on_failure)
+    write_json(output, data)
+    return Results(output, data)
+
+
 def name_of(source: str) -> str:
     """The name of the results of a trace or workload."""
     return "standard input" if source == "-" else Path(source).name.split(".")[0]
@@ -64,7 +156,8 @@ def passes_of(text: str, command: str, without: Sequence[str] = ()) -> tuple[str
     unknown = [name for name in passes if name not in known]
     if unknown or not passes:
         named = f"unknown pass '{unknown[0]}'" if unknown else "no pass"
-        raise UsageError(f"{command} --passes: {named}: there are {', '.join(known)}")
+        near = did_you_mean(unknown[0], known) if unknown else ""
+        raise UsageError(f"{command} --passes: {named}{near or ': there are ' + ', '.join(known)}")
     return passes
 
 

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
 from heaptape.common import console
+from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from heaptape.run import rounds
+    from heaptape.run.registry import Allocator
 
 SUMMARY = "what memory and time would be, had groups of objects been treated differently"
+TABLES = {"figures": "every figure beside the original's", "holders": "who holds the memory, before and after"}
 DEFAULT_PASSES = "memory,instructions,blame"
 DESCRIPTION = (
     "Rewrites the trace for each experiment, replays original and experiments into allocators, and prints peak RSS, "
@@ -38,7 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--together", action="store_true", help="all groups in one experiment (default: one for each group)"
     )
     parser.add_argument(
-        "-a", "--allocator", action="append", metavar="NAME[:VARIANT]|LIB.so", help="as for replay; repeatable"
+        "-a",
+        "--allocator",
+        action="append",
+        metavar="NAME[:VARIANT]|LIB.so",
+        help="as for replay; repeatable (default: the one it was recorded on)",
     )
     parser.add_argument("-n", "--repeats", type=int, default=2, help="repetitions (default 2, which are enough)")
     parser.add_argument(
@@ -55,7 +64,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "peak: the original and each experiment where its own RSS is largest)",
     )
     parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as for replay (default recorded)")
-    parser.add_argument("--format", default="text", choices=["text", "md"], help="of the table (default text)")
+    parser.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        metavar="NAME,...|all",
+        help="; ".join(f"{name}: {what}" for name, what in TABLES.items()),
+    )
+    parser.add_argument("--format", default="text", choices=["text", "md", "latex"], help="text (default), md or latex")
+    parser.add_argument("--json", action="store_true", help="the same as -o -")
     parser.add_argument(
         "-o",
         "--output",
@@ -70,9 +87,15 @@ def run(arguments: argparse.Namespace) -> int:
     from heaptape.run import registry, whatif
 
     settings = _settings(arguments)
-    choices = registry.choose_all(arguments.allocator or [], registry.load(arguments.home))
+    _tables(arguments)
+    known = registry.load(arguments.home)
+    choices = registry.choose_all(arguments.allocator or [_recorded_on(arguments.input, known)], known)
     tried = whatif.experiments(arguments.group, together=arguments.together)
-    output = arguments.output or f"{replaying.name_of(arguments.input)}.whatif.json"
+    output = (
+        arguments.output
+        or (STANDARD_OUTPUT if arguments.json else "")
+        or replaying.free_name(replaying.name_of(arguments.input), "whatif")
+    )
     check_writable(output)
     with replaying.work() as work:
         job = whatif.Job(Path(arguments.input), tried, choices, settings)
@@ -80,10 +103,23 @@ def run(arguments: argparse.Namespace) -> int:
     write_json(output, data)
     if output != STANDARD_OUTPUT:
         _print_tables(output, data, arguments)
-    if not arguments.output:
+    if not arguments.output and not arguments.json:
         console.note(f"results in {output}")
     replaying.tell_left_out(data)
     return 1 if work.failed else 0
+
+
+def _recorded_on(path: str, known: "Mapping[str, Allocator]") -> str:
+    """The allocator that the recording names as its own, by its library; else the C library's."""
+    from heaptape.advise.tried import C_LIBRARY, recorded_on
+    from heaptape.tape.trace import open_trace
+
+    try:
+        with open_trace(path) as trace:
+            found = recorded_on(trace.info, known)
+    except (HeaptapeError, OSError):
+        found = None
+    return found.label if found else C_LIBRARY
 
 
 def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
@@ -102,11 +138,28 @@ def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
 
 
 def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
-    from heaptape.common.tables import render
+    from heaptape.common.tables import render_markdown, render_text
     from heaptape.passes import blame
     from heaptape.results.schema import Results
+    from heaptape.show import experiments, screen
+    from heaptape.show.tables.latex import render_latex
     from heaptape.show.tables.whatif_table import whatif_tables
 
     file = Results(path, data)
-    tables = whatif_tables(file) + blame.tables(blame.experiments(file, arguments.at), arguments.at)
-    write_text(STANDARD_OUTPUT, render(tables, arguments.format))
+    names = _tables(arguments)
+    if not names:
+        write_text(STANDARD_OUTPUT, screen.render(experiments.screen(file), arguments.format))
+        return
+    tables = whatif_tables(file) if "figures" in names else []
+    if "holders" in names:
+        tables += blame.tables(blame.experiments(file, arguments.at), arguments.at)
+    render = {"text": render_text, "md": render_markdown, "latex": render_latex}[arguments.format]
+    write_text(STANDARD_OUTPUT, render(tables))
+
+
+def _tables(arguments: argparse.Namespace) -> list[str]:
+    names = list(dict.fromkeys(name for text in arguments.table for name in text.split(",") if name))
+    for name in names:
+        if name not in (*TABLES, "all"):
+            raise unknown("table", name, [*TABLES, "all"])
+    return list(TABLES) if "all" in names else names

@@ -70,9 +70,13 @@ def reset() -> None:
     _wanted.color, _wanted.quiet = "auto", False
 
 
-def printable(name: str) -> str:
-    """A foreign name with "?" for each character that would control a terminal or is not printable."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
+def printable(text: str) -> str:
+    """The text with an escape for each character that would control a terminal or is not printable: names, paths, marks
+    and messages from files pass it before they are shown. `\\x1b[31m`, not the colour.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def is_quiet() -> bool:
@@ -114,7 +118,8 @@ def rich_console(stream: IO[str], width: int | None = None) -> "Console":
 
 
 def line(kind: Kind, text: str, name: str = "heaptape") -> str:
-    """`NAME: TEXT`, the name in the colour of that kind."""
+    """`NAME: TEXT`, the name in the colour of that kind; control characters in the text are escaped."""
+    text = "\n".join(printable(one) for one in text.split("\n"))
     if kind not in COLOURS or not is_coloured(sys.stderr):
         return f"{name}: {text}"
     return f"\033[{COLOURS[kind]}m{name}:\033[0m {text}"
@@ -143,14 +148,19 @@ def verdict(text: str, good: bool) -> None:
 
 
 QUIET_S = 2.0
+LINE_S = 10.0
 
 
 class WorkProgress:
-    """Shows what is in progress and the time left; nothing if stderr is not a terminal."""
+    """Shows what is in progress and the time left, on stderr: a bar at a terminal for work that takes more than
+    QUIET_S; elsewhere a line every LINE_S.
+    """
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
-        self._wanted = sys.stderr.isatty() and not is_quiet()
+        self._at_terminal = sys.stderr.isatty()
+        self._wanted = not is_quiet()
+        self._last_line = self._begin
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
@@ -165,7 +175,16 @@ class WorkProgress:
 
     def update(self, what: str, share: float) -> None:
         """Shows that `what` is in progress, and `share` (0 to 1) of the whole is done."""
-        if not self._wanted or time.monotonic() - self._begin < QUIET_S:
+        now = time.monotonic()
+        if not self._wanted or now - self._begin < QUIET_S:
+            return
+        if not self._at_terminal:
+            if now - self._last_line >= LINE_S:
+                self._last_line = now
+                left = ""
+                if 0 < share < 1:
+                    left = f", {duration((now - self._begin) * (1 - share) / share)} left"
+                note(f"{what}: {100 * share:.0f} % done{left}")
             return
         if self._bar is None or self._task is None:
             self._bar, self._task = _started()
@@ -187,6 +206,14 @@ class WorkProgress:
         yield
         if self._bar:
             self._bar.start()
+
+
+def duration(seconds: float) -> str:
+    """ "40 s", "3 min", "2 h 5 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _started() -> "tuple[Progress, TaskID]":

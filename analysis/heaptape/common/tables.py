@@ -3,22 +3,31 @@
 time and which `heaptape observe` and `heaptape machine` do not need.
 """
 
+import re
+import shutil
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from heaptape.common import console
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
 MISSING = "–"
 MIB = 1 << 20
-FILE_WIDTH = 110
+WIDTH = 80  # of what is not a terminal
+GAP = 2  # columns between two cells
+CUT_TO = 24  # columns: texts are not cut further to save a column of figures
 
 
 @dataclass(frozen=True)
 class Cell:
     """One cell: as shown, and the number to sort by (None: text or missing). `muted`: a difference that isn't
-    supported. `exact`: the same in every repetition; shown in bold. `reason`: why there is no number.
+    supported. `exact`: the same in every repetition; shown in bold. `reason`: why there is no number. `short`: the text
+    where the table is too wide. `good`: coloured as better or worse than the baseline; the text says it, too.
     """
 
     text: str
@@ -26,17 +35,22 @@ class Cell:
     muted: bool = False
     exact: bool = False
     reason: str = ""
+    short: str = ""
+    good: bool | None = None
 
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table. The first `text_columns` columns are text, the next ones figures. Without columns: only notes."""
+    """A titled table. The first `text_columns` columns are text, the next ones figures; columns of numbers `kept` are
+    text as well, such as marks at the end. Names of columns may have several lines. Without columns: only notes.
+    """
 
     title: str
     columns: list[str]
     rows: list[list[Cell]]
     notes: list[str] = field(default_factory=list)
     text_columns: int = 1
+    kept: frozenset[int] = frozenset()
 
 
 def rounded(value: float) -> str:
@@ -45,30 +59,157 @@ def rounded(value: float) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def render_text(tables: Sequence[Table], width: int | None = None) -> str:
-    """Text for a terminal (rich finds its width and colours), or FILE_WIDTH wide if stdout is not a terminal."""
-    from rich.table import Table as RichTable
-    from rich.text import Text
+def screen_width() -> int:
+    """Columns of the terminal, or COLUMNS; else WIDTH, as in a pipe."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns
 
-    screen = console.rich_console(sys.stdout, width or (None if sys.stdout.isatty() else FILE_WIDTH))
+
+def render_text(tables: Sequence[Table], width: int | None = None) -> str:
+    """Text for a terminal, at most `width` columns wide (default: `screen_width`).
+
+    No cell is ever broken or wrapped. Where a table is too wide, first cells take their `short` texts, the rightmost
+    column first; then texts are cut in the middle; then figures' columns are left out from the right, except `kept`
+    ones, and a line names them. Titles and notes are wrapped between words.
+    """
+    width = width or screen_width()
+    screen = console.rich_console(sys.stdout, width)
     with screen.capture() as capture:
         for table in tables:
-            screen.print(Text(table.title, style="bold"))
-            drawn = RichTable(box=None, pad_edge=False)
-            for number, column in enumerate(table.columns):
-                justify: Literal["left", "right"] = "left" if number < table.text_columns else "right"
-                drawn.add_column(Text(column), justify=justify, overflow="fold")
-            for row in table.rows:
-                drawn.add_row(*[Text(cell.text, style=_style(cell)) for cell in row])
-            if table.columns:
-                screen.print(drawn)
-            for note in table.notes:
-                screen.print(Text(note, style="dim" if table.columns else ""))
+            for line in _drawn(table, width):
+                screen.print(line, overflow="ignore", no_wrap=True, crop=False)
             screen.print()
     return capture.get()
 
 
+def _drawn(table: Table, width: int) -> "Iterator[Text]":
+    from rich.text import Text
+
+    for line in wrapped(table.title, width) if table.title else []:
+        yield Text(line, style="bold")
+    if table.columns:
+        shown, left_out = _fitted(table, width)
+        if any(table.columns):
+            yield from (_line(row, shown) for row in _header(table))
+        yield from (_line(row, shown) for row in table.rows)
+        if left_out:
+            more = f"Left out at this width: {', '.join(left_out)}"
+            yield from (Text(line, style="dim") for line in wrapped(more, width))
+    for note in table.notes:
+        for line in wrapped(note, width):
+            yield Text(line, style="dim" if table.columns else "")
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns, broken between words only. A figure stays with its unit; a line that begins
+    with a space is a command, and stays whole.
+    """
+    if text.startswith(" ") or not text:
+        return [text]
+    text = console.printable(text)
+    bound = re.sub(r"(?<=[0-9]) (?=(%|[KMGTk]i?B?|bytes|ms|s|ns|MHz)([\s.,;:)]|$))", "\xa0", text)
+    bound = bound.replace("≈ ", "≈\xa0")
+    lines = textwrap.wrap(bound, width, break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\xa0", " ") for line in lines]
+
+
+@dataclass
+class _Column:
+    number: int
+    width: int
+    left: bool
+    short: bool = False
+
+
+def _header(table: Table) -> list[list[Cell]]:
+    """The names of the columns, as rows: names of several lines stand on the lowest ones."""
+    names = [column.split("\n") for column in table.columns]
+    depth = max(map(len, names))
+    lined = [[""] * (depth - len(one)) + one for one in names]
+    return [[Cell(one[line]) for one in lined] for line in range(depth)]
+
+
+def _fitted(table: Table, width: int) -> tuple[list[_Column], list[str]]:
+    """The columns that fit, and the names of the others."""
+    columns = [_Column(at, 0, at < table.text_columns or at in table.kept) for at in range(len(table.columns))]
+    for one in columns:
+        one.width = _natural(table, one)
+    for one in reversed(columns):
+        if _total(columns) > width:
+            one.short = True
+            one.width = _natural(table, one)
+    names = []
+    _cut_texts(columns[: table.text_columns], columns, width)
+    for one in reversed([c for c in columns if not c.left]):
+        if _total(columns) > width:
+            columns.remove(one)
+            names.append(table.columns[one.number].replace("\n", " ").strip())
+    _cut_texts(columns[::-1], columns, width)
+    _regrow(table, columns, width)
+    return columns, [name for name in reversed(names) if name]
+
+
+def _cut_texts(texts: Sequence[_Column], columns: Sequence[_Column], width: int) -> None:
+    """Narrows texts, the widest first, to no less than CUT_TO."""
+    for one in sorted(texts, key=lambda c: -c.width):
+        if (over := _total(columns) - width) > 0:
+            one.width = max(min(one.width, CUT_TO), one.width - over)
+
+
+def _regrow(table: Table, columns: Sequence[_Column], width: int) -> None:
+    """Texts that were cut take the room that columns left."""
+    for one in columns:
+        one.width = min(_natural(table, one), one.width + max(0, width - _total(columns)))
+
+
+def _natural(table: Table, column: _Column) -> int:
+    cells = [row[column.number] for row in (*_header(table), *table.rows)]
+    return max((cell_width(_text(cell, column)) for cell in cells), default=0)
+
+
+def _total(columns: Sequence[_Column]) -> int:
+    return sum(one.width for one in columns) + GAP * (len(columns) - 1)
+
+
+def _text(cell: Cell, column: _Column) -> str:
+    return console.printable(cell.short if column.short and cell.short else cell.text)
+
+
+def _line(row: Sequence[Cell], columns: Sequence[_Column]) -> "Text":
+    from rich.text import Text
+
+    line = Text()
+    for at, one in enumerate(columns):
+        text = cut(_text(row[one.number], one), one.width)
+        space = " " * (one.width - cell_width(text))
+        line.append(" " * GAP if at else "")
+        line.append("" if one.left else space)
+        line.append(text, style=_style(row[one.number]))
+        line.append(space if one.left else "")
+    line.rstrip()
+    return line
+
+
+def cell_width(text: str) -> int:
+    """Columns that the text takes on a terminal."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def cut(text: str, width: int) -> str:
+    """The text in at most `width` columns: its middle is replaced by "…"."""
+    if cell_width(text) <= width:
+        return text
+    keep = max(width - 1, 0)
+    head, tail = text[: keep - keep // 2], text[len(text) - keep // 2 :] if keep // 2 else ""
+    while cell_width(head + tail) > keep:
+        head, tail = head[:-1], tail[1:]
+    return f"{head}…{tail}"
+
+
 def _style(cell: Cell) -> str:
+    if cell.good is not None:
+        return "green" if cell.good else "red"
     return "dim" if cell.muted else "bold" if cell.exact else ""
 
 
@@ -81,12 +222,13 @@ def render_markdown(tables: Sequence[Table]) -> str:
     """Pipe tables under headings of the fourth level."""
     lines = []
     for table in tables:
-        lines += [f"#### {table.title}", ""]
+        lines += [f"#### {table.title}", ""] if table.title else []
         if not table.columns:
             lines += [*(f"- {_escape(note)}" for note in table.notes), ""]
             continue
-        lines.append("| " + " | ".join(_escape(c) for c in table.columns) + " |")
-        lines.append("|" + "---|" * table.text_columns + "---:|" * (len(table.columns) - table.text_columns))
+        lines.append("| " + " | ".join(_escape(c.replace("\n", " ")) for c in table.columns) + " |")
+        texts = [at < table.text_columns or at in table.kept for at in range(len(table.columns))]
+        lines.append("|" + "".join("---|" if text else "---:|" for text in texts))
         lines += ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in table.rows]
         lines += ["", *table.notes, ""] if table.notes else [""]
     return "\n".join(lines)

@@ -117,7 +117,7 @@ def by_state(found: Mapping[str, Blame], positions: Mapping[str, int]) -> Table:
 
 
 def _state_place(name: str) -> int:
-    order = ("rounding", "in partly", "in OS pages that", "in OS pages never", "metadata")
+    order = ("rounding", "in partly", "in empty", "in OS pages never", "metadata")
     return next(place for place, beginning in enumerate(order) if name.startswith(beginning))
 
 
@@ -246,8 +246,8 @@ def tables(found: pd.DataFrame, where: str = "peak") -> list[Table]:
 
 MOST_PROPOSALS = 5
 NOTE = (
-    "expected: from figures of the blame pass (docs/use/BLAME.md). left empty: additional bytes in OS pages that "
-    "objects left and the allocator keeps; together with the saving they were expected to be freed."
+    "expected: from figures of the blame pass (docs/use/BLAME.md). left empty: additional empty pages that "
+    "the allocator has not returned; together with the saving they were expected to be freed."
 )
 
 

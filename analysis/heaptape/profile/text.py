@@ -12,6 +12,18 @@ from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_
 MIB = 1 << 20
 ROWS = 12
 FRAMES = 3  # of a site that are shown
+FREQUENT = 0.1  # share of the requests
+NAMES = ("sizes", "lifetimes", "threads", "reallocs", "sites", "sharing")
+
+
+def overview(found: Profile) -> str:
+    """How much it allocates: calls, their rate, threads, bytes, and what was live at most."""
+    ops, threads, seconds = found.data["ops"], found.data["threads"], (found.data.get("duration_ns") or 0) / 1e9
+    peak = found.windows["live_bytes"].max() if len(found.windows) else 0
+    rate = f" ({ops / seconds / 1e6:.2g} M/s)" if seconds > 0 else ""
+    made = found.data["allocated_bytes"] / MIB
+    acted = f"{ops:,} calls{rate} of {threads} thread{'s' * (threads != 1)}"
+    return f"{acted}, {made:,.1f} MiB allocated, at most {peak / MIB:,.1f} MiB live"
 
 
 def hardness(found: Profile) -> list[str]:
@@ -22,7 +34,10 @@ def hardness(found: Profile) -> list[str]:
     reallocs, shared = found.data["reallocs"], _lines_shared(found)
     moved = reallocs["calls"] - reallocs["in_place"]
     sentences = [
-        (found.acquired > 0, f"90 % of its requests fall into {variety} size buckets, of four to each power of two."),
+        (
+            found.acquired > 0,
+            f"90 % of its requests fall into {variety} ranges of size{_most_frequent(found)}.",
+        ),
         (
             young > 0.5,
             f"{_percent(young)} of its objects are released before 64 KiB more are allocated: caches pay off.",
@@ -68,9 +83,22 @@ def tables(found: Profile, names: Callable[[int], list[str]] = lambda node: []) 
 
     `names(node)`: the functions of a stack, innermost first, without the allocator's own; empty: not known.
     """
-    all_tables = [_sizes(found), _lifetimes(found), _pairs(found), _chains(found), *_sites(found, names)]
-    all_tables += [sharing.profile_table(found.line_sharing)] if found.line_sharing else []
-    return [table for table in all_tables if table.rows]
+    return [table for named in tables_by_name(found, names).values() for table in named]
+
+
+def tables_by_name(found: Profile, names: Callable[[int], list[str]] = lambda node: []) -> dict[str, list[Table]]:
+    """NAMES -> the tables of that name that have rows."""
+    shared = [sharing.profile_table(found.line_sharing)] if found.line_sharing else []
+    made = ([_sizes(found)], [_lifetimes(found)], [_pairs(found)], [_chains(found)], _sites(found, names), shared)
+    return {name: [table for table in tables if table.rows] for name, tables in zip(NAMES, made)}
+
+
+def _most_frequent(found: Profile) -> str:
+    """The sizes of at least a tenth of the requests, most frequent first."""
+    counts = found.sizes.groupby("size_bytes")["calls"].sum().sort_values(ascending=False, kind="stable")
+    top = counts[counts >= FREQUENT * counts.sum()].head(3)
+    each = [f"{size:,} ({100 * count / counts.sum():.0f} %)" for size, count in top.items()]
+    return f", most from {', '.join(each)} bytes on" if each else ""
 
 
 def _sizes(found: Profile) -> Table:

@@ -28,7 +28,7 @@ ROWS = ("at", "grouping", "group", "groups", *FIGURES)
 # Resident memory without an object: its number among the groups, column of the position, name.
 OTHERS, BEYOND = -1, -2
 NOBODY = {
-    -3: ("empty_bytes", "OS pages that objects left"),
+    -3: ("empty_bytes", "empty pages not returned"),
     -4: ("never_used_bytes", "OS pages never used"),
     -5: ("beside_table_bytes", "beside the heap's OS pages"),
 }

@@ -87,7 +87,7 @@ def states(found: Blame, position: int) -> pd.DataFrame:
     """
     at = found.positions[found.positions["position"] == position].iloc[0]
     rows = [("rounding of live requests", at["rounding_bytes"])]
-    for key, name in (("beside_live", "in partly filled OS pages"), ("empty", "in OS pages that objects left")):
+    for key, name in (("beside_live", "in partly filled OS pages"), ("empty", "in empty pages not returned")):
         whole, walked = at[f"{key}_bytes"], 0
         for state in found.walk_states[1:]:
             free = min(at[f"walk_{state}_{key}_bytes"], whole - walked)
@@ -195,9 +195,9 @@ def _retained(found: Blame, at: pd.Series) -> str:
     highest = {key: int(before[key].max()) for key in ("live_bytes", "rss_anon_bytes")}
     live, rss, left = (int(at[key]) for key in ("live_bytes", "rss_anon_bytes", "empty_bytes"))
     return (
-        f"{size(left)} of {size(rss)} of RSS ({percent(left, rss)}) are OS pages that all objects left and the "
-        f"allocator keeps; live bytes are {size(live)}, {percent(live, highest['live_bytes'])} of their highest until "
-        f"here, RSS is {percent(rss, highest['rss_anon_bytes'])} of its highest"
+        f"{size(left)} ({percent(left, rss)} of resident memory) are empty pages that the allocator has not returned; "
+        f"live memory is down to {percent(live, highest['live_bytes'])} of its highest so far, resident memory to "
+        f"{percent(rss, highest['rss_anon_bytes'])}"
     )
 
 
@@ -208,11 +208,9 @@ def _thin(found: Blame, at: pd.Series) -> str:
     who = ""
     if len(most):
         top = most.iloc[0]
-        held, alone = percent(int(top["empty_bytes"]), beside), size(top["alone_bytes"])
-        who = f"; {top['group']} holds {held} of that, and if it alone went, {alone} would go"
+        who = f"; {percent(int(top['empty_bytes']), beside)} of it is kept by {top['group']}"
     filled = percent(live, live + beside)
-    of_rss = f"{size(beside)} of {size(at['rss_anon_bytes'])} of RSS"
-    return f"{of_rss} are empty bytes in OS pages that objects fill to {filled}{who}"
+    return f"{size(beside)} are empty space on pages that live objects fill to {filled}{who}"
 
 
 def _rounded(found: Blame, at: pd.Series) -> str:

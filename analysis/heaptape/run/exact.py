@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import Home
 from heaptape.results.structs import number
 from heaptape.run import engine_process, replay
@@ -157,7 +157,7 @@ class Bench:
 def known(name: str) -> Figure:
     """The figure of that name. Raises HeaptapeError if there is none."""
     if name not in FIGURES:
-        raise HeaptapeError(f"unknown figure '{name}': there are {', '.join(FIGURES)}")
+        raise unknown("figure", name, FIGURES)
     return FIGURES[name]
 
 

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from heaptape.common.checked import checked, read_toml
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import Home
 from heaptape.run import installed
 from heaptape.run.tunables import Tunables
@@ -206,8 +206,8 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     elif setting in allocator.other_variants:
         raise HeaptapeError(f"variant '{setting}' of {base}: not in this version ({allocator.version})")
     else:
-        known = ", ".join(allocator.variants) or "none"
-        raise HeaptapeError(f"unknown variant '{setting}' of {base}: known are {known}, or NAME=VALUE")
+        known = list(allocator.variants) or ["none"]
+        raise unknown("variant", setting, known, "known are", ", or NAME=VALUE", f" of {base}")
     return _choice_of(allocator, allocator.path, setting, environment)
 
 
@@ -242,7 +242,7 @@ def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Alloc
         like = msgspec.structs.replace(like, library=record.library)
         return _found(like, like.variants | like.other_variants, record.label, candidate.path, record.version)
     if known is None:
-        raise HeaptapeError(f"unknown allocator '{name}': known are {', '.join(registry)}{or_else}")
+        raise unknown("allocator", name, registry, "known are", or_else)
     return known
 
 
@@ -322,7 +322,7 @@ def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
     others = {key: value for key, value in settings.items() if key not in known.names}
     slips = [key for key in others if not key.isupper()]
     if slips:
-        raise HeaptapeError(f"unknown tunable '{slips[0]}' of {allocator.name}: known are {', '.join(known.names)}")
+        raise unknown("tunable", slips[0], known.names, "known are", of=f" of {allocator.name}")
     try:
         known.check(tunables)
     except HeaptapeError as error:

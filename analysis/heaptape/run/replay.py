@@ -175,8 +175,9 @@ def replay(
     """Makes every run of the plan and returns the results (schema 1).
 
     `on_progress(run, share)`: this share of the whole (0 to 1) is done; run is None at the end. A run that fails is
-    kept with its "error" and passed to `on_failure`; the next runs are made. Raises HeaptapeError if the engine can't
-    run this workload at all.
+    kept with its "error" and passed to `on_failure`; the next runs are made. A Ctrl-C ends it: the results are of the
+    runs made until then, and `settings.interrupted` is true. Raises HeaptapeError if the engine can't run this workload
+    at all; KeyboardInterrupt where no run was made.
     """
     require_accesses(workload_path, workload["name"], settings.passes)
     windows = windows_of(settings, workload)  # there until this function ends
@@ -194,10 +195,19 @@ def replay(
     warmed = warm_up(engine, choices)
     rounds = Rounds(choices, settings)
     finished: list[dict] = []
-    while runs := rounds.next(finished):
+    interrupted = False
+    while not interrupted and (runs := rounds.next(finished)):
         total = max(rounds.least(), len(finished) + len(runs))
         progress = _Progress(on_progress, len(finished), runs, total)
-        finished += make_runs(engine, runs, progress.of, on_failure)
+        made: dict[int, dict] = {}
+        try:
+            make_runs(engine, runs, progress.of, on_failure, made)
+        except KeyboardInterrupt:
+            interrupted = True
+            made = {number: run for number, run in made.items() if "error" not in run}
+            if not finished and not made:
+                raise
+        finished += [made[number] for number in sorted(made)]
     attach_syscalls(finished)
     on_progress(None, 1.0)
     hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
@@ -211,6 +221,7 @@ def replay(
         "settings": _settings_of(engine, finished)
         | {"warm_up": warmed}
         | ({"left_out": left_out} if left_out else {})
+        | ({"interrupted": True} if interrupted else {})
         | ({"simulated_sizes": sizes} if sizes else {})
         | ({"also_loaded": [Path(path).name for path in settings.also_loaded]} if settings.also_loaded else {})
         | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
@@ -272,12 +283,13 @@ def make_runs(
     runs: Sequence[Run],
     progress: Callable[[int], Callable[[float], None]] = lambda number: lambda share: None,
     on_failure: Callable[[Run, str], None] = lambda run, error: None,
+    made: dict[int, dict] | None = None,
 ) -> list[dict]:
     """Makes a round's runs: those that only count, several at a time; then those that read the clock, one by one.
     The results are in the order of `runs`, each as in results. `progress(number)`: returns the function that receives
-    that run's share done.
+    that run's share done. `made`: where finished runs are put by their number, for a caller that is interrupted.
     """
-    made: dict[int, dict] = {}
+    made = {} if made is None else made
     own_cycles: float | None = None  # per op, of the engine alone: the same for all runs of the pass time
 
     def count(number: int) -> dict:

@@ -9,6 +9,7 @@ error against the live program is that of replays (results/replay_errors.py). CP
 
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from heaptape.results.schema import Results, figures, unique_name
 MIB = 1 << 20
 NOTHING = 0.05  # percent: a smaller change is shown as none
 NOISY_FACTOR = 2.0  # a range of CPU time that spans this factor is not a figure
+FEW_CALLS = 1000  # below this, an allocator's start-up is most of what is measured
 FASTEST, LEAST_MEMORY, BASELINE = "fastest", "least memory", "baseline"
 ESTIMATED, RANGE, MILLISECONDS = "estimated", "range", "milliseconds"
 
@@ -106,6 +108,14 @@ class Answer:
     caveats: tuple[str, ...]
     next: tuple[tuple[str, str], ...]
 
+    @property
+    def has_figures(self) -> bool:
+        return any(
+            value is not None
+            for row in self.rows
+            for value in (row.cpu, row.peak_percent, row.instructions_percent, row.cycles_percent)
+        )
+
     def row(self, label: str) -> Row:
         return next(row for row in self.rows if row.label == label)
 
@@ -164,7 +174,7 @@ def cpu_text(cpu: Cpu) -> str:
     if cpu.kind == MILLISECONDS:
         return f"≈ {_signed(cpu.ms)} ms" if abs(cpu.ms) >= NOTHING else "≈ 0 ms"
     if cpu.kind == ESTIMATED:
-        return f"≈ {percent(round(cpu.percent) if abs(cpu.percent) >= 1 else cpu.percent)}".replace(".0 %", " %")
+        return f"≈ {cpu.percent:+.0f} %" if abs(cpu.percent) >= 0.5 else "≈ 0 %"
     low, high = (percent(end).removesuffix(" %") for end in (cpu.low, cpu.high))
     return f"{low} to {high} %"
 
@@ -487,9 +497,10 @@ def _about(
         return f"{len(workloads)} workloads ({shown}), {calls:,} calls. Changes are geometric means."
     about = one.workload
     threads = about.get("threads")
-    parts = [f"{about['ops']:,} calls"] if about.get("ops") else []
-    parts += [f"{threads} thread{'s' * (threads != 1)}"] * bool(threads)
-    parts += [f"peak live {memory_text(about['ideal_rss_bytes'])}"] if about.get("ideal_rss_bytes") else []
+    ops, live = about.get("ops"), about.get("ideal_rss_bytes")
+    parts = [f"{ops:,} call{'s' * (ops != 1)}"] if ops else []
+    parts += [f"{threads} thread{'s' * (threads != 1)}"] if threads else []
+    parts += [f"peak live {memory_text(live)}"] if live else []
     text = f"{one.name}: {', '.join(parts)}." if parts else f"{one.name}."
     library = about.get("allocator")
     recorded = f" Recorded on {names.get(str(library), library)}" if library else " Recorded" * bool(cpu_ns)
@@ -505,6 +516,8 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], predicted: pd.DataFr
         for text in [bypassed(file.workload)]
         if text
     ]
+    few = [file.name for file in files if 0 < (file.workload.get("ops") or FEW_CALLS) < FEW_CALLS]
+    found += [f"{', '.join(few)}: so few calls that start-up decides what is measured."] * bool(few)
     failed = list(dict.fromkeys(run.label for file in files for run in file.failures))
     found += [f"Failed, and so left out: {', '.join(failed)}."] * bool(failed)
     stand_ins = [file.name for file in files if margins.stand_in(file.workload)]
@@ -518,12 +531,14 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], predicted: pd.DataFr
         low, high = time_model.CACHE_EFFECTS_PERCENT
         found.append(
             f"CPU time is estimated without cache effects, which moved it by {low:+g} to {high:+g} points in 9 of 10 "
-            "pairs of program and allocator. With them: heaptape record --accesses."
+            "cases. With them: heaptape record --accesses."
         )
     elif not kinds and any(time_model.has_counts(file) and time_model.penalties_of(file) is None for file in files):
         found.append(
             "CPU time is left out, as the costs of the machine that replayed are not known (heaptape machine)."
         )
+    elif not kinds and len(predicted):
+        found.append("CPU time is left out: it is not known for each of the workloads.")
     return found
 
 
@@ -542,7 +557,7 @@ def bypassed(workload: Mapping) -> str:
 
 
 def _next(files: Sequence[Results], one: Results | None, rows: Sequence[Row]) -> list[tuple[str, str]]:
-    paths = " ".join(dict.fromkeys(file.path for file in files if file.path))
+    paths = " ".join(dict.fromkeys(shlex.quote(file.path) for file in files if file.path and file.path != "-"))
     if not paths:
         return []
     found = [("more", f"heaptape compare {paths} --table {'calls|memory|latency|all' if one else 'workloads|all'}")]

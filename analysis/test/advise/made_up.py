@@ -17,7 +17,7 @@ def row(label: str, peak_mib: float, instructions: float | None = None, mean_mib
     if instructions is not None:
         count = instructions * 1e6
         term = Term("allocator_instructions", INSTRUCTIONS, count, NS)
-        counts = Counts((term,), False, {"instructions of the calls": (count, NS.middle)})
+        counts = Counts((term,), False, {"instructions in malloc and free": (count, NS.middle)})
     return Row(label, peak_mib * 2**20, (peak_mib if mean_mib is None else mean_mib) * 2**20, counts)
 
 

@@ -29,9 +29,9 @@ def test_only_what_is_asked_is_answered(objective, aims):
     ("peak", "error", "stays", "why"),
     [
         (97, 2.0, False, ""),
-        (97, 4.0, True, "within the error of replays, 4.0 %"),
-        (99, 0.0, True, "saves only 1.0 %"),
-        (101, 0.0, True, "nothing tried has a lower peak RSS"),
+        (97, 4.0, True, "saves 3.0 % of peak memory, within the error of 4 %"),
+        (99, 0.0, True, "saves 1.0 % of peak memory, less than 2 %"),
+        (101, 0.0, True, "nothing tried has a lower peak"),
     ],
 )
 def test_a_saving_counts_beyond_the_error_and_from_two_percent_on(peak, error, stays, why):
@@ -72,8 +72,13 @@ def test_cpu_time_that_is_no_two_percent_of_the_program_changes_nothing():
     rows = [row(NOW, 100, 50), row("fast", 100, 5)]
     pick = picks(rows, CPU, cpu_ns=1e9)[CPU]
     assert pick.label == NOW
-    assert "saves only 0.9 %" in pick.why
+    assert "saves 0.9 %, within the error of 4 %" in pick.why
     assert picks(rows, CPU, cpu_ns=1e8)[CPU].label == "fast"
+
+
+def test_a_tenth_of_a_mebibyte_changes_nothing():
+    pick = picks([row(NOW, 1.0), row("lean", 0.9)], MEMORY)[MEMORY]
+    assert (pick.label, pick.why) == (NOW, "the leanest, lean, saves 10.0 % of peak memory, less than 1 MiB")
 
 
 def test_without_counts_there_is_no_advice_on_cpu_time():

@@ -98,13 +98,13 @@ def test_a_planted_cause_is_found(kind):
     assert verdict.kind == kind
     if kind == "fragmentation":
         assert verdict.sentence == (
-            "fragmentation: 240.0 KiB of 256.0 KiB of RSS are empty bytes in OS pages that objects fill to 6 %; "
-            "make_survivor < fill < main holds 100 % of that, and if it alone went, 256.0 KiB would go"
+            "fragmentation: 240.0 KiB are empty space on pages that live objects fill to 6 %; 100 % of it is kept by "
+            "make_survivor < fill < main"
         )
     if kind == "retention":
         assert verdict.sentence == (
-            "retention: 252.0 KiB of 256.0 KiB of RSS (98 %) are OS pages that all objects left and the allocator "
-            "keeps; live bytes are 240 bytes, 0 % of their highest until here, RSS is 100 % of its highest"
+            "retention: 252.0 KiB (98 % of resident memory) are empty pages that the allocator has not returned; live "
+            "memory is down to 0 % of its highest so far, resident memory to 100 %"
         )
     if kind == "leak":
         assert "from 120.0 KiB in its middle to 240.0 KiB at its end" in verdict.sentence

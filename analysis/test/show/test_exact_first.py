@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from heaptape.commands.comparison import print_comparison, print_kinds, print_long
+from heaptape.commands.comparison import print_long, print_named
 from heaptape.common.tables import render_markdown, render_text
 from heaptape.results.comparing.compare import relative
 from heaptape.results.comparing.intervals import COUNTED_AGREES, too_noisy
@@ -100,12 +100,12 @@ def test_json_has_null_and_the_reason(capsys):
 @pytest.mark.parametrize("name", ["percent", "verdict"])
 def test_tables_by_name_have_no_number_either(name, capsys):
     question = Question([results()], "glibc")
-    print_kinds(question, [name], "json")
+    print_named(question, [name], "json")
     rows = json.loads(capsys.readouterr().out)["tables"][name]
     noisy = [row for row in rows if row["reason"]]
     assert noisy
     assert all(row["percent"] is None and row["low"] is None for row in noisy)
-    print_kinds(question, [name], "text")
+    print_named(question, [name], "text")
     assert NOISY in capsys.readouterr().out
 
 
@@ -125,7 +125,7 @@ def test_tiny_exact_differences_are_not_claimed():
 
 def test_passes_left_out_are_named_under_the_tables(capsys):
     file = results({}, left_out={"instructions": "the Valgrind tool was not built"})
-    print_comparison([file], "glibc")
+    print_named(Question([file], "glibc"), ["all"], "text")
     assert "Left out: instructions (the Valgrind tool was not built)." in capsys.readouterr().out
 
 

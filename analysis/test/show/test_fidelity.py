@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.tables import FILE_WIDTH, render_text
+from heaptape.common.tables import render_text
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.comparing.verdicts import verdicts
 from heaptape.results.schema import Results
@@ -136,4 +136,4 @@ def test_the_note_under_a_comparison_gives_ranges_and_names_what_is_not_predicte
 def test_the_packaged_note_takes_two_lines_at_most() -> None:
     allocators = ["jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference"]
     note = fidelity.sentence(["bare_wall", "bare_cpu", "peak_rss", "mean_rss", "vm_size", "page_faults"], allocators)
-    assert len(note) <= 2 * FILE_WIDTH
+    assert len(note) <= 220

@@ -5,8 +5,8 @@ import json
 import math
 
 import pytest
-from heaptape.commands.compare import TABLES
 from heaptape.commands.compare import run as compare
+from heaptape.commands.comparison import METRICS, TABLES
 from heaptape.commands.main import make_parser
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.tables import Cell, Table, render_markdown, render_text
@@ -206,7 +206,7 @@ def test_the_corner_matrix_and_both_means_by_hand():
 
 
 def test_every_table_of_the_help_exists_and_every_one_is_in_the_help():
-    assert list(TABLES) == list(KINDS)
+    assert set(TABLES) == {*KINDS, *METRICS, "workloads"}
 
 
 @pytest.mark.parametrize("name", [name for name in KINDS if name not in ("sweep", "corners")])
@@ -274,7 +274,7 @@ def test_tables_on_the_command_line(capsys, tmp_path):
     assert list(found["tables"]) == ["cost", "percent", "verdict"]
     assert found["interval"] == "t"
     assert len(found["tables"]["cost"]) == 5
-    text = output("--format", "latex")
+    text = output("--table", "all", "--format", "latex")
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") > 2
     assert output("--table", "system", "--format", "csv").startswith("workload,allocator,mmap_calls,")
     assert "jemalloc" in output("--table", "overhead", "--format", "md")

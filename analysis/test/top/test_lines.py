@@ -101,8 +101,8 @@ def test_names_of_the_program_move_no_terminal() -> None:
     sites = [site | {"name": "f\x1b[2J"} for site in process["sites"]]
     shown = text(SAMPLE | {"process": process | {"name": "a\x1b[31m", "threads": threads, "sites": sites}})
     assert shown.replace("\n", "").isprintable()
-    assert "?]0;title" in shown
-    assert "f?[2J" in shown
+    assert "\\x1b]0;title" in shown
+    assert "f\\x1b[2J" in shown
 
 
 def test_more_live_than_resident_is_reported_in_words() -> None:

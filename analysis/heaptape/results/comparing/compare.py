@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.results import margins
 from heaptape.results.comparing.intervals import (
     LogRatio,
@@ -40,7 +40,7 @@ def choose_baseline(files: Sequence[Results], wanted: str | None) -> str:
     if wanted is None:
         return "glibc" if "glibc" in labels else labels[0]
     if wanted not in labels:
-        raise HeaptapeError(f"unknown baseline '{wanted}': the results have {', '.join(labels)}")
+        raise unknown("baseline", wanted, labels, "the results have")
     return wanted
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.results import margins
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, allocator_order, arithmetic_row, percent_row
 from heaptape.results.comparing.intervals import LEVEL, LogRatio, Method, log_ratio, mean_of, steadied
@@ -54,9 +54,9 @@ def parse_corners(text: str, known: Sequence[str]) -> Corners:
     names = text.split(",")
     if len(names) != len(CORNERS) or len(set(names)) != len(CORNERS):
         raise HeaptapeError(f"four corners are four different allocators, NEITHER,A,B,BOTH; '{text}' is not")
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise HeaptapeError(f"unknown allocator '{unknown[0]}': the results have {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise unknown("allocator", name, known, "the results have")
     return Corners(*names)
 
 

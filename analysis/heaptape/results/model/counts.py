@@ -12,7 +12,7 @@ from heaptape.results.structs import Bursts, Misses, Run, SimulatedLevel
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
 START_UP = "start-up"
 # Names of counts in sentences. Those without an addition are the figures of the tables.
-OF_CALLS = "instructions of the calls"
+OF_CALLS = "instructions in malloc and free"
 OF_PROGRAM, OF_BURSTS, OF_START_UP = " of the program", " of the bursts", " of the start-up"
 METRICS = {OF_CALLS: "total_instructions", FAULTS: "page_faults"}  # of `schema.figures`
 LINES_OF_OS_PAGE, OS_PAGE_BYTES = 64, 4096

@@ -83,7 +83,7 @@ def peak_parts(file: Results, labels: Sequence[str]) -> list[Bar]:
     """What each allocator's RSS consists of where it is largest. Raises HeaptapeError if the data are malformed."""
     peak = fragmentation.at_peak(file)
     peak = peak[peak["allocator"].isin(labels)]
-    most = peak["rss_anon_bytes"].max() if len(peak) else 0
+    most = max(peak["rss_anon_bytes"].max(), 1) if len(peak) else 1
     bars = []
     for _, row in peak.iterrows():
         parts = [

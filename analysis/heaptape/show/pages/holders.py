@@ -10,7 +10,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import records, write_bytes
-from heaptape.common.tables import Table, render_text
+from heaptape.common.tables import Table
 from heaptape.passes import blame
 from heaptape.profile import flame_graph
 from heaptape.results import holders, margins
@@ -119,6 +119,20 @@ def tables(view: View) -> list[Table]:
     return shown + differences(view)
 
 
+def tables_of(view: View, name: str) -> list[Table]:
+    """The tables of `tables` by their kind: groups, states, time, change."""
+    beginnings = {"states": "What is resident", "time": ": over time"}
+    if name == "change":
+        return differences(view)
+    changes = {table.title for table in differences(view)}
+    others = [table for table in tables(view) if table.title not in changes]
+    kinds = {
+        table.title: next((kind for kind, part in beginnings.items() if part in table.title), "groups")
+        for table in others
+    }
+    return [table for table in others if kinds[table.title] == name]
+
+
 def differences(view: View) -> list[Table]:
     """Changes between two positions; else between the two files, or the first allocator and each other one."""
     named = _named(view.holders)
@@ -158,23 +172,6 @@ def estimates(view: View) -> pd.DataFrame:
 def positions(view: View) -> dict[str, int]:
     """The (last) position, by allocator."""
     return {holder.allocator: position_at(holder.found, view.places[-1]) for holder in view.holders}
-
-
-def as_text(view: View, traces: Mapping[str, str] | None = None, tried: pd.DataFrame | None = None) -> str:
-    """Text for a terminal: the sentences, the tables; then the experiments' results, or the most promising experiments.
-    `traces`: source -> the trace to name in commands, where it is not the source's name with .tape.
-    """
-    shown = tables(view)
-    if tried is not None:
-        return "\n".join(sentences(view)) + f"\n\n{render_text([*shown, blame.ranking(tried)])}"
-    promises = [
-        line
-        for holder in view.holders
-        for line in blame.lines(
-            _promising(view, holder), holder.label, (traces or {}).get(holder.source, f"{holder.source}.tape")
-        )
-    ]
-    return "\n".join([*sentences(view), "", render_text(shown), *promises]) + "\n"
 
 
 def _promising(view: View, holder: Holder) -> pd.DataFrame:

@@ -80,6 +80,11 @@ def comparison(files: Sequence[Results], baseline: str, method: Method = "t") ->
     faults, memory), then those that a clock measured. For one workload, each subject's percentages of the baseline
     follow its figures; for several, the figures of each workload come first.
     """
+    return [one for _, one in by_subject(files, baseline, method)]
+
+
+def by_subject(files: Sequence[Results], baseline: str, method: Method = "t") -> list[tuple[str, Table]]:
+    """The tables of `comparison`, each with its one of SUBJECTS."""
     table = figures(files)
     order = allocator_order(files)
     values, counts, exact = absolute(table), repetitions(table), exactness(table)
@@ -105,9 +110,10 @@ def comparison(files: Sequence[Results], baseline: str, method: Method = "t") ->
         base = len(SUBJECTS) * len(workloads) if len(workloads) > 1 else 0
         found = _relative_tables(percents, order, baseline, workloads, carried)
         tables += [(base + SUBJECTS.index(subject), one) for subject, one in found]
-    in_order = [one for _, one in sorted(tables, key=lambda pair: pair[0])]
+    in_order = [(SUBJECTS[rank % len(SUBJECTS)], one) for rank, one in sorted(tables, key=lambda pair: pair[0])]
     if in_order:
-        in_order[-1] = replace(in_order[-1], notes=[*in_order[-1].notes, *_closing_notes(files)])
+        subject, last = in_order[-1]
+        in_order[-1] = subject, replace(last, notes=[*last.notes, *_closing_notes(files)])
     return in_order
 
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""The experiments of `heaptape whatif` as a screen: each beside the original, allocator by allocator."""
+
+import pandas as pd
+
+from heaptape.common.console import printable
+from heaptape.common.tables import Cell, Table
+from heaptape.results.comparing.compare import absolute
+from heaptape.results.comparing.worth import NO_REASON, is_reason
+from heaptape.results.schema import Results, figures
+from heaptape.show.answer import count_text, memory_text, percent
+from heaptape.show.screen import CLEAR_PERCENT, Screen
+
+FIGURES = {"peak_rss": "peak\nmemory", "mean_rss": "mean\nmemory", "total_instructions": "malloc\ninstr."}
+ORIGINAL = "as recorded"
+
+
+def screen(file: Results) -> Screen:
+    """A row for the original and for each experiment, the least peak memory first."""
+    values = absolute(figures([file])).xs(file.name)
+    metrics = [name for name in FIGURES if name in values.columns]
+    originals = dict.fromkeys(label for about in file.parsed.whatif or [] for label in about.labels)
+    lines, said = [], []
+    for original in originals:
+        if original not in values.index:
+            continue
+        base = values.loc[original]
+        mine = [
+            (about.name, values.loc[label])
+            for about in file.parsed.whatif or []
+            for of, label in about.labels.items()
+            if of == original and label in values.index
+        ]
+        mine.sort(key=lambda pair: pair[1].get("peak_rss", 0.0))
+        shown = [(ORIGINAL if len(originals) == 1 else f"{original}, {ORIGINAL}", base), *mine]
+        lines += [[Cell(printable(name)), *_cells(row, base, metrics)] for name, row in shown]
+        said.append(_sentence(original, base, mine))
+    columns = ["experiment"]
+    for metric in metrics:
+        columns += [FIGURES[metric], "change"]
+    about = f"{file.name}: {file.workload.get('ops') or 0:,} calls, replayed on {', '.join(originals)}."
+    more = [("More", f"heaptape whatif {file.name}.tape … --table figures|holders|all")]
+    return Screen(about, Table("", columns, lines), said, more=more)
+
+
+def _cells(row: pd.Series, base: pd.Series, metrics: list[str]) -> list[Cell]:
+    cells = []
+    for metric in metrics:
+        value, before = float(row[metric]), float(base[metric])
+        text = count_text(value) if metric == "total_instructions" else memory_text(value)
+        change = 100 * (value / before - 1) if before else 0.0
+        good = None if abs(change) < CLEAR_PERCENT else change < 0
+        same = row is base
+        cells += [Cell(text, value), Cell("" if same else percent(change), None if same else change, good=good)]
+    return cells
+
+
+def _sentence(original: str, base: pd.Series, experiments: list[tuple[str, pd.Series]]) -> str:
+    if not experiments or "peak_rss" not in base:
+        return f"On {original} no experiment was measured."
+    name, row = experiments[0]
+    saved = float(base["peak_rss"] - row["peak_rss"])
+    share = 100 * saved / base["peak_rss"]
+    if not is_reason(share, 0.0, saved):
+        return f"On {original} {NO_REASON}: none saves 2 % and 1 MiB of peak memory."
+    return f"On {original} {printable(name)} saves {memory_text(saved)} of peak memory ({percent(-share)})."

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""What a command prints by default: one screen of 24 lines of 80 columns. What was measured, one table, the answer,
+what could change it, and where more is. Every command makes a `Screen`; `render` prints it as text, Markdown or LaTeX.
+
+A new command: put its rows into a `Table` (common/tables.py: `short` texts, `good` cells, `kept` columns), its
+sentences into a `Screen`, and give the text of `render` to `write_text`. Cells are never broken: that is the table's
+work.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from heaptape.common.console import printable
+from heaptape.common.tables import MISSING, Cell, Table, render_markdown, render_text, screen_width, wrapped
+from heaptape.show.answer import (
+    BASELINE,
+    FASTEST,
+    LEAST_MEMORY,
+    Answer,
+    Row,
+    count_text,
+    cpu_text,
+    memory_text,
+    percent,
+    seconds_text,
+)
+from heaptape.show.tables.latex import render_latex
+
+FORMATS = ("text", "md", "csv", "latex")
+MOST_ROWS = 10
+CLEAR_PERCENT = 2.0  # from this change on, a cell is coloured
+SHORT_MARKS = {LEAST_MEMORY: "least", BASELINE: BASELINE, FASTEST: FASTEST}
+
+
+@dataclass(frozen=True)
+class Screen:
+    """`about`: what was measured, a line. `table`: one row per choice; None: none. `sentences`: the answer. `caveats`:
+    what could change it. `more`: (label, command) for what to do next; a label that is as the one before is not
+    repeated.
+    """
+
+    about: str
+    table: Table | None
+    sentences: Sequence[str] = ()
+    caveats: Sequence[str] = ()
+    more: Sequence[tuple[str, str]] = ()
+
+
+def render(screen: Screen, form: str = "text") -> str:
+    """The screen in one of FORMATS but csv. Markdown is a block to paste into a pull request: without `more`."""
+    if form == "text":
+        return _text(screen)
+    below = [*screen.sentences, *screen.caveats]
+    table = (
+        replace(screen.table, title=screen.about, notes=below) if screen.table else Table(screen.about, [], [], below)
+    )
+    if form == "latex":
+        return render_latex([table])
+    body = render_markdown([replace(table, title="", notes=[])]) if screen.table else ""
+    return "\n\n".join([part for part in (screen.about, body.rstrip(), " ".join(below)) if part]) + "\n"
+
+
+def _text(screen: Screen) -> str:
+    width = screen_width()
+    parts = ["\n".join(wrapped(screen.about, width))]
+    if screen.table:
+        parts.append(render_text([replace(screen.table, title="")]).rstrip("\n"))
+    said = [line for sentence in (*screen.sentences, *screen.caveats) for line in wrapped(sentence, width)]
+    more = _more_lines(screen.more)
+    return "\n\n".join(part for part in (*parts, "\n".join(said), "\n".join(more)) if part) + "\n"
+
+
+def _more_lines(more: Sequence[tuple[str, str]]) -> list[str]:
+    indent = max((len(label) for label, _ in more), default=0) + 2
+    out, before = [], ""
+    for label, command in more:
+        shown = f"{label}:" if label != before else ""
+        out.append(f"{shown:<{indent}}{printable(command)}")
+        before = label
+    return out
+
+
+def of_answer(answer: Answer) -> Screen:
+    """The answer of a comparison."""
+    labels = {"more": "More", "report": "More", "live": "Live"}
+    more = [(labels[what], command) for what, command in answer.next]
+    return Screen(answer.about, answer_table(answer), answer.sentences, answer.caveats, more)
+
+
+def answer_table(answer: Answer, most: int = MOST_ROWS) -> Table:
+    """A row for each allocator, best first; columns that no row has are left out. Of more than `most` rows, those with
+    marks and the first ones.
+    """
+    rows = _shortened(answer.rows, most)
+    one = answer.workloads == 1
+    instructions = [_with_base(row, answer, row.instructions_percent, row.instructions, count_text) for row in rows]
+    columns = [
+        ("CPU\ntime", [_cpu(row, answer) for row in rows]),
+        ("peak\nmemory", [_known(row.peak_bytes, memory_text) for row in rows]),
+        (
+            "change" if answer.workloads == 1 else "peak\nmemory",
+            [_change(row.peak_percent, row, answer) for row in rows],
+        ),
+        ("mean\nmemory", [_with_base(row, answer, row.mean_percent, row.mean_bytes, memory_text) for row in rows]),
+        ("malloc\ninstr.", instructions),
+    ]
+    if all(row.instructions_percent is None for row in rows):
+        cells = [_with_base(row, answer, row.cycles_percent, row.cycles, count_text) for row in rows]
+        columns.append(("malloc\ncycles", cells))
+    if not one:
+        columns.append(("worst\nworkload", [_worst(row, answer) for row in rows]))
+    columns = [(name, cells) for name, cells in columns if any(cell.value is not None for cell in cells)]
+    marks = [Cell(", ".join(row.marks), short=", ".join(SHORT_MARKS[one] for one in row.marks)) for row in rows]
+    names = [Cell(printable(row.name), short=printable(row.label)) for row in rows]
+    lines = [[name, *(cells[at] for _, cells in columns), mark] for at, (name, mark) in enumerate(zip(names, marks))]
+    left = len(answer.rows) - len(rows)
+    notes = [f"{left} more allocators: --table all."] * bool(left)
+    return Table("", ["", *(name for name, _ in columns), ""], lines, notes, kept=frozenset([len(columns) + 1]))
+
+
+def _shortened(rows: Sequence[Row], most: int) -> list[Row]:
+    if len(rows) <= most:
+        return list(rows)
+    marked = [row for row in rows if row.marks]
+    first = [row for row in rows if not row.marks][: most - len(marked)]
+    return [row for row in rows if row in marked or row in first]
+
+
+def _cpu(row: Row, answer: Answer) -> Cell:
+    if row.label == answer.baseline and row.cpu is None:
+        return Cell(seconds_text(answer.cpu_ns) if answer.cpu_ns else "")
+    if row.cpu is None or not row.cpu.is_figure:
+        return Cell(MISSING)
+    clear = True if row.cpu.is_reason else False if row.cpu.low > 0 else None
+    return Cell(cpu_text(row.cpu), row.cpu.percent, good=clear)
+
+
+def _known(value: float | None, show: Callable[[float], str]) -> Cell:
+    return Cell("") if value is None else Cell(show(value), value)
+
+
+def _change(change: float | None, row: Row, answer: Answer) -> Cell:
+    if change is None or row.label == answer.baseline:
+        return Cell("")
+    good = None if abs(change) < CLEAR_PERCENT else change < 0
+    return Cell(percent(change), change, good=good)
+
+
+def _with_base(
+    row: Row, answer: Answer, change: float | None, value: float | None, show: Callable[[float], str]
+) -> Cell:
+    """The change; of the baseline the figure itself."""
+    if row.label == answer.baseline:
+        return _known(value, show)
+    return _change(change, row, answer)
+
+
+def _worst(row: Row, answer: Answer) -> Cell:
+    found = row.worst.get("cpu") or row.worst.get("memory")
+    if not found or row.label == answer.baseline:
+        return Cell("")
+    return Cell(f"{printable(found[0])} {percent(found[1])}", found[1])

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""What commands print by default: a screen at most, at any width, and never a broken cell."""
+
+import re
+
+import pytest
+from heaptape.commands.main import COMMANDS, GROUPS, make_parser, overview, parsers_of_commands
+from heaptape.commands.programs import PROGRAMS
+from heaptape.common import console
+from heaptape.common.tables import Cell, Table, cut, render_text, wrapped
+from heaptape.show.answer import answer
+from heaptape.show.screen import MOST_ROWS, answer_table, of_answer, render
+from hypothesis import given
+from hypothesis import strategies as st
+from show.test_answer import counted
+
+from tests.support import HEAPTAPE, call_heaptape, import_text, succeed
+
+LINES = 24
+NUMBER = re.compile(r"^[+-]?[0-9][0-9,.]*( [KMG]iB| %| M| k| G)?$")
+
+
+@pytest.fixture(scope="module")
+def tape(tmp_path_factory):
+    """Objects of three sizes; most are freed."""
+    lines = [f"{i} 1 malloc({(24, 200, 5000)[i % 3]}) = {0x10000 + 8192 * i:#x}" for i in range(3000)]
+    lines += [f"{3000 + i} 1 free({0x10000 + 8192 * i:#x})" for i in range(2900)]
+    return import_text(tmp_path_factory.mktemp("screens"), "\n".join(lines) + "\n", "clock=nanoseconds")
+
+
+@pytest.fixture(scope="module")
+def results(tape, tmp_path_factory):
+    path = tmp_path_factory.mktemp("results") / "r.json"
+    done = call_heaptape("replay", tape, "-a", "glibc", "-a", "jemalloc", "--passes", "memory,instructions", "-o", path)
+    assert done.status == 0, done.stderr
+    return path
+
+
+SCREENS = {
+    "compare": ["compare", "{results}"],
+    "replay": ["replay", "{tape}", "-a", "glibc", "-a", "mimalloc", "--passes", "memory,instructions", "-o", "{made}"],
+    "advise": ["advise", "{tape}", "-a", "mimalloc"],
+    "blame": ["blame", "{tape}"],
+    "whatif": ["whatif", "{tape}", "-g", "size=24=remove", "--passes", "memory", "-o", "{made}"],
+    "profile": ["profile", "{tape}"],
+    "info": ["info", "{tape}"],
+}
+
+
+@pytest.mark.parametrize("command", SCREENS)
+def test_a_command_prints_a_screen_at_most(command, tape, results, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    places = {"tape": tape, "results": results, "made": tmp_path / "made.json"}
+    words = [word.format(**places) for word in SCREENS[command]]
+    done = succeed(HEAPTAPE, *words) if command in PROGRAMS else call_heaptape(*words)
+    assert done.status == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert 2 <= len(lines) <= LINES
+    commands = [line for line in lines if " heaptape " in f" {line}" or "LD_PRELOAD" in line or str(tape) in line]
+    assert [line for line in lines if len(line) > 80 and line not in commands] == []
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_cell_of_an_answer_is_broken_at_any_width(width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    names = [f"allocator{i}-with-a-long-name:and=a,setting={i}" for i in range(14)]
+    costs = {name: (10**9 + i * 10**8, 100, 20 + 10 * i) for i, name in enumerate(names)}
+    found = answer([counted("p", {"glibc": (2e9, 100, 50), **costs})], "glibc")
+    text = render(of_answer(found))
+    assert len(text.splitlines()) <= LINES or width < 80
+    assert len(answer_table(found).rows) == MOST_ROWS
+    assert "5 more allocators" in text
+    cells = [cell.text for row in answer_table(found).rows for cell in row if NUMBER.match(cell.text)]
+    shown = {part for line in text.splitlines() for part in re.split(r"  +", line.strip())}
+    kept = [cell for cell in cells if cell in shown]
+    assert kept if width == 60 else len(kept) >= MOST_ROWS
+    assert all("…" not in part or not part[:1].isdigit() for part in shown)
+
+
+WORDS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=40)
+
+
+ROWS = st.lists(st.tuples(WORDS, st.integers(0, 10**12), st.integers(0, 10**12)), min_size=1, max_size=5)
+
+
+@given(ROWS, st.integers(30, 120))
+def test_figures_are_whole_or_left_out(rows, width):
+    lines = [[Cell(name), Cell(f"{one:,}", one), Cell(f"{two:,}", two)] for name, one, two in rows]
+    text = render_text([Table("", ["name", "one", "two"], lines)], width).splitlines()
+    drawn = text[1 : 1 + len(rows)]
+    for line, (_, one, two) in zip(drawn, rows):
+        figures = line.split()[1:]
+        assert figures in ([f"{one:,}", f"{two:,}"], [f"{one:,}"], [])
+        assert len(line) <= max(width, 12)
+    assert any("Left out at this width" in line for line in text) == any(len(line.split()) < 3 for line in drawn)
+
+
+def test_names_are_cut_in_the_middle_and_figures_stay_with_their_units():
+    assert cut("a-very-long-name", 9) == "a-ve…name"
+    assert cut("short", 9) == "short"
+    assert wrapped("It takes 12.3 MiB of 45 % now", 17) == ["It takes 12.3 MiB", "of 45 % now"]
+    assert wrapped("  LD_PRELOAD=/a/very/long/path ./program", 20) == ["  LD_PRELOAD=/a/very/long/path ./program"]
+
+
+def test_control_characters_from_files_are_escaped_everywhere(capsys):
+    evil = "ev\033[31mil\n\u202e"
+    shown = "ev\\x1b[31mil\\n\\u202e"
+    found = answer([counted(evil, {"glibc": (2e9, 100, 50), "a\033[2J": (2e9, 100, 40)})], "glibc")
+    text = render(of_answer(found))
+    assert shown in text
+    assert "\033" not in text
+    assert console.printable(evil) == shown
+    console.error(f"{evil[:10]}")
+    assert "\033" not in capsys.readouterr().err
+
+
+def test_the_overview_names_each_command_once_and_fits_a_screen_and_a_half():
+    text = overview(make_parser("none"))
+    for name in (*COMMANDS, *PROGRAMS):
+        rest = text[text.index("More (heaptape help all)") :]
+        assert (f"\n  {name} " in text) != (re.search(rf"[ ,]{name}[,\n]", rest) is not None), name
+    assert {name for names in GROUPS.values() for name in names} <= {*COMMANDS, *PROGRAMS}
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("fleet",)])
+def test_help_shows_twelve_options_and_help_all_the_rest(command):
+    short, whole = (call_heaptape(command, option).stdout for option in ("--help", "--help-all"))
+    options = re.findall(r"^  (-[a-zA-Z-]+)", short.partition("\nmessages:")[0], re.MULTILINE)
+    assert len([one for one in options if one != "-h"]) <= 12
+    actions = parsers_of_commands(make_parser(command))[command]._actions
+    every = {option for action in actions for option in action.option_strings}
+    assert [option for option in every - {"--help-all"} if option not in whole] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["replay", "{tape}", "-a", "jemaloc"], "unknown allocator 'jemaloc': did you mean 'jemalloc'?"),
+        (
+            ["replay", "{tape}", "-a", "jemalloc:decay-O"],
+            "unknown variant 'decay-O' of jemalloc: did you mean",
+        ),
+        (["replay", "{tape}", "--passes", "memroy"], "unknown pass 'memroy': did you mean 'memory'?"),
+        (["replay", "{tape}", "--table", "memry"], "unknown table 'memry': did you mean 'memory'?"),
+        (["compare", "{results}", "--table", "latencies"], "unknown table 'latencies': did you mean 'latency'?"),
+        (["compare", "{results}", "--format", "markdwn"], "unknown 'markdwn'"),
+        (["compare", "{results}", "--baseline", "glib"], "unknown baseline 'glib': did you mean 'glibc'?"),
+        (["blame", "{tape}", "--table", "state"], "unknown table 'state': did you mean 'states'?"),
+        (["profile", "{tape}", "--table", "size"], "unknown table 'size': did you mean 'sizes'?"),
+        (["minimze", "x"], "did you mean 'minimise'?"),
+    ],
+)
+def test_a_wrong_name_suggests_the_near_one_with_status_2(words, says, tape, results):
+    done = call_heaptape(*[word.format(tape=tape, results=results) for word in words])
+    assert (done.status, done.stdout) == (2, "")
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_american_spellings_are_accepted():
+    assert call_heaptape("minimize", "--help").stdout == call_heaptape("minimise", "--help").stdout != ""
+    assert call_heaptape("distill", "--help").stdout == call_heaptape("distil", "--help").stdout != ""
+
+
+def test_a_recording_where_results_are_wanted_is_replayed_and_its_results_are_kept(tape, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "few.results.json").write_text("mine")
+    few = import_text(tmp_path, "0 1 malloc(24) = 0x10000\n1 1 free(0x10000)\n", "clock=nanoseconds")
+    few.rename(tmp_path / "few.tape")
+    done = call_heaptape("compare", "few.tape")
+    assert done.status == 0, done.stderr
+    assert "few.tape is a recording: replaying it; the results will be in few.2.results.json" in done.stderr
+    assert "so few calls that start-up decides" in " ".join(done.stdout.split())
+    assert (tmp_path / "few.results.json").read_text() == "mine"
+    assert (tmp_path / "few.2.results.json").is_file()
