@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from heaptape.show.outputs.published import conforms
 
+from tests import convert_server
+
 if TYPE_CHECKING:
     import pytest
 
@@ -53,6 +55,10 @@ def run(
         assert env is None, "only a separate process has its own environment"
         assert cwd is None
         return call_heaptape(*command[1:])
+    if command[0] is CONVERT and env is None:
+        served = convert_server.run(OUT / "test-programs" / "convert_server", command, cwd, timeout_s)
+        if served:
+            return Result(*served)
     environment = {**os.environ, **(env or {})}
     environment.pop("PYTEST_CURRENT_TEST", None)
     done = subprocess.run(

@@ -11,130 +11,87 @@
 /* Address bits below this, including the page colour, stay as they are: caches are indexed by them. */
 enum { REGION_SHIFT = 20 };
 
-/* Accesses in the order of the history. Regions of 1 MiB of other memory, including stacks, are numbered in the order
-   in which they occur. Page colours, and which addresses are in one MiB, stay as they were. Memory is that of
-   access_order plus O(slots + regions). */
-struct anonymous_accesses {
-  struct access_order *order;
-  struct trace_reader *reader;
-  struct trace_out *out;
-  struct error *error;
-  uint64_t acquired;          /* objects so far */
-  VECTOR(uint64_t) objects;   /* number of the object in each slot. Its count is unused. */
-  struct address_map regions; /* new numbers of regions, by the old ones plus 1 */
-  uint32_t region_count;
+/* The object in a slot. */
+struct anonymous_slot {
+  uint64_t address;
+  uint64_t number; /* of the object in the trace; used if there are accesses */
 };
 
-static void anonymous_accesses_free(struct anonymous_accesses *accesses) {
-  if (!accesses)
-    return;
-  access_order_close(accesses->order);
-  address_map_free(&accesses->regions);
-  free(accesses->objects.at);
-  free(accesses);
-}
+struct anonymiser {
+  struct trace_reader *reader;
+  struct trace_out *out;
+  struct op_sink sink;
+  VECTOR(struct anonymous_slot) slots;
+  struct recorded_samples samples;
+  struct access_order *order; /* of the data accesses; NULL: there are none */
+  uint64_t acquired;          /* objects so far, in the stream of accesses */
+  struct address_map
+      regions; /* of other memory: new numbers, in the order in which they occur, by the old ones plus 1 */
+  uint32_t region_count;
+  struct error *error;
+};
 
-static int accesses_no_memory(const struct anonymous_accesses *accesses) {
-  return error_set(accesses->error, trace_reader_path(accesses->reader), "out of memory");
+static int no_memory(const struct anonymiser *anonymiser) {
+  return error_set(anonymiser->error, trace_reader_path(anonymiser->reader), "out of memory");
 }
 
 /* The address that replaces this one; 0: no memory. */
-static uint64_t anonymous_address(struct anonymous_accesses *accesses, uint64_t address) {
+static uint64_t anonymous_address(struct anonymiser *anonymiser, uint64_t address) {
   uint64_t region = (address >> REGION_SHIFT) + 1;
-  struct address_entry *entry = address_map_find(&accesses->regions, region);
+  struct address_entry *entry = address_map_find(&anonymiser->regions, region);
   uint32_t number = entry->slot;
   if (!entry->address) {
-    number = ++accesses->region_count;
-    if (!address_map_add(&accesses->regions, entry, region, number, false))
+    number = ++anonymiser->region_count;
+    if (!address_map_add(&anonymiser->regions, entry, region, number, false))
       return 0;
   }
   return (uint64_t)number << REGION_SHIFT | (address & ((1u << REGION_SHIFT) - 1));
 }
 
 static int put_access(void *context, const struct access_item *item) {
-  struct anonymous_accesses *accesses = context;
+  struct anonymiser *anonymiser = context;
   struct access_item anonymous = *item;
   uint64_t address = 1;
   switch (item->kind) {
   case ACCESS_EVENT:
-    anonymous.thread = trace_out_add_thread(accesses->out, item->thread);
-    anonymous.stack_pointer = address = anonymous_address(accesses, item->stack_pointer);
-    accesses->acquired += item->acquires;
+    anonymous.thread = trace_out_add_thread(anonymiser->out, item->thread);
+    anonymous.stack_pointer = address = anonymous_address(anonymiser, item->stack_pointer);
+    anonymiser->acquired += item->acquires;
     break;
   case ACCESS_OBJECT:
-    anonymous.object = accesses->objects.at[item->object];
+    anonymous.object = anonymiser->slots.at[item->object].number;
     break;
   case ACCESS_BURST:
     break;
   default:
-    address = anonymous_address(accesses, (uint64_t)item->granule << ACCESS_GRANULE_SHIFT);
+    address = anonymous_address(anonymiser, (uint64_t)item->granule << ACCESS_GRANULE_SHIFT);
     anonymous.granule = (int64_t)(address >> ACCESS_GRANULE_SHIFT);
   }
   if (address == 0)
-    return accesses_no_memory(accesses);
-  return trace_writer_access(trace_out_writer(accesses->out), &anonymous) == 0 ? 0 : -1;
+    return no_memory(anonymiser);
+  return trace_writer_access(trace_out_writer(anonymiser->out), &anonymous) == 0 ? 0 : -1;
 }
 
-static int anonymous_accesses_open(struct anonymous_accesses **out, struct trace_reader *reader,
-                                   struct trace_out *trace, struct error *error) {
-  *out = NULL;
-  if (!trace_reader_summary(reader)->accesses.recorded)
+static int begin_accesses(struct anonymiser *anonymiser) {
+  const struct access_sink sink = {put_access, anonymiser};
+  if (!trace_reader_summary(anonymiser->reader)->accesses.recorded)
     return 0;
-  struct anonymous_accesses *accesses = calloc(1, sizeof *accesses);
-  if (!accesses)
-    return error_set(error, trace_reader_path(reader), "out of memory");
-  *accesses = (struct anonymous_accesses){.reader = reader, .out = trace, .error = error};
-  const struct access_sink sink = {put_access, accesses};
-  int result = address_map_init(&accesses->regions) ? 0 : accesses_no_memory(accesses);
-  if (result == 0)
-    result = access_order_open(&accesses->order, reader, &sink, error);
-  if (result == 0)
-    result = trace_writer_accesses_begin(trace_out_writer(trace));
-  if (result == 0)
-    *out = accesses;
-  else
-    anonymous_accesses_free(accesses);
-  return result;
-}
-
-static int anonymous_accesses_op(struct anonymous_accesses *accesses, const struct history_op *op) {
-  if (!accesses)
-    return 0;
-  if (access_order_op(accesses->order, op) != 0)
+  if (!address_map_init(&anonymiser->regions))
+    return no_memory(anonymiser);
+  if (access_order_open(&anonymiser->order, anonymiser->reader, &sink, anonymiser->error) != 0)
     return -1;
-  if (op->kind != HISTORY_ACQUIRE && op->kind != HISTORY_MOVE)
+  return trace_writer_accesses_begin(trace_out_writer(anonymiser->out));
+}
+
+static int finish_accesses(struct anonymiser *anonymiser) {
+  if (!anonymiser->order)
     return 0;
-  uint64_t *object = vector_reach(&accesses->objects, op->slot);
-  if (!object)
-    return accesses_no_memory(accesses);
-  *object = accesses->acquired - 1;
+  if (access_order_finish(anonymiser->order) != 0)
+    return -1;
+  trace_writer_totals(trace_out_writer(anonymiser->out))->accesses.lost += access_order_counts(anonymiser->order)->lost;
+  trace_copy_access_totals(anonymiser->reader, anonymiser->out);
   return 0;
 }
-
-static int anonymous_accesses_left_out(struct anonymous_accesses *accesses, const struct merge_step *step,
-                                       bool wanted) {
-  return accesses ? access_order_left_out(accesses->order, step, wanted) : 0;
-}
-
-static int anonymous_accesses_finish(struct anonymous_accesses *accesses) {
-  if (!accesses)
-    return 0;
-  if (access_order_finish(accesses->order) != 0)
-    return -1;
-  trace_writer_totals(trace_out_writer(accesses->out))->accesses.lost += access_order_counts(accesses->order)->lost;
-  trace_copy_access_totals(accesses->reader, accesses->out);
-  return 0;
-}
-
-struct anonymiser {
-  struct trace_out *out;
-  struct op_sink sink;
-  VECTOR(uint64_t) addresses; /* of the object in each slot */
-  struct recorded_samples samples;
-  struct anonymous_accesses *accesses; /* NULL: there are none */
-  const char *path;
-  struct error *error;
-};
 
 /* Samples taken up to that time come before the next event: they get the stamp of the run that this event begins. */
 static void place_samples(struct anonymiser *anonymiser, uint64_t stamp, bool all) {
@@ -155,27 +112,29 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   (void)before;
   struct anonymiser *anonymiser = context;
   /* One more, as there may be no slot yet: the first op may be free(NULL). */
-  if (!vector_reserve(&anonymiser->addresses, slots->room + 1))
-    return error_set(anonymiser->error, anonymiser->path, "out of memory");
-  if (anonymous_accesses_op(anonymiser->accesses, op) != 0)
+  if (!vector_reserve(&anonymiser->slots, slots->room + 1))
+    return no_memory(anonymiser);
+  if (anonymiser->order && access_order_op(anonymiser->order, op) != 0)
     return -1;
+  struct anonymous_slot *slot = op->kind == HISTORY_NOTHING ? NULL : &anonymiser->slots.at[op->slot];
+  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
+    slot->number = anonymiser->acquired - 1;
   place_samples(anonymiser, op->stamp, false);
-  uint64_t *address = op->kind == HISTORY_NOTHING ? NULL : &anonymiser->addresses.at[op->slot];
-  return op_sink_put(&anonymiser->sink, op, op->thread, 0, address);
+  return op_sink_put(&anonymiser->sink, op, op->thread, 0, slot ? &slot->address : NULL);
 }
 
 /* Failed calls are not ops, but the program made them: they stay. */
 static int take_left_out(void *context, const struct merge_step *step, uint32_t slot) {
   struct anonymiser *anonymiser = context;
   bool stays = !(step->traits & EVENT_TAKES) || slot != SLOTS_NONE;
-  if (anonymous_accesses_left_out(anonymiser->accesses, step, stays) != 0)
+  if (anonymiser->order && access_order_left_out(anonymiser->order, step, stays) != 0)
     return -1;
   if (!stays)
     return 0;
   struct trace_event event = {
       .call = step->event->call, .size_bytes = step->event->size_bytes, .param = step->event->param};
   if (slot != SLOTS_NONE)
-    event.released = anonymiser->addresses.at[slot];
+    event.released = anonymiser->slots.at[slot].address;
   place_samples(anonymiser, step->stamp, false);
   return op_sink_event(&anonymiser->sink, &event, step->thread, 0);
 }
@@ -187,7 +146,7 @@ static void end_thread(void *context, uint32_t thread) {
 
 static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
   struct anonymiser *anonymiser = context;
-  trace_writer_touched(trace_out_writer(anonymiser->out), anonymiser->addresses.at[slot], os_pages);
+  trace_writer_touched(trace_out_writer(anonymiser->out), anonymiser->slots.at[slot].address, os_pages);
 }
 
 static void write_samples(struct anonymiser *anonymiser) {
@@ -248,14 +207,13 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
   struct error wrong = {""};
   anonymiser->error = &wrong;
   bool ready = op_sink_init(&anonymiser->sink, anonymiser->out, source->threads);
-  int result = ready ? recorded_samples_load(&anonymiser->samples, reader, &wrong)
-                     : error_set(&wrong, anonymiser->path, "out of memory");
+  int result = ready ? recorded_samples_load(&anonymiser->samples, reader, &wrong) : no_memory(anonymiser);
   if (result == 0)
-    result = anonymous_accesses_open(&anonymiser->accesses, reader, anonymiser->out, &wrong);
+    result = begin_accesses(anonymiser);
   if (result == 0)
     result = history_run(reader, history, &consumer, &witness, &wrong);
   if (result == 0)
-    result = anonymous_accesses_finish(anonymiser->accesses);
+    result = finish_accesses(anonymiser);
   if (result == 0)
     write_samples(anonymiser);
   /* Not the source's footer: its clock and its calls in flight do not hold for this trace. */
@@ -273,14 +231,15 @@ int trace_anonymise(struct trace_reader *reader, const char *path, const struct 
   struct anonymiser *anonymiser = calloc(1, sizeof *anonymiser);
   if (!anonymiser)
     return error_set(error, path, "out of memory");
-  anonymiser->path = path;
+  anonymiser->reader = reader;
   json_t *info = anonymous_info(trace_reader_summary(reader));
   anonymiser->out = trace_out_open(path, info, options, trace_reader_summary(reader)->threads, error);
   json_decref(info);
   int result = anonymiser->out ? anonymise(anonymiser, reader, options->history, error) : -1;
   op_sink_free(&anonymiser->sink);
-  free(anonymiser->addresses.at);
-  anonymous_accesses_free(anonymiser->accesses);
+  free(anonymiser->slots.at);
+  access_order_close(anonymiser->order);
+  address_map_free(&anonymiser->regions);
   free(anonymiser);
   return result;
 }

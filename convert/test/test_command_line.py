@@ -3,7 +3,9 @@
 
 import json
 import random
+import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -28,29 +30,14 @@ def one_line(result) -> str:
     return result.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["check"],
-        ["fly", "x"],
-        ["check", "a", "b"],
-        ["convert", "a"],
-        ["check", "a", "--speed"],
-        ["dump", "a", "--format", "xml"],
-        ["dump", "a", "--thread", "minus"],
-        ["convert", "a", "--to", "heaptrack", "b"],
-        ["convert", "--from", "fortran", "a", "b"],
-        ["convert", "a", "b.fortran"],
-        ["compile", "-"],
-        ["compile", "a", "-o", "-"],
-        ["check", "a", "--horizon", "soon"],
-    ],
-)
-def test_wrong_usage_exits_with_2(arguments):
-    result = run(CONVERT, *arguments)
-    assert result.status == 2
-    one_line(result)
+WRONG_USAGE = (Path(__file__).parent / "data" / "wrong_usage.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize(("command", "message"), list(zip(WRONG_USAGE[::2], WRONG_USAGE[1::2], strict=True)))
+def test_wrong_usage_exits_with_2_and_one_line(tmp_path, command, message):
+    result = run(CONVERT, *shlex.split(command.removeprefix("$ ")), cwd=tmp_path)
+    assert (result.status, one_line(result)) == (2, f"heaptape-convert: {message}\n")
+    assert not list(tmp_path.iterdir())
 
 
 COMMANDS = {

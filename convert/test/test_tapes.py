@@ -326,18 +326,6 @@ def test_slice_between_marks(tmp_path):
     assert "has no mark 'no such'" in missing.stderr
 
 
-@pytest.mark.parametrize(
-    "spec",
-    ["", "time", "time=1", "time=3..1", "time=x..2", "progress=1..2%", "progress=0%..101%", "size=1x..2",
-             "thread=", "thread=1..", "thread=2..1", "thread=a", "mark=", "mark=a", "mark=..", "when=1..2",
-     "size=-1..2"],
-)  # fmt: skip
-def test_wrong_spec_is_wrong_usage(tmp_path, spec):
-    tape = import_text(tmp_path, "1 0 malloc(8) = 0x1000\n")
-    refused(CONVERT, "convert", "--slice", spec, tape, tmp_path / "o.tape", says="--slice", status=2)
-    assert not (tmp_path / "o.tape").exists()
-
-
 @PROPERTY
 @given(seeds=st.lists(st.integers(0, 1 << 32), min_size=1, max_size=4), steps=st.integers(1, 80))
 def test_merged_processes_keep_apart(tmp_path, seeds, steps):

@@ -297,22 +297,6 @@ def test_a_group_that_does_not_fit_the_trace_is_one_line(tmp_path):
     assert "no marks" in refused(tape, "phase=warm=remove")
 
 
-@pytest.mark.parametrize(
-    "group", ["", "size", "size=3", "size==remove", "size=3=foo", "size=3=pool", "size=3=pool=63", "size=3=pool=x",
-              "size=5..4=remove", "size=a=remove", "size=1,=remove", "color=3=remove", "age=3..=remove", "=remove",
-              "size=1&=remove", "size=1&&thread=0=remove", "size=99999999999999999999=remove", "size=9x=early"]
-)  # fmt: skip
-def test_a_group_that_cannot_be_read_is_wrong_usage(tmp_path, group):
-    result = run(CONVERT, "compile", tmp_path / "any.tape", "--group", group)
-    assert result.status == 2
-    assert result.stderr.count("\n") == 1
-
-
-def test_accesses_of_a_rewritten_history_are_refused(tmp_path):
-    result = run(CONVERT, "compile", tmp_path / "a.tape", "--accesses", tmp_path / "a", "--group", "size=1=remove")
-    assert result.status == 2
-
-
 def segregated(tmp_path: Path) -> Path:
     tape = tape_of(tmp_path, ["0 0 malloc(10) = 0x1000", "1 0 calloc(2, 20) = 0x2000", "2 0 free(0x1000)"])
     return rewritten(tape, "size=..20=segregate")

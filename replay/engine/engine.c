@@ -7,10 +7,8 @@
 #include "replay/calls/isolated_heap.h"
 #include "replay/calls/touch.h"
 #include "replay/engine/gate.h"
-#include "replay/engine/loaded.h"
 #include "replay/engine/order.h"
 #include "replay/engine/recorded_clock.h"
-#include "replay/engine/threads.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/engine/loaded.h"
+#include "replay/engine/state.h"
 
 #include "core/base/os.h"
 #include "core/trace/event.h"
 #include "replay/calls/call.h"
-#include "replay/engine/state.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

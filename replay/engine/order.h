@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which op may run when: waits for other threads' ops, the window, the pace, turns.
 
-   Job: hold a thread back until its op may run. Not its job: how sleeping works (gate.h), starting threads (threads.h).
+   Job: hold a thread back until its op may run. Not its job: how sleeping works (gate.h), starting threads (state.h).
    Invariants, for a legal workload: an op never starts before the ops that its WAITs name; under `window` no thread
    starts an op whose MARK is more than the window ahead of the slowest live thread's; under `paced` ops start no sooner
    than they did in the recording, at SPEED times its pace: between two TIME words they run as fast as they can, and a

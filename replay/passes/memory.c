@@ -4,8 +4,8 @@
 #include "core/base/assert.h"
 #include "core/system/process.h"
 #include "replay/calls/call.h"
-#include "replay/engine/loaded.h"
 #include "replay/engine/loop.h"
+#include "replay/engine/state.h"
 #include "replay/memory/fragmentation.h"
 #include "replay/parent/run.h"
 

@@ -173,3 +173,9 @@ def test_a_recording_where_results_are_wanted_is_replayed_and_its_results_are_ke
     assert "so few calls that start-up decides" in " ".join(done.stdout.split())
     assert (tmp_path / "few.results.json").read_text() == "mine"
     assert (tmp_path / "few.2.results.json").is_file()
+
+
+def test_names_may_follow_options():
+    done = call_heaptape("allocators", "install", "--no-verify", "no-such-allocator")
+    assert "no recipe for 'no-such-allocator'" in done.stderr
+    assert call_heaptape("allocators", "install", "--no-verify").status == 2

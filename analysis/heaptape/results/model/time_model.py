@@ -242,16 +242,6 @@ def in_words(files: Results | Sequence[Results], baseline: str | None = None) ->
     return time_sentences(listed, choose_baseline(listed, baseline)) + summary.in_words(listed, baseline)
 
 
-def change_in_words(row: dict) -> str:
-    """One row of part "all" of `time_model.prediction`, without names: `14 to 48 ms less CPU time`."""
-    if math.isnan(row["percent"]):
-        return _milliseconds(row)
-    low, high = row["low"], row["high"]
-    if low <= 0 <= high:
-        return f"{_signed(low)} to {_signed(high)} % of {_whose(row)} CPU time, no difference can be predicted"
-    return f"{_span(low, high)} % {'more' if low > 0 else 'less'} {_of_what(row)}CPU time"
-
-
 def sentence(row: dict, baseline: str) -> str:
     """One row of part "all" of `time_model.prediction`."""
     name = row["allocator"]

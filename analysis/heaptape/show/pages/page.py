@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -19,7 +18,7 @@ import pandas as pd
 from heaptape import passes
 from heaptape.common import process
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.tables import MIB, MISSING, Cell, Table
+from heaptape.common.tables import MIB, MISSING, Table
 from heaptape.common.version import __version__
 from heaptape.passes import blame, contention, sharing
 from heaptape.results.cells import grouped
@@ -33,6 +32,7 @@ from heaptape.show import answer as answers
 from heaptape.show.figures.axes import thinned
 from heaptape.show.pages import charts, holders, methods, template
 from heaptape.show.pages.pictures import memory_maps
+from heaptape.show.screen import answer_table
 from heaptape.show.tables import time_table
 from heaptape.show.tables.usual import comparison
 from heaptape.show.tables.whatif_table import whatif_tables
@@ -170,56 +170,13 @@ def _cost(found: answers.Answer) -> tuple[str, str]:
 
 
 def _shown(found: answers.Answer, files: Sequence[Results]) -> Shown:
-    rows = [
-        row for row in found.rows if row.peak_percent is not None or row.cpu or row.instructions_percent is not None
-    ]
-    rows = rows or list(found.rows)
-    single = found.workloads == 1
-    columns: list[tuple[str, Callable[[answers.Row], str]]] = []
-    if any(row.cpu for row in rows):
-        columns.append(("CPU time", lambda row: _cpu(row, found)))
-    if single and any(row.peak_bytes for row in rows):
-        columns.append(("peak memory", lambda row: answers.memory_text(row.peak_bytes) if row.peak_bytes else MISSING))
-    for title, key, total in (
-        ("" if single else "peak memory", "peak_percent", None),
-        ("mean memory", "mean_percent", "mean_bytes"),
-        ("malloc instructions", "instructions_percent", "instructions"),
-        ("cycles in calls", "cycles_percent", "cycles"),
-    ):
-        here = [row for row in rows if getattr(row, key) is not None]
-        if here and not (key == "cycles_percent" and any(row.instructions_percent is not None for row in rows)):
-            columns.append((title, partial(_change, baseline=found.baseline, key=key, total=total)))
-    if not single:
-        columns.append(("worst workload", partial(_worst, baseline=found.baseline)))
-    cells = [[Cell(row.name), *(Cell(text(row)) for _, text in columns), Cell(", ".join(row.marks))] for row in rows]
-    table = Table("The answer", ["", *(title for title, _ in columns), ""], cells)
     scatter = {
         "cost": _cost(found)[0],
-        "size": "peak memory, MiB" if single else "change of peak memory, %",
-        "points": [point for row in rows if (point := _point(row, found))],
+        "size": "peak memory, MiB" if found.workloads == 1 else "change of peak memory, %",
+        "points": [point for row in found.rows if (point := _point(row, found))],
     }
-    return Shown(table, [row.label for row in rows], found.sentences, found.caveats, _command(found, files), scatter)
-
-
-def _cpu(row: answers.Row, found: answers.Answer) -> str:
-    if row.label == found.baseline and row.cpu is None:
-        return answers.seconds_text(found.cpu_ns) if found.cpu_ns else MISSING
-    return answers.cpu_text(row.cpu) if row.cpu else MISSING
-
-
-def _change(row: answers.Row, baseline: str, key: str, total: str | None) -> str:
-    value = getattr(row, key)
-    if row.label == baseline:
-        whole = getattr(row, total) if total else None
-        if whole is None:
-            return ""
-        return answers.memory_text(whole) if key == "mean_percent" else answers.count_text(whole)
-    return MISSING if value is None else answers.percent(value)
-
-
-def _worst(row: answers.Row, baseline: str) -> str:
-    found = row.worst.get("cpu") or row.worst.get("memory")
-    return "" if found is None or row.label == baseline else f"{found[0]} {answers.percent(found[1])}"
+    table, labels = answer_table(found, len(found.rows)), [row.label for row in found.rows]
+    return Shown(table, labels, found.sentences, found.caveats, _command(found, files), scatter)
 
 
 def _point(row: answers.Row, found: answers.Answer) -> dict | None:

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs commands of heaptape-convert for tests, each in a child that is forked here: a fifth of the time that starting
+   the program takes. convert_server OUT_FD ERR_FD: the files that take the commands' output.
+
+   A request on standard input: its number of bytes (u32), then the working directory and the words of the command, each
+   with a NUL at its end. The answer on standard output: the status (u32), as wait returns it. */
+int convert_main(int argc, char **argv);
+#define main convert_main
+#include "convert/commands/convert_main.c"
+#undef main
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_WORDS = 1 << 16 };
+
+static _Noreturn void run_command(char *text, const char *end, char *const fds[]) {
+  static char *words[MAX_WORDS + 1];
+  int count = 0;
+  const char *directory = text;
+  for (text += strlen(text) + 1; text < end && count < MAX_WORDS; text += strlen(text) + 1)
+    words[count++] = text;
+  int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (chdir(directory) != 0 || dup2(nothing, 0) < 0 || dup2(atoi(fds[0]), 1) < 0 || dup2(atoi(fds[1]), 2) < 0)
+    abort();
+  exit(convert_main(count, words));
+}
+
+int main(int argc, char **argv) {
+  uint32_t bytes, status;
+  while (argc == 3 && read(0, &bytes, sizeof bytes) == sizeof bytes) {
+    char *text = malloc(bytes);
+    for (size_t got = 0; got < bytes;) {
+      ssize_t more = read(0, text + got, bytes - got);
+      if (more <= 0)
+        return 1;
+      got += (size_t)more;
+    }
+    pid_t child = fork();
+    if (child == 0)
+      run_command(text, text + bytes, argv + 1);
+    int end;
+    if (child < 0 || waitpid(child, &end, 0) != child)
+      return 1;
+    status = (uint32_t)end;
+    if (write(1, &status, sizeof status) != sizeof status)
+      return 1;
+    free(text);
+  }
+  return 0;
+}
