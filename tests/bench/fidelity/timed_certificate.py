@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from heaptape.results.comparing.sequential import DIFFERENT, EFFECT_PERCENT, SAME, UNDECIDED, Decision, decision
-from heaptape.run import live
+from heaptape.run import live as live_rounds
 
 from tests.bench.fidelity.certificate import sizes_of_errors
 from tests.bench.fidelity.counted_certificate import GROUPS, about_of, of_group
@@ -27,7 +27,7 @@ def pairs(results: Sequence[dict]) -> pd.DataFrame:
     rows = []
     for data in results:
         about = about_of(data["app"])
-        lived = live.found(data)
+        lived = live_rounds.found(data)
         for label, predicted in data["predicted"].items():
             one = lived.get(label, decision(()))
             verdict = one.verdict if one.rounds else NOT_RUN

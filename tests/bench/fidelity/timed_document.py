@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 from heaptape.results.comparing.sequential import EFFECT_PERCENT, FIRST_LOOK, LEVEL_OF_ONE, LOOKS, SAME
-from heaptape.run import live
+from heaptape.run import live as live_rounds
 
 from tests.bench.fidelity.counted_document import failures, percent
 from tests.bench.fidelity.timed_certificate import QUIET_PERCENT, disturbance, pairs, summary
@@ -57,7 +57,7 @@ def _head(results: Sequence[dict]) -> Iterable[str]:
         yield f"Programs that are predicted: {sum(bool(data['predicted']) for data in results)}; none ran live yet."
     else:
         dates = ", ".join(sorted({time.strftime("%Y-%m-%d", time.gmtime(day)) for day in days}))
-        budget = f"{min(map(live.spent_s, results)):.0f} to {max(map(live.spent_s, results)):.0f}"
+        budget = f"{min(map(live_rounds.spent_s, results)):.0f} to {max(map(live_rounds.spent_s, results)):.0f}"
         yield (
             f"{ran} of {len(results)} programs ran live, for {budget} s of CPU time each; {dates}, heaptape "
             f"{', '.join(sorted(commits))}, {minutes:.0f} minutes."

@@ -22,7 +22,7 @@ from heaptape.results.comparing.sequential import DIFFERENT, decision
 from heaptape.results.model.counts import Counts, of_misses
 from heaptape.results.model.penalties import SIMULATED_CACHES, Penalties, penalties
 from heaptape.results.model.time_model import changes
-from heaptape.run import live
+from heaptape.run import live as live_rounds
 
 from tests.bench.fidelity import timed, timed_certificate
 from tests.bench.fidelity.certificate import BASELINE
@@ -162,7 +162,7 @@ def drawn_again(times: Mapping[str, dict], table: pd.DataFrame, draws: int) -> t
 def logs_of(data: dict, label: str) -> np.ndarray:
     """The logarithms of the ratios within the rounds that the pair was decided on."""
     rounds = [one["cpu_ns"] for one in data["live"] if label in one["cpu_ns"]]
-    used = rounds[: live.found(data)[label].rounds]
+    used = rounds[: live_rounds.found(data)[label].rounds]
     return np.array([math.log(one[label] / one[BASELINE]) for one in used])
 
 

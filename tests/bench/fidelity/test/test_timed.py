@@ -6,7 +6,7 @@ import random
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.comparing.sequential import DIFFERENT, SAME, UNDECIDED
-from heaptape.run import live
+from heaptape.run import live as live_rounds
 from heaptape.run.live import Session, add_rounds
 
 from tests.bench.fidelity import timed_certificate, timed_document
@@ -57,7 +57,7 @@ def run_planted(budget_s=20.0, **named):
 
 def test_a_pair_that_is_decided_runs_no_more():
     data, runner = run_planted()
-    verdicts = {label: one.verdict for label, one in live.found(data).items()}
+    verdicts = {label: one.verdict for label, one in live_rounds.found(data).items()}
     assert verdicts == {"faster": DIFFERENT, "same": SAME, "noisy": UNDECIDED}
     assert runner.runs.count("faster") == runner.runs.count("same") == data["looks"][0] == 8
     assert runner.runs.count("noisy") == runner.runs.count("glibc") == len(data["live"]) > 8
@@ -65,7 +65,7 @@ def test_a_pair_that_is_decided_runs_no_more():
 
 def test_rounds_end_where_the_budget_does_and_are_looked_at_there():
     data, _ = run_planted(budget_s=11)
-    assert 11 <= live.spent_s(data) < 11.6
+    assert 11 <= live_rounds.spent_s(data) < 11.6
     assert data["looks"][-1] == len(data["live"])
 
 
@@ -80,7 +80,7 @@ def test_a_later_sitting_with_more_time_continues_and_one_with_as_much_does_noth
     data, _ = run_planted(budget_s=6)
     before = list(data["live"])
     idle, runner = Runner(), Runner()
-    assert live.is_done(data, 6)
+    assert live_rounds.is_done(data, 6)
     add_rounds(data, idle, Session(6))
     assert not idle.runs
     add_rounds(data, runner, Session(9))
@@ -106,7 +106,7 @@ def test_an_allocator_that_fails_is_reported_and_the_others_continue():
     data = planted()
     add_rounds(data, Runner(fails=["same"]), Session(6))
     assert data["failures"] == {"same": "live: same does not start"}
-    assert live.found(data)["faster"].verdict == DIFFERENT
+    assert live_rounds.found(data)["faster"].verdict == DIFFERENT
     assert any("same does not start" in line for line in timed_document.section([data]))
 
 
