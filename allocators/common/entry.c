@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+#include "allocators/common/entry.h"
 #include "allocators/common/allocator.h"
 #include "allocators/common/base.h"
 #include "allocators/common/counters.h"
-#include "allocators/common/entry.h"
 
 #include <errno.h>
 #include <pthread.h>
