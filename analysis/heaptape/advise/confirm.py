@@ -17,8 +17,8 @@ from heaptape.common.process import scratch_folder
 from heaptape.common.tables import size
 from heaptape.results.comparing.worth import is_reason
 from heaptape.run import live
-from heaptape.run.live_rounds import Session, add_rounds
-from heaptape.run.live_rounds import found as decided
+from heaptape.run.live import Session, add_rounds
+from heaptape.run.live import found as decided
 from heaptape.run.recipes import Finished, Recipe
 from heaptape.run.registry import Choice
 from heaptape.show.answer import cpu_text

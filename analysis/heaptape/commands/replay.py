@@ -315,7 +315,7 @@ def _print(path: str, data: dict, arguments: argparse.Namespace, tables: list[st
 
 
 def _print_verified(run: dict) -> None:
-    from heaptape.results.runs import label_of
+    from heaptape.results.structs import label_of
 
     done = run["verified"]
     partly = f", {done['partly_stamped_objects']:,} of them in part" if done["partly_stamped_objects"] else ""

@@ -19,7 +19,7 @@ from heaptape.common.home import Home
 from heaptape.common.process import convert_json
 from heaptape.distil.plan import Cells, Plan, column
 from heaptape.results import distilled, misses
-from heaptape.results.runs import timeline_frame
+from heaptape.results.structs import timeline_frame
 from heaptape.run import exact, replay
 from heaptape.run.registry import Choice
 from heaptape.tape.workload_format import read_workload

@@ -39,7 +39,7 @@ from heaptape.fleet.store import (
     is_exact,
 )
 from heaptape.gate import gate
-from heaptape.results.runs import label
+from heaptape.results.structs import label
 from heaptape.run import engine_process, registry, replay
 from heaptape.run.passes import BY_NAME, PASSES, need_origins
 from heaptape.run.registry import DEFAULT_VARIANT, Choice, sha256_of

@@ -18,7 +18,7 @@ import msgspec
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.files import Files, StoreError
-from heaptape.results.runs import label
+from heaptape.results.structs import label
 from heaptape.run.passes import BY_NAME, PASSES
 from heaptape.show.outputs.decisions import Running
 

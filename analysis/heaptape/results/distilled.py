@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.results import misses
-from heaptape.results.runs import timeline_frame
+from heaptape.results.structs import timeline_frame
 
 INSTRUCTIONS, RSS_PEAK, RSS_MEAN = "instructions", "rss-peak", "rss-mean"
 PASSES = {INSTRUCTIONS: "instructions", RSS_PEAK: "memory", RSS_MEAN: "memory"}

@@ -24,8 +24,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import file_bytes
 from heaptape.results import blame, margins, misses
 from heaptape.results.memory_map import CompactMap, decode, without_gaps
-from heaptape.results.runs import label, number, timeline_frame
-from heaptape.results.structs import Contention, Misses, ResultsFile, Run
+from heaptape.results.structs import Contention, Misses, ResultsFile, Run, label, number, timeline_frame
 from heaptape.tape.embedded import is_page, unpack
 
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")

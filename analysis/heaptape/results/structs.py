@@ -6,12 +6,16 @@ Every key except "runs" and a run's "allocator" may be missing or null, and unkn
 elsewhere can be written as results. A known key must have its type.
 """
 
+import math
 import sys
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from heaptape.results.runs import label
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 SCHEMA = 1
 Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
@@ -602,3 +606,31 @@ class ResultsFile(msgspec.Struct):
 def json_schema() -> dict:
     """JSON Schema of a results file, of draft 2020-12."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | msgspec.json.schema(ResultsFile)
+
+
+def label(allocator: object, variant: object) -> str:
+    """The name of an allocator with its variant in tables: `name` or `name:variant`."""
+    return str(allocator) if variant in (None, "", "default") else f"{allocator}:{variant}"
+
+
+def label_of(run: dict) -> str:
+    return label(run["allocator"], run.get("variant"))
+
+
+def number(value: object) -> float | None:
+    """The value if it is a finite number, else None."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def timeline_frame(rows: Sequence[Sequence[float]] | None) -> "pd.DataFrame":
+    """A run's timeline as columns position (ops), rss_anon_bytes, vm_size_bytes, live_bytes; empty if it is missing.
+
+    >>> timeline_frame([[0, 4096, 8192, 100], [50, 12288, 16384, 9000]])["rss_anon_bytes"].max()
+    np.float64(12288.0)
+    """
+    import pandas as pd
+
+    columns = ["position", "rss_anon_bytes", "vm_size_bytes", "live_bytes"]
+    return pd.DataFrame([row[:4] for row in rows or ()], columns=columns, dtype=float)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import Home
-from heaptape.results.runs import number
+from heaptape.results.structs import number
 from heaptape.run import engine_process, replay
 from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.passes import PASSES

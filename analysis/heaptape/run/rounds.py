@@ -28,7 +28,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heaptape.results.runs import label_of, number
+from heaptape.results.structs import label_of, number
 from heaptape.run.passes import BY_NAME, DEFAULT_PASSES, ONCE, REPEATED
 from heaptape.run.registry import Choice
 

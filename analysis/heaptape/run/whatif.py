@@ -13,7 +13,7 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results import disturbance
-from heaptape.results.runs import label
+from heaptape.results.structs import label
 from heaptape.run import replay
 from heaptape.run.across_passes import agreement
 from heaptape.run.passes import need_origins

@@ -70,7 +70,7 @@ def test_a_simulation_as_text_has_its_figures_below_one_another():
     ("arguments", "status", "message"),
     [
         ((), 2, "heaptape: observe: which command?"),
-        (("-a", "none-such", "--", "true"), 1, "heaptape: unknown allocator 'none-such'"),
+        (("-a", "none-such", "--", "true"), 2, "heaptape: unknown allocator 'none-such'"),
         (("--wrong", "--", "true"), 2, "heaptape-observe: unknown option --wrong"),
         (("--format", "csv", "--", "true"), 2, "argument --format: unknown 'csv': there are text, json"),
         (("--", "/none/such"), 127, "heaptape-observe: /none/such: No such file or directory"),

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = (
     "show.figures.axes", "profile.data", "results.comparing.compare", "results.schema",
     "results.comparing.summary",
-    "results.runs",
+    "results.structs",
 )  # fmt: skip
 
 

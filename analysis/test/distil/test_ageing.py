@@ -3,7 +3,7 @@
 
 import pytest
 from heaptape.distil import measured
-from heaptape.results.runs import timeline_frame
+from heaptape.results.structs import timeline_frame
 
 FAMILIES = {"glibc": "glibc", "glibc:no-tcache": "glibc", "reference": "reference"}
 

@@ -69,7 +69,7 @@ def test_tunables_become_the_allocators_own_environment():
         {"OTHER": "4", "T_RATE": "3"},
         {"G_TUNABLES": "g.count=7"},
     ]
-    with pytest.raises(HeaptapeError, match="unknown tunable 'cuont' of g: known are count, max"):
+    with pytest.raises(HeaptapeError, match="unknown tunable 'cuont' of g: did you mean 'count'"):
         choose_all(["g:cuont=1"], REGISTRY)
 
 

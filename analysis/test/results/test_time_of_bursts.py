@@ -4,8 +4,8 @@ beginnings.
 """
 
 import pytest
+from heaptape.passes import usual
 from heaptape.passes.misses import bursts_in_words
-from heaptape.passes.misses import usual as misses_tables
 from heaptape.results.model.time_model import prediction, sentences, time_sentences
 from heaptape.show.tables import time_table
 from results.planted import misses, results
@@ -42,7 +42,7 @@ def test_sentences_and_tables_speak_of_the_bursts():
     assert table.title.startswith("CPU time of the recorded bursts:")
     assert table.columns[1] == "bursts"
     assert "not of the program's" in table.notes[0]
-    counted, _ = misses_tables([file], "glibc")
+    counted, _ = usual([file], "glibc", counted=True)
     assert "Only of 2 bursts, 10 % of the program's instructions" in counted.notes[1]
 
 
@@ -53,7 +53,7 @@ def test_first_misses_are_neither_a_reason_nor_in_a_table():
     assert (
         first == "other against glibc: no difference can be predicted, -0.5 to +0.5 % of the recorded bursts' CPU time."
     )
-    counted, shares = misses_tables([file], "glibc")
+    counted, shares = usual([file], "glibc", counted=True)
     assert [row[3].text for row in counted.rows] == ["0.10", "0.10"]
 
 

@@ -16,7 +16,7 @@ from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import STANDARD_OUTPUT, write_text
 from heaptape.common.process import scratch_folder
-from heaptape.run.live_rounds import Session, is_done
+from heaptape.run.live import Session, is_done
 
 from tests.support import OUT
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results.model.time_model import ALL, prediction
-from heaptape.results.runs import label_of
 from heaptape.results.schema import Results
+from heaptape.results.structs import label_of
 from heaptape.run import live, machine, recipes, replay
-from heaptape.run.live_rounds import LIVE, Session, add_rounds, is_done
+from heaptape.run.live import LIVE, Session, add_rounds, is_done
 from heaptape.run.recipes import Recipe
 from heaptape.run.registry import Choice, sha256_of
 from heaptape.run.rounds import Settings

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.results.runs import label_of
+from heaptape.results.structs import label_of
 from heaptape.run import live, machine, replay
 from heaptape.run.recipes import Recipe
 from heaptape.run.registry import Choice, package_versions, sha256_of

@@ -22,7 +22,7 @@ from heaptape.results.comparing.sequential import DIFFERENT, decision
 from heaptape.results.model.counts import Counts, of_misses
 from heaptape.results.model.penalties import SIMULATED_CACHES, Penalties, penalties
 from heaptape.results.model.time_model import changes
-from heaptape.run import live_rounds
+from heaptape.run import live as live_rounds
 
 from tests.bench.fidelity import timed, timed_certificate
 from tests.bench.fidelity.certificate import BASELINE

@@ -13,7 +13,7 @@ import pandas as pd
 from heaptape.common.home import default_home
 from heaptape.results.comparing.sequential import DIFFERENT
 from heaptape.run import recipes, registry
-from heaptape.run.live_rounds import Session
+from heaptape.run.live import Session
 from heaptape.run.machine import of_this_machine
 from heaptape.run.recipes import Recipe
 

@@ -24,9 +24,8 @@ from heaptape.passes import fragmentation
 from heaptape.results import margins
 from heaptape.results.blame import GROUP
 from heaptape.results.memory_map import CompactMap
-from heaptape.results.runs import timeline_frame
 from heaptape.results.schema import Results, number
-from heaptape.results.structs import Run
+from heaptape.results.structs import Run, timeline_frame
 from heaptape.show.figures import axes as plots
 from heaptape.show.figures import memory_plots
 

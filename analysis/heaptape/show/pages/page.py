@@ -26,9 +26,8 @@ from heaptape.results.comparing.compare import allocator_order
 from heaptape.results.comparing.summary import VerdictTexts, sentences, verdicts_in_words, warnings
 from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
-from heaptape.results.runs import timeline_frame
 from heaptape.results.schema import Results, figures
-from heaptape.results.structs import Machine
+from heaptape.results.structs import Machine, timeline_frame
 from heaptape.show import answer as answers
 from heaptape.show.figures.axes import thinned
 from heaptape.show.pages import charts, holders, methods, template
