@@ -25,7 +25,8 @@ CHOSEN = [word for name in ALLOCATORS for word in ("-a", name)]
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(machine, "of_this_machine", lambda home: None)  # takes seconds, and is not needed here
+    for name in ("of_this_machine", "measure_costs"):  # takes seconds, and is not needed here
+        monkeypatch.setattr(machine, name, lambda home: None)
 
 
 def by_fleet(source, store, passes):

@@ -164,7 +164,7 @@ def test_wrong_use_is_one_line(planted, tape, options, status, says):
 
 
 def test_an_allocator_without_tunables_is_refused(small_tape):
-    refused(HEAPTAPE_HERE, "tune", small_tape, "-a", "nosuch", says="unknown allocator 'nosuch'")
+    refused(HEAPTAPE_HERE, "tune", small_tape, "-a", "nosuch", says="unknown allocator 'nosuch'", status=2)
     library = OUT / "lib" / "libreference.so"
     refused(HEAPTAPE_HERE, "tune", small_tape, "-a", library, says="only an allocator of the registry has tunables")
 
