@@ -131,8 +131,7 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
         help="; ".join(f"{one.name}: {one.summary}" for one in BY_NAME.values())
         + ". Default: "
         + ", ".join(DEFAULT_PASSES)
-        + " (instructions only where heaptape's Valgrind tool is), and misses where the trace has data accesses (record "
-        "--accesses)",
+        + " (instructions only where heaptape's Valgrind tool is); misses, too, where the trace has data accesses",
     )
     for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
         parser.add_argument(

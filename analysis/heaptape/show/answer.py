@@ -93,9 +93,9 @@ class Row:
 @dataclass(frozen=True)
 class Answer:
     """`about`: what was measured. `rows`: best first, the baseline among them. `cpu_ns`: CPU time of the recorded
-    program, None where that is not known; `recorded_on_baseline`: it ran on the baseline. `use`: aim ("cpu", "memory") -> label to use; the baseline's: no reason to
-    change; an aim that can't be judged is missing. `sentences`: the answer. `caveats`: what could change it, at most
-    two. `next`: (what for, command).
+    program, None where that is not known; `recorded_on_baseline`: it ran on the baseline. `use`: aim ("cpu", "memory")
+    -> label to use; the baseline's: no reason to change; an aim that can't be judged is missing. `sentences`: the
+    answer. `caveats`: what could change it, at most two. `next`: (what for, command).
     """
 
     about: str
