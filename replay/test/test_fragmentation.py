@@ -40,6 +40,11 @@ def results_of(run):
     return Results("made.json", {"runs": [run], "workload": {"name": "made", "ideal_rss_bytes": 1000}})
 
 
+def typed(run):
+    [one] = results_of(run).parsed.runs
+    return one
+
+
 def history(path):
     """For a workload of one thread with malloc and free only, after each op: the number of live objects of at least one
     byte, their bytes, and the number of objects so far, without those of 0 bytes."""
@@ -71,7 +76,7 @@ def test_every_os_page_of_a_known_layout_is_right_at_every_position(small):
     """Each object has two OS pages, the second without content, and freed ones stay resident: the first OS page of a
     dead object is empty, the second one was never used."""
     run = memory_pass(small, OS_PAGES=1, KEEP_FREED=1)
-    found = fragmentation.decode(run)
+    found = fragmentation.decode(typed(run))
     frame = found.frame
     assert found.os_page_bytes == OS_PAGE
     assert len(frame) > 250
@@ -96,7 +101,7 @@ def test_every_os_page_of_a_known_layout_is_right_at_every_position(small):
 @needs_exact_rss
 def test_what_is_unmapped_is_forgotten(small):
     """Nothing is empty where free gives all memory back, although new objects are where old ones were."""
-    frame = fragmentation.decode(memory_pass(small, OS_PAGES=1)).frame
+    frame = fragmentation.decode(typed(memory_pass(small, OS_PAGES=1))).frame
     live, _, _, _ = history(small)[frame["position"]].T
     assert frame["empty_bytes"].max() <= OS_PAGE * 20  # live objects of 0 bytes
     assert (frame["os_pages_10"] + frame["os_pages_20"]).tolist() == live.tolist()
@@ -133,7 +138,7 @@ def test_every_second_os_page_empty_is_drawn_so(tmp_path, theme):
     path = tmp_path / "few.work"
     make(path, ops=3000, threads=1, live_objects=60, size_limit=512, only_malloc_free=1)
     run = memory_pass(path, OS_PAGES=1)
-    compact = without_gaps(decode(run))
+    compact = without_gaps(decode(typed(run).memory_map, "it"))
     assert compact.region_bytes == OS_PAGE
     figure = memory_figures.figure_memory(results_of(run), "it", theme=theme)
     figure.set_size_inches(8.2, 20)  # several pixels to an OS page
@@ -166,7 +171,7 @@ def test_parts_are_never_negative_and_add_up_to_rss(tmp_path, preload, seed):
     assert (frame[list(fragmentation.PARTS)].sum(axis=1) == frame["rss_anon_bytes"]).all()
     lowest = frame[[*fragmentation.PARTS, "live_not_resident_bytes"]].min().min()
     assert lowest >= (0 if EXACT_RSS else -64 * 6 * OS_PAGE)
-    raw = fragmentation.decode(run).frame
+    raw = fragmentation.decode(typed(run)).frame
     assert raw["overlap_bytes"].max() == 0
     live = {row[0]: row[3] for row in run["timeline"]}
     assert [live[position] for position in raw["position"]] == raw["live_bytes"].tolist()
@@ -179,7 +184,7 @@ def test_the_heap_walk_covers_what_is_live(small):
     """For the reference allocator: the walk's used blocks hold all requests and their rounding, and the free bytes
     beside live objects equal those of the OS pages, except headers of 8 bytes each and the allocator's own blocks."""
     run = memory_pass(small, preload=REFERENCE)
-    found = fragmentation.decode(run)
+    found = fragmentation.decode(typed(run))
     frame = found.frame
     assert found.walk_states == ("used", "tcache", "fast", "remainder", "small", "large", "top")
     held = frame["live_resident_bytes"] + frame["rounding_bytes"]

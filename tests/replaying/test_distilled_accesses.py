@@ -166,7 +166,10 @@ def test_of_a_window_of_all_ops_the_misses_are_those_of_the_whole(whole: Path, t
 
 
 @needs_tool
-def test_a_distillate_has_the_margins_of_misses_and_of_kinds_of_calls(whole: Path, tmp_path: Path) -> None:
+def test_a_distillate_has_the_margins_of_misses_and_of_kinds_of_calls(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     words = ["distil", whole, "-o", tmp_path / "d.tape", *ALLOCATORS, "--misses", "--json"]
     answer = published("distil", call_heaptape(*words, "--ratio", "0.8").stdout)["distilled"]
     of_misses = [row for row in answer["errors"] if row["figure"].startswith("misses/all/cache")]
