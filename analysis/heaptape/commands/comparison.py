@@ -31,9 +31,6 @@ TABLES = {
     "verdict": "which differences the repetitions support, in words, with effect sizes",
     "sweep": "figures at each value of a tunable that was given as a range",
     "corners": "the matrix of --corners",
-    "cost": "cycles and peak memory, a row for each workload and allocator",
-    "percent": "the same in percent of the baseline, with means over workloads",
-    "system": "system calls and their bytes, a row for each workload and allocator",
 } | passes.TABLES
 ALL = "all"
 OF_ALL = (

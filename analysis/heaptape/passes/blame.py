@@ -11,7 +11,6 @@ from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.passes import PassTable
 from heaptape.results import holders
 from heaptape.results.blame import GROUP, UNHELD, Blame, position_at
-from heaptape.results.comparing.proposals import LEAST_SAVING
 from heaptape.results.schema import Results
 
 MOST_ROWS = 12
@@ -244,7 +243,6 @@ def tables(found: pd.DataFrame, where: str = "peak") -> list[Table]:
     return out
 
 
-MOST_PROPOSALS = 5
 NOTE = (
     "expected: from figures of the blame pass (docs/use/BLAME.md). left empty: additional empty pages that "
     "the allocator has not returned; together with the saving they were expected to be freed."
@@ -255,22 +253,6 @@ def command(experiment: str, source: str, allocators: Sequence[str]) -> str:
     """The command that runs an experiment, for a shell."""
     chosen = [word for name in allocators for word in ("-a", name)]
     return shlex.join(["heaptape", "whatif", source, *chosen, "-g", experiment])
-
-
-def lines(promising: pd.DataFrame, label: str, source: str) -> list[str]:
-    """The first few of one allocator's `proposals.promising`, each with its command; or that there are none."""
-    if promising.empty:
-        return [f"{label}: no experiment with a group of objects promises to save {100 * LEAST_SAVING:.0f} % of RSS."]
-    out = [f"{label}: experiments that promise most (expected: of RSS there; of its peak; of its mean):"]
-    unit = unit_of(promising["rss_bytes"].iloc[0])
-    for _, row in promising.head(MOST_PROPOSALS).iterrows():
-        figures = "; ".join(unit.text(row[key]) for key in ("saving_bytes", "peak_saving_bytes", "mean_saving_bytes"))
-        out.append(f"  {figures} {unit.name}  {command(row['experiment'], source, [row['allocator']])}")
-    if (promising["action"].head(MOST_PROPOSALS) == "remove").any():
-        out.append(
-            "  remove: live bytes of that group grow through the whole run. If they are needed, it saves nothing."
-        )
-    return out
 
 
 def ranking(tried: pd.DataFrame) -> Table:

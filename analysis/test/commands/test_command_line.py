@@ -261,7 +261,7 @@ def test_a_name_with_control_characters_is_shown_without_them(few_results, tmp_p
     assert "a b\\nc\\udcff\\x1b[31m" in call_heaptape("report", odd, "-o", "-").stdout
     assert (
         "a b\\nc\\udcff\\x1b[31m"
-        in call_heaptape("compare", odd, few_results, "--format", "csv", "--table", "cost").stdout
+        in call_heaptape("compare", odd, few_results, "--format", "csv", "--table", "cycles").stdout
     )
 
 

@@ -13,13 +13,14 @@ from heaptape.common.tables import Cell, Table, render_markdown, render_text
 from heaptape.passes import latency
 from heaptape.passes.latency import percentile
 from heaptape.results import replay_errors as fidelity
+from heaptape.results.comparing.compare import absolute, relative
 from heaptape.results.comparing.variants import Corners
-from heaptape.results.schema import Results
+from heaptape.results.schema import Results, figures
 from heaptape.show.tables import frames as table_frames
 from heaptape.show.tables.corner_tables import overhead_tables
 from heaptape.show.tables.kinds import KINDS, Question
 from heaptape.show.tables.latex import escape, render_latex
-from heaptape.show.tables.views import cost_table, percent_table, system_table
+from heaptape.show.tables.usual import comparison
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_runs import cycles_and_rss
@@ -49,35 +50,29 @@ ONE = results_of(
 TWO = results_of("two", 4000, {"a": ([(80, 8, 1, 1, 8)] * 2, 5000), "b": ([(160, 8, 2, 1, 4)] * 2, 6000)})
 
 
-def test_cost_by_hand():
+METRICS_BY_HAND = ["total_cycles", "calls/malloc", "calls/calloc", "calls/realloc", "calls/free", "peak_rss"]
+
+
+def test_means_over_repetitions_by_hand():
     """One: (100 + 200) / 2 and so on; two: the same in both repetitions."""
-    frame = table_frames.cost([ONE, TWO]).set_index(["workload", "allocator"])
-    assert frame.loc[("one", "a")].tolist()[1:] == [150, 11, 21, 32, 42, 1500, 2]
-    assert frame.loc[("one", "b")].tolist()[1:] == [75, 5.5, 21, 64, 42, 1250, 2]
-    assert frame.loc[("two", "a")].tolist()[1:] == [80, 8, 1, 1, 8, 5000, 2]
-    assert frame.loc[("two", "b")].tolist()[1:] == [160, 8, 2, 1, 4, 6000, 2]
-    assert frame["total_instructions"].isna().all()
-    assert list(frame.columns) == [
-        "total_instructions", "total_cycles", "malloc_mean_cycles", "calloc_mean_cycles", "realloc_mean_cycles",
-        "free_mean_cycles", "rss_peak_bytes", "repetitions",
-    ]  # fmt: skip
+    frame = absolute(figures([ONE, TWO]))[METRICS_BY_HAND]
+    assert frame.loc[("one", "a")].tolist() == [150, 11, 21, 32, 42, 1500]
+    assert frame.loc[("one", "b")].tolist() == [75, 5.5, 21, 64, 42, 1250]
+    assert frame.loc[("two", "a")].tolist() == [80, 8, 1, 1, 8, 5000]
+    assert frame.loc[("two", "b")].tolist() == [160, 8, 2, 1, 4, 6000]
 
 
 def test_percent_of_the_baseline_and_both_means_by_hand():
     """Total: 50 % and 200 %, so 100 % geometrically, 125 % arithmetically; RSS: 83.3 and 120 %: 100, 101.7 %."""
-    frame = table_frames.percent([ONE, TWO], "a")
-    cells = frame.set_index(["workload", "figure"])["percent"].to_dict()
+    cells = relative(figures([ONE, TWO]), "a").set_index(["workload", "metric"])["percent"].to_dict()
     expected = {
         "one": (50, 50, 100, 200, 100, 250 / 3),
         "two": (200, 100, 200, 100, 50, 120),
         "geometric mean": (100, 50 * math.sqrt(2), 100 * math.sqrt(2), 100 * math.sqrt(2), 50 * math.sqrt(2), 100),
         "arithmetic mean": (125, 75, 150, 150, 75, 610 / 6),
     }
-    figures = [figure for figure in table_frames.COST.values() if figure != "total_instructions"]
     for workload, percents in expected.items():
-        assert [cells[workload, figure] for figure in figures] == pytest.approx(percents), workload
-    (table,) = percent_table(frame, "a")
-    assert [cell.text for cell in table.rows[0]] == ["b", "one", "50.0", "50.0", "100.0", "200.0", "100.0", "83.3"]
+        assert [cells[workload, metric] for metric in METRICS_BY_HAND] == pytest.approx(percents), workload
 
 
 def test_rss_overhead_of_any_allocators_by_hand():
@@ -111,13 +106,10 @@ def test_system_calls_and_bytes_by_hand():
         about | {"repeat": 0, "syscalls": {"mmap": 69, "munmap": 11, "brk": 0}, "syscall_bytes": {"mmap": 4096}},
         about | {"repeat": 1, "syscalls": {"mmap": 71, "munmap": 11, "brk": 0}, "syscall_bytes": {"mmap": 8192}},
     ]
-    frame = table_frames.system([Results("w.json", {"workload": {"name": "w"}, "runs": runs})])
-    row = frame.iloc[0]
-    assert (row["mmap_calls"], row["munmap_calls"], row["brk_calls"], row["mmap_bytes"]) == (70, 11, 0, 6144)
-    assert (row["vm_size_peak_bytes"], row["rss_peak_bytes"]) == (9, 5)
-    assert math.isnan(row["madvise_calls"])
-    (table,) = system_table(frame)
-    assert "madvise" not in table.columns
+    frame = absolute(figures([Results("w.json", {"workload": {"name": "w"}, "runs": runs})]))
+    calls = ["syscalls/mmap", "syscalls/munmap", "syscalls/brk", "syscall_bytes/mmap", "vm_size", "peak_rss"]
+    assert frame.loc[("w", "a"), calls].tolist() == [70, 11, 0, 6144, 9, 5]
+    assert "syscalls/madvise" not in frame
 
 
 def timed(repeat, sizes, **keys):
@@ -221,15 +213,12 @@ def test_each_table_comes_out_of_whatever_results_there_are(name):
 
 
 def test_markdown_and_latex_have_as_many_cells_in_every_row():
-    for table in [
-        *cost_table(table_frames.cost([ONE, TWO])),
-        *percent_table(table_frames.percent([ONE, TWO], "a"), "a"),
-    ]:
+    for table in comparison([ONE, TWO], "a"):
         rows = [line for line in render_latex([table]).splitlines() if line.endswith(r"\\")]
         assert {line.count("&") for line in rows} == {len(table.columns) - 1}
         rows = [line for line in render_markdown([table]).splitlines() if line.startswith("|")]
         assert {line.count("|") for line in rows} == {len(table.columns) + 1}
-        assert rows[1].startswith("|---|---|---:|")
+        assert rows[1].startswith("|---|---:|")
 
 
 def test_latex_by_hand():
@@ -270,20 +259,23 @@ def test_tables_on_the_command_line(capsys, tmp_path):
         assert compare(make_parser().parse_args(["compare", path, *arguments])) == 0
         return capsys.readouterr().out
 
-    found = json.loads(output("--table", "cost", "--table", "percent", "--verdict", "--format", "json"))
-    assert list(found["tables"]) == ["cost", "percent", "verdict"]
+    found = json.loads(output("--table", "overhead", "--table", "cycles", "--verdict", "--format", "json"))
+    assert list(found["tables"]) == ["overhead", "cycles", "verdict"]
     assert found["interval"] == "t"
-    assert len(found["tables"]["cost"]) == 5
     text = output("--table", "all", "--format", "latex")
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") > 2
-    assert output("--table", "system", "--format", "csv").startswith("workload,allocator,mmap_calls,")
+    assert output("--table", "syscalls", "--format", "csv").startswith("workload,allocator,metric,unit,value,")
     assert "jemalloc" in output("--table", "overhead", "--format", "md")
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "line"),
     [
-        (("--table", "cost", "--verdict", "--format", "csv"), UsageError, "compare --format csv: one table at a time"),
+        (
+            ("--table", "cycles", "--verdict", "--format", "csv"),
+            UsageError,
+            "compare --format csv: one table at a time",
+        ),
         (("--table", "corners"), UsageError, "compare --table corners: of which four"),
         (("--plot", "x.svg"), UsageError, "compare --plot: needs --sweep, which it draws"),
         (("--plot", "x.exe", "--sweep"), UsageError, "compare --plot: 'x.exe' is none of .svg, .pdf, .png"),

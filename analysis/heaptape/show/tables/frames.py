@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The tables of a comparison, each from one function: results in, DataFrame out.
+"""The corner matrix and the RSS overhead, each from one function: results in, DataFrame out.
 
-Figures are as measured: cycles, bytes, calls; NaN: missing. views.py makes tables for people of these.
+Figures are as measured: cycles, bytes; NaN: missing. corner_tables.py makes tables for people of these.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,63 +15,27 @@ from heaptape.results.comparing.compare import (
     GEOMETRIC,
     MAIN_CALLS,
     absolute,
-    allocator_order,
-    relative,
-    repetitions,
 )
 from heaptape.results.comparing.intervals import Method
 from heaptape.results.comparing.variants import Corners, four_corners
-from heaptape.results.schema import SYSTEM_CALLS, Results, figures
+from heaptape.results.schema import Results, figures
 
-# metric -> column of `cost`, in order
-COST = (
+# metric -> name in the corner matrix, in order
+CORNER_FIGURES = (
     {"total_instructions": "total_instructions", "total_cycles": "total_cycles"}
     | {f"calls/{call}": f"{call}_mean_cycles" for call in MAIN_CALLS}
     | {"peak_rss": "rss_peak_bytes"}
 )
-SYSTEM = (
-    {f"syscalls/{name}": f"{name}_calls" for name in SYSTEM_CALLS}
-    | {f"syscall_bytes/{name}": f"{name}_bytes" for name in SYSTEM_CALLS}
-    | {"vm_size": "vm_size_peak_bytes", "peak_rss": "rss_peak_bytes"}
-)
-
-
 # Suffix of a figure's column for the column of its margin, in tables of workloads that stand for another.
 MARGIN = "_margin_percent"
 
 
-def cost(files: Sequence[Results]) -> pd.DataFrame:
-    """What each allocator costs: one row per (workload, allocator).
-
-    Columns: workload, allocator, total_instructions, total_cycles, malloc_mean_cycles, calloc_mean_cycles,
-    realloc_mean_cycles, free_mean_cycles, rss_peak_bytes (means over the repetitions), repetitions (of the
-    total; 0: there is none). If a workload stands for another: FIGURE_margin_percent for each of them as well
-    (`schema.figures`).
-    """
-    table = figures(files)
-    frame = _wide(table, COST)
-    counts = repetitions(table).reindex(columns=["total_cycles"], fill_value=0)
-    return _in_order(frame.assign(repetitions=counts["total_cycles"].to_numpy()), files)
-
-
-def percent(files: Sequence[Results], baseline: str, method: Method = "t") -> pd.DataFrame:
-    """The figures of `cost` as percentages of the baseline's, with 95 % intervals and their means over workloads.
-
-    Columns: workload ("geometric mean" and "arithmetic mean" in the last rows), allocator, figure (a column of `cost`),
-    percent, low, high, repetitions, supported, reason, margin_percent, exact: as `compare.relative`.
-    """
-    table = figures(files)
-    found = relative(table[table["metric"].isin(COST)], baseline, method)
-    found["metric"] = found["metric"].map(COST)
-    return _in_order(found.rename(columns={"metric": "figure"}), files, ["allocator"])
-
-
 def corner_matrix(files: Sequence[Results], corners: Corners, method: Method = "t") -> pd.DataFrame:
-    """The four-corner matrix of each figure of `cost`: columns as of `corners.four_corners`, with `figure` in front."""
+    """The matrix of each of CORNER_FIGURES: columns as of `variants.four_corners`, with `figure` in front."""
     table = figures(files)
     found = [
         four_corners(table, metric, corners, method).assign(figure=name).astype({"figure": object})
-        for metric, name in COST.items()
+        for metric, name in CORNER_FIGURES.items()
     ]
     frame = pd.concat([part for part in found if len(part)] or found[:1], ignore_index=True)
     return frame[["figure", *[name for name in frame.columns if name != "figure"]]]
@@ -84,8 +48,8 @@ def rss_overhead(files: Sequence[Results], variants: Mapping[str, str]) -> pd.Da
     the baseline otherwise). Columns: workload, variant, ideal_bytes (the program's peak of live
     bytes), rss_bytes, overhead_bytes = rss - ideal, rss_percent and overhead_percent (of the first variant's; NaN
     where that overhead is not positive), overhead_percent_of_ideal. Then, if there are several workloads, rows of
-    "geometric mean" (of rss_percent and, if all are positive, overhead_percent) and "arithmetic mean". Margins as in
-    `cost`.
+    "geometric mean" (of rss_percent and, if all are positive, overhead_percent) and "arithmetic mean". Where a
+    workload stands for another: rss_bytes_margin_percent as well (`schema.figures`).
     """
     table = figures(files)
     values = absolute(table).reindex(columns=["ideal_rss", "peak_rss"])
@@ -103,33 +67,6 @@ def rss_overhead(files: Sequence[Results], variants: Mapping[str, str]) -> pd.Da
 
 
 OVERHEAD_PERCENTS = ("rss_percent", "overhead_percent", "overhead_percent_of_ideal")
-
-
-def system(files: Sequence[Results]) -> pd.DataFrame:
-    """The allocator's system calls and its memory: one row per (workload, allocator).
-
-    Columns: workload, allocator, then for mmap, munmap, mremap, madvise and brk: NAME_calls and NAME_bytes (of brk: by
-    how much it moved, up or down); vm_size_peak_bytes, rss_peak_bytes. Means over the repetitions. Margins as in
-    `cost`.
-    """
-    return _in_order(_wide(figures(files), SYSTEM), files)
-
-
-def _in_order(
-    frame: pd.DataFrame, files: Sequence[Results], by: Sequence[str] = ("workload", "allocator")
-) -> pd.DataFrame:
-    """Sorted by those columns: workloads in their order, allocators as they were chosen (runs are in random order)."""
-    ranks = {
-        "workload": {name: rank for rank, name in enumerate(dict.fromkeys(frame["workload"]))},
-        "allocator": {name: rank for rank, name in enumerate(allocator_order(files))},
-    }
-    keys = pd.DataFrame({column: frame[column].map(ranks[column]) for column in by})
-    return frame.loc[keys.sort_values(list(by), kind="stable").index].reset_index(drop=True)
-
-
-def _wide(table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    wide = absolute(table).reindex(columns=list(names)).rename(columns=dict(names)).reset_index()
-    return _with_margins(wide, table, names)
 
 
 def _with_margins(wide: pd.DataFrame, table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:

@@ -88,11 +88,6 @@ KINDS: dict[str, Kind] = {
     "time": Kind(
         lambda q: time_table.frame(q.predicted), lambda frame, q: time_table.tables(frame, q.baseline, q.time_sentences)
     ),
-    "cost": Kind(lambda q: table_frames.cost(q.files), lambda frame, q: table_views.cost_table(frame)),
-    "percent": Kind(
-        lambda q: table_frames.percent(q.files, q.baseline, q.method),
-        lambda frame, q: table_views.percent_table(frame, q.baseline),
-    ),
     "corners": Kind(
         lambda q: table_frames.corner_matrix(q.files, q.four, q.method),
         lambda frame, q: corner_tables.matrix_tables(frame, q.four),
@@ -101,7 +96,6 @@ KINDS: dict[str, Kind] = {
         lambda q: table_frames.rss_overhead(q.files, q.variants),
         lambda frame, q: corner_tables.overhead_tables(frame, q.variants),
     ),
-    "system": Kind(lambda q: table_frames.system(q.files), lambda frame, q: table_views.system_table(frame)),
     "sweep": Kind(
         lambda q: variants.sweep(q.files, variants.choose_tunable(q.files, q.tunable or None), method=q.method),
         lambda frame, q: table_views.sweep_tables(frame),

@@ -1,65 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The DataFrames of frames.py, latency.py, variants.py and verdicts.py as tables for people: rounded, in MiB."""
+"""The DataFrames of variants.py and verdicts.py as tables for people: rounded, in MiB."""
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pandas as pd
 
 from heaptape.common.tables import MIB, MISSING, Cell, Table
-from heaptape.results.cells import grouped, in_unit, with_margin
-from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, MAIN_CALLS
+from heaptape.results.cells import in_unit, with_margin
 from heaptape.results.comparing.verdicts import paragraphs, wording
-from heaptape.results.schema import SYSTEM_CALLS
-from heaptape.show.tables.frames import MARGIN
 from heaptape.show.tables.usual import NOISY, legend, percent_cell
-
-COST_NAMES = (
-    {"total_instructions": "instructions", "total_cycles": "Total"}
-    | {f"{call}_mean_cycles": call for call in MAIN_CALLS}
-    | {"rss_peak_bytes": "peak RSS"}
-)
-
-
-def cost_table(frame: pd.DataFrame) -> list[Table]:
-    """`frames.cost`: cycles in millions, means of calls in cycles, RSS in MiB."""
-    units = {
-        "total_instructions": "instructions, M",
-        "total_cycles": "Total, M cycles",
-        "rss_peak_bytes": "peak RSS, MiB",
-    }
-    columns = {key: (units.get(key, name), _cost_cell(key)) for key, name in COST_NAMES.items()}
-    counts = sorted(set(frame["repetitions"])) or [0]
-    often = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    note = f"malloc, calloc, realloc, free: mean cycles per call. Means of {often} repetitions."
-    return _by_workload("Cost of each allocator", frame, columns, [note])
-
-
-def percent_table(frame: pd.DataFrame, baseline: str) -> list[Table]:
-    """`frames.percent`: allocator by allocator, a row per workload, then the means."""
-    cells = {(row.workload, row.allocator, row.figure): percent_cell(row) for row in frame.itertuples()}
-    present = [figure for figure in COST_NAMES if figure in set(frame["figure"])]
-    workloads = list(dict.fromkeys(frame["workload"]))
-    if len(workloads) == 3:  # one workload and two means of it
-        workloads = [name for name in workloads if name not in (GEOMETRIC, ARITHMETIC)]
-    rows = []
-    for allocator in dict.fromkeys(frame["allocator"]):
-        for workload in workloads:
-            found = [cells.get((workload, allocator, figure), Cell(MISSING)) for figure in present]
-            rows.append([Cell(allocator), Cell(workload), *found])
-    columns = ["allocator", "workload", *[COST_NAMES[figure] for figure in present]]
-    table = Table(f"Percent of {baseline}", columns, rows, [], 2)
-    return [replace(table, notes=legend([table]))] if rows else []
-
-
-def system_table(frame: pd.DataFrame) -> list[Table]:
-    """`frames.system`: calls, then MiB."""
-    columns: dict[str, tuple[str, Callable]] = {f"{call}_calls": (call, grouped) for call in SYSTEM_CALLS}
-    columns |= {f"{call}_bytes": (f"{call}, MiB", _mib) for call in SYSTEM_CALLS}
-    columns |= {"vm_size_peak_bytes": ("VmSize, MiB", _mib), "rss_peak_bytes": ("RSS, MiB", _mib)}
-    note = "Bytes of brk: by how much the break moved, up or down. VmSize and RSS: peaks."
-    return _by_workload("System calls and bytes, virtual and resident size", frame, columns, [note])
 
 
 def sweep_tables(frame: pd.DataFrame) -> list[Table]:
@@ -101,32 +51,6 @@ def verdict_tables(frame: pd.DataFrame) -> list[Table]:
     notes = ["g: Hedges' g of the paired log ratios; delta: Cliff's, of the repetitions; p: adjusted after Holm."]
     behind = Table("Behind the verdicts", columns, rows, notes, 3)
     return [Table("Verdicts", [], [], paragraphs(frame)), *([behind] if rows else [])]
-
-
-def _by_workload(
-    title: str, frame: pd.DataFrame, columns: dict[str, tuple[str, Callable]], notes: Sequence[str]
-) -> list[Table]:
-    """One table, a row per workload and allocator, without empty columns."""
-    present = {key: shown for key, shown in columns.items() if frame[key].notna().any()}
-    several = frame["workload"].nunique() > 1
-    rows = []
-    for row in frame.to_dict("records"):
-        about = [Cell(row["workload"])] * several + [Cell(row["allocator"])]
-        cells = [with_margin(cell(row[key]), row.get(f"{key}{MARGIN}", 0.0)) for key, (_, cell) in present.items()]
-        rows.append(about + cells)
-    names = ["workload"] * several + ["allocator", *[name for name, _ in present.values()]]
-    return [Table(title, names, rows, list(notes), 1 + several)] if rows and present else []
-
-
-def _cost_cell(key: str) -> Callable[[float], Cell]:
-    if key == "rss_peak_bytes":
-        return _mib
-    unit = 1e6 if key in ("total_instructions", "total_cycles") else 1.0
-    return lambda value: in_unit(value, unit)
-
-
-def _mib(value: float) -> Cell:
-    return in_unit(value, MIB)
 
 
 def _number(value: float, digits: int) -> Cell:
