@@ -76,10 +76,10 @@ def prepare(source: str, home: Home, directory: Path, origins: bool = False) -> 
 
 def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home, origins: bool = False) -> None:
     """Runs the compiler; `origins`: for `origins_of`, too. Raises HeaptapeError with the compiler's error, empty if the
-    compiler has printed it.
+    compiler has printed it, and for a trace without calls.
     """
-    # --json: the witness goes to standard output, which is dropped, and not as a line to stderr. At a terminal
-    # the compiler shows its own progress, and prints its own error.
+    # --json: the witness goes to standard output, and not as a line to stderr. At a terminal the compiler shows its
+    # own progress, and prints its own error.
     terminal = sys.stderr.isatty()
     command = [str(home.program("convert")), "compile", *console.words(), str(path), "-o", str(compiled), "--json"]
     command += options
@@ -87,13 +87,15 @@ def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home
     result = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=None if terminal else subprocess.PIPE,
         text=True,
     )
     if result.returncode != 0:
         raise HeaptapeError("" if terminal else last_message(result.stderr, "convert") or f"{path}: can't be compiled")
     sys.stderr.write(result.stderr or "")
+    if not json.loads(result.stdout)["witness"]["ops"]:
+        raise HeaptapeError(f"{path}: holds no calls of malloc, so there is nothing to replay")
 
 
 def accesses_of(workload: Path) -> Path | None:

@@ -107,8 +107,8 @@ class OpenTrace:
     """A trace that the library has open. Raises FormatError where a file is malformed."""
 
     def __init__(self, path: str) -> None:
+        self._handle: int | None = None  # first, as `close` is called also where opening failed
         self.path, self._library = path, _library()
-        self._handle: int | None = None
         text = ctypes.create_string_buffer(ERROR_BYTES)
         self._handle = self._library.heaptape_trace_open(path.encode(errors="surrogateescape"), text)
         if not self._handle:

@@ -331,7 +331,7 @@ def test_a_recording_without_calls_is_refused_and_one_with_a_single_call_is_repo
     done = call_heaptape("replay", nothing, "-a", "glibc")
     assert (done.status, done.stdout) == (1, "")
     said = f"heaptape: {nothing}: holds no calls of malloc, so there is nothing to replay"
-    assert done.stderr.splitlines()[-1] == said
+    assert done.stderr == f"{said}\n"
     text, results = tmp_path / "empty.txt", tmp_path / "empty.json"
     text.write_text("# heaptape-text 1 clock=nanoseconds\n0 0 free(NULL)\n")
     done = call_heaptape("replay", text, "-a", "glibc", "-n", "1", "-o", results)

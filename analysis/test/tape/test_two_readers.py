@@ -3,6 +3,7 @@
 uses and the oracle; the oracle survives any damage.
 """
 
+import gc
 import io
 import re
 import struct
@@ -17,7 +18,7 @@ import zstandard
 from conftest import ROOT
 from heaptape import tape
 from heaptape.common.errors import FormatError, HeaptapeError
-from heaptape.tape import calls, trace
+from heaptape.tape import calls, library, trace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -438,3 +439,18 @@ def test_offsets_and_steps_of_accesses_are_sorted_by_entry_and_page():
     rows = decode_accesses(8, 9, 9, {column: bytes.fromhex(text) for column, text in digits.items()})
     assert rows["object"].dropna().tolist() == [0, 8, 0, 0]
     assert rows["granule"].astype(int).tolist() == [5, 1, 1, 0x110, 0x308, 0x120, 0x307, -4]
+
+
+def test_a_missing_library_is_one_error_and_nothing_else(monkeypatch):
+    """An object whose opening failed is closed, too: no AttributeError in its `__del__`."""
+
+    def missing():
+        raise HeaptapeError("is missing")
+
+    monkeypatch.setattr(library, "_library", missing)
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    with pytest.raises(HeaptapeError, match="is missing"):
+        library.OpenTrace("a.tape")
+    gc.collect()
+    assert unraisable == []
