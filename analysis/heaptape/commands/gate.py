@@ -141,7 +141,7 @@ def limits_of(arguments: argparse.Namespace, command: str) -> "Limits":
 def _write(data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.common.tables import render
     from heaptape.gate.minimise import junit_xml
-    from heaptape.show.tables.decision_tables import gate_lines, gate_tables
+    from heaptape.show.tables.decision_tables import gate_lines, gate_tables, wrapped
 
     if arguments.output:
         write_json(arguments.output, data)
@@ -149,6 +149,6 @@ def _write(data: dict, arguments: argparse.Namespace) -> None:
         write_text(arguments.junit, junit_xml(data))
     if STANDARD_OUTPUT not in (arguments.output, arguments.junit):
         wanted = arguments.table or arguments.format == "md"
-        text = render(gate_tables(data), arguments.format) if wanted else "\n".join(gate_lines(data)) + "\n"
+        text = render(gate_tables(data), arguments.format) if wanted else wrapped(gate_lines(data))
         write_text(STANDARD_OUTPUT, text)
     console.verdict(f"gate {'passed' if data['passed'] else 'failed'}", data["passed"])

@@ -5,6 +5,7 @@ import argparse
 from pathlib import Path
 
 from heaptape.commands import gate, replaying
+from heaptape.common.output import STANDARD_OUTPUT, write_text
 
 SUMMARY = "the smallest piece of a tape on which a condition still holds"
 DESCRIPTION = (
@@ -36,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     from heaptape.gate.condition import parse
     from heaptape.gate.minimise import ENDINGS, Minimiser, Question, in_words
     from heaptape.run import replay
+    from heaptape.show.tables.decision_tables import wrapped
 
     condition = parse(arguments.condition)
     question = Question(condition, *gate.choose_pair(arguments, "minimise"))
@@ -53,6 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
     result = minimiser.result
     start_up = minimise.start_up_in_words(result)
     words = [in_words(question, result.pair), *([start_up] if start_up else []), ENDINGS[result.why]]
-    print(f"{folder / minimise.TAPE}: {result.pair.events:,} of {result.whole.events:,} events.")
-    print("; ".join(words) + ".")
+    kept = f"{folder / minimise.TAPE}: {result.pair.events:,} of {result.whole.events:,} events."
+    write_text(STANDARD_OUTPUT, wrapped([kept, "; ".join(words) + "."]))
     return 0

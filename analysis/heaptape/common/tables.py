@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from heaptape.common import console
@@ -59,6 +60,11 @@ def rounded(value: float) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def significant(value: float, digits: int = 2, sign: str = "") -> str:
+    """The value with so many significant digits, never as a power of ten: "100", where format code g gives "1e+02"."""
+    return f"{Decimal(f'{value:.{digits}g}'):{sign},f}"
+
+
 def screen_width() -> int:
     """Columns of the terminal, or COLUMNS; else WIDTH, as in a pipe."""
     return shutil.get_terminal_size((WIDTH, 24)).columns
@@ -89,7 +95,8 @@ def _drawn(table: Table, width: int) -> "Iterator[Text]":
     if table.columns:
         shown, left_out = _fitted(table, width)
         if any(table.columns):
-            yield from (_line(row, shown) for row in _header(table))
+            names = [row for row in _header(table) if any(row[one.number].text for one in shown)]
+            yield from (_line(row, shown) for row in names)
         yield from (_line(row, shown) for row in table.rows)
         if left_out:
             more = f"Left out at this width: {', '.join(left_out)}"
@@ -101,15 +108,32 @@ def _drawn(table: Table, width: int) -> "Iterator[Text]":
 
 def wrapped(text: str, width: int) -> list[str]:
     """Lines of at most `width` columns, broken between words only. A figure stays with its unit; a line that begins
-    with a space is a command, and stays whole.
+    with a space is a command.
     """
-    if text.startswith(" ") or not text:
+    if not text:
         return [text]
     text = console.printable(text)
+    if text.startswith(" "):
+        return command_lines(text, width, " " * (len(text) - len(text.lstrip()) + 4))
     bound = re.sub(r"(?<=[0-9]) (?=(%|[KMGTk]i?B?|bytes|ms|s|ns|MHz)([\s.,;:)]|$))", "\xa0", text)
     bound = bound.replace("≈ ", "≈\xa0")
     lines = textwrap.wrap(bound, width, break_long_words=False, break_on_hyphens=False)
     return [line.replace("\xa0", " ") for line in lines]
+
+
+def command_lines(text: str, width: int, indent: str) -> list[str]:
+    """A command as lines that can be pasted into a shell: broken between words only, each line but the last ends with
+    a backslash, and those after the first begin with `indent`. A word is never broken, even if it is too wide.
+    """
+    words = re.findall(r"""\s*(?:[^\s'"\\]|\\.|'[^']*'|"[^"]*"|['"\\])+""", text)
+    lines = words[:1]
+    for at, word in enumerate(words[1:], 2):
+        room = width - (0 if at == len(words) else len(" \\"))
+        if cell_width(lines[-1] + word) <= room:
+            lines[-1] += word
+        else:
+            lines.append(indent + word.lstrip())
+    return [*(f"{line} \\" for line in lines[:-1]), *lines[-1:]]
 
 
 @dataclass

@@ -13,6 +13,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.tables import significant
 from heaptape.distil import fit, measured
 from heaptape.distil.fit import Fitted
 from heaptape.distil.plan import Kind, Plan, Planner, rules_of_highs
@@ -122,7 +123,7 @@ class Distiller:
             share = 100 * floor / self._ops
             raise HeaptapeError(
                 f"{self._name}: can't be distilled to {most:,.0f} of its {self._ops:,} ops: the objects at the peak "
-                f"need {floor:,} ({share:.2g} %): --ops {floor} or more, or --kind time"
+                f"need {floor:,} ({significant(share)} %): --ops {floor} or more, or --kind time"
             )
 
     def _write(self, plan: Plan, manifest: dict, tape: Path) -> None:
@@ -165,14 +166,14 @@ class Distiller:
 def answer_lines(made: Distilled, wanted: Wanted, output: str) -> list[str]:
     """What was kept, and the expected error of each figure; one line for all kinds of calls, one for all misses."""
     plan = made.plan
-    share = f"{100 * plan.ops / made.whole_ops:.2g} %"
+    share = f"{significant(100 * plan.ops / made.whole_ops)} %"
     lines = [f"{output}: {plan.ops:,} of {made.whole_ops:,} ops ({share}) stand for the whole.", ""]
     lines.append(f"{'figure':<14}{'expected error':>16}{'worst, left out':>18}")
     for figure, found in made.fitted.errors.items():
         if "/" not in figure:
             of_figure = made.errors[made.errors["figure"] == figure]
             worst = of_figure.loc[of_figure["left_out_percent"].abs().idxmax()]
-            cells = f"{found.expected:.2g} %", f"{worst['left_out_percent']:+.2g} %"
+            cells = f"{significant(found.expected)} %", f"{significant(worst['left_out_percent'], sign='+')} %"
             lines.append(f"{figure:<14}{cells[0]:>16}{cells[1]:>18}  {worst['allocator']}")
     lines.append("")
     of_kinds = {figure.removeprefix(distilled.OF_KIND): figure for figure in _of(made, distilled.OF_KIND)}
@@ -187,7 +188,7 @@ def answer_lines(made: Distilled, wanted: Wanted, output: str) -> list[str]:
         warm = int((plan.windows["counted"] - plan.windows["begin"]).sum())
         lines.append(f"Kept for time: {len(plan.windows)} windows, {counted:,} ops in all, after {warm:,} to warm up.")
     least = 100 * plan.floor / made.whole_ops
-    return [*lines, f"The least that shows the peak: {plan.floor:,} ops ({least:.2g} %)."]
+    return [*lines, f"The least that shows the peak: {plan.floor:,} ops ({significant(least)} %)."]
 
 
 def _of(made: Distilled, prefix: str) -> list[str]:
@@ -196,7 +197,7 @@ def _of(made: Distilled, prefix: str) -> list[str]:
 
 def _together(what: str, figures: dict[str, str], made: Distilled) -> list[str]:
     """One line for several figures; none without figures. `figures`: name in the line -> figure."""
-    each = [f"{name} {made.fitted.expected[figure]:.2g} %" for name, figure in figures.items()]
+    each = [f"{name} {significant(made.fitted.expected[figure])} %" for name, figure in figures.items()]
     return [f"{what}, expected error: {', '.join(each)}."] if each else []
 
 
@@ -215,7 +216,8 @@ def warnings(made: Distilled, wanted: Wanted) -> list[str]:
         )
     if wanted.error_percent is not None and made.worst > wanted.error_percent:
         warned.append(
-            f"an error of {wanted.error_percent:g} % can't be kept: {made.plan.ops:,} ops have {made.worst:.2g} %"
+            f"an error of {wanted.error_percent:g} % can't be kept: {made.plan.ops:,} ops have "
+            f"{significant(made.worst)} %"
         )
     return warned
 

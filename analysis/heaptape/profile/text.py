@@ -20,7 +20,7 @@ def overview(found: Profile) -> str:
     """How much it allocates: calls, their rate, threads, bytes, and what was live at most."""
     ops, threads, seconds = found.data["ops"], found.data["threads"], (found.data.get("duration_ns") or 0) / 1e9
     peak = found.windows["live_bytes"].max() if len(found.windows) else 0
-    rate = f" ({ops / seconds / 1e6:.2g} M/s)" if seconds > 0 else ""
+    rate = f" ({rounded(ops / seconds / 1e6)} M/s)" if seconds > 0 else ""
     made = found.data["allocated_bytes"] / MIB
     acted = f"{ops:,} calls{rate} of {threads} thread{'s' * (threads != 1)}"
     return f"{acted}, {made:,.1f} MiB allocated, at most {peak / MIB:,.1f} MiB live"

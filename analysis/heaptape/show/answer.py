@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from heaptape.common.tables import significant
 from heaptape.results import margins, replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order
 from heaptape.results.comparing.worth import NO_REASON, is_reason, why_not
@@ -200,7 +201,7 @@ def count_text(count: float) -> str:
 
 
 def seconds_text(ns: float) -> str:
-    return f"{ns / 1e9:.3g} s" if ns >= 1e9 else f"{ns / 1e6:.3g} ms"
+    return f"{significant(ns / 1e9, 3)} s" if ns >= 1e9 else f"{significant(ns / 1e6, 3)} ms"
 
 
 def short_version(version: str | None) -> str:

@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from heaptape.common.console import printable
-from heaptape.common.tables import MISSING, Cell, Table, render_markdown, render_text, screen_width, wrapped
+from heaptape.common.tables import (
+    MISSING,
+    Cell,
+    Table,
+    command_lines,
+    render_markdown,
+    render_text,
+    screen_width,
+    wrapped,
+)
 from heaptape.show.answer import (
     BASELINE,
     FASTEST,
@@ -66,16 +75,16 @@ def _text(screen: Screen) -> str:
     if screen.table:
         parts.append(render_text([replace(screen.table, title="")]).rstrip("\n"))
     said = [line for sentence in (*screen.sentences, *screen.caveats) for line in wrapped(sentence, width)]
-    more = _more_lines(screen.more)
+    more = _more_lines(screen.more, width)
     return "\n\n".join(part for part in (*parts, "\n".join(said), "\n".join(more)) if part) + "\n"
 
 
-def _more_lines(more: Sequence[tuple[str, str]]) -> list[str]:
+def _more_lines(more: Sequence[tuple[str, str]], width: int) -> list[str]:
     indent = max((len(label) for label, _ in more), default=0) + 2
     out, before = [], ""
     for label, command in more:
         shown = f"{label}:" if label != before else ""
-        out.append(f"{shown:<{indent}}{printable(command)}")
+        out += command_lines(f"{shown:<{indent}}{printable(command)}", width, " " * (indent + 2))
         before = label
     return out
 

@@ -7,7 +7,7 @@ import pytest
 from heaptape.commands.main import COMMANDS, GROUPS, make_parser, overview, parsers_of_commands
 from heaptape.commands.programs import PROGRAMS
 from heaptape.common import console
-from heaptape.common.tables import Cell, Table, cut, render_text, wrapped
+from heaptape.common.tables import Cell, Table, cut, render_text, significant, wrapped
 from heaptape.show.answer import answer
 from heaptape.show.screen import MOST_ROWS, answer_table, of_answer, render
 from hypothesis import given
@@ -36,10 +36,14 @@ def results(tape, tmp_path_factory):
     return path
 
 
+ON_THREE = ("-a", "glibc", "-a", "jemalloc", "-a", "mimalloc")
 SCREENS = {
     "compare": ["compare", "{results}"],
     "replay": ["replay", "{tape}", "-a", "glibc", "-a", "mimalloc", "--passes", "memory,instructions", "-o", "{made}"],
     "advise": ["advise", "{tape}", "-a", "mimalloc"],
+    "tune": ["tune", "{tape}", "-a", "glibc", "--budget", "4", "-o", "{made}"],
+    "gate": ["gate", "--old", "glibc", "--new", "jemalloc", "--minimise", "none", "{tape}"],
+    "distil": ["distil", "{tape}", *ON_THREE, "--kind", "time", "--ratio", "0.5", "-o", "{cut}"],
     "blame": ["blame", "{tape}"],
     "whatif": ["whatif", "{tape}", "-g", "size=24=remove", "--passes", "memory", "-o", "{made}"],
     "profile": ["profile", "{tape}"],
@@ -48,16 +52,26 @@ SCREENS = {
 
 
 @pytest.mark.parametrize("command", SCREENS)
-def test_a_command_prints_a_screen_at_most(command, tape, results, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    places = {"tape": tape, "results": results, "made": tmp_path / "made.json"}
-    words = [word.format(**places) for word in SCREENS[command]]
-    done = succeed(HEAPTAPE, *words) if command in PROGRAMS else call_heaptape(*words)
-    assert done.status == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert 2 <= len(lines) <= LINES
-    commands = [line for line in lines if " heaptape " in f" {line}" or "LD_PRELOAD" in line or str(tape) in line]
-    assert [line for line in lines if len(line) > 80 and line not in commands] == []
+def test_a_command_prints_a_screen_at_most_and_nothing_is_wider_or_broken(
+    command, tape, results, tmp_path, monkeypatch
+):
+    """`info` is a C program, with lines of its own at 60 columns."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.tape").symlink_to(tape)
+    (tmp_path / "r.json").symlink_to(results)
+    shown = {}
+    for width in (60, 80, 200):
+        places = {"tape": "a.tape", "results": "r.json", "made": f"{width}.json", "cut": f"{width}.tape"}
+        monkeypatch.setenv("COLUMNS", str(width))
+        words = [word.format(**places) for word in SCREENS[command]]
+        done = succeed(HEAPTAPE, *words) if command in PROGRAMS else call_heaptape(*words)
+        assert done.status == (1 if command == "gate" else 0), done.stderr
+        shown[width] = done.stdout.splitlines()
+        assert [line for line in shown[width] if len(line) > width and (width > 60 or command != "info")] == []
+    assert 2 <= len(shown[80]) <= LINES
+    whole = set(re.findall(r"[0-9][0-9,.]*[0-9]", " ".join(shown[200])))
+    for width in (60, 80):
+        assert set(re.findall(r"[0-9][0-9,.]*[0-9]", " ".join(shown[width]))) <= whole | {str(width)}
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
@@ -99,7 +113,16 @@ def test_names_are_cut_in_the_middle_and_figures_stay_with_their_units():
     assert cut("a-very-long-name", 9) == "a-ve…name"
     assert cut("short", 9) == "short"
     assert wrapped("It takes 12.3 MiB of 45 % now", 17) == ["It takes 12.3 MiB", "of 45 % now"]
-    assert wrapped("  LD_PRELOAD=/a/very/long/path ./program", 20) == ["  LD_PRELOAD=/a/very/long/path ./program"]
+    command = ["  LD_PRELOAD=/a/very/long/path \\", "      ./program \\", "      'two words'"]
+    assert wrapped("  LD_PRELOAD=/a/very/long/path ./program 'two words'", 20) == command
+    assert wrapped("  A=/a ./program", 20) == ["  A=/a ./program"]
+
+
+def test_no_figure_is_a_power_of_ten():
+    values = [(99.96, "100"), (1234.5, "1,200"), (12.34, "12"), (0.00001, "0.00001"), (0, "0"), (-3.14, "-3.1")]
+    assert [significant(value) for value, _ in values] == [text for _, text in values]
+    assert significant(1234.5, 3) == "1,230"
+    assert significant(250, sign="+") == "+250"
 
 
 def test_control_characters_from_files_are_escaped_everywhere(capsys):

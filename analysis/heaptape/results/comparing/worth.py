@@ -5,6 +5,8 @@ A gain counts if it is at least LEAST_PERCENT, and larger than its error; a gain
 LEAST_BYTES. A change costs work and trust, so smaller gains are "no reason to change".
 """
 
+from heaptape.common.tables import significant
+
 LEAST_PERCENT = 2.0
 LEAST_BYTES = 1 << 20
 NO_REASON = "no reason to change"
@@ -26,7 +28,7 @@ def why_not(gain_percent: float, error_percent: float = 0.0, gain_bytes: float |
     if not gain_percent > 0:
         return "no gain"
     if gain_percent <= error_percent:
-        return f"within the error of {error_percent:.2g} %"
+        return f"within the error of {significant(error_percent)} %"
     if gain_percent < LEAST_PERCENT:
         return f"less than {LEAST_PERCENT:g} %"
     return "less than 1 MiB"

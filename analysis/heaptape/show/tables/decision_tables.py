@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded, size
+from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded, significant, size
 from heaptape.results import margins
 from heaptape.results.cells import signed
 from heaptape.results.comparing.worth import NO_REASON, why_not
@@ -440,5 +440,5 @@ def _figure_note(name: str, found: Mapping) -> str:
     change = "" if found["change_percent"] is None else f" ({_percent(found['change_percent'])})"
     text = f"{name} {shown(new)}, was {shown(old)}{change}; beyond tolerance: {found['beyond']}"
     if found["span_percent"]:
-        text += f"; not exact: differs by {found['span_percent']:.2g} % over {len(found['new'])} runs"
+        text += f"; not exact: differs by {significant(found['span_percent'])} % over {len(found['new'])} runs"
     return text
