@@ -13,7 +13,7 @@ from heaptape.common.tables import Cell, Table, render_markdown, render_text
 from heaptape.passes import latency
 from heaptape.passes.latency import percentile
 from heaptape.results import replay_errors as fidelity
-from heaptape.results.comparing.compare import absolute, relative
+from heaptape.results.comparing.compare import absolute, long_table, relative
 from heaptape.results.comparing.variants import Corners
 from heaptape.results.schema import Results, figures
 from heaptape.show.tables import frames as table_frames
@@ -297,3 +297,33 @@ def test_verdicts_of_memory_follow_the_counts_whatever_the_error_of_replays(monk
         file = Results("one.json", ONE.data | ({} if heaptape is None else {"heaptape": heaptape}))
         frame = KINDS["verdict"].frame(Question([file], "a")).set_index("figure")
         assert frame.loc["peak_rss", "verdict"] == "less"
+
+
+def test_calls_below_one_percent_share_a_column_weighted_by_their_counts():
+    """calloc 6 times, realloc 4 times of 5,000: (6 x 100 + 4 x 50) / 10 = 80; b: (6 x 200 + 4 x 0.5) / 10 = 120.2."""
+    counts = {"malloc": 2500, "free": 2490, "calloc": 6, "realloc": 4}
+
+    def runs(allocator, calloc, realloc):
+        means = {"malloc": 10, "free": 5, "calloc": calloc, "realloc": realloc}
+        about = {"allocator": allocator, "repeat": 0}
+        timed = {call: {"count": counts[call], "mean": mean} for call, mean in means.items()}
+        counted = {call: {"count": counts[call], "instructions_mean": mean} for call, mean in means.items()}
+        yield about | {"pass": "time", "cycles_total": 1, "calls": timed}
+        yield about | {"pass": "instructions", "instructions_total": 1, "calls": counted}
+
+    file = Results("w.json", {"workload": {"name": "w"}, "runs": [*runs("a", 100, 50), *runs("b", 200, 0.5)]})
+    tables = {table.title: table for table in comparison([file], "a")}
+    for title in ("Instructions per call", "Time: cycles per call, mean"):
+        table = tables[title]
+        assert table.columns[-3:] == ["malloc", "free", "other"]
+        assert [row[-1].value for row in table.rows] == pytest.approx([80, 120.2])
+        assert any("other: calloc, realloc, each less than 1 % of all calls." in note for note in table.notes)
+    for title in ("Instructions, % of a", "Time, % of a"):
+        assert tables[title].columns[-3:] == ["malloc", "free", "other"]
+        assert tables[title].rows[0][-1].value == pytest.approx(100 * 120.2 / 80)
+    assert {f"calls/{call}" for call in counts} <= set(long_table([file], "a")["metric"]), (
+        "other programs read them all"
+    )
+    counts |= {"calloc": 600, "malloc": 1900}
+    one_alone = Results("w.json", {"workload": {"name": "w"}, "runs": [*runs("a", 100, 50)]})
+    assert "realloc" in comparison([one_alone], "a")[0].columns

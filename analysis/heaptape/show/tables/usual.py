@@ -27,8 +27,10 @@ from heaptape.results.comparing.compare import (
     repetitions,
 )
 from heaptape.results.comparing.intervals import Method
+from heaptape.results.comparing.rare_calls import OTHER, RARE, rare_calls, together
 from heaptape.results.schema import HELD_METRICS, Results, figures, unique_name
 
+FIRST_CALLS = (*MAIN_CALLS, OTHER)  # in the first table; others follow
 WIDE_INTERVAL = 0.1  # of the figure
 INSTRUCTIONS_NOTE = (
     "Of the allocator's calls only, counted under Valgrind, and so independent of clock, PMU and other processes."
@@ -65,7 +67,7 @@ MARKS: dict[str, tuple[Callable[[str], bool], str]] = {
 @dataclass(frozen=True)
 class _Figures:
     """One workload: figures by allocator and metric, their numbers of repetitions, which are exact; the ops whose
-    instructions were counted, if not all; and margins by metric, for metrics that have one.
+    instructions were counted, if not all; margins by metric, for metrics that have one; and a note on rare calls.
     """
 
     values: pd.DataFrame
@@ -73,6 +75,7 @@ class _Figures:
     exact: pd.DataFrame
     counted_ops: str
     margins: Mapping[str, float]
+    rare_calls: str
 
 
 def comparison(files: Sequence[Results], baseline: str, method: Method = "t") -> list[Table]:
@@ -85,7 +88,8 @@ def comparison(files: Sequence[Results], baseline: str, method: Method = "t") ->
 
 def by_subject(files: Sequence[Results], baseline: str, method: Method = "t") -> list[tuple[str, Table]]:
     """The tables of `comparison`, each with its one of SUBJECTS."""
-    table = figures(files)
+    rare = rare_calls(files)
+    table = together(figures(files), rare)
     order = allocator_order(files)
     values, counts, exact = absolute(table), repetitions(table), exactness(table)
     of_figure = margins.by_figure(table)
@@ -100,6 +104,7 @@ def by_subject(files: Sequence[Results], baseline: str, method: Method = "t") ->
             here[2],
             _counted_ops(files, workload),
             {metric: margin for (name, metric), margin in of_figure.items() if name == workload},
+            _rare_note(rare.get(workload, {})),
         )
         suffix = f" — {workload}" if len(workloads) > 1 else ""
         base = len(SUBJECTS) * number if len(workloads) > 1 else 0
@@ -149,9 +154,13 @@ def _counted_ops(files: Sequence[Results], workload: str) -> str:
 
 
 def calls_in(columns: Sequence[str]) -> list[str]:
-    """Call names among metric columns: the four main ones first, then by name."""
+    """Call names among metric columns: FIRST_CALLS first, then by name."""
     names = [c.removeprefix("calls/") for c in columns if c.startswith("calls/")]
-    return [c for c in MAIN_CALLS if c in names] + sorted(c for c in names if c not in MAIN_CALLS)
+    return [c for c in FIRST_CALLS if c in names] + sorted(c for c in names if c not in FIRST_CALLS)
+
+
+def _rare_note(rare: Mapping[str, float]) -> str:
+    return f"{OTHER}: {', '.join(sorted(rare))}, each less than {100 * RARE:.0f} % of all calls." if rare else ""
 
 
 def _absolute_tables(shown: "_Figures", suffix: str) -> list[tuple[str, Table]]:
@@ -181,12 +190,12 @@ def _absolute_tables(shown: "_Figures", suffix: str) -> list[tuple[str, Table]]:
     columns = (
         ({"total_instructions": "instructions, M"} if timed else {})
         | {"total_cycles": "Total, M cycles"}
-        | {f"calls/{c}": c for c in calls if c in MAIN_CALLS}
+        | {f"calls/{c}": c for c in calls if c in FIRST_CALLS}
         | {"bare_wall": "bare, ms", "bare_cpu": "bare CPU, ms"}
     )
-    notes = [_n_note(shown.counts, "total_cycles")]
+    notes = [_n_note(shown.counts, "total_cycles"), shown.rare_calls if f"calls/{OTHER}" in values.columns else ""]
     tables.append(("time", _metric_table(f"Time: cycles per call, mean{suffix}", shown, columns, notes)))
-    others = [c for c in calls if c not in MAIN_CALLS]
+    others = [c for c in calls if c not in FIRST_CALLS]
     for begin in range(0, len(others), 4):
         columns = {f"calls/{c}": c for c in others[begin : begin + 4]}
         tables.append(("time", _metric_table(f"Time: cycles per call, mean, other calls{suffix}", shown, columns, [])))
@@ -198,11 +207,11 @@ def _absolute_tables(shown: "_Figures", suffix: str) -> list[tuple[str, Table]]:
 def _instructions_tables(shown: "_Figures", suffix: str) -> list[Table]:
     metrics = [m for m in shown.values.columns if m.startswith("instructions/")]
     counted = [m.removeprefix("instructions/") for m in metrics]
-    main = [c for c in MAIN_CALLS if c in counted]
-    others = sorted(c for c in counted if c not in MAIN_CALLS)
+    main = [c for c in FIRST_CALLS if c in counted]
+    others = sorted(c for c in counted if c not in FIRST_CALLS)
     total = "total_instructions"
     exact = total in shown.values.columns and bool(shown.exact.loc[shown.values[total].notna(), total].all())
-    notes = [INSTRUCTIONS_NOTE, shown.counted_ops]
+    notes = [shown.rare_calls if OTHER in main else "", INSTRUCTIONS_NOTE, shown.counted_ops]
     if "startup_instructions" in shown.values.columns:
         notes.append(STARTUP_NOTE)
     strings = {}
@@ -270,7 +279,7 @@ def _relative_tables(
         errors = fidelity.errors_of([r.metric], [r.allocator, baseline]) if withheld else {}
         cells[r.workload, r.allocator, r.metric] = percent_cell(r, max(errors.values(), default=0.0))
     present = set(percents["metric"])
-    calls = [c for c in calls_in([m.replace("instructions/", "calls/") for m in present]) if c in MAIN_CALLS]
+    calls = [c for c in calls_in([m.replace("instructions/", "calls/") for m in present]) if c in FIRST_CALLS]
     totals = percents[percents["metric"] == "total_instructions"]
     exact = len(totals) > 0 and bool(totals["exact"].all())
     instructions = {"total_instructions": f"instructions{' (exact)' * exact}"}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""Calls that hardly occur, as one: a table of calls has a column for each that matters."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from heaptape.results.schema import Results, number, unique_name
+
+OTHER = "other"
+RARE = 0.01  # of all calls
+KINDS = ("calls", "instructions")  # of metrics: KIND/CALL, means per call
+
+
+def rare_calls(files: Sequence[Results]) -> dict[str, dict[str, float]]:
+    """Workload -> the calls that each make up less than RARE of all its calls, with their counts. Only of workloads
+    with two or more such calls: one alone keeps its name.
+    """
+    names: dict[tuple, str] = {}
+    counts: dict[str, dict[str, float]] = {}
+    for file in files:
+        here = counts.setdefault(unique_name(file, names), {})
+        for run in file.measured:
+            for call, detail in (run.calls or {}).items():
+                here[call] = max(here.get(call, 0.0), number(detail.count) or 0.0)
+    found = {
+        workload: {call: count for call, count in here.items() if 0 < count < RARE * sum(here.values())}
+        for workload, here in counts.items()
+    }
+    return {workload: rare for workload, rare in found.items() if len(rare) > 1}
+
+
+def together(figures: pd.DataFrame, rare: dict[str, dict[str, float]]) -> pd.DataFrame:
+    """`schema.figures` with one metric KIND/other in place of those of `rare_calls`: the mean over all these calls. Its
+    margin is the largest of theirs.
+    """
+    weights = {
+        (workload, f"{kind}/{call}"): count
+        for workload, counts in rare.items()
+        for call, count in counts.items()
+        for kind in KINDS
+    }
+    weight = pd.Series(
+        [weights.get(key, np.nan) for key in zip(figures["workload"], figures["metric"])], figures.index, float
+    )
+    few = figures[weight.notna()].assign(weight=weight)
+    if few.empty:
+        return figures
+    few = few.assign(metric=few["metric"].str.partition("/")[0] + f"/{OTHER}", value=few["value"] * few["weight"])
+    keys = ["workload", "allocator", "round", "metric", "unit"]
+    sums = few.groupby(keys, sort=False).agg({"value": "sum", "weight": "sum", "margin_percent": "max"}).reset_index()
+    one = sums.assign(value=sums["value"] / sums["weight"])[list(figures.columns)]
+    return pd.concat([figures[weight.isna()], one], ignore_index=True)
