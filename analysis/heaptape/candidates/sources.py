@@ -24,7 +24,7 @@ import msgspec
 
 from heaptape.candidates import crates, debian
 from heaptape.common.checked import checked, read_toml
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import Home
 from heaptape.run.installed import Source, matches, version_key
 from heaptape.run.registry import sha256_of
@@ -88,7 +88,7 @@ def choose(text: str, recipes: dict[str, Recipe], release: str = "") -> Candidat
     """
     name, _, version = text.partition("@")
     if name not in recipes:
-        raise HeaptapeError(f"no recipe for '{name}': there are {', '.join(recipes)}, and --from for other sources")
+        raise unknown("recipe", name, recipes, more=", and --from for other sources")
     recipe = recipes[name]
     known = sorted(recipe.versions, key=version_key)
     if release:

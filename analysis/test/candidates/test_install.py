@@ -294,7 +294,7 @@ REFUSED = [
     ("install planted@2.0.0", "", NO_MALLOC, 1, "defines no malloc"),
     ("install planted@2.0.0", "", "ln -s /etc/passwd libplanted.so", 1, "is not a file in the folder of the sources"),
     ("install planted@7", "", "", 1, "planted has no known version 7: there are 1.0.0, 1.2.0, 2.0.0, 2.1.0"),
-    ("install hoard", "", "", 1, "no recipe for 'hoard': there are planted"),
+    ("install hoard", "", "", 2, "unknown recipe 'hoard': there are planted"),
     ("install planted --release 0.2.0", "", "", 1, "which version is it?"),
     ("install --from /nowhere --lib x.so", "", "", 1, "/nowhere: no such folder or archive"),
     *((f"{FROM} {name} --build true", "", "", 1, "is not a name") for name in ("../x@1", "a@../b", "a@b@c", ".x@1")),

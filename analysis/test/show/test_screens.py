@@ -200,5 +200,5 @@ def test_a_recording_where_results_are_wanted_is_replayed_and_its_results_are_ke
 
 def test_names_may_follow_options():
     done = call_heaptape("allocators", "install", "--no-verify", "no-such-allocator")
-    assert "no recipe for 'no-such-allocator'" in done.stderr
+    assert "unknown recipe 'no-such-allocator'" in done.stderr
     assert call_heaptape("allocators", "install", "--no-verify").status == 2
