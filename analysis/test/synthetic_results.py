@@ -41,12 +41,9 @@ def encode_resident_map(region_bytes: int, positions: list[int], cells: list[dic
 
 
 def encode_memory_map(region_bytes: int, positions: list[int], cells: list[dict[int, int]]) -> dict:
-    """The engine's encoding before it had residency: per position u32 n, then n x (u64 region, u32 live bytes)."""
-    raw = b"".join(
-        struct.pack("<I", len(c)) + b"".join(struct.pack("<QI", r, live) for r, live in sorted(c.items()))
-        for c in cells
-    )
-    return {"region_bytes": region_bytes, "positions": positions, "encoding": "zlib+base64", "cells": deflated(raw)}
+    """The engine's encoding where residency was not measured."""
+    table = encode_resident_map(region_bytes, positions, [{r: (live, 0) for r, live in c.items()} for c in cells])
+    return table | {"residency": "none"}
 
 
 def encode_fragmentation(positions: Iterable[int], rows: list[dict[str, int]], walk_states: Iterable[str] = ()) -> dict:

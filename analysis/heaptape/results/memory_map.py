@@ -15,9 +15,7 @@ import numpy as np
 from heaptape.common.errors import HeaptapeError
 from heaptape.results import structs
 
-# Results name the columns of their cells; those that name none have these two.
-OLD_COLUMNS = ["region", "live_bytes"]
-TYPES = {"region": "<u8", "live_bytes": "<u4", "resident_bytes": "<u4"}
+CELL = np.dtype([("region", "<u8"), ("live_bytes", "<u4"), ("resident_bytes", "<u4")])
 # A gap of fewer regions than this is drawn, a larger one is left out.
 DRAWN_GAP_REGIONS = 4
 MAX_RAW_BYTES = 1 << 30
@@ -70,32 +68,30 @@ def decode(table: structs.MemoryMap, allocator: str) -> MemoryMap:
         raw = decoder.decompress(base64.b64decode(table.cells or "", validate=True), MAX_RAW_BYTES)
         if not decoder.eof:
             raise ValueError("cut off, or too large")
-        columns = table.columns or OLD_COLUMNS
-        if columns[:2] != OLD_COLUMNS or not set(columns) <= set(TYPES):
-            raise ValueError(f"unknown columns {columns}")
-        memory = _cells(region_bytes, positions, raw, np.dtype([(name, TYPES[name]) for name in columns]))
+        if tuple(table.columns or ()) != CELL.names:
+            raise ValueError(f"unknown columns {table.columns}")
+        memory = _cells(region_bytes, positions, raw)
         return replace(memory, resident_bytes=None) if table.residency == "none" else memory
     except (TypeError, ValueError, OverflowError, zlib.error) as error:
         raise HeaptapeError(f"the memory map of {allocator} can't be read: {error}") from error
 
 
-def _cells(region_bytes: int, positions: np.ndarray, raw: bytes, cell: np.dtype) -> MemoryMap:
+def _cells(region_bytes: int, positions: np.ndarray, raw: bytes) -> MemoryMap:
     parts, counts, offset = [], [], 0
     for _ in positions:
         if offset + 4 > len(raw):
             raise ValueError("fewer positions than announced")
         count = int.from_bytes(raw[offset : offset + 4], "little")
-        if offset + 4 + count * cell.itemsize > len(raw):
+        if offset + 4 + count * CELL.itemsize > len(raw):
             raise ValueError("a position is cut off")
-        parts.append(np.frombuffer(raw, cell, count, offset + 4))
+        parts.append(np.frombuffer(raw, CELL, count, offset + 4))
         counts.append(count)
-        offset += 4 + count * cell.itemsize
+        offset += 4 + count * CELL.itemsize
     if offset != len(raw):
         raise ValueError("bytes behind the last position")
-    cells = np.concatenate(parts) if parts else np.empty(0, cell)
+    cells = np.concatenate(parts) if parts else np.empty(0, CELL)
     index = np.repeat(np.arange(len(positions)), counts)
-    resident = cells["resident_bytes"].copy() if "resident_bytes" in (cell.names or ()) else None
-    return MemoryMap(region_bytes, positions, index, cells["region"].copy(), cells["live_bytes"].copy(), resident)
+    return MemoryMap(region_bytes, positions, index, *(cells[name].copy() for name in CELL.names or ()))
 
 
 def without_gaps(memory: MemoryMap) -> CompactMap:

@@ -71,6 +71,7 @@ def test_a_run_without_a_map_has_none():
 @given(st.binary(max_size=60))
 def test_any_cells_are_read_or_refused(raw):
     table = {"region_bytes": 4096, "positions": [0, 1], "encoding": "zlib+base64"}
+    table["columns"] = ["region", "live_bytes", "resident_bytes"]
     table["cells"] = base64.b64encode(zlib.compress(raw)).decode()
     with contextlib.suppress(HeaptapeError):
         assert map_of(table).region_bytes == 4096
