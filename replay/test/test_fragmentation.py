@@ -115,7 +115,7 @@ def test_os_pages_that_the_kernel_moves_meanwhile_are_resident(tmp_path):
     make(path, ops=60000, threads=1, live_objects=3000, size_limit=512, only_malloc_free=1)
     with subprocess.Popen(["sh", "-c", f"while echo 1 >{COMPACT}; do :; done"]) as moves:
         try:
-            frame = fragmentation.decode(memory_pass(path, OS_PAGES=1)).frame
+            frame = fragmentation.decode(typed(memory_pass(path, OS_PAGES=1))).frame
         finally:
             moves.kill()
     live, _, _, _ = history(path)[frame["position"]].T
