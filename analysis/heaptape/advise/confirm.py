@@ -108,7 +108,9 @@ def _memory(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]]) ->
     if verdict == OPEN:  # a peak is not a sample: what was measured decides
         verdict = CONFIRMED if abs(change - predicted) <= off else SMALLER
     line = f"Live, peak memory of {pick.label}: {words}: {verdict}."
-    return Confirmed(MEMORY, pick.label, is_reason(-change), line, figures, verdict)
+    today, picked = (statistics.median(peaks[one]) for one in (advice.today, pick.label))
+    held = is_reason(-change, gain_bytes=today - picked)
+    return Confirmed(MEMORY, pick.label, held, line, figures, verdict)
 
 
 def _change_of_peak(advice: Advice, label: str, peaks: Mapping[str, Sequence[float]]) -> tuple[str, dict]:
