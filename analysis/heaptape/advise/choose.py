@@ -87,7 +87,7 @@ class Judge:
     def gains_memory(self, row: Row, now: Row) -> bool:
         """Is its lower peak a reason to change?"""
         saved_bytes = now.peak_bytes - row.peak_bytes
-        return is_reason(self.saves(row, now), 0.0, saved_bytes) and self.memory_apart(row, now)
+        return is_reason(self.saves(row, now), self.error("peak_rss", row.label, now.label), saved_bytes)
 
     def gains_cpu(self, row: Row, now: Row) -> bool:
         """Is the CPU time that is predicted to be saved a reason to change?"""

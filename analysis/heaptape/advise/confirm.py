@@ -108,14 +108,19 @@ def _memory(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]]) ->
     if verdict == OPEN:  # a peak is not a sample: what was measured decides
         verdict = CONFIRMED if abs(change - predicted) <= off else SMALLER
     line = f"Live, peak memory of {pick.label}: {words}: {verdict}."
-    today, picked = (statistics.median(peaks[one]) for one in (advice.today, pick.label))
+    today, picked = _median_peaks(advice, pick.label, peaks)
     held = is_reason(-change, gain_bytes=today - picked)
     return Confirmed(MEMORY, pick.label, held, line, figures, verdict)
 
 
+def _median_peaks(advice: Advice, label: str, peaks: Mapping[str, Sequence[float]]) -> tuple[float, float]:
+    """Of today's allocator, and of `label`."""
+    return statistics.median(peaks[advice.today]), statistics.median(peaks[label])
+
+
 def _change_of_peak(advice: Advice, label: str, peaks: Mapping[str, Sequence[float]]) -> tuple[str, dict]:
     """In words, and as figures: peaks in bytes, change and its prediction in percent of today's peak."""
-    before, after = (statistics.median(peaks[one]) for one in (advice.today, label))
+    before, after = _median_peaks(advice, label, peaks)
     predicted = -advice.judge.saves(advice.row(label), advice.row(advice.today))
     change = 100 * (after / before - 1) if before else 0.0
     words = f"predicted {predicted:+.1f} %, measured {change:+.1f} % ({size(before)} to {size(after)})"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
+from heaptape.commands.outcome import SCREEN_FORMATS
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_json, write_text
 from heaptape.common.process import scratch_folder
@@ -64,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         default="text",
-        choices=("text", "md", "latex"),
+        choices=SCREEN_FORMATS,
         help="text, md (to paste into a pull request), latex",
     )
 

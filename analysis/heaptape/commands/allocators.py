@@ -205,9 +205,9 @@ def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
 
 
 def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Allocator"]) -> int:
-    from heaptape.common.tables import render
     from heaptape.run import registry, replay
     from heaptape.show.tables.decision_tables import effects_table
+    from heaptape.show.tables.latex import render
     from heaptape.tune import trials
 
     name, *inputs = arguments.check_tunables

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
+from heaptape.commands.outcome import ALL, SCREEN_FORMATS, add_table_option, chosen_tables
 from heaptape.common import console
-from heaptape.common.errors import HeaptapeError, UsageError, unknown
+from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
@@ -80,14 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--graph", metavar="FILE", help="draw memory over progress, coloured by group (.svg, .pdf or .png)"
     )
     parser.add_argument("--json", action="store_true", help="JSON instead of the answer")
-    parser.add_argument(
-        "--table",
-        action="append",
-        default=[],
-        metavar="NAME,...|all",
-        help="; ".join(f"{name}: {what}" for name, what in TABLES.items()),
-    )
-    parser.add_argument("--format", default="text", choices=("text", "md", "latex"), help="text, md or latex")
+    add_table_option(parser, "; ".join(f"{name}: {what}" for name, what in TABLES.items()))
+    parser.add_argument("--format", default="text", choices=SCREEN_FORMATS, help="text, md or latex")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -127,11 +122,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tables(asked: Sequence[str]) -> list[str]:
-    names = list(dict.fromkeys(name for text in asked for name in text.split(",") if name))
-    for name in names:
-        if name not in (*TABLES, "all"):
-            raise unknown("table", name, [*TABLES, "all"])
-    return list(TABLES) if "all" in names else names
+    names = chosen_tables(asked, TABLES)
+    return list(TABLES) if ALL in names else names
 
 
 def _shown(
@@ -140,23 +132,21 @@ def _shown(
     """The answer for each allocator, position and file, with what changes between them; or tables by name; with --try,
     what the experiments saved.
     """
-    from heaptape.common.tables import render_markdown, render_text
     from heaptape.passes import blame
     from heaptape.results.blame import position_at
     from heaptape.results.comparing import proposals
     from heaptape.show import holding, screen
     from heaptape.show.pages import holders as library
-    from heaptape.show.tables.latex import render_latex
+    from heaptape.show.tables.latex import render
 
-    render = {"text": render_text, "md": render_markdown, "latex": render_latex}[form]
     if tried is not None:
-        return render([blame.ranking(tried)])
+        return render([blame.ranking(tried)], form)
     if tables:
-        return render([one for name in tables for one in library.tables_of(view, name)])
+        return render([one for name in tables for one in library.tables_of(view, name)], form)
     changes = library.tables_of(view, "change")
     if changes:
         said = "\n".join(library.sentences(view)) + "\n\n" if form == "text" else ""
-        return said + render(changes[: 1 if form == "text" else None])
+        return said + render(changes[: 1 if form == "text" else None], form)
     shown = []
     for holder in view.holders:
         place = position_at(holder.found, view.places[-1])
@@ -167,7 +157,7 @@ def _shown(
         made = holding.screen(holder.found, about, (view.places[-1], place), groupings[0], promised, source)
         shown.append(screen.render(made, form))
     others = [one for name in view.by[1:] for one in library.tables_of(view, "groups") if f": by {name}, " in one.title]
-    return "\n".join(shown) + (("\n" + render(others)) if others else "")
+    return "\n".join(shown) + (("\n" + render(others, form)) if others else "")
 
 
 def _traces(paths: Sequence[str], files: Sequence["Results"], names: Sequence[str]) -> dict[str, str]:

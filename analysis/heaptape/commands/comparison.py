@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Printing a comparison, for `heaptape compare` and `heaptape replay`: the answer, or tables by name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from heaptape import passes
+from heaptape.commands.outcome import ALL, add_table_option, chosen_tables
 from heaptape.common import console
-from heaptape.common.errors import HeaptapeError, UsageError, unknown
+from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, print_json, records, write_text
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ TABLES = {
     "sweep": "figures at each value of a tunable that was given as a range",
     "corners": "the matrix of --corners",
 } | passes.TABLES
-ALL = "all"
 OF_ALL = (
     "time",
     "calls",
@@ -59,13 +59,7 @@ def add_options(parser: "argparse.ArgumentParser") -> None:
     """The options of what is printed, which all commands that compare have."""
     group = parser.add_argument_group("what is printed")
     tables = "; ".join(f"{name}: {what}" for name, what in TABLES.items())
-    group.add_argument(
-        "--table",
-        action="append",
-        default=[],
-        metavar="NAME,...|all",
-        help="print these tables instead of the answer: " + tables,
-    )
+    add_table_option(group, "print these tables instead of the answer: " + tables)
     group.add_argument(
         "--format",
         default="text",
@@ -77,10 +71,7 @@ def add_options(parser: "argparse.ArgumentParser") -> None:
 
 def table_names(asked: Sequence[str], form: str, command: str) -> list[str]:
     """The tables that --table names. Raises UsageError for unknown names, or for several as CSV."""
-    names = list(dict.fromkeys(name for text in asked for name in text.split(",") if name))
-    for name in names:
-        if name not in TABLES and name != ALL:
-            raise unknown("table", name, [*TABLES, ALL])
+    names = chosen_tables(asked, TABLES)
     if form == "csv" and (len(names) > 1 or ALL in names):
         raise UsageError(f"{command} --format csv: one table at a time")
     return names
@@ -205,18 +196,12 @@ def _stand_ins(files: "Sequence[Results]") -> dict:
 
 
 def _print_tables(tables: Sequence["Table"], files: "Sequence[Results]", form: str) -> None:
-    from heaptape.common.tables import render_markdown, render_text
-    from heaptape.show.tables.latex import render_latex
+    from heaptape.show.tables.latex import render
 
     if not tables:
         _report_failures(files)
         raise HeaptapeError("the results hold no figures to compare")
-    renderers: dict[str, Callable[[Sequence[Table]], str]] = {
-        "text": render_text,
-        "md": render_markdown,
-        "latex": render_latex,
-    }
-    write_text(STANDARD_OUTPUT, renderers[form](tables))
+    write_text(STANDARD_OUTPUT, render(tables, form))
     _report_failures(files)
 
 

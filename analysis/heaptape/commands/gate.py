@@ -139,9 +139,9 @@ def limits_of(arguments: argparse.Namespace, command: str) -> "Limits":
 
 
 def _write(data: dict, arguments: argparse.Namespace) -> None:
-    from heaptape.common.tables import render
     from heaptape.gate.minimise import junit_xml
     from heaptape.show.tables.decision_tables import gate_lines, gate_tables, wrapped
+    from heaptape.show.tables.latex import render
 
     if arguments.output:
         write_json(arguments.output, data)

@@ -3,14 +3,16 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from heaptape.common import console
-from heaptape.common.errors import HeaptapeError, UsageError, did_you_mean
+from heaptape.common.errors import HeaptapeError, UsageError, did_you_mean, unknown
 from heaptape.common.output import flush_standard_output
 
 MOST_OPTIONS = 12  # that --help shows
+ALL = "all"  # tables
+SCREEN_FORMATS = ("text", "md", "latex")
 EVERYWHERE = {"-h", "--help", "--help-all", "--color", "--quiet"}
 
 
@@ -75,6 +77,21 @@ class Parser(argparse.ArgumentParser):
         if option is None:
             self.error(f"too many arguments: {' '.join(words)}")
         self.error(f"unknown option {option}{did_you_mean(option, self._option_string_actions)}")
+
+
+def add_table_option(parser: argparse._ActionsContainer, words: str) -> None:
+    """--table, which every command has whose screen has tables behind it."""
+    parser.add_argument("--table", action="append", default=[], metavar="NAME,...|all", help=words)
+
+
+def chosen_tables(given: Sequence[str], known: Iterable[str]) -> list[str]:
+    """The names that --table was given, each once; ALL as it is. Raises UsageError for a name that is not known."""
+    names = list(dict.fromkeys(name for text in given for name in text.split(",") if name))
+    allowed = [*known, ALL]
+    for name in names:
+        if name not in allowed:
+            raise unknown("table", name, allowed)
+    return names
 
 
 def status_of(work: Callable[[], int]) -> int:

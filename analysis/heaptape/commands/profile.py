@@ -4,8 +4,9 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from heaptape.commands.outcome import ALL, SCREEN_FORMATS, add_table_option, chosen_tables
 from heaptape.common.console import printable
-from heaptape.common.errors import HeaptapeError, unknown
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import check_writable, write_json, write_text
 
@@ -25,18 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         default="text",
-        choices=["text", "md", "latex", "json", "html", "svg"],
+        choices=[*SCREEN_FORMATS, "json", "html", "svg"],
         help="text (default), Markdown, LaTeX, JSON; html: one page with plots that needs nothing else; svg: the "
         "flame graph of the call stacks, to be zoomed and searched in a browser",
     )
     parser.add_argument("--json", action="store_true", help="the same as --format json")
-    parser.add_argument(
-        "--table",
-        action="append",
-        default=[],
-        metavar="NAME,...|all",
-        help="print these tables instead: sizes, lifetimes, threads, reallocs, sites, sharing",
-    )
+    add_table_option(parser, "print these tables instead: sizes, lifetimes, threads, reallocs, sites, sharing")
     parser.add_argument("-o", default="-", dest="output", metavar="FILE", help="write there instead")
     parser.add_argument(
         "--weight",
@@ -48,18 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from heaptape.common.tables import render_markdown, render_text
     from heaptape.profile import data as library
     from heaptape.profile.text import NAMES, hardness, overview, tables_by_name
     from heaptape.show import screen
-    from heaptape.show.tables.latex import render_latex
+    from heaptape.show.tables.latex import render
 
     if arguments.json:
         arguments.format = "json"
-    wanted = list(dict.fromkeys(name for text in arguments.table for name in text.split(",") if name))
-    for name in wanted:
-        if name not in (*NAMES, "all"):
-            raise unknown("table", name, [*NAMES, "all"])
+    wanted = chosen_tables(arguments.table, NAMES)
     check_writable(arguments.output)
     found = library.profile(arguments.input, arguments.home)
     if arguments.format == "json":
@@ -69,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(arguments.output, _drawn_profile(arguments, found, arguments.home))
         return 0
     if not wanted:
-        more = [("More", f"heaptape profile {arguments.input} --table {'|'.join((*NAMES, 'all'))}")]
+        more = [("More", f"heaptape profile {arguments.input} --table {'|'.join((*NAMES, ALL))}")]
         more.append(("More", f"heaptape profile {arguments.input} --format html -o FILE.html"))
         about = f"{printable(found.name)}: {overview(found)}."
         made = screen.Screen(about, None, [f"- {sentence}" for sentence in hardness(found)], more=more)
@@ -77,9 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     names = _names_of_stacks(arguments.input, found, arguments.home)
     made_tables = tables_by_name(found, names.callers if names else lambda node: [])
-    shown = [table for name, tables in made_tables.items() if name in wanted or "all" in wanted for table in tables]
-    render = {"text": render_text, "md": render_markdown, "latex": render_latex}[arguments.format]
-    write_text(arguments.output, render(shown))
+    shown = [table for name, tables in made_tables.items() if name in wanted or ALL in wanted for table in tables]
+    write_text(arguments.output, render(shown, arguments.format))
     return 0
 
 

@@ -10,7 +10,6 @@ from heaptape.commands import comparison, replaying
 from heaptape.common import console
 from heaptape.common.errors import UsageError, unknown
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
-from heaptape.run.passes import BY_NAME, DEFAULT_PASSES
 
 if TYPE_CHECKING:
     from heaptape.run import rounds
@@ -125,6 +124,8 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_passes(parser: argparse.ArgumentParser) -> None:
+    from heaptape.run.passes import BY_NAME, DEFAULT_PASSES  # here: it reads what the build describes
+
     parser.add_argument(
         "--passes",
         metavar="LIST",
@@ -150,6 +151,9 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_rest(parser: argparse.ArgumentParser) -> None:
+    from heaptape.run.passes import BY_NAME
+
+    counting = ", ".join(one.name for one in BY_NAME.values() if one.exact)
     parser.add_argument(
         "--aslr", action="store_true", help="keep address space randomisation (default: the same addresses in each run)"
     )
@@ -164,8 +168,8 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="how many runs of passes that only count (instructions, memory, verify, sharing, misses, blame) are made "
-        "at a time; runs that read the clock are alone (default 0: one for each processor, if there is memory)",
+        help=f"how many runs of passes that only count ({counting}) are made at a time; runs that read "
+        "the clock are alone (default 0: one for each processor, if there is memory)",
     )
     parser.add_argument(
         "--baseline",

@@ -240,8 +240,8 @@ def _about(request: Request) -> dict:
 
 
 def _print(data: dict, request: Request, arguments: argparse.Namespace) -> None:
-    from heaptape.common.tables import render
     from heaptape.show.tables.decision_tables import conclusion, live_lines, tune_answer, tune_tables, wrapped
+    from heaptape.show.tables.latex import render
 
     tables = tune_tables(data) if arguments.table else [tune_answer(data)]
     more = "" if arguments.table else "More: --table all. "

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
+from heaptape.commands.outcome import ALL, SCREEN_FORMATS, add_table_option, chosen_tables
 from heaptape.common import console
-from heaptape.common.errors import HeaptapeError, unknown
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
@@ -64,14 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "peak: the original and each experiment where its own RSS is largest)",
     )
     parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as for replay (default recorded)")
-    parser.add_argument(
-        "--table",
-        action="append",
-        default=[],
-        metavar="NAME,...|all",
-        help="; ".join(f"{name}: {what}" for name, what in TABLES.items()),
-    )
-    parser.add_argument("--format", default="text", choices=["text", "md", "latex"], help="text (default), md or latex")
+    add_table_option(parser, "; ".join(f"{name}: {what}" for name, what in TABLES.items()))
+    parser.add_argument("--format", default="text", choices=SCREEN_FORMATS, help="text (default), md or latex")
     parser.add_argument("--json", action="store_true", help="the same as -o -")
     parser.add_argument(
         "-o",
@@ -138,11 +133,10 @@ def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
 
 
 def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
-    from heaptape.common.tables import render_markdown, render_text
     from heaptape.passes import blame
     from heaptape.results.schema import Results
     from heaptape.show import experiments, screen
-    from heaptape.show.tables.latex import render_latex
+    from heaptape.show.tables.latex import render
     from heaptape.show.tables.whatif_table import whatif_tables
 
     file = Results(path, data)
@@ -153,13 +147,9 @@ def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
     tables = whatif_tables(file) if "figures" in names else []
     if "holders" in names:
         tables += blame.tables(blame.experiments(file, arguments.at), arguments.at)
-    render = {"text": render_text, "md": render_markdown, "latex": render_latex}[arguments.format]
-    write_text(STANDARD_OUTPUT, render(tables))
+    write_text(STANDARD_OUTPUT, render(tables, arguments.format))
 
 
 def _tables(arguments: argparse.Namespace) -> list[str]:
-    names = list(dict.fromkeys(name for text in arguments.table for name in text.split(",") if name))
-    for name in names:
-        if name not in (*TABLES, "all"):
-            raise unknown("table", name, [*TABLES, "all"])
-    return list(TABLES) if "all" in names else names
+    names = chosen_tables(arguments.table, TABLES)
+    return list(TABLES) if ALL in names else names

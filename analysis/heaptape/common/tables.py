@@ -237,11 +237,6 @@ def _style(cell: Cell) -> str:
     return "dim" if cell.muted else "bold" if cell.exact else ""
 
 
-def render(tables: Sequence[Table], form: str) -> str:
-    """As Markdown ("md"), or for a terminal."""
-    return render_markdown(tables) if form == "md" else render_text(tables)
-
-
 def render_markdown(tables: Sequence[Table]) -> str:
     """Pipe tables under headings of the fourth level."""
     lines = []

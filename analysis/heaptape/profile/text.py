@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from heaptape.common.tables import Cell, Table, rounded
+from heaptape.common.tables import MIB, Cell, Table, rounded
 from heaptape.passes import sharing
 from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
 
-MIB = 1 << 20
 ROWS = 12
 FRAMES = 3  # of a site that are shown
 FREQUENT = 0.1  # share of the requests

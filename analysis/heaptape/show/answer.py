@@ -17,14 +17,13 @@ from typing import Any
 
 import pandas as pd
 
-from heaptape.common.tables import significant
+from heaptape.common.tables import MIB, significant
 from heaptape.results import margins, replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order
 from heaptape.results.comparing.worth import NO_REASON, is_reason, why_not
 from heaptape.results.model import time_model
 from heaptape.results.schema import Results, figures, unique_name
 
-MIB = 1 << 20
 NOTHING = 0.05  # percent: a smaller change is shown as none
 NOISY_FACTOR = 2.0  # a range of CPU time that spans this factor is not a figure
 FEW_CALLS = 1000  # below this, an allocator's start-up is most of what is measured
@@ -128,15 +127,17 @@ class Answer:
         return plain
 
 
-def answer(files: Sequence[Results], baseline: str) -> Answer:
-    """The answer of these results. `baseline`: one of their labels."""
+def answer(files: Sequence[Results], baseline: str, predicted: pd.DataFrame | None = None) -> Answer:
+    """The answer of these results. `baseline`: one of their labels. `predicted`: their `time_model.prediction`, if the
+    caller has it.
+    """
     table = figures(files)
     values = absolute(table)
     names: dict[tuple, str] = {}
     workloads = {unique_name(file, names): file for file in files}
-    predicted = time_model.prediction(files, baseline)
-    cpu_ns = [_cpu_ns(file) for file in workloads.values()]
+    predicted = time_model.prediction(files, baseline) if predicted is None else predicted
     one = next(iter(workloads.values())) if len(workloads) == 1 else None
+    cpu_ns = _cpu_ns(one) if one else None
     cpu = _cpu_changes(predicted, {name: _cpu_ns(file) for name, file in workloads.items()})
     experiments = {label for file in files for label in file.experiment_labels}
     labels = [label for label in allocator_order(files) if label not in experiments or label == baseline]
@@ -150,11 +151,11 @@ def answer(files: Sequence[Results], baseline: str) -> Answer:
     errors = _memory_errors(table, labels, baseline, files)
     use = _use(rows, baseline, errors)
     return Answer(
-        _about(one, workloads, versions, cpu_ns[0] if one else None),
+        _about(one, workloads, versions, cpu_ns),
         baseline,
         tuple(rows),
         len(workloads),
-        cpu_ns[0] if one else None,
+        cpu_ns,
         one is not None and versions.get(str(one.workload.get("allocator"))) in (None, versions.get(baseline)),
         use,
         tuple(_sentences(rows, baseline, use, errors)),

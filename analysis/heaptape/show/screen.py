@@ -35,7 +35,6 @@ from heaptape.show.answer import (
 )
 from heaptape.show.tables.latex import render_latex
 
-FORMATS = ("text", "md", "csv", "latex")
 MOST_ROWS = 10
 CLEAR_PERCENT = 2.0  # from this change on, a cell is coloured
 SHORT_MARKS = {LEAST_MEMORY: "least", BASELINE: BASELINE, FASTEST: FASTEST}
@@ -56,7 +55,7 @@ class Screen:
 
 
 def render(screen: Screen, form: str = "text") -> str:
-    """The screen in one of FORMATS but csv. Markdown is a block to paste into a pull request: without `more`."""
+    """The screen as "text", "md" or "latex". Markdown is a block to paste into a pull request: without `more`."""
     if form == "text":
         return _text(screen)
     below = [*screen.sentences, *screen.caveats]

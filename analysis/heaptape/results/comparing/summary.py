@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from heaptape.common.tables import MIB
 from heaptape.results import disturbance, margins
 from heaptape.results.comparing.compare import GEOMETRIC, absolute, allocator_order, choose_baseline
 from heaptape.results.comparing.verdicts import paragraphs, verdicts
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.results.structs import Machine
 
-MIB = 1 << 20
 NOISY = 0.05
 
 

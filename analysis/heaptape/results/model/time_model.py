@@ -16,7 +16,7 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.passes.misses import bursts_in_words
 from heaptape.results.comparing import summary
-from heaptape.results.comparing.compare import choose_baseline, relative
+from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, choose_baseline, relative
 from heaptape.results.margins import stand_in
 from heaptape.results.model.counts import METRICS, OF_START_UP, PARTS, START_UP, Counts, counts
 from heaptape.results.model.penalties import Penalties, kept, penalties
@@ -71,25 +71,27 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
         name = unique_name(file, names)
         here = known or penalties_of(file)
         found = counts(file, here) if here and not stand_in(file.workload) else {}
-        for label in found:
-            if label != baseline and baseline in found and _comparable(found[baseline], found[label]):
-                mine = changes(found[baseline], found[label])
-                mine[0]["counted"] = _as_in_tables(mine[0]["counted"], file, label, baseline)
-                rows += [{"workload": name, "allocator": label} | row for row in mine]
+        base = found.pop(baseline, None)
+        if base is None:
+            continue
+        others = [label for label in found if _comparable(base, found[label])]
+        percents = _percents(file, baseline) if others else {}
+        for label in others:
+            mine = changes(base, found[label])
+            mine[0]["counted"] = {
+                count: change._replace(percent=percents.get((label, METRICS.get(count, "")), change.percent))
+                for count, change in mine[0]["counted"].items()
+            }
+            rows += [{"workload": name, "allocator": label} | row for row in mine]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _as_in_tables(counted: dict[str, Change], file: Results, label: str, baseline: str) -> dict[str, Change]:
-    """With the percentages of `compare.relative` for counts that tables show, too."""
-    table = file._figures.rename(columns={"repeat": "round"}).assign(workload="")
+def _percents(file: Results, baseline: str) -> dict[tuple[str, str], float]:
+    """(allocator, metric) -> change in percent of counts that tables show, too: from `compare.relative`, as there."""
+    table = file.figures()
     shown = relative(table[table["metric"].isin(METRICS.values())], baseline)
-    percents = {
-        row.metric: row.percent - 100 for row in shown.itertuples() if not row.workload and row.allocator == label
-    }
-    return {
-        name: change._replace(percent=percents.get(METRICS.get(name, ""), change.percent))
-        for name, change in counted.items()
-    }
+    own = shown[~shown["workload"].isin([GEOMETRIC, ARITHMETIC])]
+    return {(row.allocator, row.metric): row.percent - 100 for row in own.itertuples()}
 
 
 def _comparable(base: Sequence[Counts], other: Sequence[Counts]) -> bool:

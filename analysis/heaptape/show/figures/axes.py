@@ -13,7 +13,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-MIB = 1 << 20
+from heaptape.common.tables import MIB
+
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1")
 DASHES = ("-", "--", "-.", ":")
 # Axes and text: the report replaces this colour by the page's text colour, light or dark.

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from heaptape.common.tables import MIB
 from heaptape.results import disturbance
 from heaptape.results.comparing.summary import engine_cost, spread_of_cycles
 from heaptape.results.disturbance import doubts
 from heaptape.results.schema import Results, number
 from heaptape.results.structs import Workload
 
-MIB = 1 << 20
 Rows = list[tuple[str, str]]
 
 

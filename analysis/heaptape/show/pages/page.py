@@ -246,8 +246,8 @@ def _item(
 ) -> tuple[Item, answers.Answer]:
     order = allocator_order([file])
     here = baseline if baseline in order else order[0]
-    found = answers.answer([file], here)
     predicted = prediction([file], here)
+    found = answers.answer([file], here, predicted)
     often, rare = charts.latencies(file, order)
     unit, parts = charts.time_parts(predicted, order)
     held = holders.section(file, order)

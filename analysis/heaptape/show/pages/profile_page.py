@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from heaptape.common.tables import Table
+from heaptape.common.tables import MIB, Table
 from heaptape.common.version import __version__
 from heaptape.passes import sharing
 from heaptape.profile import flame_graph
@@ -25,8 +25,6 @@ from heaptape.show.figures import line_sharing_plots, profile_plots
 from heaptape.show.pages import template
 from heaptape.show.pages.pictures import STYLE, WIDTH_IN, Picture, inline_svg
 from heaptape.tape.stack_names import StackNames
-
-MIB = 1 << 20
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ not be ASCII, an engine that reads UTF-8 (any since 2018).
 
 from collections.abc import Iterable, Sequence
 
-from heaptape.common.tables import Cell, Table
+from heaptape.common.tables import Cell, Table, render_markdown, render_text
 
 PREAMBLE = r"% Needs \usepackage{booktabs} and \usepackage{graphicx}."
 # Scales a table down to the line if it is wider.
@@ -20,6 +20,11 @@ _ESCAPES = {
     "±": r"$\pm$", "−": r"$-$", "–": "--", "—": "---", "…": r"\dots{}", "×": r"$\times$", "µ": r"$\mu$", "≤": r"$\le$",
     "≥": r"$\ge$", "\n": " ", "\t": " ",
 }  # fmt: skip
+
+
+def render(tables: Sequence[Table], form: str) -> str:
+    """The tables as "text" for a terminal, Markdown ("md") or "latex"."""
+    return {"text": render_text, "md": render_markdown, "latex": render_latex}[form](tables)
 
 
 def render_latex(tables: Sequence[Table]) -> str:
