@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a distillate keeps: windows, one of each stratum; the highs of as many parts of the history as there is room."""
+"""What a distillate keeps: windows, one of each stratum; the highs of as many parts of the history as there is room.
+Heaps that age are distinguished from those that only grow. Corrections that are fitted on some allocators, and the
+errors to expect on another one.
+"""
 
 import functools
 from typing import get_args
@@ -8,9 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from heaptape.common.home import default_home
-from heaptape.distil import measured, plan
+from heaptape.distil import fit, measured, plan
+from heaptape.distil.fit import errors, expected
 from heaptape.distil.measured import cell_edges
 from heaptape.distil.plan import Cells, Kind, Planner
+from heaptape.results import distilled
+from heaptape.results.structs import timeline_frame
 from heaptape.tape.workload_format import read_workload
 from hypothesis import given
 from hypothesis import strategies as st
@@ -159,3 +165,120 @@ def test_more_ops_keep_the_highs_of_more_parts_of_the_history(workload):
     segments = [planner.plan(int(share * ops)).segments for share in (0.01, 0.7, 1.0)]
     assert segments == sorted(segments)
     assert segments[0] < segments[2]
+
+
+FAMILIES = {"glibc": "glibc", "glibc:no-tcache": "glibc", "reference": "reference"}
+
+
+def growth(*rows):
+    """Rows of RSS and live bytes."""
+    timeline = [[position, rss, 0, live] for position, (rss, live) in enumerate(rows)]
+    return measured.growth_percent(timeline_frame(timeline))
+
+
+def test_a_heap_whose_rss_follows_its_live_bytes_does_not_age():
+    assert growth((10, 10), (50, 50), (100, 100), (60, 50)) == 0
+
+
+def test_growth_is_that_of_rss_at_as_many_live_bytes():
+    assert growth((10, 10), (120, 100), (130, 98), (180, 100), (120, 40)) == pytest.approx(50)
+
+
+def test_without_samples_or_live_bytes_there_is_no_growth():
+    assert growth() == 0
+    assert growth((0, 0), (10, 0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("percents", "expected"), [((60, 60, 0), False), ((60, 0, 5), False), ((60, 0, 11), True), ((0, 12, 12), True)]
+)
+def test_a_heap_ages_if_it_does_on_two_allocators(percents, expected):
+    assert measured.ages(dict(zip(FAMILIES, percents, strict=True)), FAMILIES) == expected
+
+
+@pytest.mark.parametrize("model", fit.MODELS)
+def test_a_correction_that_fits_all_is_found(model):
+    have = [100.0, 200.0, 300.0]
+    want = {"none": have, "factor": [120.0, 240.0, 360.0], "shift": [150.0, 250.0, 350.0]}[model]
+    value = fit.correction(model, have, want)
+    assert [distilled.corrected({"model": model, "value": value}, one) for one in have] == pytest.approx(want)
+
+
+def test_an_allocator_is_left_out_with_its_variants():
+    asked = []
+
+    def fit(known):
+        asked.append(list(known))
+        return np.full(4, 100.0)
+
+    found = errors(fit, np.array([100.0, 110.0, 100.0, 80.0]), ["a", "a", "b", "c"])
+    assert sorted(asked) == [[0, 1, 2], [0, 1, 2, 3], [0, 1, 3], [2, 3]]
+    assert found.left_out == pytest.approx([0, -9.0909, 0, 25], abs=1e-3)
+
+
+def test_what_was_known_before_the_fit_is_added_to_the_error_of_what_is_left_out():
+    whole, unseen = np.array([100.0, 200.0]), np.array([3.0, -1.0])
+    found = errors(lambda known: whole, whole, ["a", "b"], unseen)
+    assert found.left_out == pytest.approx(unseen)
+    assert found.fitted == pytest.approx([0, 0])
+    assert found.expected >= 3
+
+
+def test_the_interval_covers_the_error_on_another_allocator_as_often_as_it_says():
+    luck, covered, tries = np.random.default_rng(4), 0, 3000
+    for _ in range(tries):
+        drawn = luck.normal(0, 2, 7)
+        covered += abs(drawn[6]) <= expected(drawn[:6], list("abcdef"))
+    assert 0.935 <= covered / tries <= 0.975
+
+
+def test_a_kind_of_call_that_a_distillate_lacks_counts_zero():
+    run = {"windows": {"positions": [0, 10, 20], "instructions": {"free": [5, 7]}}}
+    positions, counts = distilled.until("instructions/calloc", run)
+    assert (positions, counts.tolist()) == ([0, 10, 20], [0, 0, 0])
+    assert distilled.until("instructions", run)[1].tolist() == [0, 5, 12]
+
+
+def manifest():
+    return {
+        "segments": [[0, 0, 10, 0, 10, 1.0], [15, 20, 30, 40, 50, 3.0]],
+        "map": [[0, 0], [10, 10], [20, 40], [30, 50], [40, 100]],
+        "whole": {"calls": {"malloc": 10, "free": 5}},
+        "expected": {
+            "instructions": 1.0,
+            "instructions/malloc": 2.0,
+            "misses/all/cache_64": 3.0,
+            "rss-peak": 2.0,
+            "rss-mean": 3.0,
+        },
+        "corrections": {
+            "misses/all/cache_64": {"model": "factor", "value": 0.5},
+            "rss-peak": {"model": "factor", "value": 2.0},
+            "rss-mean": {"model": "shift", "value": 5.0},
+        },
+    }
+
+
+def test_estimates_by_hand():
+    windows = {"positions": [0, 10, 20, 30], "instructions": {"malloc": [70, 9, 40], "free": [30, 9, 10]}}
+    timeline = [[0, 100.0, 0, 0], [10, 200.0, 0, 0], [30, 400.0, 0, 0]]
+    missed = {"positions": [0, 10, 20, 30], "caches": [{"bytes": 64, "misses": [4, 10, 11, 13]}], "tlbs": []}
+    runs = {
+        "instructions": {"windows": windows},
+        "misses": {"misses": {"caches": [{"bytes": 64, "misses": 15}], "windows": missed}},
+        "memory": {"timeline": timeline, "rss_anon_peak_bytes": 400.0},
+    }
+    found = distilled.estimates(runs, manifest()).set_index("figure")["value"]
+    assert distilled.edges(manifest()) == [0, 10, 20, 30, 40]
+    assert found["instructions"] == 100 + 3 * 50
+    assert found["instructions/malloc"] == (70 + 3 * 40) / 10
+    # The start-up's 4 and the end's 2 count once.
+    assert found["misses/all/cache_64"] == 0.5 * (4 + 2 + 6 + 3 * 2)
+    assert found["rss-peak"] == 800
+    # 10 of the whole's positions at 100 bytes, 40 at 200, 50 at 400.
+    assert found["rss-mean"] == pytest.approx(10 + 80 + 200 + 5, rel=1e-3)
+
+
+def test_a_figure_whose_pass_was_not_made_is_not_estimated():
+    timeline = {"timeline": [[0, 100.0, 0, 0]], "rss_anon_peak_bytes": 100.0}
+    assert list(distilled.estimates({"memory": timeline}, manifest())["figure"]) == ["rss-peak", "rss-mean"]

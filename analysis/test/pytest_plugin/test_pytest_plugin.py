@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`pytest --heaptape` on planted tests: figures, limits, and how it works together with pytest's other features.
-
-The long tests add a recording with call stacks, a second worker, and one that crashes.
+"""`pytest --heaptape` on planted tests: figures, limits, and how it works together with pytest's other features. The
+long tests add a recording with call stacks, a second worker, and one that crashes. Marking Python lines leaves other
+tools' tracing as it was.
 """
 
 import json
@@ -9,15 +9,16 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
-from heaptape.pytest_plugin.spans import limits_of
+from heaptape.pytest_plugin.spans import Lines, limits_of
 from heaptape.show.outputs.published import conforms
 
 from tests.support import CONVERT, TIMEOUT_S, succeed
@@ -396,3 +397,19 @@ def test_without_the_option_nothing_is_recorded_or_imported(tmp_path: Path) -> N
 
 def test_the_marker_is_described(tmp_path: Path) -> None:
     assert "@pytest.mark.heap(peak=None, growth=None" in start(tmp_path, ["--markers", "--heaptape"]).stdout
+
+
+def trace_of_threads(frame: FrameType, event: str, argument: Any) -> None:  # noqa: ANN401
+    """The trace function of another tool: a debugger, or a coverage tool."""
+
+
+def test_tracing_of_threads_and_of_this_one_is_as_before(tmp_path: Path) -> None:
+    before, of_threads = sys.gettrace(), threading.gettrace()
+    threading.settrace(trace_of_threads)
+    try:
+        with Lines(tmp_path, lambda mark: None).marked():
+            assert threading.gettrace() is not trace_of_threads
+        assert threading.gettrace() is trace_of_threads
+        assert sys.gettrace() is before
+    finally:
+        threading.settrace(of_threads)  # type: ignore[arg-type]

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Runs that only count, several at a time: the same figures as one by one, and none left behind."""
+"""Runs that only count, several at a time: the same figures as one by one, and none left behind. Exact figures of a
+workload on an allocator: one run each, by name. `heaptape replay --verify` on the command line: reports who keeps
+promises, and names who doesn't, with the op.
+"""
 
+import json
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
-from heaptape.run import registry, replay
+from heaptape.run import exact, registry, replay
 from heaptape.run.engine_process import Command, Processes, in_order, run_to_end, side_by_side
 from heaptape.run.rounds import Settings
+
+from tests.support import REPOSITORY, call_heaptape
 
 HOME = default_home()
 SLEEPER = Command(["sh", "-c", "exec sleep 1000", "engine"], {})
@@ -112,3 +119,70 @@ def test_closing_in_order_ends_the_work_in_progress():
     assert next(answers) == 0
     answers.close()
     assert processes.ended
+
+
+KNOWN = registry.load(HOME)
+GLIBC = registry.choose("glibc", KNOWN)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    workload = replay.prepare(
+        str(REPOSITORY / "workloads" / "corpus" / "gs.tape"), HOME, tmp_path_factory.mktemp("exact")
+    )
+    return exact.Bench(workload, HOME, [GLIBC])
+
+
+def test_figures_are_the_same_twice_except_faults(bench):
+    names = [name for name in exact.FIGURES if name not in ("misses", "faults")]
+    first = bench.figures(GLIBC, names)
+    assert set(first) == set(names)
+    assert first["rss-peak"] >= first["rss-mean"] > 0
+    assert bench.figures(GLIBC, names) == first
+
+
+def test_a_figure_that_is_not_known_is_named(bench):
+    with pytest.raises(HeaptapeError, match="unknown figure 'rss': there are rss-peak"):
+        bench.figures(GLIBC, ["rss"])
+
+
+def test_a_pass_that_the_workload_can_not_make_is_an_error_of_one_line(bench):
+    with pytest.raises(HeaptapeError, match="^glibc, misses pass: .*accesses"):
+        bench.figures(GLIBC, ["misses"])
+
+
+def test_an_allocator_that_fails_is_named(bench, tmp_path):
+    broken = registry.Choice("broken", "default", tmp_path / "none.so", str(tmp_path / "none.so"), {})
+    with pytest.raises(HeaptapeError, match="^broken, memory pass: "):
+        bench.figures(broken, ["rss-peak"])
+
+
+@pytest.fixture(scope="module")
+def faulty(out):
+    library = out / "test-programs" / "libfaulty.so"
+    assert library.exists()
+    return library
+
+
+def test_an_allocator_that_keeps_its_promises_is_reported_as_such(small_tape, tmp_path):
+    output = tmp_path / "v.json"
+    done = call_heaptape("replay", small_tape, "--verify", "-a", "glibc", "-o", output)
+    assert done.status == 0, done.stderr
+    assert re.search(r"^glibc: verification passed: [\d,]+ ops, 4,000 objects of ", done.stdout, re.MULTILINE)
+    (run,) = json.loads(output.read_text())["runs"]
+    assert run["pass"] == "verify"
+    assert run["verified"]["objects"] == 4000
+
+
+@pytest.mark.parametrize("fault", ["overlap", "misaligned", "free_neighbour", "usable_size"])
+def test_an_allocator_that_does_not_is_named_with_the_op(small_tape, tmp_path, faulty, fault):
+    choice = f"{faulty}:FAULT={fault} FAULT_AT=20"
+    done = call_heaptape("replay", small_tape, "--verify", "-a", "glibc", "-a", choice, "-o", tmp_path / "v.json")
+    assert done.status == 1
+    assert "glibc: verification passed" in done.stdout
+    faults = [line for line in done.stderr.splitlines() if "at fault" in line]
+    assert len(faults) == 1
+    assert re.search(
+        r"verify pass, repetition 1: .*: the allocator is at fault: (op \d+ of thread \d+ \(|after the last op)",
+        faults[0],
+    )

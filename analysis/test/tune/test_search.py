@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""A search finds the best settings, tries none twice, and continues after an interrupt as it would have.
-
-Long: more seeds, and more points at which it is interrupted.
+"""A search finds the best settings, tries none twice, and continues after an interrupt as it would have. Long: more
+seeds, and more points at which it is interrupted. Objectives, limits and weights as written on the command line. The
+file of a search: continued only by the same search, and one clear line for anything else. What `heaptape tune` says of
+its winner: settings to use only for a saving that is a reason to change them.
 """
 
+import builtins
 import dataclasses
+import sqlite3
+from fractions import Fraction
 from functools import cache
 
 import pytest
-from heaptape.common.errors import HeaptapeError
-from heaptape.tune import goals
+from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.tables import render_text
+from heaptape.show.tables.decision_tables import conclusion, tune_answer, wrapped
+from heaptape.tune import goals, trials
 from heaptape.tune.confirm import Judged, front, judged, winner
 from heaptape.tune.goals import key_of
 from heaptape.tune.search import without
@@ -186,3 +192,178 @@ def test_ratios_of_several_workloads_are_a_weighted_geometric_mean():
     assert both.ratios(found, default)["rss-peak"] == pytest.approx(2**0.75 * 16**0.25)
     assert both.ratios(default, default)["rss-peak"] == 1
     assert WORKLOAD not in both.weights
+
+
+def test_objectives_are_named_once():
+    assert goals.objectives("rss,instructions,rss-peak") == ("rss-peak", "instructions")
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: goals.objectives("rss-peak,speed"), "unknown figure 'speed': there are rss-peak"),
+        (lambda: goals.objectives(","), "none: there are rss-peak"),
+        (lambda: goals.limits(["speed<=1*default"]), "unknown figure 'speed'"),
+        (lambda: goals.limits(["rss<1*default"]), "'rss<1\\*default' is neither"),
+        (lambda: goals.limits(["rss<=default"]), "is neither"),
+        (lambda: goals.limits(["rss<=-1*default"]), "is neither"),
+        (lambda: goals.limits([""]), "'' is neither"),
+        (lambda: goals.weights(["a", "b"], "1"), "1 for 2 workloads"),
+        (lambda: goals.weights(["a"], "x"), "'x' is not a list of numbers"),
+        (lambda: goals.weights(["a"], "nan"), "more than 0"),
+        (lambda: goals.weights(["a", "b"], "1,0"), "more than 0"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(call, says):
+    with pytest.raises(UsageError, match=says) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_limits_in_bytes_have_binary_units():
+    (limit,) = goals.limits(["rss <= 64m"])
+    assert (limit.figure, limit.most, limit.of_default) == ("rss-peak", 64 << 20, False)
+    assert goals.limits(["rss<=64MiB"])[0].most == 64 << 20
+
+
+@given(st.integers(1, 2**60), st.integers(0, 2**60), st.integers(0, 500))
+def test_a_limit_is_kept_exactly(default, value, percent):
+    (limit,) = goals.limits([f"rss<={percent / 100:.2f}*default"])
+    figures = [{"w": {"rss-peak": float(one)}} for one in (value, default)]
+    exactly = Fraction(float(value)) * 100 <= percent * Fraction(float(default))
+    assert (limit.excess(*figures) <= 0) == exactly
+
+
+def test_a_limit_holds_on_each_workload():
+    (limit,) = goals.limits(["rss<=1.05*default"])
+    default = {"a": {"rss-peak": 100.0}, "b": {"rss-peak": 100.0}}
+    assert limit.excess({"a": {"rss-peak": 50.0}, "b": {"rss-peak": 105.0}}, default) == 0
+    assert limit.excess({"a": {"rss-peak": 50.0}, "b": {"rss-peak": 105.1}}, default) > 0
+
+
+def opened(path, about, objectives=1):
+    trials.require_optuna()
+    with trials.opened(path, about, objectives, planted_space()) as kept:
+        return len(kept.points)
+
+
+def test_points_are_there_again(tmp_path):
+    points = [
+        Point({}, 0, {"w": {"rss-peak": 0.1}}, budget=20),
+        Point({"a": "8"}, 3, {"w": {"rss-peak": 1 / 3}}, again=2),
+        Point({"a": "1", "b": "nothing of the space"}, -1, error="killed"),
+    ]
+    trials.require_optuna()
+    with trials.opened(tmp_path / "s", {}, 1, planted_space()) as kept:
+        for point in points:
+            kept.keep(point, [1.0])
+    with trials.opened(tmp_path / "s", {}, 1, planted_space()) as kept:
+        assert kept.points == points
+
+
+def test_another_search_is_refused_with_what_differs(tmp_path):
+    opened(tmp_path / "s", {"workloads": {"a": "1"}, "seed": 0})
+    with pytest.raises(HeaptapeError, match='s: holds a search of another workloads: {"a": "1"}, not {"a": "2"}'):
+        opened(tmp_path / "s", {"workloads": {"a": "2"}, "seed": 0})
+    assert opened(tmp_path / "s", {"workloads": {"a": "1"}, "seed": 0}) == 0
+
+
+@pytest.mark.parametrize("content", [b"x", b"not a database" * 1000, b"SQLite format 3\0" + b"junk" * 2000])
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, content):
+    path = tmp_path / "s"
+    path.write_bytes(content)
+    with pytest.raises(HeaptapeError, match=f"^{path}: ") as caught:
+        opened(path, {})
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_a_database_of_something_else_is_refused(tmp_path):
+    path = tmp_path / "s"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table studies (name text)")
+    with pytest.raises(HeaptapeError, match=f"^{path}: not usable as the storage of a search: "):
+        opened(path, {})
+
+
+def test_two_searches_do_not_share_a_file(tmp_path):
+    trials.require_optuna()
+    with (
+        trials.opened(tmp_path / "s", {}, 1, planted_space()),
+        pytest.raises(HeaptapeError, match="another search is using it"),
+    ):
+        opened(tmp_path / "s", {})
+
+
+def test_a_place_that_can_not_be_written_is_reported(tmp_path):
+    with pytest.raises(HeaptapeError, match="none/s: can't be written: No such file or directory"):
+        opened(tmp_path / "none" / "s", {})
+
+
+def test_without_optuna_the_command_that_installs_it_is_reported(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name == "optuna":
+            raise ImportError("No module named 'optuna'")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(HeaptapeError, match="^tune needs the Python package optuna: pip install optuna"):
+        trials.require_optuna()
+
+
+MIB = 1 << 20
+LONG = "a_tunable_with_a_long_name=18446744073709551615 another_one=0.5 a_third=10m"
+
+
+def found(ratio, default_bytes=100 * MIB, error=1.0, breaks=False, standing="better"):
+    """The results of a search whose winner has this ratio to the default."""
+
+    def point(label, of_default, **more):
+        figures = {"w": {"rss-peak": of_default * default_bytes}}
+        about = {
+            "label": label or "default",
+            "variants": [],
+            "settings": {label: "1"} if label else {},
+            "figures": figures,
+        }
+        about |= {"ratios": {"rss-peak": of_default}, "front": True, "refuted": False, "limits_kept": True, "again": []}
+        return about | {"environment": {"CONF": label}} | more
+
+    points = [point("", 1.0, limits_kept=not breaks), point("best", ratio)]
+    points += [point(f"{LONG}{number}", 1.1) for number in range(30)]
+    return {
+        "search": {
+            "allocator": {"name": "planted"}, "workloads": {"w": "0"}, "objectives": ["rss-peak"],
+            "figures": ["rss-peak"],
+        },
+        "points": points,
+        "winner": points[1] | {"standing": standing, "ratios_again": {}},
+        "tunables": [{"name": f"t{number}", "importance": 0.1} for number in range(9)],
+        "error_percent": {"rss-peak": error},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (found(0.9), "Set: CONF=best"),
+        (found(0.985), "less than 2 %"),
+        (found(0.97, error=5.0), "within the error of 5 %"),
+        (found(0.7, default_bytes=MIB), "less than 1 MiB"),
+        (found(0.9999, breaks=True), "Set: CONF=best"),
+    ],
+)
+def test_a_saving_within_its_error_or_below_the_floors_is_no_reason_to_change(data, says):
+    first, *_ = conclusion(data)
+    assert says in first
+    assert first.startswith("No reason to change") == (not says.startswith("Set:"))
+
+
+def test_the_answer_fits_a_screen_of_24_lines_of_80_columns():
+    data = found(0.9)
+    text = render_text([tune_answer(data)], 80) + wrapped([*conclusion(data), "All points are in a file."])
+    assert len(text.splitlines()) <= 24
+    assert max(map(len, text.splitlines())) <= 80
+    assert "best" in text.splitlines()[2]
