@@ -19,69 +19,8 @@ from synthetic_results import make_results, write
 
 from tests.support import ALLOCATORS, call_heaptape, compile_c, published, take_interrupts
 
-WRONG = {
-    "frobnicate x": (
-        2,
-        f"heaptape: unknown command 'frobnicate': there are {', '.join((*PROGRAMS, *COMMANDS))} "
-        "(see 'heaptape --help')",
-    ),
-    "repaly x": (2, "heaptape: unknown command 'repaly': did you mean 'replay'? (see 'heaptape --help')"),
-    "help repotr": (2, "heaptape: unknown command 'repotr': did you mean 'report'? (see 'heaptape --help')"),
-    "--verison": (2, "heaptape: unknown option --verison: did you mean '--version'? (see 'heaptape --help')"),
-    "replay {text} --orderr=x": (
-        2,
-        "heaptape replay: unknown option --orderr: did you mean '--order'? (see 'heaptape replay --help')",
-    ),
-    "replay {text} --frobnicate": (
-        2,
-        "heaptape replay: unknown option --frobnicate: did you mean '--format'? (see 'heaptape replay --help')",
-    ),
-    "ctl 1 status again": (2, "heaptape ctl: too many arguments: again (see 'heaptape ctl --help')"),
-    "replay": (2, "heaptape replay: the following arguments are required: F (see 'heaptape replay --help')"),
-    "replay {text} -n 0": (2, "heaptape: replay -n: at least one repetition"),
-    "replay {text} --passes time,x": (
-        2,
-        "heaptape: replay --passes: unknown pass 'x': there are instructions, time, memory, bare, verify, "
-        "sharing, misses, blame, contention",
-    ),
-    "replay {text} --order sorted": (
-        2,
-        "heaptape: replay --order: 'sorted' is none of recorded, causal, window[=N], paced[=SPEED], random=SEED",
-    ),
-    "replay {text} --order window=0": (
-        2,
-        "heaptape: replay --order: 'window=0' is none of recorded, causal, window[=N], paced[=SPEED], random=SEED",
-    ),
-    "replay /dev/null": (1, "heaptape: /dev/null: not a regular file"),
-    "replay {text} -a {text}": (1, "heaptape: {text}: not a shared library"),
-    "replay {text} -a glibc --baseline x": (2, "heaptape: unknown baseline 'x': replayed are glibc"),
-    "report {empty}": (1, "heaptape: the results hold no figures to report"),
-    "replay nosuch.tape": (1, "heaptape: nosuch.tape: no such file"),
-    "compare /dev/zero": (1, "heaptape: /dev/zero: is a device, not a file"),
-    "replay {folder}": (1, "heaptape: {folder}: is a directory"),
-    "replay {text} -a hoard": (
-        2,
-        f"heaptape: unknown allocator 'hoard': known are {ALLOCATORS}, or the path of a library",
-    ),
-    "replay {text} -a tcmalloc:x": (
-        2,
-        "heaptape: unknown variant 'x' of tcmalloc: known are small-thread-caches, aggressive-decommit, "
-        "release-rate-10, or NAME=VALUE",
-    ),
-    "replay {text} -a ./x.so": (1, "heaptape: ./x.so: no such library"),
-    "replay {text} -a glibc:=3": (1, "heaptape: glibc:=3: '=3' is not NAME=VALUE"),
-    "replay {text} -a glibc -a glibc": (1, "heaptape: glibc is named twice"),
-    "replay {text} -o {folder}/no/x.json": (1, "heaptape: {folder}/no/x.json: can't be written"),
-    "compare nosuch.json": (1, "heaptape: nosuch.json: No such file or directory"),
-    "compare {text}": (1, "heaptape: {text}: offset 0: not a results file (no JSON)"),
-    "compare {results} --baseline x": (
-        2,
-        "heaptape: unknown baseline 'x': the results have glibc, jemalloc, tcmalloc, mimalloc, tbbmalloc",
-    ),
-    "report {results} -o {folder}": (1, "heaptape: {folder}: can't be written"),
-    "allocators --variants x": (2, f"heaptape: unknown allocator 'x': known are {ALLOCATORS}"),
-    "workloads run": (2, "heaptape: workloads run: which one? 'heaptape workloads' lists them"),
-}
+# A command, then its exit status and its line.
+WRONG = (Path(__file__).parent / "wrong_usage.txt").read_text().splitlines()
 
 
 @pytest.fixture
@@ -100,21 +39,20 @@ def good_results(tmp_path_factory):
 IN_A_PROCESS = ("repaly x", "allocators --variants x")
 
 
-@pytest.mark.parametrize("arguments", WRONG)
-def test_wrong_input_gives_one_line(arguments, heaptape, tmp_path, good_results):
-    places = {"folder": tmp_path, "text": tmp_path / "t.txt", "results": good_results}
+@pytest.mark.parametrize(("arguments", "answer"), list(zip(WRONG[::2], WRONG[1::2], strict=True)))
+def test_wrong_input_gives_one_line(arguments, answer, heaptape, tmp_path, good_results):
+    places = {"folder": tmp_path, "text": tmp_path / "t.txt", "results": good_results, "empty": tmp_path / "empty.json"}
+    places |= {"commands": ", ".join((*PROGRAMS, *COMMANDS)), "allocators": ALLOCATORS}
     places["text"].write_text("hello\n")
-    places["empty"] = tmp_path / "empty.json"
     places["empty"].write_text('{"schema": 1, "runs": [{"allocator": "a"}]}')
-    words = arguments.format(**places).split()
-    status, line = WRONG[arguments]
-    expected = (status, "", line.format(**places) + "\n")
-    if arguments in IN_A_PROCESS:
-        done = heaptape(*words)
-        assert (done.returncode, done.stdout, done.stderr) == expected
+    words = arguments.removeprefix("$ heaptape ")
+    status, line = answer.format(**places).split(" ", 1)
+    if words in IN_A_PROCESS:
+        done = heaptape(*words.split())
+        assert (done.returncode, done.stdout, done.stderr) == (int(status), "", line + "\n")
     else:
-        called = call_heaptape(*words)
-        assert (called.status, called.stdout, called.stderr) == expected
+        called = call_heaptape(*words.format(**places).split())
+        assert (called.status, called.stdout, called.stderr) == (int(status), "", line + "\n")
 
 
 def test_the_launcher_starts_a_c_program_directly():
