@@ -83,14 +83,6 @@ def test_program_that_the_loader_is_asked_to_start_is_recorded(tmp_path: Path) -
     assert info(tmp_path / "t.tape")["calls"]["malloc"] > 0
 
 
-def test_unwritable_output_is_found_before_the_program_runs(tmp_path: Path) -> None:
-    mark = tmp_path / "ran"
-    result = run(RECORD, "-o", tmp_path / "no" / "t.tape", "--", "touch", mark)
-    assert result.status == 1
-    assert "cannot be written" in result.stderr
-    assert not mark.exists()
-
-
 WRONG = [
     ([], "no CMD to record"),
     (["--on-full", "maybe"], "--on-full"),

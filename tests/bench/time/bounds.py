@@ -6,7 +6,7 @@ as a perfect prediction would find them; the prediction that was made before the
 today's model on the same counts; the counts of the replay with the simulator's sizes of caches; the counts of the live
 program under the simulation in their place; and all costs at the place in their ranges that fits best, one for all
 programs or one for each. The last two use the pairs that they are judged on: they are bounds, not predictions. Then,
-for the programs of which branches.py counted them, the effect of mispredicted branches and instruction misses, which
+for the programs of which cachegrind counted them, the effect of mispredicted branches and instruction misses, which
 the model does not have.
 """
 
