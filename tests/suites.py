@@ -264,7 +264,7 @@ def is_same_recorded(name: str, bare: Outcome, run: Runner) -> bool:
     traces = FOLDER / f"{name}-traces"
     shutil.rmtree(traces, ignore_errors=True)
     traces.mkdir(parents=True)
-    recorded = run([RECORD, "-o", traces / f"{name}.tape", "--"])
+    recorded = run([RECORD, "--all-processes", "-o", traces / f"{name}.tape", "--"])
     count, events, dropped, wrong = checked(traces)
     found = f"; {count} traces, {events:,} events, {dropped:,} dropped, {len(wrong)} not legal"
     same = is_same(name, "recorded", bare, recorded, found)

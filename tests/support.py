@@ -167,8 +167,8 @@ def record(
     env: dict[str, str] | None = None,
     status: int = 0,
 ) -> Result:
-    """Records a program; it must end with that exit status."""
-    result = run(RECORD, "-o", tape, *options, "--", *command, env=env)
+    """Records a program, with all its processes; it must end with that exit status."""
+    result = run(RECORD, "--all-processes", "-o", tape, *options, "--", *command, env=env)
     assert result.status == status, f"{command} exited with {result.status}: {result.stderr}"
     return result
 

@@ -214,6 +214,9 @@ static const struct cli_option options[] = {
     {"preload", 0, "LIB", cli_text, COMMAND(preload), "record the program on another allocator", .group = general},
     {"no-follow", 0, NULL, cli_flag, offsetof(struct parsed, no_follow), "record this process only, not its children",
      .group = general},
+    {"all-processes", 0, NULL, cli_flag, COMMAND(all_processes),
+     "keep the recordings of processes with less than 1 % of all calls, too, and show the tree of processes",
+     .group = general},
     {"attach", 0, "PID", take_pid, COMMAND(attach_pid),
      "record a process that runs already: from now until --duration is over, the recorder gets a SIGINT, or the process "
      "ends; then everything in it is put back",
@@ -284,7 +287,7 @@ static const struct cli_command command_record = {
     .synopsis = "[OPTION...] [--] CMD [ARGUMENT...]\n--attach PID [OPTION...]",
     .details =
         "Runs CMD, records its malloc calls, and exits with CMD's status. Each process that CMD starts gets its own "
-        "trace (NAME.PID.tape).",
+        "trace: the busiest one F.tape, others F.PID.tape.",
     .options = options,
     .ends_at_argument = true,
 };

@@ -20,9 +20,10 @@ struct command {
   const char *preload;                /* NULL: none */
   int toggle_signal;                  /* starts and stops the recording when the recorder receives it; 0: none */
   bool describe;
-  bool own_mappings; /* for large objects of glibc's malloc */
-  int attach_pid;    /* of the running process to be recorded; 0: a program is started */
-  char **arguments;  /* of the program to be recorded */
+  bool own_mappings;  /* for large objects of glibc's malloc */
+  bool all_processes; /* keep the files of small processes, and print all */
+  int attach_pid;     /* of the running process to be recorded; 0: a program is started */
+  char **arguments;   /* of the program to be recorded */
 };
 
 /* Fills in command, which has its defaults, from the options; argv is kept by reference. Returns CLI_RUN, or the exit
@@ -51,27 +52,29 @@ int preflight_preloadable(const char *path, struct error *error);
    counts as a glibc program. */
 int preflight_same_libc(const char *program, const char *library, struct error *error);
 
-/* --- report.c: on standard error: errors, a line for each process as it ends, and at the end the processes as a tree.
-   Invariant: a tree of any size prints in at most TREE_LINES lines, plus some lines with the number of processes left
-   out; a process for which there is no memory counts among those --- */
+/* --- report.c: on standard error: errors as they occur, and at the end what was recorded; and which files stay.
+
+   The one rule on several process images: the requested file is that of the image with most events; images with less
+   than 1 % of all calls lose their file, are counted and named. Invariants: a file is deleted only if its recording is
+   complete; what was recorded is said in a few lines, whatever the number of processes --- */
 
 #define RECORD "heaptape-record"
 
-/* The number of traces, and the one with most events: a program that starts a hundred processes leaves as many files.
- */
-struct report_written {
-  uint32_t traces;
-  uint64_t events;
-  uint64_t bursts;
-  char path[4096];
+struct report_options {
+  const struct collector_settings *settings;
+  bool all_processes; /* keep all files, and print the tree of processes */
 };
 
-/* What was written so far. */
-const struct report_written *report_written(void);
+/* Gives the busiest image the requested file and deletes those of small ones, except where files rotate; with --attach
+   the requested file stays the attached process's. Then prints the lines, and forgets all. */
+void report_conclude(const struct report_options *options);
 
-/* Prints one line per process, children below their parent; of many, those with most events. Prints nothing for one.
-   Then forgets them. */
-void report_tree(void);
+/* The number of bursts of data accesses, and of files written so far. */
+struct report_written {
+  uint32_t files;
+  uint64_t bursts;
+};
+struct report_written report_written(void);
 
 /* --- simulator.c: the program under Valgrind, where its data accesses are recorded: Valgrind's command line, and
    Valgrind's own errors. The recorded library asks the collector for a stream and hands it to the tool. Invariant: what

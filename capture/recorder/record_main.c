@@ -220,31 +220,30 @@ static void conclude_upkeep(const struct command *command) {
   uint32_t bursts = collector_outcome(serving)->bursts, deleted = collector_outcome(serving)->files_deleted;
   double percent = collector_budget_used_percent(serving);
   if (command->settings.budget > 0 && !diagnostics_quiet())
-    fprintf(stderr, "heaptape: %u bursts; recording cost %.2f %% of the program's CPU time, of %g %% allowed%s\n",
-            bursts, percent, 100 * command->settings.budget,
+    fprintf(stderr, "heaptape: %u burst%s; recording cost %.2f %% of the program's CPU time, of %g %% allowed%s\n",
+            bursts, bursts == 1 ? "" : "s", percent, 100 * command->settings.budget,
             bursts == 0 && percent > 100 * command->settings.budget ? ": no burst began, as counting calls costs more"
                                                                     : "");
   if (deleted)
     fprintf(stderr, "heaptape: %u files; %u are kept, the %u before them were deleted (--keep)\n",
-            report_written()->traces, report_written()->traces - deleted, deleted);
+            report_written().files, report_written().files - deleted, deleted);
 }
 
 /* Prints the final lines. exec_error: 0 if the program ran. */
 static void conclude(const struct command *command, int exec_error, const char *output, bool made) {
+  bool recorded = collector_outcome(serving)->recorded > 0;
   if (exec_error)
     diagnostics_error(RECORD, "%s: %s", command->arguments[0], strerror(exec_error));
-  else if (collector_outcome(serving)->recorded == 0 && collector_outcome(serving)->refused == 0)
+  else if (!recorded && collector_outcome(serving)->refused == 0)
     diagnostics_warning(RECORD, "%s: nothing was recorded: the program did not load libheaptape.so",
                         command->arguments[0]);
-  else if (report_written()->traces > 1 && !command->settings.rotate_bytes && !diagnostics_quiet())
-    fprintf(stderr, "heaptape: %u traces; most events are in %s\n", report_written()->traces, report_written()->path);
-  if (command->settings.in_bursts && report_written()->bursts == 0 && collector_outcome(serving)->recorded)
+  if (command->settings.in_bursts && report_written().bursts == 0 && recorded)
     diagnostics_warning(RECORD, "no burst began, so there are no data accesses: \"%s\" did not occur",
                         command->settings.burst.from);
-  if (collector_outcome(serving)->recorded)
+  if (recorded)
     conclude_upkeep(command);
-  report_tree();
-  if (collector_outcome(serving)->recorded == 0 && made)
+  report_conclude(&(struct report_options){&command->settings, command->all_processes});
+  if (!recorded && made)
     unlink(output);
 }
 
@@ -436,7 +435,7 @@ static int record_attached(struct command *command) {
   bool recorded = collector_outcome(serving)->recorded > 0;
   if (recorded)
     conclude_upkeep(command);
-  report_tree();
+  report_conclude(&(struct report_options){settings, command->all_processes});
   if (done && !recorded)
     diagnostics_warning(RECORD, "process %d: nothing was recorded: it made no call", command->attach_pid);
   struct stat status;

@@ -2,79 +2,393 @@
 #include "capture/recorder/record.h"
 
 #include "core/base/diagnostics.h"
+#include "core/base/text.h"
 #include "core/base/vector.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-enum { NAME_BYTES = 64, TREE_LINES = 24 };
+enum { NAME_BYTES = 4 * 64, LINES = 6, TREE_LINES = 24, NAMES_SHOWN = 5, INDENT = 2 };
 
-struct node {
+/* A process image, with all its files if they rotate. */
+struct image {
   int pid, parent_pid;
-  uint32_t number; /* in the order in which processes began */
+  uint32_t number; /* in the order in which images began */
   int32_t parent;  /* index; -1: none */
-  uint64_t events, dropped;
-  bool shown;
+  uint32_t files, threads;
+  uint64_t events, dropped, skipped, missing, file_bytes, accesses, switches;
+  double peak_live_bytes, peak_memory_bytes;
+  bool peak_is_exact, in_bursts;
+  bool failed;  /* its recording is incomplete: the error has been printed */
+  bool small;   /* to lose its file */
+  bool deleted; /* its file */
+  bool shown;   /* in the tree */
   char name[NAME_BYTES], end[12];
-  char *path;
+  const char *cut_why;
+  char *path; /* of its last file */
 };
 
-static struct tree {
-  VECTOR(struct node) nodes;
-  uint32_t lost; /* not added, for lack of memory */
-} tree;
+static struct {
+  VECTOR(struct image) images;
+  uint32_t lost; /* not added, for lack of memory: their files stay */
+  struct report_written written;
+} all;
 
-static void add_node(const struct process_summary *process) {
-  if (!vector_reserve(&tree.nodes, tree.nodes.count + 1)) {
-    tree.lost++;
-    return;
-  }
-  struct node *node = &tree.nodes.at[tree.nodes.count];
-  *node = (struct node){.pid = process->pid,
-                        .parent_pid = process->parent_pid,
-                        .number = process->number,
-                        .parent = -1,
-                        .events = process->totals->totals.events,
-                        .dropped = process->totals->totals.dropped,
-                        .path = strdup(process->path)};
-  snprintf(node->name, sizeof node->name, "%s", process->name);
-  snprintf(node->end, sizeof node->end, "%s", process->end);
-  if (node->path)
-    tree.nodes.count++;
-  else
-    tree.lost++;
+void report_error(const struct error *error) {
+  diagnostics_error(RECORD, "%s", error->text);
 }
 
+struct report_written report_written(void) {
+  return all.written;
+}
+
+/* The image's entry, a new one for its first file; NULL: no memory. */
+static struct image *entry_of(const struct process_summary *process) {
+  for (uint32_t i = all.images.count; i-- > 0;)
+    if (all.images.at[i].number == process->number)
+      return &all.images.at[i];
+  struct image *image = vector_add(&all.images);
+  if (!image)
+    return NULL;
+  *image =
+      (struct image){.pid = process->pid, .parent_pid = process->parent_pid, .number = process->number, .parent = -1};
+  escape_controls(image->name, sizeof image->name, process->name);
+  return image;
+}
+
+static void note_image(const struct process_summary *process, bool failed) {
+  const struct process_totals *totals = process->totals;
+  const struct trace_totals *t = &totals->totals;
+  char *path = strdup(process->path);
+  struct image *image = path ? entry_of(process) : NULL;
+  if (!image) {
+    all.lost++;
+    free(path);
+    return;
+  }
+  free(image->path);
+  image->path = path;
+  image->files++;
+  image->events += t->events;
+  image->dropped += t->dropped - totals->skipped;
+  image->skipped += totals->skipped;
+  image->missing += t->lost;
+  image->file_bytes += t->file_bytes;
+  image->accesses += t->accesses.objects + t->accesses.other;
+  image->switches += t->accesses.switches;
+  image->in_bursts = t->accesses.in_bursts;
+  image->threads = t->threads > image->threads ? t->threads : image->threads;
+  image->peak_live_bytes = totals->peak_live_bytes;
+  image->peak_is_exact = totals->peak_is_exact;
+  image->peak_memory_bytes = (double)totals->peak_memory_bytes;
+  image->failed |= failed;
+  image->cut_why = totals->cut_why;
+  snprintf(image->end, sizeof image->end, "%s", process->end);
+}
+
+void report_process(const struct process_summary *process, const struct error *error) {
+  const struct process_totals *totals = process->totals;
+  const struct trace_totals *t = &totals->totals;
+  all.written.files++;
+  all.written.bursts += (t->accesses.switches + 1) / 2;
+  note_image(process, error->text[0] || totals->broken);
+  if (error->text[0]) {
+    diagnostics_error(RECORD,
+                      "%s; the trace of process %d ends early: %llu events are in it, at least %llu more are not",
+                      error->text, process->pid, (unsigned long long)t->events, (unsigned long long)t->lost);
+    return;
+  }
+  if (totals->broken)
+    diagnostics_error(RECORD, "%s: %llu records are invalid: process %d has overwritten its rings", process->path,
+                      (unsigned long long)totals->broken, process->pid);
+  if (totals->accesses_over)
+    diagnostics_warning(RECORD, "%s: data accesses end before the events: %s", process->path, totals->accesses_over);
+  if (totals->stacks_lost)
+    diagnostics_warning(RECORD, "%s: %llu call stacks could not be taken; their events are in the trace without one",
+                        process->path, (unsigned long long)totals->stacks_lost);
+}
+
+/* --- which files stay --- */
+
 static int by_number(const void *left, const void *right) {
-  const struct node *a = left, *b = right;
+  const struct image *a = left, *b = right;
   return COMPARE(a->number, b->number);
 }
 
-/* An image that was exec'ed is a child of the image before it. A new process is a child of its parent's image at that
-   time, the last one that began before it. */
-static void link_nodes(void) {
-  for (uint32_t i = 0; i < tree.nodes.count; i++) {
-    struct node *node = &tree.nodes.at[i];
-    for (uint32_t k = i; k-- > 0 && node->parent < 0;)
-      if (tree.nodes.at[k].pid == node->pid && strcmp(tree.nodes.at[k].end, "exec") == 0)
-        node->parent = (int32_t)k;
-    for (uint32_t k = i; k-- > 0 && node->parent < 0;)
-      if (tree.nodes.at[k].pid == node->parent_pid)
-        node->parent = (int32_t)k;
+static int by_events(const void *left, const void *right) {
+  const struct image *a = left, *b = right;
+  return a->events == b->events ? COMPARE(a->number, b->number) : COMPARE(b->events, a->events);
+}
+
+/* All calls of which the recorder knows. */
+static uint64_t calls_of(const struct image *image) {
+  return image->events + image->dropped + image->skipped + image->missing;
+}
+
+static void fail_rename(const char *from, const char *to) {
+  diagnostics_error(RECORD, "%s: cannot be renamed to %s: %s", from, to, strerror(errno));
+}
+
+static void set_path(struct image *image, const char *path) {
+  char *copy = strdup(path);
+  if (!copy)
+    return; /* what is printed has the old name */
+  free(image->path);
+  image->path = copy;
+}
+
+/* The first of the images, the busiest one, gets the requested name. The image that has it (NULL: none has) gets one by
+   its PID, or loses its file if it is small. Not where that name is a device's or a pipe's. */
+static void name_busiest(const struct collector_settings *settings, struct image *holder) {
+  char path[PATH_MAX], resolved[PATH_MAX], further[PATH_MAX];
+  struct stat status;
+  describe_first_path(settings, path, sizeof path);
+  if (lstat(path, &status) == 0 && S_ISLNK(status.st_mode) && realpath(path, resolved))
+    snprintf(path, sizeof path, "%s", resolved); /* the link stays */
+  bool exists = stat(path, &status) == 0;
+  if (exists && !S_ISREG(status.st_mode)) {
+    if (holder)
+      holder->small = false; /* nothing is there to delete */
+    return;
+  }
+  if (holder && !holder->small && exists) {
+    describe_further_path(settings, holder->pid, further, sizeof further);
+    if (rename(path, further) != 0) {
+      fail_rename(path, further);
+      unlink(further);
+      return;
+    }
+    set_path(holder, further);
+  }
+  if (rename(all.images.at[0].path, path) != 0) {
+    fail_rename(all.images.at[0].path, path);
+    return;
+  }
+  describe_first_path(settings, path, sizeof path);
+  set_path(&all.images.at[0], path);
+  if (holder && holder->small)
+    holder->deleted = true;
+}
+
+/* Marks images with less than 1 % of all calls, except for holder. */
+static void mark_small(const struct image *holder) {
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < all.images.count; i++)
+    total += calls_of(&all.images.at[i]);
+  for (uint32_t i = 1; i < all.images.count; i++) {
+    struct image *image = &all.images.at[i];
+    image->small = 100 * calls_of(image) < total && !image->failed && image != holder;
   }
 }
 
-/* Marks what is to be shown: the nodes with most events, and their parents. */
+static void delete_small(void) {
+  for (uint32_t i = 1; i < all.images.count; i++) {
+    struct image *image = &all.images.at[i];
+    if (!image->small || image->deleted)
+      continue;
+    image->deleted = unlink(image->path) == 0;
+    if (!image->deleted)
+      diagnostics_error(RECORD, "%s: cannot be deleted: %s", image->path, strerror(errno));
+  }
+}
+
+/* Sorts the images, the busiest first, and settles their files. */
+static void settle_files(const struct report_options *options) {
+  const struct collector_settings *settings = options->settings;
+  char path[PATH_MAX];
+  struct image *holder = NULL;
+  vector_sort(&all.images, by_events);
+  if (settings->rotate_bytes || all.images.count < 2)
+    return;
+  describe_first_path(settings, path, sizeof path);
+  for (uint32_t i = 0; i < all.images.count; i++)
+    if (strcmp(all.images.at[i].path, path) == 0)
+      holder = &all.images.at[i];
+  if (!options->all_processes)
+    mark_small(settings->restorer_pid ? holder : NULL);
+  if (!settings->restorer_pid && holder != &all.images.at[0])
+    name_busiest(settings, holder);
+  delete_small();
+}
+
+/* --- what is printed --- */
+
+struct line {
+  char text[2 * PATH_MAX];
+  size_t used;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(line->text + line->used, sizeof line->text - line->used, format, arguments);
+  va_end(arguments);
+  line->used += length < 0 ? 0 : (size_t)length;
+  if (line->used >= sizeof line->text)
+    line->used = sizeof line->text - 1;
+}
+
+static void print_line(const struct line *line, size_t indent) {
+  fprintf(stderr, "%*s", (int)indent, "");
+  text_print(stderr, line->text, text_width(STDERR_FILENO), indent, indent + INDENT);
+}
+
+static void add_path(struct line *line, const char *path) {
+  char shown[PATH_MAX];
+  add(line, "%s", escape_controls(shown, sizeof shown, path));
+}
+
+static void add_bursts(struct line *line, const struct image *image) {
+  char number[TEXT_NUMBER_BYTES];
+  uint64_t bursts = (image->switches + 1) / 2;
+  add(line, ", %s accesses", text_count(number, image->accesses));
+  if (image->in_bursts)
+    add(line, " in %s%s", text_counted(number, bursts, "burst"),
+        image->switches % 2 ? ", the last one up to the end" : "");
+}
+
+static void print_image(const struct image *image, bool accesses) {
+  struct line line = {.used = 0};
+  char number[TEXT_NUMBER_BYTES];
+  add(&line, "heaptape: %s: %s", image->name, image->events ? text_counted(number, image->events, "call") : "no call");
+  if (image->threads)
+    add(&line, ", %s", text_counted(number, image->threads, "thread"));
+  if (image->peak_live_bytes > 0)
+    add(&line, ", peak live%s %s", image->peak_is_exact ? "" : " ≈", text_size(number, image->peak_live_bytes));
+  if (image->events)
+    add(&line, ", %.2f" TEXT_JOIN "bytes per call", (double)image->file_bytes / (double)image->events);
+  if (image->dropped)
+    add(&line, ", %s not recorded (rings full)", text_counted(number, image->dropped, "call"));
+  if (image->skipped)
+    add(&line, ", %s not recorded in pauses", text_count(number, image->skipped));
+  if (accesses)
+    add_bursts(&line, image);
+  if (image->files > 1)
+    add(&line, ", %s, the last one", text_counted(number, image->files, "file"));
+  add(&line, " ->" TEXT_JOIN);
+  add_path(&line, image->path);
+  if (image->cut_why)
+    add(&line, "; %s", image->cut_why);
+  print_line(&line, 0);
+}
+
+/* most: how many images without faults to print. */
+static void print_images(const struct collector_settings *settings, uint32_t most) {
+  uint32_t shown = 0, more = all.lost;
+  uint64_t calls = 0;
+  char number[TEXT_NUMBER_BYTES];
+  struct line line = {.used = 0};
+  for (uint32_t i = 0; i < all.images.count; i++) {
+    const struct image *image = &all.images.at[i];
+    if (image->deleted)
+      continue;
+    if (shown < most || image->dropped || image->cut_why) {
+      print_image(image, settings->flags & ATTACH_ACCESSES);
+      shown++;
+    } else {
+      more++;
+      calls += image->events;
+    }
+  }
+  if (!more || most < LINES)
+    return;
+  add(&line, "heaptape: and %s, ", text_counted(number, more, "smaller recording"));
+  add(&line, "%s", text_counted(number, calls, "call"));
+  print_line(&line, 0);
+}
+
+/* Adds the image's name to a list of at most NAMES_SHOWN different ones. Returns the number of names. */
+static uint32_t add_name(const char **names, uint32_t count, const char *name) {
+  for (uint32_t i = 0; i < count; i++)
+    if (strcmp(names[i], name) == 0)
+      return count;
+  if (count < NAMES_SHOWN)
+    names[count] = name;
+  return count < NAMES_SHOWN ? count + 1 : count;
+}
+
+static void print_deleted(void) {
+  const char *names[NAMES_SHOWN];
+  uint32_t images = 0, count = 0;
+  uint64_t calls = 0;
+  char number[TEXT_NUMBER_BYTES];
+  struct line line = {.used = 0};
+  for (uint32_t i = 0; i < all.images.count; i++) {
+    const struct image *image = &all.images.at[i];
+    if (!image->deleted)
+      continue;
+    images++;
+    calls += image->events;
+    count = add_name(names, count, image->name);
+  }
+  if (!images)
+    return;
+  add(&line, "heaptape: deleted: %s of small processes", text_counted(number, images, "recording"));
+  add(&line, " (%s):", text_counted(number, calls, "call"));
+  for (uint32_t i = 0; i < count; i++)
+    add(&line, "%s %s", i ? "," : "", names[i]);
+  add(&line, "%s; --all-processes keeps them", count == NAMES_SHOWN ? ", …" : "");
+  print_line(&line, 0);
+}
+
+/* What to know of the busiest recording, and what to type next. */
+static void print_next(void) {
+  const struct image *image = &all.images.at[0], *largest = image;
+  char bypass[MEMORY_BYPASS_BYTES];
+  struct line line = {.used = 0};
+  for (uint32_t i = 1; i < all.images.count; i++)
+    if (!all.images.at[i].deleted && all.images.at[i].peak_memory_bytes > largest->peak_memory_bytes)
+      largest = &all.images.at[i];
+  memory_bypass_text(bypass, largest->peak_live_bytes, largest->peak_memory_bytes, largest->name);
+  if (image->events && image->events < FEW_CALLS)
+    add(&line, "heaptape: %s: so few calls that start-up decides what is measured.", image->name);
+  if (line.used)
+    print_line(&line, 0);
+  line.used = 0;
+  if (bypass[0] && !largest->skipped && !largest->dropped)
+    add(&line, "heaptape: %s: %s", largest->name, bypass);
+  if (line.used)
+    print_line(&line, 0);
+  if (!image->events)
+    return;
+  line.used = 0;
+  add(&line, "heaptape: next: heaptape" TEXT_JOIN "replay" TEXT_JOIN);
+  add_path(&line, image->path);
+  print_line(&line, 0);
+}
+
+/* --- the tree --- */
+
+/* An image that was exec'ed is a child of the image before it. A new process is a child of its parent's image at that
+   time, the last one that began before it. */
+static void link_images(void) {
+  for (uint32_t i = 0; i < all.images.count; i++) {
+    struct image *image = &all.images.at[i];
+    for (uint32_t k = i; k-- > 0 && image->parent < 0;)
+      if (all.images.at[k].pid == image->pid && strcmp(all.images.at[k].end, "exec") == 0)
+        image->parent = (int32_t)k;
+    for (uint32_t k = i; k-- > 0 && image->parent < 0;)
+      if (all.images.at[k].pid == image->parent_pid)
+        image->parent = (int32_t)k;
+  }
+}
+
+/* Marks what is to be shown: the images with most events, and their parents. */
 static void choose(void) {
   for (uint32_t shown = 0; shown < TREE_LINES;) {
-    struct node *most = NULL;
-    for (uint32_t i = 0; i < tree.nodes.count; i++)
-      if (!tree.nodes.at[i].shown && (!most || tree.nodes.at[i].events > most->events))
-        most = &tree.nodes.at[i];
+    struct image *most = NULL;
+    for (uint32_t i = 0; i < all.images.count; i++)
+      if (!all.images.at[i].shown && (!most || all.images.at[i].events > most->events))
+        most = &all.images.at[i];
     if (!most)
       return;
-    for (; !most->shown; most = &tree.nodes.at[most->parent]) {
+    for (; !most->shown; most = &all.images.at[most->parent]) {
       most->shown = true;
       shown++;
       if (most->parent < 0)
@@ -83,106 +397,60 @@ static void choose(void) {
   }
 }
 
-static void print_children(int32_t parent, unsigned depth, FILE *out) {
+static void print_children(int32_t parent, unsigned depth) {
   enum { DEPTH_SHOWN = 12 };
-  unsigned indent = 2 * (depth < DEPTH_SHOWN ? depth : DEPTH_SHOWN) + 2;
+  unsigned indent = INDENT * (depth < DEPTH_SHOWN ? depth : DEPTH_SHOWN) + INDENT;
   uint32_t hidden = 0;
-  uint64_t hidden_events = 0;
-  for (uint32_t i = 0; i < tree.nodes.count; i++) {
-    const struct node *node = &tree.nodes.at[i];
-    if (node->parent != parent)
+  uint64_t hidden_calls = 0;
+  char number[TEXT_NUMBER_BYTES];
+  struct line line = {.used = 0};
+  for (uint32_t i = 0; i < all.images.count; i++) {
+    const struct image *image = &all.images.at[i];
+    if (image->parent != parent)
       continue;
-    if (!node->shown) {
+    if (!image->shown) {
       hidden++;
-      hidden_events += node->events;
+      hidden_calls += image->events;
       continue;
     }
-    fprintf(out, "%*s%s (%d): %llu events", (int)indent, "", node->name, node->pid, (unsigned long long)node->events);
-    if (node->dropped)
-      fprintf(out, ", %llu dropped", (unsigned long long)node->dropped);
-    fprintf(out, "%s%s, %s\n", strcmp(node->end, "exit") == 0 ? "" : ", ", strcmp(node->end, "exit") ? node->end : "",
-            node->path);
-    print_children((int32_t)i, depth + 1, out);
+    line.used = 0;
+    add(&line, "%s (%d): %s", image->name, image->pid, text_counted(number, image->events, "call"));
+    if (image->dropped)
+      add(&line, ", %s not recorded", text_count(number, image->dropped));
+    add(&line, "%s%s, ", strcmp(image->end, "exit") == 0 ? "" : ", ",
+        strcmp(image->end, "exit") == 0 ? "" : image->end);
+    add_path(&line, basename(image->path));
+    print_line(&line, indent);
+    print_children((int32_t)i, depth + 1);
   }
-  if (hidden)
-    fprintf(out, "%*s... %u more, %llu events\n", (int)indent, "", hidden, (unsigned long long)hidden_events);
+  if (!hidden)
+    return;
+  line.used = 0;
+  add(&line, "... %u more, %s", hidden, text_counted(number, hidden_calls, "call"));
+  print_line(&line, indent);
 }
 
-static void print_tree(FILE *out) {
-  if (tree.nodes.count + tree.lost < 2)
+static void print_tree(void) {
+  if (all.images.count < 2)
     return;
-  vector_sort(&tree.nodes, by_number);
-  link_nodes();
+  vector_sort(&all.images, by_number);
+  link_images();
   choose();
-  print_children(-1, 0, out);
-  if (tree.lost)
-    fprintf(out, "  ... %u more\n", tree.lost);
+  print_children(-1, 0);
 }
 
-void report_tree(void) {
-  if (!diagnostics_quiet())
-    print_tree(stderr);
-  for (uint32_t i = 0; i < tree.nodes.count; i++)
-    free(tree.nodes.at[i].path);
-  free(tree.nodes.at);
-  tree = (struct tree){.lost = 0};
-}
-
-void report_error(const struct error *error) {
-  diagnostics_error(RECORD, "%s", error->text);
-}
-
-static struct report_written written;
-static void note_written(const struct process_summary *process) {
-  uint64_t events = process->totals->totals.events;
-  written.bursts += (process->totals->totals.accesses.switches + 1) / 2;
-  if (written.traces++ == 0 || events > written.events) {
-    written.events = events;
-    snprintf(written.path, sizeof written.path, "%s", process->path);
+void report_conclude(const struct report_options *options) {
+  settle_files(options);
+  print_images(options->settings, diagnostics_quiet() ? 0 : options->all_processes ? 1 : LINES);
+  if (!diagnostics_quiet() && all.images.count) {
+    print_deleted();
+    print_next();
+    if (options->all_processes)
+      print_tree();
   }
-  if (!process->continues)
-    add_node(process);
-}
-
-void report_process(const struct process_summary *process, const struct error *error) {
-  enum { LINES = 8 };
-  const struct process_totals *totals = process->totals;
-  const struct trace_totals *t = &totals->totals;
-  if (error->text[0]) {
-    diagnostics_error(RECORD,
-                      "%s; the trace of process %d ends early: %llu events are in it, at least %llu more are not",
-                      error->text, process->pid, (unsigned long long)t->events, (unsigned long long)t->lost);
-    note_written(process);
-    return;
-  }
-  note_written(process);
-  if (totals->broken)
-    diagnostics_error(RECORD, "%s: %llu records are invalid: process %d has overwritten its rings", process->path,
-                      (unsigned long long)totals->broken, process->pid);
-  uint64_t dropped = t->dropped - totals->skipped;
-  if ((written.traces > LINES || diagnostics_quiet()) && !dropped && !totals->cut_why)
-    return;
-  fprintf(stderr, "heaptape: %s: %llu events, %u threads, %llu dropped, %.2f bytes/event, %.2f s", process->path,
-          (unsigned long long)t->events, t->threads, (unsigned long long)dropped,
-          t->events ? (double)t->file_bytes / (double)t->events : 0.0, totals->seconds);
-  if (totals->skipped)
-    fprintf(stderr, ", %llu not recorded in pauses", (unsigned long long)totals->skipped);
-  if (t->accesses.recorded)
-    fprintf(stderr, ", %llu accesses", (unsigned long long)(t->accesses.objects + t->accesses.other));
-  if (t->accesses.in_bursts)
-    fprintf(stderr, " in %llu burst%s%s", (unsigned long long)(t->accesses.switches + 1) / 2,
-            (t->accesses.switches + 1) / 2 == 1 ? "" : "s",
-            t->accesses.switches % 2 ? ", the last one up to the end" : "");
-  if (totals->cut_why)
-    fprintf(stderr, "; %s", totals->cut_why);
-  fputc('\n', stderr);
-  if (totals->accesses_over)
-    diagnostics_warning(RECORD, "%s: data accesses end before the events: %s", process->path, totals->accesses_over);
-  if (totals->stacks_lost)
-    diagnostics_warning(RECORD, "%s: %llu call stacks could not be taken; their events are in the trace without one",
-                        process->path, (unsigned long long)totals->stacks_lost);
-}
-
-const struct report_written *report_written(void) {
-  return &written;
+  for (uint32_t i = 0; i < all.images.count; i++)
+    free(all.images.at[i].path);
+  free(all.images.at);
+  all.images.at = NULL;
+  all.images.count = all.images.room = 0;
 }

@@ -37,7 +37,7 @@ class Driven:
     def __init__(self, trace: Path, *options: str, program: list[str], status: int = 0) -> None:
         self.trace, self.status = trace, status
         self.process = subprocess.Popen(
-            [RECORD, "-o", self.trace, *options, "--", *program],
+            [RECORD, "--all-processes", "-o", self.trace, *options, "--", *program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

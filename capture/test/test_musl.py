@@ -151,7 +151,7 @@ def every_call(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recorded(tmp_path: Path, *command: str | Path, options: tuple[str | Path, ...] = ()) -> Path:
     tape = tmp_path / "t.tape"
-    done = run(RECORD, "--quiet", "-o", tape, *options, "--", *command)
+    done = run(RECORD, "--quiet", "--all-processes", "-o", tape, *options, "--", *command)
     assert (done.status, done.stderr) == (0, "")
     assert_clean(tape)
     return tape
@@ -175,7 +175,7 @@ def test_each_process_of_a_storm_is_recorded_completely(tmp_path, stamp):
     """Threads free each other's objects and fork, and some of the children are killed or end by abort."""
     program = musl(tmp_path / "fork_storm", REPOSITORY / "tests/programs/fork_storm.c", f"-I{REPOSITORY}")
     counts, threads = tmp_path / "counts", 4
-    command = (RECORD, "--quiet", "-o", tmp_path / "t.tape", "--stamp", stamp, "--", program, counts)
+    command = (RECORD, "--quiet", "--all-processes", "-o", tmp_path / "t.tape", "--stamp", stamp, "--", program, counts)
     assert run(*command, "3", str(threads), "5000", "2").status == 0
     done = processes(counts)
     tapes = {info(tape)["info"]["pid"]: tape for tape in tmp_path.glob("*.tape")}
@@ -233,7 +233,7 @@ def test_threads_with_the_smallest_stacks_live(tmp_path, options):
 def test_processes_of_both_libcs_start_one_another_and_all_are_recorded(tmp_path):
     of_musl, of_glibc = musl(tmp_path / "m", RUNS_ANOTHER), compile_c(tmp_path / "g", RUNS_ANOTHER)
     chain = (of_musl, of_glibc, of_musl, "/usr/bin/env", of_musl, of_glibc)
-    done = run(RECORD, "--quiet", "-o", tmp_path / "t.tape", "--", *chain)
+    done = run(RECORD, "--quiet", "--all-processes", "-o", tmp_path / "t.tape", "--", *chain)
     assert (done.status, done.stdout, done.stderr) == (5, "", "")
     allocators: Counter[str] = Counter()
     for tape in tmp_path.glob("*.tape"):
@@ -258,7 +258,7 @@ def test_a_program_in_a_root_without_glibc_is_recorded(tmp_path, every_call):
     shutil.copy(LOADER, root / str(LOADER)[1:])
     shutil.copy(library, root / str(library)[1:])
     shutil.copy(every_call, root / "bin")
-    succeed(RECORD, "-o", tmp_path / "t.tape", "--", "chroot", root, "/bin/every_call", "2", "500")
+    succeed(RECORD, "--all-processes", "-o", tmp_path / "t.tape", "--", "chroot", root, "/bin/every_call", "2", "500")
     tapes = {info(tape)["info"]["allocator"]: tape for tape in tmp_path.glob("*.tape")}
     assert_clean(tapes["ld-musl-x86_64.so.1"])
     assert info(tapes["ld-musl-x86_64.so.1"])["calls"]["malloc"] > 100

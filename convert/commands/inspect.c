@@ -95,10 +95,16 @@ const struct cli_command command_check = {
 struct info_settings {
   struct input_settings input;
   bool json;
+  int table; /* 0: the main figures, 1: all */
 };
 
 static const struct cli_option info_options[] = {
     {.name = "json", .take = cli_flag, .field = offsetof(struct info_settings, json), .help = "all figures, as JSON"},
+    {.name = "table",
+     .value = "main|all",
+     .field = offsetof(struct info_settings, table),
+     .help = "the main figures in a dozen lines, or all",
+     .fallback = "main"},
     {.name = "", .rows = input_options, .field = offsetof(struct info_settings, input)},
     {.name = NULL},
 };
@@ -129,7 +135,13 @@ static int run_info(struct cli_words words) {
     return failed(&error);
   if (settings.json)
     return print_json(info);
-  info_print(info, stdout);
+  if (json_is_true(json_object_get(info, "truncated")) && json_integer_value(json_object_get(info, "events")) == 0) {
+    error_at(&error, words.at[0], (uint64_t)json_integer_value(json_object_get(info, "truncated_at")),
+             "the file ends before its first call: nothing was recorded, or its end was lost");
+    json_decref(info);
+    return failed(&error);
+  }
+  info_print(info, settings.table != 0, stdout);
   json_decref(info);
   return finish_output(EXIT_DONE);
 }

@@ -18,8 +18,8 @@ json_t *info_of_trace(struct trace_reader *reader, const struct history_options 
 /* The same keys, as far as a workload has them. */
 json_t *info_of_workload(const struct workload *workload, struct error *error);
 
-/* For people: the main figures, one per line, with control characters escaped. The JSON has all of them. */
-void info_print(const json_t *info, FILE *out);
+/* For people, as wide as the terminal, with control characters escaped: the main figures, in a dozen lines, or all. */
+void info_print(const json_t *info, bool all, FILE *out);
 
 /* The profile of a trace: the demands of its program on an allocator. Request sizes, lifetimes, rates, who frees whose
    objects, growth by realloc, and which call stacks allocate what.

@@ -311,7 +311,7 @@ def test_manifest_stays_in_workloads_and_archives(made, tmp_path):
     done("convert", "--archive", made.tape, tmp_path / "a.tape")
     assert manifest_of(tmp_path / "a.tape") == made.manifest
     assert "distillate of" in done("info", made.tape)
-    assert "rss-peak" in done("info", made.work)
+    assert "rss-peak" in done("info", "--table", "all", made.work)
 
 
 def test_an_anonymised_distillate_does_not_name_the_whole(made, tmp_path):

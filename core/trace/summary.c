@@ -4,6 +4,7 @@
 #include "core/base/json.h"
 #include "core/trace/layout.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,4 +43,14 @@ json_t *call_counts_json(const uint64_t counts[CALL_LIMIT]) {
     if (counts[id])
       json_set_count(calls, call_table[id].name, counts[id]);
   return calls;
+}
+
+const char *memory_bypass_text(char *to, double peak_live_bytes, double peak_memory_bytes, const char *program) {
+  enum { LEAST_BYTES = 1 << 20 };
+  bool python = strncmp(program, "python", 6) == 0;
+  *to = '\0';
+  if (peak_memory_bytes - peak_live_bytes >= LEAST_BYTES && peak_live_bytes < peak_memory_bytes / 2)
+    snprintf(to, MEMORY_BYPASS_BYTES, "malloc holds only %.0f %% of the program's peak memory: the rest bypasses it.%s",
+             100 * peak_live_bytes / peak_memory_bytes, python ? " For CPython record with PYTHONMALLOC=malloc." : "");
+  return to;
 }

@@ -168,7 +168,7 @@ def wait_for_redis(port: int) -> None:
 
 def test_redis_is_recorded_completely(tmp_path: Path, counts: Path, redis_port: int) -> None:
     server_command = (need("redis-server"), "--port", redis_port, "--save", "", "--io-threads", "2", "--dir", tmp_path)
-    command = (RECORD, "-o", tmp_path / "t.tape", "--preload", COUNTER, "--", *server_command)
+    command = (RECORD, "--all-processes", "-o", tmp_path / "t.tape", "--preload", COUNTER, "--", *server_command)
     environment = {**os.environ, "COUNT_CALLS_DIR": str(counts)}
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, env=environment) as server:
         try:

@@ -54,7 +54,7 @@ def test_every_call_that_returned_before_sigkill_is_in_the_trace(tmp_path: Path,
     threads = chance.choice((1, 2, 4, 8))
     options = ("--stamp", chance.choice(("tags", "every")))
     shared, tape = tmp_path / "shared", tmp_path / "t.tape"
-    command = (RECORD, "-o", tape, *options, "--", UNTIL_KILLED, shared, threads)
+    command = (RECORD, "--all-processes", "-o", tape, *options, "--", UNTIL_KILLED, shared, threads)
     with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE) as recorder:
         kill_in_full_swing(shared, threads, delay_s=chance.uniform(0, 0.1))
         assert recorder.wait(120) == 128 + signal.SIGKILL
@@ -114,7 +114,7 @@ def test_each_process_of_a_storm_is_recorded_completely(tmp_path: Path, seed: in
     kill = chance.random() < 0.5
     counts = tmp_path / "counts"
     storm = (FORK_STORM, counts, seed + 1, threads, 80000 // threads, chance.choice((0, 2, 6)))
-    command = (RECORD, "-o", tmp_path / "t.tape", *options, "--", *storm)
+    command = (RECORD, "--all-processes", "-o", tmp_path / "t.tape", *options, "--", *storm)
     with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE) as recorder:
         if kill:
             kill_after(counts, delay_s=chance.uniform(0, 0.2))

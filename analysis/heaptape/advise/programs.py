@@ -24,14 +24,13 @@ LAST_WORDS_S = 2  # how long to wait for the last output: a daemon that the prog
 
 @dataclass(frozen=True)
 class Program:
-    """A recorded command. `trace`: of the process that made most calls, or that has the requested name;
-    `status`: exit status of the command; `processes`: how many were recorded.
+    """A recorded command. `trace`: of the process that made most calls, or that has the requested name; `status`: exit
+    status of the command.
     """
 
     command: tuple[str, ...]
     trace: Trace
     status: int
-    processes: int
 
     @property
     def cpu_ns(self) -> float | None:
@@ -52,10 +51,12 @@ def record(command: Sequence[str], folder: Path, home: Home, options: Sequence[s
     Ctrl-C while it runs is left to the program: this is how servers are ended. Raises HeaptapeError where it can't be
     started or recorded, or no process of that name made a call.
     """
-    wrapper = [str(home.program("record")), "-o", str(folder / "first.tape"), *options, "--"]
+    first = folder / "first.tape"  # the busiest process's, by the recorder's rule
+    kept = ["--all-processes"] if name else []
     with _interrupts_are_its_own():
-        ended = run([*wrapper, *command])
-    traces = [Trace(path, convert_json(home, "info", str(path))) for path in sorted(folder.glob("*.tape"))]
+        ended = run([str(home.program("record")), "--quiet", "-o", str(first), *kept, *options, "--", *command])
+    paths = sorted(folder.glob("*.tape")) if name else [first] if first.exists() else []
+    traces = [Trace(path, convert_json(home, "info", str(path))) for path in paths]
     if not traces or (ended.status in NOT_STARTED and not any(one.about["events"] for one in traces)):
         raise HeaptapeError(last_line(ended.last_words) or f"{command[0]}: nothing was recorded")
     called = [one for one in traces if one.about["events"]]
@@ -65,8 +66,7 @@ def record(command: Sequence[str], folder: Path, home: Home, options: Sequence[s
     if not meant:
         seen = ", ".join(sorted({one.program or "?" for one in called}))
         raise HeaptapeError(f"{command[0]}: no process '{name}' among those recorded: {seen}")
-    chosen = max(meant, key=lambda one: one.about["events"])
-    return Program(tuple(command), chosen, ended.status, len(traces))
+    return Program(tuple(command), max(meant, key=lambda one: one.about["events"]), ended.status)
 
 
 def cpu_ns_of(about: Mapping) -> float | None:

@@ -19,16 +19,12 @@ from heaptape.common.tables import size
 from heaptape.pytest_plugin import CRASHED, RECORDED, RECORDER_SAYS, STANDARD_ERROR
 from heaptape.pytest_plugin.spans import read_spans
 
-# The recorder's lines where all went well; any other line is shown to the user.
-SUMMARY = re.compile(
-    r"heaptape: .* events, \d+ threads, 0 dropped, .*|heaptape: \d+ traces; .*"
-    r"|\s+\S+ \(\d+\): \d+ events, .*|\s+\.\.\. .*"
-)
 # How pytest is called; Debian adds Python's version.
 COMMAND = re.compile(r"py\.?test(-?3(\.\d+)?)?|__main__\.py")
 # Each event with a stamp: otherwise objects that different threads hold within one tick could seem to live one after
 # the other, and a peak would be too low. Paused: measuring processes start their own recordings, imports need none.
-OPTIONS = ("--stamp", "every", "--start-paused")
+# All processes: a worker that crashed early has few calls. Quiet: the recorder then prints warnings and errors only.
+OPTIONS = ("--stamp", "every", "--start-paused", "--all-processes", "--quiet")
 
 
 def run(config: pytest.Config) -> int:
@@ -99,7 +95,7 @@ def _wait(command: list[str], folder: Path) -> int:
 def _print_remaining(status: int, tape: Path, folder: Path) -> None:
     """Prints the recorder's messages and, after a crash, the figures of the test that was running."""
     for line in (folder / RECORDER_SAYS).read_text(errors="replace").splitlines():
-        if line and not SUMMARY.fullmatch(line):
+        if line:
             print(line, file=sys.stderr)
     if status <= 128 and not (folder / CRASHED).exists():
         return

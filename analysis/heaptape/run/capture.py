@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`heaptape workloads capture`: prepares a recipe, runs it under the recorder, and keeps the trace of its process."""
 
-import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,6 @@ from heaptape.run import recipes
 from heaptape.run.recipes import Recipe
 
 LAST_LINES = 5
-RECORDERS_OWN = re.compile(r"heaptape: |\s+(\S+ \(\d+\): \d+ events|\.\.\. \d+ more)")
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,8 @@ def capture(
         scratch_folder(output.resolve().parent, ".heaptape-") as traces,  # so that the trace need not be copied
     ):
         log = scratch / "output"
-        wrapper = [str(record), "-o", str(traces / "first.tape"), *options, "--"]
+        # All processes: the recipe's need not be the busiest.
+        wrapper = [str(record), "--quiet", "--all-processes", "-o", str(traces / "first.tape"), *options, "--"]
         try:
             done = recipes.run(recipe, prepared, scratch / recipe.name, wrapper, environment, log)
         except HeaptapeError as error:
@@ -176,9 +175,9 @@ def _pid_part(trace: Trace) -> str:
 
 
 def _last_words(log: Path) -> str:
-    """The program's last lines of output, without the recorder's summary."""
+    """The program's last lines of output."""
     text = log.read_text(errors="replace") if log.is_file() else ""
-    lines = [line for line in text.splitlines() if line.strip() and not RECORDERS_OWN.match(line)]
+    lines = [line for line in text.splitlines() if line.strip()]
     return "".join(f"\n  {line[:300]}" for line in lines[-LAST_LINES:])
 
 

@@ -59,7 +59,13 @@ static void count_exact(struct live_sample *sample, const struct live_object *ob
   sample->exact += (uint32_t)by;
 }
 
+static double bytes_for(const struct live_object *object) {
+  return (double)object->bytes * LIVE_BUCKETS / object->chance;
+}
+
 static void end_object(struct live_sample *sample, struct live_object *object) {
+  if (object->live)
+    sample->bytes -= bytes_for(object);
   if (object->live && object->exact)
     count_exact(sample, object, -1);
   object->live = object->exact = false;
@@ -101,10 +107,11 @@ static int enlarge(struct live_sample *sample) {
   return 0;
 }
 
-/* Is the object in the present sample? Adjusts its chance accordingly. */
+/* Is the live object in the present sample? Adjusts its chance accordingly. */
 static bool keeps(struct live_sample *sample, struct live_object *object) {
   if (object->exact && object->bytes >= sample->exact_bytes)
     return true;
+  sample->bytes -= bytes_for(object);
   if (object->exact) {
     count_exact(sample, object, -1);
     object->exact = false;
@@ -112,6 +119,7 @@ static bool keeps(struct live_sample *sample, struct live_object *object) {
   }
   if (object->chance > sample->sampled)
     object->chance = sample->sampled;
+  sample->bytes += bytes_for(object);
   return live_bucket(object->address) < sample->sampled;
 }
 
@@ -142,6 +150,7 @@ static void thin(struct live_sample *sample) {
 }
 
 static void make_smaller(struct live_sample *sample) {
+  sample->thinned = true;
   if (sample->sampled > 1)
     sample->sampled /= 2;
   thin(sample);
@@ -167,6 +176,9 @@ static void add(struct live_sample *sample, struct live_object *object, const st
   object->live = true;
   object->exact = live_sample_is_exact(sample, acquired->bytes);
   object->chance = object->exact ? LIVE_BUCKETS : sample->sampled;
+  sample->bytes += bytes_for(object);
+  if (sample->bytes > sample->peak_bytes)
+    sample->peak_bytes = sample->bytes;
   if (!object->exact)
     return;
   count_exact(sample, object, 1);

@@ -42,6 +42,8 @@ struct live_sample {
   struct live_object *objects; /* open hash */
   uint32_t room, used, exact;  /* places; those in use; those of exact objects */
   uint32_t pass, updates;      /* updates: since the sample was last adapted */
+  double bytes, peak_bytes;    /* the estimate, kept up with each update, and its maximum */
+  bool thinned;                /* objects have been left out: the peak is an estimate */
 };
 
 enum { LIVE_SAMPLED = 128 };

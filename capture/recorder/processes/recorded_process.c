@@ -248,6 +248,8 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
   sample.stamp = stamp;
   if (process->simulated) /* it is the simulator's memory */
     return;
+  if (sample.rss_anon_bytes != TRACE_SAMPLE_MISSING && sample.rss_anon_bytes > process->peak_memory_bytes)
+    process->peak_memory_bytes = sample.rss_anon_bytes;
   if (trace_writer_sample(process->writer, &sample) != 0)
     process_regions_give_up(process, "cannot be written");
 }
@@ -307,7 +309,9 @@ static void take_totals(const struct recorded_process *process, struct trace_wri
   totals->stacks_lost = stack_nodes_lost(&process->stacks);
   totals->accesses_over = process->accesses_over;
   totals->cut_why = process->cut_why;
-  totals->seconds = (double)(os_monotonic_ns() - process->origin_ns) / 1e9;
+  totals->peak_live_bytes = process->live.peak_bytes;
+  totals->peak_is_exact = !process->live.thinned && process->readers.count < 2; /* rings are read one by one */
+  totals->peak_memory_bytes = process->peak_memory_bytes;
 }
 
 /* Reads the file's size on disk. Returns 0, or -1 with error: the file is gone. */

@@ -109,6 +109,7 @@ struct recorded_process {
   bool latency;                      /* releases are held until their latency arrives */
   bool names;                        /* names of threads are recorded */
   uint32_t threads;
+  uint64_t peak_memory_bytes; /* RssAnon in the samples */
   uint64_t in_flight;
   uint64_t skipped;    /* calls made in pauses */
   uint64_t broken;     /* invalid records */
@@ -159,10 +160,12 @@ struct process_totals {
   struct trace_totals totals; /* of which dropped includes skipped */
   uint64_t skipped;           /* calls made in pauses */
   uint64_t broken;
-  uint64_t stacks_lost;      /* stacks that the process could not take */
-  const char *accesses_over; /* why the accesses end before the events; NULL: they do not */
-  double seconds;
-  const char *cut_why; /* why the recording ended before the process; NULL: it did not */
+  uint64_t stacks_lost;       /* stacks that the process could not take */
+  const char *accesses_over;  /* why the accesses end before the events; NULL: they do not */
+  double peak_live_bytes;     /* of all files so far */
+  bool peak_is_exact;         /* else it is an estimate */
+  uint64_t peak_memory_bytes; /* RssAnon in the samples, of all files so far; 0: it was never read */
+  const char *cut_why;        /* why the recording ended before the process; NULL: it did not */
 };
 
 struct recording_start {

@@ -85,8 +85,8 @@ static int run(const char *const *arguments, const char *out, const char *err) {
 
 static int record(const char *const *options, const char *const *program, const char *out, const char *err) {
   enum { ARGUMENTS_MAX = 40 };
-  const char *arguments[ARGUMENTS_MAX + 1] = {built_file("libexec/heaptape-record"), "-o", "t.tape"};
-  int count = 3;
+  const char *arguments[ARGUMENTS_MAX + 1] = {built_file("libexec/heaptape-record"), "--all-processes", "-o", "t.tape"};
+  int count = 4;
   for (; options && *options && count < ARGUMENTS_MAX; options++)
     arguments[count++] = *options;
   arguments[count++] = "--";

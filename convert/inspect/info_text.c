@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: MIT */
+#include "convert/inspect/inspect.h"
+
+#include "core/base/text.h"
+#include "core/trace/summary.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LABEL_COLUMNS = 14, LABEL_COLUMNS_ALL = 26, LINE_BYTES = 4096, CALLS_LIMIT = 64 };
+
+/* Where rows go, and how wide they are. */
+struct sheet {
+  FILE *out;
+  size_t width, indent;
+};
+
+/* A text of bounded length, put together from parts. */
+struct words {
+  char text[LINE_BYTES];
+  size_t used;
+};
+
+static void add_all(struct words *words, const char *format, va_list arguments) {
+  int length = vsnprintf(words->text + words->used, sizeof words->text - words->used, format, arguments);
+  words->used += length < 0 ? 0 : (size_t)length;
+  if (words->used >= sizeof words->text)
+    words->used = sizeof words->text - 1;
+}
+
+__attribute__((format(printf, 2, 3))) static void add(struct words *words, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  add_all(words, format, arguments);
+  va_end(arguments);
+}
+
+__attribute__((format(printf, 3, 4))) static void row(const struct sheet *sheet, const char *label, const char *format,
+                                                      ...) {
+  struct words words = {.used = 0};
+  va_list arguments;
+  va_start(arguments, format);
+  add_all(&words, format, arguments);
+  va_end(arguments);
+  fprintf(sheet->out, "%-*s", (int)sheet->indent, label);
+  text_print(sheet->out, words.text, sheet->width, sheet->indent, sheet->indent);
+}
+
+static void sentence(const struct sheet *sheet, const char *text) {
+  if (*text)
+    text_print(sheet->out, text, sheet->width, 0, 0);
+}
+
+static uint64_t count_of(const json_t *object, const char *key) {
+  return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+static const char *string_of(const json_t *object, const char *key, const char *otherwise) {
+  const char *value = json_string_value(json_object_get(object, key));
+  return value ? value : otherwise;
+}
+
+static void count_row(const struct sheet *sheet, const char *label, const json_t *object, const char *key) {
+  char text[TEXT_NUMBER_BYTES];
+  if (json_is_integer(json_object_get(object, key)))
+    row(sheet, label, "%s", text_count(text, count_of(object, key)));
+}
+
+static void bytes_row(const struct sheet *sheet, const char *label, const json_t *object, const char *key) {
+  char size[TEXT_NUMBER_BYTES], count[TEXT_NUMBER_BYTES];
+  uint64_t bytes = count_of(object, key);
+  if (json_is_integer(json_object_get(object, key)) && bytes < 1024)
+    row(sheet, label, "%s", text_size(size, (double)bytes));
+  else if (json_is_integer(json_object_get(object, key)))
+    row(sheet, label, "%s (%s)", text_size(size, (double)bytes), text_counted(count, bytes, "byte"));
+}
+
+static const char *seconds_text(char *to, double ns) {
+  snprintf(to, TEXT_NUMBER_BYTES, ns < 1e9 ? "%.3f" TEXT_JOIN "s" : "%.1f" TEXT_JOIN "s", ns / 1e9);
+  return to;
+}
+
+/* The text for people, with control characters escaped; the caller frees it. */
+static char *escaped_text(const char *text) {
+  size_t room = 4 * strlen(text) + 1;
+  char *shown = malloc(room);
+  if (shown)
+    escape_controls(shown, room, text);
+  return shown;
+}
+
+/* A copy in which all names and texts, which may come from the file, can be printed. */
+static json_t *escaped(const json_t *value) {
+  const char *key;
+  json_t *item, *copy;
+  size_t i;
+  if (json_is_string(value)) {
+    char *text = escaped_text(json_string_value(value));
+    copy = json_string(text);
+    free(text);
+    return copy;
+  }
+  if (json_is_array(value)) {
+    copy = json_array();
+    json_array_foreach((json_t *)value, i, item) json_array_append_new(copy, escaped(item));
+    return copy;
+  }
+  if (!json_is_object(value))
+    return json_deep_copy(value);
+  copy = json_object();
+  json_object_foreach((json_t *)value, key, item) {
+    char *text = escaped_text(key);
+    json_object_set_new(copy, text, escaped(item));
+    free(text);
+  }
+  return copy;
+}
+
+/* The parts of info's JSON, escaped. */
+struct shown {
+  const json_t *info, *about, *recorded, *witness, *footer;
+};
+
+/* What and when, as a sentence. */
+static void add_origin(struct words *words, const struct shown *shown) {
+  char number[TEXT_NUMBER_BYTES];
+  const json_t *threads = json_object_get(shown->info, "threads"), *ns = json_object_get(shown->info, "duration_ns");
+  const char *source = string_of(shown->about, "source", "an unnamed source");
+  bool workload = strcmp(string_of(shown->info, "kind", ""), "workload") == 0;
+  add(words, "%s: %s", string_of(shown->about, "program", "an unnamed program"),
+      text_counted(number, count_of(shown->info, "events"), "call"));
+  if (json_is_integer(threads))
+    add(words, ", %s", text_counted(number, count_of(shown->info, "threads"), "thread"));
+  if (json_is_integer(ns))
+    add(words, ", %s", seconds_text(number, json_number_value(ns)));
+  add(words, workload ? ". A workload, recorded" : ". Recorded");
+  if (json_object_get(shown->about, "allocator"))
+    add(words, " on %s", string_of(shown->about, "allocator", "?"));
+  if (strcmp(source, "heaptape-record 0.1") != 0)
+    add(words, "; source: %s", source);
+  time_t start = (time_t)(count_of(shown->about, "start_unix_ns") / 1000000000);
+  char text[64];
+  struct tm utc;
+  if (start && gmtime_r(&start, &utc) && strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc))
+    add(words, ", %s", text);
+  add(words, ".");
+}
+
+struct call_count {
+  const char *name;
+  uint64_t calls;
+};
+
+static int by_calls(const void *a, const void *b) {
+  const struct call_count *left = a, *right = b;
+  return left->calls != right->calls ? (left->calls < right->calls ? 1 : -1) : strcmp(left->name, right->name);
+}
+
+/* Calls by name, the most frequent first; names with less than 1 % of all are one. */
+static void calls_row(const struct sheet *sheet, const json_t *calls) {
+  struct call_count counts[CALLS_LIMIT];
+  struct words words = {.used = 0};
+  char number[TEXT_NUMBER_BYTES];
+  uint64_t total = 0, other = 0;
+  size_t used = 0, others = 0;
+  const char *name;
+  json_t *count;
+  json_object_foreach((json_t *)calls, name, count) {
+    total += (uint64_t)json_integer_value(count);
+    if (used < CALLS_LIMIT)
+      counts[used++] = (struct call_count){name, (uint64_t)json_integer_value(count)};
+  }
+  qsort(counts, used, sizeof *counts, by_calls);
+  for (size_t i = 0; i < used; i++) {
+    if (100 * counts[i].calls < total) {
+      other += counts[i].calls;
+      others++;
+      continue;
+    }
+    add(&words, "%s%s" TEXT_JOIN "%s", i ? ", " : "", counts[i].name, text_count(number, counts[i].calls));
+  }
+  if (others)
+    add(&words, "%s%s" TEXT_JOIN "%s", words.used ? ", " : "", others == 1 ? counts[used - 1].name : "other",
+        text_count(number, other));
+  row(sheet, "calls", "%s", words.text);
+}
+
+static void peak_row(const struct sheet *sheet, const struct shown *shown) {
+  char size[TEXT_NUMBER_BYTES], objects[TEXT_NUMBER_BYTES], left[TEXT_NUMBER_BYTES];
+  row(sheet, "peak live", "%s; %s at most, %s at the end",
+      text_size(size, (double)count_of(shown->info, "peak_live_bytes")),
+      text_counted(objects, count_of(shown->info, "peak_live_objects"), "object"),
+      text_count(left, count_of(shown->info, "live_at_end")));
+  if (json_is_integer(json_object_get(shown->recorded, "rss_anon_peak_bytes")))
+    row(sheet, "peak memory", "%s (anonymous RSS)",
+        text_size(size, (double)count_of(shown->recorded, "rss_anon_peak_bytes")));
+}
+
+/* Counts of what a legal history does not have. */
+static void add_doubts(struct words *words, const struct shown *shown) {
+  static const char *const counts[][2] = {
+      {"unseen_frees", "free of an object never seen"},
+      {"double_frees", "double free"},
+      {"overlapping_acquires", "object at an address in use"},
+      {"inversions_repaired", "step in wrong order"},
+      {"failed_calls", "failed call"},
+  };
+  static const char *const several[] = {"frees of objects never seen", "double frees", "objects at addresses in use",
+                                        "steps in wrong order", "failed calls"};
+  char number[TEXT_NUMBER_BYTES];
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    uint64_t count = count_of(shown->witness, counts[i][0]);
+    if (count)
+      add(words, ", %s %s", text_count(number, count), count == 1 ? counts[i][1] : several[i]);
+  }
+}
+
+static void history_row(const struct sheet *sheet, const struct shown *shown) {
+  struct words words = {.used = 0};
+  char number[TEXT_NUMBER_BYTES];
+  bool ok = json_is_true(json_object_get(shown->witness, "ok"));
+  if (shown->witness)
+    add(&words, ok ? "legal" : "NOT legal: see heaptape check");
+  add_doubts(&words, shown);
+  if (count_of(shown->info, "dropped"))
+    add(&words, ", %s not recorded", text_counted(number, count_of(shown->info, "dropped"), "call"));
+  if (json_is_true(json_object_get(shown->info, "truncated")))
+    add(&words, ", the end is missing (truncated)");
+  if (json_is_true(json_object_get(shown->witness, "lacks_start")))
+    add(&words, ", began after the program did");
+  if (json_is_true(json_object_get(shown->witness, "lacks_calls")))
+    add(&words, ", lacks calls throughout");
+  if (words.used)
+    row(sheet, "history", "%s", words.text + (words.text[0] == ',' ? 2 : 0));
+}
+
+/* The optional parts that the file has. */
+static void parts_row(const struct sheet *sheet, const struct shown *shown) {
+  struct words words = {.used = 0};
+  char number[TEXT_NUMBER_BYTES];
+  const json_t *columns = json_object_get(shown->info, "columns"), *marks = json_object_get(shown->info, "marks");
+  const json_t *accesses =
+      json_object_get(json_object_get(shown->info, "accesses") ? shown->info : shown->about, "accesses");
+  for (size_t i = 0; i < json_array_size(columns); i++)
+    add(&words, ", %s", json_string_value(json_array_get(columns, i)));
+  if (count_of(accesses, "rows"))
+    add(&words, ", %s data accesses", text_count(number, count_of(accesses, "rows")));
+  if (count_of(accesses, "bursts"))
+    add(&words, " in %s", text_counted(number, count_of(accesses, "bursts"), "burst"));
+  if (json_array_size(marks))
+    add(&words, ", %s", text_counted(number, json_array_size(marks), "mark"));
+  if (words.used)
+    row(sheet, "also", "%s", words.text + 2);
+}
+
+/* One file of a rotated recording. */
+static void rotation_row(const struct sheet *sheet, const json_t *rotation) {
+  struct words words = {.used = 0};
+  if (!rotation)
+    return;
+  uint64_t first = count_of(rotation, "first"), oldest = count_of(rotation, "oldest_kept");
+  add(&words, "file %" PRIu64 " of recording %s, which began with file %" PRIu64, count_of(rotation, "file"),
+      string_of(rotation, "set", "?"), first);
+  if (oldest > first)
+    add(&words, "; files before %" PRIu64 " were deleted", oldest);
+  row(sheet, "rotated", "%s", words.text);
+}
+
+/* A recording within a budget: how much of its time was recorded. Events missing for this reason are in `dropped`. */
+static void budget_row(const struct sheet *sheet, const json_t *budget) {
+  char bursts[TEXT_NUMBER_BYTES], recorded[TEXT_NUMBER_BYTES], whole[TEXT_NUMBER_BYTES];
+  if (budget)
+    row(sheet, "budget",
+        "%.3g" TEXT_JOIN "%% of the program's CPU time; recording cost %.3g" TEXT_JOIN "%%; %s, %s of %s",
+        json_number_value(json_object_get(budget, "percent")),
+        json_number_value(json_object_get(budget, "used_percent")),
+        text_counted(bursts, count_of(budget, "bursts"), "burst"),
+        seconds_text(recorded, json_number_value(json_object_get(budget, "recorded_ns"))),
+        seconds_text(whole, json_number_value(json_object_get(budget, "ns"))));
+}
+
+/* A distillate's share of the whole. */
+static void distilled_row(const struct sheet *sheet, const json_t *distilled) {
+  char text[TEXT_NUMBER_BYTES];
+  if (distilled)
+    row(sheet, "distillate of", "%.3g" TEXT_JOIN "%% of %s, for %s",
+        100 * json_number_value(json_object_get(distilled, "ratio")),
+        text_counted(text, count_of(json_object_get(distilled, "whole"), "ops"), "op"),
+        string_of(distilled, "kind", "?"));
+}
+
+static void notes(const struct sheet *sheet, const struct shown *shown) {
+  if (json_object_get(shown->about, "note"))
+    row(sheet, "note", "%s", string_of(shown->about, "note", "?"));
+  if (json_object_get(shown->footer, "note"))
+    row(sheet, "import", "%s", string_of(shown->footer, "note", "?"));
+  if (strcmp(string_of(shown->footer, "end", ""), "exec") == 0)
+    row(sheet, "end", "the process executed another program, whose recording is another file");
+}
+
+/* What to know before the figures are used. */
+static void cautions(const struct sheet *sheet, const struct shown *shown) {
+  char bypass[MEMORY_BYPASS_BYTES];
+  if (count_of(shown->info, "events") < FEW_CALLS)
+    sentence(sheet, "So few calls that start-up decides what is measured.");
+  if (json_object_get(shown->recorded, "rss_anon_peak_bytes"))
+    sentence(sheet, memory_bypass_text(bypass, (double)count_of(shown->info, "peak_live_bytes"),
+                                       (double)count_of(shown->recorded, "rss_anon_peak_bytes"),
+                                       string_of(shown->about, "program", "")));
+}
+
+static void print_short(const struct sheet *sheet, const struct shown *shown) {
+  struct words words = {.used = 0};
+  char size[TEXT_NUMBER_BYTES];
+  add_origin(&words, shown);
+  sentence(sheet, words.text);
+  calls_row(sheet, json_object_get(shown->info, "calls"));
+  peak_row(sheet, shown);
+  row(sheet, "file", "%s, %.2f" TEXT_JOIN "bytes per call",
+      text_size(size, (double)count_of(shown->info, "file_bytes")),
+      json_real_value(json_object_get(shown->info, "bytes_per_event")));
+  history_row(sheet, shown);
+  parts_row(sheet, shown);
+  rotation_row(sheet, json_object_get(shown->about, "rotation"));
+  budget_row(sheet, json_object_get(shown->footer, "budget"));
+  distilled_row(sheet, json_object_get(shown->about, "distilled"));
+  notes(sheet, shown);
+  cautions(sheet, shown);
+  sentence(sheet, "More: --table all");
+}
+
+/* --- everything --- */
+
+/* A recording in bursts: counts inside bursts and, if known, their share of the program. */
+static void print_bursts(const struct sheet *sheet, const json_t *accesses) {
+  double inside = json_number_value(json_object_get(accesses, "program_instructions"));
+  double outside = json_number_value(json_object_get(accesses, "outside_program_instructions"));
+  count_row(sheet, "bursts", accesses, "bursts");
+  count_row(sheet, "  program's instructions", accesses, "program_instructions");
+  if (inside + outside > 0)
+    row(sheet, "", "%.2f" TEXT_JOIN "%% of all that the program executed", 100 * inside / (inside + outside));
+  count_row(sheet, "  accesses, unfiltered", accesses, "program_accesses");
+  count_row(sheet, "  system calls", accesses, "program_syscalls");
+  count_row(sheet, "  allocator's instructions", accesses, "allocator_instructions");
+  count_row(sheet, "outside of bursts", accesses, "outside_program_instructions");
+  count_row(sheet, "  allocator's instructions", accesses, "outside_allocator_instructions");
+}
+
+/* Accesses of a trace, or of a workload made from one. */
+static void print_accesses(const struct sheet *sheet, const json_t *accesses) {
+  if (!accesses)
+    return;
+  count_row(sheet, "rows of data accesses", accesses, "rows");
+  bytes_row(sheet, "  size in the file", accesses, "file_bytes");
+  bytes_row(sheet, "  size of the filter", accesses, "filter_bytes");
+  count_row(sheet, "  to objects", accesses, "objects");
+  count_row(sheet, "  to other memory", accesses, "other");
+  count_row(sheet, "  lost", accesses, "lost");
+  if (json_object_get(accesses, "bursts")) {
+    print_bursts(sheet, accesses);
+    return;
+  }
+  count_row(sheet, "program's instructions", accesses, "program_instructions");
+  count_row(sheet, "  accesses, unfiltered", accesses, "program_accesses");
+  count_row(sheet, "  system calls", accesses, "program_syscalls");
+  count_row(sheet, "allocator's instructions", accesses, "allocator_instructions");
+}
+
+/* The expected errors of a distillate's figures. */
+static void print_expected(const struct sheet *sheet, const json_t *expected) {
+  for (void *at = json_object_iter((json_t *)expected); at; at = json_object_iter_next((json_t *)expected, at))
+    row(sheet, at == json_object_iter((json_t *)expected) ? "expected error" : "", "%s %.2g" TEXT_JOIN "%%",
+        json_object_iter_key(at), json_number_value(json_object_iter_value(at)));
+}
+
+/* A program may set one per request: the first few are enough. */
+static void print_marks(const struct sheet *sheet, const json_t *marks) {
+  enum { SHOWN = 20 };
+  for (size_t i = 0; i < json_array_size(marks) && i < SHOWN; i++) {
+    const json_t *mark = json_array_get(marks, i);
+    row(sheet, i ? "" : "marks", "%.6f" TEXT_JOIN "s, thread %" PRIu64 ": %s", (double)count_of(mark, "time_ns") / 1e9,
+        count_of(mark, "thread"), string_of(mark, "text", ""));
+  }
+  if (json_array_size(marks) > SHOWN)
+    row(sheet, "", "... and %zu more", json_array_size(marks) - SHOWN);
+}
+
+/* A pool may have a thousand threads: the first few names are enough. */
+static void print_names(const struct sheet *sheet, json_t *names) {
+  enum { SHOWN = 16 };
+  const char *thread;
+  json_t *name;
+  size_t shown = 0;
+  json_object_foreach(names, thread, name) {
+    if (shown++ == SHOWN) {
+      row(sheet, "", "... and %zu more", json_object_size(names) - SHOWN);
+      return;
+    }
+    row(sheet, shown == 1 ? "thread names" : "", "%s: %s", thread, json_string_value(name));
+  }
+}
+
+/* What the source of the recording could not record. */
+static void print_lacks(const struct sheet *sheet, const json_t *lacks) {
+  struct words words = {.used = 0};
+  const json_t *word;
+  size_t i;
+  json_array_foreach((json_t *)lacks, i, word)
+      add(&words, "%s%s", i ? ", " : "", json_is_string(word) ? json_string_value(word) : "?");
+  if (words.used)
+    row(sheet, "not known", "%s", words.text);
+}
+
+static void print_all(const struct sheet *sheet, const struct shown *shown) {
+  struct words words = {.used = 0};
+  const char *call;
+  json_t *count;
+  char text[TEXT_NUMBER_BYTES];
+  bool first = true;
+  add_origin(&words, shown);
+  sentence(sheet, words.text);
+  json_object_foreach(json_object_get(shown->info, "calls"), call, count) {
+    row(sheet, first ? "calls" : "", "%s" TEXT_JOIN "%s", call, text_count(text, (uint64_t)json_integer_value(count)));
+    first = false;
+  }
+  print_names(sheet, json_object_get(shown->info, "thread_names"));
+  bytes_row(sheet, "file", shown->info, "file_bytes");
+  if (json_object_get(shown->info, "bytes_per_event"))
+    row(sheet, "bytes per call", "%.2f", json_real_value(json_object_get(shown->info, "bytes_per_event")));
+  bytes_row(sheet, "peak live", shown->info, "peak_live_bytes");
+  count_row(sheet, "peak live objects", shown->info, "peak_live_objects");
+  count_row(sheet, "live objects at the end", shown->info, "live_at_end");
+  bytes_row(sheet, "peak memory (RssAnon)", shown->recorded, "rss_anon_peak_bytes");
+  bytes_row(sheet, "peak of VmSize", shown->recorded, "vm_size_peak_bytes");
+  count_row(sheet, "nodes of call stacks", shown->info, "stack_nodes");
+  history_row(sheet, shown);
+  parts_row(sheet, shown);
+  print_accesses(sheet,
+                 json_object_get(json_object_get(shown->info, "accesses") ? shown->info : shown->about, "accesses"));
+  rotation_row(sheet, json_object_get(shown->about, "rotation"));
+  budget_row(sheet, json_object_get(shown->footer, "budget"));
+  distilled_row(sheet, json_object_get(shown->about, "distilled"));
+  print_expected(sheet, json_object_get(json_object_get(shown->about, "distilled"), "expected"));
+  print_marks(sheet, json_object_get(shown->info, "marks"));
+  print_lacks(sheet, json_object_get(shown->about, "lacks"));
+  notes(sheet, shown);
+  cautions(sheet, shown);
+}
+
+static void print_empty(const struct sheet *sheet, const struct shown *shown) {
+  struct words words = {.used = 0};
+  char number[TEXT_NUMBER_BYTES];
+  uint64_t dropped = count_of(shown->info, "dropped");
+  add(&words, "%s: no call was recorded", string_of(shown->about, "program", "an unnamed program"));
+  if (dropped)
+    add(&words, ": %s %s made in pauses, or dropped", text_counted(number, dropped, "call"),
+        dropped == 1 ? "was" : "were");
+  add(&words, ".");
+  sentence(sheet, words.text);
+  budget_row(sheet, json_object_get(shown->footer, "budget"));
+  notes(sheet, shown);
+}
+
+void info_print(const json_t *figures, bool all, FILE *out) {
+  json_t *info = escaped(figures);
+  const json_t *about = json_object_get(info, "info"), *witness = json_object_get(info, "witness");
+  const struct shown shown = {info, about, json_object_get(info, "recorded"),
+                              witness ? witness : json_object_get(about, "witness"), json_object_get(info, "footer")};
+  const struct sheet sheet = {out, text_width(fileno(out)), all ? LABEL_COLUMNS_ALL : LABEL_COLUMNS};
+  if (count_of(info, "events"))
+    (all ? print_all : print_short)(&sheet, &shown);
+  else
+    print_empty(&sheet, &shown);
+  json_decref(info);
+}

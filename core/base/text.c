@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/base/text.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+const char *text_count(char *to, uint64_t value) {
+  char digits[24];
+  int count = snprintf(digits, sizeof digits, "%" PRIu64, value), used = 0;
+  for (int i = 0; i < count; i++) {
+    if (i && (count - i) % 3 == 0)
+      to[used++] = ',';
+    to[used++] = digits[i];
+  }
+  to[used] = '\0';
+  return to;
+}
+
+const char *text_counted(char *to, uint64_t value, const char *noun) {
+  size_t used = strlen(text_count(to, value));
+  snprintf(to + used, TEXT_NUMBER_BYTES - used, TEXT_JOIN "%s%s", noun, value == 1 ? "" : "s");
+  return to;
+}
+
+const char *text_size(char *to, double bytes) {
+  static const char *const units[] = {"KiB", "MiB", "GiB"};
+  if (bytes < 1024)
+    return text_counted(to, (uint64_t)bytes, "byte");
+  size_t unit = 0;
+  for (bytes /= 1024; bytes >= 1024 && unit < 2; unit++)
+    bytes /= 1024;
+  uint64_t tenths = (uint64_t)(10 * bytes + 0.5);
+  size_t used = strlen(text_count(to, tenths / 10));
+  snprintf(to + used, TEXT_NUMBER_BYTES - used, ".%u" TEXT_JOIN "%s", (unsigned)(tenths % 10), units[unit]);
+  return to;
+}
+
+size_t text_width(int fd) {
+  const char *columns = getenv("COLUMNS");
+  int asked = columns ? atoi(columns) : 0;
+  struct winsize size;
+  if (asked > 0)
+    return (size_t)asked;
+  return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+}
+
+/* The columns of a word of UTF-8. */
+static size_t columns_of(const char *word, size_t bytes) {
+  size_t columns = 0;
+  for (size_t i = 0; i < bytes; i++)
+    columns += ((unsigned char)word[i] & 0xc0) != 0x80;
+  return columns;
+}
+
+static void print_word(FILE *out, const char *word, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++) {
+    bool joins = strncmp(word + i, TEXT_JOIN, 2) == 0;
+    fputc(joins ? ' ' : word[i], out);
+    i += joins;
+  }
+}
+
+void text_print(FILE *out, const char *text, size_t width, size_t column, size_t indent) {
+  for (bool first = true; *(text += strspn(text, " ")); first = false) {
+    size_t bytes = strcspn(text, " "), columns = columns_of(text, bytes);
+    if (!first && column + 1 + columns > width) {
+      fprintf(out, "\n%*s", (int)indent, "");
+      column = indent;
+    } else if (!first) {
+      fputc(' ', out);
+      column++;
+    }
+    print_word(out, text, bytes);
+    column += columns;
+    text += bytes;
+  }
+  fputc('\n', out);
+}
