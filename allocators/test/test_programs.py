@@ -64,8 +64,7 @@ int main() {
 """
 
 
-# In the default run one allocator has all programs; the others have two, of which one starts threads and forks.
-EACH = pytest.mark.parametrize("allocator", OURS)
+EACH = pytest.mark.parametrize("allocator", OURS)  # python3 starts threads and forks
 ONE = pytest.mark.parametrize("allocator", [OURS[0], *(pytest.param(a, marks=pytest.mark.long) for a in OURS[1:])])
 
 
@@ -104,11 +103,13 @@ def test_python(library):
 
 
 @EACH
+@pytest.mark.long
 def test_sqlite3(library):
     assert assert_same(library, "sqlite3", ":memory:", SQL).startswith("20000|")
 
 
-@ONE
+@EACH
+@pytest.mark.long
 def test_git(library, tmp_path):
     assert_same(library, "git", "init", "-q", tmp_path)
     for number in range(300):
@@ -129,7 +130,8 @@ def compiled(folder: Path, preload: str) -> bytes:
     return target.read_bytes()
 
 
-@ONE
+@EACH
+@pytest.mark.long
 def test_gcc(library, tmp_path_factory):
     folder = tmp_path_factory.getbasetemp()
     assert compiled(folder, library) == compiled(folder, "")

@@ -16,6 +16,7 @@ at either end:
   counts. An image is identified by its pid; images of one pid (exec) are added up.
 A deterministic program shows the other half, that the order of the libraries hides nothing: counted without
 heaptape, it makes as many calls as are recorded with it.
+Long: more programs like those of the default run: one more process, one more tree, a server.
 """
 
 import os
@@ -86,6 +87,7 @@ def test_python_is_recorded_completely(tmp_path: Path, counts: Path) -> None:
     assert_all_recorded(tmp_path, counts, at_least=100_000)
 
 
+@pytest.mark.long
 def test_sqlite_is_recorded_completely(tmp_path: Path, counts: Path) -> None:
     statements = (
         "create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where i < 30000)"
@@ -96,6 +98,7 @@ def test_sqlite_is_recorded_completely(tmp_path: Path, counts: Path) -> None:
     assert_all_recorded(tmp_path, counts, at_least=30_000)
 
 
+@pytest.mark.long
 def test_git_is_recorded_completely_with_its_children(tmp_path: Path, counts: Path) -> None:
     git = need("git")
     source = tmp_path / "source"
@@ -166,6 +169,7 @@ def wait_for_redis(port: int) -> None:
     pytest.fail("redis-server did not answer")
 
 
+@pytest.mark.long
 def test_redis_is_recorded_completely(tmp_path: Path, counts: Path, redis_port: int) -> None:
     server_command = (need("redis-server"), "--port", redis_port, "--save", "", "--io-threads", "2", "--dir", tmp_path)
     command = (RECORD, "--all-processes", "-o", tmp_path / "t.tape", "--preload", COUNTER, "--", *server_command)

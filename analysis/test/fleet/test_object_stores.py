@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Stores that are not folders: in memory, and on an S3 service that is slow, refuses and breaks off; without locks and
-renaming, used by several workers at a time. The long test adds workers that are killed.
+renaming, used by several workers at a time. Long: what needs the service; the rules of a store are tried in memory too.
 """
 
 import json
@@ -43,7 +43,7 @@ def s3():
         yield service
 
 
-@pytest.fixture(params=["folder", "memory", "s3"])
+@pytest.fixture(params=["folder", "memory", pytest.param("s3", marks=pytest.mark.long)])
 def url(request, tmp_path):
     """The URL of an empty place of each kind."""
     if request.param == "s3":
@@ -99,6 +99,7 @@ def test_damaged_objects_are_set_aside_reported_and_count_as_missing(url):
     assert len({name.rpartition(".")[0] for name in store.files.names("damaged")}) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "method", "count"),
     [("refused", "PUT", 7), ("denied", "PUT", 2), ("broken off", "GET", 7), ("late", "GET", 1)],
@@ -117,6 +118,7 @@ def test_requests_that_fail_for_a_while_are_tried_again_and_what_is_written_is_w
     assert all("waiting for it" in line for line in lines)
 
 
+@pytest.mark.long
 def test_requests_that_continue_failing_end_in_one_error_and_leave_nothing(s3):
     store = open_store(f"{s3.bucket()}/s", create=True, patience_s=5, sleep=lambda seconds: None)
     s3.trouble.next("denied", "PUT", 1000)
@@ -133,6 +135,7 @@ def everything(url):
     return b"".join(name.encode() + system.cat_file(name) for name in system.find(path))
 
 
+@pytest.mark.long
 def test_two_workers_at_once_on_s3_lose_nothing_and_count_nothing_twice(s3, workloads, undisturbed):
     """Both begin with nothing done, and so may run the same cells: the last writer writes the same content."""
     store = f"{s3.bucket()}/fleet"
@@ -155,7 +158,8 @@ def test_two_workers_at_once_on_s3_lose_nothing_and_count_nothing_twice(s3, work
     assert again.stdout.startswith(f"{CELLS} cells: {CELLS} done ({CELLS} were there before), 0 not.")
 
 
-@pytest.mark.parametrize(("workers", "kills"), [(1, 0), pytest.param(2, 3, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize(("workers", "kills"), [(1, 0), (2, 3)])
 def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_reported_to_anybody(
     workers, kills, s3, workloads, undisturbed, tmp_path
 ):
@@ -194,10 +198,10 @@ def test_a_scheduler_s_workers_on_s3_give_the_same_figures_and_no_key_is_reporte
     ids=["before a block", "within a block", "before a cell that others want with its curves"],
 )
 def test_a_worker_that_stood_still_while_another_did_its_task_changes_nothing_of_it(
-    passes, stops_at, others, s3, workloads, monkeypatch
+    passes, stops_at, others, workloads, monkeypatch, tmp_path
 ):
     """It stops when it is about to put its cell of that number."""
-    store, brings, brought = f"{s3.bucket()}/fleet", Store.add_cell, []
+    store, brings, brought = f"memory://{tmp_path}/fleet", Store.add_cell, []
     assert plan(store, workloads[0], "-n", 1, passes=passes).status == 0
 
     def bring(self, record):
@@ -256,12 +260,12 @@ def test_a_url_with_a_password_is_refused_and_not_shown(url):
         open_store(url)
 
 
-def test_stores_of_any_kind_merge_into_any_other(undisturbed, s3, tmp_path):
-    on_s3 = open_store(f"{s3.bucket()}/a", create=True)
+def test_stores_of_any_kind_merge_into_any_other(undisturbed, url, tmp_path):
+    of_kind = open_store(url, create=True)
     in_memory = open_store(f"memory://{tmp_path}/b", create=True)
     folder = open_store(str(tmp_path / "c"), create=True)
     whole = open_store(str(undisturbed))
-    for source, into in ((whole, on_s3), (on_s3, in_memory), (in_memory, folder)):
+    for source, into in ((whole, of_kind), (of_kind, in_memory), (in_memory, folder)):
         merged = merge(source, into)
         assert (merged.cells, merged.damaged) == (CELLS, [])
         assert merge(source, into).cells == 0
@@ -271,6 +275,7 @@ def test_stores_of_any_kind_merge_into_any_other(undisturbed, s3, tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_traces_on_s3_are_ingested_by_several_processes_into_a_store_there_and_asked(s3, tmp_path):
     bucket = s3.bucket()
     system, path = fsspec.core.url_to_fs(bucket)
@@ -289,6 +294,7 @@ def test_traces_on_s3_are_ingested_by_several_processes_into_a_store_there_and_a
     assert sorted(frames(store).traces["allocated_bytes"]) == [100, 101, 102]
 
 
+@pytest.mark.long
 def test_a_store_is_used_by_a_process_and_those_that_it_forks(s3):
     """Connections and their threads do not survive a fork: each process has its own."""
     code = f"""
