@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from heaptape.advise.choose import AIMS, CPU, Judge, Pick, Row, decide
 from heaptape.advise.confirm import Confirmed
+from heaptape.advise.fits import killed_at
 from heaptape.advise.tried import (
     Bounds,
     Recorded,
@@ -43,13 +45,15 @@ ONE_ARENA = re.compile(r"(arena_max=1|narenas:1)(?![0-9])")  # settings that mak
 @dataclass(frozen=True)
 class Wish:
     """The request. `names`: candidates, as of -a (none: all that are found); `baseline`: the allocator that the program
-    runs on today (None: the one it was recorded on); `limits`: what a candidate has to keep.
+    runs on today (None: the one it was recorded on); `limits`: what a candidate has to keep; `memory_limit`: bytes of
+    the memory limit that the program has to live with (advise/fits.py).
     """
 
     objective: str
     names: Sequence[str] = ()
     baseline: str | None = None
     limits: Sequence[Condition] = ()
+    memory_limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,8 @@ def _decide(
     """
     refused = {one.label: one.failure for one in tried if one.failure}
     refused |= _beyond_limits(tried, job.now.label, wish.limits)
+    if wish.memory_limit is not None:
+        refused |= _killed(tried, wish.memory_limit, job.about["ops"])
     while True:
         rows = [_row(one) for one in tried if not one.failure]
         kept = [one.label for one in tried if one.label not in refused]
@@ -185,6 +191,20 @@ def _beyond_limits(tried: Sequence[Tried], now: str, limits: Sequence[Condition]
     return out
 
 
+def _killed(tried: Sequence[Tried], limit_bytes: int, ops: int) -> dict[str, str]:
+    """label -> when the memory limit would kill the program; today's allocator too."""
+    out = {}
+    for one in tried:
+        if one.failure:
+            continue
+        if one.smallest_limit_bytes is None:
+            raise HeaptapeError("--limit memory: the recording has no samples of the program's own memory")
+        if one.smallest_limit_bytes > limit_bytes:
+            at = killed_at(one.line, limit_bytes)
+            out[one.label] = f"killed at call {at:,} of {ops:,}, needs {memory_text(one.smallest_limit_bytes)}"
+    return out
+
+
 def figure_of(one: Tried, name: str) -> float | None:
     """A figure by its name in measure.exact: memory is the whole program's, other figures are the allocator's."""
     whole = {"rss-peak": one.peak_bytes, "rss-mean": one.mean_bytes}
@@ -198,7 +218,7 @@ def _require(tried: Sequence[Tried], now: Choice) -> None:
 
 
 def _row(one: Tried) -> Row:
-    return Row(one.label, one.peak_bytes, one.mean_bytes, one.counts)
+    return Row(one.label, one.peak_bytes, one.mean_bytes, one.counts, one.smallest_limit_bytes)
 
 
 def _error(figure: str, a: str, b: str) -> float:
@@ -244,14 +264,20 @@ def _caveats(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wis
 
 
 def as_json(found: Found, confirmed: Sequence[Confirmed] = ()) -> dict:
-    """The advice for programs to read. Bytes, ns; percentages of today's figure."""
+    """The advice for programs to read. Bytes, ns; percentages of the program's CPU time. `pick` and `environment`: of
+    the first aim for which a change is advised, else of today's allocator.
+    """
     advice = found.advice
     kept = ("name", "sha256", "ops", "threads", "program", "allocator")
+    picks = [_pick_json(advice, pick) for pick in advice.picks]
+    first = next((pick for pick in picks if not pick["stay"]), {"use": advice.today, "environment": {}})
     return {
         "schema": 1,
         "workload": {key: found.about[key] for key in kept if key in found.about},
         "today": advice.today,
-        "picks": [_pick_json(advice, pick) for pick in advice.picks],
+        "pick": first["use"],
+        "environment": first["environment"],
+        "picks": picks,
         "refused": dict(advice.refused),
         "candidates": [_tried_json(advice, one) for one in found.tried],
         "live": [asdict(one) for one in confirmed],
@@ -272,17 +298,27 @@ def _pick_json(advice: Advice, pick: Pick) -> dict:
 
 
 def _tried_json(advice: Advice, one: Tried) -> dict:
-    about = {"allocator": one.choice.allocator, "variant": one.choice.variant, "path": str(one.choice.path)}
+    choice = one.choice
+    about: dict[str, Any] = {
+        "label": one.label,
+        "allocator": choice.allocator,
+        "variant": choice.variant,
+        "path": str(choice.path),
+    }
     if one.failure:
         return about | {"error": one.failure}
+    about |= {"peak_bytes": round(one.peak_bytes), "mean_bytes": round(one.mean_bytes), "figures": dict(one.figures)}
+    if one.smallest_limit_bytes is not None:
+        about["smallest_limit_bytes"] = round(one.smallest_limit_bytes)
     change = advice.judge.change(advice.row(advice.today), advice.row(one.label))
-    cpu = None
     if change:
-        cpu = {"ns": change.ns, "ns_low": change.ns_low, "ns_high": change.ns_high}
+        simulated = not math.isnan(change.row["percent"])
+        about |= {"cpu_ns": change.ns, "cpu_low_ns": change.ns_low, "cpu_high_ns": change.ns_high}
+        about["cpu_from"] = "accesses" if simulated else "calls"
         if not math.isnan(change.percent):
-            cpu |= {"percent": change.percent, "low": change.low, "high": change.high}
-    memory = {"rss_anon_peak_bytes": round(one.peak_bytes), "rss_anon_mean_bytes": round(one.mean_bytes)}
-    return about | memory | {"figures": dict(one.figures), "cpu_change": cpu}
+            about |= {"cpu_percent": change.percent}
+            about |= {"cpu_low_percent": change.low, "cpu_high_percent": change.high}
+    return about
 
 
 def with_next_step(found: Found, confirmed: Sequence[Confirmed], next_step: Sequence[tuple[str, str]]) -> Found:

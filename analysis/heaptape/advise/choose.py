@@ -24,12 +24,13 @@ ErrorOf = Callable[[str, str, str], float]
 
 @dataclass(frozen=True)
 class Row:
-    """A candidate's figures. `counts`: None where CPU time can't be predicted."""
+    """A candidate's figures. `counts`: None where CPU time can't be predicted. `smallest_limit_bytes`: as of Tried."""
 
     label: str
     peak_bytes: float
     mean_bytes: float
     counts: Counts | None = None
+    smallest_limit_bytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,13 @@ class Judge:
 
 def decide(rows: Sequence[Row], today: str, objective: str, judge: Judge, kept: Sequence[str]) -> list[Pick]:
     """One pick for each aim of `objective`; none for CPU time where it can't be predicted. `rows`: with today's, in the
-    order in which equals are preferred; `kept`: labels of the rows that keep the limits.
+    order in which equals are preferred; `kept`: labels of the rows that keep the limits. If today's does not, it is
+    replaced without any gain, too.
     """
     now = next(row for row in rows if row.label == today)
     others = [row for row in rows if row.label != today and row.label in kept]
-    made = {MEMORY: lambda: _for_memory(now, others, judge), CPU: lambda: _for_cpu(now, others, judge)}
+    leave = today not in kept
+    made = {MEMORY: lambda: _for_memory(now, others, judge, leave), CPU: lambda: _for_cpu(now, others, judge, leave)}
     picks = [made[aim]() for aim in AIMS[objective]]
     return [pick for pick in picks if pick is not None]
 
@@ -141,19 +144,19 @@ def between(rows: Sequence[Row], now: Row, judge: Judge) -> list[Row]:
     return front
 
 
-def _for_memory(now: Row, others: Sequence[Row], judge: Judge) -> Pick:
+def _for_memory(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick:
     if not others:
         return Pick(MEMORY, now.label, None, why="nothing else could be advised")
     best = min(others, key=lambda row: row.peak_bytes)
     saved = judge.saves(best, now)
-    if saved < NOTHING_PERCENT:
+    if not leave and saved < NOTHING_PERCENT:
         return Pick(MEMORY, now.label, best.label, why="nothing tried has a lower peak")
-    if not judge.gains_memory(best, now):
+    if not leave and not judge.gains_memory(best, now):
         error = judge.error("peak_rss", best.label, now.label)
         reason = why_not(saved, error, now.peak_bytes - best.peak_bytes)
         why = f"the leanest, {best.label}, saves {saved:.1f} % of peak memory, {reason}"
         return Pick(MEMORY, now.label, best.label, why=why)
-    equal = [row for row in others if not judge.memory_apart(row, best) and judge.gains_memory(row, now)]
+    equal = [row for row in others if not judge.memory_apart(row, best) and (leave or judge.gains_memory(row, now))]
     least_mean = min(equal, key=lambda row: row.mean_bytes)
     equal = [row for row in equal if not judge.memory_apart(row, least_mean, of_mean=True)]
     picked = _least_cpu(equal, now, judge)
@@ -170,7 +173,7 @@ def _least_cpu(rows: Sequence[Row], now: Row, judge: Judge) -> Row:
     return min(rows, key=cost)
 
 
-def _for_cpu(now: Row, others: Sequence[Row], judge: Judge) -> Pick | None:
+def _for_cpu(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick | None:
     if now.counts is None:
         return None
     costs = {row.label: change for row in others if (change := judge.change(now, row))}
@@ -179,21 +182,21 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge) -> Pick | None:
     able = [row for row in others if row.label in costs]
     best = min(able, key=lambda row: costs[row.label].ns)
     change = costs[best.label]
-    if change.ns >= 0 or change.percent > -NOTHING_PERCENT:
+    if not leave and (change.ns >= 0 or change.percent > -NOTHING_PERCENT):
         return Pick(CPU, now.label, best.label, why="nothing tried is estimated to need less CPU time")
     cpu = judge.cpu(now, best)
-    if cpu and not cpu.is_reason:
+    if not leave and cpu and not cpu.is_reason:
         sure = why_not(cpu.gain, cpu.error) if cpu.kind != MILLISECONDS else "not beyond the error"
         unit = "ms" if cpu.kind == MILLISECONDS else "%"
         return Pick(CPU, now.label, best.label, why=f"the fastest, {best.label}, saves {cpu.gain:.1f} {unit}, {sure}")
-    equal = [row for row in able if row is best or _is_tie(row, best, now, judge)]
+    equal = [row for row in able if row is best or _is_tie(row, best, None if leave else now, judge)]
     leanest = min(equal, key=lambda row: row.peak_bytes)
     as_lean = [row for row in equal if not judge.memory_apart(row, leanest)]
     picked = min(as_lean, key=lambda row: costs[row.label].ns)
     return Pick(CPU, picked.label, best.label, tuple(row.label for row in equal if row is not picked))
 
 
-def _is_tie(row: Row, best: Row, now: Row, judge: Judge) -> bool:
-    """Is it as good as the best, within the error, and better than today's?"""
+def _is_tie(row: Row, best: Row, now: Row | None, judge: Judge) -> bool:
+    """Is it as good as the best, within the error, and better than today's (None: any is)?"""
     apart = judge.change(best, row)
-    return apart is not None and not apart.is_clear and judge.gains_cpu(row, now)
+    return apart is not None and not apart.is_clear and (now is None or judge.gains_cpu(row, now))

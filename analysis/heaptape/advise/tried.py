@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from heaptape.advise.fits import smallest_limit
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.model.counts import Counts, counts
 from heaptape.results.model.penalties import Penalties
@@ -74,7 +75,9 @@ def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) ->
 class Tried:
     """A candidate and its figures. Bytes are of the whole program: the allocator's, which are replayed, and the
     program's own. `figures`: those of measure.exact that its passes yield, of the allocator alone. `counts`: for the
-    model of time; None where instructions can't be counted here. `failure`: why there are no figures; else empty.
+    model of time; None where instructions can't be counted here. `smallest_limit_bytes`: memory limit under which the
+    program runs; None where its own memory is not known. `line`: calls made and the program's bytes then. `failure`:
+    why there are no figures; else empty.
     """
 
     choice: Choice
@@ -82,6 +85,8 @@ class Tried:
     mean_bytes: float = 0.0
     figures: Mapping[str, float] = field(default_factory=dict)
     counts: Counts | None = None
+    smallest_limit_bytes: float | None = None
+    line: Sequence[tuple[float, float]] = ()
     failure: str = ""
 
     @property
@@ -196,8 +201,18 @@ def with_own_memory(
         own_peak = max(0.0, float(recorded.rss.max()) - held[base]["rss_anon_peak_bytes"])
         own_mean = max(0.0, mean_over_time(samples.cpu_ns, recorded.rss) - held[base]["rss_anon_mean_bytes"])
     return [
-        replace(one, peak_bytes=one.peak_bytes + own_peak, mean_bytes=held[one.label]["rss_anon_mean_bytes"] + own_mean)
+        _whole(one, runs[one.label], own_peak, held[one.label]["rss_anon_mean_bytes"] + own_mean)
         if one.label in held
         else one
         for one in tried
     ]
+
+
+def _whole(one: Tried, run: Mapping, own_peak: float, mean_bytes: float) -> Tried:
+    """`own_peak`: the program's own memory, added to its peak and at each point of its time line."""
+    peak = one.peak_bytes + own_peak
+    line = [(position, rss + own_peak) for position, rss, *_ in run.get("timeline") or ()]
+    line.append((run.get("rss_anon_peak_position") or 0, peak))
+    return replace(
+        one, peak_bytes=peak, mean_bytes=mean_bytes, smallest_limit_bytes=smallest_limit(peak), line=sorted(line)
+    )

@@ -18,6 +18,7 @@ from heaptape.show.screen import Screen
 MOST_NAMES = 3
 MOST_ALTERNATIVES = 2
 MOST_OF_A_REASON = 100
+MOST_REASONS = 3
 AIM = {MEMORY: "memory", CPU: "CPU time"}
 
 
@@ -89,6 +90,10 @@ def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[C
         how = "simulated caches" if cpu.kind == RANGE else "estimated"
         better = True if cpu.is_reason else False if cpu.low > 0 else None
         rows.append([Cell(""), Cell("CPU time"), Cell(cpu_text(cpu), cpu.percent, good=better), Cell(how)])
+    if row.smallest_limit_bytes and now.smallest_limit_bytes:
+        fits, today = memory_text(row.smallest_limit_bytes), memory_text(now.smallest_limit_bytes)
+        better = True if row.smallest_limit_bytes < now.smallest_limit_bytes else None
+        rows.append([Cell(""), Cell("fits in"), Cell(f"{fits} ({now.label}: {today})", good=better), Cell("limit")])
     return rows
 
 
@@ -97,6 +102,8 @@ def _staying(advice: Advice) -> list[str]:
     if not stays:
         return []
     if len(stays) == len(advice.picks):
+        if advice.today in advice.refused:
+            return ["Nothing that was tried keeps the limit."]
         why = "; ".join(f"{AIM[pick.aim]}: {pick.why}" for pick in stays)
         return [f"{NO_REASON.capitalize()} from {advice.today}. {why[:1].upper() + why[1:]}."]
     return [f"For {AIM[pick.aim]} stay with {advice.today}: {pick.why}." for pick in stays]
@@ -136,12 +143,13 @@ def _why(advice: Advice, labels: Sequence[str]) -> list[str]:
 
 
 def _refused(refused: Mapping[str, str]) -> str:
-    """Labels grouped by reason; the first reason."""
+    """Labels grouped by reason; the first reasons."""
     by_reason: dict[str, list[str]] = {}
     for label, why in refused.items():
         by_reason.setdefault(printable(why[:MOST_OF_A_REASON]), []).append(label)
     parts = [f"{_names(labels)}: {why}" for why, labels in by_reason.items()]
-    return parts[0] + (f"; {len(parts) - 1} more reasons in --json" if len(parts) > 1 else "")
+    more = len(parts) - MOST_REASONS
+    return "; ".join(parts[:MOST_REASONS]) + (f"; {more} more in --json" if more > 0 else "")
 
 
 def _names(labels: Sequence[str]) -> str:

@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="CONDITION",
-        help="a limit that the advice must keep: 'rss-peak<=1.05*today', 'rss-mean<=64 MiB'. Repeatable",
+        help="a limit that the advice must keep: 'memory=64M' (of a container), 'rss-peak<=1.05*today', 'rss-mean<=64 "
+        "MiB'. Repeatable",
     )
     parser.add_argument(
         "-a",
@@ -148,10 +149,12 @@ def _checked(arguments: argparse.Namespace) -> Sequence[str]:
 
 def _wish(arguments: argparse.Namespace) -> "Wish":
     from heaptape.advise.advise import REFERENCE, Wish
+    from heaptape.advise.fits import memory_limit
     from heaptape.gate.condition import parse
 
-    limits = [parse(text, (REFERENCE,)) for text in arguments.limit]
-    return Wish(arguments.objective, arguments.allocator, arguments.baseline, limits)
+    memory = [limit for text in arguments.limit if (limit := memory_limit(text)) is not None]
+    limits = [parse(text, (REFERENCE,)) for text in arguments.limit if memory_limit(text) is None]
+    return Wish(arguments.objective, arguments.allocator, arguments.baseline, limits, min(memory, default=None))
 
 
 def _confirm(

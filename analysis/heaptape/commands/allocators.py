@@ -24,7 +24,8 @@ DESCRIPTION = (
     "newest of a series (mimalloc@2) from sources of crates.io or Debian, or those that --from names, verifies it, "
     "and keeps it in $XDG_CACHE_HOME/heaptape/allocators; from then on `replay -a NAME@VERSION` takes it. list: what "
     "is installed, and which versions can be. remove: removes NAME@VERSION. Archives stay in "
-    "$XDG_CACHE_HOME/heaptape/sources, so that installing again needs no network."
+    "$XDG_CACHE_HOME/heaptape/sources, so that installing again needs no network. --of PID, or -- CMD (which is not "
+    "started): the allocator that a process or program really uses, and the settings that it reads."
 )
 ACTIONS = ("list", "install", "remove")
 
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", choices=ACTIONS)
     parser.add_argument("names", nargs="*", metavar="NAME[@VERSION]")
     parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.add_argument("--of", type=int, metavar="PID", help="which allocator this process uses")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--variants", metavar="NAME", help="the variants of one allocator and the settings behind them")
     shown.add_argument("--tunables", metavar="NAME", help="what may be set of one allocator: values, default, meaning")
@@ -73,6 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
         for name in arguments.names:
             print(f"removed: {installed.remove(name, folder)}")
         return 0
+    if arguments.of is not None or arguments.own_options:
+        return _print_in_use(arguments)
     there = installed.find_all(folder)
     if arguments.action == "list":
         return _list(there, arguments.home, arguments.json)
@@ -95,6 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> None:
     """Raises UsageError for options that exclude each other or are incomplete."""
     action, names, own = arguments.action, arguments.names, arguments.place
+    if (arguments.of is not None) + bool(arguments.own_options) + bool(action) > 1:
+        raise UsageError("allocators: an action, --of PID, or -- CMD")
     if action == "remove" and not names:
         raise UsageError("allocators remove: which one? 'heaptape allocators list' lists them")
     if action == "install" and not names and not own:
@@ -223,6 +229,35 @@ def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Al
         found = trials.effects(allocator, workloads, arguments.home, jobs, work.progress.update)
     table = effects_table(name, found, trials.FIGURES, list(workloads), trials.silent(found))
     write_text(STANDARD_OUTPUT, render([table], arguments.format))
+    return 0
+
+
+def _print_in_use(arguments: argparse.Namespace) -> int:
+    from heaptape.run import in_use, registry
+
+    known = registry.load(arguments.home)
+    by_pid = arguments.of is not None
+    found = in_use.of_process(arguments.of, known) if by_pid else in_use.of_command(arguments.own_options, known)
+    if arguments.json:
+        path = str(found.object) if found.object else None
+        about = {"program": found.program, "allocator": found.allocator or None, "version": found.version or None}
+        print_json(about | {"path": path, "how": found.how, "settings": dict(found.settings)})
+        return 0
+    name = found.allocator or "an allocator that is not in the registry"
+    version = f" ({found.version})" if found.version else ""
+    where = {
+        "library": f", {found.object}",
+        "linked": ", linked into the executable",
+        "static": ", a static executable",
+    }
+    if found.object is None:
+        print(console.printable(f"{found.program}: none of its libraries defines malloc"))
+        return 0
+    print(console.printable(f"{found.program}: {name}{version}{where[found.how]}"))
+    for variable, value in found.settings.items():
+        print(console.printable(f"  {variable}={value}"))
+    if found.how == "static":
+        print("  Static: LD_PRELOAD has no effect, and heaptape record can't record it.")
     return 0
 
 

@@ -75,7 +75,14 @@ GROUPS = {
     "Recordings": ("info", "check", "dump", "convert", "distil"),
 }
 AMERICAN = {"minimize": "minimise", "distill": "distil"}
-TAKE_ANOTHERS_OPTIONS = (("workloads", "write"), ("advise",), ("compare",), ("demo",), ("tune",))
+TAKE_ANOTHERS_OPTIONS = (
+    ("workloads", "write"),
+    ("advise",),
+    ("allocators",),
+    ("compare",),
+    ("demo",),
+    ("tune",),
+)
 
 
 def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:

@@ -88,7 +88,7 @@ def test_the_planted_order_is_found(planted, tape):
     memory, cpu = made["picks"]
     assert (memory["use"], memory["ties"]) == ("lean.so", ["slow.so"])
     assert memory["environment"] == {"LD_PRELOAD": str(planted["lean"])}
-    peaks = {one["allocator"]: one["rss_anon_peak_bytes"] for one in made["candidates"]}
+    peaks = {one["allocator"]: one["peak_bytes"] for one in made["candidates"]}
     assert peaks["lean.so"] < peaks["fat.so"] / 2
     made = advised(tape, "-a", planted["lean"], "--baseline", planted["slow"], "--objective", "cpu")
     assert use(made) == {"cpu": "lean.so"}
@@ -118,6 +118,26 @@ def test_a_limit_is_kept(planted, tape):
     limited = advised(tape, *names, "--limit", "rss-peak<=1.05*today")
     assert use(limited) == {"cpu": "slow.so"}
     assert limited["refused"] == {"fat.so": "beyond rss-peak<=1.05*today"}
+
+
+def test_an_allocator_that_a_memory_limit_would_kill_is_not_advised_even_if_it_is_todays(planted, program, tmp_path):
+    kept = tmp_path / "kept.tape"
+    names = ["-a", planted["lean"], "--baseline", planted["fat"], "--objective", "memory"]
+    free = advised("--keep", kept, *names, "--", program)
+    fat, lean = (one["smallest_limit_bytes"] for one in free["candidates"])
+    assert all(one["smallest_limit_bytes"] > one["peak_bytes"] for one in free["candidates"])
+    made = advised(kept, *names, "--limit", f"memory={(fat + lean) // 2}")
+    assert (made["pick"], list(made["refused"])) == ("lean.so", ["fat.so"])
+    assert made["refused"]["fat.so"].startswith("killed at call ")
+    none = advised(kept, *names, "--limit", f"memory={lean - (64 << 10)}")
+    assert (none["pick"], set(none["refused"])) == ("fat.so", {"fat.so", "lean.so"})
+
+
+def test_a_memory_limit_needs_samples_of_the_programs_memory(planted, tape):
+    names = ["-a", planted["lean"], "--baseline", planted["fat"]]
+    done = call_heaptape("advise", tape, *names, "--limit", "memory=64M")
+    assert (done.status, done.stdout) == (1, "")
+    assert "no samples of the program's own memory" in done.stderr
 
 
 def test_a_program_is_recorded_and_its_output_kept_apart(planted, program, tmp_path):
@@ -163,6 +183,7 @@ def test_what_is_advised_for_cpu_time_has_its_memory_measured_live(planted, prog
         (["f.tape", "--live"], 2, "which program?"),
         (["f.tape", "--keep", "x"], 2, "F is a recording"),
         (["f.tape", "--limit", "rss<1"], 2, "unknown figure 'rss'"),
+        (["f.tape", "--limit", "memory=64X"], 2, "not a memory limit"),
         (["no-such.tape"], 1, "no-such.tape: no such file"),
         (["--", "no-such-program"], 1, "no-such-program: no such program"),
         (["--", "/bin/true"], 1, "made no calls of malloc"),

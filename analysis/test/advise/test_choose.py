@@ -134,6 +134,15 @@ def test_no_candidate_between_the_aims_is_beaten_in_both(figures):
         ]
 
 
+@given(st.lists(st.tuples(st.integers(1, 200), st.integers(1, 2000)), min_size=1, max_size=5))
+def test_an_allocator_of_today_that_keeps_no_limit_is_replaced_by_the_best_that_does(figures):
+    others = [row(f"other{i}", *one) for i, one in enumerate(figures)]
+    made = picks([row(NOW, 10, 10), *others], kept=[one.label for one in others])
+    peaks = {one.label: one.peak_bytes for one in others}
+    assert made[CPU].label in peaks
+    assert peaks[made[MEMORY].label] == min(peaks.values())
+
+
 KNOWN = registry.load(default_home())
 
 

@@ -88,7 +88,7 @@ def _rows(name: str, folder: Path, seconds: float) -> list[str]:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     made = json.loads(done.stdout)
-    candidates = {_label(one): one for one in made["candidates"]}
+    candidates = {one["label"]: one for one in made["candidates"]}
     now = candidates[made["today"]]
     live = {one["aim"]: one["line"].partition(": ")[2] for one in made["live"]}
     out = []
@@ -106,20 +106,15 @@ def _rows(name: str, folder: Path, seconds: float) -> list[str]:
     return out
 
 
-def _label(one: dict) -> str:
-    return one["allocator"] if one["variant"] == "default" else f"{one['allocator']}:{one['variant']}"
-
-
 def _memory(one: dict, now: dict) -> str:
-    peak, mean = (100 * (one[key] / now[key] - 1) for key in ("rss_anon_peak_bytes", "rss_anon_mean_bytes"))
+    peak, mean = (100 * (one[key] / now[key] - 1) for key in ("peak_bytes", "mean_bytes"))
     return f"RSS: peak {peak:+.1f} %, mean {mean:+.1f} %"
 
 
 def _cpu(one: dict) -> str:
-    change = one["cpu_change"]
-    return (
-        f"CPU {change['percent']:+.1f} % ({change['low']:+.1f} to {change['high']:+.1f})" if change else "CPU unknown"
-    )
+    if "cpu_percent" not in one:
+        return "CPU unknown"
+    return f"CPU {one['cpu_percent']:+.1f} % ({one['cpu_low_percent']:+.1f} to {one['cpu_high_percent']:+.1f})"
 
 
 if __name__ == "__main__":

@@ -34,28 +34,28 @@ class Pick(Part):
     environment: dict[str, str]
 
 
-class CpuChange(Part):
-    """CPU time against today's, with its interval: ns and, if the program's own time is known, percent of it."""
-
-    ns: float
-    ns_low: float
-    ns_high: float
-    percent: float | Missing = MISSING
-    low: float | Missing = MISSING
-    high: float | Missing = MISSING
-
-
 class Tried(Part):
-    """A candidate, replayed. Bytes are the whole program's; `figures`: the allocator's alone."""
+    """A candidate, replayed. Bytes are the whole program's; `figures`: the allocator's alone. CPU time is against
+    today's, in ns and, if the program's own time is known, in percent of it. `smallest_limit_bytes`: memory limit under
+    which the program runs.
+    """
 
+    label: str
     allocator: str
     variant: str
     path: str
     error: str | Missing = MISSING
-    rss_anon_peak_bytes: Count | Missing = MISSING
-    rss_anon_mean_bytes: Count | Missing = MISSING
+    peak_bytes: Count | Missing = MISSING
+    mean_bytes: Count | Missing = MISSING
+    smallest_limit_bytes: Count | Missing = MISSING
     figures: Figures | Missing = MISSING
-    cpu_change: CpuChange | None | Missing = MISSING
+    cpu_ns: float | Missing = MISSING
+    cpu_low_ns: float | Missing = MISSING
+    cpu_high_ns: float | Missing = MISSING
+    cpu_percent: float | Missing = MISSING
+    cpu_low_percent: float | Missing = MISSING
+    cpu_high_percent: float | Missing = MISSING
+    cpu_from: Literal["calls", "accesses", "live"] | Missing = MISSING
 
 
 class Advice(Output):
@@ -63,6 +63,8 @@ class Advice(Output):
 
     workload: dict[str, Any]
     today: str
+    pick: str
+    environment: dict[str, str]
     picks: list[Pick]
     refused: dict[str, str]
     candidates: list[Tried]

@@ -57,6 +57,20 @@ class Variant(Part):
     needs: str
 
 
+class InUse(Output):
+    """`heaptape allocators --of PID --json`, and of `-- CMD`. `allocator`: null if the registry does not have it;
+    `path`: the file that defines malloc; `how`: "library", "linked" (into the executable) or "static" (no LD_PRELOAD);
+    `settings`: variables of its environment that the allocator reads.
+    """
+
+    program: str
+    allocator: str | None
+    version: str | None
+    path: str | None
+    how: Literal["library", "linked", "static"]
+    settings: dict[str, str]
+
+
 class Variants(Output):
     """`heaptape allocators --variants NAME --json`. `tunables`: names."""
 

@@ -17,6 +17,7 @@ OUTPUTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "advise": (decisions.Advice,),
     "allocators": (lists.Allocators,),
     "allocators-list": (lists.Candidates,),
+    "allocators-of": (lists.InUse,),
     "allocators-tunables": (lists.Tunables,),
     "allocators-variants": (lists.Variants,),
     "bisect": (decisions.Bisected,),

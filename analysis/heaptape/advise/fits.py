@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""Will it fit? The smallest memory limit (of a cgroup: a container's, a unit's) under which a program runs.
+
+The limit counts the program's anonymous memory, the page tables that map it (8 bytes for each OS page), and what the
+kernel holds for a process. Found by runs under real limits (docs/measurements/limits.md). Not in it: files that the
+limited processes are the first to read (they are dropped before a process is killed), and shared memory.
+"""
+
+import re
+from collections.abc import Sequence
+
+from heaptape.common.errors import UsageError
+
+PAGE_TABLE_SHARE = 1 / 512
+KERNEL_BYTES = 128 << 10
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_LIMIT = re.compile(r"memory\s*=\s*(\d+(?:\.\d+)?)\s*([KMG]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
+
+
+def smallest_limit(peak_bytes: float) -> float:
+    """The smallest limit for a program with this peak of anonymous memory, in bytes."""
+    return peak_bytes * (1 + PAGE_TABLE_SHARE) + KERNEL_BYTES
+
+
+def memory_limit(text: str) -> int | None:
+    """The bytes of `memory=64M`, with units as Docker has them (powers of 1024); None: another condition.
+
+    >>> memory_limit("memory=64M"), memory_limit("memory=1.5GiB"), memory_limit("rss-peak<=64 MiB")
+    (67108864, 1610612736, None)
+    """
+    if not re.match(r"memory\s*=", text.strip(), re.IGNORECASE):
+        return None
+    found = _LIMIT.fullmatch(text.strip())
+    if not found:
+        raise UsageError(f"--limit '{text}': not a memory limit: memory=NUMBER, with K, M or G")
+    return round(float(found[1]) * UNITS[found[2].upper()])
+
+
+def killed_at(rows: Sequence[Sequence[float]], limit_bytes: float) -> int | None:
+    """After how many calls the limit is first exceeded. `rows`: calls made and anonymous bytes of the whole program.
+    None: never.
+    """
+    return next((int(calls) for calls, rss, *_ in rows if smallest_limit(rss) > limit_bytes), None)
