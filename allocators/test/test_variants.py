@@ -55,8 +55,7 @@ def test_threads_do_not_race(allocator, variant):
 def test_wrong_tunables_are_named_and_ignored(allocator):
     variable = REGISTRY[allocator]["tunables"]["variable"]
     done = run(
-        "true",
-        env={"LD_PRELOAD": str(OUT / f"lib/lib{allocator}.so"), variable: f"{WRONG[allocator]}:nosuch=1:stats="},
+        "true", env={"LD_PRELOAD": str(OUT / f"lib/lib{allocator}.so"), variable: f"{WRONG[allocator]}:nosuch=1:stats="}
     )
     assert done.status == 0
     assert done.stderr.splitlines() == [

@@ -262,8 +262,7 @@ def test_an_end_in_mid_storm_cuts_all_threads_at_one_time(tmp_path: Path, progra
 def test_a_start_in_mid_storm_contradicts_nothing_that_comes_after(tmp_path: Path, program: str) -> None:
     trace = tmp_path / "t.tape"
     recorder = subprocess.Popen(
-        [RECORD, "-o", trace, "--start-paused", "--signal", "USR1", "--", workload(program)],
-        stdout=subprocess.DEVNULL,
+        [RECORD, "-o", trace, "--start-paused", "--signal", "USR1", "--", workload(program)], stdout=subprocess.DEVNULL
     )
     until = time.monotonic() + HANG_S
     while not trace.exists():

@@ -11,18 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.recording.test_storms import assert_complete, processes
-from tests.support import (
-    CONVERT,
-    OUT,
-    RECORD,
-    REPOSITORY,
-    assert_clean,
-    compile_c,
-    counted_calls,
-    info,
-    run,
-    succeed,
-)
+from tests.support import CONVERT, OUT, RECORD, REPOSITORY, assert_clean, compile_c, counted_calls, info, run, succeed
 
 pytestmark = pytest.mark.skipif(not shutil.which("musl-gcc"), reason="musl-tools is not installed")
 

@@ -62,15 +62,7 @@ def test_a_command_refuses_the_options_of_the_others(command):
 @pytest.mark.parametrize("command", ["check", "info", "dump", "compile"])
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b"x",
-        b"HEAPTAPE",
-        b"HEAPWORK" + b"\0" * 300,
-        b"PK\3\4 no zip",
-        b"hello\n",
-        random.Random(1).randbytes(99),
-    ],
+    [b"", b"x", b"HEAPTAPE", b"HEAPWORK" + b"\0" * 300, b"PK\3\4 no zip", b"hello\n", random.Random(1).randbytes(99)],
 )
 def test_file_of_another_kind_is_one_error(tmp_path, command, content):
     path = tmp_path / "strange"

@@ -121,8 +121,7 @@ json.dump({{"kinds": rows}}, open(output, "w"))
 @needs_valgrind
 @needs_tool
 @pytest.mark.parametrize(
-    ("which", "order"),
-    [pytest.param("single", (), marks=pytest.mark.long), ("threads", ("--order", "recorded"))],
+    ("which", "order"), [pytest.param("single", (), marks=pytest.mark.long), ("threads", ("--order", "recorded"))]
 )
 def test_the_tool_counts_what_callgrind_counts(which, order, request, tmp_path):
     """With threads, too, if they take turns. Callgrind has one instruction more for each element of a string
@@ -223,13 +222,7 @@ def test_wrong_positions_are_one_clear_error(threads, tmp_path, text, message):
     assert run.stderr == f"heaptape-replay: {path}: {message}\n"
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--pass", "memory"),
-        ("--pass", "instructions", "--order", "window"),
-    ],
-)
+@pytest.mark.parametrize("arguments", [("--pass", "memory"), ("--pass", "instructions", "--order", "window")])
 def test_windows_that_no_counter_can_distinguish_are_refused(threads, tmp_path, arguments):
     run = engine(*arguments, threads[0], *edges(tmp_path, 0, 10))
     assert run.returncode == 2

@@ -14,16 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from tests.access_streams import (
-    GRANULE,
-    LINE,
-    OS_PAGE,
-    STACK,
-    Model,
-    compiled,
-    file,
-    mallocs,
-)
+from tests.access_streams import GRANULE, LINE, OS_PAGE, STACK, Model, compiled, file, mallocs
 from tests.examples import examples
 from tests.line_sharing_model import Step, history
 from tests.support import CONVERT, HEAPTAPE_HERE, OUT, REPLAY, refused, run, succeed

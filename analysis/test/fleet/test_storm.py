@@ -15,15 +15,7 @@ import pytest
 from heaptape.fleet.cluster import make_keys
 from heaptape.fleet.store import open_store
 
-from analysis.test.fleet.fleets import (
-    ALLOCATORS,
-    cell_files,
-    fill,
-    make_workloads,
-    plan,
-    same_figures,
-    started,
-)
+from analysis.test.fleet.fleets import ALLOCATORS, cell_files, fill, make_workloads, plan, same_figures, started
 from analysis.test.fleet.object_stores import serving
 from tests.support import call_heaptape, small_disk
 

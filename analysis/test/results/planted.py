@@ -104,10 +104,7 @@ def misses(
             | ({"sequential_misses": sequential[level]} if sequential else {})
             for level, ((size, ways), count) in enumerate(zip(sizes, caches))
         ],
-        "tlbs": [
-            {"entries": 64, "ways": 64, "misses": tlbs[0]},
-            {"entries": 1536, "ways": 12, "misses": tlbs[1]},
-        ],
+        "tlbs": [{"entries": 64, "ways": 64, "misses": tlbs[0]}, {"entries": 1536, "ways": 12, "misses": tlbs[1]}],
         "lost_accesses": 0,
         "filter_bytes": 4096,
     }

@@ -142,11 +142,7 @@ def test_markdown_has_as_many_cells_in_every_row():
         assert len(counts) == 1
 
 
-values = st.one_of(
-    st.none(),
-    st.integers(-5, 10**12),
-    st.floats(),
-)
+values = st.one_of(st.none(), st.integers(-5, 10**12), st.floats())
 keys = st.sampled_from(["cycles_total", "rss_anon_peak_bytes", "vm_size_peak_bytes", "page_faults", "wall_ns"])
 call_tables = st.dictionaries(
     st.sampled_from(["malloc", "free", "operator new"]),

@@ -16,15 +16,7 @@ from heaptape.results.structs import AllNoise
 from heaptape.run import machine
 from heaptape.run.passes import PASSES
 from heaptape.run.registry import Choice
-from heaptape.run.rounds import (
-    FEW_REPEATS,
-    FEWEST_ROUNDS,
-    Rounds,
-    Run,
-    Settings,
-    memory_varies,
-    widest_interval,
-)
+from heaptape.run.rounds import FEW_REPEATS, FEWEST_ROUNDS, Rounds, Run, Settings, memory_varies, widest_interval
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -17,9 +17,7 @@ TABLE = {
     "schema": 1,
     "baseline": "glibc",
     "apps": ["a", "b", "c", "d", "e"],
-    "figures": {
-        "peak_rss": {"all": {"p90": 9.0, "pairs": 10}, "allocators": {"jemalloc": {"p90": 4.0, "pairs": 5}}},
-    },
+    "figures": {"peak_rss": {"all": {"p90": 9.0, "pairs": 10}, "allocators": {"jemalloc": {"p90": 4.0, "pairs": 5}}}},
 }
 
 

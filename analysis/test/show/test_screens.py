@@ -168,10 +168,7 @@ def test_help_shows_twelve_options_and_help_all_the_rest(command):
     ("words", "says"),
     [
         (["replay", "{tape}", "-a", "jemaloc"], "unknown allocator 'jemaloc': did you mean 'jemalloc'?"),
-        (
-            ["replay", "{tape}", "-a", "jemalloc:decay-O"],
-            "unknown variant 'decay-O' of jemalloc: did you mean",
-        ),
+        (["replay", "{tape}", "-a", "jemalloc:decay-O"], "unknown variant 'decay-O' of jemalloc: did you mean"),
         (["replay", "{tape}", "--passes", "memroy"], "unknown pass 'memroy': did you mean 'memory'?"),
         (["replay", "{tape}", "--table", "memry"], "unknown table 'memry': did you mean 'memory'?"),
         (["compare", "{results}", "--table", "latencies"], "unknown table 'latencies': did you mean 'latency'?"),

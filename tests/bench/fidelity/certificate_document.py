@@ -39,12 +39,7 @@ before each system call that may shrink it, so that the peak of a program of one
 """
 
 
-def document(
-    results: Sequence[dict],
-    command: str,
-    counts: Sequence[dict] = (),
-    times: Sequence[dict] = (),
-) -> str:
+def document(results: Sequence[dict], command: str, counts: Sequence[dict] = (), times: Sequence[dict] = ()) -> str:
     """The whole document. `results`: raw results (verify.py); `counts`, `times`: raw results of kind "counted"
     and "timed"; `command`: the command that writes the document.
     """

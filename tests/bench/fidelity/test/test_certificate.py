@@ -53,10 +53,7 @@ def with_recorded(data: dict, own_mib: float, **means: tuple[list[float], float]
         for repeat, value in enumerate(values):
             figures = {"rss_anon_peak_bytes": 0, "rss_anon_aligned_mean_bytes": value * MIB}
             data["live"].append({"allocator": label, "kind": "recorded", "repeat": repeat} | figures)
-        data["predicted"][label] |= {
-            "rss_anon_aligned_mean_bytes": said * MIB,
-            "own_aligned_mean_bytes": own_mib * MIB,
-        }
+        data["predicted"][label] |= {"rss_anon_aligned_mean_bytes": said * MIB, "own_aligned_mean_bytes": own_mib * MIB}
     return data
 
 
@@ -150,16 +147,7 @@ def test_results_survive_writing_and_reading(tmp_path: Path) -> None:
         assert read_results([tmp_path / name]) == [data]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"kind": "other"},
-        {"schema": 2},
-        {"app": {}},
-        {"live": 3},
-        {"live": [7]},
-    ],
-)
+@pytest.mark.parametrize("damage", [{"kind": "other"}, {"schema": 2}, {"app": {}}, {"live": 3}, {"live": [7]}])
 def test_malformed_results_are_refused_by_name(tmp_path: Path, damage: dict) -> None:
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(a_result(glibc=([100], 100)) | damage))
