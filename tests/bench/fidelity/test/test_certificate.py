@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The certificate computed from raw results, and which files it refuses."""
-
-import json
-from pathlib import Path
+"""The certificate computed from raw results."""
 
 import pytest
-from heaptape.common.errors import HeaptapeError
-from heaptape.run import recipes
 
 from tests.bench.fidelity.certificate import carried_errors, errors, pairs, summary
 from tests.bench.fidelity.certificate_document import document
 from tests.bench.fidelity.prediction import predict
-from tests.bench.fidelity.raw import read_results, write_results
-from tests.bench.fidelity.verify import not_verified
 
 MIB = 1 << 20
 ABOUT = {"created_unix_s": 0, "machine": {}, "elapsed_s": 0}
@@ -128,42 +121,6 @@ def test_an_error_is_carried_only_where_many_pairs_stand_behind_it() -> None:
     assert many["peak_rss"]["allocators"] == {"jemalloc": many["peak_rss"]["all"]}
 
 
-def test_the_document_names_what_failed(tmp_path: Path) -> None:
-    good = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99))
-    recipe = tmp_path / "broken.toml"
-    recipe.write_text('summary = "s"\nstands_for = "t"\nset = "held-out"\ncommand = ["/bin/false"]\n')
-    bad = not_verified(recipes.read(recipe), "it never gets ready")
-    write_results(bad, tmp_path / "broken.json.zst")
-    bad = read_results([tmp_path / "broken.json.zst"])[0]
-    text = document([bad, good | {"created_unix_s": 0, "machine": bad["machine"]}], "a command")
-    assert "| broken | all | it never gets ready |" in text
-    assert "worst" in text
-
-
-def test_results_survive_writing_and_reading(tmp_path: Path) -> None:
-    data = a_result(glibc=([100], 100))
-    for name in ("made.json", "made.json.zst"):
-        write_results(data, tmp_path / name)
-        assert read_results([tmp_path / name]) == [data]
-
-
-@pytest.mark.parametrize("damage", [{"kind": "other"}, {"schema": 2}, {"app": {}}, {"live": 3}, {"live": [7]}])
-def test_malformed_results_are_refused_by_name(tmp_path: Path, damage: dict) -> None:
-    path = tmp_path / "bad.json"
-    path.write_text(json.dumps(a_result(glibc=([100], 100)) | damage))
-    with pytest.raises(HeaptapeError, match="bad.json"):
-        read_results([path])
-
-
-@pytest.mark.parametrize("content", [b"", b"\x28\xb5\x2f\xfd garbage", b"[" * 100_000, b"\xff\xfe"])
-@pytest.mark.parametrize("name", ["bad.json", "bad.json.zst"])
-def test_files_that_are_no_results_are_refused_by_name(tmp_path: Path, name: str, content: bytes) -> None:
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(HeaptapeError, match=name):
-        read_results([path])
-
-
 def test_the_own_part_is_what_the_live_run_had_above_the_replay_of_the_recordings_allocator() -> None:
     lived = a_result(glibc=([100, 102, 101], 0), jemalloc=([500], 0))["live"]
     for run in lived:
@@ -182,27 +139,3 @@ def test_the_own_part_is_what_the_live_run_had_above_the_replay_of_the_recording
 
 def of_replay(peak: float, mean: float) -> dict[str, float]:
     return {"rss_anon_peak_bytes": peak, "vm_size_peak_bytes": 3 * peak, "rss_anon_mean_bytes": mean}
-
-
-def a_timed_result(predicted: float) -> dict:
-    """jemalloc takes 20 % less CPU time, live."""
-    rounds = [{"cpu_ns": {"glibc": 100e6, "jemalloc": 80e6 + 1e4 * (number % 3)}, "noise": None} for number in range(8)]
-    return {
-        "schema": 1, "kind": "timed", "app": {"name": "made", "set": "tuned", "threads": 1}, "failures": {},
-        "replays": [], "predicted": {"jemalloc": {"percent": predicted, "low": predicted - 9, "high": predicted + 9}},
-        "live": rounds, "looks": [8],
-        "sittings": [{"created_unix_s": 0, "commit": "0", "load_before": [0.5], "rounds": 8, "elapsed_s": 2}],
-    }  # fmt: skip
-
-
-def test_predictions_from_counts_stand_in_place_of_those_by_calls_alone() -> None:
-    data = a_result(glibc=([100, 100], 100), jemalloc=([110, 110], 99)) | {"machine": {}, "created_unix_s": 0}
-    data = with_cpu(data, glibc=([100, 101], 50), jemalloc=([70, 71], 40))
-    alone, replaced = (
-        document([data], "a test", times=times).split("## How")[0] for times in ([], [a_timed_result(-15)])
-    )
-    assert "| change of CPU time, by calls alone | all, 1 | 1 |" in alone
-    assert "| CPU time, by calls alone | all | 1 | 1 |" in alone
-    assert "by calls alone" not in replaced
-    assert "| change of CPU time | all, 1 | 1 | 25.0 | 25.0 | 25.0 | made on jemalloc | 30 % |" in replaced
-    assert "| CPU time | all | 1 | 1 | 100 % | 25 % | 90 % |" in replaced

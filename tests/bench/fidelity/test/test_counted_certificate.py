@@ -4,8 +4,7 @@
 import numpy as np
 import pytest
 
-from tests.bench.fidelity import counted_certificate, counted_document
-from tests.bench.fidelity.certificate_document import document
+from tests.bench.fidelity import counted_certificate
 
 PADDINGS = (0, 1360, 2720)
 
@@ -184,18 +183,3 @@ def test_the_summary_counts_right_signs_of_decided_pairs_by_group():
     assert judged["tuned"]["median"] == pytest.approx(0.2)  # of 0.1 and 0.3
     assert judged["tuned"]["p90"] == pytest.approx(0.28)
     assert judged["tuned"]["worst_at"] == "planted on b"
-
-
-def test_the_section_shows_undecided_pairs_and_targets():
-    lines = counted_document.section([planted(accesses=True)])
-    (misses,) = [line for line in lines if line.startswith("| misses of 1 MiB |")]
-    cells = [cell.strip() for cell in misses.split("|")[1:-1]]
-    assert cells[1:3] == ["all, 1", "1"]
-    assert cells[7:] == ["3", "1", "100 %", "5 %, 30 %, right 95 %"]
-    assert counted_document.section([]) == []
-
-
-def test_a_document_of_counts_alone_is_one():
-    text = document([], "python -m tests.bench.fidelity --write", [planted()])
-    assert text.startswith("# How far replays are from live programs")
-    assert "## Counted: without noise" in text

@@ -10,7 +10,6 @@ from heaptape.run import live as live_rounds
 from heaptape.run.live import Session, add_rounds
 
 from tests.bench.fidelity import timed_certificate, timed_document
-from tests.bench.fidelity.certificate_document import document
 from tests.bench.fidelity.raw import read_results, write_results
 
 LABELS = ("faster", "same", "noisy")
@@ -135,42 +134,6 @@ def test_a_prediction_is_judged_by_pairs_that_are_decided_and_by_no_others():
     assert tuple(found[["pairs", "different", "same", "undecided", "right", "holds", "contradicted"]]) == (
         3, 1, 1, 1, 1, 1, 1,
     )  # fmt: skip
-
-
-def test_a_wrong_sign_is_reported():
-    data, _ = run_planted(predicted={"faster": {"percent": 4.0, "low": -1.0, "high": 9.0}})
-    found = row(timed_certificate.pairs([data]), "faster")
-    assert (found["right"], found["outright"]) == (False, False)
-    assert found["error"] == pytest.approx(120, abs=2)
-
-
-def test_a_program_that_did_not_run_live_is_predicted_and_judges_nothing():
-    table = timed_certificate.pairs([planted()])
-    assert set(table["verdict"]) == {timed_certificate.NOT_RUN}
-    assert timed_certificate.summary(table).empty
-    assert "none ran live yet" in "\n".join(timed_document.section([planted()]))
-
-
-def test_a_program_of_which_nothing_is_predicted_is_reported():
-    data = planted() | {"predicted": {}, "failures": {"all": "gawk not found"}}
-    assert "- plant, all: gawk not found" in timed_document.section([data])
-    assert timed_document.section([]) == []
-
-
-def test_a_machine_that_is_not_quiet_is_reported():
-    data, _ = run_planted()
-    for share, reported in ((1.0, False), (12.0, True)):
-        for one in data["live"]:
-            one["noise"] = {"other_load_percent": share, "steal_percent": 0.5}
-        assert timed_certificate.disturbance(data) == share + 0.5
-        assert ("was not quiet" in "\n".join(timed_document.section([data]))) == reported
-
-
-def test_the_certificate_has_predictions_from_counts_where_pairs_were_decided():
-    data, _ = run_planted()
-    text = document([], "made by a test", times=[data])
-    assert "## CPU time: live pairs against counts" in text
-    assert "| all, 1 | 3 | 1 | 1 | 1 | 1 (100 %) |" in text
 
 
 def test_raw_results_are_read_back_as_they_were_written(tmp_path):
