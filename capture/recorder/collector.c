@@ -204,6 +204,7 @@ void collector_close(struct collector *collector) {
   close(collector->epoll);
   close(collector->control_fd);
   free(collector->processes.at);
+  free(collector->unfollowed.at);
   free(collector);
 }
 
@@ -299,6 +300,12 @@ static void sample_all(struct collector *collector) {
     if (!sampler_is_due(&process->sampler, now_ns))
       continue;
     recorded_process_sample(process, collector_stamp(collector));
+    if (process->sampler.executed) {
+      unfollowed_executed(collector, process->pid);
+      collector_end_process(collector, process, "exec", NULL);
+      i--;
+      continue;
+    }
     sampler_plan(&process->sampler, now_ns, base_ns, collector->processes.count);
   }
 }
@@ -388,6 +395,8 @@ int collector_serve(struct collector *collector) {
       control_burst(collector, (enum burst_request)burst);
     uint64_t records = drain_all(collector);
     sample_all(collector);
+    if (!collector->ended)
+      unfollowed_serve(collector);
     control_keep_limits(collector);
     upkeep_serve(collector);
     bool nothing_left = collector->processes.count == 0 && collector->outcome.child_ended;

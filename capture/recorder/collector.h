@@ -213,6 +213,25 @@ void process_upkeep_free(struct process_upkeep *upkeep);
    the list from its attaching until its trace is closed. */
 enum { PENDING_MAX = 512 };
 
+/* Why a program that a recorded process has executed did not ask to be recorded. */
+enum unfollowed_cause {
+  UNFOLLOWED_PENDING, /* not known, or it will still ask */
+  UNFOLLOWED_ENVIRONMENT,
+  UNFOLLOWED_RIGHTS,
+  UNFOLLOWED_ROOT,
+  UNFOLLOWED_NETWORK,
+  UNFOLLOWED_STATIC,
+  UNFOLLOWED_MACHINE,
+  UNFOLLOWED_CAUSES
+};
+
+struct unfollowed {
+  int pid;
+  bool ended;
+  enum unfollowed_cause cause;
+  char name[64]; /* as in /proc */
+};
+
 struct collector {
   const struct collector_settings *settings;
   char address[160];
@@ -241,9 +260,11 @@ struct collector {
   uint32_t paused;         /* enum pause_reason, for later processes */
   uint32_t bursts;         /* as in struct region, likewise */
   struct upkeep upkeep;
-  bool ended;          /* no process is recorded any more */
-  bool has_main;       /* a process has taken the trace name that was requested */
-  bool restorer_ended; /* with --attach */
+  VECTOR(struct unfollowed) unfollowed; /* programs that were executed and have not asked to be recorded */
+  uint64_t unfollowed_ns;               /* when to look for them again */
+  bool ended;                           /* no process is recorded any more */
+  bool has_main;                        /* a process has taken the trace name that was requested */
+  bool restorer_ended;                  /* with --attach */
   int child_status;
 };
 
@@ -272,6 +293,25 @@ void collector_advance_tick(struct collector *collector);
 /* Ends the recording of all processes at one time, so that each trace is a legal history; the processes keep running.
    why: static text, which goes into the traces. */
 void collector_end_recording(struct collector *collector, const char *why);
+
+/* unfollowed.c: programs that recorded processes have executed and that could not be followed.
+
+   A fresh image with our library asks to be recorded before its main, so one that does not is not recorded. Seen are
+   children of a process's main thread, orphans, and images executed by a recorded process itself. Reads /proc only.
+   Not seen: programs that end within the time between two looks (5 ms in the first second, then 50 ms), or that are
+   children of an unfollowed one. */
+
+/* Looks for them, where that is due. */
+void unfollowed_serve(struct collector *collector);
+
+/* The process has executed another program, which may still ask to be recorded. */
+void unfollowed_executed(struct collector *collector, int pid);
+
+/* It has asked. */
+void unfollowed_attached(struct collector *collector, int pid);
+
+/* Prints a line for each cause: the programs' names, why, and what to do. */
+void unfollowed_report(const struct collector *collector);
 
 /* The collector's socket: attaching processes, their other requests, and the operator's requests.
 

@@ -218,6 +218,7 @@ static bool serve_connection(struct collector *collector, int connection) {
   }
   bool first = request.kind == ATTACH_PROCESS;
   if (first) {
+    unfollowed_attached(collector, peer.pid);
     if (process)
       collector_end_process(collector, process, "exec", NULL);
     redirect_linked(connection, &request, &reply);

@@ -78,7 +78,10 @@ static int check_elf(int fd, const char *path, const struct stat *status, struct
   if (!file.loader[0] && !file_begins(path, "ld-linux") && !file_begins(path, "ld-musl-"))
     return refuse(error, path, "statically linked: its malloc can't be reached from outside");
   if (gains_rights(path, status))
-    return refuse(error, path, "setuid, setgid or with capabilities: the loader ignores LD_PRELOAD for it");
+    return refuse(
+        error, path,
+        "setuid, setgid or with capabilities: the loader ignores LD_PRELOAD for it; run heaptape record as the "
+        "user of those rights (sudo heaptape record -- CMD)");
   return 0;
 }
 

@@ -242,6 +242,7 @@ static void conclude(const struct command *command, int exec_error, const char *
                         command->settings.burst.from);
   if (recorded)
     conclude_upkeep(command);
+  unfollowed_report(serving);
   report_conclude(&(struct report_options){&command->settings, command->all_processes});
   if (!recorded && made)
     unlink(output);

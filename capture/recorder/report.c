@@ -264,7 +264,7 @@ static void print_image(const struct image *image, bool accesses) {
   if (image->events)
     add(&line, ", %.2f" TEXT_JOIN "bytes per call", (double)image->file_bytes / (double)image->events);
   if (image->dropped)
-    add(&line, ", %s not recorded (rings full)", text_counted(number, image->dropped, "call"));
+    add(&line, ", %s dropped", text_count(number, image->dropped));
   if (image->skipped)
     add(&line, ", %s not recorded in pauses", text_count(number, image->skipped));
   if (accesses)
@@ -286,7 +286,7 @@ static void print_images(const struct collector_settings *settings, uint32_t mos
   struct line line = {.used = 0};
   for (uint32_t i = 0; i < all.images.count; i++) {
     const struct image *image = &all.images.at[i];
-    if (image->deleted)
+    if (image->deleted || image->failed) /* an error has named it */
       continue;
     if (shown < most || image->dropped || image->cut_why) {
       print_image(image, settings->flags & ATTACH_ACCESSES);
@@ -342,6 +342,8 @@ static void print_next(void) {
   const struct image *image = &all.images.at[0], *largest = image;
   char bypass[MEMORY_BYPASS_BYTES];
   struct line line = {.used = 0};
+  if (image->failed)
+    return;
   for (uint32_t i = 1; i < all.images.count; i++)
     if (!all.images.at[i].deleted && all.images.at[i].peak_memory_bytes > largest->peak_memory_bytes)
       largest = &all.images.at[i];
@@ -416,7 +418,7 @@ static void print_children(int32_t parent, unsigned depth) {
     line.used = 0;
     add(&line, "%s (%d): %s", image->name, image->pid, text_counted(number, image->events, "call"));
     if (image->dropped)
-      add(&line, ", %s not recorded", text_count(number, image->dropped));
+      add(&line, ", %s dropped", text_count(number, image->dropped));
     add(&line, "%s%s, ", strcmp(image->end, "exit") == 0 ? "" : ", ",
         strcmp(image->end, "exit") == 0 ? "" : image->end);
     add_path(&line, basename(image->path));

@@ -19,6 +19,9 @@ struct sampler {
   int status_fd, stat_fd; /* -1: cannot be read */
   bool begun, sandboxed;  /* sandboxed: the main thread's seccomp state is not that of the first sample */
   unsigned long seccomp_mode, seccomp_filters;
+  uint64_t stack;      /* where the image's first stack begins; 0: not known */
+  unsigned long owner; /* effective user */
+  bool executed;       /* the process is another image than at the first sample, which no sample is taken of */
 };
 
 void sampler_open(struct sampler *sampler, int pid);

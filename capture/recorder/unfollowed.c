@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/recorder/collector.h"
+
+#include "capture/redirect/redirect.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/system/process.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SUSPECTS_MAX = 4096, NAMES_SHOWN = 5, ENVIRONMENT_BYTES = 256 << 10 };
+
+static const uint64_t LOOK_NS = 5000000, LATER_NS = 50000000, COST_SHARE = 100;
+
+/* What to print of each cause: why, and what to do. */
+static const char *const words[UNFOLLOWED_CAUSES] = {
+    [UNFOLLOWED_PENDING] = "for a reason that could not be seen",
+    [UNFOLLOWED_ENVIRONMENT] =
+        "started without our LD_PRELOAD, as env -i, sudo and su - do: put heaptape record behind "
+        "that command, as in: sudo heaptape record -- CMD",
+    [UNFOLLOWED_RIGHTS] = "rights that the caller lacks (setuid, capabilities), so the loader ignores LD_PRELOAD: run "
+                          "heaptape record as the user of those rights",
+    [UNFOLLOWED_ROOT] = "another root directory, in which libheaptape.so was not found: bind-mount heaptape's files "
+                        "there under the same path, or use heaptape record --attach PID",
+    [UNFOLLOWED_NETWORK] = "another network namespace, from which the recorder can't be reached: run heaptape record "
+                           "inside it, as in: unshare -n heaptape record -- CMD",
+    [UNFOLLOWED_STATIC] = "statically linked: no library can be loaded into it",
+    [UNFOLLOWED_MACHINE] = "a program of 32 bits or for another processor: libheaptape.so can't be loaded into it",
+};
+
+static struct unfollowed *find(struct collector *collector, int pid) {
+  for (size_t i = 0; i < collector->unfollowed.count; i++)
+    if (collector->unfollowed.at[i].pid == pid && !collector->unfollowed.at[i].ended)
+      return &collector->unfollowed.at[i];
+  return NULL;
+}
+
+void unfollowed_attached(struct collector *collector, int pid) {
+  struct unfollowed *suspect = find(collector, pid);
+  if (suspect)
+    *suspect = collector->unfollowed.at[--collector->unfollowed.count];
+}
+
+/* Has the environment with which the process was started our library in LD_PRELOAD? -1: it can't be read, with errno.
+ */
+static int has_our_environment(int pid) {
+  static char text[ENVIRONMENT_BYTES];
+  static const char library[] = "/libheaptape.so";
+  int fd = proc_open(pid, "environ");
+  size_t used = 0;
+  ssize_t got = fd < 0 ? -1 : 0;
+  while (fd >= 0 && used < sizeof text && (got = read(fd, text + used, sizeof text - used)) > 0)
+    used += (size_t)got;
+  int error = errno;
+  if (fd >= 0)
+    close(fd);
+  errno = error;
+  return got < 0 ? -1 : memmem(text, used, library, strlen(library)) != NULL;
+}
+
+/* Is the directory or name space another than ours? */
+static bool differs(int pid, const char *name) {
+  char path[64], own[64];
+  struct stat theirs, ours;
+  snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+  snprintf(own, sizeof own, "/proc/self/%s", name);
+  return stat(path, &theirs) == 0 && stat(own, &ours) == 0 &&
+         (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino);
+}
+
+/* Did the kernel tell the loader to trust no variable of the environment? */
+static bool is_secure(int pid) {
+  Elf64_auxv_t entries[64];
+  int fd = proc_open(pid, "auxv");
+  ssize_t got = fd < 0 ? 0 : read(fd, entries, sizeof entries);
+  if (fd >= 0)
+    close(fd);
+  for (size_t i = 0; (i + 1) * sizeof *entries <= (size_t)(got < 0 ? 0 : got); i++)
+    if (entries[i].a_type == AT_SECURE)
+      return entries[i].a_un.a_val != 0;
+  return false;
+}
+
+static enum unfollowed_cause cause_of(int pid) {
+  int ours = has_our_environment(pid);
+  if (ours < 0)
+    return errno == EACCES || errno == EPERM ? UNFOLLOWED_RIGHTS : UNFOLLOWED_PENDING;
+  if (!ours)
+    return UNFOLLOWED_ENVIRONMENT;
+  if (is_secure(pid))
+    return UNFOLLOWED_RIGHTS;
+  struct program_file file;
+  int fd = proc_open(pid, "exe");
+  if (fd < 0)
+    return UNFOLLOWED_PENDING;
+  program_file_read(fd, &file);
+  close(fd);
+  if (file.kind != PROGRAM_FOR_US)
+    return UNFOLLOWED_MACHINE;
+  if (!file.loader[0])
+    return UNFOLLOWED_STATIC;
+  return differs(pid, "root") ? UNFOLLOWED_ROOT : differs(pid, "ns/net") ? UNFOLLOWED_NETWORK : UNFOLLOWED_PENDING;
+}
+
+/* The process's name, or false: it has ended. *executed: it has executed a program since its fork. */
+static bool read_process(int pid, char *name, size_t bytes, bool *executed) {
+  enum { FORKED_ONLY = 0x40 }; /* the kernel's PF_FORKNOEXEC */
+  char text[1024], state;
+  unsigned flags;
+  const char *begin = proc_read_file(pid, "stat", text, sizeof text) ? strchr(text, '(') : NULL;
+  const char *end = begin ? strrchr(begin, ')') : NULL;
+  if (!end || sscanf(end + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2 || state == 'Z' || state == 'X')
+    return false;
+  snprintf(name, bytes, "%.*s", (int)(end - begin - 1), begin + 1);
+  *executed = !(flags & FORKED_ONLY);
+  return true;
+}
+
+static void look_at(struct unfollowed *suspect) {
+  bool executed;
+  if (suspect->ended)
+    return;
+  if (!read_process(suspect->pid, suspect->name, sizeof suspect->name, &executed)) {
+    suspect->ended = true;
+    return;
+  }
+  enum unfollowed_cause cause = cause_of(suspect->pid);
+  if (cause != UNFOLLOWED_PENDING) /* else it may be ending */
+    suspect->cause = cause;
+}
+
+static void add(struct collector *collector, int pid) {
+  if (collector->unfollowed.count == SUSPECTS_MAX || find(collector, pid))
+    return;
+  struct unfollowed *suspect = vector_add(&collector->unfollowed);
+  if (!suspect)
+    return;
+  *suspect = (struct unfollowed){.pid = pid, .name = "?"};
+  look_at(suspect);
+}
+
+/* Adds the children of the process's main thread that have executed a program and are not recorded. */
+static void look_for_children(struct collector *collector, int pid) {
+  char list[48], pids[4096], *at = pids, *end, name[64];
+  bool executed;
+  snprintf(list, sizeof list, "task/%d/children", pid);
+  if (!proc_read_file(pid, list, pids, sizeof pids))
+    return;
+  for (long child; (child = strtol(at, &end, 10)) > 0; at = end)
+    if (!collector_find(collector, child) && read_process((int)child, name, sizeof name, &executed) && executed)
+      add(collector, (int)child);
+}
+
+void unfollowed_executed(struct collector *collector, int pid) {
+  if (collector->settings->follow && !collector->settings->restorer_pid)
+    add(collector, pid);
+}
+
+void unfollowed_serve(struct collector *collector) {
+  uint64_t now_ns = os_monotonic_ns(), began_ns = os_thread_cpu_ns();
+  if (now_ns < collector->unfollowed_ns || !collector->settings->follow || collector->settings->restorer_pid)
+    return;
+  look_for_children(collector, getpid());
+  for (size_t i = 0; i < collector->processes.count; i++)
+    look_for_children(collector, collector->processes.at[i]->pid);
+  for (size_t i = 0; i < collector->unfollowed.count; i++)
+    look_at(&collector->unfollowed.at[i]);
+  uint64_t period_ns = COST_SHARE * (os_thread_cpu_ns() - began_ns);
+  uint64_t least_ns = now_ns - collector->origin.ns < 1000000000u ? LOOK_NS : LATER_NS;
+  collector->unfollowed_ns = now_ns + (period_ns > least_ns ? period_ns : least_ns);
+}
+
+static void report_cause(const struct collector *collector, enum unfollowed_cause cause) {
+  char names[NAMES_SHOWN][4 * 64], name[sizeof names[0]], text[2048];
+  uint32_t programs = 0, shown = 0;
+  for (size_t i = 0; i < collector->unfollowed.count; i++) {
+    const struct unfollowed *suspect = &collector->unfollowed.at[i];
+    if (suspect->cause != cause)
+      continue;
+    programs++;
+    escape_controls(name, sizeof name, suspect->name);
+    bool known = shown == NAMES_SHOWN;
+    for (uint32_t k = 0; k < shown; k++)
+      known |= strcmp(names[k], name) == 0;
+    if (!known)
+      memcpy(names[shown++], name, sizeof name);
+  }
+  if (!programs)
+    return;
+  size_t used = (size_t)snprintf(text, sizeof text, "heaptape: not recorded: ");
+  for (uint32_t k = 0; k < shown; k++)
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", k ? ", " : "", names[k]);
+  if (programs > shown)
+    used += (size_t)snprintf(text + used, sizeof text - used, " (%u processes)", programs);
+  snprintf(text + used, sizeof text - used, ": %s", words[cause]);
+  text_print(stderr, text, text_width(STDERR_FILENO), 0, 2);
+}
+
+void unfollowed_report(const struct collector *collector) {
+  for (int cause = 0; cause < UNFOLLOWED_CAUSES; cause++)
+    report_cause(collector, (enum unfollowed_cause)cause);
+}

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""Programs that a recorded process starts and that can't be recorded: each is named, with the reason."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import RECORD, Result, info, run
+
+SOURCE = """
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) { for (int i = 0; i < 3000; i++) free(malloc(20)); usleep(400000); return 0; }
+"""
+
+
+def compiled(path: Path, *options: str) -> Path:
+    subprocess.run(["gcc", "-O0", "-xc", "-", "-o", path, *options], input=SOURCE.encode(), check=True)
+    return path
+
+
+def recorded(folder: Path, *command: str | Path, options: tuple[str, ...] = ()) -> Result:
+    done = run(RECORD, *options, "-o", folder / "t.tape", "--", *command)
+    assert done.status == 0, done.stderr
+    return done
+
+
+def reasons(done: Result) -> dict[str, str]:
+    """The names in each line of what was not recorded, by the first words of the reason."""
+    text = " ".join(done.stderr.split())
+    found = re.findall(r"heaptape: not recorded: ([^:]*): (.*?)(?= heaptape: |$)", text)
+    return {reason.split(",")[0].split(":")[0]: names for names, reason in found}
+
+
+def moved_root(folder: Path, program: Path) -> Path:
+    """A root directory with that program and its libraries, and nothing of ours."""
+    root = folder / "root"
+    libraries = re.findall(r"/\S+", subprocess.run(["ldd", program], capture_output=True, text=True).stdout)
+    for file in libraries:
+        (root / file[1:]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, root / file[1:])
+    shutil.copy(program, root / "program")
+    return root
+
+
+@pytest.mark.parametrize("after", ["", "; true"])
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("env -i {program}", "started without our LD_PRELOAD"),
+        ("env -u LD_PRELOAD {program}", "started without our LD_PRELOAD"),
+        ("unshare -n {program}", "another network namespace"),
+        ("chroot {root} /program", "another root directory"),
+        ("{static}", "statically linked"),
+    ],
+)
+def test_a_program_that_can_not_be_followed_is_named_with_the_reason(
+    tmp_path: Path, command: str, reason: str, after: str
+) -> None:
+    program, static = compiled(tmp_path / "program"), compiled(tmp_path / "static", "-static")
+    root = moved_root(tmp_path, program)
+    done = recorded(tmp_path, "sh", "-c", command.format(program=program, root=root, static=static) + after)
+    assert reasons(done) == {reason: "static" if "{static}" in command else "program"}
+
+
+def test_a_recording_ends_where_its_process_executes_an_unfollowed_program(tmp_path: Path) -> None:
+    """Else its samples would be of the other program."""
+    recorded(
+        tmp_path, "env", "-i", "/usr/bin/python3", "-S", "-c", "x = bytearray(90 << 20); import time; time.sleep(.3)"
+    )
+    about = info(tmp_path / "t.tape")
+    assert about["info"]["program"] == "env"
+    assert about["footer"]["end"] == "exec"
+    assert about["recorded"]["rss_anon_peak_bytes"] < 20 << 20
+
+
+def test_the_rights_of_a_setuid_program_are_the_reason(tmp_path: Path) -> None:
+    program = compiled(tmp_path / "program")
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    shutil.chown(program, 1, 1)
+    program.chmod(0o4755)
+    (tmp_path / "out").mkdir()
+    shutil.chown(tmp_path / "out", 65534)
+    command = f"exec {RECORD} -o {tmp_path}/out/t.tape -- sh -c '{program}; true'"
+    done = run("setpriv", "--reuid=65534", "--clear-groups", "sh", "-c", command)
+    assert done.status == 0, done.stderr
+    assert reasons(done) == {"rights that the caller lacks (setuid": "program"}
+
+
+def test_programs_that_are_followed_are_not_named(tmp_path: Path) -> None:
+    program = compiled(tmp_path / "program")
+    script = (
+        f"{program} & (exec env X=1 {program}) & sh -c 'sleep 0.3' & for i in 1 2 3 4 5; do ls / >/dev/null; done; wait"
+    )
+    assert reasons(recorded(tmp_path, "sh", "-c", script)) == {}
+    assert reasons(recorded(tmp_path, "env", "-i", program, options=("--no-follow",))) == {}
+
+
+def test_several_of_one_cause_share_a_line_and_names_are_escaped(tmp_path: Path) -> None:
+    evil = compiled(tmp_path / "e\033[1m")
+    program = compiled(tmp_path / "program")
+    script = f"for i in 1 2 3; do env -i {program} & done; env -i {evil} & wait"
+    done = recorded(tmp_path, "sh", "-c", script)
+    assert "\033" not in done.stderr
+    ((reason, names),) = reasons(done).items()
+    assert reason == "started without our LD_PRELOAD"
+    assert re.fullmatch(r"(program, e\\x1b\[1m|e\\x1b\[1m, program) \(4 processes\)", names)
