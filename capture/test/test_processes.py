@@ -32,7 +32,7 @@ def test_the_requested_file_is_that_of_the_busiest_image_and_small_ones_are_dele
     assert {name: program[:6] for name, program in programs(tmp_path).items()} == {"t.tape": "python"}
     calls = info(tmp_path / "t.tape")["events"]
     line, deleted, after = " ".join(done.stderr.split()).partition("heaptape: deleted: ")[0::2] + ("",)
-    assert re.match(rf"heaptape: python\S*: {calls:,} calls, 1 thread, peak live ≈ [0-9.]+ [KM]iB, ", line), line
+    assert re.match(rf"heaptape: python\S*: {calls:,} calls, 1 thread, peak live ≈ [0-9.,]+ [KM]iB, ", line), line
     assert f"-> {tmp_path / 't.tape'}" in line
     assert re.match(
         r"\d+ recordings? of small processes \([0-9,]+ calls?\): (env, )?sh; --all-processes keeps", deleted
