@@ -3,12 +3,14 @@
 
 #include "core/base/os.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -161,6 +163,43 @@ const struct code codes[CODE_COUNT] = {
 double code_instructions(const struct code *code) {
   int64_t whole = stepping_count(code->run, code->counted_iterations), around = stepping_count(code->run, 0);
   return whole < 0 || around < 0 ? -1 : (double)(whole - around) / code->counted_iterations;
+}
+
+enum { FEWEST_INSTRUCTIONS = 100 }; /* of a lookup; fewer: all symbols were looked up before (LD_BIND_NOW) */
+
+static long faults_of_thread(void) {
+  struct rusage usage;
+  return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_minflt : 0;
+}
+
+struct loading loading_sample(const char *library, bool with_lookups) {
+  long faults = faults_of_thread();
+  uint64_t begin = os_thread_cpu_ns();
+  void *loaded = dlopen(library, with_lookups ? RTLD_NOW : RTLD_LAZY);
+  if (loaded)
+    dlclose(loaded);
+  double ns = (double)(os_thread_cpu_ns() - begin);
+  return (struct loading){ns, faults_of_thread() - faults};
+}
+
+static int (*few_lookups)(void);
+
+static void look_up_few(unsigned with_lookups) {
+  if (with_lookups)
+    sink = (uint64_t)few_lookups();
+}
+
+/* Each child steps through first calls: the symbols are not looked up in this process. */
+double loading_instructions(const char *library) {
+  void *loaded = dlopen(library, RTLD_LAZY);
+  if (!loaded)
+    return -1;
+  few_lookups = (int (*)(void))dlsym(loaded, "heaptape_machine_call_few");
+  int64_t with = few_lookups ? stepping_count(look_up_few, true) : -1, without = stepping_count(look_up_few, false);
+  dlclose(loaded);
+  if (with < 0 || without < 0 || with - without < FEWEST_INSTRUCTIONS * LOADING_COUNTED_LOOKUPS)
+    return -1;
+  return (double)(with - without) / LOADING_COUNTED_LOOKUPS * LOADING_LOOKUPS;
 }
 
 /* Waits until the child stops. Returns the signal that stopped it, or 0: it has ended. */

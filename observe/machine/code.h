@@ -6,6 +6,7 @@
    one, which needs no hardware counter. Not thread-safe. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct code {
@@ -36,6 +37,25 @@ extern const struct code codes[CODE_COUNT];
 /* Instructions per iteration, the mean of the next code->counted_iterations; negative: a child can't be traced on this
    machine. */
 double code_instructions(const struct code *code);
+
+/* The dynamic linker's code, which a process executes when it starts: code and data that are touched for the first
+   time. One sample: a library (loaded/library.c) is loaded and unloaded again, with its symbols looked up or without;
+   the difference is the lookups alone, and the rest is page faults and LOADING_CALLS system calls: openat, read,
+   newfstatat, four of mmap, close, mprotect and munmap. */
+
+enum { LOADING_LOOKUPS = 1024, LOADING_COUNTED_LOOKUPS = 64, LOADING_CALLS = 10 };
+
+struct loading {
+  double cpu_ns;
+  long faults;
+};
+
+/* Loads and unloads the library once. */
+struct loading loading_sample(const char *library, bool with_lookups);
+
+/* Instructions of the lookups of one load, from the mean of LOADING_COUNTED_LOOKUPS; negative: a child can't be traced
+   on this machine, or the library can't be loaded lazily. */
+double loading_instructions(const char *library);
 
 /* Counts the instructions of a call by stepping through it in a child process, one instruction at a time. */
 

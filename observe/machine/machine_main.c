@@ -13,10 +13,11 @@
 enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
 
 static const char USAGE[] =
-    "usage: heaptape-machine [--working-sets BYTES,...] [--os-pages N,...] [--rounds N] | --sizes\n"
+    "usage: heaptape-machine [--working-sets BYTES,...] [--os-pages N,...] [--library FILE] [--rounds N] | --sizes\n"
     "  --working-sets BYTES,...  chains of loads over working sets of these sizes, 4 KiB to 4 GiB (default: halves of caches of 32 KiB,\n"
     "                            256 KiB, 1 MiB and 32 MiB, and 128 MiB)\n"
     "  --os-pages N,...          chains of one line in each of N OS pages, 64 to 1048576 (default 256,6144)\n"
+    "  --library FILE            loads this one, for the cost of the dynamic linker's instructions (default: not measured)\n"
     "  --rounds N                samples of each figure, 3 to 1024 (default 30)\n"
     "  --sizes                   measure nothing: print the TLBs that CPUID reports\n";
 
@@ -49,6 +50,9 @@ static bool parse_option(struct plan *plan, int option) {
   case 'p':
     plan->os_page_sets = parse_list(optarg, 64, 1 << 20, 1, plan->os_pages);
     return plan->os_page_sets > 0;
+  case 'l':
+    plan->library = optarg;
+    return true;
   case 'r':
     plan->rounds = (unsigned)strtoul(optarg, NULL, 10);
     return parse_list(optarg, 3, SAMPLES_MAX, 1, number) == 1;
@@ -71,6 +75,7 @@ static int print_json(json_t *object) {
 int main(int argc, char **argv) {
   static const struct option options[] = {{"working-sets", required_argument, NULL, 'w'},
                                           {"os-pages", required_argument, NULL, 'p'},
+                                          {"library", required_argument, NULL, 'l'},
                                           {"rounds", required_argument, NULL, 'r'},
                                           {"sizes", no_argument, NULL, 's'},
                                           {"help", no_argument, NULL, 'h'},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/machine/measurement.h"
 
+#include "core/base/os.h"
 #include "observe/machine/chains.h"
 #include "observe/machine/code.h"
 
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -19,6 +19,7 @@ enum {
   LOADS_NEAR = 1 << 16,      /* of a sample: about 0.2 ms where all hit */
   LOADS_FAR = 1 << 14,       /* and about 2 ms where none does */
   NEAR_LINES = 1 << 15,
+  FLUSH_LOADS = 1 << 20, /* in order of address, over 64 MiB of the largest set */
 };
 
 /* Iterations of a sample of about 0.2 ms. */
@@ -42,7 +43,8 @@ struct measurement {
   struct chain_samples sets[CHAIN_SETS]; /* working sets; then for each set of OS pages: one line in each OS page, and
                                             as many lines side by side */
   size_t set_count;
-  struct samples code[CODE_COUNT], kernel[KERNEL_FIGURES];
+  struct samples code[CODE_COUNT], kernel[KERNEL_FIGURES], lookups_warm, lookups_cold, mapping_warm, mapping_cold;
+  long mapping_faults;
   unsigned kernel_refusals;
 };
 
@@ -63,11 +65,11 @@ static int make_chains(struct measurement *all) {
 
 static void sample_ring(struct chain_samples *set, enum chains_order order, size_t loads) {
   bool near = order == CHAINS_NEAR;
-  uint64_t begin = samples_cpu_ns();
+  uint64_t begin = os_thread_cpu_ns();
   chains_walk_dependent(&set->chains, order, loads);
-  uint64_t middle = samples_cpu_ns();
+  uint64_t middle = os_thread_cpu_ns();
   chains_walk_independent(&set->chains, order, loads);
-  uint64_t end = samples_cpu_ns();
+  uint64_t end = os_thread_cpu_ns();
   samples_add(near ? &set->near_dependent : &set->dependent, (double)(middle - begin) / (double)loads);
   samples_add(near ? &set->near_independent : &set->independent, (double)(end - middle) / (double)loads);
 }
@@ -80,16 +82,16 @@ static void sample_chains(struct chain_samples *set) {
   if (!set->of_working_set)
     return;
   sample_ring(set, CHAINS_NEAR, loads);
-  uint64_t begin = samples_cpu_ns();
+  uint64_t begin = os_thread_cpu_ns();
   chains_walk_stream(&set->chains, loads);
-  samples_add(&set->stream, (double)(samples_cpu_ns() - begin) / (double)loads);
+  samples_add(&set->stream, (double)(os_thread_cpu_ns() - begin) / (double)loads);
 }
 
 static void sample_code(struct measurement *all, size_t index) {
   codes[index].run(code_iterations[index] / 8); /* warms the caches */
-  uint64_t begin = samples_cpu_ns();
+  uint64_t begin = os_thread_cpu_ns();
   codes[index].run(code_iterations[index]);
-  samples_add(&all->code[index], (double)(samples_cpu_ns() - begin) / code_iterations[index]);
+  samples_add(&all->code[index], (double)(os_thread_cpu_ns() - begin) / code_iterations[index]);
 }
 
 static void sample_kernel(struct measurement *all) {
@@ -105,6 +107,22 @@ static void sample_kernel(struct measurement *all) {
   };
   for (size_t index = 0; index < KERNEL_FIGURES; index++)
     samples_add(&all->kernel[index], values[index]);
+}
+
+/* After the caches were filled with other lines, and just after that. */
+static void sample_loading(struct measurement *all) {
+  const char *library = all->plan->library;
+  struct loading cold[2], warm[2];
+  for (int with_lookups = 0; with_lookups < 2; with_lookups++) {
+    chains_walk_stream(&all->sets[all->plan->working_sets - 1].chains, FLUSH_LOADS);
+    cold[with_lookups] = loading_sample(library, with_lookups);
+    warm[with_lookups] = loading_sample(library, with_lookups);
+  }
+  samples_add(&all->lookups_cold, cold[1].cpu_ns - cold[0].cpu_ns);
+  samples_add(&all->lookups_warm, warm[1].cpu_ns - warm[0].cpu_ns);
+  samples_add(&all->mapping_cold, cold[0].cpu_ns);
+  samples_add(&all->mapping_warm, warm[0].cpu_ns);
+  all->mapping_faults = warm[0].faults;
 }
 
 static json_t *quantiles_json(struct samples *samples, double divisor) {
@@ -144,6 +162,17 @@ static json_t *strings_json(struct measurement *all) {
                         json_pack("{s:o, s:o}", "line_ns", quantiles_json(&all->code[index - 1], 1), "byte_ns",
                                   quantiles_json(&all->code[index], CODE_STRING_BYTES)));
   return object;
+}
+
+static json_t *loading_json(struct measurement *all) {
+  double instructions = all->plan->library ? loading_instructions(all->plan->library) : -1;
+  if (!(instructions > 0))
+    return json_null();
+  return json_pack("{s:f, s:o, s:o, s:i, s:I, s:o, s:o}", "instructions", instructions, "warm_ns",
+                   quantiles_json(&all->lookups_warm, instructions), "cold_ns",
+                   quantiles_json(&all->lookups_cold, instructions), "calls", LOADING_CALLS, "faults",
+                   (json_int_t)all->mapping_faults, "mapping_warm_ns", quantiles_json(&all->mapping_warm, 1),
+                   "mapping_cold_ns", quantiles_json(&all->mapping_cold, 1));
 }
 
 static json_t *kernel_json(struct measurement *all) {
@@ -186,10 +215,10 @@ static json_t *result_json(struct measurement *all) {
     json_array_append_new(pages, json_pack("{s:I, s:o, s:o}", "os_pages", (json_int_t)plan->os_pages[index],
                                            "one_per_os_page", chain_json(pair), "side_by_side", chain_json(pair + 1)));
   }
-  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", 4, "rounds", (int)plan->rounds,
+  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", 5, "rounds", (int)plan->rounds,
                    "independent_chains", CHAINS_WALKERS, "line_bytes", CHAINS_LINE_BYTES, "tlbs", tlbs_json(),
                    "working_sets", sets, "os_page_sets", pages, "code", code_json(all), "strings", strings_json(all),
-                   "kernel", kernel_json(all));
+                   "loading", loading_json(all), "kernel", kernel_json(all));
 }
 
 static void measure_rounds(struct measurement *all) {
@@ -198,6 +227,8 @@ static void measure_rounds(struct measurement *all) {
       sample_chains(&all->sets[index]);
     for (size_t index = 0; index < CODE_COUNT; index++)
       sample_code(all, index);
+    if (all->plan->library)
+      sample_loading(all);
     sample_kernel(all);
   }
 }
@@ -243,12 +274,6 @@ struct quantiles samples_quantiles(struct samples *samples) {
                             quantile(samples, 0.75)};
 }
 
-uint64_t samples_cpu_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 enum { OS_PAGE_BYTES = 4096, TOUCHED_PAGES = 512, CALLS = 128, MAPPING_BYTES = 64 << 10, BREAK_BYTES = 128 << 10 };
 
 static double ns_each(uint64_t begin_ns, uint64_t end_ns, unsigned count) {
@@ -270,28 +295,50 @@ static int sample_faults(struct kernel_costs *costs) {
   if (memory == MAP_FAILED)
     return -1;
   madvise(memory, bytes, MADV_NOHUGEPAGE);
-  uint64_t begin = samples_cpu_ns();
+  uint64_t begin = os_thread_cpu_ns();
   touch(memory);
-  uint64_t touched = samples_cpu_ns();
+  uint64_t touched = os_thread_cpu_ns();
   int failed = 0;
   for (size_t page = 0; page < CALLS; page++)
     failed |= madvise(memory + page * OS_PAGE_BYTES, OS_PAGE_BYTES, MADV_DONTNEED);
-  uint64_t advised = samples_cpu_ns();
+  uint64_t advised = os_thread_cpu_ns();
   failed |= munmap(memory, bytes);
-  uint64_t unmapped = samples_cpu_ns();
+  uint64_t unmapped = os_thread_cpu_ns();
   costs->first_touch_ns = ns_each(begin, touched, TOUCHED_PAGES);
   costs->madvise_ns = ns_each(touched, advised, CALLS);
   costs->unmapped_page_ns = ns_each(advised, unmapped, TOUCHED_PAGES - CALLS);
   return failed;
 }
 
+/* The file is in memory, as a library's is that was loaded before. */
+static int sample_copies(struct kernel_costs *costs) {
+  size_t bytes = (size_t)TOUCHED_PAGES * OS_PAGE_BYTES;
+  int file = memfd_create("heaptape-machine", MFD_CLOEXEC);
+  if (file < 0)
+    return -1;
+  char *shared = MAP_FAILED, *copied = MAP_FAILED;
+  if (ftruncate(file, (off_t)bytes) == 0) {
+    shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    copied = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+  }
+  close(file);
+  if (shared != MAP_FAILED && copied != MAP_FAILED) {
+    touch(shared);
+    uint64_t begin = os_thread_cpu_ns();
+    touch(copied);
+    costs->copied_page_ns = ns_each(begin, os_thread_cpu_ns(), TOUCHED_PAGES);
+  }
+  int failed = shared == MAP_FAILED || munmap(shared, bytes);
+  return copied == MAP_FAILED || munmap(copied, bytes) || failed ? -1 : 0;
+}
+
 static int sample_mappings(struct kernel_costs *costs) {
   char *memory[CALLS];
   int failed = 0;
-  uint64_t begin = samples_cpu_ns();
+  uint64_t begin = os_thread_cpu_ns();
   for (size_t index = 0; index < CALLS; index++)
     failed |= (memory[index] = map(MAPPING_BYTES)) == MAP_FAILED;
-  uint64_t mapped = samples_cpu_ns();
+  uint64_t mapped = os_thread_cpu_ns();
   if (failed)
     return -1;
   for (size_t index = 0; index < CALLS; index++) {
@@ -300,10 +347,10 @@ static int sample_mappings(struct kernel_costs *costs) {
       return -1;
     memory[index] = moved;
   }
-  uint64_t remapped = samples_cpu_ns();
+  uint64_t remapped = os_thread_cpu_ns();
   for (size_t index = 0; index < CALLS; index++)
     failed |= munmap(memory[index], (size_t)2 * MAPPING_BYTES);
-  uint64_t unmapped = samples_cpu_ns();
+  uint64_t unmapped = os_thread_cpu_ns();
   costs->mmap_ns = ns_each(begin, mapped, CALLS);
   costs->mremap_ns = ns_each(mapped, remapped, CALLS);
   costs->munmap_ns = ns_each(remapped, unmapped, CALLS);
@@ -311,21 +358,21 @@ static int sample_mappings(struct kernel_costs *costs) {
 }
 
 static int sample_calls(struct kernel_costs *costs) {
-  uint64_t begin = samples_cpu_ns();
+  uint64_t begin = os_thread_cpu_ns();
   for (unsigned call = 0; call < CALLS; call++)
     syscall(SYS_getppid);
-  uint64_t asked = samples_cpu_ns();
+  uint64_t asked = os_thread_cpu_ns();
   for (unsigned call = 0; call < CALLS; call++)
     if (sbrk(call < CALLS / 2 ? BREAK_BYTES : -BREAK_BYTES) == (void *)-1)
       return -1;
-  uint64_t moved = samples_cpu_ns();
+  uint64_t moved = os_thread_cpu_ns();
   costs->getppid_ns = ns_each(begin, asked, CALLS);
   costs->brk_ns = ns_each(asked, moved, CALLS);
   return 0;
 }
 
 int kernel_costs_sample(struct kernel_costs *costs) {
-  return sample_faults(costs) || sample_mappings(costs) || sample_calls(costs) ? -1 : 0;
+  return sample_faults(costs) || sample_copies(costs) || sample_mappings(costs) || sample_calls(costs) ? -1 : 0;
 }
 
 #if defined(__x86_64__)

@@ -17,6 +17,7 @@ struct plan {
   size_t working_set_bytes[PLAN_MAX], working_sets; /* caches: chains over this many bytes */
   size_t os_pages[PLAN_MAX], os_page_sets; /* TLBs: one line in each of this many OS pages, and as many side by side */
   unsigned rounds;
+  const char *library; /* to load, for the price of the dynamic linker's instructions; NULL: not measured */
 };
 
 /* Measures. Returns the result, to be released with json_decref; or NULL with an error: no memory. */
@@ -47,19 +48,18 @@ void samples_add(struct samples *samples, double value);
 /* Sorts the samples. A quantile between two of them is interpolated. Without samples all quantiles are NaN. */
 struct quantiles samples_quantiles(struct samples *samples);
 
-/* CPU time of the calling thread in ns, without that of other processes. */
-uint64_t samples_cpu_ns(void);
-
 /* The cost to a process of the kernel's services: page faults and the system calls that allocators make.
 
    Job: one sample of each, in ns of the thread's CPU time, kernel time included, per fault or call. Invariant: all
    memory is given back. Not thread-safe: no other thread may move the break meanwhile. */
 
 /* X(name): a figure of struct kernel_costs, NAME_ns.
-   first_touch: a fault on a fresh OS page of 4 KiB. unmapped_page: giving such a page back. Calls: getppid, the
+   first_touch: a fault on a fresh OS page of 4 KiB. copied_page: on a page of a private file mapping that is written,
+   as the data of a library. unmapped_page: giving a fresh page back. Calls: getppid, the
    cheapest; mmap and munmap of 64 KiB that are not touched; mremap that doubles 64 KiB; madvise (MADV_DONTNEED) of one
    touched OS page; brk that moves the break by 128 KiB. */
-#define KERNEL_COSTS(X) X(first_touch) X(unmapped_page) X(getppid) X(mmap) X(munmap) X(mremap) X(madvise) X(brk)
+#define KERNEL_COSTS(X)                                                                                                \
+  X(first_touch) X(copied_page) X(unmapped_page) X(getppid) X(mmap) X(munmap) X(mremap) X(madvise) X(brk)
 
 struct kernel_costs {
 #define KERNEL_COST(name) double name##_ns;

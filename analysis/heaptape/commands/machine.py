@@ -71,6 +71,10 @@ def _table(measured: dict, known: "Penalties") -> "Table":
         where = f"hits {more:,}" if more else "walks the page table"
         rows.append((f"load that misses {entries:,} TLB entries and {where}", known.tlb_miss(entries, more)))
     rows.append(("page fault of fresh memory", known.page_fault))
+    if known.start_up:
+        rows.append(("instruction while a process starts", known.start_up.instruction))
+        rows.append(("page fault while a process starts", known.start_up.page_fault))
+        rows.append(("system call while a process starts", known.start_up.system_call))
     rows += [(f"system call {name}", penalty) for name, penalty in known.system_calls.items()]
     cells = [[Cell(name), *_cells(penalty)] for name, penalty in rows]
     cycle = measured["code"]["cycle_ns"]["median"]

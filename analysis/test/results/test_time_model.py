@@ -200,6 +200,23 @@ def test_the_start_up_counts_whole_and_in_no_ratio():
     assert "774 % more page faults of the start-up" in told
 
 
+def test_what_happens_while_a_process_starts_has_its_own_prices():
+    """As planted: 0.1 to 0.4 ns an instruction, 1,000 to 1,700 a page fault; 10 calls and 5 faults in 25 to 45 us."""
+    known = measurement()
+    known["kernel"]["copied_page_ns"] = quantiles(1500)
+    known["loading"] = {"warm_ns": quantiles(0.1), "cold_ns": quantiles(0.4), "calls": 10, "faults": 5}
+    known["loading"] |= {"mapping_warm_ns": quantiles(25_000), "mapping_cold_ns": quantiles(45_000)}
+    runs = [dict(run) for run in instructions_runs()]
+    for run, instructions, calls in ((runs[0], 1_000_000, 10), (runs[2], 3_000_000, 25)):
+        run |= {"startup_process_instructions": instructions, "startup_syscalls": {"mmap": calls, "other": 3}}
+    runs[1]["startup_page_faults"], runs[3]["startup_page_faults"] = 129, 1127
+    found = row(prediction([results({}, tuple(runs))], "glibc", penalties(known)), "other", "start-up")
+    assert found["ns_low"] == pytest.approx(2_000_000 * 0.1 + 998 * 1000 + 15 * 2000)
+    assert found["ns_high"] == pytest.approx(2_000_000 * 0.4 + 998 * 1700 + 15 * 4000)
+    del known["loading"]
+    assert penalties(known).start_up is None
+
+
 def test_string_instructions_without_accesses_are_those_of_the_calls():
     """They stand for all ops."""
     runs = [dict(run) for run in instructions_runs()]

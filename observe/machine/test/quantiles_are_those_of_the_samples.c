@@ -19,6 +19,5 @@ int main(void) {
   for (int more = 0; more < 2 * SAMPLES_MAX; more++)
     samples_add(&samples, 1000);
   CHECK(samples.count == SAMPLES_MAX);
-  CHECK(samples_cpu_ns() > 0);
   return 0;
 }

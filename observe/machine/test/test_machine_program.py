@@ -14,12 +14,13 @@ from tests import support
 from tests.support import HEAPTAPE_HERE, OUT, refused, succeed
 
 PROGRAM = OUT / "libexec" / "heaptape-machine"
+LIBRARY = OUT / "lib" / "libheaptape-machine-loads.so"
 # Runs the program with more sets, but only once, and notes each run.
 STAND_IN = f"""#!/bin/sh
 cd "${{0%/*}}"
 [ "$1" = --sizes ] && exec {PROGRAM} --sizes
 echo >>runs
-[ -e output ] || {PROGRAM} --working-sets "$2,100000" --os-pages "$4,500" "$5" "$6" >output
+[ -e output ] || {PROGRAM} --working-sets "$2,100000" --os-pages "$4,500" "$5" "$6" --library {LIBRARY} >output
 cat output
 """
 
@@ -68,7 +69,7 @@ def test_every_figure_has_its_quantiles(measured):
     figures += [row[key] for row in sets for key in ("near_dependent_ns", "near_independent_ns", "stream_ns")]
     figures += [*measured["kernel"].values(), measured["code"]["cycle_ns"]]
     figures += [measured["strings"][kind][key] for kind in ("fill", "copy") for key in ("line_ns", "byte_ns")]
-    assert len(figures) == 5 * len(sets) + 4 * len(pages) + 8 + 1 + 4
+    assert len(figures) == 5 * len(sets) + 4 * len(pages) + 9 + 1 + 4
     assert all(map(is_whole, figures))
 
 
@@ -79,6 +80,24 @@ def test_instructions_are_counted_where_a_child_can_be_traced(measured):
             pytest.skip("a child can't be traced here")
         assert 4 <= code["instructions_per_iteration"] < 2000
         assert is_whole(code["instruction_ns"])
+
+
+def test_instructions_of_symbol_lookups_are_counted_and_priced(measured):
+    """Of 1,024 symbols: hashing the name, the table, and comparing it; warm, and with the caches filled otherwise."""
+    loading = measured["loading"]
+    if loading is None:
+        pytest.skip("a child can't be traced here")
+    assert 200 < loading["instructions"] / 1024 < 3000
+    for figure in (loading["warm_ns"], loading["cold_ns"]):
+        values = [figure[key] for key in ("least", "quarter", "median", "three_quarters")]
+        assert figure["samples"] == 3
+        assert values == sorted(values)
+
+
+def test_without_a_library_the_dynamic_linkers_instructions_have_no_price():
+    for library in ([], ["--library", "/nonexistent.so"]):
+        small = ["--working-sets", "4096", "--os-pages", "64", "--rounds", "3"]
+        assert json.loads(succeed(PROGRAM, *small, *library).stdout)["loading"] is None
 
 
 SETS = "--working-sets 4095", "--working-sets 16384,", "--os-pages -64", "--os-pages 64,x"

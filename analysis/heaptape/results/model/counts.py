@@ -137,23 +137,32 @@ def of_calls(label: str, file: Results, penalties: Penalties) -> Counts:
 
 
 def _start_up(counted: Run, memory: Run, penalties: Penalties, named: dict[str, tuple[float, float]]) -> Iterator[Term]:
-    """Loading the allocator's libraries, and their constructors. What a run did not count has no term."""
+    """Loading the allocator's libraries, and their constructors. What a run did not count has no term. If the machine's
+    costs were measured by an earlier version, an event costs the same as later.
+    """
+    cold = penalties.start_up
     own: list[Term] = []
     instructions = counted.startup_process_instructions or counted.startup_instructions
     if instructions is not None:
-        own.append(Term("allocator_instructions", INSTRUCTIONS, instructions, penalties.allocator_instruction))
+        cost = cold.instruction if cold else penalties.allocator_instruction
+        own.append(Term("instructions", INSTRUCTIONS, instructions, cost))
     strings = (counted.startup_process_string_instructions, counted.startup_process_string_bytes)
     own += _strings(*strings, penalties)
     if memory.startup_page_faults is not None:
-        own.append(Term("page_faults", FAULTS, memory.startup_page_faults, penalties.page_fault))
-    if counted.startup_syscalls is not None:
-        own += _system_calls(counted.startup_syscalls, penalties, {}, [])
+        cost = cold.page_fault if cold else penalties.page_fault
+        own.append(Term("page_faults", FAULTS, memory.startup_page_faults, cost))
+    calls = counted.startup_syscalls
+    if calls is not None and cold:
+        count = sum(one for one in calls.values() if one is not None)
+        own.append(Term("syscalls", CALLS, count, cold.system_call))
+    elif calls is not None:
+        own += _system_calls(calls, penalties, {}, [])
     counted_alone = [term for term in own if not term.name.startswith("string_")]  # others are among these
     for part in dict.fromkeys(term.part for term in counted_alone):
         counts_of = [term for term in counted_alone if term.part == part]
         most = max(counts_of, key=lambda term: term.count)
         named[f"{part}{OF_START_UP}"] = (sum(term.count for term in counts_of), most.penalty.middle)
-    for term in own:  # an event costs the same as later
+    for term in own:
         yield replace(term, name=f"startup_{term.name}", part=START_UP, tied=term.name)
 
 

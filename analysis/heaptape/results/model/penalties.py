@@ -124,7 +124,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-SCHEMA = 4
+SCHEMA = 5
 LEAST_NS = 0.001  # a smaller penalty is noise of two nearly equal figures
 # system call -> key of the measurement; any other costs between the cheapest and the most expensive of them
 SYSTEM_CALLS = {"mmap": "mmap", "munmap": "munmap", "mremap": "mremap", "madvise": "madvise", "brk": "brk"}
@@ -146,6 +146,17 @@ class Penalty:
 
 
 @dataclass(frozen=True)
+class StartUp:
+    """While a process starts, code and data are touched for the first time: of an instruction, a page fault, and a
+    system call (most map files).
+    """
+
+    instruction: Penalty
+    page_fault: Penalty
+    system_call: Penalty
+
+
+@dataclass(frozen=True)
 class Penalties:
     """`measured`: the raw measurement, with its quantiles. `touched_bytes`: memory that the program touches; larger
     working sets are not used for its misses.
@@ -157,8 +168,9 @@ class Penalties:
     system_calls: dict[str, Penalty]
     other_system_call: Penalty
     measured: dict[str, Any] = field(repr=False, default_factory=dict)
-    string_instruction: Penalty | None = None  # of one line; None: measured by an earlier version
+    string_instruction: Penalty | None = None  # of one line; this and the next: None if measured by an earlier version
     string_byte: Penalty | None = None
+    start_up: "StartUp | None" = None
     touched_bytes: float = math.inf
 
     def of_program(self, touched_bytes: float) -> "Penalties":
@@ -288,6 +300,7 @@ def penalties(measured: dict[str, Any]) -> Penalties:
             Penalty.between(kernel["getppid_ns"]["quarter"], max(one.high for one in ranges.values())),
             measured,
             *_string_costs(measured.get("strings")),
+            _start_up_costs(measured.get("loading"), kernel),
         )
         found.cache_miss(SIMULATED_CACHES[0].capacity, None)
         found.tlb_miss(SIMULATED_TLBS[0].capacity, None)
@@ -308,6 +321,23 @@ def _string_costs(strings: dict[str, Any] | None) -> tuple[Penalty | None, Penal
         for key in ("line_ns", "byte_ns")
     )
     return start, byte
+
+
+def _start_up_costs(loading: dict[str, Any] | None, kernel: dict[str, Any]) -> StartUp | None:
+    """From loading a library again just after it was unloaded to loading it when it is in no cache: symbol lookups for
+    instructions; the rest, less its page faults, for system calls. Of a page fault: from a fresh OS page to a copied
+    one, given back at the end.
+    """
+    if not loading or "copied_page_ns" not in kernel:
+        return None
+    faults_ns = loading["faults"] * kernel["first_touch_ns"]["median"]
+    warm, cold = loading["mapping_warm_ns"]["quarter"], loading["mapping_cold_ns"]["three_quarters"]
+    copied = kernel["copied_page_ns"]["three_quarters"] + kernel["unmapped_page_ns"]["median"]
+    return StartUp(
+        Penalty.between(loading["warm_ns"]["quarter"], loading["cold_ns"]["three_quarters"]),
+        Penalty.between(kernel["first_touch_ns"]["quarter"], copied),
+        Penalty.between(*((ns - faults_ns) / loading["calls"] for ns in (warm, cold))),
+    )
 
 
 def geometry_of(measured: dict[str, Any]) -> Geometry | None:
