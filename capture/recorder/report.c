@@ -347,7 +347,8 @@ static void print_next(void) {
   for (uint32_t i = 1; i < all.images.count; i++)
     if (!all.images.at[i].deleted && all.images.at[i].peak_memory_bytes > largest->peak_memory_bytes)
       largest = &all.images.at[i];
-  memory_bypass_text(bypass, largest->peak_live_bytes, largest->peak_memory_bytes, largest->name);
+  const char *python = getenv("PYTHONMALLOC"); /* the hint is for those who have not set it */
+  memory_bypass_text(bypass, largest->peak_live_bytes, largest->peak_memory_bytes, python ? "" : largest->name);
   if (image->events && image->events < FEW_CALLS)
     add(&line, "heaptape: %s: so few calls that start-up decides what is measured.", image->name);
   if (line.used)

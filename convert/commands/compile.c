@@ -4,6 +4,7 @@
 #include "convert/compile/compile.h"
 #include "convert/whatif/whatif.h"
 #include "core/base/files.h"
+#include "core/base/text.h"
 #include "core/workload/witness.h"
 
 #include <inttypes.h>
@@ -192,9 +193,11 @@ static char *default_workload_path(const char *in) {
 static int print_result(const char *out, const struct witness *witness, bool json) {
   if (json)
     return print_json(json_pack("{ss so}", "out", out, "witness", witness_json(witness)));
-  if (!diagnostics_quiet())
-    fprintf(stderr, "%s: %" PRIu64 " ops of %" PRIu32 " threads, peak %" PRIu64 " live bytes\n", out, witness->ops,
-            witness->threads, witness->peak_live_bytes);
+  if (!diagnostics_quiet()) {
+    char ops[TEXT_NUMBER_BYTES], threads[TEXT_NUMBER_BYTES], live[TEXT_NUMBER_BYTES];
+    fprintf(stderr, "%s: %s of %s, peak live %s\n", out, text_counted(ops, witness->ops, "op"),
+            text_counted(threads, witness->threads, "thread"), text_size(live, (double)witness->peak_live_bytes));
+  }
   return EXIT_DONE;
 }
 

@@ -46,7 +46,7 @@ json_t *call_counts_json(const uint64_t counts[CALL_LIMIT]) {
 }
 
 const char *memory_bypass_text(char *to, double peak_live_bytes, double peak_memory_bytes, const char *program) {
-  enum { LEAST_BYTES = 1 << 20 };
+  enum { LEAST_BYTES = 4 << 20 }; /* less is the C library's and the program's data */
   bool python = strncmp(program, "python", 6) == 0;
   *to = '\0';
   if (peak_memory_bytes - peak_live_bytes >= LEAST_BYTES && peak_live_bytes < peak_memory_bytes / 2)

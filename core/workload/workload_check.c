@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/base/address_map.h"
 #include "core/base/os.h"
+#include "core/base/text.h"
 #include "core/base/vector.h"
 #include "core/trace/event.h"
 #include "core/workload/witness.h"
@@ -377,13 +378,32 @@ json_t *workload_proof_json(const struct workload_proof *proof) {
                    (json_int_t)proof->peak_live_bytes, "peak_live_objects", (json_int_t)proof->peak_live_objects);
 }
 
+/* Two lines: what the history has, and its peak. */
+static void print_history(FILE *out, const char *verdict, const struct witness *witness, const char *noun) {
+  char text[512], events[TEXT_NUMBER_BYTES], threads[TEXT_NUMBER_BYTES], live[TEXT_NUMBER_BYTES];
+  size_t width = text_width(fileno(out));
+  snprintf(text, sizeof text, "%s: %s of %s, %s live at the end", verdict, text_counted(events, witness->events, noun),
+           text_counted(threads, witness->threads, "thread"), text_counted(live, witness->live_at_end, "object"));
+  text_print(out, text, width, 0, 2);
+  snprintf(text, sizeof text, "at the peak %s live in %s", text_size(events, (double)witness->peak_live_bytes),
+           text_counted(live, witness->peak_live_objects, "object"));
+  fputs("  ", out);
+  text_print(out, text, width, 2, 2);
+}
+
 void workload_proof_print(const struct workload_proof *proof, FILE *out) {
-  fprintf(out,
-          "a legal workload: %" PRIu64 " ops of %" PRIu32 " threads, %" PRIu64 " waits, %" PRIu64
-          " objects live at the end\n",
-          proof->ops, proof->threads, proof->waits, proof->live_at_end);
-  fprintf(out, "  peak %" PRIu64 " live bytes, %" PRIu64 " live objects in %" PRIu32 " slots\n", proof->peak_live_bytes,
-          proof->peak_live_objects, proof->slots);
+  char waits[TEXT_NUMBER_BYTES], slots[TEXT_NUMBER_BYTES], text[256];
+  print_history(out, "a legal workload",
+                &(struct witness){.events = proof->ops,
+                                  .threads = proof->threads,
+                                  .live_at_end = proof->live_at_end,
+                                  .peak_live_bytes = proof->peak_live_bytes,
+                                  .peak_live_objects = proof->peak_live_objects},
+                "op");
+  snprintf(text, sizeof text, "%s, %s", text_counted(waits, proof->waits, "wait"),
+           text_counted(slots, proof->slots, "slot"));
+  fputs("  ", out);
+  text_print(out, text, text_width(fileno(out)), 2, 2);
 }
 
 bool witness_ok(const struct witness *witness) {
@@ -436,20 +456,19 @@ json_t *witness_json(const struct witness *witness) {
 }
 
 static void print_count(FILE *out, uint64_t count, const char *what) {
+  char number[TEXT_NUMBER_BYTES];
   if (count)
-    fprintf(out, "  %" PRIu64 " %s\n", count, what);
+    fprintf(out, "  %s: %s\n", what, text_count(number, count));
 }
 
 void witness_print(const struct witness *witness, FILE *out) {
   uint64_t wrong =
       witness->unseen_frees + witness->double_frees + witness->unseen_touches + witness->overlapping_acquires;
-  const char *verdict = !witness_ok(witness) ? "NOT a legal history"
-                        : wrong              ? "legal except for what the trace reports missing"
-                                             : "a legal history";
-  fprintf(out, "%s: %" PRIu64 " events of %" PRIu32 " threads, %" PRIu64 " objects live at the end\n", verdict,
-          witness->events, witness->threads, witness->live_at_end);
-  fprintf(out, "  peak %" PRIu64 " live bytes, %" PRIu64 " live objects\n", witness->peak_live_bytes,
-          witness->peak_live_objects);
+  print_history(out,
+                !witness_ok(witness) ? "NOT a legal history"
+                : wrong              ? "legal except for what the trace reports missing"
+                                     : "a legal history",
+                witness, "call");
   print_count(out, witness->unseen_frees, "frees of objects never seen");
   print_count(out, witness->double_frees, "double frees");
   print_count(out, witness->unseen_touches, "other calls on objects that were not live");
@@ -458,10 +477,10 @@ void witness_print(const struct witness *witness, FILE *out) {
   print_count(out, witness->inversions_repaired, "steps recorded in the wrong order, corrected");
   print_count(out, witness->max_inversion_depth, "steps moved before one of them, at most");
   print_count(out, witness->failed_calls, "failed calls");
-  print_count(out, witness->dropped, "events dropped by the recorder");
+  print_count(out, witness->dropped, "calls dropped by the recorder");
   if (witness->truncated)
     fprintf(out, witness->events ? "  the file is truncated\n"
-                                 : "  the file is truncated before its first event: there is nothing to prove\n");
+                                 : "  the file ends before its first call: there is nothing to prove\n");
   if (witness->lacks_start)
     fprintf(out, "  the recording began after the program did\n");
   if (witness->lacks_calls)

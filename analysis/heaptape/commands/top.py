@@ -95,7 +95,7 @@ def _show(watch: "Watch", arguments: argparse.Namespace) -> int:
 def _finished(home: Home, trace: str, as_json: bool) -> int:
     """Prints the summary of a trace that is not being recorded. Raises HeaptapeError if the file is not a trace."""
     from heaptape.common.process import convert_json
-    from heaptape.common.tables import size
+    from heaptape.common.tables import quantity, size
 
     about = convert_json(home, "info", trace)
     if as_json:
@@ -106,9 +106,9 @@ def _finished(home: Home, trace: str, as_json: bool) -> int:
     end = about.get("footer", {}).get("end", "the file has no end: its recorder was killed, or runs elsewhere")
     text = (
         f"{Path(trace).name} is not being recorded here ({end}).\n"
-        f"{about['events']:,} events, {about['threads']} threads, "
-        f"{about.get('dropped', 0):,} dropped, peak {size(about['peak_live_bytes'])} live, "
-        f"{about.get('live_at_end', 0):,} objects live at the end; 'heaptape report' and 'profile' show more.\n"
+        f"{quantity(about['events'], 'call')}, {quantity(about['threads'], 'thread')}, peak live "
+        f"{size(about['peak_live_bytes'])}, {quantity(about.get('live_at_end', 0), 'object')} live at the end, "
+        f"{about.get('dropped', 0):,} dropped.\nMore: heaptape info, heaptape profile\n"
     )
     write_text(STANDARD_OUTPUT, text)
     return 0

@@ -268,3 +268,8 @@ def size(value: float) -> str:
         if abs(value) >= 1 << power:
             return f"{value / (1 << power):,.1f} {name}"
     return f"{value:,.0f} bytes"
+
+
+def quantity(value: int, noun: str) -> str:
+    """The number with its noun: 1 call, 1,234 calls."""
+    return f"{value:,} {noun}{'s' * (value != 1)}"

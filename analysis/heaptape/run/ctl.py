@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.tables import quantity, size
 
 SOCKETS = Path("/proc/net/unix")
 REPLY_BYTES = 1 << 20
@@ -55,13 +56,13 @@ def command(verb: str, pid: int) -> dict[str, Any]:
 
 def in_words(reply: dict[str, Any]) -> str:
     """The state as text, one line for the recorder and one per process."""
-    lines = [f"recorder {reply['recorder']}: {reply['state']}, {reply['recorded']} processes recorded so far"]
+    lines = [f"recorder {reply['recorder']}: {reply['state']}, processes recorded so far: {reply['recorded']}"]
     for process in reply["processes"]:
         line = f"  {process['pid']}: {process['state']}, {process['trace']}"
         if "events" in process:
             line += (
-                f", {process['events']:,} events, {process['threads']} threads, {process['dropped']:,} dropped, "
-                f"{process['file_bytes']:,} bytes written"
+                f", {quantity(process['events'], 'call')}, {quantity(process['threads'], 'thread')}, "
+                f"{process['dropped']:,} dropped, {size(process['file_bytes'])} written"
             )
         lines.append(line)
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from heaptape.common.tables import MIB, significant
+from heaptape.common.tables import MIB, quantity, significant
 from heaptape.results import margins, replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order
 from heaptape.results.comparing.worth import NO_REASON, is_reason, why_not
@@ -502,8 +502,8 @@ def _about(
     about = one.workload
     threads = about.get("threads")
     ops, live = about.get("ops"), about.get("ideal_rss_bytes")
-    parts = [f"{ops:,} call{'s' * (ops != 1)}"] if ops else []
-    parts += [f"{threads} thread{'s' * (threads != 1)}"] if threads else []
+    parts = [quantity(ops, "call")] if ops else []
+    parts += [quantity(threads, "thread")] if threads else []
     parts += [f"peak live {memory_text(live)}"] if live else []
     text = f"{one.name}: {', '.join(parts)}." if parts else f"{one.name}."
     library = about.get("allocator")
@@ -552,7 +552,7 @@ def bypassed(workload: Mapping) -> str:
     """
     live = workload.get("ideal_rss_bytes") or 0
     peak = max((row[1] for row in workload.get("recorded") or [] if len(row) > 1 and row[1]), default=0)
-    if not peak or peak - live < MIB or live >= peak / 2:
+    if not peak or peak - live < 4 * MIB or live >= peak / 2:  # as memory_bypass_text of core/trace/summary.c
         return ""
     hint = ""
     if str(workload.get("program") or "").startswith("python"):
