@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/compile/compile.h"
 
+#include "convert/history/trace_info.h"
 #include "convert/stacks/stacks.h"
 #include "core/workload/origins.h"
 
@@ -10,82 +11,11 @@
 #include <string.h>
 #include <zlib.h>
 
-static int add(void *context, const struct trace_mark *mark) {
-  struct origin_marks *marks = context;
-  struct origin_mark *copy = vector_add(&marks->list);
-  if (!copy)
-    return 1;
-  *copy = (struct origin_mark){mark->stamp, mark->events, UINT64_MAX, mark->thread, strdup(mark->text)};
-  return copy->text ? 0 : 1;
-}
-
-/* Keeps the order within a thread, since the stamps of its marks rise. */
-static int by_stamp(const void *left, const void *right) {
-  const struct origin_mark *a = left, *b = right;
-  return COMPARE(a->stamp, b->stamp) ?: COMPARE(a->thread, b->thread) ?: COMPARE(a->events, b->events);
-}
-
+/* Marks at one position keep the order of their stamps. */
 static int by_position(const void *left, const void *right) {
-  const struct origin_mark *a = left, *b = right;
-  return COMPARE(a->position, b->position) ?: by_stamp(left, right);
-}
-
-int origin_marks_load(struct origin_marks *marks, struct trace_reader *reader, struct error *error) {
-  *marks = (struct origin_marks){.threads = trace_reader_summary(reader)->threads};
-  int result = trace_reader_marks(reader, add, marks, error);
-  if (result < 0 || (result == 0 && marks->list.count == 0))
-    return result;
-  marks->events = calloc(marks->threads + 1, sizeof *marks->events);
-  marks->next = calloc(marks->threads + 1, sizeof *marks->next);
-  if (result > 0 || !marks->events || !marks->next)
-    return error_set(error, trace_reader_path(reader), "out of memory");
-  vector_sort(&marks->list, by_stamp);
-  return 0;
-}
-
-void origin_marks_free(struct origin_marks *marks) {
-  for (size_t i = 0; i < marks->list.count; i++)
-    free(marks->list.at[i].text);
-  free(marks->list.at);
-  free(marks->events);
-  free(marks->next);
-  *marks = (struct origin_marks){0};
-}
-
-static void place(struct origin_marks *marks, struct origin_mark *mark, uint64_t position) {
-  if (mark->position != UINT64_MAX)
-    return;
-  mark->position = position;
-  marks->passed++;
-  if (!marks->last || marks->last->position < position || marks->last < mark)
-    marks->last = mark;
-}
-
-void origin_marks_before_op(struct origin_marks *marks, uint64_t position, uint32_t thread, uint64_t stamp) {
-  while (marks->next_by_stamp < marks->list.count && marks->list.at[marks->next_by_stamp].stamp <= stamp)
-    place(marks, &marks->list.at[marks->next_by_stamp++], position);
-  if (!marks->events || thread >= marks->threads)
-    return;
-  /* Each thread passes the list once, up to its first pending mark. */
-  for (size_t *next = &marks->next[thread]; *next < marks->list.count; ++*next) {
-    struct origin_mark *mark = &marks->list.at[*next];
-    if (mark->thread != thread)
-      continue;
-    if (mark->events > marks->events[thread])
-      break;
-    place(marks, mark, position);
-  }
-}
-
-void origin_marks_after_event(struct origin_marks *marks, uint32_t thread) {
-  if (marks->events && thread < marks->threads)
-    marks->events[thread]++;
-}
-
-void origin_marks_end(struct origin_marks *marks, uint64_t ops) {
-  for (size_t i = 0; i < marks->list.count; i++)
-    place(marks, &marks->list.at[i], ops);
-  vector_sort(&marks->list, by_position);
+  const struct recorded_mark *a = left, *b = right;
+  return COMPARE(a->position, b->position) ?: COMPARE(a->stamp, b->stamp) ?: COMPARE(a->thread, b->thread)
+         ?: COMPARE(a->events, b->events);
 }
 
 enum { BUFFER_BYTES = 1 << 16, NO_NUMBER = UINT32_MAX };
@@ -105,7 +35,7 @@ struct origins_writer {
   VECTOR(struct written_site) sites;
   uint32_t *thread_numbers; /* in the workload, by thread of the trace */
   uint32_t threads;
-  struct origin_marks marks;
+  struct recorded_marks marks;
 };
 
 static int no_memory(const struct origins_writer *writer, struct error *error) {
@@ -128,7 +58,7 @@ int origins_writer_open(struct origins_writer **out, struct trace_reader *reader
   *none = (struct written_site){0};
   for (uint32_t thread = 0; thread < writer->threads; thread++)
     writer->thread_numbers[thread] = NO_NUMBER;
-  if (origin_marks_load(&writer->marks, reader, error) != 0)
+  if (recorded_marks_load(&writer->marks, reader, error) != 0)
     return -1;
   const struct origins_header empty = {.zero = 0};
   writer->out = fopen(path, "we");
@@ -143,7 +73,7 @@ void origins_writer_free(struct origins_writer *writer) {
     return;
   if (writer->out)
     fclose(writer->out);
-  origin_marks_free(&writer->marks);
+  recorded_marks_free(&writer->marks);
   free(writer->site_of_node);
   free(writer->sites.at);
   free(writer->thread_numbers);
@@ -164,10 +94,17 @@ static uint32_t site_of(struct origins_writer *writer, uint32_t node) {
   return writer->site_of_node[node];
 }
 
+/* The position of a mark is the number of ops before it. */
+static void place_marks(struct origins_writer *writer, uint32_t thread, uint64_t stamp) {
+  struct recorded_mark *mark;
+  while ((mark = recorded_marks_before(&writer->marks, thread, stamp)))
+    mark->position = writer->ops;
+}
+
 static int take_op(void *context, const struct history_op *op, uint32_t thread, struct error *error) {
   struct origins_writer *writer = context;
   writer->thread_numbers[op->thread] = thread;
-  origin_marks_before_op(&writer->marks, writer->ops, op->thread, op->stamp);
+  place_marks(writer, op->thread, op->stamp);
   uint32_t site = ORIGINS_NOTHING_BORN;
   if (op->kind == HISTORY_ACQUIRE) {
     site = site_of(writer, op->event ? op->event->stack : 0);
@@ -176,7 +113,7 @@ static int take_op(void *context, const struct history_op *op, uint32_t thread, 
     writer->sites.at[site].births++;
   }
   if (op->event && !op->moved)
-    origin_marks_after_event(&writer->marks, op->thread);
+    recorded_marks_after_event(&writer->marks, op->thread);
   writer->ops++;
   return fwrite(&site, sizeof site, 1, writer->out) == 1 ? 0 : error_errno(error, writer->path, "can't write");
 }
@@ -184,7 +121,7 @@ static int take_op(void *context, const struct history_op *op, uint32_t thread, 
 static void take_left_out(void *context, const struct merge_step *step) {
   struct origins_writer *writer = context;
   if (step->is_last)
-    origin_marks_after_event(&writer->marks, step->thread);
+    recorded_marks_after_event(&writer->marks, step->thread);
 }
 
 struct compile_observer origins_writer_observer(struct origins_writer *writer) {
@@ -194,7 +131,7 @@ struct compile_observer origins_writer_observer(struct origins_writer *writer) {
 static json_t *marks_json(const struct origins_writer *writer) {
   json_t *array = json_array();
   for (size_t i = 0; i < writer->marks.list.count; i++) {
-    const struct origin_mark *mark = &writer->marks.list.at[i];
+    const struct recorded_mark *mark = &writer->marks.list.at[i];
     uint32_t number = mark->thread < writer->threads ? writer->thread_numbers[mark->thread] : NO_NUMBER;
     json_array_append_new(array, json_pack("{sI ss so}", "position", (json_int_t)mark->position, "name", mark->text,
                                            "thread", number == NO_NUMBER ? json_null() : json_integer(number)));
@@ -334,7 +271,8 @@ int origins_writer_finish(struct origins_writer *writer, const char *workload, s
   struct origins_header header = {.zero = 0};
   if (read_checksum(workload, &header.workload_crc32, error) != 0)
     return -1;
-  origin_marks_end(&writer->marks, writer->ops);
+  place_marks(writer, 0, UINT64_MAX);
+  vector_sort(&writer->marks.list, by_position);
   json_t *json = json_object();
   int status = write_rest(writer, json, &header, error);
   json_decref(json);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/history/trace_info.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *string_of(const json_t *object, const char *key) {
@@ -104,4 +105,81 @@ json_t *recorded_samples_json(const struct recorded_samples *samples) {
         rows, json_pack("[I,o,o]", (json_int_t)row->position, value(row->rss_anon_bytes), value(row->vm_size_bytes)));
   }
   return rows;
+}
+
+static int take_mark(void *context, const struct trace_mark *mark) {
+  struct recorded_marks *marks = context;
+  struct recorded_mark *copy = vector_add(&marks->list);
+  if (!copy)
+    return 1;
+  *copy = (struct recorded_mark){
+      .stamp = mark->stamp, .events = mark->events, .thread = mark->thread, .text = strdup(mark->text)};
+  return copy->text ? 0 : 1;
+}
+
+/* Keeps the order within a thread, since the stamps of its marks rise. */
+static int by_stamp(const void *left, const void *right) {
+  const struct recorded_mark *a = left, *b = right;
+  return COMPARE(a->stamp, b->stamp) ?: COMPARE(a->thread, b->thread) ?: COMPARE(a->events, b->events);
+}
+
+int recorded_marks_load(struct recorded_marks *marks, struct trace_reader *reader, struct error *error) {
+  *marks = (struct recorded_marks){.threads = trace_reader_summary(reader)->threads};
+  int result = trace_reader_marks(reader, take_mark, marks, error);
+  if (result < 0 || (result == 0 && marks->list.count == 0))
+    return result;
+  marks->events = calloc(marks->threads + 1, sizeof *marks->events);
+  marks->next = calloc(marks->threads + 1, sizeof *marks->next);
+  if (result > 0 || !marks->events || !marks->next)
+    return error_set(error, trace_reader_path(reader), "out of memory");
+  vector_sort(&marks->list, by_stamp);
+  return 0;
+}
+
+void recorded_marks_free(struct recorded_marks *marks) {
+  for (size_t i = 0; i < marks->list.count; i++)
+    free(marks->list.at[i].text);
+  free(marks->list.at);
+  free(marks->events);
+  free(marks->next);
+  *marks = (struct recorded_marks){0};
+}
+
+void recorded_marks_rewind(struct recorded_marks *marks, const uint64_t *passed) {
+  marks->next_by_stamp = 0;
+  for (size_t i = 0; i < marks->list.count; i++)
+    marks->list.at[i].passed = false;
+  for (uint32_t thread = 0; marks->events && thread < marks->threads; thread++) {
+    marks->events[thread] = passed ? passed[thread] : 0;
+    marks->next[thread] = 0;
+  }
+}
+
+struct recorded_mark *recorded_marks_before(struct recorded_marks *marks, uint32_t thread, uint64_t stamp) {
+  struct recorded_mark *mark;
+  while (marks->next_by_stamp < marks->list.count && (mark = &marks->list.at[marks->next_by_stamp])->stamp <= stamp) {
+    marks->next_by_stamp++;
+    if (!mark->passed) {
+      mark->passed = true;
+      return mark;
+    }
+  }
+  if (!marks->events || thread >= marks->threads)
+    return NULL;
+  /* Each thread passes the list once, up to its first pending mark. */
+  for (size_t *next = &marks->next[thread]; *next < marks->list.count; ++*next) {
+    mark = &marks->list.at[*next];
+    if (mark->thread != thread || mark->passed)
+      continue;
+    if (mark->events > marks->events[thread])
+      break;
+    mark->passed = true;
+    return mark;
+  }
+  return NULL;
+}
+
+void recorded_marks_after_event(struct recorded_marks *marks, uint32_t thread) {
+  if (marks->events && thread < marks->threads)
+    marks->events[thread]++;
 }

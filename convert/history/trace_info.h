@@ -3,6 +3,7 @@
  * the file. */
 #pragma once
 
+#include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"
 
 #include <jansson.h>
@@ -61,3 +62,40 @@ static inline void recorded_samples_advance(struct recorded_samples *samples, ui
 
 /* [[position, rss_anon_bytes, vm_size_bytes], ...]; null if a value is not available. */
 json_t *recorded_samples_json(const struct recorded_samples *samples);
+
+/* The marks of a trace, in memory, each returned at its place among the events.
+
+   Job: a mark comes before the first event of its own thread that was made after it, and before the first event of any
+   thread with its stamp or a later one, whichever is first. A thread's own events may have the stamp of an earlier
+   event, and a thread that sets marks need not allocate. Not its job: what a mark means. Memory is O(marks + threads).
+   Not thread-safe. */
+
+struct recorded_mark {
+  uint64_t stamp, events; /* events: of its thread before it */
+  uint64_t position;      /* for the user */
+  uint32_t thread;
+  bool passed; /* was returned */
+  char *text;
+};
+
+struct recorded_marks {
+  VECTOR(struct recorded_mark) list; /* by stamp */
+  size_t next_by_stamp;
+  uint32_t threads;
+  uint64_t *events; /* passed events of each thread */
+  size_t *next;     /* by thread: index in the list from which its pending marks are */
+};
+
+/* Returns 0, or -1 with error; marks can be freed either way. */
+int recorded_marks_load(struct recorded_marks *marks, struct trace_reader *reader, struct error *error);
+void recorded_marks_free(struct recorded_marks *marks);
+
+/* Returns to the start, for another run. passed: events of each thread that the reader leaves out; NULL: none. */
+void recorded_marks_rewind(struct recorded_marks *marks, const uint64_t *passed);
+
+/* Returns the next mark that comes before an event of that thread with that stamp (0: by its own thread's events alone;
+   UINT64_MAX: all that remain); NULL: none. Call it until it returns NULL. */
+struct recorded_mark *recorded_marks_before(struct recorded_marks *marks, uint32_t thread, uint64_t stamp);
+
+/* Call it after an event of the thread. */
+void recorded_marks_after_event(struct recorded_marks *marks, uint32_t thread);

@@ -31,7 +31,7 @@ static void print_frame_text(FILE *out, const struct symbol *symbol) {
   fprintf(out, "0x%" PRIx64 "\n", symbol->offset);
 }
 
-int dump_stack_as_text(FILE *out, struct symbols *symbols, uint32_t node) {
+static int print_stack_text(FILE *out, struct symbols *symbols, uint32_t node) {
   fprintf(out, "# stack %" PRIu32 "\n", node);
   for (; node; node = symbols_parent(symbols, node)) {
     size_t count;
@@ -42,7 +42,12 @@ int dump_stack_as_text(FILE *out, struct symbols *symbols, uint32_t node) {
   return ferror(out) ? -1 : 0;
 }
 
-static int print_json(FILE *out, json_t *object) {
+/* As JSON: a node of the tree, or the whole stack that ends there. */
+static int print_node(FILE *out, struct symbols *symbols, uint32_t node, bool whole_stack) {
+  json_t *object = json_pack("{sI}", whole_stack ? "stack" : "node", (json_int_t)node);
+  if (!whole_stack)
+    json_object_set_new(object, "parent", json_integer(symbols_parent(symbols, node)));
+  json_object_set_new(object, "frames", frames_json(symbols, node, whole_stack));
   char *text = json_dumps(object, JSON_PRESERVE_ORDER);
   json_decref(object);
   if (!text) {
@@ -54,41 +59,20 @@ static int print_json(FILE *out, json_t *object) {
   return ferror(out) ? -1 : 0;
 }
 
-static void add_frames(json_t *frames, struct symbols *symbols, uint32_t node) {
-  size_t count;
-  const struct symbol *symbol = symbols_of(symbols, node, &count);
-  for (size_t i = 0; i < count; i++)
-    json_array_append_new(frames, symbol_json(&symbol[i]));
-}
-
-int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node) {
-  json_t *frames = json_array(), *object = json_object();
-  json_object_set_new(object, "stack", json_integer(node));
-  for (; node; node = symbols_parent(symbols, node))
-    add_frames(frames, symbols, node);
-  json_object_set_new(object, "frames", frames);
-  return print_json(out, object);
-}
-
 int dump_stack_nodes(struct trace_reader *reader, bool fetch, FILE *out, const char *out_name, struct error *error) {
   struct symbols *symbols;
   if (symbols_open(&symbols, reader, fetch, error) != 0)
     return -1;
   int result = 0;
-  for (uint32_t node = 1; result == 0 && node <= symbols_nodes(symbols); node++) {
-    json_t *frames = json_array(), *object = json_object();
-    json_object_set_new(object, "node", json_integer(node));
-    json_object_set_new(object, "parent", json_integer(symbols_parent(symbols, node)));
-    add_frames(frames, symbols, node);
-    json_object_set_new(object, "frames", frames);
-    result = print_json(out, object);
-  }
+  for (uint32_t node = 1; result == 0 && node <= symbols_nodes(symbols); node++)
+    result = print_node(out, symbols, node, false);
   symbols_close(symbols);
   return result == 0 && fflush(out) == 0 ? 0 : error_errno(error, out_name, "can't write");
 }
 
 struct printer {
   struct lines lines;
+  struct recorded_marks marks;
   const struct trace_summary *summary;
   bool ordinal;     /* stamps are not times: they are printed as they are */
   bool has_columns; /* the trace has latency, usable size or stacks: CSV has columns for them */
@@ -191,7 +175,7 @@ static void put_quoted(struct lines *lines, const char *text) {
   free(quoted);
 }
 
-static void print_mark(struct printer *printer, const struct trace_mark *mark) {
+static void print_mark(struct printer *printer, const struct recorded_mark *mark) {
   struct lines *lines = &printer->lines;
   bool text = lines->format == DUMP_TEXT;
   if (lines->format == DUMP_CSV)
@@ -233,37 +217,48 @@ static int print_stack(struct printer *printer, const struct trace_event *event)
   printer->printed[event->stack / 8] |= bit;
   if (lines_flush(&printer->lines) != 0)
     return -1;
-  return (format == DUMP_TEXT ? dump_stack_as_text : dump_stack_as_json)(printer->lines.out.file, printer->symbols,
-                                                                         event->stack);
+  FILE *out = printer->lines.out.file;
+  return format == DUMP_TEXT ? print_stack_text(out, printer->symbols, event->stack)
+                             : print_node(out, printer->symbols, event->stack, true);
 }
 
-static int dump_steps(struct printer *printer, struct merge *merge, struct marks *marks,
-                      const struct dump_options *options, struct error *error) {
+/* Prints the marks that come before the event of that thread, or, with stamp UINT64_MAX, all that remain of it. */
+static int print_marks(struct printer *printer, uint32_t thread, uint64_t stamp) {
+  const struct recorded_mark *mark;
+  while ((mark = recorded_marks_before(&printer->marks, thread, stamp))) {
+    if (thread != MERGE_ALL_THREADS && mark->thread != thread)
+      continue;
+    print_mark(printer, mark);
+    if (lines_flush_full(&printer->lines) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* Prints the event of which the step is the last. */
+static int print_event(struct printer *printer, const struct merge_step *step) {
   struct lines *lines = &printer->lines;
+  if (print_marks(printer, step->thread, 0) != 0)
+    return -1;
+  if (printer->symbols && print_stack(printer, step->event) != 0)
+    return -1;
+  (lines->format == DUMP_TEXT ? print_text : print_fields)(printer, step->thread, step->event);
+  recorded_marks_after_event(&printer->marks, step->thread);
+  return lines_flush_full(lines);
+}
+
+static int dump_steps(struct printer *printer, struct merge *merge, uint32_t thread, struct error *error) {
   const struct merge_step *step;
-  const struct trace_mark *mark;
   int got;
   while ((got = merge_peek(merge, &step)) > 0) {
-    while (step->is_last && (mark = marks_before(marks, step->thread))) {
-      print_mark(printer, mark);
-      if (lines_flush_full(lines) != 0)
-        return write_failed(printer, error);
-    }
-    if (step->is_last && printer->symbols && print_stack(printer, step->event) != 0)
-      return write_failed(printer, error);
-    if (step->is_last)
-      (lines->format == DUMP_TEXT ? print_text : print_fields)(printer, step->thread, step->event);
-    if (lines_flush_full(lines) != 0)
+    if (step->is_last && print_event(printer, step) != 0)
       return write_failed(printer, error);
     if (merge_advance(merge) < 0)
       return -1;
   }
-  while (got == 0 && (mark = marks_left(marks, options->thread))) {
-    print_mark(printer, mark);
-    if (lines_flush_full(lines) != 0)
-      return write_failed(printer, error);
-  }
-  return got == 0 ? lines_finish(lines, error) : got;
+  if (got == 0 && print_marks(printer, thread, UINT64_MAX) != 0)
+    return write_failed(printer, error);
+  return got == 0 ? lines_finish(&printer->lines, error) : got;
 }
 
 /* Opens what is needed to print stacks. */
@@ -282,7 +277,6 @@ int dump_trace(struct trace_reader *reader, const struct dump_options *options, 
   const struct trace_summary *summary = trace_reader_summary(reader);
   static struct printer printer;
   struct merge *merge;
-  struct marks marks;
   struct trace_info info;
   trace_info_read(&info, summary->info_json);
   printer = (struct printer){.lines = {.out = out, .format = options->format},
@@ -297,7 +291,7 @@ int dump_trace(struct trace_reader *reader, const struct dump_options *options, 
     put_text(lines, printer.has_columns ? CSV_HEADER ",latency_ns,usable_bytes,stack\n" : CSV_HEADER "\n");
   }
   trace_info_free(&info);
-  int result = marks_load(&marks, reader, error);
+  int result = recorded_marks_load(&printer.marks, reader, error);
   if (result == 0)
     result = print_names(&printer, reader, error);
   if (result == 0)
@@ -305,10 +299,10 @@ int dump_trace(struct trace_reader *reader, const struct dump_options *options, 
   if (result == 0)
     result = merge_open(&merge, reader, options->thread, NULL, error);
   if (result == 0) {
-    result = dump_steps(&printer, merge, &marks, options, error);
+    result = dump_steps(&printer, merge, options->thread, error);
     merge_close(merge);
   }
-  marks_free(&marks);
+  recorded_marks_free(&printer.marks);
   symbols_close(printer.symbols);
   free(printer.printed);
   return result;
@@ -320,94 +314,4 @@ int dump_format_by_name(const char *name) {
     if (strcmp(names[i], name) == 0)
       return i;
   return -1;
-}
-
-static int add(void *context, const struct trace_mark *mark) {
-  struct marks *marks = context;
-  struct trace_mark *copy = vector_add(&marks->list);
-  if (!copy)
-    return 1;
-  *copy = *mark;
-  copy->text = strdup(mark->text);
-  return copy->text ? 0 : 1;
-}
-
-static int by_place(const void *left, const void *right) {
-  const struct trace_mark *a = left, *b = right;
-  return COMPARE(a->thread, b->thread) ?: COMPARE(a->events, b->events) ?: COMPARE(a->stamp, b->stamp);
-}
-
-int marks_load(struct marks *marks, struct trace_reader *reader, struct error *error) {
-  uint32_t threads = trace_reader_summary(reader)->threads;
-  *marks = (struct marks){.threads = threads};
-  int result = trace_reader_marks(reader, add, marks, error);
-  if (result < 0 || (result == 0 && marks->list.count == 0))
-    return result;
-  marks->events = calloc(threads + 1, sizeof *marks->events);
-  marks->next = calloc(threads + 1, sizeof *marks->next);
-  marks->end = calloc(threads + 1, sizeof *marks->end);
-  if (result > 0 || !marks->events || !marks->next || !marks->end)
-    return error_set(error, trace_reader_path(reader), "out of memory");
-  vector_sort(&marks->list, by_place);
-  for (size_t i = 0; i < marks->list.count && marks->list.at[i].thread < threads; i++) {
-    uint32_t thread = marks->list.at[i].thread;
-    if (marks->end[thread] == 0)
-      marks->next[thread] = (uint32_t)i;
-    marks->end[thread] = (uint32_t)i + 1;
-  }
-  return 0;
-}
-
-void marks_free(struct marks *marks) {
-  for (size_t i = 0; i < marks->list.count; i++)
-    free((char *)marks->list.at[i].text);
-  free(marks->list.at);
-  free(marks->events);
-  free(marks->next);
-  free(marks->end);
-  *marks = (struct marks){0};
-}
-
-const struct trace_mark *marks_before(struct marks *marks, uint32_t thread) {
-  if (!marks->events) /* there are no marks */
-    return NULL;
-  uint32_t at = marks->next[thread];
-  if (at < marks->end[thread] && marks->list.at[at].events <= marks->events[thread]) {
-    marks->next[thread]++;
-    return &marks->list.at[at];
-  }
-  marks->events[thread]++;
-  return NULL;
-}
-
-const struct trace_mark *marks_left(struct marks *marks, uint32_t thread) {
-  for (uint32_t i = 0; i < marks->threads; i++)
-    if (marks->next && (thread == MERGE_ALL_THREADS || thread == i) && marks->next[i] < marks->end[i])
-      return &marks->list.at[marks->next[i]++];
-  return NULL;
-}
-
-static int by_stamp(const void *left, const void *right) {
-  const struct trace_mark *a = left, *b = right;
-  return COMPARE(a->stamp, b->stamp);
-}
-
-json_t *marks_json(struct trace_reader *reader, struct error *error) {
-  const struct trace_summary *summary = trace_reader_summary(reader);
-  json_t *array = NULL;
-  struct marks marks;
-  if (marks_load(&marks, reader, error) == 0) {
-    array = json_array();
-    vector_sort(&marks.list, by_stamp);
-    for (size_t i = 0; i < marks.list.count; i++) {
-      const struct trace_mark *mark = &marks.list.at[i];
-      json_t *object = json_pack("{sI sI ss}", "thread", (json_int_t)mark->thread, "events", (json_int_t)mark->events,
-                                 "text", mark->text);
-      if (summary->clock_hz > 0)
-        json_object_set_new(object, "time_ns", json_integer((json_int_t)trace_stamp_ns(summary, mark->stamp)));
-      json_array_append_new(array, object);
-    }
-  }
-  marks_free(&marks);
-  return array;
 }

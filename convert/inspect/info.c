@@ -86,6 +86,25 @@ static int add_name(void *names, uint32_t thread, const char *name) {
   return 0;
 }
 
+/* [{"time_ns", "thread", "events", "text"}] in the order of time; without time_ns if the clock has no rate. */
+static json_t *marks_json(struct trace_reader *reader, struct error *error) {
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  json_t *array = NULL;
+  struct recorded_marks marks;
+  if (recorded_marks_load(&marks, reader, error) == 0)
+    array = json_array();
+  for (size_t i = 0; array && i < marks.list.count; i++) {
+    const struct recorded_mark *mark = &marks.list.at[i];
+    json_t *object = json_pack("{sI sI ss}", "thread", (json_int_t)mark->thread, "events", (json_int_t)mark->events,
+                               "text", mark->text);
+    if (summary->clock_hz > 0)
+      json_object_set_new(object, "time_ns", json_integer((json_int_t)trace_stamp_ns(summary, mark->stamp)));
+    json_array_append_new(array, object);
+  }
+  recorded_marks_free(&marks);
+  return array;
+}
+
 /* Takes ownership of marks. */
 static json_t *trace_json(struct trace_reader *reader, const struct witness *witness,
                           const struct recorded_samples *samples, json_t *marks) {

@@ -5,7 +5,6 @@
 #include "convert/history/history.h"
 #include "convert/stacks/stacks.h"
 #include "core/base/files.h"
-#include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"
 #include "core/workload/workload_read.h"
 
@@ -103,7 +102,7 @@ int dump_workload(const struct workload *workload, const struct dump_options *op
 int dump_accesses(const struct trace_reader *reader, enum dump_format format, struct output_stream out,
                   struct error *error);
 
-/* Prints call stacks: each where it first occurs in dump, or all nodes of the tree that they form.
+/* Call stacks, each where it first occurs in dump, or all nodes of the tree that they form.
 
    As text: comment lines, innermost function first, so that it reads back:
      # stack 7
@@ -113,35 +112,6 @@ int dump_accesses(const struct trace_reader *reader, enum dump_format format, st
    unknown values are left out. A node is {"node": 7, "parent": 3, "frames": [...]}: its own frames only, several where
    functions were inlined. Not thread-safe. */
 
-/* Returns 0, or -1: the output can't be written (errno has the reason). */
-int dump_stack_as_text(FILE *out, struct symbols *symbols, uint32_t node);
-int dump_stack_as_json(FILE *out, struct symbols *symbols, uint32_t node);
-
 /* Prints every node of the trace as JSON, parents before children; no event is read. fetch: as for symbols_open.
    Returns 0, or -1 with error. An error of writing names out_name. */
 int dump_stack_nodes(struct trace_reader *reader, bool fetch, FILE *out, const char *out_name, struct error *error);
-
-/* The marks of a trace, in memory: for `info`, and for `dump`, which prints each before the event that follows it.
-
-   Memory is O(marks). Not thread-safe. */
-
-struct marks {
-  VECTOR(struct trace_mark) list; /* by thread, then by position in it */
-  uint32_t threads;
-  uint64_t *events;     /* of each thread, those for which marks_before was called */
-  uint32_t *next, *end; /* of each thread: its marks not yet returned */
-};
-
-/* Returns 0, or -1 with error; marks can be freed either way. */
-int marks_load(struct marks *marks, struct trace_reader *reader, struct error *error);
-void marks_free(struct marks *marks);
-
-/* Call it before the next event of the thread is printed. Returns a mark that comes before the event, or NULL if none
-   is left. Call it until it returns NULL, which counts the event. */
-const struct trace_mark *marks_before(struct marks *marks, uint32_t thread);
-
-/* After the last event: returns a remaining mark of the thread (any thread: MERGE_ALL_THREADS), or NULL. */
-const struct trace_mark *marks_left(struct marks *marks, uint32_t thread);
-
-/* [{"time_ns", "thread", "events", "text"}] in the order of time; without time_ns if the clock has no rate. */
-json_t *marks_json(struct trace_reader *reader, struct error *error);

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The marks with which a program selects the parts of its recording that are counted: "heaptape:begin NAME", then
    alternately "heaptape:own" and "heaptape:rest", finally "heaptape:end"; and "heaptape:at N" for the place in its own
-   source at which a thread is.
-
-   Job: the positions of these marks in the merged history. Not its job: counting (spans.h); other marks, which are
-   skipped. Invariants: the first four kinds hold for all threads, and come before the first op with their stamp or a
-   later one, or the next op of their own thread; "at" holds for its own thread only. Memory is O(marks + threads). Not
-   thread-safe. */
+   source at which a thread is. The first four kinds hold for all threads, "at" for its own. Other marks are skipped. */
+#include "convert/history/trace_info.h"
 #include "convert/inspect/inspect.h"
 #include "convert/stacks/stacks.h"
 #include "core/base/vector.h"
@@ -15,30 +11,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum span_mark_kind { SPAN_BEGIN, SPAN_OWN, SPAN_REST, SPAN_END, SPAN_AT };
-
-struct span_mark {
-  uint64_t stamp, events; /* events: events of its thread before it */
-  uint32_t thread;
-  enum span_mark_kind kind;
-  char *name;     /* of SPAN_BEGIN; else NULL */
-  uint32_t place; /* of SPAN_AT, from 1 on */
-};
-
-struct span_marks {
-  VECTOR(struct span_mark) turns;  /* all but SPAN_AT, by stamp */
-  VECTOR(struct span_mark) places; /* SPAN_AT, by thread, then in its order */
-  size_t next_turn;
-  uint32_t threads;
-  uint64_t *events;   /* passed events of each thread, including those before the reader's start */
-  size_t *next_place; /* of each thread, in places */
-};
-
-/* Call it after an event of the thread. */
-static inline void span_marks_passed(struct span_marks *marks, uint32_t thread) {
-  marks->events[thread]++;
-}
 
 /* Where the live objects of a span were acquired: sums by call stack and place, the largest first, as JSON.
 
@@ -49,119 +21,6 @@ struct span_object {
   uint32_t span; /* the span that owns it; 0: none, or not live */
   uint32_t stack, place;
 };
-
-struct span_sites;
-
-static const char prefix[] = "heaptape:";
-
-/* Fills in kind and place, and in *name the text after "begin ". Returns false for other marks of the program. */
-static bool parse_span_mark(const char *text, struct span_mark *mark, const char **name) {
-  static const char *const words[] = {
-      [SPAN_BEGIN] = "begin ", [SPAN_OWN] = "own", [SPAN_REST] = "rest", [SPAN_END] = "end", [SPAN_AT] = "at "};
-  if (strncmp(text, prefix, sizeof prefix - 1) != 0)
-    return false;
-  text += sizeof prefix - 1;
-  for (mark->kind = SPAN_BEGIN; mark->kind <= SPAN_AT; mark->kind++) {
-    const char *word = words[mark->kind];
-    bool has_rest = mark->kind == SPAN_BEGIN || mark->kind == SPAN_AT;
-    if (has_rest ? strncmp(text, word, strlen(word)) != 0 : strcmp(text, word) != 0)
-      continue;
-    *name = mark->kind == SPAN_BEGIN ? text + strlen(word) : NULL;
-    unsigned long place = mark->kind == SPAN_AT ? strtoul(text + strlen(word), NULL, 10) : 0;
-    mark->place = place < UINT32_MAX ? (uint32_t)place : 0;
-    return true;
-  }
-  return false;
-}
-
-static int add(void *context, const struct trace_mark *from) {
-  struct span_marks *marks = context;
-  struct span_mark mark = {.stamp = from->stamp, .events = from->events, .thread = from->thread};
-  const char *name;
-  if (from->thread >= marks->threads || !parse_span_mark(from->text, &mark, &name))
-    return 0;
-  if (name && !(mark.name = strdup(name)))
-    return 1;
-  struct span_mark *added = mark.kind == SPAN_AT ? vector_add(&marks->places) : vector_add(&marks->turns);
-  if (!added) {
-    free(mark.name);
-    return 1;
-  }
-  *added = mark;
-  return 0;
-}
-
-static int by_stamp(const void *left, const void *right) {
-  const struct span_mark *a = left, *b = right;
-  return COMPARE(a->stamp, b->stamp) ?: COMPARE(a->events, b->events);
-}
-
-static int by_thread(const void *left, const void *right) {
-  const struct span_mark *a = left, *b = right;
-  return COMPARE(a->thread, b->thread) ?: by_stamp(left, right);
-}
-
-/* Returns to the start, for another run over the same history. passed: as above. */
-static void span_marks_rewind(struct span_marks *marks, const uint64_t *passed) {
-  marks->next_turn = 0;
-  for (uint32_t thread = 0; thread < marks->threads; thread++) {
-    marks->events[thread] = passed ? passed[thread] : 0;
-    marks->next_place[thread] = SIZE_MAX;
-  }
-  for (size_t i = marks->places.count; i-- > 0;)
-    marks->next_place[marks->places.at[i].thread] = i;
-}
-
-/* passed: events of each thread that the reader leaves out; NULL: none. Returns 0, or -1 with error; marks can be freed
-   either way. */
-static int span_marks_load(struct span_marks *marks, struct trace_reader *reader, const uint64_t *passed,
-                           struct error *error) {
-  *marks = (struct span_marks){.threads = trace_reader_summary(reader)->threads};
-  int result = trace_reader_marks(reader, add, marks, error);
-  marks->events = calloc(marks->threads + 1, sizeof *marks->events);
-  marks->next_place = calloc(marks->threads + 1, sizeof *marks->next_place);
-  if (result > 0 || !marks->events || !marks->next_place)
-    return error_set(error, trace_reader_path(reader), "out of memory");
-  vector_sort(&marks->turns, by_stamp);
-  vector_sort(&marks->places, by_thread);
-  span_marks_rewind(marks, passed);
-  return result;
-}
-
-static void span_marks_free(struct span_marks *marks) {
-  for (size_t i = 0; i < marks->turns.count; i++)
-    free(marks->turns.at[i].name);
-  free(marks->turns.at);
-  free(marks->places.at);
-  free(marks->events);
-  free(marks->next_place);
-  *marks = (struct span_marks){0};
-}
-
-/* Returns the next of turns that comes before an event of that thread with that stamp; NULL: none is left. Call it
-   until it returns NULL. */
-static const struct span_mark *span_marks_turn(struct span_marks *marks, uint32_t thread, uint64_t stamp) {
-  if (marks->next_turn == marks->turns.count)
-    return NULL;
-  const struct span_mark *mark = &marks->turns.at[marks->next_turn];
-  if (mark->stamp > stamp && (mark->thread != thread || mark->events > marks->events[thread]))
-    return NULL;
-  marks->next_turn++;
-  return mark;
-}
-
-/* Returns the place at which the thread is; 0: no mark gave one. */
-static uint32_t span_marks_place(struct span_marks *marks, uint32_t thread) {
-  size_t *next = &marks->next_place[thread];
-  uint32_t place = 0;
-  for (; *next < marks->places.count && marks->places.at[*next].thread == thread &&
-         marks->places.at[*next].events <= marks->events[thread];
-       ++*next)
-    place = marks->places.at[*next].place;
-  if (place == 0 && *next != SIZE_MAX && *next > 0 && marks->places.at[*next - 1].thread == thread)
-    place = marks->places.at[*next - 1].place;
-  return place;
-}
 
 struct span_sites {
   struct symbols *symbols; /* NULL: no stacks were recorded */
@@ -213,20 +72,10 @@ static size_t join(struct site *sites, size_t count) {
   return joined;
 }
 
-static json_t *frames_json(const struct span_sites *sites, uint32_t node) {
-  json_t *frames = json_array();
-  for (; sites->symbols && node; node = symbols_parent(sites->symbols, node)) {
-    size_t count;
-    const struct symbol *symbol = symbols_of(sites->symbols, node, &count);
-    for (size_t i = 0; i < count; i++)
-      json_array_append_new(frames, symbol_json(&symbol[i]));
-  }
-  return frames;
-}
-
 static json_t *site_json(const struct span_sites *sites, const struct site *site) {
   return json_pack("{sI sI so so}", "bytes", (json_int_t)site->bytes, "objects", (json_int_t)site->objects, "place",
-                   site->place ? json_integer(site->place) : json_null(), "frames", frames_json(sites, site->stack));
+                   site->place ? json_integer(site->place) : json_null(), "frames",
+                   frames_json(sites->symbols, site->stack, true));
 }
 
 /* Returns the list of spans.h for the span's own objects. A new reference; NULL: no memory. */
@@ -266,8 +115,9 @@ struct span {
 struct counting {
   struct trace_reader *reader;
   struct error *error;
-  const uint64_t *passed;
-  struct span_marks marks;
+  const uint64_t *passed; /* events of each thread that are left out */
+  struct recorded_marks marks;
+  uint32_t *places;                   /* of each thread: at which it is, from 1 on; 0: no mark gave one */
   VECTOR(struct span_object) objects; /* by slot */
   size_t slots;                       /* slots that were in use */
   VECTOR(struct span) spans;
@@ -317,25 +167,30 @@ static int begin_span(struct counting *counting, const char *name) {
   return 0;
 }
 
-static int take_turn(struct counting *counting, const struct span_mark *mark) {
-  switch (mark->kind) {
-  case SPAN_BEGIN:
+static int take_mark(struct counting *counting, const struct recorded_mark *mark) {
+  static const char prefix[] = "heaptape:", begin[] = "begin ", at[] = "at ";
+  if (strncmp(mark->text, prefix, sizeof prefix - 1) != 0 || mark->thread >= counting->marks.threads)
+    return 0;
+  const char *text = mark->text + sizeof prefix - 1;
+  if (strncmp(text, begin, sizeof begin - 1) == 0) {
     end_span(counting, false);
-    return begin_span(counting, mark->name);
-  case SPAN_OWN:
-  case SPAN_REST:
-    counting->own = counting->span && mark->kind == SPAN_OWN;
-    return 0;
-  default:
-    end_span(counting, true);
-    return 0;
+    return begin_span(counting, text + sizeof begin - 1);
   }
+  if (strncmp(text, at, sizeof at - 1) == 0) {
+    unsigned long place = strtoul(text + sizeof at - 1, NULL, 10);
+    counting->places[mark->thread] = place < UINT32_MAX ? (uint32_t)place : 0;
+  } else if (strcmp(text, "own") == 0 || strcmp(text, "rest") == 0) {
+    counting->own = counting->span && *text == 'o';
+  } else if (strcmp(text, "end") == 0) {
+    end_span(counting, true);
+  }
+  return 0;
 }
 
-static int take_turns(struct counting *counting, uint32_t thread, uint64_t stamp) {
-  const struct span_mark *mark;
-  while ((mark = span_marks_turn(&counting->marks, thread, stamp)))
-    if (take_turn(counting, mark) != 0)
+static int take_marks(struct counting *counting, uint32_t thread, uint64_t stamp) {
+  const struct recorded_mark *mark;
+  while ((mark = recorded_marks_before(&counting->marks, thread, stamp)))
+    if (take_mark(counting, mark) != 0)
       return -1;
   return 0;
 }
@@ -363,7 +218,7 @@ static void note_acquire(struct counting *counting, const struct history_op *op,
   *object = (struct span_object){.size_bytes = op->request_bytes,
                                  .span = counting->span,
                                  .stack = op->event ? op->event->stack : 0,
-                                 .place = span_marks_place(&counting->marks, op->thread)};
+                                 .place = counting->places[op->thread]};
   span->allocations++;
   span->allocated_bytes += op->request_bytes;
   span->live_bytes += op->request_bytes;
@@ -374,7 +229,7 @@ static int take_op(void *context, const struct history_op *op, const struct hist
                    struct slots *slots) {
   struct counting *counting = context;
   (void)before, (void)slots;
-  if (take_turns(counting, op->thread, op->stamp) != 0)
+  if (take_marks(counting, op->thread, op->stamp) != 0)
     return -1;
   bool acquires = op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE;
   if (op->slot != SLOTS_NONE) {
@@ -391,7 +246,7 @@ static int take_op(void *context, const struct history_op *op, const struct hist
   if (counting->span)
     note_peak(counting, current(counting));
   if (op->event)
-    span_marks_passed(&counting->marks, op->thread);
+    recorded_marks_after_event(&counting->marks, op->thread);
   counting->op++;
   return 0;
 }
@@ -399,9 +254,9 @@ static int take_op(void *context, const struct history_op *op, const struct hist
 static int take_left_out(void *context, const struct merge_step *step, uint32_t slot) {
   struct counting *counting = context;
   (void)slot;
-  int result = take_turns(counting, step->thread, step->stamp);
+  int result = take_marks(counting, step->thread, step->stamp);
   if (step->is_last)
-    span_marks_passed(&counting->marks, step->thread);
+    recorded_marks_after_event(&counting->marks, step->thread);
   return result;
 }
 
@@ -410,9 +265,11 @@ static int run(struct counting *counting, const struct history_options *options,
   counting->begun = counting->span = 0;
   counting->own = false;
   counting->op = 0;
+  memset(counting->places, 0, counting->marks.threads * sizeof *counting->places);
+  recorded_marks_rewind(&counting->marks, counting->passed);
   if (history_run(counting->reader, options, &consumer, witness, counting->error) != 0)
     return -1;
-  int result = take_turns(counting, 0, UINT64_MAX);
+  int result = take_marks(counting, 0, UINT64_MAX);
   end_span(counting, false);
   return result;
 }
@@ -421,7 +278,6 @@ static int run_again_for_sites(struct counting *counting, const struct spans_opt
                                struct witness *witness) {
   if (span_sites_open(&counting->sites, counting->reader, options->sites, counting->error) != 0)
     return -1;
-  span_marks_rewind(&counting->marks, counting->passed);
   if (counting->slots)
     memset(counting->objects.at, 0, counting->slots * sizeof *counting->objects.at);
   return run(counting, options->history, witness);
@@ -454,25 +310,28 @@ static void counting_free(struct counting *counting) {
     json_decref(counting->spans.at[i].growth_sites);
   }
   span_sites_close(counting->sites);
-  span_marks_free(&counting->marks);
+  recorded_marks_free(&counting->marks);
   free(counting->objects.at);
   free(counting->spans.at);
 }
 
 json_t *spans_of_trace(struct trace_reader *reader, const struct spans_options *options, struct error *error) {
   struct witness witness;
-  uint64_t *passed = calloc(trace_reader_summary(reader)->threads + 1, sizeof *passed);
-  struct counting counting = {.reader = reader, .error = error, .passed = passed};
+  uint32_t threads = trace_reader_summary(reader)->threads;
+  uint64_t *passed = calloc(threads + 1, sizeof *passed);
+  uint32_t *places = calloc(threads + 1, sizeof *places);
+  struct counting counting = {.reader = reader, .error = error, .passed = passed, .places = places};
   json_t *object = NULL;
-  if (!passed) {
+  if (passed && places)
+    trace_reader_skip(reader, options->from_byte, passed);
+  if (!passed || !places)
     no_memory(&counting);
-    return NULL;
-  }
-  trace_reader_skip(reader, options->from_byte, passed);
-  if (span_marks_load(&counting.marks, reader, passed, error) == 0 && run(&counting, options->history, &witness) == 0 &&
-      (options->sites == 0 || run_again_for_sites(&counting, options, &witness) == 0))
+  else if (recorded_marks_load(&counting.marks, reader, error) == 0 &&
+           run(&counting, options->history, &witness) == 0 &&
+           (options->sites == 0 || run_again_for_sites(&counting, options, &witness) == 0))
     object = counted_json(&counting, &witness);
   counting_free(&counting);
   free(passed);
+  free(places);
   return object;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "convert/history/trace_info.h"
 #include "convert/rewrite/rewrite.h"
 #include "convert/rewrite/trace_out.h"
 #include "core/base/vector.h"
@@ -172,12 +173,6 @@ struct slice_object {
   bool cut;    /* it was moving when the window began */
 };
 
-struct slice_mark {
-  uint64_t stamp;
-  uint32_t thread;
-  char text[TRACE_MARK_MAX_BYTES + 1];
-};
-
 struct slicer {
   struct trace_out *out;
   const struct slice_spec *spec;
@@ -190,8 +185,7 @@ struct slicer {
   uint32_t last_thread;
   bool begun, ended;
   struct trace_stacks stacks;
-  VECTOR(struct slice_mark) marks; /* by stamp */
-  size_t marks_placed;
+  struct recorded_marks marks;
   const char *path;
   struct error *error;
 };
@@ -228,9 +222,8 @@ static int emit_move(struct slicer *slicer, uint32_t thread, const struct trace_
 /* Writes the marks of the window up to that stamp, each after the same events of its thread as before. A mark without
    an earlier event of its thread in the slice has no thread there, and is left out. */
 static int place_marks(struct slicer *slicer, uint64_t stamp) {
-  for (; slicer->marks_placed < slicer->marks.count && slicer->marks.at[slicer->marks_placed].stamp <= stamp;
-       slicer->marks_placed++) {
-    const struct slice_mark *mark = &slicer->marks.at[slicer->marks_placed];
+  const struct recorded_mark *mark;
+  while ((mark = recorded_marks_before(&slicer->marks, MERGE_ALL_THREADS, stamp))) {
     struct trace_mark copy = {mark->stamp, TRACE_MARK_HERE, trace_out_thread(slicer->out, mark->thread), mark->text};
     if (slicer->begun && mark->stamp >= slicer->from_stamp && copy.thread != UINT32_MAX &&
         trace_writer_mark(trace_out_writer(slicer->out), &copy) != 0)
@@ -454,39 +447,36 @@ static uint64_t stamp_of_ns(const struct trace_summary *summary, double ns) {
   return stamp >= 0x1p63 ? UINT64_MAX : (uint64_t)ceil(stamp);
 }
 
-static int take_mark(void *context, const struct trace_mark *mark) {
-  struct slicer *slicer = context;
-  struct slice_mark *copy = vector_add(&slicer->marks);
-  if (!copy)
-    return 1;
-  *copy = (struct slice_mark){.stamp = mark->stamp, .thread = mark->thread};
-  strncpy(copy->text, mark->text, TRACE_MARK_MAX_BYTES);
-  return 0;
+/* The first mark of that text in the list from *mark on; *mark is then the next one. NULL: none. */
+static const struct recorded_mark *find_mark(const struct slicer *slicer, size_t *mark, const char *text,
+                                             size_t bytes) {
+  while (*mark < slicer->marks.list.count) {
+    const struct recorded_mark *candidate = &slicer->marks.list.at[(*mark)++];
+    if (strlen(candidate->text) == bytes && memcmp(candidate->text, text, bytes) == 0)
+      return candidate;
+  }
+  return NULL;
 }
 
 /* Finds the window between two marks. */
 static int find_marks(struct slicer *slicer) {
   const struct slice_spec *spec = slicer->spec;
-  size_t i = 0;
+  size_t next = 0;
   if (spec->from_mark) {
-    while (i < slicer->marks.count && (strlen(slicer->marks.at[i].text) != spec->from_mark_bytes ||
-                                       memcmp(slicer->marks.at[i].text, spec->from_mark, spec->from_mark_bytes) != 0))
-      i++;
-    if (i == slicer->marks.count)
+    const struct recorded_mark *from = find_mark(slicer, &next, spec->from_mark, spec->from_mark_bytes);
+    if (!from)
       return error_set(slicer->error, slicer->path, "has no mark '%.*s'", (int)spec->from_mark_bytes, spec->from_mark);
-    if (slicer->marks.at[i].stamp > slicer->from_stamp)
-      slicer->from_stamp = slicer->marks.at[i].stamp;
-    i++;
+    if (from->stamp > slicer->from_stamp)
+      slicer->from_stamp = from->stamp;
   }
   if (!spec->to_mark)
     return 0;
-  while (i < slicer->marks.count && strcmp(slicer->marks.at[i].text, spec->to_mark) != 0)
-    i++;
-  if (i == slicer->marks.count)
+  const struct recorded_mark *to = find_mark(slicer, &next, spec->to_mark, strlen(spec->to_mark));
+  if (!to)
     return error_set(slicer->error, slicer->path, "has no mark '%s'%s", spec->to_mark,
                      spec->from_mark ? " after the first" : "");
-  if (slicer->marks.at[i].stamp < slicer->to_stamp)
-    slicer->to_stamp = slicer->marks.at[i].stamp;
+  if (to->stamp < slicer->to_stamp)
+    slicer->to_stamp = to->stamp;
   return 0;
 }
 
@@ -507,8 +497,8 @@ static int find_window(struct slicer *slicer, struct trace_reader *reader) {
   slicer->to_event = spec->to_event;
   if (spec->to_percent < 100 && (uint64_t)ceil(events * spec->to_percent / 100) < slicer->to_event)
     slicer->to_event = (uint64_t)ceil(events * spec->to_percent / 100);
-  if (trace_reader_marks(reader, take_mark, slicer, slicer->error) != 0)
-    return error_set(slicer->error, slicer->path, "its marks can't be read: out of memory");
+  if (recorded_marks_load(&slicer->marks, reader, slicer->error) != 0)
+    return -1;
   return spec->by_mark ? find_marks(slicer) : 0;
 }
 
@@ -573,7 +563,7 @@ int trace_slice(struct trace_reader *reader, const char *path, const struct slic
     *error = own;
   free(slicer.objects.at);
   free(slicer.moving);
-  free(slicer.marks.at);
+  recorded_marks_free(&slicer.marks);
   trace_stacks_free(&slicer.stacks);
   return result;
 }

@@ -44,13 +44,12 @@ uint32_t symbols_parent(const struct symbols *symbols, uint32_t node);
    has neither function nor module. Valid until symbols_close. */
 const struct symbol *symbols_of(struct symbols *symbols, uint32_t node, size_t *count);
 
-/* A symbol as JSON: frames in `dump --stacks --format jsonl` and in the origins file (docs/use/BLAME.md) have the same
-   form.
-
-   Job: one frame. Not its job: stacks. NULL: no memory. */
-
-/* Returns {function, file, line, module, offset} without those that are unknown. A new reference. */
+/* Frames as JSON, in the same form in `dump --stacks --format jsonl`, `spans` and the origins file (docs/use/BLAME.md):
+   {function, file, line, module, offset} without those that are unknown. New references; NULL: no memory. */
 json_t *symbol_json(const struct symbol *symbol);
+
+/* The frames of the node, or of its whole stack, innermost first. symbols may be NULL: then there are none. */
+json_t *frames_json(struct symbols *symbols, uint32_t node, bool whole_stack);
 
 /* Returns a name or path as a string; "?" if it is not UTF-8. A new reference. */
 json_t *symbol_text_json(const char *text);

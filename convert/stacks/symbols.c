@@ -344,3 +344,14 @@ json_t *symbol_json(const struct symbol *symbol) {
     json_object_set_new(frame, "offset", json_string(offset));
   return frame;
 }
+
+json_t *frames_json(struct symbols *symbols, uint32_t node, bool whole_stack) {
+  json_t *frames = json_array();
+  for (; symbols && node; node = whole_stack ? symbols_parent(symbols, node) : 0) {
+    size_t count;
+    const struct symbol *symbol = symbols_of(symbols, node, &count);
+    for (size_t i = 0; i < count; i++)
+      json_array_append_new(frames, symbol_json(&symbol[i]));
+  }
+  return frames;
+}

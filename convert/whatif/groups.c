@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/compile/compile.h"
+#include "convert/history/trace_info.h"
 #include "convert/stacks/stacks.h"
 #include "convert/whatif/whatif.h"
 
@@ -167,16 +167,17 @@ enum answer { UNKNOWN, NO, YES };
 
 struct members {
   struct groups groups;
-  struct origin_marks marks;
-  struct symbols *symbols;  /* NULL: no group needs names */
-  struct site_names *names; /* as symbols */
-  uint32_t *sites;          /* number of each stack node; 0: none yet */
+  struct recorded_marks marks;
+  const struct recorded_mark *phase; /* the mark that began the current phase; NULL: none */
+  uint64_t phases;                   /* marks passed so far */
+  struct symbols *symbols;           /* NULL: no group needs names */
+  struct site_names *names;          /* as symbols */
+  uint32_t *sites;                   /* number of each stack node; 0: none yet */
   uint32_t site_count;
   uint32_t *threads; /* in the workload, plus 1; 0: no op yet */
   uint32_t thread_count;
   uint32_t nodes;
-  uint64_t position; /* ops so far */
-  uint8_t *answers;  /* enum answer of each node and term by names */
+  uint8_t *answers; /* enum answer of each node and term by names */
   size_t name_terms;
   struct error *error;
   const char *path;
@@ -206,7 +207,7 @@ static int check_group(struct members *members, const struct group *group) {
 static int fill_in(struct members *members, struct trace_reader *reader, struct error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   members->nodes = summary->stack_nodes;
-  if (origin_marks_load(&members->marks, reader, error) != 0)
+  if (recorded_marks_load(&members->marks, reader, error) != 0)
     return -1;
   for (size_t i = 0; i < members->groups.count; i++)
     if (check_group(members, &members->groups.at[i]) != 0)
@@ -237,7 +238,7 @@ void members_close(struct members *members) {
     return;
   site_names_free(members->names);
   symbols_close(members->symbols);
-  origin_marks_free(&members->marks);
+  recorded_marks_free(&members->marks);
   free(members->sites);
   free(members->threads);
   free(members->answers);
@@ -245,9 +246,13 @@ void members_close(struct members *members) {
 }
 
 uint32_t members_op(struct members *members, const struct history_op *op) {
-  origin_marks_before_op(&members->marks, members->position++, op->thread, op->stamp);
+  const struct recorded_mark *mark, *last = NULL;
+  for (; (mark = recorded_marks_before(&members->marks, op->thread, op->stamp)); members->phases++)
+    last = mark > last ? mark : last;
+  if (last)
+    members->phase = last;
   if (op->event)
-    origin_marks_after_event(&members->marks, op->thread);
+    recorded_marks_after_event(&members->marks, op->thread);
   if (members->threads[op->thread] == 0)
     members->threads[op->thread] = ++members->thread_count;
   return members->threads[op->thread] - 1;
@@ -256,15 +261,15 @@ uint32_t members_op(struct members *members, const struct history_op *op) {
 /* A realloc of an object never seen has an op, too. */
 void members_left_out(struct members *members, const struct merge_step *step) {
   if (step->is_last)
-    origin_marks_after_event(&members->marks, step->thread);
+    recorded_marks_after_event(&members->marks, step->thread);
 }
 
 uint64_t members_phase(const struct members *members) {
-  return members->marks.passed;
+  return members->phases;
 }
 
 static const char *phase_name(const struct members *members) {
-  return members->marks.last ? members->marks.last->text : "start";
+  return members->phase ? members->phase->text : "start";
 }
 
 static bool name_is_among(const struct group_term *term, const char *name) {
