@@ -46,7 +46,9 @@ static uint64_t bits_before(uint32_t index, uint32_t word) {
   return index - first >= CACHE_WORD_BITS ? UINT64_MAX : (UINT64_C(1) << (index - first)) - 1;
 }
 
-struct cache *cache_make(size_t block_bytes, _Atomic uint32_t *count) {
+/* Maps a cache for blocks of block_bytes, headers included; all are free. count: where its free blocks will be counted.
+   NULL: no memory. */
+static struct cache *cache_make(size_t block_bytes, _Atomic uint32_t *count) {
   size_t span_bytes = span_for(block_bytes);
   struct cache *cache = system_map(span_bytes);
   if (!cache)
@@ -201,8 +203,9 @@ void cache_walk(struct cache *cache, cache_visit *visit, void *context) {
   unlock_cache(cache);
 }
 
-/* Writes only differing words: an OS page that is not written stays shared with the parent. */
-void cache_after_fork(struct cache *cache) {
+/* In a forked child, where no other thread uses the cache: counts the free blocks again, as a thread may have been
+   about to. Writes only differing words: an OS page that is not written stays shared with the parent. */
+static void cache_after_fork(struct cache *cache) {
   uint32_t count = 0;
   if (atomic_load_explicit(&cache->lock.state, memory_order_relaxed) != LOCK_FREE)
     lock_reset(&cache->lock);
@@ -282,7 +285,8 @@ struct block *bucket_take(struct bucket *bucket, unsigned size_class) {
   return LIKELY(block != NULL) ? block : take_from_new(shelf, size_class);
 }
 
-bool bucket_each_cache(struct bucket *bucket, bucket_visit *visit, void *context) {
+/* Calls visit for each cache, until it returns false; returns whether it never did. */
+static bool bucket_each_cache(struct bucket *bucket, bucket_visit *visit, void *context) {
   for (unsigned size_class = 0; size_class < CLASSES; size_class++) {
     struct row *row = atomic_load_explicit(&bucket->shelves[size_class].first, memory_order_acquire);
     for (; row; row = atomic_load_explicit(&row->next, memory_order_acquire))
@@ -318,7 +322,8 @@ static bool cache_is_whole_after_fork(struct cache *cache, void *unused) {
   return true;
 }
 
-void bucket_after_fork(struct bucket *bucket) {
+/* In a forked child: completes what a thread that is gone may have left half done. */
+static void bucket_after_fork(struct bucket *bucket) {
   lock_reset(&bucket->lock);
   for (unsigned size_class = 0; size_class < CLASSES; size_class++)
     shelf_after_fork(&bucket->shelves[size_class]);

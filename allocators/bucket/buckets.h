@@ -34,10 +34,6 @@ struct cache {
   _Alignas(64) _Atomic uint64_t free_bits[];
 };
 
-/* Maps a cache for blocks of block_bytes, headers included; all are free. count: where its free blocks will be counted.
-   NULL: no memory. */
-struct cache *cache_make(size_t block_bytes, _Atomic uint32_t *count);
-
 /* Takes a free block, with its header. NULL: there was none after all. Not for two threads at once. */
 struct block *cache_take(struct cache *cache);
 
@@ -51,10 +47,6 @@ bool cache_purge(struct cache *cache);
    are exact while no thread takes or releases. From any thread. */
 typedef void cache_visit(const void *address, size_t bytes, unsigned state, void *context);
 void cache_walk(struct cache *cache, cache_visit *visit, void *context);
-
-/* In a forked child, where no other thread uses the cache: counts the free blocks again, as a thread may have been
-   about to. */
-void cache_after_fork(struct cache *cache);
 
 static inline uintptr_t cache_seal(const struct cache *cache) {
   uintptr_t sizes = (uintptr_t)cache->block_bytes << 32 | cache->block_count;
@@ -121,13 +113,6 @@ static inline size_t class_bytes(unsigned size_class) {
 /* Returns a used block of that class, from a cache with a free block or from a new cache. NULL: no memory. */
 struct block *bucket_take(struct bucket *bucket, unsigned size_class);
 
-/* Calls visit for each cache, until it returns false; returns whether it never did. */
-typedef bool bucket_visit(struct cache *cache, void *context);
-bool bucket_each_cache(struct bucket *bucket, bucket_visit *visit, void *context);
-
-/* In a forked child: completes what a thread that is gone may have left half done. */
-void bucket_after_fork(struct bucket *bucket);
-
 /* All buckets, and which of them a thread uses.
 
    The number of shared buckets is the tunable `buckets`, by default two for each processor, rounded up to a power of
@@ -157,7 +142,9 @@ void buckets_watch_end(void);
 /* Call as the thread ends: gives back its number. Its last calls are served from a shared bucket. */
 void buckets_detach(void);
 
-/* Calls visit for each cache of each bucket, bucket by bucket, under the parent lock where the bucket is shared. */
+/* Calls visit for each cache of each bucket, bucket by bucket, under the parent lock where the bucket is shared.; false
+   from visit ends the bucket. */
+typedef bool bucket_visit(struct cache *cache, void *context);
 void buckets_each_cache(bucket_visit *visit, void *context);
 
 /* Prints a line for each bucket that has caches: part of malloc_info. */

@@ -85,7 +85,8 @@ static void merge(struct link to, struct tree_node *first, struct tree_node *sec
   set(to, checked(first) ? first : checked(second));
 }
 
-void tree_insert(struct tree_node *node) {
+/* node->bytes must be set. */
+static void tree_insert(struct tree_node *node) {
   struct link at = {NULL, &root};
   while (checked(*at.place) && priority(*at.place) >= priority(node))
     at = is_before(*at.place, node) ? right_of(*at.place) : left_of(*at.place);
@@ -94,7 +95,8 @@ void tree_insert(struct tree_node *node) {
   set(at, node);
 }
 
-void tree_remove(struct tree_node *node) {
+/* The node must be in the tree; else it, or a node above it, was overwritten, which ends the process. */
+static void tree_remove(struct tree_node *node) {
   struct link at = {NULL, &root};
   checked(node);
   while (checked(*at.place) && *at.place != node)
@@ -104,7 +106,8 @@ void tree_remove(struct tree_node *node) {
   merge(at, node->left, node->right);
 }
 
-struct tree_node *tree_best_fit(size_t bytes) {
+/* Returns the smallest node of at least `bytes`, of equal ones that at the lowest address. NULL: none. */
+static struct tree_node *tree_best_fit(size_t bytes) {
   struct tree_node *best = NULL, *node = root;
   while (checked(node)) {
     if (node->bytes < bytes) {

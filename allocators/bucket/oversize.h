@@ -73,12 +73,3 @@ struct tree_node {
   struct tree_node *left, *right;
   uintptr_t seal;
 };
-
-/* node->bytes must be set. */
-void tree_insert(struct tree_node *node);
-
-/* The node must be in the tree; else it, or a node above it, was overwritten, which ends the process. */
-void tree_remove(struct tree_node *node);
-
-/* Returns the smallest node of at least `bytes`, of equal ones that at the lowest address. NULL: none. */
-struct tree_node *tree_best_fit(size_t bytes);

@@ -93,7 +93,8 @@ static bool keep_empty(struct depot *depot, struct magazine *magazine) {
   return true;
 }
 
-struct magazine *depot_take_full(unsigned number, struct magazine *empty) {
+/* Takes a full magazine in exchange for an empty one, or no_magazine. NULL: there is none, and nothing changed. */
+static struct magazine *depot_take_full(unsigned number, struct magazine *empty) {
   struct depot *depot = lock_counted(number);
   struct magazine *full = depot->full;
   bool kept = true;
@@ -119,7 +120,8 @@ static bool keep_full(struct depot *depot, struct magazine *magazine) {
   return true;
 }
 
-struct magazine *depot_take_empty(unsigned number, struct magazine *full) {
+/* Takes an empty magazine in exchange for a full one, or no_magazine; NULL: no memory, nothing changed. */
+static struct magazine *depot_take_empty(unsigned number, struct magazine *full) {
   struct depot *depot = lock_counted(number);
   uint32_t rounds = depot->rounds;
   bool kept = keep_full(depot, full);
@@ -137,7 +139,8 @@ struct magazine *depot_take_empty(unsigned number, struct magazine *full) {
   return empty ? empty : make(rounds);
 }
 
-void depot_give(unsigned number, struct magazine *magazine) {
+/* Gives the depot a magazine that a thread no longer uses, whatever its content. */
+static void depot_give(unsigned number, struct magazine *magazine) {
   if (magazine == &no_magazine)
     return;
   struct depot *depot = lock_counted(number);

@@ -104,7 +104,8 @@ struct zone *runs_take(size_t bytes) {
   return take_between(bytes, bytes + bytes / (SLACK_SHARE - 1));
 }
 
-struct zone *runs_take_smallest(size_t most_bytes) {
+/* Returns the smallest kept run if it has at most most_bytes, else NULL. */
+static struct zone *runs_take_smallest(size_t most_bytes) {
   return take_between(0, most_bytes);
 }
 

@@ -116,9 +116,6 @@ int system_move(void *from, size_t from_bytes, void *to, size_t to_bytes);
    run_bytes and dirty_bytes. */
 struct zone *runs_take(size_t bytes);
 
-/* Returns the smallest kept run if it has at most most_bytes, else NULL. */
-struct zone *runs_take_smallest(size_t most_bytes);
-
 /* Keeps a run, or unmaps it if run_cache bytes are already kept. Keeps errno. */
 void runs_give(struct zone *run);
 

@@ -463,14 +463,17 @@ struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uin
   return enter_rest(what, caller, frame, own_frame);
 }
 
-struct producer *producer_of_thread(void) {
+/* The thread's producer, even if it is paused or excluded; NULL if it can have none. */
+static struct producer *producer_of_thread(void) {
   struct producer *producer = producer_now() ? producer_now() : mine.parked;
   if (!producer || producer->quick.state == PRODUCER_WIPED)
     producer = begin_thread();
   return process_is_off() ? NULL : producer;
 }
 
-bool producer_put_control(struct producer *producer, uint64_t head, uint64_t word) {
+/* Puts one record that belongs to no step. Precondition: state RECORDING. Waits for room unless the recording drops
+   events instead. False: there was no room, or the recording has ended. */
+static bool producer_put_control(struct producer *producer, uint64_t head, uint64_t word) {
   HT_ASSERT(producer->quick.state == PRODUCER_RECORDING);
   while (producer->cursor >= producer->quick.limit && !ring_room_find(producer, false)) {
     if (!stop_if_requested(producer) || host_state.flags & ATTACH_DROP)

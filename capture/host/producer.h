@@ -363,13 +363,6 @@ void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_P
 /* Counts a call that can't be recorded; it is reported in the trace at the next event. */
 void producer_drop(struct producer *producer);
 
-/* The thread's producer, even if it is paused or excluded; NULL if it can have none. */
-struct producer *producer_of_thread(void);
-
-/* Puts one record that belongs to no step. Precondition: state RECORDING. Waits for room unless the recording drops
-   events instead. False: there was no room, or the recording has ended. */
-bool producer_put_control(struct producer *producer, uint64_t head, uint64_t word);
-
 /* Records a step: a release or touch before the real call, an acquire after it. columns: NULL where there are none to
    record. Leaves the producer in state RECORDING; the caller sets the next one. False: dropped. Always inlined, as the
    event's members are constants in most hooks, and gcc would otherwise share one copy. */

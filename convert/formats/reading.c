@@ -184,14 +184,6 @@ void byte_source_close(struct byte_source *source) {
   free(source);
 }
 
-const char *byte_source_path(const struct byte_source *source) {
-  return source->path;
-}
-
-struct error *byte_source_error(const struct byte_source *source) {
-  return source->error;
-}
-
 int64_t byte_source_read(struct byte_source *source, void *bytes, size_t room) {
   return source->read(source, bytes, room);
 }
@@ -207,7 +199,7 @@ struct line_reader {
 int line_reader_of_source(struct line_reader **out, struct byte_source *source) {
   *out = calloc(1, sizeof **out);
   if (!*out) {
-    error_set(byte_source_error(source), byte_source_path(source), "out of memory");
+    error_set(source->error, source->path, "out of memory");
     byte_source_close(source);
     return -1;
   }
@@ -238,8 +230,8 @@ int line_reader_error(struct line_reader *reader, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  snprintf(place, sizeof place, "%s:%" PRIu64, byte_source_path(reader->source), reader->line);
-  return error_set(byte_source_error(reader->source), place, "%s", message);
+  snprintf(place, sizeof place, "%s:%" PRIu64, reader->source->path, reader->line);
+  return error_set(reader->source->error, place, "%s", message);
 }
 
 /* Returns 1, 0 at the end, -1. */

@@ -22,9 +22,6 @@ int byte_source_open(struct byte_source **out, const char *path, struct error *e
 int byte_source_of_fd(struct byte_source **out, int fd, const char *path, struct error *error);
 void byte_source_close(struct byte_source *source);
 
-const char *byte_source_path(const struct byte_source *source);
-struct error *byte_source_error(const struct byte_source *source);
-
 /* Reads up to room bytes (> 0). Returns the count; 0 at the end; -1 with error. */
 int64_t byte_source_read(struct byte_source *source, void *bytes, size_t room);
 

@@ -156,8 +156,8 @@ static int copy_sample(void *context, const struct trace_sample *sample) {
   return trace_writer_sample(context, sample);
 }
 
-int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options,
-               struct error *error) {
+static int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options,
+                      struct error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   const struct trace_change change = {0};
   json_t *info = trace_out_source_info(summary);

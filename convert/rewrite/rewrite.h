@@ -46,8 +46,6 @@ struct slice_spec slice_everything(void);
 /* Narrows spec by text, which must live as long as spec. Returns NULL, or what is wrong with text. */
 const char *slice_spec_parse(struct slice_spec *spec, const char *text);
 
-bool slice_spec_has_thread(const struct slice_spec *spec, uint32_t thread);
-
 /* Makes one trace from others, in this order: merge, slice, anonymise, and write it as a normal trace or an archive.
    Steps between the first and the last go through temporary files. Not thread-safe. */
 
@@ -130,8 +128,6 @@ struct trace_change {
    which is empty if the writer has the reason. */
 int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const struct trace_change *change,
                     struct error *error);
-
-int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options, struct error *error);
 
 /* Makes a trace of a workload's ops: of all or some of its objects, up to a position, on fewer threads. `heaptape
    minimise` makes its candidates with it, and `distil` its distillates.

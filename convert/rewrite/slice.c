@@ -154,7 +154,7 @@ const char *slice_spec_parse(struct slice_spec *spec, const char *text) {
   return "a slice is time=, progress=, mark=, thread= or size=, then FROM..TO";
 }
 
-bool slice_spec_has_thread(const struct slice_spec *spec, uint32_t thread) {
+static bool slice_spec_has_thread(const struct slice_spec *spec, uint32_t thread) {
   for (uint32_t i = 0; i < spec->thread_ranges; i++)
     if (thread >= spec->threads[i].from && thread <= spec->threads[i].to)
       return true;

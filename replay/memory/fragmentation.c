@@ -14,7 +14,8 @@ uint32_t *fragmentation_rounding;
 
 static struct memory_figures *result;
 
-int fragmentation_setup(struct memory_figures *into) {
+/* Memory pass; call after os_pages_setup. Returns 0, or -1 with errno set. */
+static int fragmentation_setup(struct memory_figures *into) {
   result = into;
   if (!order_by_turns(engine.spec->order) || result->map_residency == RESIDENCY_NONE)
     return 0;
@@ -24,10 +25,6 @@ int fragmentation_setup(struct memory_figures *into) {
     return -1;
   memset(fragmentation_rounding, 0xff, bytes);
   return 0;
-}
-
-void fragmentation_note_object(uint64_t address, uint64_t bytes) {
-  os_pages_note_object(address, bytes);
 }
 
 static __attribute__((noinline)) uint32_t measure_rounding(uint32_t slot, const struct object *object) {
@@ -56,7 +53,7 @@ static void add_walked(const void *address, size_t bytes, unsigned state, void *
 
 /* The baseline is of a process on libc's malloc. If libc is measured, what start-up made resident in its heap is
    subtracted with the baseline, and must not be counted among the parts. */
-void fragmentation_begin(void) {
+static void fragmentation_begin(void) {
   if (!fragmentation_rounding || result->fragmentation_count > 0)
     return;
   if (engine.result->malloc_is_of_libc || engine.spec->null_allocator)
@@ -73,7 +70,7 @@ static void assert_parts_add_up(const struct os_pages_sum *sum) {
             os_pages * os_page_bytes());
 }
 
-void fragmentation_measure(struct fragmentation_row *row) {
+static void fragmentation_measure(struct fragmentation_row *row) {
   memset(row->walked, 0, sizeof row->walked);
   os_pages_sum_up(&row->sum);
   assert_parts_add_up(&row->sum);
@@ -81,7 +78,7 @@ void fragmentation_measure(struct fragmentation_row *row) {
     heap_walk(add_walked, row);
 }
 
-void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64_t live_bytes) {
+static void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64_t live_bytes) {
   if (!fragmentation_rounding || result->fragmentation_count == FRAGMENTATION_ROWS)
     return;
   struct fragmentation_row *row = &result->fragmentation[result->fragmentation_count++];

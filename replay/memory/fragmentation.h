@@ -11,32 +11,22 @@
 
 #include "replay/engine/state.h"
 #include "replay/memory/figures.h"
+#include "replay/memory/os_pages.h"
 
 enum { ROUNDING_UNKNOWN = UINT32_MAX };
 
 /* Usable minus requested bytes of each slot's object. NULL: fragmentation is not measured in this run. */
 extern uint32_t *fragmentation_rounding;
 
-/* Memory pass; call after os_pages_setup. Returns 0, or -1 with errno set. */
-int fragmentation_setup(struct memory_figures *result);
-
-/* The memory map calls these at a position: fragmentation_begin before it reads residency, fragmentation_measure when
-   the table of OS pages is filled in; the latter fills in the row's sums. live_bytes: requested, resident or not. */
-void fragmentation_begin(void);
-void fragmentation_measure(struct fragmentation_row *row);
-void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64_t live_bytes);
-
 /* Returns the usable minus the requested bytes of the object in a slot; 0 where that is not measured. */
 uint32_t fragmentation_rounding_of(uint32_t slot, const struct object *object);
-
-void fragmentation_note_object(uint64_t address, uint64_t bytes);
 
 /* Call after each acquire of the memory pass. */
 static inline void fragmentation_note_acquire(uint32_t slot, const struct object *object) {
   if (!fragmentation_rounding || !object->pointer)
     return;
   fragmentation_rounding[slot] = ROUNDING_UNKNOWN;
-  fragmentation_note_object((uint64_t)(uintptr_t)object->pointer, object->size_bytes);
+  os_pages_note_object((uint64_t)(uintptr_t)object->pointer, object->size_bytes);
 }
 
 /* The memory map: at about MAP_POSITIONS positions of the replay, how many bytes of each region of addresses are live,

@@ -180,7 +180,8 @@ char *block_read_json(const struct block *block, json_t **object, struct error *
   return text;
 }
 
-json_t *block_read_array(const struct block *block, struct error *error) {
+/* The same for an array of as many values as the block has rows, without its text. NULL with error. */
+static json_t *block_read_array(const struct block *block, struct error *error) {
   struct byte_span spans[2] = {{0}};
   struct block_memory memory = {0};
   json_t *array = NULL;

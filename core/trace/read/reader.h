@@ -102,9 +102,6 @@ int block_read_columns(const struct block *block, int known, struct byte_span *s
    one object. */
 char *block_read_json(const struct block *block, json_t **object, struct error *error);
 
-/* The same for an array of as many values as the block has rows, without its text. NULL with error. */
-json_t *block_read_array(const struct block *block, struct error *error);
-
 /* Turns the columns of an ACCESSES block (FORMAT.md section 6a), already decompressed, back into items of the stream.
 
    Not its job: files, checksums, decompression; whether an object is live, which only the events show. Every code,

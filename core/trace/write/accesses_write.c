@@ -38,6 +38,17 @@ struct recent_objects {
 enum { SLOT_BITS = 6, SLOT_MASK = RECENT_PLACES - 1, PLACES_AT_ONCE = 16 };
 _Static_assert(RECENT_PLACES == 1 << SLOT_BITS && RECENT_PLACES % PLACES_AT_ONCE == 0, "a place holds a slot's number");
 
+/* The block so far: rows and counts, and the columns once it is finished. columns[i].failed: out of memory. */
+struct encoded_accesses {
+  struct buffer columns[ACCESS_COLUMNS];
+  uint32_t rows;
+  uint64_t calls, objects, other;    /* rows of each sort */
+  uint64_t first_acquired, acquired; /* call rows that acquired, before the block and after it */
+};
+
+/* Turns items of the stream of data accesses (core/trace/access_stream.h) into the columns of ACCESSES blocks
+   (FORMAT.md section 6a), before compression. One encoder serves a whole trace, as objects are numbered over all
+   blocks. Memory is twice one block's columns, and 4 bytes for each row. */
 struct access_encoder {
   struct encoded_accesses block;
   uint64_t stack, page; /* of earlier rows: stack pointer divided by 8, page put into the list last */
@@ -47,7 +58,7 @@ struct access_encoder {
   struct buffer starts; /* scratch memory of access_encoder_finish */
 };
 
-struct access_encoder *access_encoder_new(void) {
+static struct access_encoder *access_encoder_new(void) {
   struct access_encoder *encoder = calloc(1, sizeof *encoder);
   if (!encoder || address_map_init(&encoder->pages))
     return encoder;
@@ -214,7 +225,9 @@ static bool encode_other(struct access_encoder *encoder, const struct access_ite
   return true;
 }
 
-bool access_encode(struct access_encoder *encoder, const struct access_item *item) {
+/* Adds a row to the block; not for totals, nor beyond TRACE_MAX_ROWS. False, and nothing has changed, if the format
+   can't hold the item. */
+static bool access_encode(struct access_encoder *encoder, const struct access_item *item) {
   bool held;
   switch (item->kind) {
   case ACCESS_EVENT:
@@ -231,10 +244,6 @@ bool access_encode(struct access_encoder *encoder, const struct access_item *ite
   }
   encoder->block.rows += held;
   return held;
-}
-
-const struct encoded_accesses *access_encoder_block(const struct access_encoder *encoder) {
-  return &encoder->block;
 }
 
 /* Writes a column's entries to `to`, sorted by their groups, stable. starts: memory for the place of each group. */
@@ -264,14 +273,15 @@ static void write_grouped(const struct grouped *from, bool is_leb, struct buffer
   to->used = from->entries.used;
 }
 
-const struct encoded_accesses *access_encoder_finish(struct access_encoder *encoder) {
+static const struct encoded_accesses *access_encoder_finish(struct access_encoder *encoder) {
   struct buffer *columns = encoder->block.columns;
   write_grouped(&encoder->offsets, true, &encoder->starts, &columns[ACCESS_COLUMN_OFFSET]);
   write_grouped(&encoder->steps, false, &encoder->starts, &columns[ACCESS_COLUMN_STEP]);
   return &encoder->block;
 }
 
-void access_encoder_next_block(struct access_encoder *encoder) {
+/* Begins the next block. */
+static void access_encoder_next_block(struct access_encoder *encoder) {
   struct encoded_accesses *block = &encoder->block;
   for (int id = 0; id < ACCESS_COLUMNS; id++)
     block->columns[id].used = 0;
@@ -320,7 +330,7 @@ static int flush_switches(struct trace_writer *writer) {
 
 static int add_switch(struct trace_writer *writer, bool begins) {
   const struct trace_access_totals *totals = &writer->totals.accesses;
-  uint64_t row = totals->calls + totals->objects + totals->other + access_encoder_block(writer->accesses)->rows;
+  uint64_t row = totals->calls + totals->objects + totals->other + writer->accesses->block.rows;
   if (((totals->switches + writer->switch_count) % 2 == 0) != begins)
     return 0;
   if (writer->switch_count == TRACE_MAX_ROWS && flush_accesses(writer) != 0)
@@ -334,7 +344,7 @@ static int add_switch(struct trace_writer *writer, bool begins) {
 int flush_accesses(struct trace_writer *writer) {
   if (flush_switches(writer) != 0)
     return -1;
-  if (!writer->accesses || access_encoder_block(writer->accesses)->rows == 0)
+  if (!writer->accesses || writer->accesses->block.rows == 0)
     return 0;
   const struct encoded_accesses *block = access_encoder_finish(writer->accesses);
   struct column columns[ACCESS_COLUMNS - 1];
@@ -364,7 +374,7 @@ int flush_accesses(struct trace_writer *writer) {
 void lose_accesses(struct trace_writer *writer) {
   if (!writer->accesses)
     return;
-  writer->totals.accesses.lost += access_encoder_block(writer->accesses)->rows;
+  writer->totals.accesses.lost += writer->accesses->block.rows;
   access_encoder_next_block(writer->accesses);
   writer->totals.accesses.pending = 0;
   writer->switch_count = 0;

@@ -20,7 +20,8 @@ int writer_fail(struct trace_writer *writer, int error) {
   return -1;
 }
 
-int writer_append(struct trace_writer *writer, const void *bytes, size_t count) {
+/* Appends bytes to the file; after a first failure it writes nothing. Returns 0 or -1. */
+static int writer_append(struct trace_writer *writer, const void *bytes, size_t count) {
   if (writer->saved_errno)
     return -1;
   if (!writer->last_words && os_reserve(writer->fd, writer->offset, count + RESERVE_BYTES) != 0)

@@ -32,15 +32,6 @@ struct stack_table {
   uint32_t nodes;
 };
 
-/* Returns the node's number; *fresh: it was created now. 0: no memory, parent is not a node, or there are
-   TRACE_MAX_STACK_NODES. */
-uint32_t stack_table_node(struct stack_table *table, uint32_t parent, uint64_t instruction, bool *fresh);
-
-/* Pairs seen before get new numbers from here on. */
-void stack_table_forget(struct stack_table *table);
-
-void stack_table_free(struct stack_table *table);
-
 /* Turns one thread's events into the columns of an EVENTS block (FORMAT.md section 4), before compression.
 
    Not its job: compression, headers, files. One encoder serves all threads, as blocks do not depend on one another: its
@@ -79,34 +70,8 @@ void archive_encoder_free(struct archive_encoder *encoder);
 void archive_encode(struct archive_encoder *encoder, struct encoded_block *block, const struct trace_event *events,
                     uint32_t count);
 
-/* Turns items of the stream of data accesses (core/trace/access_stream.h) into the columns of ACCESSES blocks
-   (FORMAT.md section 6a), before compression.
-
-   Not its job: compression, headers, files. One encoder serves a whole trace, as objects are numbered over all blocks.
-   Memory is twice one block's columns, and 4 bytes for each row. Not thread-safe. */
 struct access_encoder;
-
-/* NULL if there is no memory. */
-struct access_encoder *access_encoder_new(void);
 void access_encoder_free(struct access_encoder *encoder);
-
-/* Adds a row to the block; not for totals, nor beyond TRACE_MAX_ROWS. False, and nothing has changed, if the format
-   can't hold the item. */
-bool access_encode(struct access_encoder *encoder, const struct access_item *item);
-
-/* The block so far: rows and counts, and the columns once it is finished. Owned by the encoder, valid until its next
-   use. columns[i].failed: out of memory. */
-struct encoded_accesses {
-  struct buffer columns[ACCESS_COLUMNS];
-  uint32_t rows;
-  uint64_t calls, objects, other;    /* rows of each sort */
-  uint64_t first_acquired, acquired; /* call rows that acquired, before the block and after it */
-};
-const struct encoded_accesses *access_encoder_block(const struct access_encoder *encoder);
-const struct encoded_accesses *access_encoder_finish(struct access_encoder *encoder);
-
-/* Begins the next block. */
-void access_encoder_next_block(struct access_encoder *encoder);
 
 enum {
   SAMPLES_PER_BLOCK = 4096,
@@ -163,9 +128,6 @@ struct column {
 
 /* Notes the first failure; returns -1. */
 int writer_fail(struct trace_writer *writer, int error);
-
-/* Appends bytes to the file; after a first failure it writes nothing. Returns 0 or -1. */
-int writer_append(struct trace_writer *writer, const void *bytes, size_t count);
 
 struct column column_of(uint8_t id, const void *bytes, size_t count);
 

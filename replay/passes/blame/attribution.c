@@ -27,16 +27,198 @@ void births_setup(int origins_fd) {
   memset(births.of_slot, 0, bytes);
 }
 
-uint32_t births_sites(void) {
-  return births.origins.bytes ? births.origins.header.sites : 1;
+enum { TABLE_LIMIT = 1 << 20 };
+
+struct group {
+  struct blame_sums sums;
+  uint64_t last_os_page; /* in which it was found: number of the OS page, counted from 1 */
+  bool listed;
+};
+
+struct grouping {
+  struct group *groups;
+  uint32_t *list;         /* groups that occur at this position */
+  uint32_t listed, limit; /* limit: the last entry is for all groups beyond the table */
+  bool truncated;
+};
+
+static struct grouping groupings[BLAME_GROUPINGS];
+
+/* Returns the place of a group in its table. From now on the group occurs at this position. */
+static inline uint32_t groups_place(enum blame_grouping which, uint32_t number) {
+  struct grouping *grouping = &groupings[which];
+  if (__builtin_expect(grouping->truncated && number >= grouping->limit - 1, 0))
+    number = grouping->limit - 1;
+  struct group *group = &grouping->groups[number];
+  if (!group->listed) {
+    group->listed = true;
+    grouping->list[grouping->listed++] = number;
+  }
+  return number;
 }
 
-uint32_t births_functions(void) {
-  return births.origins.bytes ? births.origins.header.functions : 1;
+/* counts: groups of each grouping. Returns 0, or -1 with errno set. */
+static int groups_setup(const uint64_t counts[BLAME_GROUPINGS]) {
+  for (int which = 0; which < BLAME_GROUPINGS; which++) {
+    struct grouping *grouping = &groupings[which];
+    grouping->truncated = counts[which] > TABLE_LIMIT;
+    grouping->limit = grouping->truncated ? TABLE_LIMIT + 1 : (uint32_t)counts[which];
+    grouping->groups = os_map(grouping->limit * sizeof *grouping->groups, true);
+    grouping->list = os_map(grouping->limit * sizeof *grouping->list, true);
+    if (!grouping->groups || !grouping->list)
+      return -1;
+  }
+  return 0;
 }
 
-uint32_t births_phases(void) {
-  return births.origins.bytes ? births.origins.header.marks + 1 : 1;
+/* Returns the group's number in results (docs/use/BLAME.md). */
+static int64_t number_of(enum blame_grouping which, uint32_t place) {
+  if (groupings[which].truncated && place == groupings[which].limit - 1)
+    return BLAME_BEYOND;
+  if (which == BLAME_SIZE)
+    return (int64_t)size_bucket_lower(place);
+  if (which == BLAME_AGE)
+    return place ? (int64_t)((uint64_t)1 << (place - 1)) : 0;
+  return place;
+}
+
+static void add(struct blame_sums *sum, const struct blame_sums *more) {
+  sum->objects += more->objects;
+  sum->live_bytes += more->live_bytes;
+  sum->rounding_bytes += more->rounding_bytes;
+  sum->empty_bytes += more->empty_bytes;
+  sum->os_pages += more->os_pages;
+  sum->alone_bytes += more->alone_bytes;
+  sum->alone_empty_bytes += more->alone_empty_bytes;
+}
+
+static void put(struct blame_rows *into, struct blame_row row) {
+  into->rows[into->count++] = row;
+}
+
+static void put_grouping(struct blame_rows *into, uint32_t at, enum blame_grouping which, uint64_t fold_below_bytes) {
+  const struct grouping *grouping = &groupings[which];
+  struct blame_sums others = {0};
+  uint64_t folded = 0;
+  /* Room is kept for the row BLAME_OTHERS of this grouping and of those that follow. */
+  uint64_t kept = BLAME_GROUPINGS - which;
+  for (uint32_t index = 0; index < grouping->listed; index++) {
+    uint32_t place = grouping->list[index];
+    const struct blame_sums *sums = &grouping->groups[place].sums;
+    bool full = into->count + kept >= into->limit;
+    if (!full && sums->live_bytes + sums->rounding_bytes + sums->empty_bytes >= fold_below_bytes) {
+      put(into, (struct blame_row){at, which, number_of(which, place), 1, *sums});
+      continue;
+    }
+    into->lost += full;
+    folded++;
+    add(&others, sums);
+  }
+  if (folded > 0 && into->count < into->limit)
+    put(into, (struct blame_row){at, which, BLAME_OTHERS, folded, others});
+}
+
+void groups_put(struct blame_rows *into, uint32_t at, uint64_t fold_below_bytes) {
+  for (int which = 0; which < BLAME_GROUPINGS; which++)
+    put_grouping(into, at, (enum blame_grouping)which, fold_below_bytes);
+}
+
+/* Returns the sums of a grouping. */
+static struct blame_sums groups_sum(enum blame_grouping which) {
+  struct blame_sums sum = {0};
+  for (uint32_t index = 0; index < groupings[which].listed; index++)
+    add(&sum, &groupings[which].groups[groupings[which].list[index]].sums);
+  return sum;
+}
+
+void groups_clear(void) {
+  for (int which = 0; which < BLAME_GROUPINGS; which++) {
+    struct grouping *grouping = &groupings[which];
+    for (uint32_t index = 0; index < grouping->listed; index++)
+      grouping->groups[grouping->list[index]] = (struct group){0};
+    grouping->listed = 0;
+  }
+}
+
+/* By place: where its list begins, with one more entry behind the last place; and where the next object goes, finally
+   the list's end. Before the lists are laid out, ends are counts. */
+static uint32_t *begins, *ends;
+static uint32_t *objects;
+static uint64_t os_page, limit;
+
+int page_lists_setup(uint32_t most_objects) {
+  os_page = os_page_bytes();
+  /* Objects that do not overlap are in one OS page each, plus one for each border between two OS pages. */
+  limit = OS_PAGES_PLACES + (uint64_t)most_objects;
+  begins = os_map((OS_PAGES_PLACES + 1ull) * sizeof *begins, true);
+  ends = os_map((OS_PAGES_PLACES + 1ull) * sizeof *ends, true);
+  objects = os_map((limit + PAGE_LISTS_BEYOND) * sizeof *objects, true);
+  return begins && ends && objects ? 0 : -1;
+}
+
+void page_lists_begin(void) {
+  memset(ends, 0, os_pages_places() * sizeof *ends);
+}
+
+/* Returns the next OS page after address that may have a place, as this one has none. */
+static uint64_t next_span(uint64_t address) {
+  uint64_t span = os_page * OS_PAGES_OF_SPAN;
+  return (address / span + 1) * span;
+}
+
+/* Returns the next place in [address, address + bytes) from *address on, and advances *address; NO_PLACE: none left. */
+static inline uint32_t next_place(uint64_t *address, uint64_t end) {
+  while (*address < end) {
+    uint32_t place = os_pages_place(*address);
+    *address = place != OS_PAGES_NO_PLACE ? (*address / os_page + 1) * os_page : next_span(*address);
+    if (place != OS_PAGES_NO_PLACE)
+      return place;
+  }
+  return OS_PAGES_NO_PLACE;
+}
+
+void page_lists_count(uint64_t address, uint64_t bytes) {
+  for (uint64_t end = address + bytes;;) {
+    uint32_t place = next_place(&address, end);
+    if (place == OS_PAGES_NO_PLACE)
+      return;
+    ends[place]++;
+  }
+}
+
+void page_lists_lay_out(void) {
+  uint64_t room = limit - os_pages_places(); /* for objects that are not the first of their list */
+  uint32_t next = 0;
+  for (uint64_t place = 0; place < os_pages_places(); place++) {
+    uint64_t others = ends[place] > 0 ? ends[place] - 1 : 0;
+    if (others > room)
+      others = room;
+    room -= others;
+    begins[place] = next;
+    next += (ends[place] > 0) + (uint32_t)others;
+    ends[place] = begins[place];
+  }
+  begins[os_pages_places()] = next;
+}
+
+void page_lists_put(uint64_t address, uint64_t bytes, uint32_t object) {
+  for (uint64_t end = address + bytes;;) {
+    uint32_t place = next_place(&address, end);
+    if (place == OS_PAGES_NO_PLACE)
+      return;
+    if (ends[place] < begins[place + 1])
+      objects[ends[place]++] = object;
+  }
+}
+
+const uint32_t *page_lists_of(uint32_t place, uint32_t *count) {
+  *count = ends[place] - begins[place];
+  return objects + begins[place];
+}
+
+/* Returns the function of a site. */
+static inline uint32_t births_function(uint32_t site) {
+  return births.origins.bytes ? births.origins.function_of_site[site] : 0;
 }
 
 enum { AGES = 66, PREFETCH_AHEAD = 12 };
@@ -60,11 +242,14 @@ static uint64_t os_page_size_bytes;
 static uint64_t os_pages_seen; /* at this position, with objects */
 
 int attribution_setup(void) {
-  const uint64_t counts[BLAME_GROUPINGS] = {[BLAME_SITE] = births_sites(),
-                                            [BLAME_FUNCTION] = births_functions(),
+  /* Site and function 0, and the phase before the first mark, are there without an origins file, too. */
+  const struct origins_header none = {.sites = 1, .functions = 1};
+  const struct origins_header *origins = births.origins.bytes ? &births.origins.header : &none;
+  const uint64_t counts[BLAME_GROUPINGS] = {[BLAME_SITE] = origins->sites,
+                                            [BLAME_FUNCTION] = origins->functions,
                                             [BLAME_THREAD] = engine.workload.header.threads,
                                             [BLAME_SIZE] = SIZE_BUCKETS,
-                                            [BLAME_PHASE] = births_phases(),
+                                            [BLAME_PHASE] = origins->marks + 1ull,
                                             [BLAME_AGE] = AGES};
   for (int which = 0; which < BLAME_GROUPINGS; which++)
     if (counts[which] > 1)
@@ -226,165 +411,4 @@ uint64_t attribution_make(const struct fragmentation_row *parts) {
   (void)assert_sums;
 #endif
   return player_count;
-}
-
-enum { TABLE_LIMIT = 1 << 20 };
-
-struct grouping groupings[BLAME_GROUPINGS];
-
-int groups_setup(const uint64_t counts[BLAME_GROUPINGS]) {
-  for (int which = 0; which < BLAME_GROUPINGS; which++) {
-    struct grouping *grouping = &groupings[which];
-    grouping->truncated = counts[which] > TABLE_LIMIT;
-    grouping->limit = grouping->truncated ? TABLE_LIMIT + 1 : (uint32_t)counts[which];
-    grouping->groups = os_map(grouping->limit * sizeof *grouping->groups, true);
-    grouping->list = os_map(grouping->limit * sizeof *grouping->list, true);
-    if (!grouping->groups || !grouping->list)
-      return -1;
-  }
-  return 0;
-}
-
-/* Returns the group's number in results (docs/use/BLAME.md). */
-static int64_t number_of(enum blame_grouping which, uint32_t place) {
-  if (groupings[which].truncated && place == groupings[which].limit - 1)
-    return BLAME_BEYOND;
-  if (which == BLAME_SIZE)
-    return (int64_t)size_bucket_lower(place);
-  if (which == BLAME_AGE)
-    return place ? (int64_t)((uint64_t)1 << (place - 1)) : 0;
-  return place;
-}
-
-static void add(struct blame_sums *sum, const struct blame_sums *more) {
-  sum->objects += more->objects;
-  sum->live_bytes += more->live_bytes;
-  sum->rounding_bytes += more->rounding_bytes;
-  sum->empty_bytes += more->empty_bytes;
-  sum->os_pages += more->os_pages;
-  sum->alone_bytes += more->alone_bytes;
-  sum->alone_empty_bytes += more->alone_empty_bytes;
-}
-
-static void put(struct blame_rows *into, struct blame_row row) {
-  into->rows[into->count++] = row;
-}
-
-static void put_grouping(struct blame_rows *into, uint32_t at, enum blame_grouping which, uint64_t fold_below_bytes) {
-  const struct grouping *grouping = &groupings[which];
-  struct blame_sums others = {0};
-  uint64_t folded = 0;
-  /* Room is kept for the row BLAME_OTHERS of this grouping and of those that follow. */
-  uint64_t kept = BLAME_GROUPINGS - which;
-  for (uint32_t index = 0; index < grouping->listed; index++) {
-    uint32_t place = grouping->list[index];
-    const struct blame_sums *sums = &grouping->groups[place].sums;
-    bool full = into->count + kept >= into->limit;
-    if (!full && sums->live_bytes + sums->rounding_bytes + sums->empty_bytes >= fold_below_bytes) {
-      put(into, (struct blame_row){at, which, number_of(which, place), 1, *sums});
-      continue;
-    }
-    into->lost += full;
-    folded++;
-    add(&others, sums);
-  }
-  if (folded > 0 && into->count < into->limit)
-    put(into, (struct blame_row){at, which, BLAME_OTHERS, folded, others});
-}
-
-void groups_put(struct blame_rows *into, uint32_t at, uint64_t fold_below_bytes) {
-  for (int which = 0; which < BLAME_GROUPINGS; which++)
-    put_grouping(into, at, (enum blame_grouping)which, fold_below_bytes);
-}
-
-struct blame_sums groups_sum(enum blame_grouping which) {
-  struct blame_sums sum = {0};
-  for (uint32_t index = 0; index < groupings[which].listed; index++)
-    add(&sum, &groupings[which].groups[groupings[which].list[index]].sums);
-  return sum;
-}
-
-void groups_clear(void) {
-  for (int which = 0; which < BLAME_GROUPINGS; which++) {
-    struct grouping *grouping = &groupings[which];
-    for (uint32_t index = 0; index < grouping->listed; index++)
-      grouping->groups[grouping->list[index]] = (struct group){0};
-    grouping->listed = 0;
-  }
-}
-
-/* By place: where its list begins, with one more entry behind the last place; and where the next object goes, finally
-   the list's end. Before the lists are laid out, ends are counts. */
-static uint32_t *begins, *ends;
-static uint32_t *objects;
-static uint64_t os_page, limit;
-
-int page_lists_setup(uint32_t most_objects) {
-  os_page = os_page_bytes();
-  /* Objects that do not overlap are in one OS page each, plus one for each border between two OS pages. */
-  limit = OS_PAGES_PLACES + (uint64_t)most_objects;
-  begins = os_map((OS_PAGES_PLACES + 1ull) * sizeof *begins, true);
-  ends = os_map((OS_PAGES_PLACES + 1ull) * sizeof *ends, true);
-  objects = os_map((limit + PAGE_LISTS_BEYOND) * sizeof *objects, true);
-  return begins && ends && objects ? 0 : -1;
-}
-
-void page_lists_begin(void) {
-  memset(ends, 0, os_pages_places() * sizeof *ends);
-}
-
-/* Returns the next OS page after address that may have a place, as this one has none. */
-static uint64_t next_span(uint64_t address) {
-  uint64_t span = os_page * OS_PAGES_OF_SPAN;
-  return (address / span + 1) * span;
-}
-
-/* Returns the next place in [address, address + bytes) from *address on, and advances *address; NO_PLACE: none left. */
-static inline uint32_t next_place(uint64_t *address, uint64_t end) {
-  while (*address < end) {
-    uint32_t place = os_pages_place(*address);
-    *address = place != OS_PAGES_NO_PLACE ? (*address / os_page + 1) * os_page : next_span(*address);
-    if (place != OS_PAGES_NO_PLACE)
-      return place;
-  }
-  return OS_PAGES_NO_PLACE;
-}
-
-void page_lists_count(uint64_t address, uint64_t bytes) {
-  for (uint64_t end = address + bytes;;) {
-    uint32_t place = next_place(&address, end);
-    if (place == OS_PAGES_NO_PLACE)
-      return;
-    ends[place]++;
-  }
-}
-
-void page_lists_lay_out(void) {
-  uint64_t room = limit - os_pages_places(); /* for objects that are not the first of their list */
-  uint32_t next = 0;
-  for (uint64_t place = 0; place < os_pages_places(); place++) {
-    uint64_t others = ends[place] > 0 ? ends[place] - 1 : 0;
-    if (others > room)
-      others = room;
-    room -= others;
-    begins[place] = next;
-    next += (ends[place] > 0) + (uint32_t)others;
-    ends[place] = begins[place];
-  }
-  begins[os_pages_places()] = next;
-}
-
-void page_lists_put(uint64_t address, uint64_t bytes, uint32_t object) {
-  for (uint64_t end = address + bytes;;) {
-    uint32_t place = next_place(&address, end);
-    if (place == OS_PAGES_NO_PLACE)
-      return;
-    if (ends[place] < begins[place + 1])
-      objects[ends[place]++] = object;
-  }
-}
-
-const uint32_t *page_lists_of(uint32_t place, uint32_t *count) {
-  *count = ends[place] - begins[place];
-  return objects + begins[place];
 }
