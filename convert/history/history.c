@@ -2,7 +2,7 @@
 #include "convert/history/history.h"
 
 #include "convert/history/merge.h"
-#include "convert/history/places.h"
+#include "convert/history/ranges.h"
 #include "convert/history/trace_info.h"
 #include "core/base/address_map.h"
 #include "core/base/assert.h"
@@ -18,6 +18,131 @@ enum { RECENT_BITS = 16 };
 
 /* No allocator hands out more than this, in one object or in total; it keeps sums far from overflow. */
 #define MAX_LIVE_BYTES (1ull << 62)
+
+/* Threads that wait until an address becomes live or is released. A parked thread is out of the merge; parked threads
+   are listed by the stamp of their waiting step, oldest first. */
+enum { PARKING_BUCKETS = 1024 };
+#define PARKING_NONE UINT32_MAX
+
+struct parked_thread {
+  uint64_t address, stamp;
+  uint64_t since;         /* steps placed when it was first parked for its present step */
+  uint64_t awaited_stamp; /* stamp of the step that woke it */
+  uint32_t next_in_bucket, older, newer;
+  bool wants_live; /* waits until the address is live; false: until it is released */
+  bool parked, waited, woken, forced;
+};
+
+struct parking {
+  struct parked_thread *threads;
+  uint32_t buckets[PARKING_BUCKETS]; /* first thread waiting for an address of that hash */
+  uint32_t oldest, newest;
+  uint32_t count;    /* parked now */
+  uint32_t any_flag; /* threads parked now, or woken and not yet cleared: if 0, the fast path skips all this */
+};
+
+static bool parking_init(struct parking *parking, uint32_t threads) {
+  memset(parking, 0, sizeof *parking);
+  memset(parking->buckets, 0xff, sizeof parking->buckets);
+  parking->oldest = parking->newest = PARKING_NONE;
+  parking->threads = calloc(threads + 1, sizeof *parking->threads);
+  return parking->threads != NULL;
+}
+
+static uint32_t *bucket_of(struct parking *parking, uint64_t address) {
+  return &parking->buckets[(address * 0x9e3779b97f4a7c15u >> 32) % PARKING_BUCKETS];
+}
+
+/* Inserts it into the list by stamp, from the newest end: threads mostly park in the order of their stamps. */
+static void list_insert(struct parking *parking, uint32_t number) {
+  struct parked_thread *threads = parking->threads, *thread = &threads[number];
+  uint32_t older = parking->newest;
+  while (older != PARKING_NONE && threads[older].stamp > thread->stamp)
+    older = threads[older].older;
+  thread->older = older;
+  thread->newer = older == PARKING_NONE ? parking->oldest : threads[older].newer;
+  *(older == PARKING_NONE ? &parking->oldest : &threads[older].newer) = number;
+  *(thread->newer == PARKING_NONE ? &parking->newest : &threads[thread->newer].older) = number;
+}
+
+static void list_remove(struct parking *parking, uint32_t number) {
+  struct parked_thread *threads = parking->threads, *thread = &threads[number];
+  *(thread->older == PARKING_NONE ? &parking->oldest : &threads[thread->older].newer) = thread->newer;
+  *(thread->newer == PARKING_NONE ? &parking->newest : &threads[thread->newer].older) = thread->older;
+}
+
+/* Parks the thread of the step, which is the one that merge_peek returned. steps_placed: so far. */
+static void parking_park(struct parking *parking, struct merge *merge, const struct merge_step *step,
+                         uint64_t steps_placed) {
+  struct parked_thread *thread = &parking->threads[step->thread];
+  if (!thread->waited) {
+    thread->since = steps_placed;
+    thread->waited = true;
+    parking->any_flag++;
+  }
+  thread->wants_live = !step->acquires;
+  thread->address = step->acquires ? step->event->acquired : step->event->released;
+  thread->stamp = step->stamp;
+  thread->woken = false;
+  thread->parked = true;
+  uint32_t *bucket = bucket_of(parking, thread->address);
+  thread->next_in_bucket = *bucket;
+  *bucket = step->thread;
+  list_insert(parking, step->thread);
+  parking->count++;
+  merge_park(merge);
+}
+
+/* Removes the thread that *link names from its bucket and the list, and returns it to the merge. */
+static void unpark(struct parking *parking, struct merge *merge, uint32_t *link) {
+  uint32_t number = *link;
+  struct parked_thread *thread = &parking->threads[number];
+  *link = thread->next_in_bucket;
+  list_remove(parking, number);
+  thread->parked = false;
+  parking->count--;
+  merge_resume(merge, number);
+}
+
+/* The address has become live, or was released, in a step of that stamp: threads that wait for this return to the
+   merge. */
+static __attribute__((noinline)) void parking_wake_slowly(struct parking *parking, struct merge *merge,
+                                                          uint64_t address, bool live, uint64_t stamp) {
+  uint32_t *link = bucket_of(parking, address);
+  while (*link != PARKING_NONE) {
+    struct parked_thread *thread = &parking->threads[*link];
+    if (thread->address == address && thread->wants_live == live) {
+      thread->woken = true;
+      thread->awaited_stamp = stamp;
+      unpark(parking, merge, link);
+    } else {
+      link = &thread->next_in_bucket;
+    }
+  }
+}
+
+static inline void parking_wake(struct parking *parking, struct merge *merge, uint64_t address, bool live,
+                                uint64_t stamp) {
+  if (parking->count)
+    parking_wake_slowly(parking, merge, address, live, stamp);
+}
+
+/* Is the oldest parked step more than the horizon before that stamp? There must be one. */
+static bool parking_is_overdue(const struct parking *parking, uint64_t stamp, uint64_t horizon) {
+  uint64_t oldest = parking->threads[parking->oldest].stamp;
+  return stamp > oldest && stamp - oldest > horizon;
+}
+
+/* Returns the oldest parked thread to the merge; its step will be placed by force. There must be one. */
+static void parking_give_up(struct parking *parking, struct merge *merge) {
+  uint32_t number = parking->oldest;
+  struct parked_thread *thread = &parking->threads[number];
+  uint32_t *link = bucket_of(parking, thread->address);
+  while (*link != number)
+    link = &parking->threads[*link].next_in_bucket;
+  thread->forced = true;
+  unpark(parking, merge, link);
+}
 
 struct history {
   struct trace_reader *reader;
@@ -271,14 +396,15 @@ static ALWAYS_INLINE enum placing place(struct history *history, const struct me
   return step->traits & EVENT_TAKES ? place_release(history, step, forced) : place_nothing(history, step);
 }
 
+/* The thread waited for the step until it became possible: was the order inverted? */
 static void count_inversion(struct history *history, const struct merge_step *step) {
+  const struct parked_thread *thread = &history->parking.threads[step->thread];
   struct witness *witness = history->witness;
-  uint64_t since, awaited_stamp;
-  if (!parking_was_woken(&history->parking, step->thread, &since, &awaited_stamp) || awaited_stamp <= step->stamp)
+  if (!thread->woken || thread->forced || thread->awaited_stamp <= step->stamp)
     return;
   witness->inversions_repaired++;
-  if (history->steps_placed - since > witness->max_inversion_depth)
-    witness->max_inversion_depth = history->steps_placed - since;
+  if (history->steps_placed - thread->since > witness->max_inversion_depth)
+    witness->max_inversion_depth = history->steps_placed - thread->since;
 }
 
 static void end_thread(struct history *history, uint32_t thread) {
@@ -318,12 +444,13 @@ static int place_unparked(struct history *history, const struct merge_step *step
 
 /* Places one step, of a thread that may have waited. */
 static int place_woken(struct history *history, const struct merge_step *step, enum placing *placed) {
-  struct parking *parking = &history->parking;
-  *placed = place(history, step, parking_is_forced(parking, step->thread));
+  struct parked_thread *thread = &history->parking.threads[step->thread];
+  *placed = place(history, step, thread->forced);
   if (*placed != PLACED)
     return MERGE_MORE;
   count_inversion(history, step);
-  parking_clear(parking, step->thread);
+  history->parking.any_flag -= thread->waited;
+  thread->waited = thread->woken = thread->forced = false;
   return pass(history, step);
 }
 
@@ -378,7 +505,7 @@ static void history_free(struct history *history) {
   merge_close(history->merge);
   address_map_free(&history->map);
   slots_free(&history->slots);
-  parking_free(&history->parking);
+  free(history->parking.threads);
   ranges_free(history->ranges);
   free(history->limbo);
   free(history->recent);

@@ -36,6 +36,30 @@ static __attribute__((noinline)) void disturb_caches(void) {
   disturb(disturb_lines);
 }
 
+/* Call before each call of the allocator. */
+static inline void timing_arm(struct timing *timing) {
+  if (__builtin_expect(timing->until_empty-- == 0, 0))
+    timing_take_empty(timing);
+  if (__builtin_expect(*timing->switch_word == 0, 0))
+    timing_was_off(timing);
+  *timing->switch_word = timing_switch_armed;
+}
+
+/* Call after it. bytes: of the object that it acquired or released. */
+static inline void timing_add(struct timing *timing, uint8_t call, uint64_t bytes, uint64_t cycles) {
+  struct replay_call *kept = &timing->calls[call & CALL_ID_MASK][size_class(bytes)];
+  if (__builtin_expect(*timing->switch_word == 0, 0) && timing_was_preempted(timing, cycles)) {
+    kept->preempted++;
+    return;
+  }
+  kept->count++;
+  kept->cycles_total += cycles;
+  kept->cycles_max = cycles > kept->cycles_max ? cycles : kept->cycles_max;
+  histogram_add(&kept->histogram, cycles);
+  if (__builtin_expect(cycles > timing->slow_limit, 0))
+    timing_note_slow(timing, call, bytes, cycles);
+}
+
 static ALWAYS_INLINE void *call(const struct step *step) {
   uint64_t cycles = 0;
   if (unlikely(disturb_lines > 0))
@@ -48,14 +72,25 @@ static ALWAYS_INLINE void *call(const struct step *step) {
 
 /* The touching of some objects is timed, so that the whole can be estimated. */
 static ALWAYS_INLINE bool touch_begins(const struct step *step, uint64_t *begin) {
-  if (!timing_touch_due(step->own))
+  struct timing *timing = step->own;
+  timing->touching.objects++;
+  if (__builtin_expect(timing->until_touch-- > 0, 1))
     return false;
+  timing->until_touch = TOUCH_EVERY - 1;
+  if (*timing->switch_word == 0)
+    timing_was_off(timing);
+  *timing->switch_word = timing_switch_armed;
   *begin = os_span_begin();
   return true;
 }
 
 static ALWAYS_INLINE void touch_ends(const struct step *step, uint64_t begin) {
-  timing_add_touch(step->own, os_span_end() - begin);
+  struct timing *timing = step->own;
+  uint64_t cycles = os_span_end() - begin;
+  if (*timing->switch_word == 0)
+    return; /* other threads ran, which does not matter for this sample */
+  timing->touching.sampled++;
+  timing->touching.cycles += cycles;
 }
 
 static const struct loop_hooks hooks = {.call = call, .touch_begins = touch_begins, .touch_ends = touch_ends};

@@ -158,49 +158,6 @@ void timing_was_off(struct timing *timing);
 bool timing_was_preempted(struct timing *timing, uint64_t cycles);
 void timing_note_slow(struct timing *timing, uint8_t call, uint64_t bytes, uint64_t cycles);
 
-/* Call before each call of the allocator. */
-static inline void timing_arm(struct timing *timing) {
-  if (__builtin_expect(timing->until_empty-- == 0, 0))
-    timing_take_empty(timing);
-  if (__builtin_expect(*timing->switch_word == 0, 0))
-    timing_was_off(timing);
-  *timing->switch_word = timing_switch_armed;
-}
-
-/* Call after it. bytes: of the object that it acquired or released. */
-static inline void timing_add(struct timing *timing, uint8_t call, uint64_t bytes, uint64_t cycles) {
-  struct replay_call *kept = &timing->calls[call & CALL_ID_MASK][size_class(bytes)];
-  if (__builtin_expect(*timing->switch_word == 0, 0) && timing_was_preempted(timing, cycles)) {
-    kept->preempted++;
-    return;
-  }
-  kept->count++;
-  kept->cycles_total += cycles;
-  kept->cycles_max = cycles > kept->cycles_max ? cycles : kept->cycles_max;
-  histogram_add(&kept->histogram, cycles);
-  if (__builtin_expect(cycles > timing->slow_limit, 0))
-    timing_note_slow(timing, call, bytes, cycles);
-}
-
-/* Returns whether this object's touching is to be timed. */
-static inline bool timing_touch_due(struct timing *timing) {
-  timing->touching.objects++;
-  if (__builtin_expect(timing->until_touch-- > 0, 1))
-    return false;
-  timing->until_touch = TOUCH_EVERY - 1;
-  if (*timing->switch_word == 0)
-    timing_was_off(timing);
-  *timing->switch_word = timing_switch_armed;
-  return true;
-}
-
-static inline void timing_add_touch(struct timing *timing, uint64_t cycles) {
-  if (*timing->switch_word == 0)
-    return; /* other threads ran, which does not matter for this sample */
-  timing->touching.sampled++;
-  timing->touching.cycles += cycles;
-}
-
 /* What a program does to its caches between two calls of the allocator: other lines displace the allocator's. Reads
    that many cache lines of a buffer, cyclically, line after line. Each thread has its own, in shared memory, so that it
    does not count as the allocator's, and larger than the second-level cache. Does nothing if there is no memory for it.
