@@ -1,27 +1,28 @@
 # SPDX-License-Identifier: MIT
-CONVERT_COMPONENTS := $(addprefix convert/,commands inspect distil rewrite whatif compile stacks formats history)
+CONVERT_COMPONENTS := $(addprefix convert/,commands inspect distil rewrite compile whatif stacks formats history)
 $(call c_components,$(CONVERT_COMPONENTS))
 
 # $(COMPILE): traces in, workloads out. $(IMPORT): foreign formats in, traces out.
 HISTORY := convert/history core/workload $(TRACE)
-COMPILE := convert/compile $(HISTORY)
+COMPILE := convert/compile convert/whatif convert/stacks $(HISTORY)
+COMPILE_LIBS := $(CORE_LIBS) -ldw -lelf
 IMPORT  := convert/formats
 
 $(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf)
 $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks $(TRACE),$(CORE_LIBS) -ldw -lelf)
 $(call c_test_program,convert_server,convert/test/convert_server.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf)
-$(call c_bench,convert/bench/bench_compile.c,convert/bench/generate_trace.c,$(COMPILE),$(CORE_LIBS))
+$(call c_bench,convert/bench/bench_compile.c,convert/bench/generate_trace.c,$(COMPILE),$(COMPILE_LIBS))
 $(call c_bench,convert/bench/bench_stages.c,,$(HISTORY),$(CORE_LIBS))
 $(call c_bench,convert/bench/bench_trace.c,convert/bench/generate_trace.c,$(TRACE),$(CORE_LIBS))
 $(call c_bench,convert/bench/bench_import.c,,$(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip)
-$(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,convert/inspect convert/stacks $(COMPILE) core/sharing core/base,$(CORE_LIBS) -lm -ldw -lelf)
+$(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,convert/inspect $(COMPILE) core/sharing core/base,$(COMPILE_LIBS) -lm)
 
 # One fuzzer for all text formats, one for each binary format; their seeds are the samples of the tests.
 $(foreach name,fuzz_import fuzz_import_heaptrack fuzz_import_dj fuzz_import_wl fuzz_import_bytehound,\
-  $(call c_fuzzer,convert/fuzz/$(name).c,convert/fuzz/import_fuzzing.c,$(IMPORT) $(COMPILE),$(CORE_LIBS) -lzip))
+  $(call c_fuzzer,convert/fuzz/$(name).c,convert/fuzz/import_fuzzing.c,$(IMPORT) $(COMPILE),$(COMPILE_LIBS) -lzip))
 $(call c_fuzzer,convert/fuzz/fuzz_rewrite.c,,convert/rewrite $(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip -lm)
 $(call c_fuzzer,convert/fuzz/fuzz_distil.c,convert/fuzz/workload_fuzzing.c,convert/distil convert/rewrite $(HISTORY),$(CORE_LIBS) -lm)
-$(call c_fuzzer,convert/fuzz/fuzz_group.c,,convert/whatif convert/stacks $(COMPILE) core/base,$(CORE_LIBS) -ldw -lelf)
+$(call c_fuzzer,convert/fuzz/fuzz_group.c,,$(COMPILE) core/base,$(COMPILE_LIBS))
 fuzzers: $(OUT)/corpus/.importers
 $(OUT)/corpus/.importers: convert/fuzz/importer_seeds.py convert/test/importer_samples.py $(wildcard convert/test/data/*) | $(VENV)/.stamp
 	$(VENV)/bin/python -m convert.fuzz.importer_seeds $(@D)

@@ -126,34 +126,6 @@ static int begin_files(struct compiled_files *files, const struct compile_job *j
   return 0;
 }
 
-/* Compiles the trace into its outputs, including origins if requested. */
-static int compile_with_origins(struct trace_reader *reader, struct compile_outputs *outputs,
-                                const struct history_options *history, struct witness *witness, struct error *error) {
-  if (!outputs->origins)
-    return compile_trace(reader, outputs, history, witness, error);
-  struct origins_writer *writer;
-  int result = origins_writer_open(&writer, reader, outputs->origins, error);
-  if (result == 0) {
-    const struct compile_observer observer = origins_writer_observer(writer);
-    outputs->observer = &observer;
-    result = compile_trace(reader, outputs, history, witness, error);
-    outputs->observer = NULL;
-  }
-  if (result == 0)
-    result = origins_writer_finish(writer, outputs->workload, error);
-  origins_writer_free(writer);
-  return result;
-}
-
-static int run_rewriting(void *context, const struct history_consumer *consumer, struct witness *witness,
-                         struct error *error) {
-  return rewriting_run(context, consumer, witness, error);
-}
-
-static json_t *about_rewriting(void *context) {
-  return ((struct rewriting *)context)->about;
-}
-
 int compile_to(struct trace_reader *reader, const struct compile_job *job, struct witness *witness,
                struct error *error) {
   struct compiled_files files;
@@ -164,12 +136,11 @@ int compile_to(struct trace_reader *reader, const struct compile_job *job, struc
   history.horizon_ns = job->horizon_ns;
   struct rewriting rewriting = {
       .reader = reader, .options = &history, .groups = job->groups, .positions = job->positions};
-  const struct compile_rewriting rewritten = {&rewriting, run_rewriting, about_rewriting};
   struct compile_outputs outputs = {.workload = files.workload.temporary,
                                     .accesses = job->accesses ? files.accesses.temporary : NULL,
                                     .origins = job->origins ? files.origins.temporary : NULL,
-                                    .rewriting = job->groups.count ? &rewritten : NULL};
-  int result = compile_with_origins(reader, &outputs, &history, witness, error);
+                                    .rewriting = job->groups.count ? &rewriting : NULL};
+  int result = compile_trace(reader, &outputs, &history, witness, error);
   json_decref(rewriting.about);
   progress_end(&progress);
   result = end_files(&files, job, result, error);

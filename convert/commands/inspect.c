@@ -301,16 +301,14 @@ static int add_instructions(struct symbols *symbols, const json_t *instructions,
 }
 
 static json_t *frames_of(struct symbols *symbols, uint32_t node) {
-  json_t *list = json_array();
-  size_t count;
-  const struct symbol *symbol = symbols_of(symbols, node, &count);
-  for (size_t i = 0; i < count; i++) {
-    json_t *frame = symbol_json(&symbol[i]);
-    if (frame && symbol[i].function && is_allocation_wrapper(symbol[i].function))
+  json_t *frames = frames_json(symbols, node, false), *frame;
+  size_t i;
+  json_array_foreach(frames, i, frame) {
+    const char *function = json_string_value(json_object_get(frame, "function"));
+    if (function && is_allocation_wrapper(function))
       json_object_set_new(frame, "wrapper", json_true());
-    json_array_append_new(list, frame);
   }
-  return list;
+  return frames;
 }
 
 static int print_names(const json_t *request, const char *in, struct error *error) {

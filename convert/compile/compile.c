@@ -266,8 +266,8 @@ struct compiler {
   struct touched_words touched;
   struct compile_info *info;
   struct compile_accesses *accesses; /* NULL: not wanted */
-  const struct compile_observer *observer;
-  const struct compile_rewriting *rewriting; /* NULL: none */
+  struct origins_writer *origins;    /* likewise */
+  struct rewriting *rewriting;       /* NULL: none */
   const char *path;
   struct error *error;
 };
@@ -362,7 +362,7 @@ static int compile_op(void *context, const struct history_op *op, const struct h
     thread->number = compiler->thread_count++;
   }
   uint32_t number = thread->number;
-  if (compiler->observer && compiler->observer->op(compiler->observer->context, op, number, compiler->error) != 0)
+  if (compiler->origins && origins_writer_op(compiler->origins, op, number, compiler->error) != 0)
     return -1;
   compile_info_op(compiler->info, workload_position(writer), op, before);
   struct slot *slot = op->slot == SLOTS_NONE ? NULL : &slots->at[op->slot];
@@ -380,8 +380,8 @@ static int compile_op(void *context, const struct history_op *op, const struct h
 static int compile_left_out(void *context, const struct merge_step *step, uint32_t slot) {
   (void)slot;
   struct compiler *compiler = context;
-  if (compiler->observer)
-    compiler->observer->left_out(compiler->observer->context, step);
+  if (compiler->origins)
+    origins_writer_left_out(compiler->origins, step);
   return compiler->accesses ? access_order_left_out(compiler->accesses->order, step, false) : 0;
 }
 
@@ -416,8 +416,8 @@ static int compile_history(struct compiler *compiler, struct trace_reader *reade
                                             .touched_at_end = compile_touched_at_end};
   if (!compiler->rewriting)
     return history_run(reader, options, &consumer, witness, error);
-  int result = compiler->rewriting->run(compiler->rewriting->context, &consumer, witness, error);
-  compiler->info->rewritten = result == 0 ? compiler->rewriting->about(compiler->rewriting->context) : NULL;
+  int result = rewriting_run(compiler->rewriting, &consumer, witness, error);
+  compiler->info->rewritten = compiler->rewriting->about;
   return result;
 }
 
@@ -444,6 +444,8 @@ static int finish(struct compiler *compiler, const struct witness *witness, stru
 /* Runs the history, and with it the accesses. */
 static int run(struct compiler *compiler, struct trace_reader *reader, struct compile_outputs *outputs,
                const struct history_options *options, struct witness *witness) {
+  if (outputs->origins && origins_writer_open(&compiler->origins, reader, outputs->origins, compiler->error) != 0)
+    return -1;
   if (outputs->accesses && compile_accesses_open(&compiler->accesses, reader, outputs->accesses, compiler->error) != 0)
     return -1;
   if (compile_history(compiler, reader, options, witness, compiler->error) != 0)
@@ -457,10 +459,8 @@ static int run(struct compiler *compiler, struct trace_reader *reader, struct co
 int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, const struct history_options *options,
                   struct witness *witness, struct error *error) {
   struct error history_error = {""};
-  struct compiler compiler = {.path = trace_reader_path(reader),
-                              .error = &history_error,
-                              .observer = outputs->observer,
-                              .rewriting = outputs->rewriting};
+  struct compiler compiler = {
+      .path = trace_reader_path(reader), .error = &history_error, .rewriting = outputs->rewriting};
   if (workload_writer_open(&compiler.writer, outputs->workload, error) != 0)
     return -1;
   int result = run(&compiler, reader, outputs, options, witness);
@@ -469,6 +469,8 @@ int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, 
         error_set(&history_error, compiler.path, "is truncated before its first event: there is nothing to replay");
   if (result == 0) {
     result = finish(&compiler, witness, error);
+    if (result == 0 && compiler.origins)
+      result = origins_writer_finish(compiler.origins, outputs->workload, error);
   } else {
     /* A full disk shows as a refused op; the writer has the reason. */
     workload_writer_fail_reason(compiler.writer, error);
@@ -478,6 +480,7 @@ int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, 
   }
   compile_info_free(compiler.info);
   compile_accesses_free(compiler.accesses);
+  origins_writer_free(compiler.origins);
   touched_words_free(&compiler.touched);
   free(compiler.threads);
   return result;

@@ -8,34 +8,18 @@
 #pragma once
 
 #include "convert/history/history.h"
+#include "convert/whatif/whatif.h"
 #include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"
 
 #include <jansson.h>
 
-/* Observes the ops as they are compiled. thread: the op's thread in the workload. op returns 0, or -1 with error.
-   left_out: as in history.h. */
-struct compile_observer {
-  void *context;
-  int (*op)(void *context, const struct history_op *op, uint32_t thread, struct error *error);
-  void (*left_out)(void *context, const struct merge_step *step);
-};
-
-/* The source of the ops instead of history_run; run has the contract of history_run. about: called afterwards, returns
-   what was done to the ops as keys of the info JSON; owned by the caller of compile_trace. */
-struct compile_rewriting {
-  void *context;
-  int (*run)(void *context, const struct history_consumer *consumer, struct witness *witness, struct error *error);
-  json_t *(*about)(void *context);
-};
-
 struct compile_outputs {
   const char *workload;
-  const struct compile_observer *observer;   /* NULL: none */
-  const char *origins;                       /* for the caller's observer (convert/compile/); not written here */
-  const struct compile_rewriting *rewriting; /* NULL: none; not together with accesses */
-  const char *accesses;                      /* the trace's data accesses for the workload; NULL: not wanted */
-  struct access_order_counts compiled;       /* how many of them were compiled or lost; filled in */
+  const char *origins;         /* which call stack acquired each object; NULL: not wanted */
+  struct rewriting *rewriting; /* gives the ops instead of history_run; NULL: none; not together with accesses */
+  const char *accesses;        /* the trace's data accesses for the workload; NULL: not wanted */
+  struct access_order_counts compiled; /* how many of them were compiled or lost; filled in */
 };
 
 /* Writes the outputs (created or truncated; on failure they are incomplete and the caller must remove them). Returns 0,
@@ -56,8 +40,11 @@ struct origins_writer;
 int origins_writer_open(struct origins_writer **out, struct trace_reader *reader, const char *path,
                         struct error *error);
 
-/* To be given to compile_trace. */
-struct compile_observer origins_writer_observer(struct origins_writer *writer);
+/* Call it for each op, in order. thread: the op's in the workload. Returns 0, or -1 with error. */
+int origins_writer_op(struct origins_writer *writer, const struct history_op *op, uint32_t thread, struct error *error);
+
+/* Call it for each step that gives no op, as history_consumer.left_out. */
+void origins_writer_left_out(struct origins_writer *writer, const struct merge_step *step);
 
 /* When the workload is complete at that path: looks up symbols, completes the file. Returns 0, or -1 with error. */
 int origins_writer_finish(struct origins_writer *writer, const char *workload, struct error *error);

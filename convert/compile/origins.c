@@ -101,8 +101,8 @@ static void place_marks(struct origins_writer *writer, uint32_t thread, uint64_t
     mark->position = writer->ops;
 }
 
-static int take_op(void *context, const struct history_op *op, uint32_t thread, struct error *error) {
-  struct origins_writer *writer = context;
+int origins_writer_op(struct origins_writer *writer, const struct history_op *op, uint32_t thread,
+                      struct error *error) {
   writer->thread_numbers[op->thread] = thread;
   place_marks(writer, op->thread, op->stamp);
   uint32_t site = ORIGINS_NOTHING_BORN;
@@ -118,14 +118,9 @@ static int take_op(void *context, const struct history_op *op, uint32_t thread, 
   return fwrite(&site, sizeof site, 1, writer->out) == 1 ? 0 : error_errno(error, writer->path, "can't write");
 }
 
-static void take_left_out(void *context, const struct merge_step *step) {
-  struct origins_writer *writer = context;
+void origins_writer_left_out(struct origins_writer *writer, const struct merge_step *step) {
   if (step->is_last)
     recorded_marks_after_event(&writer->marks, step->thread);
-}
-
-struct compile_observer origins_writer_observer(struct origins_writer *writer) {
-  return (struct compile_observer){writer, take_op, take_left_out};
 }
 
 static json_t *marks_json(const struct origins_writer *writer) {
