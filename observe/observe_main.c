@@ -6,7 +6,6 @@
 #include "core/base/json.h"
 #include "core/base/os.h"
 #include "observe/observe.h"
-#include "observe/simulate.h"
 
 #include <errno.h>
 #include <poll.h>

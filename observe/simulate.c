@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "observe/simulate.h"
+#include "observe/observe.h"
 
 #include "core/system/valgrind.h"
 

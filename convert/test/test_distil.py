@@ -434,8 +434,8 @@ def test_memory_does_not_grow_with_the_number_of_ops(tmp_path):
 
 PLANS = [
     ("", "offset 0"),
-    ("[1]", "not a JSON object"),
-    ("{}", "no windows"),
+    ("[1]", "Expected object, got array"),
+    ("{}", "Object item not found: windows"),
     ('{"windows": 5}', "no windows"),
     ('{"windows": [], "heap": "dead"}', '"heap" needs'),
     ('{"windows": [], "heap": 5}', "Expected string, got integer"),

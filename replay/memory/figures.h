@@ -89,10 +89,3 @@ struct memory_figures {
   char walk_state_names[WALK_STATES][WALK_STATE_NAME_BYTES];
   struct fragmentation_row fragmentation[FRAGMENTATION_ROWS];
 };
-
-/* Copies the names of the states of this process's allocator, at most WALK_STATES. Returns their number; 0: no heap
-   walk. */
-unsigned heap_walk_states(char names[WALK_STATES][WALK_STATE_NAME_BYTES]);
-
-/* Call only where there are states. visit gets states below WALK_STATES only: any higher state as the last one. */
-void heap_walk(void (*visit)(const void *address, size_t bytes, unsigned state, void *context), void *context);

@@ -14,6 +14,12 @@ uint32_t *fragmentation_rounding;
 
 static struct memory_figures *result;
 
+typedef void walk_visit(const void *address, size_t bytes, unsigned state, void *context);
+
+/* The allocator's. Weak, not dlsym: a failing dlsym calls malloc for its message. */
+extern void heaptape_heap_walk(walk_visit *visit, void *context) __attribute__((weak, visibility("default")));
+extern const char *heaptape_heap_walk_state(unsigned state) __attribute__((weak, visibility("default")));
+
 /* Memory pass; call after os_pages_setup. Returns 0, or -1 with errno set. */
 static int fragmentation_setup(struct memory_figures *into) {
   result = into;
@@ -51,6 +57,15 @@ static void add_walked(const void *address, size_t bytes, unsigned state, void *
   walked->empty_bytes += split.empty_bytes;
 }
 
+/* Without states there is no heap walk. */
+static void name_walk_states(void) {
+  if (!heaptape_heap_walk || !heaptape_heap_walk_state)
+    return;
+  unsigned *count = &result->walk_states;
+  for (const char *name; *count < WALK_STATES && (name = heaptape_heap_walk_state(*count)); ++*count)
+    strncpy(result->walk_state_names[*count], name, WALK_STATE_NAME_BYTES - 1);
+}
+
 /* The baseline is of a process on libc's malloc. If libc is measured, what start-up made resident in its heap is
    subtracted with the baseline, and must not be counted among the parts. */
 static void fragmentation_begin(void) {
@@ -58,7 +73,7 @@ static void fragmentation_begin(void) {
     return;
   if (engine.result->malloc_is_of_libc || engine.spec->null_allocator)
     residency_visit(os_pages_leave_out);
-  result->walk_states = heap_walk_states(result->walk_state_names);
+  name_walk_states();
 }
 
 /* The parts of a position are disjoint, and together they are its resident OS pages. */
@@ -75,7 +90,7 @@ static void fragmentation_measure(struct fragmentation_row *row) {
   os_pages_sum_up(&row->sum);
   assert_parts_add_up(&row->sum);
   if (result->walk_states > 0)
-    heap_walk(add_walked, row);
+    heaptape_heap_walk(add_walked, row);
 }
 
 static void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64_t live_bytes) {
@@ -93,7 +108,6 @@ enum {
   CELL_BYTES = 16,
 };
 
-static struct memory_figures *result;
 static unsigned region_shift;
 
 /* The position being written: its cells are in rising order of regions, and the last one is still growing. */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """How well `heaptape blame` ranks experiments: promised savings of its proposals against savings in replays, over the
-planted programs and workloads/whatif. Prints per experiment the share of RSS that it promises to save, that it saves,
+planted programs and tests/bench/whatif. Prints per experiment the share of RSS that it promises to save, that it saves,
 and that the allocator additionally keeps empty, in percent; and Spearman's rank correlation.
 
     .venv/bin/python -m tests.bench.decisions.proposals [-a ALLOCATOR]... [PROGRAM]...

@@ -3,7 +3,7 @@
 
     python -m tests.bench.decisions.whatif_real [-n LIVE_RUNS] [-a ALLOCATOR]... [NAME]...
 
-Each recipe of workloads/whatif/ is recorded once unchanged, with call stacks, its experiment replayed, and the program
+Each recipe of tests/bench/whatif/ is recorded once unchanged, with call stacks, its experiment replayed, and the program
 run live, unchanged and with the change. Prints a Markdown table.
 """
 
@@ -53,7 +53,7 @@ CHANGES = (
 
 def measure(change: Change, choices: Sequence[Choice], repeats: int, home: Home, folder: Path) -> list[dict]:
     """One row per allocator and figure, in bytes: live_plain, live, predicted_plain, predicted."""
-    recipe = recipes.read(REPOSITORY / "workloads" / "whatif" / f"{change.recipe}.toml")
+    recipe = recipes.read(REPOSITORY / "tests" / "bench" / "whatif" / f"{change.recipe}.toml")
     tape = folder / f"{change.recipe}.tape"
     capture.capture(recipe, tape, home, ["--stacks"], cache=folder)
     group = change.experiment

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--whatif",
         action="store_true",
         help="compare predictions of heaptape whatif instead, with programs that make the change for real "
-        "(workloads/whatif: the APPs, all by default; -n live runs of each)",
+        "(tests/bench/whatif: the APPs, all by default; -n live runs of each)",
     )
     parser.add_argument(
         "--accesses", action="store_true", help="with --counted: record data accesses and replay the pass misses too"
