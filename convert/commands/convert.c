@@ -35,32 +35,20 @@ static const char *take_slice(void *field, const char *value) {
 }
 
 static const struct cli_option options[] = {
-    {.name = "to",
-     .value = "FMT",
-     .take = take_format,
-     .field = offsetof(struct settings, to),
+    {"to", 0, "FMT", take_format, offsetof(struct settings, to),
      .help = "the format of the output, where its name does not tell"},
-    {.name = "slice",
-     .value = "SPEC",
-     .take = take_slice,
-     .field = offsetof(struct settings, slicing),
+    {"slice", 0, "SPEC", take_slice, offsetof(struct settings, slicing),
      .help = "a part that is itself a legal history: time=1.5s..3s, progress=10%..20%, progress=1000..5000 (events), "
              "mark=FROM..TO, thread=0,3..5, size=1k..64k. Either side may be left out; several specs are the "
              "intersection. Objects that are live where the part begins are acquired in a prologue",
      .repeats = true},
-    {.name = "merge",
-     .take = cli_flag,
-     .field = offsetof(struct settings, merge),
+    {"merge", 0, NULL, cli_flag, offsetof(struct settings, merge),
      .help = "traces of several processes as one process with all their threads"},
-    {.name = "anonymise",
-     .take = cli_flag,
-     .field = offsetof(struct settings, anonymise),
+    {"anonymise", 0, NULL, cli_flag, offsetof(struct settings, anonymise),
      .help = "only what a replay needs: no addresses, times, names, stacks, marks"},
-    {.name = "archive",
-     .take = cli_flag,
-     .field = offsetof(struct settings, archive),
+    {"archive", 0, NULL, cli_flag, offsetof(struct settings, archive),
      .help = "the smallest form; everything that reads traces reads it"},
-    {.name = "list", .take = cli_flag, .field = offsetof(struct settings, list), .help = "the formats"},
+    {"list", 0, NULL, cli_flag, offsetof(struct settings, list), .help = "the formats"},
     {.name = "", .rows = input_options, .field = offsetof(struct settings, input)},
     {.name = NULL},
 };

@@ -67,23 +67,12 @@ static const char *take_process(void *field, const char *value) {
 }
 
 const struct cli_option input_options[] = {
-    {.name = "from",
-     .value = "FMT",
-     .take = take_format,
-     .field = offsetof(struct input_settings, from),
-     .help = "the format of the input, where its content does not tell",
-     .group = "input"},
-    {.name = "allow-gaps",
-     .take = cli_flag,
-     .field = offsetof(struct input_settings, import.allow_gaps),
-     .help = "accept a recording that reports lost events; each loss becomes a gap in the trace",
-     .group = "input"},
-    {.name = "process",
-     .value = "PID",
-     .take = take_process,
-     .field = offsetof(struct input_settings, import),
-     .help = "of a recording of several processes, take this one",
-     .group = "input"},
+    {"from", 0, "FMT", take_format, offsetof(struct input_settings, from),
+     .help = "the format of the input, where its content does not tell", .group = "input"},
+    {"allow-gaps", 0, NULL, cli_flag, offsetof(struct input_settings, import.allow_gaps),
+     .help = "accept a recording that reports lost events; each loss becomes a gap in the trace", .group = "input"},
+    {"process", 0, "PID", take_process, offsetof(struct input_settings, import),
+     .help = "of a recording of several processes, take this one", .group = "input"},
     {.name = NULL},
 };
 

@@ -25,17 +25,8 @@ struct distil_settings {
 };
 
 static const struct cli_option windows_options[] = {
-    {.name = "ops",
-     .value = "N",
-     .take = cli_count_above_0,
-     .field = offsetof(struct distil_settings, ops),
-     .help = "the size of a window"},
-    {.name = "output",
-     .letter = 'o',
-     .value = "OUT",
-     .take = cli_text,
-     .field = offsetof(struct distil_settings, out),
-     .help = "where the table goes",
+    {"ops", 0, "N", cli_count_above_0, offsetof(struct distil_settings, ops), .help = "the size of a window"},
+    {"output", 'o', "OUT", cli_text, offsetof(struct distil_settings, out), .help = "where the table goes",
      .fallback = "standard output"},
     {.name = "", .rows = input_options, .field = offsetof(struct distil_settings, input)},
     {.name = NULL},
@@ -79,24 +70,14 @@ const struct cli_command command_windows = {
     .run = run_windows};
 
 static const struct cli_option distil_options[] = {
-    {.name = "plan",
-     .value = "PLAN.json",
-     .take = cli_text,
-     .field = offsetof(struct distil_settings, plan),
+    {"plan", 0, "PLAN.json", cli_text, offsetof(struct distil_settings, plan),
      .help = "what the distillate holds; 'heaptape distil' makes plans"},
-    {.name = "output",
-     .letter = 'o',
-     .value = "OUT.tape",
-     .take = cli_text,
-     .field = offsetof(struct distil_settings, out),
+    {"output", 'o', "OUT.tape", cli_text, offsetof(struct distil_settings, out),
      .help = "where the distillate goes; without it, only report how many ops it would have (--json)"},
-    {.name = "accesses",
-     .value = "W.accesses",
-     .take = cli_text,
-     .field = offsetof(struct distil_settings, accesses),
+    {"accesses", 0, "W.accesses", cli_text, offsetof(struct distil_settings, accesses),
      .help = "for a workload: the file that 'compile --accesses' wrote beside it; the windows then include their data "
              "accesses"},
-    {.name = "json", .take = cli_flag, .field = offsetof(struct distil_settings, json), .help = "the result as JSON"},
+    {"json", 0, NULL, cli_flag, offsetof(struct distil_settings, json), .help = "the result as JSON"},
     {.name = "", .rows = input_options, .field = offsetof(struct distil_settings, input)},
     {.name = NULL},
 };
@@ -201,30 +182,15 @@ static const char *take_thread(void *field, const char *value) {
 }
 
 static const struct cli_option reduce_options[] = {
-    {.name = "output",
-     .letter = 'o',
-     .value = "OUT.tape",
-     .take = cli_text,
-     .field = offsetof(struct reduce_settings, out),
-     .help = "where the trace goes"},
-    {.name = "keep",
-     .value = "FILE",
-     .take = cli_text,
-     .field = offsetof(struct reduce_settings, keep),
+    {"output", 'o', "OUT.tape", cli_text, offsetof(struct reduce_settings, out), .help = "where the trace goes"},
+    {"keep", 0, "FILE", cli_text, offsetof(struct reduce_settings, keep),
      .help = "a file of one byte for each object, in the order of their births; 0 leaves the object out, with all its "
              "calls. A call that is given NULL and acquires nothing counts as an object"},
-    {.name = "end",
-     .value = "POSITION",
-     .take = cli_count,
-     .field = offsetof(struct reduce_settings, end),
+    {"end", 0, "POSITION", cli_count, offsetof(struct reduce_settings, end),
      .help = "leave out the op at that position of the total order and all after it"},
-    {.name = "join",
-     .value = "THREAD",
-     .take = take_thread,
-     .field = offsetof(struct reduce_settings, joined),
-     .help = "thread 0 makes that thread's calls. Repeatable",
-     .repeats = true},
-    {.name = "json", .take = cli_flag, .field = offsetof(struct reduce_settings, json), .help = "the result as JSON"},
+    {"join", 0, "THREAD", take_thread, offsetof(struct reduce_settings, joined),
+     .help = "thread 0 makes that thread's calls. Repeatable", .repeats = true},
+    {"json", 0, NULL, cli_flag, offsetof(struct reduce_settings, json), .help = "the result as JSON"},
     {.name = NULL},
 };
 

@@ -18,17 +18,12 @@ struct check_settings {
 };
 
 static const struct cli_option check_options[] = {
-    {.name = "json", .take = cli_flag, .field = offsetof(struct check_settings, json), .help = "the result as JSON"},
-    {.name = "ranges",
-     .take = cli_flag,
-     .field = offsetof(struct check_settings, ranges),
+    {"json", 0, NULL, cli_flag, offsetof(struct check_settings, json), .help = "the result as JSON"},
+    {"ranges", 0, NULL, cli_flag, offsetof(struct check_settings, ranges),
      .help =
          "also prove that no two live objects share a byte (where the order is by ownership tags, such overlaps are "
          "only counted: tags order the steps at one address, not at neighbouring ones)"},
-    {.name = "horizon",
-     .value = "NS",
-     .take = cli_decimal,
-     .field = offsetof(struct check_settings, horizon_ns),
+    {"horizon", 0, "NS", cli_decimal, offsetof(struct check_settings, horizon_ns),
      .help = "how long, in ns of the recording, a step that is not legal yet waits for the step that makes it legal",
      .fallback = "10 ms, or 0 where the order is known to be right"},
     {.name = "", .rows = input_options, .field = offsetof(struct check_settings, input)},
@@ -99,12 +94,9 @@ struct info_settings {
 };
 
 static const struct cli_option info_options[] = {
-    {.name = "json", .take = cli_flag, .field = offsetof(struct info_settings, json), .help = "all figures, as JSON"},
-    {.name = "table",
-     .value = "main|all",
-     .field = offsetof(struct info_settings, table),
-     .help = "the main figures in a dozen lines, or all",
-     .fallback = "main"},
+    {"json", 0, NULL, cli_flag, offsetof(struct info_settings, json), .help = "all figures, as JSON"},
+    {"table", 0, "main|all", NULL, offsetof(struct info_settings, table),
+     .help = "the main figures in a dozen lines, or all", .fallback = "main"},
     {.name = "", .rows = input_options, .field = offsetof(struct info_settings, input)},
     {.name = NULL},
 };
@@ -190,35 +182,20 @@ struct dump_settings {
 static const uint64_t ALL_THREADS = UINT64_MAX;
 
 static const struct cli_option dump_option_rows[] = {
-    {.name = "format",
-     .value = "text|csv|jsonl",
-     .field = offsetof(struct dump_settings, format),
-     .help = "the form of a line",
+    {"format", 0, "text|csv|jsonl", NULL, offsetof(struct dump_settings, format), .help = "the form of a line",
      .fallback = "text"},
-    {.name = "thread",
-     .value = "N",
-     .take = cli_count,
-     .field = offsetof(struct dump_settings, thread),
-     .help = "only the events of this thread"},
-    {.name = "stacks",
-     .take = cli_flag,
-     .field = offsetof(struct dump_settings, stacks),
+    {"thread", 0, "N", cli_count, offsetof(struct dump_settings, thread), .help = "only the events of this thread"},
+    {"stacks", 0, NULL, cli_flag, offsetof(struct dump_settings, stacks),
      .help =
          "the call stacks too, each where it first occurs, as function, file and line, or as module and offset where "
          "the recorded files are missing here or have changed"},
-    {.name = "debuginfod",
-     .take = cli_flag,
-     .field = offsetof(struct dump_settings, debuginfod),
+    {"debuginfod", 0, NULL, cli_flag, offsetof(struct dump_settings, debuginfod),
      .help = "with stacks; missing debug information may be fetched from DEBUGINFOD_URLS"},
-    {.name = "nodes",
-     .take = cli_flag,
-     .field = offsetof(struct dump_settings, nodes),
+    {"nodes", 0, NULL, cli_flag, offsetof(struct dump_settings, nodes),
      .help = "instead of events, the tree that the stacks form, one JSON object per node, parents first: "
              "{\"node\": 7, \"parent\": 3, \"frames\": [...]}; a frame has function, file, line, module and offset as "
              "far as they are known"},
-    {.name = "accesses",
-     .take = cli_flag,
-     .field = offsetof(struct dump_settings, accesses),
+    {"accesses", 0, NULL, cli_flag, offsetof(struct dump_settings, accesses),
      .help = "instead of events, the data accesses (record --accesses) and the calls between them, one per line"},
     {.name = "", .rows = input_options, .field = offsetof(struct dump_settings, input)},
     {.name = NULL},
@@ -363,15 +340,9 @@ struct spans_settings {
 };
 
 static const struct cli_option spans_option_rows[] = {
-    {.name = "from-byte",
-     .value = "N",
-     .take = cli_count,
-     .field = offsetof(struct spans_settings, from_byte),
+    {"from-byte", 0, "N", cli_count, offsetof(struct spans_settings, from_byte),
      .help = "leave out the events in blocks that begin before that byte of the file"},
-    {.name = "sites",
-     .value = "N",
-     .take = cli_count_32,
-     .field = offsetof(struct spans_settings, sites),
+    {"sites", 0, "N", cli_count_32, offsetof(struct spans_settings, sites),
      .help = "also where the objects were acquired: N lines for the peak, N for the objects left"},
     {.name = NULL},
 };
