@@ -3,8 +3,8 @@
 
     python -m tests.bench.decisions.whatif_real [-n LIVE_RUNS] [-a ALLOCATOR]... [NAME]...
 
-Each recipe of tests/bench/whatif/ is recorded once unchanged, with call stacks, its experiment replayed, and the program
-run live, unchanged and with the change. Prints a Markdown table.
+Each recipe of tests/bench/whatif/ is recorded once unchanged, with call stacks, its experiment replayed, and the
+program run live, unchanged and with the change. Prints a Markdown table.
 """
 
 import argparse
