@@ -299,6 +299,8 @@ static const struct cli_program program = {"heaptape-record", commands};
 /* Do options contradict one another? Returns CLI_RUN or the exit status. */
 static int check_together(const struct collector_settings *settings) {
   bool accesses = settings->flags & ATTACH_ACCESSES;
+  if (settings->output && strcmp(settings->output, "-") == 0)
+    return wrong("-o -: standard output is the program's: name a file");
   if (settings->in_bursts && !accesses)
     return wrong("--burst limits data accesses: give --accesses, too");
   if (settings->budget_after_ns && settings->budget == 0)

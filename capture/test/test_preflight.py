@@ -91,6 +91,7 @@ WRONG = [
     (["--signal", "KILL"], "--signal"),
     (["--signal", "NOPE"], "--signal"),
     (["--duration", "-1"], "--duration"),
+    (["-o", "-"], "-o -: standard output is the program's"),
     (["--max-size", "1Q"], "--max-size"),
     (["--budget", "0"], "--budget 0: is not a share"),
     (["--budget", "101%"], "--budget 101%: is not a share"),

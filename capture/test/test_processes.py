@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Recordings of several process images: which one has the requested file, which are deleted, and what is printed."""
 
+import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -118,3 +120,24 @@ def test_the_printed_peak_is_that_of_info(tmp_path: Path, seed: int) -> None:
     assert found
     exact = info(tmp_path / "t.tape")["peak_live_bytes"] / (1 << 20)
     assert float(found[2]) == pytest.approx(exact, rel=0.1 if found[1] else 0, abs=0.05)
+
+
+def test_where_the_recorder_was_killed_the_first_file_says_that_its_process_became_another_program(
+    tmp_path: Path,
+) -> None:
+    command = "exec /usr/bin/python3 -S -c 'import time; print(1, flush=True); time.sleep(60)'"
+    recorder = subprocess.Popen(
+        [RECORD, "-o", tmp_path / "t.tape", "--", "sh", "-c", f"echo $$; {command}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert recorder.stdout
+    program = int(recorder.stdout.readline())
+    assert recorder.stdout.readline() == "1\n"
+    recorder.kill()
+    recorder.wait()
+    os.kill(program, signal.SIGKILL)
+    assert sorted(programs(tmp_path)) == [f"t.{program}.tape", "t.tape"]
+    said = " ".join(succeed(CONVERT, "info", tmp_path / "t.tape").stdout.split())
+    assert "end the process then executed another program" in said

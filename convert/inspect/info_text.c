@@ -298,7 +298,7 @@ static void notes(const struct sheet *sheet, const struct shown *shown) {
   if (json_object_get(shown->footer, "note"))
     row(sheet, "import", "%s", string_of(shown->footer, "note", "?"));
   if (strcmp(string_of(shown->footer, "end", ""), "exec") == 0)
-    row(sheet, "end", "the process executed another program, whose recording is another file");
+    row(sheet, "end", "the process then executed another program, which has a recording of its own, if any");
 }
 
 /* What to know before the figures are used. */
