@@ -369,6 +369,8 @@ static int anywhere_test(void) {
   for (; child < CHILDREN_MAX && anywhere_calls[child].pid; child++) {
     char path[64];
     snprintf(path, sizeof path, "t.%d.tape", anywhere_calls[child].pid);
+    if (access(path, F_OK) != 0) /* of the process with most calls */
+      snprintf(path, sizeof path, "t.tape");
     struct pairs seen[] = {{.size_bytes = ANYWHERE_BYTES}, {0}};
     struct recorded recorded = read_trace(path, count_pairs, seen);
     long acquired = seen->acquired - anywhere_calls[child].allocated;

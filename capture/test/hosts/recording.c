@@ -181,7 +181,7 @@ void count_pairs(void *pairs, uint32_t thread, const struct trace_event *event) 
   }
 }
 
-/* The file's lines that are not the recorder's; to be freed. */
+/* The file's lines that are not the recorder's, which begin with its name or continue such a line; to be freed. */
 static char *read_lines(const char *path) {
   FILE *file = fopen(path, "r");
   CHECK(file, "%s", path);
@@ -189,7 +189,7 @@ static char *read_lines(const char *path) {
   size_t bytes;
   FILE *memory = open_memstream(&text, &bytes);
   while (memory && fgets(line, sizeof line, file))
-    if (strncmp(line, "heaptape", 8) != 0 && !(strncmp(line, "  ", 2) == 0 && strstr(line, " events")))
+    if (strncmp(line, "heaptape", 8) != 0 && strncmp(line, "  ", 2) != 0)
       fputs(line, memory);
   fclose(file);
   CHECK(memory && fclose(memory) == 0, "out of memory");
