@@ -1,36 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes the events of many threads ahead of their use, in a helper thread, so that decoding and the history use two
-   processors.
-
-   Each thread that has begun has a ring of events: the helper fills it, the user empties it. All rings together hold
-   about READ_AHEAD_BYTES, a ring at least 16 events. If there is no helper (one processor, or no thread can be created)
-   the user decodes, with the same result. Not its job: order. Events come exactly as from the cursor, errors after the
-   events before them. For use by one thread. Allocates with malloc. */
-#pragma once
-
-#include "core/base/address_map.h"
-#include "core/base/assert.h"
-#include "core/trace/read/trace_read.h"
-#include "core/workload/slots.h"
-
-enum { READ_AHEAD_BYTES = 16 << 20 };
-
-struct read_ahead;
-
-/* error must outlive it. Returns 0 or -1. */
-int read_ahead_open(struct read_ahead **out, struct trace_reader *reader, struct error *error);
-void read_ahead_close(struct read_ahead *ahead);
-
-/* Starts reading a thread's events. Returns 0 or -1. */
-int read_ahead_begin(struct read_ahead *ahead, uint32_t thread);
-
-/* Gives the thread's next events, at least one, in *span. They are valid until the next call for this thread. Returns
-   1, 0 if the thread has ended (its memory is then freed), -1. */
-struct event_span {
-  const struct trace_event *at, *end;
-};
-int read_ahead_next(struct read_ahead *ahead, uint32_t thread, struct event_span *span);
-
 /* Merges a trace's threads into one sequence of steps by stamp (FORMAT.md section 1, order), one step at a time, and
    lets its user take a thread out for a while and put it back (convert/history/history.h uses this to repair
    inversions).
@@ -39,8 +7,20 @@ int read_ahead_next(struct read_ahead *ahead, uint32_t thread, struct event_span
    that are in, the lowest stamp comes first, among equal ones the lowest thread. Memory is one open block per thread
    that has begun and not ended. It is a tournament tree of winners, not of losers: a loser tree can only replay the
    leaf that won last, and threads that come back are other leaves. Not thread-safe. */
+#pragma once
 
+#include "core/base/address_map.h"
+#include "core/base/assert.h"
+#include "core/trace/read/trace_read.h"
+#include "core/workload/slots.h"
+
+struct read_ahead; /* merge.c */
 struct merge;
+
+/* The thread's events that were decoded ahead. */
+struct event_span {
+  const struct trace_event *at, *end;
+};
 
 struct merge_step {
   const struct trace_event *event; /* valid until the thread is advanced */
