@@ -10,10 +10,11 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.examples import FEW
 from tests.support import call_heaptape, made_once
 
-# No test is timed: on a busy machine any example may take long.
-hypothesis.settings.register_profile("heaptape", deadline=None)
+# No test is timed: on a busy machine any example may take long. `make test` tries fewer.
+hypothesis.settings.register_profile("heaptape", deadline=None, max_examples=20 if FEW else 100)
 hypothesis.settings.load_profile("heaptape")
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,8 +9,7 @@ number in the thread), so it does not depend on addresses.
 Allowed beside the trace's events: calls of libraries before main (the C++ library of some allocators, tbbmalloc reading
 /proc), none of which may touch an object of the trace, and the free(NULL)s of the C library when a thread ends.
 
-Long: each allocator in each order; otherwise glibc in each order, and an allocator that gives memory back by the clock
-in the default order.
+Long: each allocator in each order; otherwise glibc in each order.
 """
 
 import random
@@ -188,9 +187,7 @@ def pairs() -> list:
     """Each allocator with each order."""
     every = [(allocator, order) for allocator in ALLOCATORS for order in ORDERS]
     return [
-        (allocator, order)
-        if allocator == "glibc" or (allocator, order) == ("mimalloc", "window")
-        else pytest.param(allocator, order, marks=pytest.mark.long)
+        (allocator, order) if allocator == "glibc" else pytest.param(allocator, order, marks=pytest.mark.long)
         for allocator, order in every
     ]
 

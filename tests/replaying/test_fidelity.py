@@ -113,7 +113,8 @@ def glibc_and_ours() -> list[registry.Choice]:
     return [registry.choose(name, registry.load(HOME)) for name in ("glibc", "reference")]
 
 
-@pytest.mark.parametrize("others", [(), pytest.param(("jemalloc", "tcmalloc"), marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("others", [(), ("jemalloc", "tcmalloc")])
 def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path, others: tuple[str, ...]) -> None:
     """phases: 100,000 blocks per phase, all written to, the last ones of 609 to 1,218 bytes. An allocator that holds
     nothing else needs those 87 MiB and the objects that outlived earlier phases.

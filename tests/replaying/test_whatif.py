@@ -196,6 +196,7 @@ def test_a_live_program_serves_a_functions_requests_from_separate_memory():
     assert "no_such_function" in unknown.stderr
 
 
+@pytest.mark.long
 def test_fidelity_of_whatif_compares_with_programs_that_do_it(tmp_path):
     """Removal, with glibc: the program's calls are the same each time, and so is its memory."""
     done = fidelity.main(["--whatif", "lines", "-a", "glibc", "-n", "1", "--write", str(tmp_path / "f.md")])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Each synthetic pattern makes the same calls as a program and as a workload file, and every program that reads
-workloads reads the file.
+workloads reads the file. Long: three patterns of many events.
 """
 
 import json
@@ -23,7 +23,13 @@ def test_every_pattern_is_tested_here():
     assert sorted(OPTIONS) == NAMES
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"remote_storm"}))
+LARGE = ("many_threads", "random_mix_live", "ring")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] * (name in LARGE)) for name in sorted(set(NAMES) - {"remote_storm"})],
+)
 def test_the_recording_of_the_program_equals_the_written_workload(name):
     recorded, made = recorded_ops(name), ops(written(name))
     libc = name in THREADED

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Every pass of a plan: a fleet's cells have the figures of `heaptape replay`, and a pass gets the files it needs."""
+"""Every pass of a plan: a fleet's cells have the figures of `heaptape replay`, and a pass gets the files it needs.
+Long: cells of a distillate.
+"""
 
 import json
 import tempfile
@@ -88,7 +90,7 @@ def distillate(folder):
         ("misses", accessed),
         ("blame", lambda folder: make_workload(folder, 200, 2)),
         ("sharing,verify", lambda folder: make_workload(folder, 200, 2)),
-        ("instructions,memory", distillate),
+        pytest.param("instructions,memory", distillate, marks=pytest.mark.long),
     ],
     ids=["misses", "blame", "sharing and verify", "a distillate"],
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Bisections of a small allocator's repository: twenty revisions, each planted regression is found at its revision.
 
-Long: one more regression.
+Long: more regressions.
 """
 
 import os
@@ -100,7 +100,7 @@ def arguments(repository, tape, cache):
     return made
 
 
-@pytest.mark.parametrize("planted", [7, 11, pytest.param(15, marks=pytest.mark.long), 17])
+@pytest.mark.parametrize("planted", [7, 17, *(pytest.param(one, marks=pytest.mark.long) for one in (11, 15))])
 def test_a_planted_regression_is_found_at_its_revision(planted, arguments, repository, tmp_path):
     output = tmp_path / "b.json"
     done = call_heaptape(*arguments(CONDITIONS[planted]), "-o", output)

@@ -54,6 +54,7 @@ frame.dispatchEvent(new MouseEvent("click", {bubbles: true}));
 """
 
 
+LONG_SIZES = ("800 light", "desk dark", "800 dark", "phone light")
 SIZES = {"desk": (1400, 900), "800": (800, 900), "phone": (400, 844)}
 
 
@@ -110,9 +111,8 @@ def wait_for(browser, condition, *arguments):
     ("size", "scheme"),
     [
         ("desk", "light"),
-        ("800", "light"),
         ("phone", "dark"),
-        *[pytest.param(*one.split(), marks=pytest.mark.long) for one in ("desk dark", "800 dark", "phone light")],
+        *[pytest.param(*one.split(), marks=pytest.mark.long) for one in LONG_SIZES],
     ],
 )
 def test_page_is_quiet_asks_nobody_and_never_scrolls_sideways(chromium, page, out, size, scheme):
@@ -135,7 +135,7 @@ def test_page_is_quiet_asks_nobody_and_never_scrolls_sideways(chromium, page, ou
     assert chromium.ask("return performance.getEntriesByType('resource').map(e => e.name)") == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_text_stands_out_from_its_ground(chromium, page, scheme):
     chromium.open(page, scheme=scheme)
     chromium.ask(OPEN_ALL)

@@ -44,7 +44,7 @@ SCREENS = {
     "replay": ["replay", "{tape}", "-a", "glibc", "-a", "mimalloc", "--passes", "memory,instructions", "-o", "{made}"],
     "advise": ["advise", "{tape}", "-a", "mimalloc"],
     "tune": ["tune", "{tape}", "-a", "glibc", "--budget", "4", "-o", "{made}"],
-    "gate": ["gate", "--old", "glibc", "--new", "jemalloc", "--minimise", "none", "{tape}"],
+    "gate": ["gate", "--old", "glibc", "--new", "jemalloc", "--minimise", "none", "--tolerate", "rss=1%", "{tape}"],
     "distil": ["distil", "{tape}", *ON_THREE, "--kind", "time", "--ratio", "0.5", "-o", "{cut}"],
     "blame": ["blame", "{tape}"],
     "whatif": ["whatif", "{tape}", "-g", "size=24=remove", "--passes", "memory", "-o", "{made}"],

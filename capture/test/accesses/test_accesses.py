@@ -150,7 +150,7 @@ def filtered_by_hand(events: pd.DataFrame, rows: pd.DataFrame, size_bytes: int) 
     return kept
 
 
-@pytest.mark.parametrize("size_bytes", [64, 4096, *(pytest.param(n, marks=pytest.mark.long) for n in (256, 32768))])
+@pytest.mark.parametrize("size_bytes", [64, *(pytest.param(n, marks=pytest.mark.long) for n in (256, 4096, 32768))])
 def test_a_filtered_recording_is_the_unfiltered_one_filtered_by_hand(planted, tmp_path, size_bytes):
     """Two recordings of one program, whose addresses are the same, as paths and environment are."""
     record(tmp_path / "a.tape", planted, "mixed")

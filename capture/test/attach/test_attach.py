@@ -212,7 +212,7 @@ def mapped_code(pid: int) -> int:
 
 @pytest.mark.parametrize(
     ("any_worker", "recordings"),
-    [("own malloc", 4), *(pytest.param(kind, 100, marks=pytest.mark.long) for kind in KINDS)],
+    [("own malloc", 2), *(pytest.param(kind, 100, marks=pytest.mark.long) for kind in KINDS)],
     indirect=["any_worker"],
 )
 def test_many_recordings_leave_a_storm_unharmed(any_worker, tmp_path: Path, recordings: int) -> None:

@@ -64,6 +64,7 @@ def reference(path: Path) -> tuple[dict[str, int], int, int]:
     return dict(calls), peak, peak_objects
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     not RECORDING.exists(), reason="set HEAPTAPE_ANDROID_RECORDING to systemui.zip of the Android project"
 )

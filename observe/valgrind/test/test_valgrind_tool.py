@@ -148,8 +148,9 @@ def test_both_modes_count_the_same_instructions(ours):
 
 
 KINDS = ("stosb", "movsb", "movsq", "stosl", "cmpsb")
-STRINGS = [("count", kind) for kind in KINDS]
-STRINGS += [pytest.param("simulate", kind, marks=[pytest.mark.long] if kind != "cmpsb" else []) for kind in KINDS]
+STRINGS = [("count", "movsq"), ("simulate", "cmpsb")]
+EVERY_STRING = {(mode, kind) for mode in ("count", "simulate") for kind in KINDS}
+STRINGS += [pytest.param(*one, marks=pytest.mark.long) for one in sorted(EVERY_STRING - {*STRINGS})]
 
 
 @pytest.mark.parametrize(("mode", "kind"), STRINGS)
