@@ -30,7 +30,7 @@ $(OUT)/allocators/$(1)/tsan/%.o: %.c
 # now: no lazy binding inside malloc.
 $(call allocator_library,$(1)): $(call allocator_objects,$(1),pic,$(call allocator_sources,$(1)))
 	$$(start)
-	$(CC) $$(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,$$(@F) -o $$@ $$^
+	$(CC) $$(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,$$(@F) -o $$@ $$^ -pthread
 $(call allocator_archive,$(1)): $(call allocator_objects,$(1),pic,$(call allocator_sources,$(1)))
 	$$(start)
 	rm -f $$@

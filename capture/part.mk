@@ -38,7 +38,7 @@ RECORDER_COMPONENTS := capture/recorder capture/recorder/processes capture/redir
 # Decodes the instructions of functions that are redirected: for x86-64 alone.
 DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))
-$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
+$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm -lelf)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_ATTACH_LIB) $(HT_UNWIND_LIB)
 
 # The tests drive the recorder built beside them, some on their own allocator.
@@ -58,7 +58,7 @@ $(foreach program,$(HT_CLAIM_PROGRAMS),$(eval $(call ht_claim_rule,$(program),$(
 $(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/redirect core/system core/base,$(DECODER) -ldl)
 $(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/redirect core/system core/base,$(DECODER) -ldl -pthread)
 $(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/processes core/system core/base,)
-$(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS) core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -lm -lelf)
+$(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS) core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm -lelf)
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin

@@ -8,9 +8,9 @@ COMPILE := convert/compile convert/whatif convert/stacks $(HISTORY)
 COMPILE_LIBS := $(CORE_LIBS) -ldw -lelf
 IMPORT  := convert/formats
 
-$(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf)
+$(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
 $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks $(TRACE),$(CORE_LIBS) -ldw -lelf)
-$(call c_test_program,convert_server,convert/test/convert_server.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf)
+$(call c_test_program,convert_server,convert/test/convert_server.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
 $(call c_bench,convert/bench/bench_compile.c,convert/bench/generate_trace.c,$(COMPILE),$(COMPILE_LIBS))
 $(call c_bench,convert/bench/bench_stages.c,,$(HISTORY),$(CORE_LIBS))
 $(call c_bench,convert/bench/bench_trace.c,convert/bench/generate_trace.c,$(TRACE),$(CORE_LIBS))

@@ -45,7 +45,7 @@ static int judge(const struct simulation *simulation, const char *log, int statu
     return error_set(error, name, "Valgrind can't run it: %s", complaint);
   if (WIFSIGNALED(status))
     return error_set(error, name, "no result: killed by signal %d (SIG%s)", WTERMSIG(status),
-                     sigabbrev_np(WTERMSIG(status)));
+                     signal_name(WTERMSIG(status)));
   return error_set(error, name, "no result: Valgrind can't run it, or %s can't be written", simulation->output);
 }
 

@@ -4,7 +4,7 @@
 # Packages have a separate build, whose files don't name the folder in which they were made. SOURCE_DATE_EPOCH is the
 # commit's: the same commit gives the same bytes.
 PACKAGE_OUT := $(OUT)/package
-PACKAGE_MAKE = umask 022; $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) VENV=$(VENV) PACKAGE_VENV=$(PACKAGE_VENV) OPT="-O2 -g1 -ffile-prefix-map=$(CURDIR)=."
+PACKAGE_MAKE = umask 022; $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) $(PACKAGE_CC) VENV=$(VENV) PACKAGE_VENV=$(PACKAGE_VENV) OPT="-O2 -g1 -ffile-prefix-map=$(CURDIR)=."
 # One at a time: a wheel and a Debian package may be made side by side.
 PACKAGE_BUILD = exec 9>$(OUT)/.packages && flock 9 && $(PACKAGE_MAKE) -j$(shell nproc) everything $(PACKAGE_OUT)/share/.stamp
 PACKAGE_VENV ?= $(OUT)/packaging
@@ -75,12 +75,19 @@ $(PACKAGE_VENV)/.stamp: packaging/requirements.lock
 
 WHEEL_STAGE := $(OUT)/wheel/stage
 WHEEL_PREFIX := $(WHEEL_STAGE)/analysis/heaptape/prefix
-wheel: setup-package $(PACKAGE_VENV)/.stamp ## out/wheel/heaptape-*.whl: all of heaptape, for pip
+# Compiled with this machine's headers, linked with an older C library: the linker names what that one lacks.
+WHEEL_ROOT := $(abspath $(OUT))/glibc-2.27
+WHEEL_LIBRARIES := $(WHEEL_ROOT)/root/usr/lib/x86_64-linux-gnu
+wheel: PACKAGE_OUT := $(OUT)/package-wheel
+wheel: PACKAGE_CC := CC="$(CC) -B$(WHEEL_LIBRARIES) -L$(WHEEL_LIBRARIES) -L$(WHEEL_ROOT)/root/lib/x86_64-linux-gnu -Wl,--sysroot=$(WHEEL_ROOT)/root"
+$(WHEEL_ROOT)/.complete: tools/cross-root
+	tools/cross-root glibc-2.27 $(@D)
+wheel: setup-package $(PACKAGE_VENV)/.stamp $(WHEEL_ROOT)/.complete ## out/wheel/heaptape-*.whl: all of heaptape, for pip
 	+@$(PACKAGE_BUILD)
 	rm -rf $(OUT)/wheel && install -d $(WHEEL_STAGE)
 	$(call install_package,$(WHEEL_STAGE)/analysis)
 	+@$(PACKAGE_MAKE) install-files DESTDIR=$(abspath $(WHEEL_PREFIX)) PREFIX=
-	PATH="$(abspath $(PACKAGE_VENV))/bin:$$PATH" packaging/wheel $(WHEEL_STAGE) $(OUT)/wheel $(abspath $(VENV))
+	PATH="$(abspath $(PACKAGE_VENV))/bin:$$PATH" packaging/wheel $(WHEEL_STAGE) $(OUT)/wheel $(abspath $(VENV)) $(WHEEL_ROOT)/root.packages $(WHEEL_LIBRARIES)
 	@ls -l $(OUT)/wheel/*.whl
 
 # msgspec is not in Debian, and its module is small: the package contains it, for heaptape only. The system's Python finds heaptape, and

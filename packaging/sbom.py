@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""sbom KIND VENV PROGRAM...: prints the package's parts as CycloneDX JSON. KIND is wheel or deb.
+"""sbom VENV PREFIX [PACKAGES]: prints the parts of the package whose files are in PREFIX as CycloneDX JSON.
 
-Bundled parts have a version: the libraries that the PROGRAMs load, in a wheel; msgspec, in a Debian package; Valgrind's
-core. Mere dependencies are listed without a version, which the user's machine decides.
+Bundled parts have a version: in a wheel, the libraries of PACKAGES (lines of a Debian package and its version); in a
+Debian package, msgspec; Valgrind's core. Mere dependencies have none: the user's machine decides.
 """
 
 import os
@@ -22,14 +22,15 @@ from cyclonedx.schema import OutputFormat, SchemaVersion
 from heaptape.common.version import __version__
 from packageurl import PackageURL
 
-# Every manylinux system has these, and every Debian system.
-OF_THE_SYSTEM = ("libc6", "libstdc++6", "libgcc-s1", "zlib1g")
+# Every manylinux system has these.
+OF_THE_SYSTEM = ("libc6", "zlib1g")
 
 
-def main(kind: str, venv: Path, programs: list[str]) -> None:
-    bundled = [_debian("valgrind")] if (Path(programs[0]).parent / "valgrind").is_dir() else []
-    if kind == "wheel":
-        bundled += [_debian(package) for package in sorted(_packages(programs))]
+def main(venv: Path, prefix: Path, packages: Path | None = None) -> None:
+    bundled = [_debian("valgrind", _installed("valgrind"))] if (prefix / "libexec/heaptape/valgrind").is_dir() else []
+    if packages:
+        parts = (line.split() for line in sorted(packages.read_text().splitlines()))
+        bundled += [_debian(*part) for part in parts if part[0] not in OF_THE_SYSTEM and not part[0].endswith("-dev")]
     else:
         bundled.append(_python("msgspec", _version(venv, "msgspec")))
     dependencies = tomllib.loads(Path("pyproject.toml").read_text())["project"]["dependencies"]
@@ -39,23 +40,18 @@ def main(kind: str, venv: Path, programs: list[str]) -> None:
         name="heaptape", version=__version__, type=ComponentType.APPLICATION, bom_ref="heaptape"
     )
     bom.metadata.timestamp = datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC)
+    kind = "wheel" if packages else "deb"
     bom.serial_number = uuid5(NAMESPACE_URL, f"heaptape {kind} {__version__} {bom.metadata.timestamp}")
     bom.register_dependency(bom.metadata.component, bom.components)
     print(make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1))
 
 
-def _packages(programs: list[str]) -> set[str]:
-    """Debian packages of the libraries that the programs load."""
-    lines = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
-    files = {str(Path(path).resolve()) for path in re.findall(r"=> (/\S+)", lines)}
-    # dpkg lists a file by the path at which it was installed: with or without /usr.
-    names = {name for file in files for name in (file, file.removeprefix("/usr"))}
-    found = subprocess.run(["dpkg-query", "-S", *sorted(names)], capture_output=True, text=True).stdout
-    return {line.partition(":")[0] for line in found.splitlines()} - set(OF_THE_SYSTEM)
+def _installed(package: str) -> str:
+    """Its version on this machine."""
+    return subprocess.run(["dpkg-query", "-W", "-f=${Version}", package], capture_output=True, text=True).stdout
 
 
-def _debian(package: str) -> Component:
-    version = subprocess.run(["dpkg-query", "-W", "-f=${Version}", package], capture_output=True, text=True).stdout
+def _debian(package: str, version: str) -> Component:
     return _part(package, version, PackageURL("deb", "debian", package, version, {"arch": "amd64"}))
 
 
@@ -74,4 +70,4 @@ def _version(venv: Path, package: str) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
+    main(*map(Path, sys.argv[1:]))

@@ -2,7 +2,7 @@
 # Linked as objects: the engine finds passes in their table, and they use the engine.
 REPLAY_COMPONENTS := replay replay/parent replay/engine replay/passes replay/passes/blame replay/passes/contention replay/passes/time replay/memory replay/calls
 REPLAY_BELOW := core/workload core/sharing core/trace core/system core/base
-REPLAY_LIBS  := -ljansson -lz -lpthread -lm
+REPLAY_LIBS  := -ljansson -lz -lpthread -lm -ldl
 $(call c_components,$(REPLAY_COMPONENTS))
 REPLAY_SOURCES := $(call c_component_sources,$(REPLAY_COMPONENTS))
 $(call c_program,replay,$(REPLAY_SOURCES),$(REPLAY_BELOW),$(REPLAY_LIBS))

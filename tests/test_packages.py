@@ -124,16 +124,30 @@ def test_a_wheel_is_whole_and_the_same_twice(folder: Path) -> None:
 
 
 def test_a_wheels_tag_is_true(folder: Path) -> None:
-    """No file in it needs a newer C library than its name states."""
+    """No file in it needs a newer C library than its name states, nor than 2.28, whoever made it."""
     make("wheel")
     (wheel,) = (OUT / "wheel").glob("*.whl")
     promised = re.search(r"manylinux_(\d+)_(\d+)_x86_64", wheel.name)
     assert promised
+    assert (int(promised[1]), int(promised[2])) <= (2, 28)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
     files = [path for path in folder.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
     assert len(files) > 20
     assert max(map(needed_glibc, files)) <= (int(promised[1]), int(promised[2]))
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("debootstrap"), reason="systems are made as root, by debootstrap"
+)
+def test_a_wheel_works_on_other_systems_with_the_same_counts() -> None:
+    """Two of docs/PLATFORMS.md; `packaging/matrix` tries the others, too."""
+    mirror = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
+    if run("curl", "-sfIm", "20", f"{mirror}/dists/trixie/Release").status != 0:
+        pytest.skip(f"{mirror} can't be reached")
+    make("wheel")
+    (wheel,) = (OUT / "wheel").glob("*.whl")
+    succeed(REPOSITORY / "packaging" / "matrix", wheel, "bookworm", "trixie")
 
 
 def test_a_debian_package_is_clean_and_the_same_twice(folder: Path) -> None:

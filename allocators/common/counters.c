@@ -196,4 +196,6 @@ void tunables_read(void) {
     settings += strcspn(settings, ":");
     settings += *settings == ':';
   }
+  if (!&__libc_single_threaded)
+    tunables.single_thread = 0;
 }

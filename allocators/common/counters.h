@@ -79,6 +79,9 @@ void counters_after_fork(void);
    Not recursive. A holder may be interrupted by a signal; a handler that calls malloc then waits forever, as POSIX
    allows (malloc is not async-signal-safe). Sleeping is interrupted and resumed by signals without effect. */
 
+/* glibc 2.32; before it tunables.single_thread is 0. */
+#pragma weak __libc_single_threaded
+
 /* Returns whether another thread may run. libc's flag: true from before the first pthread_create returns. */
 static inline bool threads_may_run(void) {
   return !(tunables.single_thread && __libc_single_threaded);

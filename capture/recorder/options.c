@@ -119,7 +119,7 @@ static int find_signal(const char *value) {
   if (strncmp(name, "RTMIN", 5) == 0 && (!name[5] || name[5] == '+'))
     number = SIGRTMIN + (name[5] ? atoi(name + 6) : 0);
   for (int candidate = 1; !number && candidate < SIGRTMIN; candidate++) {
-    const char *known = sigabbrev_np(candidate);
+    const char *known = signal_name(candidate);
     if (known && strcmp(known, name) == 0)
       number = candidate;
   }

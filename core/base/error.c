@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -93,4 +94,15 @@ int error_set(struct error *error, const char *path, const char *format, ...) {
 int error_errno(struct error *error, const char *path, const char *what) {
   const char *reason = strerror(errno);
   return error_set(error, path, "%s: %s", what, reason);
+}
+
+const char *signal_name(int number) {
+#define NAME(name) [SIG##name] = #name
+  static const char *const names[] = {
+      NAME(HUP),  NAME(INT),    NAME(QUIT), NAME(ILL),   NAME(TRAP), NAME(ABRT), NAME(BUS),  NAME(FPE),
+      NAME(KILL), NAME(USR1),   NAME(SEGV), NAME(USR2),  NAME(PIPE), NAME(ALRM), NAME(TERM), NAME(STKFLT),
+      NAME(CHLD), NAME(CONT),   NAME(STOP), NAME(TSTP),  NAME(TTIN), NAME(TTOU), NAME(URG),  NAME(XCPU),
+      NAME(XFSZ), NAME(VTALRM), NAME(PROF), NAME(WINCH), NAME(POLL), NAME(PWR),  NAME(SYS)};
+#undef NAME
+  return number > 0 && (size_t)number < sizeof names / sizeof *names ? names[number] : NULL;
 }

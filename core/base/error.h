@@ -30,3 +30,7 @@ const char *escape_controls(char *to, size_t room, const char *text);
 
 /* The same for a text of any length. */
 void print_escaped(FILE *out, const char *text);
+
+/* Returns a signal's name without SIG, or NULL: it has none, as those for real time. As sigabbrev_np, which is
+ * glibc 2.32's. */
+const char *signal_name(int number);

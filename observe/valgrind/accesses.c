@@ -7,7 +7,6 @@
 #include "core/system/valgrind_requests.h"
 #include "core/trace/access_stream.h"
 
-#include <pub_tool_aspacemgr.h>
 #include <pub_tool_libcassert.h>
 #include <pub_tool_libcbase.h>
 #include <pub_tool_libcfile.h>
@@ -384,11 +383,7 @@ void accesses_begin(void) {
   if (filter_bytes) {
     UWord granules = filter_bytes >> ACCESS_GRANULE_SHIFT;
     filter_mask = granules / FILTER_WAYS - 1;
-    filter = VG_(am_shadow_alloc)((granules * sizeof *filter + 4095) & ~(UWord)4095);
-    if (!filter) {
-      VG_(umsg)("heaptape: no memory for a filter of %lu bytes\n", filter_bytes);
-      VG_(exit)(1);
-    }
+    filter = map_zeroed(granules * sizeof *filter, "the filter of accesses");
   }
   empty_filter();
   choose_taking();

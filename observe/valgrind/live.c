@@ -2,8 +2,8 @@
 #include "observe/valgrind/live.h"
 
 #include "core/trace/access_stream.h"
+#include "observe/valgrind/tool.h"
 
-#include <pub_tool_aspacemgr.h>
 #include <pub_tool_libcassert.h>
 #include <pub_tool_libcbase.h>
 #include <pub_tool_libcprint.h>
@@ -67,21 +67,12 @@ static UInt huge_count, huge_room;
 static Addr *displaced;
 static UInt displaced_count, displaced_room;
 
-static void *take_memory(SizeT bytes) {
-  void *memory = VG_(am_shadow_alloc)(bytes);
-  if (!memory) {
-    VG_(umsg)("heaptape: no memory for the table of objects\n");
-    VG_(exit)(1);
-  }
-  return memory;
-}
-
 static struct page *page_of(Addr address, Bool make) {
   UWord area = address >> AREA_SHIFT;
   if (area >= AREAS)
     return NULL;
   if (!areas[area] && make)
-    areas[area] = take_memory(sizeof **areas * PAGES);
+    areas[area] = map_zeroed(sizeof **areas * PAGES, "the table of objects");
   return areas[area] ? &areas[area][(address >> PAGE_SHIFT) % PAGES] : NULL;
 }
 
@@ -93,7 +84,7 @@ static UInt unit_of(Addr address) {
 static struct leaf *new_leaf(Addr address) {
   struct leaf **chunk = &chunks[leaf_count / CHUNK_LEAVES];
   if (!*chunk)
-    *chunk = take_memory(sizeof **chunk * CHUNK_LEAVES);
+    *chunk = map_zeroed(sizeof **chunk * CHUNK_LEAVES, "the table of objects");
   if (leaf_count == leaf_room) {
     leaf_room = leaf_room ? 2 * leaf_room : 1024;
     leaf_pages = VG_(realloc)("live.leaves", leaf_pages, leaf_room * sizeof *leaf_pages);

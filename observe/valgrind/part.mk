@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The Valgrind tool `heaptape`, a separate program (GPL-2): built where the headers and libraries of Valgrind are installed,
 # left out elsewhere, and for other processors. Valgrind uses out/libexec/valgrind/ as its own folder (VALGRIND_LIB): it has the tool and copies of
-# the installed files that the tool needs, the launcher among them, so that it runs wherever heaptape does. And links to the tools that tests
+# the installed files that the tool needs, and our launcher, so that it runs wherever heaptape does. And links to the tools that tests
 # compare it with, so that all start from paths of one length: the place of the client's stack depends on it.
 VALGRIND_INCLUDE ?= /usr/include/valgrind
 VALGRIND_LIBRARIES ?= /usr/lib/x86_64-linux-gnu/valgrind
 VALGRIND_LIBEXEC ?= /usr/libexec/valgrind
 VALGRIND_TOOL := $(OUT)/libexec/valgrind/heaptape-amd64-linux
-# Valgrind's own launcher; Debian's `valgrind` is a shell script around it.
-VALGRIND_LAUNCHER ?= $(firstword $(wildcard /usr/bin/valgrind.bin /usr/bin/valgrind))
 VALGRIND_COPIED := default.supp vgpreload_core-amd64-linux.so
 VALGRIND_COMPARED := $(wildcard $(addprefix $(VALGRIND_LIBEXEC)/,none-amd64-linux cachegrind-amd64-linux callgrind-amd64-linux))
 VALGRIND_NEEDS := $(VALGRIND_INCLUDE)/pub_tool_tooliface.h $(VALGRIND_LIBRARIES)/libcoregrind-amd64-linux.a \
-  $(VALGRIND_LIBRARIES)/libvex-amd64-linux.a $(addprefix $(VALGRIND_LIBEXEC)/,$(VALGRIND_COPIED)) $(or $(VALGRIND_LAUNCHER),none)
+  $(VALGRIND_LIBRARIES)/libvex-amd64-linux.a $(addprefix $(VALGRIND_LIBEXEC)/,$(VALGRIND_COPIED))
 
 ifeq ($(CROSS)$(words $(wildcard $(VALGRIND_NEEDS))),$(words $(VALGRIND_NEEDS)))
 ALL += $(VALGRIND_TOOL) $(dir $(VALGRIND_TOOL))valgrind
-VALGRIND_OBJECTS := $(patsubst %.c,$(OUT)/valgrind/%.o,$(call c_component_sources,observe/valgrind))
+VALGRIND_OBJECTS := $(patsubst %.c,$(OUT)/valgrind/%.o,$(filter-out %/launcher.c,$(call c_component_sources,observe/valgrind)))
 # As Valgrind compiles its own tools: without a C library. Valgrind reads the debug information of
 # its own tools, and 3.19 can't read clang's DWARF 5. The client's flags (sanitizers) do not apply to it.
 VALGRIND_CFLAGS := -std=gnu11 -O2 -gdwarf-4 -Wall -Wextra $(WERROR) -I. -isystem $(VALGRIND_INCLUDE) \
@@ -35,11 +33,11 @@ $(VALGRIND_TOOL): $(VALGRIND_OBJECTS) $(VALGRIND_LIBRARIES)/libcoregrind-amd64-l
 	  $(VALGRIND_OBJECTS) $(addprefix $(VALGRIND_LIBRARIES)/,libcoregrind-amd64-linux.a libvex-amd64-linux.a) -lgcc \
 	  $(VALGRIND_LIBRARIES)/libgcc-sup-amd64-linux.a
 
-$(dir $(VALGRIND_TOOL))valgrind: $(VALGRIND_LAUNCHER) $(addprefix $(VALGRIND_LIBEXEC)/,$(VALGRIND_COPIED))
+$(dir $(VALGRIND_TOOL))valgrind: $(OUT)/obj/observe/valgrind/launcher.o $(addprefix $(VALGRIND_LIBEXEC)/,$(VALGRIND_COPIED))
 	@mkdir -p $(@D)
 	install -m 644 $(addprefix $(VALGRIND_LIBEXEC)/,$(VALGRIND_COPIED)) $(@D)/
 	ln -sf $(VALGRIND_COMPARED) $(@D)/
-	install -m 755 $(VALGRIND_LAUNCHER) $@
+	$(CC) $(HT_CFLAGS) -o $@ $<
 endif
 
 # The programs that tests run under the tool.

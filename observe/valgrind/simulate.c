@@ -101,14 +101,8 @@ Bool simulate_set_tlbs(const HChar *text) {
   return tlb_count > 0;
 }
 
-/* Returns that many words of zeroed memory. */
 static UWord *make_words(ULong words) {
-  UWord *memory = VG_(am_shadow_alloc)((words * sizeof(UWord) + 4095) & ~(UWord)4095);
-  if (!memory) {
-    VG_(umsg)("heaptape: no memory for a cache of %llu blocks\n", words);
-    VG_(exit)(1);
-  }
-  return memory;
+  return map_zeroed(words * sizeof(UWord), "a cache");
 }
 
 /* blocks: of 1 << block_shift bytes. */

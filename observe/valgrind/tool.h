@@ -24,6 +24,9 @@ struct counted counted_now(void);
 struct counted counted_since(struct counted now, struct counted before);
 struct counted counted_sum(struct counted one, struct counted other);
 
+/* Returns that many bytes, rounded up to OS pages, of zeroed memory; ends the program where there is none for what. */
+void *map_zeroed(SizeT bytes, const HChar *what);
+
 /* Adds to into the code that adds `more`, an atom of type I64, to the word. */
 void add_to_counter(IRSB *into, ULong *counter, IRExpr *more);
 

@@ -198,7 +198,7 @@ static int judge_end(const struct run *run, const struct run_spec *spec, int sta
   }
   if (WIFSIGNALED(status))
     return error_set(error, spec->path, "the allocator was killed by signal %d (SIG%s) %s", WTERMSIG(status),
-                     sigabbrev_np(WTERMSIG(status)), place);
+                     signal_name(WTERMSIG(status)), place);
   if (run->under_valgrind && WEXITSTATUS(status) == NO_VALGRIND)
     return error_set(error, spec->path, "valgrind, which this pass needs, can't be started");
   if (WEXITSTATUS(status) != 0 || atomic_load(&result->phase) != PHASE_DONE)

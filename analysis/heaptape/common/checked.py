@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Data from files, checked against msgspec structs. Data that do not fit raise an error that names file and place."""
 
-import tomllib
+import sys
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from heaptape.common.errors import HeaptapeError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 T = TypeVar("T")
 

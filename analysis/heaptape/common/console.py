@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Literal, Self
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -164,7 +164,7 @@ class WorkProgress:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "WorkProgress":
         return self
 
     def __exit__(

@@ -58,7 +58,7 @@ def make_keys(folder: Path) -> None:
         raise HeaptapeError(f"fleet {MISSING}") from None
     if any((folder / name).exists() for name in (AUTHORITY, CERTIFICATE, KEY)):
         raise HeaptapeError(f"{folder}: has keys already")
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now(datetime.timezone.utc)
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "heaptape fleet authority")])
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "heaptape fleet member")])

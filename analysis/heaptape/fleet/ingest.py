@@ -7,11 +7,10 @@ rows of a batch in memory. A malformed trace is reported and left out.
 
 import contextlib
 import functools
-import hashlib
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from heaptape.fleet.dispatch import Outcome
 from heaptape.fleet.files import is_local, located
 from heaptape.fleet.store import Store
 from heaptape.profile.data import LIFETIMES, SITES
+from heaptape.run.registry import sha256_of
 from heaptape.run.replay import ROOM_BYTES
 from heaptape.tape.stack_names import stack_names
 from heaptape.tape.trace import Trace
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 # profiling them, and few enough that the loss of a worker costs only a few minutes.
 BATCH_TRACES = 64
 BATCH_BYTES = 256 << 20
-SMALL_BYTES = 1 << 20  # smaller files are read at once: a buffer of file_digest costs more than hashing most traces
 LONGEST_STACK = 2000  # characters
 ENDING = ".tape"
 
@@ -126,7 +125,7 @@ def ingest(store: Store, batch: Batch, there: set[str], home: Home) -> Outcome:
     for tape in batch.tapes:
         try:
             with _local_copy(tape) as path:
-                trace = _sha256(path)
+                trace = sha256_of(path)
                 if trace not in there and trace not in rows:
                     rows[trace] = row_of(path, tape, trace, batch.labels, home)
                     outcome.done.append(tape)
@@ -212,13 +211,6 @@ def _named(system: "AbstractFileSystem", path: str) -> str:
     return path if is_local(system) else system.unstrip_protocol(path)
 
 
-def _sha256(path: Path) -> str:
-    if path.stat().st_size < SMALL_BYTES:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _line(tape: str, error: Exception) -> str:
     what = (getattr(error, "strerror", None) or str(error)).strip()
     return what if tape in what else f"{tape}: {what}"
@@ -228,7 +220,7 @@ def _day(unix_ns: object) -> str:
     """The day in UTC; empty where it is not known."""
     if not isinstance(unix_ns, int) or not 0 < unix_ns < 1 << 62:
         return ""
-    return datetime.fromtimestamp(unix_ns / 1e9, UTC).date().isoformat()
+    return datetime.fromtimestamp(unix_ns / 1e9, timezone.utc).date().isoformat()
 
 
 def _text(value: object) -> str:

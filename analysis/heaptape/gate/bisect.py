@@ -194,7 +194,7 @@ class Builds:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                process_group=0,
+                start_new_session=True,
             )
             try:
                 status = process.wait()

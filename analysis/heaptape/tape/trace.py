@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -56,7 +56,7 @@ class Trace:
     def truncated(self) -> bool:
         return self.footer is None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Trace":
         return self
 
     def __exit__(self, *_: object) -> None:
