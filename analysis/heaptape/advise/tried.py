@@ -49,7 +49,7 @@ def recorded_on(info: Mapping, registry: Mapping[str, Allocator]) -> Choice | No
         if (
             library
             and allocator.path
-            and library in (allocator.library, allocator.path.name, allocator.path.resolve().name)
+            and library in (allocator.library, *allocator.also, allocator.path.name, allocator.path.resolve().name)
         ):
             return choose(allocator.name, dict(registry))
     return None

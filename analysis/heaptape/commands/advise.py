@@ -99,6 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the advice. Returns 1 if live runs show that it does not hold."""
 
     from heaptape.advise import advise, programs, words
+    from heaptape.run import registry
     from heaptape.run.live import c_library
     from heaptape.show import screen
     from heaptape.tape.trace import recorded_cpu_ns
@@ -108,6 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
     output = STANDARD_OUTPUT if arguments.json else arguments.output
     for path in (one for one in (output, arguments.keep) if one):
         check_writable(path)
+    if not wish.names:
+        replaying.note_others(registry.load(arguments.home))
     with replaying.work() as work, scratch_folder() as recorded:
         program = None
         if arguments.input is None:

@@ -188,12 +188,12 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Replays into all allocators, writes R.json, prints the answer. Returns 1 if a run failed."""
     from heaptape.results.disturbance import doubts
-    from heaptape.run import registry, replay
+    from heaptape.run import replay
     from heaptape.run.passes import need_origins
 
     settings = _replay_settings(arguments)
     tables = comparison.table_names(arguments.table, arguments.format, "replay")
-    choices = registry.choose_all(arguments.allocator or [], registry.load(arguments.home))
+    choices = replaying.choices_of(arguments.allocator or [], arguments.home)
     name = replaying.name_of(arguments.input)
     output = arguments.output or (STANDARD_OUTPUT if arguments.json else replaying.free_name(name))
     check_writable(output)

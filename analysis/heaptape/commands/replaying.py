@@ -19,6 +19,7 @@ from heaptape.common.process import scratch_folder
 
 if TYPE_CHECKING:
     from heaptape.results.schema import Results
+    from heaptape.run.registry import Allocator, Choice
     from heaptape.run.rounds import Run
 
 
@@ -116,7 +117,7 @@ def _is_recording(path: str) -> bool:
 
 def _replayed(path: str, shown: str, home: Home) -> "Results":
     from heaptape.results.schema import Results
-    from heaptape.run import registry, replay
+    from heaptape.run import replay
     from heaptape.run.passes import DEFAULT_PASSES
     from heaptape.run.rounds import Settings
 
@@ -132,10 +133,27 @@ def _replayed(path: str, shown: str, home: Home) -> "Results":
             passes = (*passes, "misses")
         calibrate(passes, home, working)
         settings = Settings(passes=passes, seed=random_seed(), optional=("instructions",))
-        choices = registry.choose_all([], registry.load(home))
+        choices = choices_of([], home)
         data = replay.replay(workload, described, choices, settings, home, working.on_progress, working.on_failure)
     write_json(output, data)
     return Results(output, data)
+
+
+def choices_of(names: Sequence[str], home: Home) -> "list[Choice]":
+    """The allocators named, else all usual ones. Notes how to get others where only the C library's is here."""
+    from heaptape.run import registry
+
+    known = registry.load(home)
+    if not names:
+        note_others(known)
+    return registry.choose_all(names, known)
+
+
+def note_others(known: "dict[str, Allocator]") -> None:
+    from heaptape.run.registry import how_to_get_others
+
+    if text := how_to_get_others(known):
+        console.note(text)
 
 
 def name_of(source: str) -> str:
@@ -186,3 +204,8 @@ def places_of(at: Sequence[str]) -> tuple[str, ...]:
 def tell_left_out(data: Mapping) -> None:
     for pass_, why in data["settings"].get("left_out", {}).items():
         console.warning(f"{pass_} are left out: {why}")
+    if not data["settings"].get("aslr") and any(run.get("aslr") for run in data["runs"]):
+        console.warning(
+            "addresses were randomised, as personality(2) is forbidden here (a container's filter?): page faults and "
+            "memory may differ from run to run"
+        )

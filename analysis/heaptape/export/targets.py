@@ -114,7 +114,7 @@ def _write_hdf5(trace: "Trace", path: Path) -> None:
     try:
         import h5py  # noqa: F401
     except ImportError as error:
-        raise HeaptapeError("hdf5: its Python package is missing: pip install 'heaptape[export]'") from error
+        raise HeaptapeError("hdf5: Python package h5py is not installed (pip install 'heaptape[export]')") from error
     from heaptape.export.tables import write_hdf5
 
     write_hdf5(trace, path)
@@ -169,7 +169,8 @@ def _writer(name: str, home: Home) -> "Callable[[Trace, Path], None]":
     try:
         return _writers(home)[name]
     except ImportError as error:
-        raise HeaptapeError(f"{name}: the Python package {error.name} is not installed") from error
+        what = f"{name}: Python package {error.name} is not installed (pip install 'heaptape[events]')"
+        raise HeaptapeError(what) from error
 
 
 def _is_tape(path: str) -> bool:

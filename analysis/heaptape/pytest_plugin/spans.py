@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, did_you_mean
 from heaptape.common.home import default_home
 from heaptape.common.output import write_bytes
 from heaptape.common.tables import size
@@ -120,12 +120,20 @@ class Limits:
         return found
 
 
+ARGUMENTS = ("peak", "growth", "allocations", "warm_up")
+
+
 def limits_of(item: pytest.Item) -> Limits:
     """The item's limits by its markers, the closest first. Raises UsageError where a marker is malformed."""
     given: dict[str, Any] = {}
     for marker in item.iter_markers("heap"):
-        if marker.args or not set(marker.kwargs) <= {"peak", "growth", "allocations", "warm_up"}:
-            raise pytest.UsageError(f"{item.nodeid}: heap() takes peak, growth, allocations and warm_up by name alone")
+        if marker.args:
+            raise pytest.UsageError(
+                f"{item.nodeid}: heap{marker.args}: limits have names: heap(peak={marker.args[0]!r})"
+            )
+        for name in marker.kwargs.keys() - set(ARGUMENTS):
+            near = did_you_mean(name, ARGUMENTS) or f": it takes {', '.join(ARGUMENTS)}"
+            raise pytest.UsageError(f"{item.nodeid}: heap() takes no {name}{near}")
         for name, value in marker.kwargs.items():
             given.setdefault(name, _number(item, name, value))
     return Limits(given.get("peak"), given.get("growth"), given.get("allocations"), given.get("warm_up"))

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The registry of allocators (allocators.toml), and the meaning of a name on the command line."""
 
+import fnmatch
 import functools
 import hashlib
 import os
 import re
+import shutil
 import struct
 import subprocess
 from collections.abc import Iterable
@@ -97,12 +99,14 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One table of the file. `library` is empty for the C library's own malloc. `proof`: how its library differs from
-    others of the same file name. `candidate`: not in a package, but `heaptape allocators install` has it. `by_name`:
-    "always": used only if it is named.
+    """One table of the file. `library` is empty for the C library's own malloc; `also`: the names of other versions.
+    `proof`: how its library differs from others of the same file name. `package`: a name, or a pattern for the newest.
+    `candidate`: not in a package, but `heaptape allocators install` has it. `by_name`: "always": used only if it is
+    named.
     """
 
     library: str
+    also: tuple[str, ...] = ()
     proof: Proof = Proof()
     package: str = ""
     summary: str = ""
@@ -131,7 +135,7 @@ class Allocator(Entry, frozen=True, kw_only=True):
     def how_to_get(self) -> str:
         if self.candidate:
             return f"heaptape allocators install {self.name}"
-        return f"apt-get install {self.package}" if self.package else "build it: make"
+        return f"apt-get install {_package_name(self.package)}" if self.package else "build it: make"
 
 
 @dataclass(frozen=True)
@@ -157,21 +161,44 @@ def load(home: Home) -> dict[str, Allocator]:
     """The registry in its file's order, each allocator with its path (None: not found here) and version."""
     file = home.registry_file()
     entries = {name: checked(f"{file}: {name}", table, Entry) for name, table in read_toml(file).items()}
-    places = _places([entry.library for entry in entries.values() if entry.library], home.library_directories())
+    names = {name: [entry.library, *entry.also] if entry.library else [] for name, entry in entries.items()}
+    of_file = _places([file for files in names.values() for file in files], home.library_directories())
     own = c_library()
-    places[""] = [own] if own else []
-    located = {
-        name: next((path for path in places[entry.library] if entry.proof.holds(path)), None)
+    places = {
+        name: [path for file in names[name] for path in of_file[file]] if entry.library else [own] if own else []
         for name, entry in entries.items()
+    }
+    located = {
+        name: next((path for path in places[name] if entry.proof.holds(path)), None) for name, entry in entries.items()
     }
     versions = package_versions(tuple(path for path in located.values() if path))
     known = {}
     for name, entry in entries.items():
         path = located[name]
         one = _found(entry, entry.variants, name, path, versions.get(path) or _version_of(path))
-        look_alike = None if path else next(iter(places[entry.library]), None)
+        look_alike = None if path else next(iter(places[name]), None)
         known[name] = msgspec.structs.replace(one, look_alike=look_alike)
     return known
+
+
+def how_to_get_others(registry: dict[str, Allocator]) -> str:
+    """Two lines for a user who has the C library's allocator only: which others there are, and what installs them."""
+    others = [one for one in registry.values() if one.package and one.library]
+    if any(one.found for one in others) or installed.find_all(installed.root()):
+        return ""
+    *first, last = (one.name for one in others)
+    packages = [_package_name(one.package) for one in others]
+    if not shutil.which("apt-get"):
+        candidates = "heaptape allocators install mimalloc jemalloc"
+        line = (
+            candidates if shutil.which("cc") else "install them as this system does, or a C compiler for " + candidates
+        )
+    elif any("*" in package for package in packages):
+        line = "after 'apt-get update' this command names the packages"
+    else:
+        line = f"apt-get install {' '.join(packages)}"
+    names = f"{', '.join(first)} and {last}"
+    return f"{names} are not installed here: only the C library's allocator is.\nTo compare them: {line}"
 
 
 def choose(name: str, registry: dict[str, Allocator]) -> Choice:
@@ -304,8 +331,11 @@ def _values(name: str, text: str) -> list[str]:
 
 def sha256_of(path: Path) -> str:
     """Hex digest of a file's bytes."""
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
@@ -362,6 +392,14 @@ def _places(names: list[str], own: list[Path]) -> dict[str, list[Path]]:
         files += [directory / name for directory in standard]
         found[name] = [file for file in files if file.is_file()]
     return found
+
+
+def _package_name(pattern: str) -> str:
+    """The newest of apt's packages that match; the pattern itself if there is none."""
+    stem, star, _ = pattern.partition("*")
+    names = _run("apt-cache", "pkgnames", stem.partition("[")[0]).split() if star else []
+    found = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
+    return max(found, key=lambda name: [int(part) for part in re.findall(r"\d+", name)], default=pattern)
 
 
 def _run(*command: str) -> str:

@@ -335,8 +335,9 @@ def marked(*markers: Marker) -> Any:  # noqa: ANN401
         (Marker({"growth": -1}), "heap(growth=-1): expected bytes"),
         (Marker({"growth": True}), "heap(growth=True): expected bytes"),
         (Marker({"allocations": "5 KiB"}), "heap(allocations='5 KiB'): expected a whole number"),
-        (Marker({"peek": 1}), "heap() takes peak, growth, allocations and warm_up by name alone"),
-        (Marker({}, (1,)), "heap() takes peak, growth, allocations and warm_up by name alone"),
+        (Marker({"peek": 1}), "heap() takes no peek: did you mean 'peak'?"),
+        (Marker({"size": 1}), "heap() takes no size: it takes peak, growth, allocations, warm_up"),
+        (Marker({}, (1,)), "heap(1,): limits have names: heap(peak=1)"),
     ],
 )
 def test_a_wrong_limit_is_refused(marker: Marker, says: str) -> None:

@@ -112,6 +112,31 @@ def test_settings_of_variants_are_known_to_the_allocator(name, variant):
         assert all(key.encode() in binary for key in settings)
 
 
+def test_where_only_glibc_is_two_lines_say_what_installs_the_others(monkeypatch, tmp_path):
+    """Each release has another name for two of the packages, and apt lists them among others."""
+    listed = {
+        "libmimalloc": "libmimalloc-dev\nlibmimalloc2.0\nlibmimalloc3\n",
+        "libtcmalloc-minimal4": "libtcmalloc-minimal4t64\n",
+    }
+    monkeypatch.setattr(registry, "_run", lambda *command: listed.get(command[-1], ""))
+    monkeypatch.setattr(registry.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "apt-get" else None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    alone = {
+        name: msgspec.structs.replace(one, path=one.path if name in ("glibc", "reference") else None)
+        for name, one in KNOWN.items()
+    }
+    names, line = registry.how_to_get_others(alone).splitlines()
+    assert names.startswith("jemalloc, tcmalloc, mimalloc and tbbmalloc are not installed")
+    packages = "libjemalloc2 libtcmalloc-minimal4t64 libmimalloc3 libtbbmalloc2"
+    assert line == f"To compare them: apt-get install {packages}"
+    listed.clear()
+    assert "apt-get update" in registry.how_to_get_others(alone)
+    monkeypatch.setattr(registry.shutil, "which", lambda name: None)
+    assert "allocators install mimalloc" in registry.how_to_get_others(alone)
+    with_one = alone | {"jemalloc": msgspec.structs.replace(alone["jemalloc"], path=Path("/lib/x.so"))}
+    assert registry.how_to_get_others(with_one) == ""
+
+
 def test_glibc_is_always_found_and_preloads_nothing():
     choice = registry.choose("glibc", KNOWN)
     assert choice.preload == ""
