@@ -29,12 +29,12 @@ from heaptape.common.home import Home
 from heaptape.gate.condition import Condition
 from heaptape.results import margins, replay_errors
 from heaptape.results.model.penalties import penalties as checked_penalties
-from heaptape.results.model.time_model import CACHE_EFFECTS_PERCENT
+from heaptape.results.model.time_model import cache_effects, calls_ns
 from heaptape.run import machine, registry, replay
 from heaptape.run.exact import Bench
 from heaptape.run.live import c_library
 from heaptape.run.registry import Choice
-from heaptape.show.answer import bypassed, memory_text, seconds_text
+from heaptape.show.answer import bypassed, cache_effects_text, memory_text, seconds_text
 from heaptape.tape.workload_format import read_workload
 
 REFERENCE = "today"  # what limits refer to
@@ -249,12 +249,9 @@ def _caveats(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wis
     if CPU in AIMS[wish.objective] and counted is None:
         said.append("CPU time is not estimated, as instructions could not be counted.")
     elif CPU in AIMS[wish.objective] and "misses" not in job.bounds.passes:
-        low, high = CACHE_EFFECTS_PERCENT
-        unknown = " Its share of the program's is not known." if job.cpu_ns is None else ""
-        said.append(
-            f"CPU time is estimated without cache effects, which moved it by {low:+g} to {high:+g} points in 9 of 10 "
-            f"cases. With them: --accesses.{unknown}"
-        )
+        moved = cache_effects_text(*cache_effects(calls_ns(counted), job.cpu_ns)) if job.cpu_ns and counted else ""
+        unknown = "" if job.cpu_ns else " Its share of the program's is not known."
+        said.append(f"CPU time is estimated without cache effects{moved}. With them: --accesses.{unknown}")
     if job.recorded.samples is None:
         said.append("Memory is the allocator's alone, as the recording has no samples of the program's.")
     labels = {pick.best for pick in picks if pick.best} | {pick.label for pick in picks}

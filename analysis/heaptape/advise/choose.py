@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from heaptape.results.comparing.worth import is_reason, why_not
+from heaptape.results.comparing.worth import LEAST_PERCENT, is_reason, why_not
 from heaptape.results.model.counts import Counts
-from heaptape.results.model.time_model import changes
-from heaptape.show.answer import ESTIMATED, MILLISECONDS, RANGE, Cpu
+from heaptape.results.model.time_model import changes, estimate
+from heaptape.show.answer import ESTIMATED, MILLISECONDS, RANGE, Cpu, range_text
 
 NOTHING_PERCENT = 0.05  # a smaller saving is not reported as one
 MEMORY, CPU, BOTH = "memory", "cpu", "both"
@@ -102,13 +102,16 @@ class Judge:
             return None
         kind = MILLISECONDS if math.isnan(change.percent) else ESTIMATED if math.isnan(change.row["percent"]) else RANGE
         ms = (one / 1e6 for one in (change.ns, change.ns_low, change.ns_high))
-        return Cpu(kind, change.percent, change.low, change.high, *ms)
+        ends = (change.percent, change.low, change.high)
+        return Cpu(kind, *(estimate(change.row, self.cpu_ns) if kind == ESTIMATED else ends), *ms)
 
     def gains(self, row: Row, now: Row) -> bool:
         return self.gains_memory(row, now) or self.gains_cpu(row, now)
 
     def change(self, before: Row, after: Row) -> Change | None:
-        """The change of CPU time; None: not known for one of the two."""
+        """The change of CPU time, of an estimate without what cache effects may add, as these are much alike for two
+        other allocators; None: not known for one of the two.
+        """
         if before.counts is None or after.counts is None:
             return None
         row = changes([before.counts], [after.counts])[0]
@@ -186,6 +189,9 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick
         return Pick(CPU, now.label, best.label, why="nothing tried is estimated to need less CPU time")
     cpu = judge.cpu(now, best)
     if not leave and cpu and not cpu.is_reason:
+        if cpu.kind == ESTIMATED and cpu.gain >= LEAST_PERCENT:
+            why = f"not resolved ({best.label} {range_text(cpu)}: live runs or data accesses decide)"
+            return Pick(CPU, now.label, best.label, why=why)
         sure = why_not(cpu.gain, cpu.error) if cpu.kind != MILLISECONDS else "not beyond the error"
         unit = "ms" if cpu.kind == MILLISECONDS else "%"
         return Pick(CPU, now.label, best.label, why=f"the fastest, {best.label}, saves {cpu.gain:.1f} {unit}, {sure}")

@@ -20,7 +20,7 @@ import pandas as pd
 from heaptape.common.tables import MIB, quantity, significant
 from heaptape.results import margins, replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order
-from heaptape.results.comparing.worth import NO_REASON, is_reason, why_not
+from heaptape.results.comparing.worth import LEAST_PERCENT, NO_REASON, is_reason, why_not
 from heaptape.results.model import time_model
 from heaptape.results.schema import Results, figures, unique_name
 
@@ -34,8 +34,9 @@ ESTIMATED, RANGE, MILLISECONDS = "estimated", "range", "milliseconds"
 @dataclass(frozen=True)
 class Cpu:
     """The change of the program's CPU time: percent of the baseline's, and ms, with their ends. `kind`: ESTIMATED
-    (without cache effects), RANGE (the truth is expected between the ends), or MILLISECONDS (as ESTIMATED, and the
-    program's CPU time is not known, so percent, low and high are NaN).
+    (without cache effects, but the ends of the percentage include what they did to other programs), RANGE (the truth is
+    expected between the ends), or MILLISECONDS (without cache effects, and the program's CPU time is not known, so
+    percent, low and high are NaN).
     """
 
     kind: str
@@ -54,8 +55,7 @@ class Cpu:
     @property
     def error(self) -> float:
         """By how much the gain may be smaller, in percent."""
-        end = self.high - self.percent
-        return max(end, time_model.CACHE_EFFECTS_PERCENT[1]) if self.kind == ESTIMATED else end
+        return self.high - self.percent
 
     @property
     def is_reason(self) -> bool:
@@ -179,8 +179,18 @@ def cpu_text(cpu: Cpu) -> str:
         return f"≈ {_signed(cpu.ms)} ms" if abs(cpu.ms) >= NOTHING else "≈ 0 ms"
     if cpu.kind == ESTIMATED:
         return f"≈ {cpu.percent:+.0f} %" if abs(cpu.percent) >= 0.5 else "≈ 0 %"
+    return range_text(cpu)
+
+
+def range_text(cpu: Cpu) -> str:
+    """ "-8 to -3 %"."""
     low, high = (percent(end).removesuffix(" %") for end in (cpu.low, cpu.high))
     return f"{low} to {high} %"
+
+
+def cache_effects_text(low: float, high: float) -> str:
+    """By how many points cache effects may move an estimate, to follow "without cache effects"; empty if not known."""
+    return "" if math.isnan(low) else f", which move it by {low:+.0f} to {high:+.0f} points (95 % range)"
 
 
 def memory_text(size: float) -> str:
@@ -255,7 +265,7 @@ def _cpu_changes(predicted: pd.DataFrame, cpu_ns: Mapping[str, float | None]) ->
         kind, total = RANGE, cpu_ns.get(row["workload"])
         if math.isnan(row["percent"]):
             kind = ESTIMATED if total else MILLISECONDS
-            ends = [100 * row[key] / total if total else math.nan for key in ("ns", "ns_low", "ns_high")]
+            ends = list(time_model.estimate(row, total))
         ms = [row[key] / 1e6 for key in ("ns", "ns_low", "ns_high")]
         found[row["workload"], row["allocator"]] = Cpu(kind, *ends, *ms)
     return found
@@ -476,6 +486,8 @@ def _why_cpu(rows: Sequence[Row], baseline: str) -> str:
     assert best.cpu
     if best.cpu.gain <= 0 or best.cpu.kind == MILLISECONDS:
         return "none is faster beyond the error" if best.cpu.gain > 0 else "none is faster"
+    if best.cpu.kind == ESTIMATED and best.cpu.gain >= LEAST_PERCENT and not best.cpu.is_reason:
+        return f"CPU time is not resolved ({best.label} {range_text(best.cpu)}: a live check or data accesses decide)"
     return f"the fastest, {best.label}, gains {best.cpu.gain:.1f} % CPU time, {why_not(best.cpu.gain, best.cpu.error)}"
 
 
@@ -532,11 +544,9 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], predicted: pd.DataFr
         found.append("CPU time is that of the recorded bursts, not of the whole program.")
     kinds = {row.cpu.kind for row in rows if row.cpu}
     if kinds & {ESTIMATED, MILLISECONDS}:
-        low, high = time_model.CACHE_EFFECTS_PERCENT
-        found.append(
-            f"CPU time is estimated without cache effects, which moved it by {low:+g} to {high:+g} points in 9 of 10 "
-            "cases. With them: heaptape record --accesses."
-        )
+        cpu = next(row.cpu for row in rows if row.cpu)
+        moved = cache_effects_text(cpu.low - cpu.percent, cpu.high - cpu.percent)
+        found.append(f"CPU time is estimated without cache effects{moved}. With them: heaptape record --accesses.")
     elif not kinds and any(time_model.has_counts(file) and time_model.penalties_of(file) is None for file in files):
         found.append(
             "CPU time is left out, as the costs of the machine that replayed are not known (heaptape machine)."

@@ -7,7 +7,7 @@ greatest value are at corners of the box of their ranges, and the interval's end
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from heaptape.passes.misses import bursts_in_words
 from heaptape.results.comparing import summary
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, choose_baseline, relative
 from heaptape.results.margins import stand_in
-from heaptape.results.model.counts import METRICS, OF_START_UP, PARTS, START_UP, Counts, counts
+from heaptape.results.model.counts import METRICS, OF_CALLS, OF_START_UP, PARTS, START_UP, Counts, counts
 from heaptape.results.model.penalties import Penalties, kept, penalties
 from heaptape.results.schema import Results, unique_name
 
@@ -26,12 +26,13 @@ ALL = "all"
 # Error of a replay's counts, in percent of the program's time, beyond the penalties' ranges: from start-up and calls
 # that a trace lacks. In four programs under five allocators the instructions' median error was 0.5 %.
 COUNT_ERROR_PERCENT = 0.5
-# By how many points the live change was away from the prediction without cache and TLB misses, in 9 of 10 pairs of
-# program and allocator (docs/methods/TIME_MODEL.md, "Without accesses").
-CACHE_EFFECTS_PERCENT = (-12.0, 4.0)
+# The live change less the prediction without cache and TLB misses, in points for each percent of the program's CPU time
+# in malloc and free, plus CACHE_EFFECTS_FLOOR: 95 % range (docs/methods/TIME_MODEL.md, "Without accesses").
+CACHE_EFFECTS = (-0.54, 0.25)
+CACHE_EFFECTS_FLOOR = 10.0
 COLUMNS = [
     "workload", "allocator", "part", "percent", "low", "high", "ns", "ns_low", "ns_high", "counted", "repetitions",
-    "missing", "of_bursts",
+    "missing", "of_bursts", "calls_ns",
 ]  # fmt: skip
 
 
@@ -61,7 +62,8 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
     percent, low, high (of the baseline's CPU time; NaN where the program's own instructions were not counted), ns,
     ns_low, ns_high (change in ns), counted ({name: Change}, in rows of "all"), repetitions (of the pass misses; 0: it
     was not made), missing (what was not counted), of_bursts (percentages are of the CPU time of the recorded bursts,
-    not of the whole program). Workloads without counts, without the baseline or without penalties are left out. So are
+    not of the whole program), calls_ns (without misses: what the baseline's instructions in malloc and free cost; else
+    NaN). Workloads without counts, without the baseline or without penalties are left out. So are
     workloads that stand for another (their counts are of a part of the program, with no known error), and allocators
     whose counts are of bursts if the baseline's are not.
     """
@@ -114,9 +116,33 @@ def changes(base: Sequence[Counts], other: Sequence[Counts]) -> list[dict]:
             row[low] = min(pair[part][low] for pair in single)
             row[high] = max(pair[part][high] for pair in single)
         row["of_bursts"] = base[0].of_bursts
+        row["calls_ns"] = calls_ns(base[0])
         row["counted"] = _counted(pairs) if part == ALL else {}
         rows.append(row)
     return rows
+
+
+def calls_ns(counted: Counts) -> float:
+    """What the instructions in malloc and free cost; NaN if the program's accesses were counted, or these were not."""
+    return math.prod(counted.named.get(OF_CALLS, (math.nan,)))
+
+
+def cache_effects(calls: float, cpu_ns: float) -> tuple[float, float]:
+    """By how many points cache effects move an estimate: 95 % range. `calls`: `calls_ns` of the baseline."""
+    share = 0.0 if math.isnan(calls) else min(100 * calls / cpu_ns, 100.0)
+    low, high = CACHE_EFFECTS
+    return low * (share + CACHE_EFFECTS_FLOOR), high * (share + CACHE_EFFECTS_FLOOR)
+
+
+def estimate(row: Mapping, cpu_ns: float | None) -> tuple[float, float, float]:
+    """percent, low, high of a row of `prediction` without misses, of a program that took `cpu_ns` on the baseline: the
+    range includes what cache effects did to other programs. NaN if the time is not known.
+    """
+    if not cpu_ns:
+        return math.nan, math.nan, math.nan
+    percent, low, high = (100 * row[key] / cpu_ns for key in ("ns", "ns_low", "ns_high"))
+    down, up = cache_effects(row["calls_ns"], cpu_ns)
+    return percent, min(low, percent + down), max(high, percent + up)
 
 
 def _unshared(one: Counts, two: Counts) -> list[str]:
