@@ -4,8 +4,8 @@
 Makes the Xeon's rows of docs/measurements/data/cache_effects.csv again, from the committed raw results: the change
 predicted without misses, the live one, and `share`, the instructions of malloc and free in percent of the program's CPU
 time, both on glibc. Rows of the EPYC, whose counts are not committed, stay; their share is that of the program on the
-Xeon, as recorded there. Prints the coverage of the 95 % range for
-programs that it was not learned on: each program left out in turn, and halves of the programs at random.
+Xeon. Prints the coverage of the 95 % range for programs that it was not learned on: each program left out in turn, and
+halves of the programs at random.
 """
 
 import numpy as np
