@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The misses pass: streams made by hand miss exactly what they must, wherever an allocator puts the objects."""
+"""The misses pass: streams made by hand miss exactly what they must, wherever an allocator puts the objects.
+Long: the same twice.
+"""
 
 import json
 import shutil
@@ -337,6 +339,7 @@ def test_libraries_may_be_loaded_behind_the_c_librarys_allocator(tmp_path):
     assert "defines no malloc" in refused.stderr
 
 
+@pytest.mark.long
 def test_the_same_twice(tmp_path):
     steps = history(7, 3, 400)
     work, slots = compiled(tmp_path, steps)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """One program, recorded by heaptape and by another recorder, has the same calls and sizes, except for what the other
-one does not see or record; each such difference is a rule here.
+one does not see or record; each such difference is a rule here. Long: memray.
 """
 
 import json
@@ -331,6 +331,7 @@ for size in range(2000, 60000, 1000):
 """
 
 
+@pytest.mark.long
 def test_memray_has_the_large_objects(tmp_path):
     """Python's blocks above 512 bytes come from malloc: the bytearrays' sizes are those that heaptape records."""
     memray = Path(sys.executable).parent / "memray"

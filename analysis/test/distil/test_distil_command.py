@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`heaptape distil` on planted histories: what it keeps, which error it reports, what it refuses. Long: histories
-without a rare phase.
+without a rare phase, and the same twice.
 """
 
 import json
@@ -75,6 +75,7 @@ def small(tmp_path_factory):
     return stationary(tmp_path_factory.mktemp("small"), turns=1000)
 
 
+@pytest.mark.long
 def test_the_same_command_makes_the_same_file(small, tmp_path):
     for name in ("one.tape", "two.tape"):
         result = distil(small, tmp_path / name, "--ops", "100", "--kind", "time")

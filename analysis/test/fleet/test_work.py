@@ -43,6 +43,7 @@ def test_a_store_that_cannot_be_written_ends_the_command_and_is_no_fault_of_the_
     assert (done.status, done.stderr) == (1, "heaptape: the store is full\n")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system takes root")
 def test_a_machine_whose_disk_is_full_waits_for_room_and_reports_it(workloads, undisturbed, tmp_path, monkeypatch):
     store = tmp_path / "s"
