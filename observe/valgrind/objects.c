@@ -15,7 +15,7 @@ enum { FUNCTION_LIMIT = 256 };
 struct object {
   Addr start, end; /* end: its last byte */
   ULong offset;    /* of start in the file */
-  Bool defines_malloc, defines_strlen, is_allocators;
+  Bool defines_malloc, is_c_library, is_allocators;
   UInt function_count;
   Addr functions[FUNCTION_LIMIT]; /* of the malloc API */
   struct object *next;
@@ -41,7 +41,8 @@ static Bool is_of_the_api(const HChar *name) {
 
 static void note_symbol(void *context, const HChar *name, ULong file_offset) {
   struct object *object = context;
-  object->defines_strlen |= VG_(strcmp)(name, "strlen") == 0;
+  /* The second is the dynamic linker's, which has a malloc of its own before glibc 2.33. */
+  object->is_c_library |= VG_(strcmp)(name, "strlen") == 0 || VG_(strcmp)(name, "_rtld_global") == 0;
   if (file_offset - object->offset > object->end - object->start || !is_of_the_api(name))
     return;
   object->defines_malloc |= VG_(strcmp)(name, "malloc") == 0;
@@ -66,7 +67,7 @@ static struct object *read_object(Addr address) {
   object->offset = (ULong)segment->offset;
   Bool shared;
   if (path && symbols_read(path, note_symbol, object, &shared))
-    object->is_allocators = object->defines_malloc && !object->defines_strlen && shared && !is_the_program(path);
+    object->is_allocators = object->defines_malloc && !object->is_c_library && shared && !is_the_program(path);
   object->next = objects;
   return objects = object;
 }
