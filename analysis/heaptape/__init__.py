@@ -22,7 +22,7 @@ from heaptape.common.version import __version__ as __version__
 if TYPE_CHECKING:
     from heaptape import fleet
     from heaptape.common.errors import FormatError, HeaptapeError
-    from heaptape.passes import fragmentation
+    from heaptape.passes import blame, fragmentation
     from heaptape.profile.data import Trace, profile
     from heaptape.profile.data import open_trace as open  # noqa: A004
     from heaptape.results.comparing.compare import compared as compare
@@ -43,6 +43,7 @@ _LAZY = {
     "HeaptapeError": ("heaptape.common.errors", "HeaptapeError"),
 }
 _MODULES = {
+    "blame": "heaptape.passes.blame",
     "compare": "heaptape.compare",
     "fleet": "heaptape.fleet",
     "fragmentation": "heaptape.passes.fragmentation",
@@ -53,8 +54,8 @@ _MODULES = {
     "tables": "heaptape.show.tables",
 }
 __all__ = [
-    "FormatError", "HeaptapeError", "Results", "Trace", "all_results", "compare", "fleet", "fragmentation", "in_words",
-    "memory_figures", "open", "open_workload", "plots", "profile", "results", "tables",
+    "FormatError", "HeaptapeError", "Results", "Trace", "all_results", "blame", "compare", "fleet", "fragmentation",
+    "in_words", "memory_figures", "open", "open_workload", "plots", "profile", "results", "tables",
 ]  # fmt: skip
 
 

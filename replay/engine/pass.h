@@ -37,6 +37,7 @@ struct pass {
   bool counts_startup;   /* libraries that are loaded change its figures */
   bool samples_memory;   /* the parent counts its system calls (syscalls.h): the engine makes none of those */
   unsigned takes, needs; /* enum pass_takes, or'ed */
+  bool own_counters;     /* an allocator that can count its own operations does so */
   bool sets_touch;       /* whatever was asked for: touch */
   enum touch_policy touch;
   const char *without_null, *without_as_malloc; /* why it can't be made with these; NULL: it can */

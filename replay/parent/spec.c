@@ -382,13 +382,13 @@ static json_t *names_json(const char *const *names, int count) {
 
 static json_t *pass_json(const struct pass *pass) {
   static const char *const repeats[] = {[REPEATED] = "as often as asked", [TWICE] = "twice", [ONCE] = "once"};
-  return json_pack("{s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b}", "name", pass->name,
+  return json_pack("{s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b}", "name", pass->name,
                    "summary", pass->summary, "order", order_names[pass->order], "recorded_only", pass->recorded_only,
                    "repeats", repeats[pass->repeats], "default", pass->by_default, "exact", pass->exact,
-                   "counts_startup", pass->counts_startup, "samples_memory", pass->samples_memory, "as_malloc",
-                   !pass->without_as_malloc, "disturb", (pass->takes & TAKES_DISTURB) != 0, "accesses",
-                   (pass->needs & TAKES_ACCESSES) != 0, "origins", (pass->takes & TAKES_ORIGINS) != 0, "windows",
-                   (pass->takes & TAKES_WINDOWS) != 0);
+                   "counts_startup", pass->counts_startup, "samples_memory", pass->samples_memory, "own_counters",
+                   pass->own_counters, "as_malloc", !pass->without_as_malloc, "disturb",
+                   (pass->takes & TAKES_DISTURB) != 0, "accesses", (pass->needs & TAKES_ACCESSES) != 0, "origins",
+                   (pass->takes & TAKES_ORIGINS) != 0, "windows", (pass->takes & TAKES_WINDOWS) != 0);
 }
 
 int spec_describe(void) {

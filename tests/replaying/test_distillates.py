@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 from heaptape.common.home import default_home
 from heaptape.results import distilled
 from heaptape.results.schema import figures, results
+from heaptape.results.structs import Distilled
 from heaptape.run import registry
 from heaptape.tape.trace import open_trace
 from heaptape.tape.workload_format import read_workload
@@ -134,7 +136,7 @@ def test_every_allocator_replays_it_and_its_memory_has_the_margin(made: Made, tm
     known = [name for name, one in registry.load(default_home()).items() if one.path]
     file = results(replayed(made, known, "memory", tmp_path / "r.json"))
     assert not file.failures
-    assert file.workload["distilled"] == made.manifest
+    assert file.data["workload"]["distilled"] == made.manifest
     table = figures([file])
     peaks = table[table["metric"] == "peak_rss"]
     assert set(peaks["allocator"]) == set(known)
@@ -152,10 +154,11 @@ def test_its_instructions_are_estimated_by_the_windows_that_a_replay_counts(made
         pytest.skip("instructions are counted by windows by our Valgrind tool alone")
     file = results(replayed(made, ["glibc"], "instructions", tmp_path / "r.json"))
     assert not file.failures
-    run = file.runs[0]
-    assert run["windows"]["positions"] == distilled.edges(made.manifest)
+    run, manifest = file.measured[0], msgspec.convert(made.manifest, Distilled)
+    assert run.windows
+    assert run.windows.positions == distilled.edges(manifest)
     table = figures([file]).drop_duplicates("metric").set_index("metric")
-    by_hand = distilled.weights(made.manifest) @ distilled.counted("instructions", run, made.manifest)
+    by_hand = distilled.weights(manifest) @ distilled.counted("instructions", run, manifest)
     assert table.at["total_instructions", "value"] == pytest.approx(by_hand)
     assert table.at["total_instructions", "margin_percent"] == EXPECTED["instructions"]
 

@@ -6,9 +6,11 @@ import random
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from heaptape.results import distilled
 from heaptape.results.schema import figures, results
+from heaptape.results.structs import Distilled, Misses, Run
 from heaptape.tape import calls
 from heaptape.tape.workload_format import read_workload
 
@@ -67,8 +69,8 @@ def distil(whole: Path, folder: Path, **plan: object) -> Path:
     return folder / "d.work"
 
 
-def manifest_of(work: Path) -> dict:
-    return read_workload(work).info["distilled"]
+def manifest_of(work: Path) -> Distilled:
+    return msgspec.convert(read_workload(work).info["distilled"], Distilled)
 
 
 def edges_of(work: Path, folder: Path) -> Path:
@@ -100,7 +102,7 @@ def test_windows_have_each_access_of_the_whole_and_the_parts_between_none(
     work = distil(whole, tmp_path, heap=heap)
     here, there = before_calls(work), before_calls(whole)
     place_in_whole, played = {}, set()
-    segments = manifest_of(work)["segments"]
+    segments = manifest_of(work).segments
     for (begin, _, end, *_), window in zip(segments, WINDOWS, strict=True):
         place_in_whole |= {begin + number: window[0] + number for number in range(end - begin)}
     births: dict[int, int] = {}
@@ -160,7 +162,8 @@ def test_misses_up_to_positions_are_some_of_the_whole_run_and_change_nothing(who
 def test_of_a_window_of_all_ops_the_misses_are_those_of_the_whole(whole: Path, tmp_path: Path) -> None:
     expected = {"misses/all/cache_32768": 1.0}
     work = distil(whole, tmp_path, windows=[[0, 0, OPS, 1.0]], manifest={"expected": expected})
-    run = {"pass": "misses", "misses": misses_pass(work, "--windows", edges_of(work, tmp_path))}
+    simulated = msgspec.convert(misses_pass(work, "--windows", edges_of(work, tmp_path)), Misses)
+    run = Run("glibc", pass_="misses", misses=simulated)
     estimate = distilled.estimate("misses/all/cache_32768", run, manifest_of(work))
     assert estimate == pytest.approx(levels(misses_pass(whole))[0], rel=0.005)
 

@@ -30,9 +30,11 @@ from heaptape.gate.condition import Condition
 from heaptape.results import margins, replay_errors
 from heaptape.results.model.penalties import penalties as checked_penalties
 from heaptape.results.model.time_model import cache_effects, calls_ns
+from heaptape.results.structs import workload_of
 from heaptape.run import machine, registry, replay
 from heaptape.run.exact import Bench
 from heaptape.run.live import c_library
+from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.registry import Choice
 from heaptape.show.answer import bypassed, cache_effects_text, memory_text, seconds_text
 from heaptape.tape.workload_format import read_workload
@@ -105,7 +107,7 @@ def advise(source: Source, wish: Wish, place: Place) -> Found:
     about = replay.describe_workload(workload, source.name)
     if not about["ops"]:
         raise HeaptapeError(f"{source.path}: contains no calls of malloc")
-    if margins.stand_in(about):
+    if margins.stand_in(workload_of(about)):
         raise HeaptapeError(
             f"{source.path}: a distillate has nothing of the program's own memory and CPU time, which advice needs; "
             "'heaptape replay' and 'heaptape compare' compare allocators by it, with margins"
@@ -137,7 +139,7 @@ def advise(source: Source, wish: Wish, place: Place) -> Found:
 
 def _bounds(with_accesses: bool, home: Home) -> Bounds:
     """The passes, and this machine's penalties. A machine that can't be measured gets no prediction of CPU time."""
-    passes = ("memory", "instructions", *(["misses"] if with_accesses else []))
+    passes = ("memory", "instructions", *(OF_ACCESSES if with_accesses else ()))
     try:
         return Bounds(passes, checked_penalties(machine.of_this_machine(home)))
     except HeaptapeError:
@@ -237,7 +239,7 @@ def _about(about: Mapping, tried: Sequence[Tried], now: Row, cpu_ns: float | Non
 
 def _caveats(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wish) -> list[str]:
     """What could change the advice, the most important first."""
-    said = [bypassed(job.about)]
+    said = [bypassed(workload_of(job.about))]
     if job.about["threads"] > 1:
         settings = {one.label: " ".join(one.choice.environment.values()) for one in tried}
         said += [
@@ -248,7 +250,7 @@ def _caveats(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wis
     counted = next(one for one in tried if one.label == job.now.label).counts
     if CPU in AIMS[wish.objective] and counted is None:
         said.append("CPU time is not estimated, as instructions could not be counted.")
-    elif CPU in AIMS[wish.objective] and "misses" not in job.bounds.passes:
+    elif CPU in AIMS[wish.objective] and not set(OF_ACCESSES) & set(job.bounds.passes):
         moved = cache_effects_text(*cache_effects(calls_ns(counted), job.cpu_ns)) if job.cpu_ns and counted else ""
         unknown = "" if job.cpu_ns else " Its share of the program's is not known."
         said.append(f"CPU time is estimated without cache effects{moved}. With them: --accesses.{unknown}")

@@ -14,6 +14,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.results.model.counts import Counts, counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.schema import Results
+from heaptape.results.structs import ResultsFile, Run, workload_of
 from heaptape.run import installed
 from heaptape.run.exact import FIGURES, Bench
 from heaptape.run.registry import Allocator, Choice, choose, choose_all
@@ -139,27 +140,27 @@ def replay_all(
     bounds: Bounds,
     about: Mapping,
     on_progress: Callable[[float], None] = lambda share: None,
-) -> tuple[list[Tried], dict[str, dict]]:
+) -> tuple[list[Tried], dict[str, Run]]:
     """Each candidate with its figures, still without the program's own memory; and label -> its memory run."""
 
-    def run(pair: tuple[Choice, str]) -> dict | HeaptapeError:
+    def run(pair: tuple[Choice, str]) -> Run | HeaptapeError:
         try:
             return bench.run(*pair)
         except HeaptapeError as error:
             return error
 
     pairs = [(choice, pass_) for choice in choices for pass_ in bounds.passes]
-    by_label: dict[str, dict[str, dict | HeaptapeError]] = {}
+    by_label: dict[str, dict[str, Run | HeaptapeError]] = {}
     for done, ((choice, pass_), one) in enumerate(bench.side_by_side(run, pairs)):
         by_label.setdefault(choice.label, {})[pass_] = one
         on_progress((done + 1) / len(pairs))
     _without_impossible(by_label)
     tried = [_tried(choice, by_label[choice.label], bounds, about) for choice in choices]
     runs = {label: made["memory"] for label, made in by_label.items()}
-    return tried, {label: run for label, run in runs.items() if isinstance(run, dict)}
+    return tried, {label: run for label, run in runs.items() if isinstance(run, Run)}
 
 
-def _without_impossible(by_label: Mapping[str, dict[str, dict | HeaptapeError]]) -> None:
+def _without_impossible(by_label: Mapping[str, dict[str, Run | HeaptapeError]]) -> None:
     """Removes a pass other than memory that failed on every allocator: it can't be run here, so no allocator failed."""
     for pass_ in {pass_ for made in by_label.values() for pass_ in made} - {"memory"}:
         if all(isinstance(made[pass_], HeaptapeError) for made in by_label.values()):
@@ -167,27 +168,26 @@ def _without_impossible(by_label: Mapping[str, dict[str, dict | HeaptapeError]])
                 del made[pass_]
 
 
-def _tried(choice: Choice, made: Mapping[str, dict | HeaptapeError], bounds: Bounds, about: Mapping) -> Tried:
+def _tried(choice: Choice, made: Mapping[str, Run | HeaptapeError], bounds: Bounds, about: Mapping) -> Tried:
     failed = [str(one) for one in made.values() if isinstance(one, HeaptapeError)]
     if failed:
         return Tried(choice, failure=failed[0])
     runs = {pass_: one for pass_, one in made.items() if not isinstance(one, HeaptapeError)}
     values = {name: figure.read(runs[figure.pass_]) for name, figure in FIGURES.items() if figure.pass_ in runs}
-    named = {"allocator": choice.allocator, "variant": choice.variant, "repeat": 0}
-    content = {"schema": 1, "workload": dict(about), "runs": [named | run for run in runs.values()]}
+    content = ResultsFile(list(runs.values()), workload=workload_of(about))
     found = counts(Results("", content), bounds.penalties) if bounds.penalties else {}
     memory = runs["memory"]
     return Tried(
         choice,
-        float(memory["rss_anon_peak_bytes"]),
-        float(memory["rss_anon_mean_bytes"]),
+        memory.rss_anon_peak_bytes or 0.0,
+        memory.rss_anon_mean_bytes or 0.0,
         {name: value for name, value in values.items() if value is not None},
         found[choice.label][0] if choice.label in found else None,
     )
 
 
 def with_own_memory(
-    tried: Sequence[Tried], runs: Mapping[str, Mapping], recorded: Recorded, base: str | None
+    tried: Sequence[Tried], runs: Mapping[str, Run], recorded: Recorded, base: str | None
 ) -> list[Tried]:
     """The candidates with the whole program's bytes. The program's own memory is the recording's memory less the replay
     of the allocator that it was made on (`base`; None: not known); it is added to each candidate.

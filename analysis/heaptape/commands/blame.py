@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="F",
-        help="trace or workload, or results (R.json, report) of the pass blame; or two",
+        help="trace or workload, or results (R.json, report) of this command; or two",
     )
     parser.add_argument(
         "-a",
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Replays where it has to, prints the sentences and tables, writes the files that options name."""
     _check(arguments)
     names_of_tables = _tables(arguments.table)
-    from heaptape.results.comparing import proposals
+    from heaptape.passes import proposals
     from heaptape.show.pages import holders as library
 
     files = [_results(path, arguments) for path in arguments.inputs]
@@ -132,9 +132,8 @@ def _shown(
     """The answer for each allocator, position and file, with what changes between them; or tables by name; with --try,
     what the experiments saved.
     """
-    from heaptape.passes import blame
-    from heaptape.results.blame import position_at
-    from heaptape.results.comparing import proposals
+    from heaptape.passes import blame, proposals
+    from heaptape.passes.blame_data import position_at
     from heaptape.show import holding, screen
     from heaptape.show.pages import holders as library
     from heaptape.show.tables.latex import render
@@ -245,16 +244,17 @@ def _holds_results(path: str) -> bool:
 
 
 def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
-    """Replays a trace or workload in the pass blame. Reports runs that failed. Raises HeaptapeError if all failed."""
+    """Replays a trace or workload. Reports runs that failed. Raises HeaptapeError if all failed."""
     from heaptape.results.schema import Results
     from heaptape.run import registry, replay, rounds
+    from heaptape.run.passes import OF_ORIGINS
 
     choices = registry.choose_all(arguments.allocator or [DEFAULT_ALLOCATOR], registry.load(arguments.home))
     with replaying.work() as work:
         workload = replay.prepare(path, arguments.home, work.scratch, origins=True)
         about = replay.describe_workload(workload, replaying.name_of(path))
         settings = rounds.Settings(
-            1, passes=("blame",), seed=replaying.random_seed(), at=_places(path, arguments.at or [], about["ops"])
+            1, passes=OF_ORIGINS, seed=replaying.random_seed(), at=_places(path, arguments.at or [], about["ops"])
         )
         data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.keep_failure)
     failed = work.failed

@@ -2,13 +2,10 @@
 """`heaptape compare`: which tables, in which format."""
 
 import argparse
-from pathlib import Path
 
 from heaptape.commands import comparison
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
-
-PLOTS = (".svg", ".pdf", ".png")
 
 SUMMARY = "which allocator costs what: the answer, or tables of results"
 DESCRIPTION = (
@@ -54,9 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tunable", metavar="NAME", help="with --sweep: which, where several were swept")
     parser.add_argument(
-        "--plot", metavar="FILE", help="with --sweep: draw its curves into FILE too (.svg, .pdf or .png)"
-    )
-    parser.add_argument(
         "--ministat",
         action="store_true",
         help="the repetitions drawn as BSD's ministat does, with Student's t against the baseline, instead",
@@ -91,8 +85,6 @@ def run(arguments: argparse.Namespace) -> int:
         comparison.print_long(files, baseline, arguments.format, arguments.interval)
     else:
         comparison.print_answer(files, baseline, arguments.format)
-    if arguments.plot:
-        comparison.plot(question, arguments.plot)
     return 0
 
 
@@ -105,8 +97,4 @@ def _names(arguments: argparse.Namespace) -> list[str]:
         raise UsageError("compare --table corners: of which four? --corners NEITHER,A,B,BOTH")
     if arguments.tunable is not None and "sweep" not in names:
         raise UsageError("compare --tunable: needs --sweep")
-    if arguments.plot and "sweep" not in names:
-        raise UsageError("compare --plot: needs --sweep, which it draws")
-    if arguments.plot and Path(arguments.plot).suffix not in PLOTS:
-        raise UsageError(f"compare --plot: '{arguments.plot}' is none of {', '.join(PLOTS)}")
     return names

@@ -33,18 +33,7 @@ TABLES = {
     "sweep": "figures at each value of a tunable that was given as a range",
     "corners": "the matrix of --corners",
 } | passes.TABLES
-OF_ALL = (
-    "time",
-    "calls",
-    "memory",
-    "syscalls",
-    "cycles",
-    "fragmentation",
-    "latency",
-    "misses",
-    "sharing",
-    "contention",
-)
+OF_ALL = ("time", "calls", "memory", "syscalls", "cycles")  # and those of passes, as far as they say so
 FORMATS = ("text", "md", "csv", "latex", "json")
 SUBJECT_OF = {"calls": "instructions", "syscalls": "system", "memory": "memory", "cycles": "time"}
 METRICS = {
@@ -104,7 +93,7 @@ def print_named(question: "Question", names: list[str], form: str) -> None:
         about = {"baseline": question.baseline, "level": LEVEL, "interval": question.method}
         about |= {"corners": question.corners.labels} if question.corners else {}
         about |= _stand_ins(question.files)
-        wanted = [name for one in names for name in (OF_ALL if one == ALL else [one])]
+        wanted = [name for one in names for name in (_of_all() if one == ALL else [one])]
         rows = {name: records(as_shown(_frame(question, name))) for name in wanted}
         print_json(about | {"tables": rows})
     else:
@@ -122,12 +111,16 @@ def _frame(question: "Question", name: str) -> "pd.DataFrame":
     return frame[frame["metric"].str.startswith(METRICS.get(name, ("total_instructions", "peak_rss", "mean_rss")))]
 
 
+def _of_all() -> list[str]:
+    return [*OF_ALL, *(name for name in passes.TABLES if passes.table(name).in_all)]
+
+
 def _tables(question: "Question", name: str) -> "list[Table]":
     from heaptape.show.tables.kinds import KINDS
     from heaptape.show.tables.usual import by_subject
 
     if name == ALL:
-        found = [one for each in OF_ALL for one in _tables(question, each)]
+        found = [one for each in _of_all() for one in _tables(question, each)]
         return [one for one in found if one.rows or not one.columns]
     if name == "workloads":
         return _of_workloads(question)
@@ -150,8 +143,7 @@ def _of_workloads(question: "Question") -> "list[Table]":
 def print_corners(question: "Question", form: str) -> None:
     from heaptape.results.comparing.compare import as_shown
     from heaptape.results.comparing.intervals import LEVEL
-    from heaptape.show.tables.corner_tables import corner_tables
-    from heaptape.show.tables.frames import corner_matrix
+    from heaptape.show.tables.corner_tables import corner_matrix, corner_tables
     from heaptape.show.tables.usual import with_sentences
 
     if form not in ("csv", "json"):
@@ -209,10 +201,3 @@ def _report_failures(files: "Sequence[Results]") -> None:
     for file in files:
         for run in file.failures:
             console.error(f"{file.path}: {run.allocator}, {run.pass_ or '?'} pass: {run.error}")
-
-
-def plot(question: "Question", path: str) -> None:
-    from heaptape.show.figures import sweep_plot
-    from heaptape.show.tables.kinds import KINDS
-
-    sweep_plot.write(KINDS["sweep"].frame(question), path)

@@ -337,8 +337,8 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "replay": Subcommand(
         "replay a plan's workloads on allocators, on many machines",
         "Replays each workload on each allocator, by as many workers as there are. Cells that the store has are not "
-        "run again, so the same command continues where it was stopped. Exact passes (instructions, memory, misses, "
-        "...) are one cell each; passes that read the clock (time, bare, contention) are run in blocks: baseline and "
+        "run again, so the same command continues where it was stopped. Passes that only count "
+        "are one cell each; those that read the clock are run in blocks: baseline and "
         "candidates alternately on one machine, alone there.",
         _replay_arguments,
         _replay,

@@ -12,6 +12,7 @@ from heaptape.common.errors import UsageError, unknown
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
 
 if TYPE_CHECKING:
+    from heaptape.results.structs import Run
     from heaptape.run import rounds
 
 SUMMARY = "replay a recording into allocators: which needs least CPU time and memory"
@@ -45,6 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_runs(parser: argparse.ArgumentParser) -> None:
+    from heaptape.run.passes import BY_NAME, REPEATED
+
+    often = [one.name for one in BY_NAME.values() if one.repeats == REPEATED]
     parser.add_argument("input", metavar="F", help="trace, workload or Android trace; - for standard input")
     parser.add_argument(
         "-a",
@@ -62,8 +66,8 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "--repeats",
         type=int,
         default=5,
-        help="repetitions of the passes time and contention (default 5); bare and instructions run "
-        "twice, memory too if that is enough, other passes once",
+        help=f"repetitions of {', '.join(often)} (default 5); other passes run once or twice, memory more often where "
+        "that is not enough",
     )
     parser.add_argument(
         "--until-ci",
@@ -71,10 +75,7 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="PERCENT",
         help="repeat until the 95 %% interval of each allocator's cycles, as a ratio to the baseline's, is within this "
-        "many percent (or --max-repeats is reached)",
-    )
-    parser.add_argument(
-        "--max-repeats", type=int, default=50, metavar="N", help="most repetitions with --until-ci (default 50)"
+        "many percent, at most 50 repetitions",
     )
 
 
@@ -124,7 +125,7 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_passes(parser: argparse.ArgumentParser) -> None:
-    from heaptape.run.passes import BY_NAME, DEFAULT_PASSES  # here: it reads what the build describes
+    from heaptape.run.passes import BY_NAME, DEFAULT_PASSES, OF_ACCESSES  # here: it reads what the build describes
 
     parser.add_argument(
         "--passes",
@@ -132,14 +133,15 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
         help="; ".join(f"{one.name}: {one.summary}" for one in BY_NAME.values())
         + ". Default: "
         + ", ".join(DEFAULT_PASSES)
-        + " (instructions only where heaptape's Valgrind tool is); misses, too, where the trace has data accesses",
+        + f" (instructions only where heaptape's Valgrind tool is); {', '.join(OF_ACCESSES)}, too, where the trace "
+        "has data accesses",
     )
     for name, what in (("caches", "BYTES:WAYS"), ("tlbs", "ENTRIES:WAYS")):
         parser.add_argument(
             f"--{name}",
             default="",
             metavar=f"{what},...",
-            help=f"{name} of the pass misses, the first level first (default: this machine's, where `heaptape "
+            help=f"{name} of {', '.join(OF_ACCESSES)}, the first level first (default: this machine's, where `heaptape "
             "machine` has measured it)",
         )
     parser.add_argument(
@@ -189,7 +191,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Replays into all allocators, writes R.json, prints the answer. Returns 1 if a run failed."""
     from heaptape.results.disturbance import doubts
     from heaptape.run import replay
-    from heaptape.run.passes import need_origins
+    from heaptape.run.passes import OF_ACCESSES, need_origins
 
     settings = _replay_settings(arguments)
     tables = comparison.table_names(arguments.table, arguments.format, "replay")
@@ -204,8 +206,8 @@ def run(arguments: argparse.Namespace) -> int:
         workload = replay.prepare(arguments.input, arguments.home, work.scratch, need_origins(settings.passes))
         about = replaying.about(workload, name, arguments.input)
         if arguments.passes is None and not arguments.verify and replay.has_accesses(workload):
-            settings = dataclasses.replace(settings, passes=(*settings.passes, "misses"))
-        for doubt in doubts(about):
+            settings = dataclasses.replace(settings, passes=(*settings.passes, *OF_ACCESSES))
+        for doubt in doubts(about.get("witness")):
             console.warning(f"{arguments.input}: {doubt}")
         replaying.calibrate(settings.passes, arguments.home, work)
         data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.on_failure)
@@ -258,7 +260,7 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
         seed,
         arguments.timeout,
         arguments.until_ci,
-        max(arguments.max_repeats, arguments.repeats),
+        max(rounds.MOST_ROUNDS, arguments.repeats),
         arguments.baseline,
         arguments.aslr,
         arguments.as_malloc,
@@ -302,12 +304,12 @@ def _print(path: str, data: dict, arguments: argparse.Namespace, tables: list[st
     from heaptape.show.tables.kinds import Question
 
     file = Results(path, data)
-    for run in file.runs:
-        if run["pass"] == "verify":
-            _print_verified(run)
-    if file.runs and all(run["pass"] == "verify" for run in file.runs):
+    verified = [run for run in file.measured if run.verified]
+    for run in verified:
+        _print_verified(run)
+    if verified and len(verified) == len(file.measured):
         return
-    measured = [Results(path, data | {"runs": file.runs})]
+    measured = [Results(path, data | {"runs": [run for run in data["runs"] if "error" not in run]})]
     baseline = choose_baseline([file], arguments.baseline)
     if tables:
         comparison.print_named(Question(measured, baseline), tables, arguments.format)
@@ -317,13 +319,11 @@ def _print(path: str, data: dict, arguments: argparse.Namespace, tables: list[st
         comparison.print_answer(measured, baseline, arguments.format)
 
 
-def _print_verified(run: dict) -> None:
-    from heaptape.results.structs import label_of
-
-    done = run["verified"]
-    partly = f", {done['partly_stamped_objects']:,} of them in part" if done["partly_stamped_objects"] else ""
-    refused = f", {run['failed_calls']:,} requests refused" if run["failed_calls"] else ""
+def _print_verified(run: "Run") -> None:
+    done = {name: count or 0 for name, count in (run.verified or {}).items()}
+    partly = f", {done['partly_stamped_objects']:,.0f} of them in part" if done["partly_stamped_objects"] else ""
+    refused = f", {run.failed_calls:,.0f} requests refused" if run.failed_calls else ""
     print(
-        f"{label_of(run)}: verification passed: {run['ops']:,} ops, {done['objects']:,} objects of "
+        f"{run.label}: verification passed: {run.ops or 0:,} ops, {done['objects']:,.0f} objects of "
         f"{done['bytes'] / (1 << 20):,.1f} MiB stamped and checked{partly}{refused}"
     )

@@ -80,8 +80,9 @@ def calibrate(passes: Sequence[str], home: Home, work: Work) -> None:
     A machine that can't be measured gets no prediction.
     """
     from heaptape.run import machine
+    from heaptape.run.passes import PRICED
 
-    if not set(passes) & {"instructions", "misses"} or machine.known_costs():
+    if not set(passes) & set(PRICED) or machine.known_costs():
         return
     work.progress.note("measuring the costs of this machine, once; this takes a few seconds")
     with contextlib.suppress(HeaptapeError):
@@ -118,7 +119,7 @@ def _is_recording(path: str) -> bool:
 def _replayed(path: str, shown: str, home: Home) -> "Results":
     from heaptape.results.schema import Results
     from heaptape.run import replay
-    from heaptape.run.passes import DEFAULT_PASSES
+    from heaptape.run.passes import DEFAULT_PASSES, OF_ACCESSES
     from heaptape.run.rounds import Settings
 
     name = name_of(shown)
@@ -130,7 +131,7 @@ def _replayed(path: str, shown: str, home: Home) -> "Results":
         workload = replay.prepare(path, home, working.scratch)
         described = about(workload, name, path)
         if replay.has_accesses(workload):
-            passes = (*passes, "misses")
+            passes = (*passes, *OF_ACCESSES)
         calibrate(passes, home, working)
         settings = Settings(passes=passes, seed=random_seed(), optional=("instructions",))
         choices = choices_of([], home)
@@ -196,7 +197,7 @@ def check_touch(text: str, command: str) -> None:
 
 
 def places_of(at: Sequence[str]) -> tuple[str, ...]:
-    """The values of --at that have to be passed to the pass blame, in its words. Its results always have the others."""
+    """The values of --at that the engine has to be given, in its words. Results always have the others."""
     passed = [where for where in at if where not in ("widest", "peak", "end")]
     return tuple(where if where.isdecimal() or where == "live-peak" else f"mark={where}" for where in passed)
 

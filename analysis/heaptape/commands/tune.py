@@ -185,10 +185,11 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
 def _stand_ins(workloads: Mapping[str, Path]) -> dict:
     """name -> what it is and its margins, for the workloads that stand for another."""
     from heaptape.results import margins
+    from heaptape.results.structs import workload_of
     from heaptape.tape.workload_format import read_workload
 
     infos = {name: read_workload(path).info for name, path in workloads.items()}
-    return {name: one.as_json() for name, info in infos.items() if (one := margins.stand_in(info))}
+    return {name: one.as_json() for name, info in infos.items() if (one := margins.stand_in(workload_of(info)))}
 
 
 def _bounds(request: Request, arguments: argparse.Namespace) -> "Budget":

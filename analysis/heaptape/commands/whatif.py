@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at",
         default="peak",
         metavar="WHERE",
-        help="where the pass blame reads memory, as for 'heaptape blame'; a position counts the trace's ops (default "
+        help="where memory is attributed, as for 'heaptape blame'; a position counts the trace's ops (default "
         "peak: the original and each experiment where its own RSS is largest)",
     )
     parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as for replay (default recorded)")

@@ -17,8 +17,11 @@ from heaptape.common.tables import significant
 from heaptape.distil import fit, measured
 from heaptape.distil.fit import Fitted
 from heaptape.distil.plan import Kind, Plan, Planner, rules_of_highs
-from heaptape.results import distilled, misses
+from heaptape.passes.misses import heading
+from heaptape.results import distilled
+from heaptape.results.structs import SIMULATED_OF_ALL
 from heaptape.run import replay
+from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.registry import Choice, sha256_of
 from heaptape.tape.workload_format import read_workload
 
@@ -83,7 +86,7 @@ class Distiller:
         if "distilled" in about.info:
             raise HeaptapeError(f"{name}: is a distillate itself")
         if wanted.misses:
-            replay.require_accesses(workload, name, ["misses"])
+            replay.require_accesses(workload, name, OF_ACCESSES)
             if "bursts" in about.info.get("accesses", {}):
                 raise HeaptapeError(f"{name}: recorded in bursts, but misses are distilled only from whole recordings")
         self._ops = about.ops
@@ -133,14 +136,14 @@ class Distiller:
         first = self._scratch / f"{tape.name}.try.tape"
         self._write(plan, {}, first)
         workload = replay.prepare(str(first), self._home, self._scratch)
-        manifest = measured.manifest_of(workload)
-        edges = distilled.edges(manifest)
+        found = measured.manifest_of(workload)
+        edges = distilled.edges(found)
         runs = measured.run(
             workload, edges, self._choices, list(whole.figures), self._home, self._part(f"{plan.ops:,} ops")
         )
         families = {choice.label: choice.allocator for choice in self._choices}
         left_out = plan.left_out(whole.cells, families)
-        fitted = fit.fit(runs, whole, manifest, list(families.values()), left_out)
+        fitted = fit.fit(runs, whole, found, list(families.values()), left_out)
         table = fit.table(fitted, list(whole.figures.index))
         manifest = self._manifest(plan, fitted, table)
         if measured.ages(whole.growth, families):
@@ -177,7 +180,7 @@ def answer_lines(made: Distilled, wanted: Wanted, output: str) -> list[str]:
             lines.append(f"{figure:<14}{cells[0]:>16}{cells[1]:>18}  {worst['allocator']}")
     lines.append("")
     of_kinds = {figure.removeprefix(distilled.OF_KIND): figure for figure in _of(made, distilled.OF_KIND)}
-    of_levels = {misses.heading(figure.removeprefix(misses.OF_ALL)): figure for figure in _of(made, misses.OF_ALL)}
+    of_levels = {heading(figure.removeprefix(SIMULATED_OF_ALL)): figure for figure in _of(made, SIMULATED_OF_ALL)}
     lines += _together("Instructions per call", of_kinds, made) + _together("Misses", of_levels, made)
     lines.append("Expected: half the 95 % interval on an allocator that was not measured here.")
     if plan.segments:

@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 
 from heaptape.distil.measured import Runs, Whole
 from heaptape.distil.plan import column
-from heaptape.results import distilled
+from heaptape.results import distilled, structs
 from heaptape.results.comparing.intervals import LEVEL
 
 # From the choices (by number) that the fit may use, to the estimates for all choices.
@@ -107,7 +107,7 @@ class Fitted:
 
 
 def fit(
-    runs: Runs, whole: Whole, manifest: Mapping, families: Sequence[str], left_out: pd.DataFrame | None = None
+    runs: Runs, whole: Whole, manifest: structs.Distilled, families: Sequence[str], left_out: pd.DataFrame | None = None
 ) -> Fitted:
     """For RSS and misses, the correction with the least error on allocators left out; instructions are the windows'
     times their weights. `families`: the allocator of each choice, in the order of whole.figures. `left_out`:
@@ -161,4 +161,4 @@ def _best(
 
 def _by_correction(have: np.ndarray, want: np.ndarray, model: str, known: Sequence[int]) -> np.ndarray:
     value = correction(model, have[list(known)].tolist(), want[list(known)].tolist())
-    return np.array([distilled.corrected({"model": model, "value": value}, float(one)) for one in have])
+    return np.array([distilled.corrected(structs.Correction(model, value), float(one)) for one in have])

@@ -18,8 +18,8 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.process import convert_json
 from heaptape.distil.plan import Cells, Plan, column
-from heaptape.results import distilled, misses
-from heaptape.results.structs import timeline_frame
+from heaptape.results import distilled
+from heaptape.results.structs import Distilled, Run, timeline_frame, workload_of
 from heaptape.run import exact, replay
 from heaptape.run.registry import Choice
 from heaptape.tape.workload_format import read_workload
@@ -50,7 +50,7 @@ MOST_CELLS = 20_000
 FEWEST_OPS_OF_A_CELL = 50
 SHARE_OF_KIND = 0.01  # of the calls: a few windows contain hardly any calls of a rarer kind
 
-Runs = Mapping[str, Mapping[str, dict]]  # label -> pass -> run
+Runs = Mapping[str, Mapping[str, Run]]  # label -> pass -> run
 Tell = Callable[[float], None]
 
 
@@ -79,7 +79,7 @@ def run(
     """
     passes = list(dict.fromkeys(distilled.pass_of(figure) for figure in figures))
     items = [(choice, pass_) for choice in choices for pass_ in passes]
-    made: dict[str, dict[str, dict]] = {choice.label: {} for choice in choices}
+    made: dict[str, dict[str, Run]] = {choice.label: {} for choice in choices}
     with replay.windows_file(edges) as file:
         bench = exact.Bench(workload, home, choices, windows=Path(file.name))
         done = bench.side_by_side(lambda item: bench.run(item[0], item[1]), items)
@@ -97,15 +97,15 @@ def whole(workload: Path, choices: Sequence[Choice], figures: Sequence[str], hom
     counts: dict[str, np.ndarray] = {}
     beside: dict[str, np.ndarray] = {}
     for label, of_choice in runs.items():
-        if windows := of_choice.get("instructions", {}).get("windows"):
-            counts |= {f"calls of {call}": np.array(made) for call, made in windows["calls"].items()}
+        if (counted := of_choice.get(distilled.INSTRUCTIONS)) and counted.windows:
+            counts |= {f"calls of {call}": np.array(made) for call, made in (counted.windows.calls or {}).items()}
         # Strata of similar instructions and first-level misses suit all other figures too (docs/use/DISTILLATION.md).
         chosen_by = (distilled.INSTRUCTIONS, next((name for name in values[label] if name.startswith("misses")), ""))
         for figure in filter(distilled.is_by_windows, values[label]):
             into = counts if figure in chosen_by else beside
             into[column(figure, label)] = np.diff(distilled.until(figure, of_choice[distilled.pass_of(figure)])[1])
     growth = {
-        label: growth_percent(timeline_frame(of_choice["memory"]["timeline"]))
+        label: growth_percent(timeline_frame(of_choice["memory"].timeline))
         for label, of_choice in runs.items()
         if "memory" in of_choice
     }
@@ -114,17 +114,19 @@ def whole(workload: Path, choices: Sequence[Choice], figures: Sequence[str], hom
     return Whole(table, Cells(pd.DataFrame(counts), edges, pd.DataFrame(beside)), growth)
 
 
-def _values(figures: Sequence[str], runs: Mapping[str, dict], label: str) -> dict[str, float]:
+def _values(figures: Sequence[str], runs: Mapping[str, Run], label: str) -> dict[str, float]:
     """By figure: instructions also by each frequent kind of call; each cache and TLB in place of MISSES."""
     values = {figure: exact.read(figure, runs, label) for figure in figures if figure != MISSES}
-    calls = runs.get("instructions", {}).get("calls", {})
-    every = sum(about["count"] for about in calls.values())
+    counted = runs.get(distilled.INSTRUCTIONS)
+    calls = (counted and counted.calls) or {}
+    every = sum(about.count or 0 for about in calls.values())
     values |= {
-        distilled.OF_KIND + call: about["instructions_mean"]
+        distilled.OF_KIND + call: about.instructions_mean
         for call, about in calls.items()
-        if about["count"] >= SHARE_OF_KIND * every
+        if about.instructions_mean is not None and (about.count or 0) >= SHARE_OF_KIND * every
     }
-    return values | (misses.of_levels(runs[MISSES]["misses"]) if MISSES in figures else {})
+    simulated = [run.misses for run in runs.values() if run.misses] if MISSES in figures else []
+    return values | (simulated[0].of_levels() if simulated else {})
 
 
 def write(workload: Path, plan: Plan, manifest: Mapping, tape: Path, home: Home, accesses: bool = False) -> None:
@@ -150,9 +152,9 @@ def _convert(workload: Path, rules: Mapping, options: Sequence[str], home: Home)
         return convert_json(home, "distil", str(workload), "--plan", file.name, *options)
 
 
-def manifest_of(workload: Path) -> dict:
+def manifest_of(workload: Path) -> Distilled:
     """The manifest of a compiled distillate. Raises HeaptapeError."""
-    found = read_workload(workload).info.get("distilled")
-    if not isinstance(found, dict):
+    found = workload_of(read_workload(workload).info).distilled
+    if found is None:
         raise HeaptapeError(f"{workload.name}: not a distillate")
     return found

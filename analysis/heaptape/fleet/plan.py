@@ -54,14 +54,14 @@ DEFAULT_PASSES = ("instructions", "memory")
 COMPANION_OF = {
     name: "accesses" if one.accesses else "origins" for name, one in BY_NAME.items() if one.accesses or one.origins
 }
-REQUIRED = ("accesses",)  # a blame pass can run without origins
+REQUIRED = ("accesses",)  # without origins a pass can run
 Repetitions = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 Variant = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f]{1,4096}\Z")]
 
 
 class PlannedChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """An allocator with settings. `variant`: their name in tables. `counting`: the settings with the one that makes it
-    count its locks, for the pass contention; None: it can't count them.
+    count its own operations; None: it can't.
     """
 
     allocator: Name
@@ -72,7 +72,7 @@ class PlannedChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
     def environment_in(self, pass_: str) -> tuple[tuple[Variable, Value], ...]:
         """The environment in which it runs in a pass."""
-        return self.counting if pass_ == "contention" and self.counting is not None else self.environment
+        return self.counting if BY_NAME[pass_].own_counters and self.counting is not None else self.environment
 
     @property
     def label(self) -> str:
@@ -191,7 +191,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         self, workload: PlannedWorkload, choice: PlannedChoice, pass_: str, repetition: int, company: str = ""
     ) -> Planned:
         settings = Settings(passes=(pass_,), windows="yes" if workload.windows else "")
-        simulated = pass_ == "misses"
+        simulated = BY_NAME[pass_].accesses
         cell = Cell(
             workload=workload.sha256,
             allocator=choice.allocator,

@@ -45,7 +45,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     settings, sorted. `repetition`: 0 for passes that only count. `engine`: sha256 of the programs that replay.
 
     `beside`: libraries that are loaded with every allocator of the comparison. `companion`: sha256
-    of the file beside the workload that the pass needs. `caches`, `tlbs`: those that the pass misses simulates.
+    of the file beside the workload that the pass needs. `caches`, `tlbs`: those that the pass simulates.
     `company`: for a timed cell the hash of all choices and passes in its block, with which it was measured alternately.
     """
 

@@ -39,6 +39,7 @@ from heaptape.fleet.store import (
 )
 from heaptape.run import exact, machine, replay
 from heaptape.run.engine_process import Processes
+from heaptape.run.passes import BY_NAME
 from heaptape.run.registry import Choice
 from heaptape.run.rounds import Run, Settings
 
@@ -282,7 +283,7 @@ def _of_one_length(scratch: Path) -> Path:
 @contextlib.contextmanager
 def _windows_file(workload: Workload, task: Task) -> Iterator[str]:
     """The name of the file of a distillate's windows; empty for any other workload."""
-    wanted = any(planned.cell.pass_ in ("instructions", "misses") for planned in task.cells)
+    wanted = any(BY_NAME[planned.cell.pass_].windows for planned in task.cells)
     file = replay.windows_of(Settings(), workload.about) if wanted else None
     if file is None:
         yield ""

@@ -26,9 +26,11 @@ from heaptape.gate import minimise
 from heaptape.gate.condition import Condition, parse
 from heaptape.gate.minimise import Limits, Minimiser, Question
 from heaptape.results import margins
+from heaptape.results.structs import workload_of
 from heaptape.run import replay
 from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.exact import FIGURES, Bench, RunError
+from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.registry import Choice, sha256_of
 
 MOST_RUNS = 8
@@ -130,7 +132,7 @@ def compare(
         workload = replay.prepare(str(source), home, scratch)
         described = replay.describe_workload(workload, name)
         found.about = {key: described[key] for key in ("sha256", "ops", "threads", "ideal_rss_bytes")}
-        if one := margins.stand_in(described):
+        if one := margins.stand_in(workload_of(described)):
             found.about["stand_in"] = one.as_json() | {"sentence": one.sentence(name)}
         bench = Bench(workload, home, [pairing.old, pairing.new], pairing.timeout_s, processes)
     except HeaptapeError as error:
@@ -139,7 +141,8 @@ def compare(
     if not bench.ops:
         found.errors.append(f"{source}: no calls")
         return found
-    figures = [figure for figure in pairing.figures if figure != "misses" or replay.has_accesses(workload)]
+    has_accesses = replay.has_accesses(workload)
+    figures = [figure for figure in pairing.figures if FIGURES[figure].pass_ not in OF_ACCESSES or has_accesses]
     _check_promises(bench, pairing, found)
     for pass_ in dict.fromkeys(FIGURES[figure].pass_ for figure in figures):
         of_pass = [figure for figure in figures if FIGURES[figure].pass_ == pass_]

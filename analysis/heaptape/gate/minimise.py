@@ -34,6 +34,7 @@ from heaptape.gate.search import Candidate, Objects, Search, read_objects, whole
 from heaptape.run import exact, replay
 from heaptape.run.engine_process import Processes, in_order
 from heaptape.run.exact import FIGURES
+from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.registry import DEFAULT_VARIANT, Choice
 from heaptape.tape.workload_format import read_workload
 
@@ -47,8 +48,6 @@ LEAST = {
     "instructions": 10_000,
 }
 FEWEST_RUNS, MOST_RUNS = 2, 4
-# A piece of a history has no data accesses.
-NOT_OF_PIECES = ("misses",)
 
 
 class SpentError(Exception):
@@ -246,7 +245,7 @@ class Minimiser:
     ) -> None:
         """Raises HeaptapeError where the condition does not hold for the whole, or pieces do not have its figure."""
         figure = question.condition.figure
-        if figure in NOT_OF_PIECES:
+        if exact.known(figure).pass_ in OF_ACCESSES:
             raise HeaptapeError(f"{figure}: a piece of a history has no data accesses, by which they are counted")
         objects = read_objects(workload)
         if not objects.ops:

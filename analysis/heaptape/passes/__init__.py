@@ -27,13 +27,17 @@ TABLES = {
 class PassTable(NamedTuple):
     """A module's TABLE. `frame`: of the files and the baseline, the figures. `view`: of that and the baseline, the
     tables for people. `usual`: likewise of the files, those that stand in each comparison; None: none does.
-    `counted`: they come before those of all passes, with what is predicted from counts.
+    `counted`: they come before those of all passes, with what is predicted from counts. `report`: of one file, those in
+    its part of the report. `words`: of the files, its conclusions. `in_all`: it is one of --table all.
     """
 
     frame: "Callable[[Sequence[Results], str], pd.DataFrame]"
     view: "Callable[[pd.DataFrame, str], list[Table]]"
     usual: "Callable[[Sequence[Results], str], list[Table]] | None" = None
     counted: bool = False
+    report: "Callable[[Results], list[Table]] | None" = None
+    words: "Callable[[Sequence[Results]], list[Table]] | None" = None
+    in_all: bool = True
 
 
 def table(name: str) -> PassTable:
@@ -46,3 +50,17 @@ def usual(files: "Sequence[Results]", baseline: str, counted: bool) -> "Iterator
     for one in map(table, TABLES):
         if one.usual and one.counted == counted:
             yield from one.usual(files, baseline)
+
+
+def report(file: "Results") -> "Iterator[Table]":
+    """The tables of passes in a file's part of the report."""
+    for one in map(table, TABLES):
+        if one.report:
+            yield from one.report(file)
+
+
+def words(files: "Sequence[Results]") -> "Iterator[Table]":
+    """What passes conclude, as tables of sentences."""
+    for one in map(table, TABLES):
+        if one.words:
+            yield from one.words(files)

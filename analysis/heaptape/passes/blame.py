@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from heaptape.common.tables import MIB, MISSING, Cell, Table
-from heaptape.passes import PassTable
-from heaptape.results import holders
-from heaptape.results.blame import GROUP, UNHELD, Blame, position_at
+from heaptape.passes import PassTable, blame_data, holders
+from heaptape.passes.blame_data import GROUP, UNHELD, Blame, position_at
 from heaptape.results.schema import Results
 
 MOST_ROWS = 12
@@ -190,7 +189,7 @@ def experiments(file: Results, where: str = "peak") -> pd.DataFrame:
     """Like `frame`: each experiment of `heaptape whatif` beside its original, each at its own position `where`. A
     position by number is the trace's, mapped to the experiment's.
     """
-    there, parts = file.holders(), []
+    there, parts = blame_data.of_allocators(file), []
     for about in file.parsed.whatif or []:
         mapped = {str(place): str(other) for place, other in about.positions}
         for original, label in about.labels.items():
@@ -211,12 +210,12 @@ def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
 
 def _pairs(files: Sequence[Results], baseline: str) -> Iterator[tuple[str, Side, Side]]:
     for file in files:
-        there = file.holders()
+        there = blame_data.of_allocators(file)
         others = [label for label in there if label not in {baseline, *file.experiment_labels}]
         for label in others if baseline in there else []:
             yield file.name, Side(baseline, there[baseline], "peak"), Side(label, there[label], "peak")
     if len(files) == 2:
-        one, other = (file.holders() for file in files)
+        one, other = map(blame_data.of_allocators, files)
         for label in [label for label in one if label in other]:
             sides = [Side(f"{file.path}, {label}", held[label], "peak") for file, held in zip(files, (one, other))]
             yield files[0].name, sides[0], sides[1]
@@ -288,4 +287,4 @@ def _places(tried: pd.DataFrame) -> str:
     return f"saved: of RSS at op {', '.join(f'{row.position:,} ({row.allocator})' for row in places.itertuples())}."
 
 
-TABLE = PassTable(frame, lambda found, _: tables(found))
+TABLE = PassTable(frame, lambda found, _: tables(found), report=lambda file: tables(experiments(file)), in_all=False)

@@ -267,4 +267,10 @@ def _number(value: float, unit: float = 1.0) -> Cell:
     return Cell(f"{value:,.0f}", value) if whole else in_unit(value, unit)
 
 
-TABLE = PassTable(lambda files, _: frame(files), lambda found, _: tables(found), lambda files, _: usual(files))
+TABLE = PassTable(
+    lambda files, _: frame(files),
+    lambda found, _: tables(found),
+    lambda files, _: usual(files),
+    report=lambda file: [*tables(frame([file])), Table("Contention, in words", [], [], sentences([file]))],
+    words=words,
+)

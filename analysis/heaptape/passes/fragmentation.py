@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What resident memory consists of: the fragmentation decomposition, occupancy of OS pages, states of a heap walk.
+"""What resident memory consists of: the fragmentation decomposition, and occupancy of OS pages.
 
 RSS = live requests + rounding to size classes + caches and bins + empty OS pages + metadata and other. The first four
 are measured at each position of the memory map (`replay/memory/fragmentation.h`): bytes of disjoint ranges in resident
@@ -91,12 +91,8 @@ def decode(run: Run) -> Fragmentation | None:
 
 def of_allocators(file: Results) -> dict[str, Fragmentation]:
     """By allocator (label), the fragmentation of its first memory run that has one, in the file's order."""
-    first: dict[str, Fragmentation] = {}
-    for run in file.measured:
-        found = decode(run) if run.label not in first else None
-        if found is not None:
-            first[run.label] = found
-    return {label: first[label] for label in file.labels if label in first}
+    decoded = {label: decode(run) for label, run in file.first_runs("fragmentation").items()}
+    return {label: found for label, found in decoded.items() if found is not None}
 
 
 def decomposition(results: Results | Iterable[Results]) -> pd.DataFrame:
@@ -161,14 +157,6 @@ def occupancy(results: Results | Iterable[Results]) -> pd.DataFrame:
     ]
     columns = ["workload", "allocator", "position", "os_page_bytes", *FILLS]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
-
-
-def heap_states(found: Fragmentation) -> pd.DataFrame:
-    """The allocator's own heap walk: column position, and one per state with its bytes, resident or not. Only position
-    if it offers no walk.
-    """
-    states = {state: found.frame[f"walk_{state}_bytes"] for state in found.walk_states}
-    return found.frame[["position"]].assign(**states)
 
 
 def tables(peak: pd.DataFrame) -> list[Table]:

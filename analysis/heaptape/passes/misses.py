@@ -9,7 +9,6 @@ import pandas as pd
 
 from heaptape.common.tables import MISSING, Cell, Table
 from heaptape.passes import PassTable
-from heaptape.results import misses
 from heaptape.results.cells import by_workload, in_unit, with_margin
 from heaptape.results.comparing.compare import allocator_order
 from heaptape.results.schema import Results, figures, unique_name
@@ -24,11 +23,13 @@ BURSTS_NOTE = (
     "Only of {}, and without a burst's first access to each line and OS page: whether these missed is not known, as "
     "earlier accesses were not recorded. Page faults: of OS pages that were mapped in the burst."
 )
+SIDES = ("all", "program", "allocator")
+PAGE_FAULTS = "page_faults"
 SHARES_NOTE = "program, allocator: their shares of the same whole, so that they add up to the allocator's first row."
 
 
 def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
-    """Columns workload, allocator (label), side (all, program, allocator), count (results/misses.py), value (mean over
+    """Columns workload, allocator (label), side (all, program, allocator), count (`Misses.figures`), value (mean over
     the repetitions), margin_percent (its margin), percent (of the baseline's value of side `all`; NaN if it has none)
     and bursts (the part of the program that was counted, in words; empty if it is the whole program).
     """
@@ -75,8 +76,8 @@ def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
     """
     out = []
     for _, here, suffix in by_workload(found):
-        counts = sorted(here["count"].unique(), key=misses.place)
-        columns = ["allocator", *map(misses.heading, counts)]
+        counts = sorted(here["count"].unique(), key=place)
+        columns = ["allocator", *map(heading, counts)]
         cells = here.set_index(["allocator", "side", "count"])
         labels = list(dict.fromkeys(here["allocator"]))
         rows = [[Cell(label), *(_thousands(cells, (label, "all", count)) for count in counts)] for label in labels]
@@ -84,7 +85,7 @@ def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
         notes = [NOTE, BURSTS_NOTE.format(part)] if part else [NOTE]
         out.append(Table(f"Simulated misses, thousands{suffix}", columns, rows, notes))
         if len(labels) > 1 and baseline in labels:
-            shares = [_share(cells, label, side, counts) for label in labels for side in misses.SIDES]
+            shares = [_share(cells, label, side, counts) for label in labels for side in SIDES]
             out.append(Table(f"Simulated misses, % of {baseline}{suffix}", columns, shares, [SHARES_NOTE]))
     return out
 
@@ -107,6 +108,23 @@ def _value(cells: pd.DataFrame, key: tuple[str, str, str], column: str) -> float
         return None
     value = float(cells.at[key, column])
     return None if pd.isna(value) else value
+
+
+def place(count: str) -> tuple[int, int]:
+    """Sort key of a count: caches and TLBs by size, page faults, instructions."""
+    kind, _, size = count.rpartition("_")
+    order = ("cache", "tlb")
+    return (order.index(kind), int(size)) if kind in order else (2 + (count != PAGE_FAULTS), 0)
+
+
+def heading(count: str) -> str:
+    """The heading of a table's column: "256 KiB", "TLB 64", "page faults"."""
+    kind, _, size = count.rpartition("_")
+    if kind == "tlb":
+        return f"TLB {int(size):,}"
+    if kind != "cache":
+        return count.replace("_", " ")
+    return f"{int(size) >> 20} MiB" if int(size) >= 1 << 20 else f"{int(size) >> 10} KiB"
 
 
 TABLE = PassTable(frame, tables, lambda files, baseline: tables(frame(files, baseline), baseline), counted=True)

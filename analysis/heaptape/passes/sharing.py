@@ -80,11 +80,8 @@ def summary(files: Iterable[Results]) -> pd.DataFrame:
 
 def first_runs(file: Results) -> dict[str, LineSharing]:
     """Allocator's label -> what its first run of the pass found."""
-    found: dict[str, LineSharing] = {}
-    for run in file.measured:
-        if run.line_sharing:
-            found.setdefault(run.label, run.line_sharing)
-    return found
+    runs = file.first_runs("line_sharing").items()
+    return {label: run.line_sharing for label, run in runs if run.line_sharing}
 
 
 def tables(frame: pd.DataFrame) -> list[Table]:
@@ -160,5 +157,8 @@ def _figures(counts: LineSharing) -> dict[str, float]:
 
 
 TABLE = PassTable(
-    lambda files, _: summary(files), lambda frame, _: tables(frame), lambda files, _: tables(summary(files))
+    lambda files, _: summary(files),
+    lambda frame, _: tables(frame),
+    lambda files, _: tables(summary(files)),
+    report=lambda file: tables(summary([file])),
 )

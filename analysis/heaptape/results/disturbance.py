@@ -38,9 +38,8 @@ def sentence(noise: AllNoise | None) -> str:
     return text + "."
 
 
-def doubts(workload: Mapping) -> list[str]:
-    """What was lost, repaired or illegal in the recording, by its witness, in words. `workload`: as in R.json."""
-    witness = workload.get("witness") or {}
+def doubts(witness: Mapping | None) -> list[str]:
+    """What was lost, repaired or illegal in the recording, by its witness, in words."""
     words = {
         "truncated": "the trace is truncated: its end is missing",
         "dropped": "events were dropped in recording",
@@ -52,7 +51,7 @@ def doubts(workload: Mapping) -> list[str]:
     }
     found = []
     for key, text in words.items():
-        value = witness.get(key)
+        value = (witness or {}).get(key)
         if value is True:
             found.append(text)
         elif isinstance(value, int) and value > 0:

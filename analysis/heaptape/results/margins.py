@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from heaptape.results import distilled
+from heaptape.results.structs import Distilled, Run, WholeTrace, Workload
 
 NONE_KNOWN = math.inf
 # metric of `schema.figures` -> its name among margins, if that differs (run/exact.py names those)
@@ -37,18 +38,18 @@ class StandIn:
 
     made_of: str
     expected: Mapping[str, float]
-    manifest: Mapping
+    manifest: Distilled
 
     def margin(self, metric: str) -> float:
         """Percent of the whole's figure by which its estimate may be off; NONE_KNOWN if that was not measured."""
         return 0.0 if metric in KNOWN else self.expected.get(FIGURES.get(metric, metric), NONE_KNOWN)
 
-    def of_whole(self, metric: str, run: Mapping, value: float | None) -> tuple[float | None, float]:
+    def of_whole(self, metric: str, run: Run, value: float | None) -> tuple[float | None, float]:
         """The whole's figure, estimated from the run's, and its margin. NONE_KNOWN: the figure is the run's own."""
         if self.margin(metric) == NONE_KNOWN:
             return value, self.margin(metric)
         if metric in KNOWN:
-            return (self.manifest.get("whole") or {}).get("peak_live_bytes") or value, 0.0
+            return (self.manifest.whole or WholeTrace()).peak_live_bytes or value, 0.0
         estimated = distilled.estimate(FIGURES.get(metric, metric), run, self.manifest)
         return (value, NONE_KNOWN) if estimated is None else (estimated, self.margin(metric))
 
@@ -78,17 +79,15 @@ class StandIn:
         )
 
 
-def stand_in(workload: Mapping) -> StandIn | None:
-    """The stand-in that R.json's "workload" is; None if it is the whole itself."""
-    about = workload.get("distilled")
-    if not isinstance(about, Mapping):
-        return None
-    return StandIn(_distilled_of(about), dict(about.get("expected") or {}), about)
+def stand_in(workload: Workload) -> StandIn | None:
+    """The stand-in that it is; None if it is the whole itself."""
+    about = workload.distilled
+    return None if about is None else StandIn(_distilled_of(about), about.expected or {}, about)
 
 
-def _distilled_of(about: Mapping) -> str:
-    whole = about.get("whole") or {}
-    name, ops, ratio = whole.get("name"), whole.get("ops"), about.get("ratio")
+def _distilled_of(about: Distilled) -> str:
+    whole, ratio = about.whole or WholeTrace(), about.ratio
+    name, ops = whole.name, whole.ops
     share = f"{_digits(100 * ratio)} % of " if ratio else "of "
     return f"{share}the {ops:,} ops of {name or 'its whole'}" if ops else f"{share}{name or 'its whole'}"
 

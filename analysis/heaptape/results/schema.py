@@ -22,14 +22,14 @@ from heaptape.common import console
 from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import file_bytes
-from heaptape.results import blame, margins, misses
+from heaptape.results import margins
 from heaptape.results.memory_map import CompactMap, decode, without_gaps
-from heaptape.results.structs import Contention, Misses, ResultsFile, Run, label, number, timeline_frame
+from heaptape.results.structs import ResultsFile, Run, Workload, label, number, timeline_frame
 from heaptape.tape.embedded import is_page, unpack
 
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
-# Passes that measure memory, best first. A blame pass is a memory pass that does more.
-MEMORY_PASSES = ("memory", "bare", "time", "blame")
+ANY = ""  # in place of a pass: any other whose runs have the figure
+MEMORY_PASSES = ("memory", ANY)
 # metric -> (key in a run, unit, passes that measure it best first)
 RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "total_instructions": ("instructions_total", "instructions", ("instructions",)),
@@ -48,29 +48,29 @@ RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 HELD_METRICS = {"held_rss": "rss_anon_bytes", "purged_rss": "purged_rss_anon_bytes"}
 
 
-class _Head(msgspec.Struct):
-    workload: dict | None = None
-
-
 class Results:
     """One results file. `parsed`: the JSON as types; `data`: the same as it stands in the file, decoded when asked for;
-    `measured` and `runs`: the runs that are not failures, in the same order, as types and as JSON.
+    `measured`: the runs that are not failures.
     """
 
-    def __init__(self, path: str, content: dict | bytes) -> None:
-        """`content`: the JSON object, or its text."""
+    def __init__(self, path: str, content: dict | bytes | ResultsFile) -> None:
+        """`content`: the JSON object, or its text; or what was made of it."""
         self.path, self._content = path, content
 
     @cached_property
     def data(self) -> dict:
         if isinstance(self._content, dict):
             return self._content
+        if isinstance(self._content, ResultsFile):
+            return dict(msgspec.to_builtins(self._content))
         with _no_collection():
             return json.loads(self._content)
 
     @cached_property
     def parsed(self) -> ResultsFile:
         """Raises HeaptapeError if the data has not the shape of results."""
+        if isinstance(self._content, ResultsFile):
+            return self._content
         if isinstance(self._content, bytes):
             try:
                 return msgspec.json.decode(self._content, type=ResultsFile)
@@ -93,24 +93,13 @@ class Results:
         return [run for run in self.parsed.runs if run.error is not None]
 
     @property
-    def runs(self) -> list[dict]:
-        """Runs that measured something."""
-        return [run for run in self.data["runs"] if run.get("error") is None]
-
-    @cached_property
-    def workload(self) -> dict:
-        """The "workload" object; empty if missing."""
-        if isinstance(self._content, dict):
-            return _object(self.data.get("workload"))
-        try:
-            return msgspec.json.decode(self._content, type=_Head).workload or {}
-        except msgspec.MsgspecError:  # JSON with NaN
-            return _object(self.data.get("workload"))
+    def workload(self) -> Workload:
+        return self.parsed.workload or Workload()
 
     @property
     def name(self) -> str:
         """The workload's name, or the file's if it has none."""
-        return console.printable(str(self.workload.get("name") or Path(self.path).stem))
+        return console.printable(str(self.workload.name or Path(self.path).stem))
 
     @property
     def labels(self) -> list[str]:
@@ -122,10 +111,9 @@ class Results:
     def _figures(self) -> pd.DataFrame:
         """The figures, without the names of workload and round."""
         stand_in = margins.stand_in(self.workload)
-        raw = dict(zip(map(id, self.measured), self.runs)) if stand_in else {}
         rows: list[tuple] = []
         for metric, unit, run, value in _file_figures(self):
-            value, margin = stand_in.of_whole(metric, raw[id(run)], value) if stand_in else (value, 0.0)
+            value, margin = stand_in.of_whole(metric, run, value) if stand_in else (value, 0.0)
             rows.append((run.label, str(run.repeat or 0), metric, unit, value, margin))
         columns = ["allocator", "repeat", "metric", "unit", "value", "margin_percent"]
         return pd.DataFrame(rows, columns=columns).astype({"value": float, "margin_percent": float})
@@ -151,37 +139,21 @@ class Results:
         """Memory over progress, of each allocator's first memory pass: position (ops), rss_anon_bytes, vm_size_bytes,
         live_bytes. Allocators without one are left out.
         """
-        return {name: timeline_frame(run.timeline) for name, run in self._first_runs("timeline").items()}
+        return {name: timeline_frame(run.timeline) for name, run in self.first_runs("timeline").items()}
 
     def memory_maps(self) -> "dict[str, CompactMap]":
         """Fullness of each region of the address space over progress, of each allocator's first memory pass. Raises
         HeaptapeError for a malformed one.
         """
-        found = self._first_runs("memory_map").items()
+        found = self.first_runs("memory_map").items()
         return {name: without_gaps(decode(run.memory_map, name)) for name, run in found if run.memory_map}
-
-    def holders(self) -> "dict[str, blame.Blame]":
-        """Who holds the memory, decoded, of each allocator's first blame pass. Raises HeaptapeError for a malformed one
-        or one that does not add up.
-        """
-        decoded = {name: blame.decode(run) for name, run in self._first_runs("blame").items()}
-        return {name: found for name, found in decoded.items() if found is not None}
 
     @property
     def experiment_labels(self) -> set[str]:
         """Labels of runs that `heaptape whatif` made of rewritten workloads."""
         return {label for one in self.parsed.whatif or [] for label in one.labels.values()}
 
-    def blame(self, by: str | None = None) -> pd.DataFrame:
-        """Who holds the memory, one row per allocator, position, grouping (all, or `by`) and group: columns
-        blame.COLUMNS; bytes. For each allocator, position and grouping, rounding_bytes and empty_bytes add up to RSS
-        less live bytes. Empty if no run had the pass. Raises like `holders`.
-        """
-        groupings = (by,) if by else blame.GROUPINGS
-        frames = [blame.tidy(found, name, groupings) for name, found in self.holders().items()]
-        return pd.concat(frames, ignore_index=True) if frames else blame.nothing()
-
-    def _first_runs(self, key: str) -> dict[str, Run]:
+    def first_runs(self, key: str) -> dict[str, Run]:
         """By allocator, in order: its first run that has something under that key."""
         found = {run.label: run for run in reversed(self.measured) if getattr(run, key)}
         return {name: found[name] for name in self.labels if name in found}
@@ -243,8 +215,8 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
     another), metric, unit, value (float), margin_percent. Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per
     call), "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, less the
-    engine's), "syscalls/NAME" and "syscall_bytes/NAME", "misses/SIDE/COUNT" (results/misses.py), "contention/waits"
-    and "contention/wait_ns", "ideal_rss" (the workload's, the same for all).
+    engine's), "syscalls/NAME" and "syscall_bytes/NAME", those of `Run.figures`, "ideal_rss" (the workload's, the same
+    for all).
     A metric is taken from the pass that measures it best. Two files of one workload (name and hash)
     count as more repetitions of it. For a workload that stands for another (results/margins.py) the values are those of
     the whole as far as they can be estimated, and margin_percent is how far they may be off; it is 0 for all other
@@ -300,7 +272,7 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, Run, float | None]]
             mean = number(detail.mean)
             if mean is not None and detail.count != 0:
                 yield f"calls/{call}", "cycles", run, mean
-    for run in _runs_of_pass(file, ("memory", "blame"), "held"):
+    for run in _runs_of_pass(file, MEMORY_PASSES, "held"):
         for metric, key in HELD_METRICS.items():
             value = number(getattr(run.held, key))
             if value is not None:
@@ -313,20 +285,15 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, Run, float | None]]
                 mean = number(detail.instructions_mean)
                 if mean is not None:
                     yield f"instructions/{call}", "instructions", run, mean
-        if run.pass_ == "misses":
-            for metric, unit, value in misses.figures(run.misses or Misses()):
-                yield metric, unit, run, value
-        if run.pass_ == "contention":
-            found = run.contention or Contention()
-            yield "contention/waits", "waits", run, found.count
-            yield "contention/wait_ns", "ns", run, found.time_ns
+        for metric, unit, value in run.figures():
+            yield metric, unit, run, value
     for key, unit in (("syscalls", "calls"), ("syscall_bytes", "bytes")):
         for run in _runs_of_pass(file, MEMORY_PASSES, key):
             for name in SYSTEM_CALLS:
                 value = number(getattr(run, key).get(name))
                 if value is not None:
                     yield f"{key}/{name}", unit, run, value
-    ideal = number(file.workload.get("ideal_rss_bytes"))
+    ideal = number(file.workload.ideal_rss_bytes)
     if ideal is not None:
         for run in {run.label: run for run in file.measured}.values():
             yield "ideal_rss", "bytes", run, ideal
@@ -358,8 +325,10 @@ def _counters(run: Run) -> Iterator[tuple[str, str, Run, float]]:
 
 def _runs_of_pass(file: Results, passes: tuple[str, ...], key: str) -> list[Run]:
     """Runs that have the key, of the first pass that has such a run. A run without a pass counts for any pass."""
+    having = [run for run in file.measured if _has(run, key)]
     for wanted in passes:
-        found = [run for run in file.measured if (run.pass_ or wanted) == wanted and _has(run, key)]
+        first = next((run.pass_ for run in having if run.pass_), None) if wanted == ANY else wanted
+        found = [run for run in having if run.pass_ in (None, "", first)]
         if found:
             return found
     return []
@@ -370,13 +339,9 @@ def _has(run: Run, key: str) -> bool:
     return number(value) is not None if isinstance(value, float | int) else value is not None
 
 
-def _object(value: object) -> dict:
-    return value if isinstance(value, dict) else {}
-
-
 def unique_name(file: Results, names: dict[tuple, str]) -> str:
     """The workload's name, followed by a number if another workload of this comparison has the same name."""
-    identity = (file.name, file.workload.get("sha256") or None)
+    identity = (file.name, file.workload.sha256 or None)
     if identity not in names:
         same = sum(1 for known in names if known[0] == file.name)
         names[identity] = file.name if same == 0 else f"{file.name} ({same + 1})"

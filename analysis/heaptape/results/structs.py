@@ -8,7 +8,7 @@ elsewhere can be written as results. A known key must have its type.
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -29,6 +29,9 @@ Number = float | None
 Text = str | None
 Flag = bool | None
 Counts = dict[str, Number] | None
+# Keys of a run that are large; "sizes" is of its calls.
+LARGE = ("timeline", "fragmentation", "blame", "slowest", "sizes")
+SIMULATED_OF_ALL = "misses/all/"  # metrics of both sides of a simulation
 
 
 class Heaptape(msgspec.Struct):
@@ -56,7 +59,7 @@ class Machine(msgspec.Struct):
     cycles_hz: Number = None
 
 
-class Whole(msgspec.Struct):
+class WholeTrace(msgspec.Struct):
     """The trace that a distillate was made of."""
 
     name: Text = None
@@ -92,7 +95,7 @@ class Distilled(msgspec.Struct):
 
     version: Count = None
     kind: Text = None
-    whole: Whole | None = None
+    whole: WholeTrace | None = None
     ratio: Number = None
     segments: list[Segment] | None = None
     map: list[Pair] | None = None
@@ -354,6 +357,9 @@ class SimulatedSide(msgspec.Struct):
     caches: list[SimulatedLevel] | None = None
     tlbs: list[SimulatedLevel] | None = None
 
+    def side(self) -> Iterator[tuple[str, str, float]]:
+        return _simulated(self, self.instructions, self.unsure_page_faults)
+
 
 class Bursts(msgspec.Struct):
     """The bursts of a recording, which the other figures are limited to: how many, lines and OS pages that a burst
@@ -385,6 +391,12 @@ class MissWindows(msgspec.Struct):
     caches: list[LevelUntil]
     tlbs: list[LevelUntil]
 
+    def until(self, metric: str) -> list[int]:
+        """Misses up to each position, of the cache or TLB of that metric. Raises KeyError if it is not among them."""
+        rows = {f"cache_{level.bytes}": level.misses for level in self.caches}
+        rows |= {f"tlb_{level.entries}": level.misses for level in self.tlbs}
+        return rows[metric.removeprefix(SIMULATED_OF_ALL)]
+
 
 class Misses(msgspec.Struct):
     """The pass `misses`: the program's recorded data accesses and the allocator's own, simulated; in all and by side.
@@ -410,6 +422,36 @@ class Misses(msgspec.Struct):
     simulated_accesses: Count = None
     lost_accesses: Count = None
     filter_bytes: Count = None
+
+    def figures(self) -> Iterator[tuple[str, str, float | None]]:
+        """Metrics are "misses/SIDE/COUNT": SIDE is all, program or allocator; COUNT is cache_BYTES, tlb_ENTRIES,
+        page_faults or instructions. For a recording in bursts, a burst's first accesses are left out: it is not known
+        whether they missed, or were page faults.
+        """
+        program, allocator = self.program_instructions, self.allocator_instructions
+        both = program + allocator if program is not None and allocator is not None else None
+        sides = {"all": _simulated(self, both, self.bursts.unsure_page_faults if self.bursts else None)}
+        sides |= {name: one.side() for name in ("program", "allocator") if (one := getattr(self, name))}
+        for side, counts in sides.items():
+            for name, unit, value in counts:
+                yield f"misses/{side}/{name}", unit, value
+
+    def of_levels(self) -> dict[str, float]:
+        """Metric -> misses of both sides, for each cache and TLB."""
+        levels = ((metric, value) for metric, unit, value in self.figures() if unit == "misses" and value is not None)
+        return {metric: value for metric, value in levels if metric.startswith(SIMULATED_OF_ALL)}
+
+
+def _simulated(
+    counts: Misses | SimulatedSide, instructions: int | None, unsure: int | None
+) -> Iterator[tuple[str, str, float]]:
+    found = [(f"cache_{level.bytes}", "misses", level.misses, level.first_misses) for level in counts.caches or []]
+    found += [(f"tlb_{level.entries}", "misses", level.misses, level.first_misses) for level in counts.tlbs or []]
+    found += [("page_faults", "faults", counts.page_faults, unsure)]
+    found += [("instructions", "instructions", instructions, None)]
+    for name, unit, count, left_out in found:
+        if count is not None:
+            yield name, unit, float(count - (left_out or 0))
 
 
 class Waits(msgspec.Struct):
@@ -460,6 +502,10 @@ class Contention(Waits):
     trap_ns: Number = None
     calls: dict[str, CallWaits] | None = None
     locks: list[LockWaits] | None = None
+
+    def figures(self) -> Iterator[tuple[str, str, float | None]]:
+        yield "contention/waits", "waits", self.count
+        yield "contention/wait_ns", "ns", self.time_ns
 
 
 class Windows(msgspec.Struct):
@@ -530,6 +576,7 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     syscalls: Counts = None
     syscall_bytes: Counts = None
     syscall_rows: list[tuple[int, str, int]] | None = None
+    syscall_rows_lost: Count = None
     syscalls_missing_because: Text = None
     held: Held | None = None
     memory_map: MemoryMap | None = None
@@ -556,6 +603,12 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     def label(self) -> str:
         """The name of its allocator, with its variant."""
         return label(self.allocator, self.variant)
+
+    def figures(self) -> Iterator[tuple[str, str, float | None]]:
+        """Metric, unit and value of each figure that the run's pass defines."""
+        for part in (self.misses, self.contention):
+            if part is not None:
+                yield from part.figures()
 
 
 class WhatifGroup(msgspec.Struct):
@@ -603,6 +656,11 @@ class ResultsFile(msgspec.Struct):
             raise ValueError(f"results of schema {self.schema}; this heaptape knows {SCHEMA}")
 
 
+def workload_of(about: Mapping) -> Workload:
+    """What describe_workload, or a workload's INFO, says of it."""
+    return msgspec.convert(about, Workload)
+
+
 def json_schema() -> dict:
     """JSON Schema of a results file, of draft 2020-12."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | msgspec.json.schema(ResultsFile)
@@ -611,10 +669,6 @@ def json_schema() -> dict:
 def label(allocator: object, variant: object) -> str:
     """The name of an allocator with its variant in tables: `name` or `name:variant`."""
     return str(allocator) if variant in (None, "", "default") else f"{allocator}:{variant}"
-
-
-def label_of(run: dict) -> str:
-    return label(run["allocator"], run.get("variant"))
 
 
 def number(value: object) -> float | None:

@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import Home
+from heaptape.results import structs as results
 from heaptape.results.structs import number
 from heaptape.run import engine_process, replay
 from heaptape.run.engine_process import Processes, side_by_side
@@ -36,21 +39,20 @@ class Figure:
 
     pass_: str
     unit: str
-    read: Callable[[Mapping], float | None] = field(repr=False)
+    read: Callable[[results.Run], float | None] = field(repr=False)
 
 
-def _of_run(key: str) -> Callable[[Mapping], float | None]:
-    return lambda run: number(run.get(key))
+def _of_run(key: str) -> Callable[[results.Run], float | None]:
+    return lambda run: number(getattr(run, key))
 
 
-def _syscalls(run: Mapping) -> float | None:
-    kinds = run.get("syscalls")
-    return float(sum(kinds.values())) if isinstance(kinds, Mapping) else None
+def _syscalls(run: results.Run) -> float | None:
+    return None if run.syscalls is None else float(sum(count or 0 for count in run.syscalls.values()))
 
 
-def _last_misses(run: Mapping) -> float | None:
-    caches = (run.get("misses") or {}).get("caches") or []
-    return number(max(caches, key=lambda cache: cache["bytes"])["misses"]) if caches else None
+def _last_misses(run: results.Run) -> float | None:
+    caches = (run.misses and run.misses.caches) or []
+    return number(max(caches, key=lambda cache: cache.bytes or 0).misses) if caches else None
 
 
 FIGURES = {
@@ -61,7 +63,7 @@ FIGURES = {
     "syscalls": Figure("memory", "", _syscalls),
     "instructions": Figure("instructions", "", _of_run("instructions_total")),
     "misses": Figure("misses", "", _last_misses),
-    "broken": Figure("verify", "", lambda run: float("error" in run)),
+    "broken": Figure("verify", "", lambda run: float(run.error is not None)),
 }
 
 # Parts of the engine's errors if the allocator broke a promise, or crashed; other errors are not the allocator's.
@@ -90,7 +92,7 @@ class Bench:
         windows: Path | None = None,
     ) -> None:
         """`processes`: shared by several benches, and ended together. `windows`: a file of positions between which
-        the passes `instructions` and `misses` count, too. Raises HeaptapeError if the engine can't run
+        the passes that take windows count, too. Raises HeaptapeError if the engine can't run
         this workload at all.
         """
         info = read_workload(workload)
@@ -107,19 +109,18 @@ class Bench:
         """The promise that the allocator breaks (memory that is misaligned, shared, not zeroed, changed; a crash), one
         line of the pass verify; empty: it keeps its promises. Raises HeaptapeError if the pass can't be made.
         """
-        run = self._measured(choice, "verify", tell)
-        return str(run.get("error", ""))
+        return self._measured(choice, "verify", tell).error or ""
 
     @property
     def jobs(self) -> int:
         """How many runs this machine can make at a time. Their figures are the same as of one alone."""
         return replay.jobs_for(self._engine)
 
-    def run(self, choice: Choice, pass_: str, tell: Callable[[float], None] = lambda share: None) -> dict:
+    def run(self, choice: Choice, pass_: str, tell: Callable[[float], None] = lambda share: None) -> results.Run:
         """One run, as in results. Raises RunError."""
         run = self._measured(choice, pass_, tell)
-        if "error" in run:
-            raise _failure(choice, pass_, run)
+        if run.error is not None:
+            raise _failure(run)
         return run
 
     def side_by_side(self, work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[tuple[Item, Made]]:
@@ -128,16 +129,18 @@ class Bench:
         """
         return side_by_side(work, items, replay.jobs_for(self._engine), self._engine.processes)
 
-    def _measured(self, choice: Choice, pass_: str, tell: Callable[[float], None]) -> dict:
+    def _measured(self, choice: Choice, pass_: str, tell: Callable[[float], None]) -> results.Run:
         """The run, with its error if a promise was broken. Raises RunError for other errors."""
-        run = replay.measure(self._engine, Run(choice, pass_, 0), tell)
-        if "error" in run and not (pass_ == "verify" and is_of_allocator(run["error"])):
-            raise _failure(choice, pass_, run)
+        about = {"allocator": choice.allocator, "variant": choice.variant, "repeat": 0}
+        measured = replay.measure(self._engine, Run(choice, pass_, 0), tell)
+        run = msgspec.convert(about | measured, results.Run)
+        if run.error is not None and not (pass_ == "verify" and is_of_allocator(run.error)):
+            raise _failure(run)
         return run
 
     def runs(
         self, choice: Choice, passes: Iterable[str], tell: Callable[[float], None] = lambda share: None
-    ) -> dict[str, dict]:
+    ) -> dict[str, results.Run]:
         """pass -> one run of it, as from `run`."""
         wanted = list(dict.fromkeys(passes))
         return {pass_: self.run(choice, pass_, _part(tell, done, len(wanted))) for done, pass_ in enumerate(wanted)}
@@ -161,17 +164,17 @@ def known(name: str) -> Figure:
     return FIGURES[name]
 
 
-def read(name: str, runs: Mapping[str, Mapping], label: str) -> float:
+def read(name: str, runs: Mapping[str, results.Run], label: str) -> float:
     """The figure's value in the run of its pass. Raises HeaptapeError, naming `label`, if it was not counted."""
     run = runs[FIGURES[name].pass_]
     value = FIGURES[name].read(run)
     if value is None:
-        raise HeaptapeError(f"{label}: no figure '{name}': {run.get('syscalls_missing_because', 'not counted')}")
+        raise HeaptapeError(f"{label}: no figure '{name}': {run.syscalls_missing_because or 'not counted'}")
     return value
 
 
-def _failure(choice: Choice, pass_: str, run: Mapping) -> RunError:
-    return RunError(f"{choice.label}, {pass_} pass: {run['error']}")
+def _failure(run: results.Run) -> RunError:
+    return RunError(f"{run.label}, {run.pass_} pass: {run.error}")
 
 
 def _part(tell: Callable[[float], None], done: int, passes: int) -> Callable[[float], None]:

@@ -29,6 +29,7 @@ from heaptape.results.model.penalties import (
     penalties,
     plan,
 )
+from heaptape.run.passes import OF_ACCESSES, PRICED
 
 
 def describe() -> dict[str, object]:
@@ -185,13 +186,13 @@ def of_this_machine(home: Home) -> dict[str, Any]:
 
 
 def for_passes(passes: Sequence[str], home: Home) -> dict[str, Any] | None:
-    """The measurement that results of these passes carry: for the pass misses this machine's, made if none is kept; for
-    the pass instructions only a kept one; for other passes None. None also if this machine can't be measured.
+    """The measurement that results of these passes carry: for those of data accesses this machine's, made if none is
+    kept; for others from which CPU time is predicted only a kept one. None also if this machine can't be measured.
     """
-    if "misses" not in passes and "instructions" not in passes:
+    if not set(passes) & set(PRICED):
         return None
     try:
-        return of_this_machine(home) if "misses" in passes else known_costs()
+        return of_this_machine(home) if set(passes) & set(OF_ACCESSES) else known_costs()
     except HeaptapeError:
         return None
 

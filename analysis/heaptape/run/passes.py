@@ -33,6 +33,7 @@ class Pass:
     exact: bool
     counts_startup: bool
     samples_memory: bool
+    own_counters: bool
     as_malloc: bool
     disturb: bool
     accesses: bool
@@ -58,11 +59,11 @@ BY_NAME = {one["name"]: Pass(**one) for one in _DESCRIBED["passes"]}
 PASSES = tuple(BY_NAME)
 DEFAULT_PASSES = tuple(name for name, one in BY_NAME.items() if one.default)
 TOUCH_POLICIES = tuple(_DESCRIBED["touch_policies"])
+OF_ACCESSES = tuple(name for name, one in BY_NAME.items() if one.accesses)  # need the recording's data accesses
+OF_ORIGINS = tuple(name for name, one in BY_NAME.items() if one.origins)  # say who acquired what
+PRICED = tuple(name for name, one in BY_NAME.items() if one.counts_startup)  # CPU time is predicted from their counts
 
 
 def need_origins(passes: Iterable[str]) -> bool:
     """Does one of them use the file of origins beside the workload?"""
-    return any(BY_NAME[name].origins for name in passes)
-
-
-OF_ACCESSES = tuple(name for name, one in BY_NAME.items() if one.accesses)  # need the recording's data accesses
+    return bool(set(passes) & set(OF_ORIGINS))

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
+import msgspec
+
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import PACKAGE, Home
 from heaptape.common.process import last_message, processors, scratch_folder
 from heaptape.common.version import __version__
-from heaptape.results import disturbance
-from heaptape.results.structs import SCHEMA
+from heaptape.results import disturbance, structs
+from heaptape.results.structs import SCHEMA, Distilled
 from heaptape.run import engine_process, machine
 from heaptape.run.across_passes import agreement, attach_syscalls
 from heaptape.run.engine_process import Command, Processes, failure, run_to_end, side_by_side
@@ -99,13 +101,13 @@ def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home
 
 
 def accesses_of(workload: Path) -> Path | None:
-    """The file of the workload's data accesses, for the pass `misses`: W.accesses beside W.work. None: it has none."""
+    """The file of the workload's data accesses, for OF_ACCESSES: W.accesses beside W.work. None: it has none."""
     path = _accesses_path(workload)
     return path if path.is_file() else None
 
 
 def has_accesses(workload: Path) -> bool:
-    """Can the pass `misses` be made? Not if the program was recorded in bursts and none began."""
+    """Can OF_ACCESSES be made? Not if the program was recorded in bursts and none began."""
     about = read_workload(workload).info.get("accesses")
     return accesses_of(workload) is not None and not (isinstance(about, dict) and about.get("bursts") == 0)
 
@@ -126,7 +128,7 @@ def _accesses_path(workload: Path) -> Path:
 
 
 def origins_of(workload: Path) -> Path | None:
-    """The file that names who acquired each object, for the pass `blame`: W.origins beside W.work. None: there is
+    """The file that names who acquired each object, for OF_ORIGINS: W.origins beside W.work. None: there is
     none.
     """
     path = _origins_path(workload)
@@ -197,8 +199,9 @@ def replay(
     warmed = warm_up(engine, choices)
     rounds = Rounds(choices, settings)
     finished: list[dict] = []
+    measured: list[structs.Run] = []  # the same
     interrupted = False
-    while not interrupted and (runs := rounds.next(finished)):
+    while not interrupted and (runs := rounds.next(measured)):
         total = max(rounds.least(), len(finished) + len(runs))
         progress = _Progress(on_progress, len(finished), runs, total)
         made: dict[int, dict] = {}
@@ -209,10 +212,12 @@ def replay(
             made = {number: run for number, run in made.items() if "error" not in run}
             if not finished and not made:
                 raise
-        finished += [made[number] for number in sorted(made)]
-    attach_syscalls(finished)
+        new = [made[number] for number in sorted(made)]
+        finished += new
+        measured += msgspec.convert(new, list[structs.Run])
+    attach_syscalls(finished, measured)
     on_progress(None, 1.0)
-    hz = next((r["cycles_hz"] for r in finished if "cycles_hz" in r), None)
+    hz = next((run.cycles_hz for run in measured if run.cycles_hz is not None), None)
     return {
         "schema": SCHEMA,
         "heaptape": {"version": __version__, "commit": commit()},
@@ -226,11 +231,11 @@ def replay(
         | ({"interrupted": True} if interrupted else {})
         | ({"simulated_sizes": sizes} if sizes else {})
         | ({"also_loaded": [Path(path).name for path in settings.also_loaded]} if settings.also_loaded else {})
-        | ({"until_ci": _stop_rule(finished, choices, settings)} if settings.until_ci_percent else {}),
+        | ({"until_ci": _stop_rule(measured, choices, settings)} if settings.until_ci_percent else {}),
         "penalties": machine.for_passes(settings.passes, home),
         "noise": disturbance.summarise(finished),
         "allocators": [_about(choice) for choice in choices],
-        "agreement": agreement(finished),
+        "agreement": agreement(measured),
         "runs": finished,
     }
 
@@ -243,10 +248,7 @@ def windows_of(settings: Settings, workload: dict) -> IO[str] | None:
         return None
     from heaptape.results import distilled
 
-    try:
-        edges = distilled.edges(workload["distilled"])
-    except (KeyError, IndexError, TypeError, ValueError):
-        return None
+    edges = distilled.edges(msgspec.convert(workload["distilled"], Distilled))
     return None if not edges or settings.windows else windows_file(edges)
 
 
@@ -343,10 +345,10 @@ def need_bytes(engine: Engine) -> int:
 
 
 def with_sizes(settings: Settings) -> tuple[Settings, str | None]:
-    """The settings with the caches and TLBs that the pass `misses` simulates, and their origin: "given", "machine"
-    (this machine's own, if it was measured: `heaptape machine`), or "default" (the tool's). None without that pass.
+    """The settings with the caches and TLBs that OF_ACCESSES simulate, and their origin: "given", "machine"
+    (this machine's own, if it was measured: `heaptape machine`), or "default" (the tool's). None without such a pass.
     """
-    if "misses" not in settings.passes:
+    if not set(OF_ACCESSES) & set(settings.passes):
         return settings, None
     if settings.caches or settings.tlbs:
         return settings, "given"
@@ -415,7 +417,7 @@ def warm_up(engine: Engine, choices: Sequence[Choice]) -> str | None:
     return f"one bare run of each allocator, of the first {WARM_UP_OPS:,} ops, thrown away"
 
 
-def _stop_rule(finished: list[dict], choices: list[Choice], settings: Settings) -> dict:
+def _stop_rule(finished: list[structs.Run], choices: list[Choice], settings: Settings) -> dict:
     widest = widest_interval(finished, baseline_of(choices, settings))
     return {
         "percent": settings.until_ci_percent,
@@ -521,8 +523,8 @@ def _spec_of(settings: Settings, run: Run) -> dict[str, object]:
 
 
 def environment_of(run: Run) -> dict[str, str]:
-    """The allocator's settings; in the pass contention it counts its locks as well, if it can."""
-    counting = run.choice.counting if run.pass_ == "contention" else None
+    """The allocator's settings; in some passes it counts its own operations as well, if it can."""
+    counting = run.choice.counting if BY_NAME[run.pass_].own_counters else None
     return run.choice.environment if counting is None else counting
 
 

@@ -5,22 +5,17 @@ In each round every allocator is run once per pass that needs more runs, in a ra
 that gets slower or warmer affects all in the same way, and rounds can be compared in pairs. Runs of a round that only
 count are made several at a time; runs that read the clock are made one by one, with nothing beside them.
 
-Repetitions of each pass:
+A pass is repeated as often as asked, twice or once, as it says itself (run/passes.py), but for these:
 
-- time: `repeats` times; with `until_ci_percent`, until every allocator's interval of its cycle ratio to the baseline
-  is that narrow, or `repeats_limit` is reached. Checking after each round makes such an interval a little too narrow,
-  so it must hold after at least FEWEST_ROUNDS rounds.
+- time: with `until_ci_percent`, until every allocator's interval of its cycle ratio to the baseline is that narrow, or
+  `repeats_limit` is reached. Checking after each round makes such an interval a little too narrow, so it must hold
+  after at least FEWEST_ROUNDS rounds.
 - memory: in the recorded order with fixed addresses, an allocator that reads neither the clock nor random numbers has
   bit-identical memory in each run (a test of replay/ checks glibc, jemalloc without decay and tcmalloc), and more
   repetitions add nothing. Two show whether that is so here; allocators for which it is not (MEMORY_AGREES) get as many
   repetitions as time has.
-- bare: `repeats` times: it reads the clock.
-- contention: as often as time: which threads meet at a lock is chance.
-- sharing: twice, as it depends on layout like memory, in the same order.
-- instructions: twice, whatever `repeats` is. Valgrind counts and does not measure, and the recorded order is the same
-  each time; the second run shows that the figures are exact (an allocator that reads the clock differs by 0.006 %).
-- misses, verify: once. The simulation is repeatable; an op is right or wrong.
-- blame: once. It is the memory pass in its own order, and finds where memory is, not how much two runs differ.
+- instructions: twice, even if `repeats` is 1: the second run shows that the figures are exact (an allocator that reads
+  the clock differs by 0.006 %).
 """
 
 import math
@@ -28,12 +23,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heaptape.results.structs import label_of, number
+from heaptape.results import structs as results
 from heaptape.run.passes import BY_NAME, DEFAULT_PASSES, ONCE, REPEATED
 from heaptape.run.registry import Choice
 
 FEW_REPEATS = 2
-FEWEST_ROUNDS = 5
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 50
 MEMORY_AGREES = 0.001  # of the figure
 MEMORY_FIGURES = ("rss_anon_peak_bytes", "rss_anon_mean_bytes")
 
@@ -42,11 +37,11 @@ MEMORY_FIGURES = ("rss_anon_peak_bytes", "rss_anon_mean_bytes")
 class Settings:
     """How to replay. `order` empty: each pass's own default. `timeout_s` 0: no limit. `until_ci_percent` 0: no stop
     rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
-    the pass `misses` simulates, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out,
-    and reported, if they can't be made. `also_loaded`: libraries that passes which count the start-up load on every
-    allocator (engine_process.py). `at`: positions at which the pass `blame` attributes memory beside its own, as
-    heaptape-replay takes them. `windows`: file of positions between which the passes `instructions` and `misses` count,
-    as heaptape-replay takes it. `jobs`: how many runs that only count are made at a time; 0: as the machine has room.
+    OF_ACCESSES simulate, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out, and
+    reported, if they can't be made. `also_loaded`: libraries that passes which count the start-up load on every
+    allocator (engine_process.py). `at`: positions at which OF_ORIGINS attribute memory beside their own, as
+    heaptape-replay takes them. `windows`: file of positions between which passes that take windows count. `jobs`: how
+    many runs that only count are made at a time; 0: as the machine has room.
     """
 
     repeats: int = 5
@@ -56,7 +51,7 @@ class Settings:
     seed: int = 0
     timeout_s: float = 0
     until_ci_percent: float = 0
-    repeats_limit: int = 50
+    repeats_limit: int = MOST_ROUNDS
     baseline: str | None = None
     aslr: bool = False
     as_malloc: bool = False
@@ -87,7 +82,7 @@ class Rounds:
         self._shuffler = random.Random(settings.seed)
         self.number = 0
 
-    def next(self, finished: Sequence[dict]) -> list[Run]:
+    def next(self, finished: Sequence[results.Run]) -> list[Run]:
         """The next round's runs, in order; empty if there are enough. `finished`: the runs so far, as in results."""
         runs = []
         for pass_ in self._settings.passes:
@@ -104,7 +99,7 @@ class Rounds:
         often = {name: of_pass.get(one.repeats, few) for name, one in BY_NAME.items()} | {"instructions": FEW_REPEATS}
         return len(self._choices) * sum(often[pass_] for pass_ in self._settings.passes)
 
-    def _wants(self, choice: Choice, pass_: str, finished: Sequence[dict]) -> bool:
+    def _wants(self, choice: Choice, pass_: str, finished: Sequence[results.Run]) -> bool:
         repeats = BY_NAME[pass_].repeats
         if repeats == ONCE:
             return self.number == 0
@@ -118,7 +113,7 @@ class Rounds:
             return True
         return pass_ == "memory" and self.number < self._settings.repeats and memory_varies(choice.label, finished)
 
-    def _wants_narrower(self, finished: Sequence[dict]) -> bool:
+    def _wants_narrower(self, finished: Sequence[results.Run]) -> bool:
         settings = self._settings
         if not settings.until_ci_percent or self.number >= settings.repeats_limit:
             return False
@@ -133,17 +128,17 @@ def baseline_of(choices: Sequence[Choice], settings: Settings) -> str:
     return settings.baseline or ("glibc" if "glibc" in labels else labels[0])
 
 
-def memory_varies(label: str, finished: Sequence[dict]) -> bool:
+def memory_varies(label: str, finished: Sequence[results.Run]) -> bool:
     """Do the allocator's memory runs differ by more than MEMORY_AGREES of the largest, in peak or mean?"""
-    runs = [run for run in finished if run.get("pass") == "memory" and label_of(run) == label]
+    runs = [run for run in finished if run.pass_ == "memory" and run.label == label]
     for key in MEMORY_FIGURES:
-        values = [value for run in runs if (value := number(run.get(key))) is not None]
+        values = [value for run in runs if (value := getattr(run, key)) is not None]
         if values and max(values) - min(values) > MEMORY_AGREES * max(values):
             return True
     return False
 
 
-def widest_interval(finished: Sequence[dict], baseline: str) -> float:
+def widest_interval(finished: Sequence[results.Run], baseline: str) -> float:
     """The widest half interval (95 %) of the ratio of an allocator's total cycles to the baseline's, in percent of the
     ratio. 0 if there is nothing to compare (one allocator, or all others failed); infinite if it is not known.
     """
@@ -153,9 +148,8 @@ def widest_interval(finished: Sequence[dict], baseline: str) -> float:
 
     timed: dict[str, dict[int, float]] = {}
     for run in finished:
-        value = number(run.get("cycles_total"))
-        if run.get("pass") == "time" and value is not None:
-            timed.setdefault(label_of(run), {})[run["repeat"]] = value
+        if run.pass_ == "time" and run.cycles_total is not None:
+            timed.setdefault(run.label, {})[run.repeat or 0] = run.cycles_total
     base = pd.Series(timed.pop(baseline, {}), dtype=float)
     widest = 0.0
     for values in timed.values():

@@ -4,12 +4,12 @@
 Time lines are arrays of equal length. Positions are ops of the workload, times nanoseconds, sizes bytes.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from heaptape.results.structs import Run
 from heaptape.tape.trace import open_trace, times_ns
 from heaptape.tape.workload_format import read_workload
 
@@ -44,26 +44,26 @@ def samples_at(
     return Samples(time_ns, smooth(time_ns, cpu_ns), np.interp(time_ns, line_ns, line_position), ops)
 
 
-def replayed(run: Mapping, samples: Samples) -> dict[str, float]:
+def replayed(run: Run, samples: Samples) -> dict[str, float]:
     """Figures of a memory run of a result: its peaks, and its means over the recorded run's processor and wall time."""
     rss = rss_at(run, samples.position)
     mean = mean_over_time(samples.cpu_ns, rss)
     return {
-        "rss_anon_peak_bytes": run["rss_anon_peak_bytes"],
-        "vm_size_peak_bytes": run["vm_size_peak_bytes"],
+        "rss_anon_peak_bytes": run.rss_anon_peak_bytes or 0.0,
+        "vm_size_peak_bytes": run.vm_size_peak_bytes or 0.0,
         "rss_anon_mean_bytes": mean,
         "rss_anon_wall_mean_bytes": mean_over_time(samples.time_ns, rss),
         "rss_anon_aligned_mean_bytes": mean,
     }
 
 
-def rss_at(run: Mapping, position: np.ndarray) -> np.ndarray:
+def rss_at(run: Run, position: np.ndarray) -> np.ndarray:
     """RssAnon of a memory run at each position: from the last row at or before it. The exact peak
     (`rss_anon_peak_position`) is a separate row.
     """
-    rows, rss = np.array([row[:2] for row in run["timeline"]], dtype=float).reshape(-1, 2).T
-    at, peak = float(run.get("rss_anon_peak_position", -1)), float(run["rss_anon_peak_bytes"])
-    if at >= 0 and len(rows) and peak > rss.max():
+    rows, rss = np.array([row[:2] for row in run.timeline or []], dtype=float).reshape(-1, 2).T
+    at, peak = run.rss_anon_peak_position, run.rss_anon_peak_bytes or 0.0
+    if at is not None and at >= 0 and len(rows) and peak > rss.max():
         place = int(np.searchsorted(rows, at, "right"))
         rows, rss = np.insert(rows, place, at), np.insert(rss, place, peak)
     return rss[np.clip(np.searchsorted(rows, position, "right") - 1, 0, len(rss) - 1)]

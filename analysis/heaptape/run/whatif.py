@@ -10,18 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.results import disturbance
+from heaptape.results import disturbance, structs
 from heaptape.results.structs import label
 from heaptape.run import replay
 from heaptape.run.across_passes import agreement
-from heaptape.run.passes import need_origins
+from heaptape.run.passes import OF_ORIGINS, need_origins
 from heaptape.run.registry import DEFAULT_VARIANT, Choice
 from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import is_workload, read_workload
 
-PASSES = ("memory", "instructions", "blame")
+PASSES = ("memory", "instructions", *OF_ORIGINS)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def experiments(groups: Sequence[str], *, together: bool) -> list[Experiment]:
 @dataclass(frozen=True)
 class Job:
     """What to replay: the trace, the experiments, the allocators and the settings. Positions of `settings.at` are of
-    the trace: an experiment's blame pass attributes memory at the corresponding positions of its workload.
+    the trace: an experiment's runs attribute memory at the corresponding positions of its workload.
     """
 
     source: Path
@@ -112,7 +114,10 @@ def run(
     for number, (experiment, made) in enumerate(rewritten.items(), 1):
         found = replayed(number, made.workload, _places(job.settings.at, made), experiment.name)
         data = _joined(data, found, experiment, made)
-    return data | {"noise": disturbance.summarise(data["runs"]), "agreement": agreement(data["runs"])}
+    return data | {
+        "noise": disturbance.summarise(data["runs"]),
+        "agreement": agreement(msgspec.convert(data["runs"], list[structs.Run])),
+    }
 
 
 def _places(at: Sequence[str], made: Rewritten) -> list[str]:

@@ -23,6 +23,7 @@ from heaptape.results.comparing.compare import absolute, allocator_order
 from heaptape.results.comparing.worth import LEAST_PERCENT, NO_REASON, is_reason, why_not
 from heaptape.results.model import time_model
 from heaptape.results.schema import Results, figures, unique_name
+from heaptape.results.structs import Workload
 
 NOTHING = 0.05  # percent: a smaller change is shown as none
 NOISY_FACTOR = 2.0  # a range of CPU time that spans this factor is not a figure
@@ -156,7 +157,7 @@ def answer(files: Sequence[Results], baseline: str, predicted: pd.DataFrame | No
         tuple(rows),
         len(workloads),
         cpu_ns,
-        one is not None and versions.get(str(one.workload.get("allocator"))) in (None, versions.get(baseline)),
+        one is not None and versions.get(str(one.workload.allocator)) in (None, versions.get(baseline)),
         use,
         tuple(_sentences(rows, baseline, use, errors)),
         tuple([*left_out, *_caveats(files, rows, predicted)][:2]),
@@ -237,8 +238,8 @@ def _plain(value: object) -> object:
 
 
 def _cpu_ns(file: Results) -> float | None:
-    value = file.workload.get("cpu_ns")
-    return float(value) if isinstance(value, (int, float)) and value > 0 else None
+    value = file.workload.cpu_ns
+    return float(value) if value and value > 0 else None
 
 
 def _versions(files: Sequence[Results]) -> dict[str, str]:
@@ -508,17 +509,16 @@ def _about(
     one: Results | None, workloads: Mapping[str, Results], names: Mapping[str, str], cpu_ns: float | None
 ) -> str:
     if one is None:
-        calls = sum(file.workload.get("ops") or 0 for file in workloads.values())
+        calls = sum(file.workload.ops or 0 for file in workloads.values())
         shown = ", ".join(list(workloads)[:4]) + (", …" if len(workloads) > 4 else "")
         return f"{len(workloads)} workloads ({shown}), {calls:,} calls. Changes are geometric means."
     about = one.workload
-    threads = about.get("threads")
-    ops, live = about.get("ops"), about.get("ideal_rss_bytes")
+    threads, ops, live = about.threads, about.ops, about.ideal_rss_bytes
     parts = [quantity(ops, "call")] if ops else []
     parts += [quantity(threads, "thread")] if threads else []
     parts += [f"peak live {memory_text(live)}"] if live else []
     text = f"{one.name}: {', '.join(parts)}." if parts else f"{one.name}."
-    library = about.get("allocator")
+    library = about.allocator
     recorded = f" Recorded on {names.get(str(library), library)}" if library else " Recorded" * bool(cpu_ns)
     if recorded:
         text += recorded + (f": {seconds_text(cpu_ns)} CPU." if cpu_ns else ".")
@@ -532,7 +532,7 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], predicted: pd.DataFr
         for text in [bypassed(file.workload)]
         if text
     ]
-    few = [file.name for file in files if 0 < (file.workload.get("ops") or FEW_CALLS) < FEW_CALLS]
+    few = [file.name for file in files if 0 < (file.workload.ops or FEW_CALLS) < FEW_CALLS]
     found += [f"{', '.join(few)}: so few calls that start-up decides what is measured."] * bool(few)
     failed = list(dict.fromkeys(run.label for file in files for run in file.failures))
     found += [f"Failed, and so left out: {', '.join(failed)}."] * bool(failed)
@@ -556,16 +556,16 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], predicted: pd.DataFr
     return found
 
 
-def bypassed(workload: Mapping) -> str:
+def bypassed(workload: Workload) -> str:
     """A sentence where malloc holds less than half of the program's memory: peak live bytes against the recorded
-    peak of RssAnon. `workload`: as in R.json. Empty where that is not so, or not known.
+    peak of RssAnon. Empty where that is not so, or not known.
     """
-    live = workload.get("ideal_rss_bytes") or 0
-    peak = max((row[1] for row in workload.get("recorded") or [] if len(row) > 1 and row[1]), default=0)
+    live = workload.ideal_rss_bytes or 0
+    peak = max((row[1] for row in workload.recorded or []), default=0)
     if not peak or peak - live < 4 * MIB or live >= peak / 2:  # as memory_bypass_text of core/trace/summary.c
         return ""
     hint = ""
-    if str(workload.get("program") or "").startswith("python"):
+    if (workload.program or "").startswith("python"):
         hint = " For CPython record with PYTHONMALLOC=malloc."
     return f"malloc holds only {100 * live / peak:.0f} % of the program's peak memory: the rest bypasses it.{hint}"
 
@@ -576,7 +576,7 @@ def _next(files: Sequence[Results], one: Results | None, rows: Sequence[Row]) ->
         return []
     found = [("more", f"heaptape compare {paths} --table {'calls|memory|latency|all' if one else 'workloads|all'}")]
     found.append(("report", f"heaptape report {paths}"))
-    program = one.workload.get("program") if one else None
+    program = one.workload.program if one else None
     if program and any(row.cpu for row in rows):
         found.append(("live", f"heaptape advise --live -- {program} …"))
     return found

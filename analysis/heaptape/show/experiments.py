@@ -38,7 +38,7 @@ def screen(file: Results) -> Screen:
     columns = ["experiment"]
     for metric in metrics:
         columns += [FIGURES[metric], "change"]
-    about = f"{file.name}: {file.workload.get('ops') or 0:,} calls, replayed on {', '.join(originals)}."
+    about = f"{file.name}: {file.workload.ops or 0:,} calls, replayed on {', '.join(originals)}."
     more = [("More", f"heaptape whatif {file.name}.tape … --table figures|holders|all")]
     return Screen(about, Table("", columns, lines), said, more=more)
 

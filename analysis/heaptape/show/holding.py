@@ -5,9 +5,9 @@ import pandas as pd
 
 from heaptape.common.console import printable
 from heaptape.common.tables import MISSING, Cell, Table
-from heaptape.results import holders
-from heaptape.results.blame import GROUP, UNHELD, Blame
-from heaptape.results.comparing.proposals import LEAST_SAVING
+from heaptape.passes import holders
+from heaptape.passes.blame_data import GROUP, UNHELD, Blame
+from heaptape.passes.proposals import LEAST_SAVING
 from heaptape.show.answer import memory_text
 from heaptape.show.screen import Screen
 

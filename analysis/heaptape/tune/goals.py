@@ -14,12 +14,13 @@ from fractions import Fraction
 
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.run import exact, registry
+from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.registry import DEFAULT_VARIANT, Allocator, Choice
 from heaptape.run.tunables import Tunable, Tunables
 
 CPU = "cpu"  # the program's CPU time as the model of time predicts it, in ns
 FIGURES = (*exact.FIGURES, CPU)
-PASSES_OF_CPU = ("misses", "memory")
+PASSES_OF_CPU = (*OF_ACCESSES, "memory")
 SHORT = {"rss": "rss-peak"}
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 

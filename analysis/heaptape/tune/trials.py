@@ -22,8 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-import msgspec
-
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results.comparing.intervals import COUNTED_AGREES
@@ -34,7 +32,7 @@ from heaptape.results.structs import Misses, Run
 from heaptape.run import exact, machine, replay
 from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.registry import Allocator, Choice
-from heaptape.tune.goals import CPU, UNSET, Figures, Goals, Key, Settings, Space, key_of, space_of
+from heaptape.tune.goals import CPU, PASSES_OF_CPU, UNSET, Figures, Goals, Key, Settings, Space, key_of, space_of
 
 if TYPE_CHECKING:
     import optuna
@@ -107,7 +105,7 @@ class Trials:
                 return Point(settings, batch, error=why, again=again)
         return Point(settings, batch, found, again=again)
 
-    def _figures(self, runs: Mapping[str, dict], choice: Choice) -> dict[str, float]:
+    def _figures(self, runs: Mapping[str, Run], choice: Choice) -> dict[str, float]:
         return {
             name: _cpu_ns(runs, self._penalties) if name == CPU else exact.read(name, runs, choice.label)
             for name in self._goals.figures
@@ -119,12 +117,12 @@ def _lengthened(choice: Choice, again: int) -> Choice:
     return replace(choice, environment=choice.environment | {name: "." * (bytes_ * again)}) if again else choice
 
 
-def _cpu_ns(runs: Mapping[str, dict], penalties: Penalties | None) -> float:
+def _cpu_ns(runs: Mapping[str, Run], penalties: Penalties | None) -> float:
     """CPU time by the model of time in ns, with each penalty in the middle of its range."""
     if penalties is None:
         raise ValueError("no penalties were measured")
-    misses, memory = (msgspec.convert({"allocator": ""} | runs[pass_], Run) for pass_ in ("misses", "memory"))
-    counted = counts.of_misses(misses.misses or Misses(), memory, penalties)
+    simulated, memory = (runs[pass_] for pass_ in PASSES_OF_CPU)
+    counted = counts.of_misses(simulated.misses or Misses(), memory, penalties)
     return sum(term.count * term.penalty.middle for term in counted.terms)
 
 

@@ -106,7 +106,7 @@ def test_import_alone_loads_neither_numpy_nor_pandas():
 
 def test_results_give_timelines_and_maps_of_first_memory_passes_in_the_order_of_allocators(folder):
     result = results(folder / "small.json")
-    first = next(run for run in result.runs if run["allocator"] == "mimalloc" and "timeline" in run)
+    first = next(run for run in result.measured if run.allocator == "mimalloc" and run.timeline)
     assert list(result.timelines()) == result.labels == list(result.memory_maps())
-    assert result.timelines()["mimalloc"]["live_bytes"].to_list() == [row[3] for row in first["timeline"]]
+    assert result.timelines()["mimalloc"]["live_bytes"].to_list() == [row[3] for row in first.timeline]
     assert results(folder / "small.json").calls()["call"].nunique() == 4

@@ -7,6 +7,7 @@ errors to expect on another one.
 import functools
 from typing import get_args
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +17,7 @@ from heaptape.distil.fit import errors, expected
 from heaptape.distil.measured import cell_edges
 from heaptape.distil.plan import Cells, Kind, Planner
 from heaptape.results import distilled
-from heaptape.results.structs import timeline_frame
+from heaptape.results.structs import Correction, Distilled, Run, Windows, timeline_frame
 from heaptape.tape.workload_format import read_workload
 from hypothesis import given
 from hypothesis import strategies as st
@@ -201,7 +202,7 @@ def test_a_correction_that_fits_all_is_found(model):
     have = [100.0, 200.0, 300.0]
     want = {"none": have, "factor": [120.0, 240.0, 360.0], "shift": [150.0, 250.0, 350.0]}[model]
     value = fit.correction(model, have, want)
-    assert [distilled.corrected({"model": model, "value": value}, one) for one in have] == pytest.approx(want)
+    assert [distilled.corrected(Correction(model, value), one) for one in have] == pytest.approx(want)
 
 
 def test_an_allocator_is_left_out_with_its_variants():
@@ -233,14 +234,14 @@ def test_the_interval_covers_the_error_on_another_allocator_as_often_as_it_says(
 
 
 def test_a_kind_of_call_that_a_distillate_lacks_counts_zero():
-    run = {"windows": {"positions": [0, 10, 20], "instructions": {"free": [5, 7]}}}
+    run = Run("a", windows=Windows([0, 10, 20], {"free": [5, 7]}))
     positions, counts = distilled.until("instructions/calloc", run)
     assert (positions, counts.tolist()) == ([0, 10, 20], [0, 0, 0])
     assert distilled.until("instructions", run)[1].tolist() == [0, 5, 12]
 
 
 def manifest():
-    return {
+    about = {
         "segments": [[0, 0, 10, 0, 10, 1.0], [15, 20, 30, 40, 50, 3.0]],
         "map": [[0, 0], [10, 10], [20, 40], [30, 50], [40, 100]],
         "whole": {"calls": {"malloc": 10, "free": 5}},
@@ -257,6 +258,12 @@ def manifest():
             "rss-mean": {"model": "shift", "value": 5.0},
         },
     }
+    return msgspec.convert(about, Distilled)
+
+
+def estimates(runs):
+    made = {name: msgspec.convert({"allocator": "a"} | run, Run) for name, run in runs.items()}
+    return distilled.estimates(made, manifest())
 
 
 def test_estimates_by_hand():
@@ -268,7 +275,7 @@ def test_estimates_by_hand():
         "misses": {"misses": {"caches": [{"bytes": 64, "misses": 15}], "windows": missed}},
         "memory": {"timeline": timeline, "rss_anon_peak_bytes": 400.0},
     }
-    found = distilled.estimates(runs, manifest()).set_index("figure")["value"]
+    found = estimates(runs).set_index("figure")["value"]
     assert distilled.edges(manifest()) == [0, 10, 20, 30, 40]
     assert found["instructions"] == 100 + 3 * 50
     assert found["instructions/malloc"] == (70 + 3 * 40) / 10
@@ -281,4 +288,4 @@ def test_estimates_by_hand():
 
 def test_a_figure_whose_pass_was_not_made_is_not_estimated():
     timeline = {"timeline": [[0, 100.0, 0, 0]], "rss_anon_peak_bytes": 100.0}
-    assert list(distilled.estimates({"memory": timeline}, manifest())["figure"]) == ["rss-peak", "rss-mean"]
+    assert list(estimates({"memory": timeline})["figure"]) == ["rss-peak", "rss-mean"]

@@ -11,7 +11,8 @@ import zlib
 
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.results import blame, holders
+from heaptape.passes import blame_data as blame
+from heaptape.passes import holders
 from heaptape.results.schema import Results
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,10 +55,10 @@ def file_of(layouts, allocators=("glibc",), **options):
 @given(layouts())
 def test_tidy_frames_add_up_to_rss_less_live_bytes_to_the_byte(drawn):
     file = file_of(drawn)
-    frame = file.blame()
+    frame = blame.holding(file)
     assert tuple(frame.columns) == blame.COLUMNS
-    rss = {where["position"]: where["rss_anon_bytes"] for where in file.runs[0]["blame"]["positions"]}
-    live = {where["position"]: where["live_resident_bytes"] for where in file.runs[0]["blame"]["positions"]}
+    rss = {where["position"]: where["rss_anon_bytes"] for where in file.data["runs"][0]["blame"]["positions"]}
+    live = {where["position"]: where["live_resident_bytes"] for where in file.data["runs"][0]["blame"]["positions"]}
     for (_, position, _), rows in frame.groupby(["allocator", "position", "grouping"]):
         assert rows["live_bytes"].sum() == live[position]
         assert (rows["rounding_bytes"] + rows["empty_bytes"]).sum() == rss[position] - live[position]
@@ -246,6 +247,6 @@ def rows_of(table):
 
 
 def test_a_file_without_it_gives_an_empty_frame_of_the_same_columns():
-    frame = Results("x.json", {"runs": [{"allocator": "a", "pass": "memory"}]}).blame()
+    frame = blame.holding(Results("x.json", {"runs": [{"allocator": "a", "pass": "memory"}]}))
     assert frame.empty
     assert tuple(frame.columns) == blame.COLUMNS

@@ -7,8 +7,7 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.comparing.variants import COMPARISONS, Corners, four_corners, parse_corners
 from heaptape.results.schema import Results, figures
-from heaptape.show.tables.corner_tables import corner_tables
-from heaptape.show.tables.frames import rss_overhead
+from heaptape.show.tables.corner_tables import corner_tables, rss_overhead
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_runs import file_of, runs_of

@@ -290,7 +290,7 @@ def test_machine_readable_forms_have_kind_and_margins(tmp_path, capsys) -> None:
     path = tmp_path / "cut.json"
     file = distillate({"glibc": 1000, "jemalloc": 1010}, distilled=MANIFEST, ideal_rss_bytes=64)
     path.write_text(json.dumps(file.data))
-    assert results(path).workload["distilled"]["expected"] == EXPECTED
+    assert results(path).workload.distilled.expected == EXPECTED
     home = Home(tmp_path)
     assert main.run(["compare", str(path), "--format", "json"], home) == 0
     data = json.loads(capsys.readouterr().out)

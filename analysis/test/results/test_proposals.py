@@ -9,8 +9,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from heaptape.passes import blame as holders_table
-from heaptape.results import blame
-from heaptape.results.comparing import proposals
+from heaptape.passes import blame_data as blame
+from heaptape.passes import proposals
 from heaptape.results.schema import Results
 from planted_runs import decoded
 from synthetic_blame import OS_PAGE, Layout, Thing, make_run, planted

@@ -10,7 +10,6 @@ from heaptape.results.comparing.compare import as_shown
 from heaptape.results.comparing.variants import choose_tunable, curve, settings_of, sweep, tunables_in
 from heaptape.run.registry import Allocator, choose_all, expand
 from heaptape.run.tunables import Tunable, Tunables
-from heaptape.show.figures.sweep_plot import sweep_curve, write
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_runs import cycles_and_rss, file_of
@@ -95,7 +94,7 @@ def test_names_with_numbers_in_them_are_not_settings():
 
 def results_of(cycles, rss, name="w"):
     """cycles, rss: variant of allocator r -> one value per repetition."""
-    runs = cycles_and_rss(cycles, rss).runs
+    runs = cycles_and_rss(cycles, rss).data["runs"]
     return file_of([run | {"allocator": "r", "variant": run["allocator"]} for run in runs], name)
 
 
@@ -140,25 +139,6 @@ def test_the_tunable_that_was_swept_is_found():
     with pytest.raises(HeaptapeError, match="several tunables"):
         choose_tunable([both], None)
     assert set(sweep([both], "n")["allocator"]) == {"r:m=1", "r:m=2"}
-
-
-def test_the_curve_is_drawn_where_the_figures_are(tmp_path):
-    from matplotlib.figure import Figure
-
-    axes = Figure().subplots()
-    frame = sweep([SWEPT], "n")
-    sweep_curve(axes, frame, "total_cycles")
-    line = axes.containers[0].lines[0]
-    assert list(line.get_xdata()) == [0, 2, 8]
-    assert list(line.get_ydata() * 1e6) == pytest.approx([105, 84, 52.5])
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("n", "cycles in allocator calls, M")
-    levels = [line.get_ydata()[0] * 1e6 for line in axes.lines if line.get_label() == "r, default"]
-    assert levels == pytest.approx([70])
-    with pytest.raises(ValueError, match="no such figure"):
-        sweep_curve(axes, frame, "nothing")
-    for suffix in ("svg", "pdf", "png"):
-        write(frame, str(tmp_path / f"curve.{suffix}"))
-        assert (tmp_path / f"curve.{suffix}").stat().st_size > 1000
 
 
 @given(st.integers(0, 50), st.integers(0, 200), st.integers(1, 9))

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Agreement of bare and time passes, on made-up runs. Slow calls meet the system calls of the same position."""
 
+import msgspec
+from heaptape.results.structs import Run
 from heaptape.run.across_passes import agreement, attach_syscalls
 
 
 def run(allocator, pass_, **figures):
-    return {"allocator": allocator, "variant": "", "pass": pass_} | figures
+    return Run(allocator, variant="", pass_=pass_, **figures)
 
 
 def test_difference_is_that_of_the_medians():
@@ -35,12 +37,12 @@ def runs(lost=0):
 
 def test_slow_call_has_the_system_calls_of_its_position():
     made = runs()
-    attach_syscalls(made)
+    attach_syscalls(made, msgspec.convert(made, list[Run]))
     assert [call["syscalls"] for call in made[0]["slowest"]] == [{"mmap": 2, "madvise": 1}, {}, {"munmap": 1}, {}]
 
 
 def test_unknown_system_calls_are_left_out():
     made = runs(lost=3)
-    attach_syscalls(made)
+    attach_syscalls(made, msgspec.convert(made, list[Run]))
     assert ["syscalls" in call for call in made[0]["slowest"]] == [True, True, False, False]
     assert "syscalls" not in made[2]["slowest"][0]

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from heaptape.results import disturbance
 from heaptape.results.structs import AllNoise
+from heaptape.results.structs import Run as Made
 from heaptape.run import machine
 from heaptape.run.passes import PASSES
 from heaptape.run.registry import Choice
@@ -34,8 +35,7 @@ def play(choices, settings, measure=lambda run: {}):
     while made := rounds.next(finished):
         runs += made
         for run in made:
-            about = {"allocator": run.choice.allocator, "variant": "default", "repeat": run.repeat, "pass": run.pass_}
-            finished.append(about | measure(run))
+            finished.append(Made(run.choice.allocator, repeat=run.repeat, pass_=run.pass_, **measure(run)))
     return runs
 
 
@@ -74,10 +74,7 @@ def test_memory_is_repeated_only_where_two_runs_differ():
 
 def test_memory_varies_looks_at_peak_and_mean():
     def runs(*means):
-        return [
-            {"allocator": "x", "pass": "memory", "rss_anon_peak_bytes": 5000, "rss_anon_mean_bytes": mean}
-            for mean in means
-        ]
+        return [Made("x", pass_="memory", rss_anon_peak_bytes=5000, rss_anon_mean_bytes=mean) for mean in means]
 
     assert not memory_varies("x", [])
     assert not memory_varies("x", runs(4000, 4000))
@@ -106,14 +103,14 @@ def test_stop_rule_ends_when_every_interval_is_narrow_enough(percent):
         finished = []
 
         def keep(run, measure=measure, finished=finished):
-            about = {"allocator": run.choice.allocator, "variant": "default", "repeat": run.repeat, "pass": "time"}
-            finished.append(about | measure(run))
-            return {key: finished[-1][key] for key in ("cycles_total",)}
+            measured = measure(run)
+            finished.append(Made(run.choice.allocator, repeat=run.repeat, pass_="time", **measured))
+            return measured
 
         rounds = 1 + max(run.repeat for run in play(choices, settings, keep))
         assert widest_interval(finished, "a0") <= percent
         if rounds > FEWEST_ROUNDS:
-            before = [run for run in finished if run["repeat"] < rounds - 1]
+            before = [run for run in finished if run.repeat < rounds - 1]
             assert widest_interval(before, "a0") > percent
         often.append(rounds)
     assert min(often) >= FEWEST_ROUNDS
@@ -128,7 +125,7 @@ def test_stop_rule_gives_up_at_its_limit_and_without_a_ratio():
     assert len(only_one) == FEWEST_ROUNDS
     # All runs fail: there is nothing to compare, and nothing to wait for.
     assert len(play(make_choices(2), settings)) == 2 * FEWEST_ROUNDS
-    assert widest_interval([{"allocator": "a", "pass": "time", "repeat": 0, "cycles_total": 5}], "b") == math.inf
+    assert widest_interval([Made("a", pass_="time", repeat=0, cycles_total=5.0)], "b") == math.inf
 
 
 def reading(**fields):

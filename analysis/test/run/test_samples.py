@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from heaptape.results.structs import Run
 from heaptape.run.samples import Samples, mean_over_time, replayed, rss_at, samples_at
 
 from tests.bench.fidelity.prediction import aligned_mean, thinned
@@ -10,11 +11,11 @@ from tests.bench.fidelity.prediction import aligned_mean, thinned
 MS = 1e6
 
 
-def run_of(*rows: tuple[float, float], **more: float) -> dict:
+def run_of(*rows: tuple[float, float], **more: float) -> Run:
     """A memory run of a result: rows of position, RssAnon."""
     timeline = [[position, rss, 10 * rss, 0] for position, rss in rows]
     peak = max(rss for _, rss in rows)
-    return {"timeline": timeline, "rss_anon_peak_bytes": peak, "vm_size_peak_bytes": 10 * peak} | more
+    return Run("a", **{"timeline": timeline, "rss_anon_peak_bytes": peak, "vm_size_peak_bytes": 10 * peak} | more)
 
 
 def test_a_value_stands_until_the_next_row() -> None:

@@ -14,6 +14,7 @@ from heaptape.results.comparing.summary import in_words
 from heaptape.results.comparing.verdicts import paragraphs, verdicts
 from heaptape.results.comparing.worth import is_reason, why_not
 from heaptape.results.schema import Results, figures
+from heaptape.results.structs import Workload
 from heaptape.show.answer import answer, bypassed, cpu_text, percent, short_version
 from heaptape.show.tables.kinds import Question
 from heaptape.show.tables.latex import render_latex
@@ -95,7 +96,7 @@ def test_memory_that_bypasses_malloc_is_said_first():
         "malloc holds only 25 % of the program's peak memory: the rest bypasses it. For CPython record with "
         "PYTHONMALLOC=malloc."
     )
-    assert bypassed({"ideal_rss_bytes": 30 * MIB, "recorded": [[0, 40 * MIB, 0]]}) == ""
+    assert bypassed(Workload(ideal_rss_bytes=30 * MIB, recorded=[[0, 40 * MIB, 0]])) == ""
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**9), st.integers(0, 10**5), st.integers(1, 500)), min_size=2, max_size=4))

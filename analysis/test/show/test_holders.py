@@ -8,8 +8,10 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.results.holders import LEAST_SHOWN, at_position, over_time
+from heaptape.passes.blame_data import of_allocators
+from heaptape.passes.holders import LEAST_SHOWN, at_position, over_time
 from heaptape.results.schema import Results
+from heaptape.results.structs import Distilled, WholeTrace
 from heaptape.show.figures import memory_figures
 from heaptape.show.pages import holders, page
 from synthetic_blame import make_run, planted
@@ -49,7 +51,7 @@ def test_the_sentences_stand_on_top_one_for_each_allocator():
 
 def test_of_a_distillate_they_say_first_that_it_is_one():
     file = file_of("leak", "none")
-    file.workload["distilled"] = {"whole": {"name": "server", "ops": 800_000}, "ratio": 0.01, "expected": {}}
+    file.workload.distilled = Distilled(whole=WholeTrace("server", ops=800_000), ratio=0.01, expected={})
     first, *others = holders.sentences(view_of(file))
     assert first == (
         "prog is a distillate, 1.0 % of the 800,000 ops of server: the figures are of the distillate itself, not "
@@ -118,7 +120,7 @@ def test_json_has_the_figures_unrounded():
 
 
 def test_over_time_each_position_has_the_holders_of_that_position():
-    (found,) = file_of("retention").holders().values()
+    (found,) = of_allocators(file_of("retention")).values()
     for row in over_time(found, "site").itertuples():
         groups = at_position(found, "", row.position, "site")
         groups = groups[(groups["kind"] == "group") & (groups["share"] >= LEAST_SHOWN)]

@@ -10,14 +10,12 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from heaptape import fragmentation, memory_figures
+from heaptape import memory_figures
 from heaptape.results.memory_map import gap_bytes, without_gaps
-from heaptape.results.schema import Results
 from heaptape.show.figures import memory_plots
-from heaptape.show.pages.pictures import inline_svg
 from matplotlib.colors import to_rgb
 from planted_runs import map_of
-from synthetic_results import encode_fragmentation, encode_resident_map, make_results
+from synthetic_results import encode_resident_map
 
 EYES = {
     "normal": np.eye(3),
@@ -87,10 +85,9 @@ def test_fullness_gets_steadily_darker(eyes):
 
 
 @pytest.mark.parametrize("eyes", EYES)
-def test_parts_and_states_differ_from_their_neighbours(eyes):
-    for colours in (list(memory_plots.PART_COLOURS.values()), list(memory_plots.STATE_COLOURS)):
-        for one, other in pairwise(colours):
-            assert distance(one, other, eyes) > least(eyes), (one, other)
+def test_parts_differ_from_their_neighbours(eyes):
+    for one, other in pairwise(memory_plots.PART_COLOURS.values()):
+        assert distance(one, other, eyes) > least(eyes), (one, other)
 
 
 @pytest.mark.parametrize("eyes", [eyes for eyes in EYES if eyes != "grey print"])
@@ -124,60 +121,3 @@ def test_gaps_are_what_is_missing_between_the_stretches():
     cells = [{5: (1, 4096), 6: (1, 4096), 1000: (1, 4096), 5000: (1, 4096)}]
     assert gap_bytes(compact_map_of(cells)).tolist() == [993 * 4096, 3999 * 4096]
     assert [memory_plots.size_text(int(gap)) for gap in (993 * 4096, 1 << 43)] == ["3.9 MiB", "8 TiB"]
-
-
-def made_file(walk=()):
-    data = make_results(repeats=1)
-    rows = [
-        dict.fromkeys([*fragmentation.MEASURED, *fragmentation.FILLS], 4096 * n)
-        | {"rss_anon_bytes": 10 * 4096 * n}
-        | {f"walk_{state}_{what}": 512 * n for state in walk for what in ("bytes", "beside_live_bytes", "empty_bytes")}
-        for n in range(5)
-    ]
-    for run in data["runs"]:
-        if run["pass"] == "memory":
-            run["fragmentation"] = encode_fragmentation(range(0, 1_000_001, 250_000), rows, walk)
-    return Results("made.json", data)
-
-
-@pytest.mark.parametrize("theme", [memory_figures.LIGHT, memory_figures.DARK])
-def test_the_panels_of_a_memory_figure_have_one_progress_axis(theme):
-    for walk, panels in (((), 3), (("used", "top"), 4)):
-        figure = memory_figures.figure_memory(made_file(walk), "jemalloc", theme=theme)
-        figure.draw_without_rendering()
-        boxes = [axes.get_window_extent() for axes in figure.axes[:panels]]
-        assert len({(round(box.x0), round(box.x1)) for box in boxes}) == 1
-        assert len({axes.get_xlim() for axes in figure.axes[:panels]}) == 1
-        width = figure.get_window_extent().width
-        for text in figure.findobj(lambda artist: hasattr(artist, "get_text") and artist.get_text()):
-            assert text.get_window_extent().x1 <= width + 1, text.get_text()
-
-
-def test_figures_of_a_distillate_say_that_they_are():
-    file = made_file()
-    texts = [text.get_text() for text in memory_figures.figure_decomposition(file, "glibc").texts]
-    assert texts == []
-    file.workload["distilled"] = {"whole": {"name": "server", "ops": 1000}, "ratio": 0.01, "expected": {}}
-    for figure in (
-        memory_figures.figure_memory(file, "jemalloc"),
-        memory_figures.figure_occupancy(file, "glibc"),
-        memory_figures.figure_decomposition(file, "glibc"),
-    ):
-        (note,) = [text.get_text() for text in figure.texts]
-        assert note == "of the distillate itself (1.0 % of the 1,000 ops of server), not an estimate of the whole's"
-        assert "of the distillate itself" in inline_svg(figure, "salt")
-
-
-def test_a_figure_without_data_is_none():
-    file = Results("made.json", make_results(repeats=1))
-    assert memory_figures.figure_memory(file, "no such") is None
-    assert memory_figures.figure_occupancy(file, "jemalloc") is None
-    assert memory_figures.figure_decomposition(file, file.labels) is None
-
-
-def test_decompositions_have_one_scale_and_a_panel_each():
-    figure = memory_figures.figure_decomposition(made_file(), ["glibc", "jemalloc", "mimalloc"])
-    shown = [axes for axes in figure.axes if axes.get_visible()]
-    assert [axes.get_title(loc="left") for axes in shown] == ["glibc", "jemalloc", "mimalloc"]
-    assert len({axes.get_ylim() for axes in shown}) == 1
-    assert memory_figures.figure_occupancy(made_file(), "glibc").axes[0].get_ylim()[1] > 12 * 4096 * 4

@@ -16,7 +16,7 @@ from heaptape.results import replay_errors as fidelity
 from heaptape.results.comparing.compare import absolute, long_table, relative
 from heaptape.results.comparing.variants import Corners
 from heaptape.results.schema import Results, figures
-from heaptape.show.tables import frames as table_frames
+from heaptape.show.tables import corner_tables as table_frames
 from heaptape.show.tables.corner_tables import overhead_tables
 from heaptape.show.tables.kinds import KINDS, Question
 from heaptape.show.tables.latex import escape, render_latex
@@ -277,8 +277,6 @@ def test_tables_on_the_command_line(capsys, tmp_path):
             "compare --format csv: one table at a time",
         ),
         (("--table", "corners"), UsageError, "compare --table corners: of which four"),
-        (("--plot", "x.svg"), UsageError, "compare --plot: needs --sweep, which it draws"),
-        (("--plot", "x.exe", "--sweep"), UsageError, "compare --plot: 'x.exe' is none of .svg, .pdf, .png"),
         (("--tunable", "n"), UsageError, "compare --tunable: needs --sweep"),
         (("--ministat", "--verdict"), UsageError, "compare --ministat: prints no tables"),
         (("--sweep",), HeaptapeError, "no tunable was swept: needs at least two runs"),

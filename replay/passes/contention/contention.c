@@ -225,6 +225,7 @@ const struct pass pass_contention = {
     .summary = "waits of threads inside calls, by lock and call",
     .order = ORDER_WINDOW,
     .repeats = REPEATED,
+    .own_counters = true,
     .loops = {contention_freely, contention_by_turns},
     .figures_bytes = sizeof(struct contention),
     .setup = setup,

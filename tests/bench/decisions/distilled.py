@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 from heaptape.common.home import Home, default_home
@@ -31,6 +32,7 @@ from heaptape.distil import fit, measured, plan
 from heaptape.distil.measured import Whole
 from heaptape.distil.plan import Planner, column
 from heaptape.results import distilled, margins
+from heaptape.results.structs import Correction, Distilled
 from heaptape.run import registry, replay
 from heaptape.run.registry import Choice
 from heaptape.tape.workload_format import read_workload
@@ -169,8 +171,8 @@ def _table(
     return pd.concat(parts).assign(
         workload=workload.stem,
         asked_percent=100 * ratio,
-        kept_percent=100 * manifest["ratio"],
-        floor_percent=100 * plan.floor / manifest["whole"]["ops"],
+        kept_percent=100 * (manifest.ratio or 0),
+        floor_percent=100 * plan.floor / read_workload(workload).ops,
         windows=len(plan.windows),
         segments=plan.segments,
         heap=plan.heap,
@@ -183,7 +185,7 @@ class _Made:
 
     whole: Whole
     choices: Sequence[Choice]
-    manifest: dict
+    manifest: Distilled
     runs: measured.Runs
     left_out: pd.DataFrame
 
@@ -193,7 +195,8 @@ def _left_out(allocator: str, made: _Made) -> pd.DataFrame:
     others = [choice for choice in made.choices if choice.allocator != allocator]
     known = replace(made.whole, figures=made.whole.figures.loc[[choice.label for choice in others]])
     fitted = fit.fit(made.runs, known, made.manifest, [choice.allocator for choice in others], made.left_out)
-    manifest = made.manifest | {"corrections": fitted.corrections, "expected": fitted.expected}
+    corrections = msgspec.convert(fitted.corrections, dict[str, Correction])
+    manifest = msgspec.structs.replace(made.manifest, corrections=corrections, expected=fitted.expected)
     return pd.concat(
         _with_errors(choice.label, distilled.estimates(made.runs[choice.label], manifest), made)
         for choice in made.choices
@@ -227,7 +230,7 @@ def _parts(label: str, figure: str, made: _Made) -> tuple[float, float, float, f
         return 0.0, 0.0, error, 0.0
     name, cells = column(figure, label), made.whole.cells
     counts = cells.counts[name] if name in cells.counts else cells.beside[name]
-    begin, end, weight = np.array(made.manifest["segments"], np.float64)[:, 3:].T
+    begin, end, weight = np.array(made.manifest.segments, np.float64)[:, 3:].T
     sampling = plan.sampling_error(counts, cells.edges, plan.Windows(begin, end, weight))
     unseen, interval = made.left_out.loc[name, ["unseen", "sampling"]]
     return sampling, float(unseen), error - sampling, float(interval)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 from heaptape.common.home import Home, default_home
-from heaptape.results.blame import position_at
-from heaptape.results.comparing import proposals
+from heaptape.passes import proposals
+from heaptape.passes.blame_data import of_allocators, position_at
 from heaptape.results.schema import Results
 from heaptape.run import registry, replay, rounds, whatif
 
@@ -39,7 +39,7 @@ def compare(name: str, allocators: list[str], home: Home, scratch: Path) -> pd.D
     work = replay.prepare(str(tape), home, scratch, origins=True)
     about = replay.describe_workload(work, name)
     settings = rounds.Settings(1, passes=("blame",))
-    there = Results("", replay.replay(work, about, choices, settings, home)).holders()
+    there = of_allocators(Results("", replay.replay(work, about, choices, settings, home)))
     positions = {label: position_at(found, "widest") for label, found in there.items()}
     offers = pd.concat([proposals.estimates(found, label, positions[label]) for label, found in there.items()])
     if offers.empty:

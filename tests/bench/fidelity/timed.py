@@ -17,7 +17,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results.model.time_model import ALL, prediction
 from heaptape.results.schema import Results
-from heaptape.results.structs import label_of
+from heaptape.results.structs import label
 from heaptape.run import live, machine, recipes, replay
 from heaptape.run.live import LIVE, Session, add_rounds, is_done
 from heaptape.run.recipes import Recipe
@@ -106,7 +106,7 @@ def _counted_before(program: Program, data: dict) -> dict | None:
 
 
 def _fits(program: Program, data: dict) -> bool:
-    there = {label_of(one | {"allocator": one["name"]}): one["sha256"] for one in data.get("allocators", ())}
+    there = {label(one["name"], one.get("variant")): one["sha256"] for one in data.get("allocators", ())}
     here = {choice.label: sha256_of(choice.path) for choice in program.choices}
     return data["app"].get("recipe_sha256") == sha256_of(program.recipe.path) and there == here
 

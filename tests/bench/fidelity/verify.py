@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.results.structs import label_of
+from heaptape.results.structs import Run, label
 from heaptape.run import live, machine, replay
 from heaptape.run.recipes import Recipe
 from heaptape.run.registry import Choice, package_versions, sha256_of
@@ -75,7 +76,7 @@ def that_ran(
 
 def replay_failures(results: dict) -> dict[str, str]:
     """label -> why its last failed replay failed."""
-    return {label_of(run): f"replay, {run['pass']}: {run['error']}" for run in results["runs"] if "error" in run}
+    return {_label(run): f"replay, {run['pass']}: {run['error']}" for run in results["runs"] if "error" in run}
 
 
 def with_runs(
@@ -85,7 +86,7 @@ def with_runs(
     each replay that did not fail.
     """
     rows = [
-        {"allocator": label_of(run)} | {key: run[key] for key in kept if key in run}
+        {"allocator": _label(run)} | {key: run[key] for key in kept if key in run}
         for run in results["runs"]
         if "error" not in run
     ]
@@ -164,12 +165,18 @@ def _predict(
     memory: dict[str, list[dict]] = {}
     for run in results["runs"]:
         if "error" not in run and run["pass"] == "memory":
-            memory.setdefault(label_of(run), []).append(run)
+            memory.setdefault(_label(run), []).append(run)
     if BASELINE not in memory or BASELINE in failures:
         raise HeaptapeError(f"{base.tape.stem}: {failures.get(BASELINE, 'no replay on the recording allocator')}")
     kept = {label: runs for label, runs in memory.items() if label not in failures}
-    replays = {label: [replayed(run, base.samples) for run in runs] for label, runs in kept.items()}
+    replays = {
+        label: [replayed(msgspec.convert(run, Run), base.samples) for run in runs] for label, runs in kept.items()
+    }
     return prediction.predict(replays, lived, BASELINE)
+
+
+def _label(run: dict) -> str:
+    return label(run["allocator"], run.get("variant"))
 
 
 def _version(recipe: Recipe) -> str:

@@ -161,7 +161,7 @@ def warnings(files: Sequence[Results]) -> list[str]:
             out.append(f"{file.name}: the machine was busy before the replay (load {load[0]:.1f} on {cores} cores).")
         if machine.governor not in (None, "performance"):
             out.append(f"{file.name}: the processor's frequency was governed by '{machine.governor}'.")
-        out += [f"{file.name}: {doubt}." for doubt in disturbance.doubts(file.workload)]
+        out += [f"{file.name}: {doubt}." for doubt in disturbance.doubts(file.workload.witness)]
         if len(allocator_order([file])) == 1:
             out.append(f"{file.name}: one allocator only, so there is nothing to compare.")
         for run in file.measured:

@@ -49,7 +49,7 @@ class Counts:
 
 
 def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
-    """By allocator, one for each repetition of the pass `misses`; without that pass, one from the pass `instructions`
+    """By allocator, one for each repetition that simulated misses; without one, one from the pass `instructions`
     and the memory pass. An allocator that neither of them counted is left out.
     """
     found = {}
@@ -66,7 +66,7 @@ def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
 
 
 def of_misses(misses: Misses, memory: Run, penalties: Penalties) -> Counts:
-    """Counts of the pass `misses`: "misses" of a run, and the memory pass for the kinds of its system calls. For a
+    """Counts of a run that simulated misses, and of the memory pass for the kinds of its system calls. For a
     recording in bursts the memory pass is not used, as it is of the whole program.
     """
     bursts = misses.bursts
@@ -114,7 +114,7 @@ def of_calls(label: str, file: Results, penalties: Penalties) -> Counts:
     missing = ["the program's own instructions", "cache and TLB misses"]
     means = file.means(label)
     counted = next(run for run in file.measured if run.label == label and run.pass_ == "instructions")
-    ops, limit = number(file.workload.get("ops")), counted.op_limit
+    ops, limit = number(file.workload.ops), counted.op_limit
     share = ops / limit if limit and ops and limit < ops else 1.0
     if "total_instructions" in means:
         total = share * means["total_instructions"]

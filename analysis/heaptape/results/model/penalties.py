@@ -57,7 +57,7 @@ class Geometry:
 
     @property
     def options(self) -> list[str]:
-        """The geometry as options of `heaptape-replay --pass misses` and `heaptape-observe --simulate`."""
+        """The geometry as options of `heaptape-replay` and `heaptape-observe --simulate`."""
         caches, tlbs = self.texts
         return ["--caches", caches, "--tlbs", tlbs]
 

@@ -60,7 +60,7 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
 
     One row per (workload, allocator, part); part is "all" or one of counts.PARTS. Columns: workload, allocator, part,
     percent, low, high (of the baseline's CPU time; NaN where the program's own instructions were not counted), ns,
-    ns_low, ns_high (change in ns), counted ({name: Change}, in rows of "all"), repetitions (of the pass misses; 0: it
+    ns_low, ns_high (change in ns), counted ({name: Change}, in rows of "all"), repetitions (of simulated misses; 0: it
     was not made), missing (what was not counted), of_bursts (percentages are of the CPU time of the recorded bursts,
     not of the whole program), calls_ns (without misses: what the baseline's instructions in malloc and free cost; else
     NaN). Workloads without counts, without the baseline or without penalties are left out. So are

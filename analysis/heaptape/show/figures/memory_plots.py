@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
-from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from heaptape.passes.fragmentation import FILLS, PARTS
-from heaptape.results.blame import NOBODY, UNHELD
+from heaptape.passes.blame_data import NOBODY, UNHELD
+from heaptape.passes.fragmentation import PARTS
 from heaptape.results.memory_map import CompactMap, gap_bytes
 from heaptape.show.figures.axes import INK, MIB, progress_axis
 
@@ -25,9 +24,6 @@ FULLNESS = LinearSegmentedColormap.from_list("fullness", ["#9dbde0", "#5a8fd0", 
 EMPTY_COLOUR = "#ffb52e"
 EMPTY_HATCH = "////"
 PART_COLOURS = dict(zip(PARTS, ["#0f4c9c", "#8cc4e8", "#a8458a", EMPTY_COLOUR, "#858585"]))
-RSS_COLOUR = "#d1495b"
-STATE_COLOURS = ("#0f4c9c", "#8cc4e8", "#1b7f5c", "#b57fae", "#e0b93a", "#b3541e", "#b5b5b5")
-STATE_HATCHES = ("", "", "|||", "", "xxx", "", "///")
 # Colours of groups that hold memory, the largest first, and of all other groups together.
 HOLDER_COLOURS = ("#0f4c9c", "#1b7f5c", "#a8458a", "#5aa9dd", "#b3541e", "#7d67b8", "#6f8f2f")
 OTHERS_COLOUR = "#4a4a4d"
@@ -105,70 +101,6 @@ def _label_gaps(axes: Axes, compact: CompactMap, ink: str, top: float) -> None:
                 color=ink,
                 annotation_clip=False,
             )
-
-
-def memory_curves(axes: Axes, timeline: pd.DataFrame, ideal_bytes: float | None, ink: str) -> None:
-    """Live bytes (area), their peak (the ideal RSS, dotted) and RSS over progress, of a `timeline_frame`."""
-    axes.fill_between(
-        timeline["position"], timeline["live_bytes"] / MIB, color=FULLNESS(0.4), alpha=0.6, linewidth=0,
-        label="live requests",
-    )  # fmt: skip
-    if ideal_bytes:
-        axes.axhline(ideal_bytes / MIB, color=ink, linestyle=":", linewidth=1.2, label="ideal: their peak")
-    axes.plot(timeline["position"], timeline["rss_anon_bytes"] / MIB, color=RSS_COLOUR, linewidth=1.5, label="RSS")
-    axes.set_ylim(0, 1.08 * max(timeline["rss_anon_bytes"].max(), ideal_bytes or 0, 1) / MIB)
-    axes.set_ylabel("MiB")
-    progress_axis(axes)
-
-
-def virtual_size_curve(axes: Axes, timeline: pd.DataFrame, ink: str) -> None:
-    """VmSize over progress, in a separate Axes: it is often many times RSS, which would look flat beside it."""
-    axes.plot(timeline["position"], timeline["vm_size_bytes"] / MIB, color=ink, linewidth=1.2, label="VmSize")
-    axes.set_ylim(0, 1.15 * max(timeline["vm_size_bytes"].max(), 1) / MIB)
-    axes.yaxis.set_major_locator(MaxNLocator(2))
-    axes.set_ylabel("MiB")
-    progress_axis(axes)
-
-
-def decomposition(axes: Axes, parts: pd.DataFrame, ink: str) -> None:
-    """RSS as a stack of its parts over progress. parts: one allocator's rows of fragmentation.decomposition."""
-    layers = [parts[name].to_numpy() / MIB for name in PARTS]
-    hatches = [EMPTY_HATCH if name == "empty_bytes" else "" for name in PARTS]
-    _stack(axes, parts["position"], layers, list(PART_COLOURS.values()), hatches, list(PARTS.values()), ink)
-    axes.set_ylim(0, 1.05 * max(parts["rss_anon_bytes"].max(), 1) / MIB)
-    axes.set_ylabel("MiB of RSS")
-    progress_axis(axes, parts["position"].max())
-
-
-def occupancy(axes: Axes, fills: pd.DataFrame) -> None:
-    """Resident OS pages, stacked by how full of live requests they are, fullest at the bottom. fills: one allocator's
-    rows of fragmentation.occupancy.
-    """
-    names = list(FILLS)[::-1]
-    shades = [FULLNESS(share) for share in np.linspace(1, 0, len(names) - 1)]
-    labels = [f"{FILLS[name]} live" if name in ("os_pages_100", "os_pages_0") else FILLS[name] for name in names]
-    _stack(
-        axes, fills["position"], [fills[name].to_numpy() for name in names], [*shades, EMPTY_COLOUR],
-        [""] * len(shades) + [EMPTY_HATCH], labels, None,
-    )  # fmt: skip
-    axes.set_ylim(0, 1.05 * max(fills[names].sum(axis=1).max(), 1))
-    bytes_each = int(fills["os_page_bytes"].iloc[0]) if len(fills) else 4096
-    axes.set_ylabel(f"OS pages of {size_text(bytes_each)}")
-    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
-    progress_axis(axes, fills["position"].max())
-
-
-def heap_states(axes: Axes, states: pd.DataFrame, ink: str) -> None:
-    """The allocator's own account of its heap: bytes in each state, stacked. states: fragmentation.heap_states."""
-    names = [name for name in states.columns if name != "position"]
-    count = len(names)
-    colours = [STATE_COLOURS[n % len(STATE_COLOURS)] for n in range(count)]
-    hatches = [STATE_HATCHES[n % len(STATE_HATCHES)] for n in range(count)]
-    layers = [states[name].to_numpy() / MIB for name in names]
-    _stack(axes, states["position"], layers, colours, hatches, names, ink)
-    axes.set_ylim(0, 1.05 * max(states[names].sum(axis=1).max(), 1) / MIB)
-    axes.set_ylabel("heap walk, MiB")
-    progress_axis(axes, states["position"].max())
 
 
 def holders(axes: Axes, layers: pd.DataFrame, ink: str) -> None:

@@ -165,7 +165,7 @@ class Observed(Part):
 
 class Simulation(msgspec.Struct):
     """`heaptape observe --simulate --format json`: counts of the allocator's calls and of the program.
-    Further keys are those of the pass misses (docs/formats/RESULTS.md); `children`: other processes.
+    Further keys are those of a run's simulation (docs/formats/RESULTS.md); `children`: other processes.
     """
 
     schema: Literal[1]

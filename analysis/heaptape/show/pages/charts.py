@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.tables import MIB
-from heaptape.passes import fragmentation
+from heaptape.passes import blame_data, fragmentation
 from heaptape.results.model.counts import PARTS as TIME_PARTS
 from heaptape.results.model.time_model import ALL
 from heaptape.results.schema import Results, call_details
@@ -62,8 +62,8 @@ def memory(file: Results, labels: Sequence[str]) -> dict[str, Any]:
     longest = max(frames.values(), key=len)
     found = {"x": x.tolist(), "live": _mib(_held(longest, "live_bytes", x))}
     lines = [[label, _mib(_held(frame, "rss_anon_bytes", x))] for label, frame in frames.items()]
-    recorded = file.workload.get("recorded")
-    if isinstance(recorded, list) and recorded:
+    recorded = file.workload.recorded
+    if recorded:
         rows = pd.DataFrame([row[:2] for row in recorded], columns=["position", "rss"])
         found["recorded"] = _mib(_held(rows, "rss", x))
     return found | {"lines": lines}
@@ -141,13 +141,10 @@ def latencies(file: Results, labels: Sequence[str]) -> tuple[dict[str, list[Late
 
 def holders(file: Results, labels: Sequence[str], grouping: str, largest: int = 7) -> dict[str, Any]:
     """RSS over progress by who holds it: {allocator: {"x": ops, "layers": [[name, colour, MiB at each x]]}}; live bytes
-    and those held beside them are one layer. Empty without the pass blame.
+    and those held beside them are one layer. Empty if no run has them.
     """
-    frame = file.blame(grouping)
-    sizes = frame[frame["kind"] == "group"].assign(
-        held=lambda rows: rows[["live_bytes", "rounding_bytes", "empty_bytes"]].sum(axis=1)
-    )
-    top = sizes.groupby("number")["held"].sum().sort_values(ascending=False, kind="stable").index[:largest].tolist()
+    frame = blame_data.holding(file, grouping)
+    top = blame_data.largest(frame, largest)
     found = {}
     for label in [label for label in labels if label in set(frame["allocator"])]:
         layers = memory_plots.holder_layers(frame[frame["allocator"] == label], top)

@@ -11,11 +11,10 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import records, write_bytes
 from heaptape.common.tables import Table
-from heaptape.passes import blame
+from heaptape.passes import blame, blame_data, holders, proposals
+from heaptape.passes.blame_data import UNHELD, Blame, exit_begins, position_at
 from heaptape.profile import flame_graph
-from heaptape.results import holders, margins
-from heaptape.results.blame import UNHELD, Blame, exit_begins, position_at
-from heaptape.results.comparing import proposals
+from heaptape.results import margins
 from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results
 from heaptape.show.figures import memory_figures
@@ -61,14 +60,14 @@ def of_results(file: Results, allocators: Sequence[str] | None = None, name: str
     """The holders of each allocator of the file, or of the named ones. `name`: the file's name among several files.
     Raises HeaptapeError if it has none.
     """
-    there = file.holders()
+    there = blame_data.of_allocators(file)
     if not there:
         raise HeaptapeError(f"{file.path}: no run says who holds the memory: replay it with --passes blame")
     unknown = [label for label in allocators or () if label not in there]
     if unknown and not (set(allocators or ()) & set(there)):
         raise HeaptapeError(f"{file.path}: {unknown[0]} is not in it: there are {', '.join(there)}")
     wanted = [label for label in there if not allocators or label in allocators]
-    ops = int(file.workload.get("ops") or 0)
+    ops = int(file.workload.ops or 0)
     return [Holder(label, label, name or file.name, there[label], ops, stand_in(file.workload)) for label in wanted]
 
 
@@ -279,8 +278,8 @@ def report_tables(file: Results, order: Sequence[str]) -> list[Table]:
 
 def _report_view(file: Results, order: Sequence[str]) -> View | None:
     """All allocators but those of experiments, at the widest gap."""
-    there = file.holders()
-    ops = int(file.workload.get("ops") or 0)
+    there = blame_data.of_allocators(file)
+    ops = int(file.workload.ops or 0)
     known = [label for label in order if label in there and label not in file.experiment_labels]
     found = [Holder(label, label, file.name, there[label], ops, stand_in(file.workload)) for label in known]
     return View(found, ["widest"]) if found else None

@@ -68,7 +68,7 @@ def recording(file: Results) -> Rows:
         ("its allocator", workload.allocator),
         ("operations", _grouped(workload.ops)),
         ("threads", _grouped(workload.threads)),
-        ("calls", ", ".join(f"{name} {_plain(count)}" for name, count in _items(file.workload.get("calls")))),
+        ("calls", ", ".join(f"{name} {_plain(count)}" for name, count in _items(file.workload.calls))),
         ("ideal RSS (peak of live requested bytes)", _mib(workload.ideal_rss_bytes)),
         ("ideal RSS in whole OS pages", _mib(workload.peak_live_os_page_bytes)),
         ("live objects at the peak", _grouped(workload.peak_live_objects)),
@@ -137,15 +137,8 @@ def noise_and_errors(file: Results) -> Rows:
     if gaps:
         text = f"bare pass against what the time pass predicts: {min(gaps):+.1f} % to {max(gaps):+.1f} %"
         rows.append(("agreement of bare and time pass", text.replace("-", "−")))
-    rows += fidelity(file)
     rows += _counted_by(file)
     return _known(rows)
-
-
-def fidelity(file: Results) -> Rows:
-    """The error of replaying itself, under the recording's own allocator, if the results carry one ("fidelity")."""
-    found = file.data.get("fidelity")
-    return [(f"error of replaying: {name.replace('_', ' ')}", _plain(value)) for name, value in _items(found)]
 
 
 def losses(file: Results) -> Rows:
@@ -153,7 +146,7 @@ def losses(file: Results) -> Rows:
     workload = file.parsed.workload or Workload()
     rows: list[tuple[str, object]] = []
     if workload.witness is not None:
-        found = doubts(file.workload)
+        found = doubts(file.workload.witness)
         rows.append(("lost or repaired", "; ".join(found) or "nothing: the history was proved legal as recorded"))
     rows.append(("what the source could not record", ", ".join(workload.lacks or []) or None))
     failed = file.failures

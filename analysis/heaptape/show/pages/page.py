@@ -20,14 +20,13 @@ from heaptape.common import process
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import MIB, MISSING, Table
 from heaptape.common.version import __version__
-from heaptape.passes import blame, contention, sharing
 from heaptape.results.cells import grouped
 from heaptape.results.comparing.compare import allocator_order
 from heaptape.results.comparing.summary import VerdictTexts, sentences, verdicts_in_words, warnings
 from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results, figures
-from heaptape.results.structs import Machine, timeline_frame
+from heaptape.results.structs import LARGE, Machine, timeline_frame
 from heaptape.show import answer as answers
 from heaptape.show.figures.axes import thinned
 from heaptape.show.pages import charts, holders, methods, template
@@ -201,7 +200,7 @@ def _command(found: answers.Answer, files: Sequence[Results]) -> str:
         if label and name == label:
             settings = " ".join(f"{key}={value}" for key, value in (one.environment or {}).items())
             library = f"LD_PRELOAD={one.path}" if one.path and one.name != "glibc" else ""
-            program = files[0].workload.get("program") if len(files) == 1 else None
+            program = files[0].workload.program if len(files) == 1 else None
             return " ".join(part for part in (settings, library, str(program or "…")) if part)
     return ""
 
@@ -273,20 +272,17 @@ def _tables(file: Results, here: str, words: list[str], predicted: pd.DataFrame)
         *passes.usual([file], here, counted=True),
         *comparison([file], here),
         *(whatif_tables(file) if file.experiment_labels else []),
-        *blame.tables(blame.experiments(file)),
         *holders.report_tables(file, order),
-        *sharing.tables(sharing.summary([file])),
-        *contention.tables(contention.frame([file])),
-        Table("Contention, in words", [], [], contention.sentences([file])),
+        *passes.report(file),
     ]
 
 
 def _sizes(file: Results) -> list[Table]:
     """The program's requests by size."""
-    rows = file.workload.get("request_sizes")
-    if not isinstance(rows, list) or not rows:
+    rows = file.workload.request_sizes
+    if not rows:
         return []
-    cells = [[grouped(row[0]), grouped(row[1]), grouped(row[2])] for row in rows]
+    cells = [[grouped(int(one)) for one in row[:3]] for row in rows]
     return [Table(f"Request sizes, {file.name}", ["bytes, at least", "requests", "bytes requested"], cells)]
 
 
@@ -297,13 +293,13 @@ def _raw(file: Results, whole: bool) -> str:
 
 def _compact(data: dict) -> dict:
     """The results without memory maps, the largest part by far, and with what else is large only of the first run of
-    each allocator that has it, as no figure shows that of later runs: time lines, which are thinned, fragmentation,
-    blame, slowest calls, and latencies by size class. Each run that lacks something lists it under "left_out".
+    each allocator that has it, as no figure shows that of later runs: time lines, which are thinned, and the rest of
+    LARGE. Each run that lacks something lists it under "left_out".
     """
     runs, shown = [], set()
     for run in data["runs"]:
         dropped = ["memory_map"] if "memory_map" in run else []
-        for key in ("timeline", "fragmentation", "blame", "slowest", "sizes"):
+        for key in LARGE:
             if any("sizes" in call for call in run.get("calls", {}).values()) if key == "sizes" else run.get(key):
                 who = (key, run.get("allocator"), run.get("variant"))
                 dropped += [key] if who in shown else []

@@ -49,7 +49,7 @@ def make(found: Profile, names: StackNames | None = None, weight: str = "bytes")
     return template("profile.html.j2").render(
         name=found.name, version=__version__, facts=_facts(found), summary=hardness(found), parts=parts, flame=flame,
         sites=[table for table in shown if table.title.startswith("Sites")],
-        doubts=doubts({"witness": found.data.get("witness")}),
+        doubts=doubts(found.data.get("witness")),
         raw=base64.b64encode(json.dumps(found.data, separators=(",", ":")).encode()).decode(),
         file_name=re.sub(r"[^A-Za-z0-9._-]+", "-", found.name) + ".profile.json",
     )  # fmt: skip

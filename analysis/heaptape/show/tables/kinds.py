@@ -10,7 +10,6 @@ import pandas as pd
 from heaptape import passes
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import Table
-from heaptape.passes import contention
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.comparing import variants, verdicts
 from heaptape.results.comparing.compare import allocator_order
@@ -20,7 +19,6 @@ from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results
 from heaptape.show.tables import corner_tables, time_table
-from heaptape.show.tables import frames as table_frames
 from heaptape.show.tables import views as table_views
 from heaptape.show.tables.usual import WITHHELD
 
@@ -89,11 +87,11 @@ KINDS: dict[str, Kind] = {
         lambda q: time_table.frame(q.predicted), lambda frame, q: time_table.tables(frame, q.baseline, q.time_sentences)
     ),
     "corners": Kind(
-        lambda q: table_frames.corner_matrix(q.files, q.four, q.method),
+        lambda q: corner_tables.corner_matrix(q.files, q.four, q.method),
         lambda frame, q: corner_tables.matrix_tables(frame, q.four),
     ),
     "overhead": Kind(
-        lambda q: table_frames.rss_overhead(q.files, q.variants),
+        lambda q: corner_tables.rss_overhead(q.files, q.variants),
         lambda frame, q: corner_tables.overhead_tables(frame, q.variants),
     ),
     "sweep": Kind(
@@ -105,7 +103,7 @@ KINDS: dict[str, Kind] = {
         lambda frame, q: [
             *time_table.words(q.time_sentences),
             *table_views.verdict_tables(frame),
-            *contention.words(q.files),
+            *passes.words(q.files),
         ],
     ),
 } | {name: _of_pass(name) for name in passes.TABLES}

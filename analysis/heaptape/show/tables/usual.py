@@ -149,7 +149,7 @@ def _counted_ops(files: Sequence[Results], workload: str) -> str:
         if unique_name(file, names) == workload:
             for run in file.measured:
                 if run.pass_ == "instructions" and run.op_limit:
-                    return f"Of the first {run.op_limit:,} of {file.workload.get('ops') or 0:,} ops."
+                    return f"Of the first {run.op_limit:,} of {file.workload.ops or 0:,} ops."
     return ""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Conclusions from a run's "blame": who holds the memory at a position, whether that is a leak, retention or
+"""Conclusions from the pass `blame`: who holds the memory at a position, whether that is a leak, retention or
 fragmentation, and how two positions, recordings or allocators differ. docs/use/BLAME.md, "The sentence", has the rule.
 """
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import size
-from heaptape.results.blame import GROUP, Blame, tidy
+from heaptape.passes.blame_data import GROUP, Blame, tidy
 
 # Shares of live bytes at the end: by how much the lowest live bytes of each quarter of the run must exceed those of the
 # quarter before, and those of the last quarter exceed those of the first.

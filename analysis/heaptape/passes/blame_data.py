@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who holds resident memory: a run's "blame" decoded, and as one tidy table (docs/use/BLAME.md defines the terms).
+"""The pass `blame`: who holds resident memory, decoded, and as one tidy table (docs/use/BLAME.md defines the terms).
 
 The objects live in an OS page share its empty bytes; an OS page without live objects has no holder. So the rows of one
 position and grouping add up to RSS, and their rounding and empty bytes to RSS less live bytes, to the byte: a file in
@@ -16,6 +16,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.results import structs
+from heaptape.results.schema import Results
 from heaptape.results.structs import Run
 from heaptape.tape.stack_names import Frame
 
@@ -123,6 +124,31 @@ _NAMES = {
     "phase": _phase_name,
     "age": _age_name,
 }
+
+
+def of_allocators(file: Results) -> dict[str, Blame]:
+    """By allocator (label): who holds the memory in its first run of the pass. Raises HeaptapeError for a malformed one
+    or one that does not add up.
+    """
+    decoded = {name: decode(run) for name, run in file.first_runs("blame").items()}
+    return {name: found for name, found in decoded.items() if found is not None}
+
+
+def holding(file: Results, by: str | None = None) -> pd.DataFrame:
+    """Who holds the memory, one row per allocator, position, grouping (all, or `by`) and group: columns
+    COLUMNS; bytes. For each allocator, position and grouping, rounding_bytes and empty_bytes add up to RSS less live
+    bytes. Empty if no run had the pass. Raises like `of_allocators`.
+    """
+    groupings = (by,) if by else GROUPINGS
+    frames = [tidy(found, name, groupings) for name, found in of_allocators(file).items()]
+    return pd.concat(frames, ignore_index=True) if frames else nothing()
+
+
+def largest(held: pd.DataFrame, most: int) -> list[int]:
+    """Of one grouping's rows of `holding`: the numbers of the groups that hold most over all positions."""
+    groups = held[held["kind"] == GROUP]
+    sizes = groups[["live_bytes", "rounding_bytes", "empty_bytes"]].sum(axis=1).groupby(groups["number"]).sum()
+    return [int(number) for number in sizes.sort_values(ascending=False, kind="stable").index[:most]]
 
 
 def decode(run: Run) -> Blame | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from heaptape.results import holders
-from heaptape.results.blame import FIGURES, Blame, size_last
+from heaptape.passes import blame_data, holders
+from heaptape.passes.blame_data import FIGURES, Blame, size_last
 from heaptape.results.comparing.compare import absolute
 from heaptape.results.schema import Results, figures
 
@@ -252,7 +252,7 @@ def tried(file: Results, promised: pd.DataFrame, positions: Mapping[str, int]) -
     """
     values = absolute(figures([file])).xs(file.name)
     values = values.reindex(columns=list(METRICS))
-    there = file.holders()
+    there = blame_data.of_allocators(file)
     rows = []
     for about in file.parsed.whatif or []:
         for original, label in about.labels.items():
