@@ -208,11 +208,11 @@ def with_own_memory(
     ]
 
 
-def _whole(one: Tried, run: Mapping, own_peak: float, mean_bytes: float) -> Tried:
+def _whole(one: Tried, run: Run, own_peak: float, mean_bytes: float) -> Tried:
     """`own_peak`: the program's own memory, added to its peak and at each point of its time line."""
     peak = one.peak_bytes + own_peak
-    line = [(position, rss + own_peak) for position, rss, *_ in run.get("timeline") or ()]
-    line.append((run.get("rss_anon_peak_position") or 0, peak))
+    line = [(position, rss + own_peak) for position, rss, *_ in run.timeline or ()]
+    line.append((int(run.rss_anon_peak_position or 0), peak))
     return replace(
         one, peak_bytes=peak, mean_bytes=mean_bytes, smallest_limit_bytes=smallest_limit(peak), line=sorted(line)
     )
