@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 from heaptape.common.home import Home, default_home
+from heaptape.passes import blame_data
 from heaptape.results.schema import Results
 from heaptape.run import capture, live, recipes, registry, replay, rounds, whatif
 from heaptape.run.registry import Choice
@@ -88,7 +89,7 @@ def _first_site(tape: Path, choice: Choice, home: Home, folder: Path) -> int:
     workload = replay.prepare(str(tape), home, folder, origins=True)
     settings = rounds.Settings(1, passes=("blame",))
     data = replay.replay(workload, replay.describe_workload(workload, tape.stem), [choice], settings, home)
-    table = Results(str(tape), data).blame("site")
+    table = blame_data.holding(Results(str(tape), data), "site")
     table["held"] = table["live_bytes"] + table["rounding_bytes"] + table["empty_bytes"]
     peak = table.groupby("position")["held"].sum().idxmax()
     sites = table[(table["position"] == peak) & (table["kind"] == "group")]
