@@ -47,6 +47,7 @@ struct history_options history_with_progress(struct progress *progress, const ch
 struct compile_job {
   const char *in;                       /* the name in warnings */
   const char *out, *accesses, *origins; /* accesses, origins: NULL where they are not wanted */
+  bool fetch;                           /* for origins, debug information may be fetched (convert/stacks/stacks.h) */
   double horizon_ns;
   struct groups groups; /* none: the history as it is; not together with accesses */
   struct positions positions;

@@ -21,7 +21,7 @@ struct settings {
   const char *out, *accesses, *origins;
   group_list groups;
   position_list positions;
-  bool json;
+  bool json, debuginfod;
   double horizon_ns;
 };
 
@@ -53,6 +53,8 @@ static const struct cli_option options[] = {
      .help = "write the trace's data accesses for the replay pass misses (record --accesses)"},
     {"origins", 0, "OUT.origins", cli_text, offsetof(struct settings, origins),
      .help = "write which call stack acquired each object, for the replay pass blame"},
+    {"debuginfod", 0, NULL, cli_flag, offsetof(struct settings, debuginfod),
+     .help = "with --origins: missing debug information may be fetched from DEBUGINFOD_URLS"},
     {"group", 0, "EXPR=ACTION", take_group, offsetof(struct settings, groups),
      .help = "treat a group of objects differently, as 'heaptape whatif' describes: ACTION is remove, segregate, "
              "pool=BYTES, early or late. Repeatable, for groups that have no objects in common",
@@ -118,6 +120,7 @@ int compile_to(struct trace_reader *reader, const struct compile_job *job, struc
   struct compile_outputs outputs = {.workload = files.workload.temporary,
                                     .accesses = job->accesses ? files.accesses.temporary : NULL,
                                     .origins = job->origins ? files.origins.temporary : NULL,
+                                    .fetch = job->fetch,
                                     .rewriting = job->groups.count ? &rewriting : NULL};
   int result = compile_trace(reader, &outputs, &history, witness, error);
   json_decref(rewriting.about);
@@ -162,6 +165,7 @@ static int compile(const char *in, const struct settings *settings) {
                                   .out = out,
                                   .accesses = settings->accesses,
                                   .origins = settings->origins,
+                                  .fetch = settings->debuginfod,
                                   .horizon_ns = settings->horizon_ns,
                                   .groups = {settings->groups.at, settings->groups.count},
                                   .positions = {settings->positions.at, settings->positions.count}};
@@ -190,6 +194,8 @@ static int run(struct cli_words words) {
     wrong = "compile --accesses: a rewritten history (--group) has no data accesses";
   else if (settings.positions.count && !settings.groups.count)
     wrong = "compile --position needs --group";
+  else if (settings.debuginfod && !settings.origins)
+    wrong = "compile --debuginfod needs --origins";
   return wrong ? cli_wrong(&convert_program, &command_compile, "%s", wrong) : compile(words.at[0], &settings);
 }
 

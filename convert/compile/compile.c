@@ -470,7 +470,7 @@ int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, 
   if (result == 0) {
     result = finish(&compiler, witness, error);
     if (result == 0 && compiler.origins)
-      result = origins_writer_finish(compiler.origins, outputs->workload, error);
+      result = origins_writer_finish(compiler.origins, outputs->workload, outputs->fetch, error);
   } else {
     /* A full disk shows as a refused op; the writer has the reason. */
     workload_writer_fail_reason(compiler.writer, error);

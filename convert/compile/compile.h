@@ -17,6 +17,7 @@
 struct compile_outputs {
   const char *workload;
   const char *origins;         /* which call stack acquired each object; NULL: not wanted */
+  bool fetch;                  /* for origins: as in origins_writer_finish */
   struct rewriting *rewriting; /* gives the ops instead of history_run; NULL: none; not together with accesses */
   const char *accesses;        /* the trace's data accesses for the workload; NULL: not wanted */
   struct access_order_counts compiled; /* how many of them were compiled or lost; filled in */
@@ -46,8 +47,9 @@ int origins_writer_op(struct origins_writer *writer, const struct history_op *op
 /* Call it for each step that gives no op, as history_consumer.left_out. */
 void origins_writer_left_out(struct origins_writer *writer, const struct merge_step *step);
 
-/* When the workload is complete at that path: looks up symbols, completes the file. Returns 0, or -1 with error. */
-int origins_writer_finish(struct origins_writer *writer, const char *workload, struct error *error);
+/* When the workload is complete at that path: looks up symbols (fetch: as in stacks.h), completes the file. Returns 0,
+   or -1 with error. */
+int origins_writer_finish(struct origins_writer *writer, const char *workload, bool fetch, struct error *error);
 
 /* writer may be NULL. */
 void origins_writer_free(struct origins_writer *writer);

@@ -194,9 +194,10 @@ static void add_births(const struct origins_writer *writer, json_t *json) {
 }
 
 /* Makes the table of functions, and puts all names into the JSON. */
-static int write_sites(struct origins_writer *writer, json_t *json, uint32_t *functions, struct error *error) {
+static int write_sites(struct origins_writer *writer, json_t *json, uint32_t *functions, bool fetch,
+                       struct error *error) {
   struct symbols *symbols = NULL;
-  if (writer->sites.count > 1 && symbols_open(&symbols, writer->reader, false, error) != 0)
+  if (writer->sites.count > 1 && symbols_open(&symbols, writer->reader, fetch, error) != 0)
     return -1;
   struct site_names *names = site_names_new(symbols);
   int status = names ? 0 : no_memory(writer, error);
@@ -250,26 +251,27 @@ static int write_header(struct origins_writer *writer, struct origins_header *he
   return 0;
 }
 
-static int write_rest(struct origins_writer *writer, json_t *json, struct origins_header *header, struct error *error) {
+static int write_rest(struct origins_writer *writer, json_t *json, struct origins_header *header, bool fetch,
+                      struct error *error) {
   json_t *threads = threads_json(writer, error);
   if (!threads)
     return -1;
   json_object_set_new(json, "threads", threads);
   json_object_set_new(json, "marks", marks_json(writer));
   json_object_set_new(json, "lacks", lacks_json(writer));
-  return write_marks(writer, error) != 0 || write_sites(writer, json, &header->functions, error) != 0
+  return write_marks(writer, error) != 0 || write_sites(writer, json, &header->functions, fetch, error) != 0
              ? -1
              : write_json(writer, json, &header->json_bytes, error);
 }
 
-int origins_writer_finish(struct origins_writer *writer, const char *workload, struct error *error) {
+int origins_writer_finish(struct origins_writer *writer, const char *workload, bool fetch, struct error *error) {
   struct origins_header header = {.zero = 0};
   if (read_checksum(workload, &header.workload_crc32, error) != 0)
     return -1;
   place_marks(writer, 0, UINT64_MAX);
   vector_sort(&writer->marks.list, by_position);
   json_t *json = json_object();
-  int status = write_rest(writer, json, &header, error);
+  int status = write_rest(writer, json, &header, fetch, error);
   json_decref(json);
   return status == 0 ? write_header(writer, &header, error) : -1;
 }

@@ -19,7 +19,7 @@ struct site_names {
   json_t *frames, *sites, *functions;
   json_t *function_numbers;            /* by name */
   VECTOR(const struct symbol *) stack; /* the stack that is being named */
-  struct address_map frame_of;         /* where the frames of a symbol begin in `frames`, by its address */
+  struct address_map frame_of;         /* index of a symbol in `frames`, by its address */
 };
 
 /* In lower case, without return type, parameters and template arguments, since these may name allocators. */
@@ -91,17 +91,16 @@ static void name_of(const struct symbol *symbol, char *name, size_t bytes) {
     snprintf(name, bytes, "...");
 }
 
-/* Returns the first frame's index among the frames; UINT32_MAX: no memory. */
-static uint32_t frames_of(struct site_names *names, const struct symbol *symbol, size_t count) {
+/* Returns the symbol's index among the frames; UINT32_MAX: no memory. */
+static uint32_t frame_of(struct site_names *names, const struct symbol *symbol) {
   uint64_t key = (uint64_t)(uintptr_t)symbol;
   struct address_entry *entry = address_map_find(&names->frame_of, key);
   if (entry->address)
     return entry->slot;
-  uint32_t first = (uint32_t)json_array_size(names->frames);
-  for (size_t i = 0; i < count; i++)
-    if (json_array_append_new(names->frames, symbol_json(&symbol[i])) != 0)
-      return UINT32_MAX;
-  return address_map_add(&names->frame_of, entry, key, first, false) ? first : UINT32_MAX;
+  uint32_t number = (uint32_t)json_array_size(names->frames);
+  bool added = json_array_append_new(names->frames, symbol_json(symbol)) == 0 &&
+               address_map_add(&names->frame_of, entry, key, number, false);
+  return added ? number : UINT32_MAX;
 }
 
 /* The frames of the stack that is being named, innermost first. */
@@ -157,29 +156,73 @@ static uint32_t add_site(struct site_names *names, uint32_t node, const char *fu
   return site && json_array_append_new(names->sites, site) == 0 ? number : UINT32_MAX;
 }
 
-/* Collects the frames of the stack that ends at the node in names->stack; returns their numbers. NULL: no memory. */
-static json_t *collect_frames(struct site_names *names, uint32_t node) {
-  json_t *frames = json_array();
+static bool is_in_libc(const struct symbol *symbol) {
+  static const char *const beginnings[] = {"libc.so", "libc-2.", "ld-musl-"};
+  for (size_t i = 0; symbol->module && i < sizeof beginnings / sizeof *beginnings; i++)
+    if (strncmp(symbol->module, beginnings[i], strlen(beginnings[i])) == 0)
+      return true;
+  return false;
+}
+
+/* Is it a function of the C library that starts the program or a thread? */
+static bool is_start(const struct symbol *symbol) {
+  static const char *const of_libc[] = {"start_thread", "clone", "clone3", "__clone", "__clone3"};
+  const char *function = symbol->function;
+  if (!function)
+    return false;
+  for (size_t i = 0; i < sizeof of_libc / sizeof *of_libc; i++)
+    if (strcmp(function, of_libc[i]) == 0)
+      return is_in_libc(symbol);
+  return strcmp(function, "_start") == 0 || strncmp(function, "__libc_start_", 13) == 0;
+}
+
+/* Cuts names->stack behind main, else before what starts the program or the thread; at least one frame stays. */
+static void cut_start(struct site_names *names) {
+  size_t *count = &names->stack.count;
+  for (size_t i = 0; i < *count; i++) {
+    const struct symbol *symbol = names->stack.at[i];
+    if (symbol->function && strcmp(symbol->function, "main") == 0)
+      *count = i + 1;
+    else if (i && is_start(symbol))
+      *count = i;
+  }
+  while (*count > 1 && is_nameless(names, *count - 1) && is_in_libc(names->stack.at[*count - 1]))
+    --*count;
+}
+
+/* Collects the frames of the stack that ends at the node in names->stack. False: no memory. */
+static bool collect_frames(struct site_names *names, uint32_t node) {
   names->stack.count = 0;
   for (uint32_t at = node; at; at = symbols_parent(names->symbols, at)) {
     size_t count;
     const struct symbol *symbol = symbols_of(names->symbols, at, &count);
-    uint32_t number = frames_of(names, symbol, count);
     for (size_t i = 0; i < count; i++) {
       const struct symbol **frame = vector_add(&names->stack);
-      if (number == UINT32_MAX || !frame || json_array_append_new(frames, json_integer((json_int_t)(number + i))) != 0)
-        return json_decref(frames), NULL;
+      if (!frame)
+        return false;
       *frame = &symbol[i];
     }
   }
-  return frames;
+  cut_start(names);
+  return true;
+}
+
+/* The numbers of the frames in names->stack. NULL: no memory. */
+static json_t *frame_numbers(struct site_names *names) {
+  json_t *numbers = json_array();
+  for (size_t i = 0; i < names->stack.count; i++) {
+    uint32_t number = frame_of(names, names->stack.at[i]);
+    if (number == UINT32_MAX || json_array_append_new(numbers, json_integer(number)) != 0)
+      return json_decref(numbers), NULL;
+  }
+  return numbers;
 }
 
 uint32_t site_names_add(struct site_names *names, uint32_t node) {
   if (!node || !names->symbols)
     return add_site(names, 0, no_stack, no_stack, json_array());
   char function[NAME_BYTES], text[NAMED_FRAMES * (NAME_BYTES + 4)];
-  json_t *frames = collect_frames(names, node);
+  json_t *frames = collect_frames(names, node) ? frame_numbers(names) : NULL;
   if (!frames)
     return UINT32_MAX;
   size_t first = first_named(names);
@@ -189,10 +232,8 @@ uint32_t site_names_add(struct site_names *names, uint32_t node) {
 }
 
 bool site_names_function(struct site_names *names, uint32_t node, char name[SITE_FUNCTION_BYTES]) {
-  json_t *frames = collect_frames(names, node);
-  if (!frames)
+  if (!collect_frames(names, node))
     return false;
-  json_decref(frames);
   name_of(names->stack.at[first_named(names)], name, SITE_FUNCTION_BYTES);
   return true;
 }

@@ -58,6 +58,7 @@ json_t *symbol_text_json(const char *text);
 
    Job: number functions; collect frames, each once, as JSON (docs/use/BLAME.md, origins file). Not its job: symbols
    (above). An allocation wrapper never names a stack that has another frame, as it would name all of them.
+   Stacks end at main, or at a thread's function: what the C library calls before that is left out.
    Invariants: site and function 0 are "no stack known"; functions are numbered in the order of their first sites.
    Memory is O(sites + nodes). Not thread-safe. */
 

@@ -24,8 +24,10 @@ from heaptape.advise.tried import (
     with_own_memory,
 )
 from heaptape.advise.words import Advice, environment
+from heaptape.common import phrases
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.phrases import counted
 from heaptape.gate.condition import Condition
 from heaptape.results import margins, replay_errors
 from heaptape.results.model.penalties import penalties as checked_penalties
@@ -36,7 +38,7 @@ from heaptape.run.exact import Bench
 from heaptape.run.live import c_library
 from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.registry import Choice
-from heaptape.show.answer import bypassed, cache_effects_text, memory_text, seconds_text
+from heaptape.show.answer import bypassed
 from heaptape.tape.workload_format import read_workload
 
 REFERENCE = "today"  # what limits refer to
@@ -203,7 +205,7 @@ def _killed(tried: Sequence[Tried], limit_bytes: int, ops: int) -> dict[str, str
             raise HeaptapeError("--limit memory: the recording has no samples of the program's own memory")
         if one.smallest_limit_bytes > limit_bytes:
             at = killed_at(one.line, limit_bytes)
-            out[one.label] = f"killed at call {at:,} of {ops:,}, needs {memory_text(one.smallest_limit_bytes)}"
+            out[one.label] = f"killed at call {at:,} of {ops:,}, needs {phrases.size(one.smallest_limit_bytes)}"
     return out
 
 
@@ -229,12 +231,11 @@ def _error(figure: str, a: str, b: str) -> float:
 
 
 def _about(about: Mapping, tried: Sequence[Tried], now: Row, cpu_ns: float | None) -> str:
-    threads = f"{about['threads']} thread{'s' * (about['threads'] != 1)}"
     allocators = len({one.choice.path for one in tried})
-    time = f", {seconds_text(cpu_ns)} CPU" if cpu_ns else ""
-    memory = f"peak memory {memory_text(now.peak_bytes)} on {now.label}"
-    settings = f"{len(tried)} settings of {allocators} allocators replayed"
-    return f"{about['name']}: {about['ops']:,} calls, {threads}{time}, {memory}. {settings}."
+    more = [f"{phrases.seconds(cpu_ns)} CPU"] if cpu_ns else []
+    more.append(f"peak memory {phrases.size(now.peak_bytes)} on {now.label}")
+    tried_text = f"{counted(len(tried), 'setting')} of {counted(allocators, 'allocator')} replayed"
+    return f"{phrases.about_workload(about['name'], about['ops'], about['threads'], more)} {tried_text}."
 
 
 def _caveats(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wish) -> list[str]:
@@ -247,18 +248,18 @@ def _caveats(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wis
             for pick in picks
             if ONE_ARENA.search(settings.get(pick.label, ""))
         ]
-    counted = next(one for one in tried if one.label == job.now.label).counts
-    if CPU in AIMS[wish.objective] and counted is None:
+    counts = next(one for one in tried if one.label == job.now.label).counts
+    if CPU in AIMS[wish.objective] and counts is None:
         said.append("CPU time is not estimated, as instructions could not be counted.")
     elif CPU in AIMS[wish.objective] and not set(OF_ACCESSES) & set(job.bounds.passes):
-        moved = cache_effects_text(*cache_effects(calls_ns(counted), job.cpu_ns)) if job.cpu_ns and counted else ""
-        unknown = "" if job.cpu_ns else " Its share of the program's is not known."
-        said.append(f"CPU time is estimated without cache effects{moved}. With them: --accesses.{unknown}")
+        low, high = cache_effects(calls_ns(counts), job.cpu_ns) if job.cpu_ns and counts else (math.nan, math.nan)
+        unknown = " The program's CPU time is not known." if job.cpu_ns is None else ""
+        said.append(phrases.without_cache_effects(low, high, "advise --accesses") + unknown)
     if job.recorded.samples is None:
         said.append("Memory is the allocator's alone, as the recording has no samples of the program's.")
     labels = {pick.best for pick in picks if pick.best} | {pick.label for pick in picks}
     if error := max((_error("peak_rss", label, job.now.label) for label in labels), default=0.0):
-        said.append(f"Peak memory was within {error:.1f} % of the live program's in 9 of 10 programs.")
+        said.append(f"Replayed peak memory was within {error:.1f} % of the live program's in 9 of 10 cases.")
     return [one for one in said if one][:MOST_CAVEATS]
 
 

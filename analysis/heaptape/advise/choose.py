@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, too_small_gain
 from heaptape.results.comparing.worth import LEAST_PERCENT, is_reason, why_not
 from heaptape.results.model.counts import Counts
 from heaptape.results.model.time_model import changes, estimate
 from heaptape.show.answer import ESTIMATED, MILLISECONDS, RANGE, Cpu, range_text
 
-NOTHING_PERCENT = 0.05  # a smaller saving is not reported as one
 MEMORY, CPU, BOTH = "memory", "cpu", "both"
 AIMS = {MEMORY: (MEMORY,), CPU: (CPU,), BOTH: (MEMORY, CPU)}
 # (figure, a, b) -> percent by which a comparison of two labels may be off
@@ -149,15 +149,15 @@ def between(rows: Sequence[Row], now: Row, judge: Judge) -> list[Row]:
 
 def _for_memory(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick:
     if not others:
-        return Pick(MEMORY, now.label, None, why="nothing else could be advised")
+        return Pick(MEMORY, now.label, None, why="no other allocator qualifies")
     best = min(others, key=lambda row: row.peak_bytes)
     saved = judge.saves(best, now)
-    if not leave and saved < NOTHING_PERCENT:
-        return Pick(MEMORY, now.label, best.label, why="nothing tried has a lower peak")
+    if not leave and saved < NOTHING:
+        return Pick(MEMORY, now.label, best.label, why=NONE_LEANER)
     if not leave and not judge.gains_memory(best, now):
         error = judge.error("peak_rss", best.label, now.label)
         reason = why_not(saved, error, now.peak_bytes - best.peak_bytes)
-        why = f"the leanest, {best.label}, saves {saved:.1f} % of peak memory, {reason}"
+        why = too_small_gain("leanest", best.label, f"{saved:.1f} % of peak memory", reason)
         return Pick(MEMORY, now.label, best.label, why=why)
     equal = [row for row in others if not judge.memory_apart(row, best) and (leave or judge.gains_memory(row, now))]
     least_mean = min(equal, key=lambda row: row.mean_bytes)
@@ -181,20 +181,20 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick
         return None
     costs = {row.label: change for row in others if (change := judge.change(now, row))}
     if not costs:
-        return Pick(CPU, now.label, None, why="nothing else could be advised")
+        return Pick(CPU, now.label, None, why="no other allocator qualifies")
     able = [row for row in others if row.label in costs]
     best = min(able, key=lambda row: costs[row.label].ns)
     change = costs[best.label]
-    if not leave and (change.ns >= 0 or change.percent > -NOTHING_PERCENT):
-        return Pick(CPU, now.label, best.label, why="nothing tried is estimated to need less CPU time")
+    if not leave and (change.ns >= 0 or change.percent > -NOTHING):
+        return Pick(CPU, now.label, best.label, why=NONE_FASTER)
     cpu = judge.cpu(now, best)
     if not leave and cpu and not cpu.is_reason:
         if cpu.kind == ESTIMATED and cpu.gain >= LEAST_PERCENT:
             why = f"not resolved ({best.label} {range_text(cpu)}: live runs or data accesses decide)"
             return Pick(CPU, now.label, best.label, why=why)
         sure = why_not(cpu.gain, cpu.error) if cpu.kind != MILLISECONDS else "not beyond the error"
-        unit = "ms" if cpu.kind == MILLISECONDS else "%"
-        return Pick(CPU, now.label, best.label, why=f"the fastest, {best.label}, saves {cpu.gain:.1f} {unit}, {sure}")
+        gain = f"{cpu.gain:.1f} {'ms' if cpu.kind == MILLISECONDS else '%'} of CPU time"
+        return Pick(CPU, now.label, best.label, why=too_small_gain("fastest", best.label, gain, sure))
     equal = [row for row in able if row is best or _is_tie(row, best, None if leave else now, judge)]
     leanest = min(equal, key=lambda row: row.peak_bytes)
     as_lean = [row for row in equal if not judge.memory_apart(row, leanest)]

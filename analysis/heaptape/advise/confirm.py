@@ -13,8 +13,8 @@ from heaptape.advise.programs import run as run_program
 from heaptape.advise.words import Advice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.phrases import size
 from heaptape.common.process import scratch_folder
-from heaptape.common.tables import size
 from heaptape.results.comparing.worth import is_reason
 from heaptape.run import live
 from heaptape.run.live import Session, add_rounds

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 from heaptape.advise.choose import AIMS, BOTH, CPU, MEMORY, Judge, Pick, Row, between
 from heaptape.common.console import printable
+from heaptape.common.phrases import change_of_size, percent, size
 from heaptape.common.tables import Cell, Table
 from heaptape.results.comparing.worth import NO_REASON
 from heaptape.results.model.time_model import reasons
 from heaptape.run.registry import Choice
-from heaptape.show.answer import RANGE, cpu_text, memory_text, percent
+from heaptape.show.answer import MILLISECONDS, RANGE, cpu_text
 from heaptape.show.screen import Screen
 
 MOST_NAMES = 3
@@ -66,6 +67,24 @@ def screen(advice: Advice, c_library: str) -> Screen:
     return Screen(advice.about, table, said, caveats, advice.next_step)
 
 
+def candidates(advice: Advice) -> Table:
+    """Every setting that was replayed, today's included: bytes, and the change of CPU time in percent (ms where the
+    program's is not known), with its ends.
+    """
+    now = advice.row(advice.today)
+    rows = []
+    for row in advice.rows:
+        cpu = advice.judge.cpu(now, row)
+        ends = [] if cpu is None else [cpu.ms, cpu.ms_low, cpu.ms_high]
+        if cpu and cpu.kind != MILLISECONDS:
+            ends = [cpu.percent, cpu.low, cpu.high]
+        figures = [Cell(f"{value:.6g}", value) for value in (row.peak_bytes, row.mean_bytes, *ends)]
+        unit = Cell("" if cpu is None else "ms" if cpu.kind == MILLISECONDS else "%")
+        rows.append([Cell(row.label), *figures, *[Cell("")] * (5 - len(figures)), unit])
+    columns = ["allocator", "peak bytes", "mean bytes", "CPU time change", "at least", "at most", "unit"]
+    return Table("", columns, rows)
+
+
 def environment(choice: Choice, today: str, c_library: str) -> dict[str, str]:
     """The variables to set: LD_PRELOAD and the allocator's own."""
     library = choice.preload or (c_library if today.partition(":")[0] != choice.allocator else "")
@@ -79,10 +98,7 @@ def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[C
     title = f"{only or 'Use '}{label}"
     now, row = advice.row(advice.today), advice.row(label)
     change = 100 * (row.peak_bytes / now.peak_bytes - 1) if now.peak_bytes > 0 else math.nan
-    before, after = memory_text(now.peak_bytes), memory_text(row.peak_bytes)
-    if before.split()[-1:] == after.split()[-1:]:
-        before = before.split()[0]
-    memory = f"{before} -> {after} ({percent(change)})"
+    memory = f"{change_of_size(now.peak_bytes, row.peak_bytes)} ({percent(change)})"
     good = True if advice.judge.gains_memory(row, now) else False if advice.judge.gains_memory(now, row) else None
     rows = [[Cell(title), Cell("peak memory"), Cell(memory, change, good=good), Cell("replayed")]]
     cpu = advice.judge.cpu(now, row)
@@ -91,7 +107,7 @@ def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[C
         better = True if cpu.is_reason else False if cpu.low > 0 else None
         rows.append([Cell(""), Cell("CPU time"), Cell(cpu_text(cpu), cpu.percent, good=better), Cell(how)])
     if row.smallest_limit_bytes and now.smallest_limit_bytes:
-        fits, today = memory_text(row.smallest_limit_bytes), memory_text(now.smallest_limit_bytes)
+        fits, today = size(row.smallest_limit_bytes), size(now.smallest_limit_bytes)
         better = True if row.smallest_limit_bytes < now.smallest_limit_bytes else None
         rows.append([Cell(""), Cell("fits in"), Cell(f"{fits} ({now.label}: {today})", good=better), Cell("limit")])
     return rows
@@ -104,8 +120,8 @@ def _staying(advice: Advice) -> list[str]:
     if len(stays) == len(advice.picks):
         if advice.today in advice.refused:
             return ["Nothing that was tried keeps the limit."]
-        why = "; ".join(f"{AIM[pick.aim]}: {pick.why}" for pick in stays)
-        return [f"{NO_REASON.capitalize()} from {advice.today}. {why[:1].upper() + why[1:]}."]
+        why = "; ".join(dict.fromkeys(pick.why for pick in stays))
+        return [f"{NO_REASON.capitalize()} from {advice.today}: {why}."]
     return [f"For {AIM[pick.aim]} stay with {advice.today}: {pick.why}." for pick in stays]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import SCREEN_FORMATS
+from heaptape.commands.outcome import add_format_option
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_json, write_text
 from heaptape.common.process import scratch_folder
@@ -63,12 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_recording(parser)
     parser.add_argument("-o", "--output", metavar="A.json", help="the advice and its figures; - for standard output")
     parser.add_argument("--json", action="store_true", help="the same as -o -")
-    parser.add_argument(
-        "--format",
-        default="text",
-        choices=SCREEN_FORMATS,
-        help="text, md (to paste into a pull request), latex",
-    )
+    add_format_option(parser)
 
 
 def _add_recording(parser: argparse.ArgumentParser) -> None:
@@ -129,7 +124,10 @@ def run(arguments: argparse.Namespace) -> int:
     if output:
         write_json(output, advise.as_json(found, confirmed))
     if output != STANDARD_OUTPUT:
-        shown = words.screen(dataclasses.replace(found.advice, command=command), c_library())
+        advice = dataclasses.replace(found.advice, command=command)
+        shown = words.screen(advice, c_library())
+        if arguments.format == "csv":
+            shown = dataclasses.replace(shown, table=words.candidates(advice))
         write_text(STANDARD_OUTPUT, screen.render(shown, arguments.format))
     return 1 if any(one.held is False for one in confirmed) else 0
 
@@ -156,7 +154,7 @@ def _wish(arguments: argparse.Namespace) -> "Wish":
     from heaptape.gate.condition import parse
 
     memory = [limit for text in arguments.limit if (limit := memory_limit(text)) is not None]
-    limits = [parse(text, (REFERENCE,)) for text in arguments.limit if memory_limit(text) is None]
+    limits = [parse(text, (REFERENCE, "default")) for text in arguments.limit if memory_limit(text) is None]
     return Wish(arguments.objective, arguments.allocator, arguments.baseline, limits, min(memory, default=None))
 
 

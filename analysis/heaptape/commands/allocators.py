@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
+from heaptape.commands.outcome import add_format_option
 from heaptape.common import console
 from heaptape.common.console import WorkProgress
 from heaptape.common.errors import HeaptapeError, UsageError
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="replay the traces with each tunable at the ends of its search range, and print what changes, in exact "
         "figures, and which tunables change nothing",
     )
-    parser.add_argument("--format", default="text", choices=["text", "md"], help="for --check-tunables (default text)")
+    add_format_option(parser, words="; of --check-tunables")
     parser.add_argument("--into", metavar="DIR", help="keep candidates in this folder instead of the cache's")
     install = parser.add_argument_group("install")
     install.add_argument("--no-verify", action="store_true", help="don't check that it keeps the rules of malloc")

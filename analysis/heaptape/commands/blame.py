@@ -2,13 +2,14 @@
 """`heaptape blame`: who holds resident memory, and whether that is a leak, retention or fragmentation."""
 
 import argparse
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import ALL, SCREEN_FORMATS, add_table_option, chosen_tables
+from heaptape.commands.outcome import ALL, add_format_option, add_table_option, chosen_tables
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 SUMMARY = "who holds the memory: by call site, thread, size, phase or age"
 DESCRIPTION = (
     "Replays a recording and finds for each OS page what lives in it and who put it there. Prints whether that is a "
-    "leak, retention or fragmentation, who keeps most of it, and what promises to save most; --try runs that. For two "
-    "recordings or results, two allocators or two positions, the difference. docs/use/BLAME.md defines the terms."
+    "leak, retention or fragmentation, who keeps most of it, and which change is expected to save "
+    "most; --try measures that. For two recordings or results, two allocators or two positions, the difference. "
+    "docs/use/BLAME.md defines the terms."
 )
 BY = ("site", "function", "thread", "size", "phase", "age")
 DEFAULT_ALLOCATOR = "glibc"
@@ -68,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="trials",
         type=int,
         metavar="N",
-        help="run the N experiments that promise most, as 'heaptape whatif' does, and rank them by what they save",
+        help="run the N experiments expected to save most, as 'heaptape whatif' does, and rank them by what they save",
     )
     parser.add_argument(
         "-o",
@@ -76,13 +78,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="R.json",
         help="keep the results, for this command and for the report; with --try, those of the experiments",
     )
+    parser.add_argument(
+        "--debuginfod",
+        action="store_true",
+        help="fetch missing debug information from DEBUGINFOD_URLS, so that call sites have names",
+    )
     parser.add_argument("--flame", metavar="F.svg", help="write a flame graph of what the call sites hold")
     parser.add_argument(
         "--graph", metavar="FILE", help="draw memory over progress, coloured by group (.svg, .pdf or .png)"
     )
     parser.add_argument("--json", action="store_true", help="JSON instead of the answer")
     add_table_option(parser, "; ".join(f"{name}: {what}" for name, what in TABLES.items()))
-    parser.add_argument("--format", default="text", choices=SCREEN_FORMATS, help="text, md or latex")
+    add_format_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -196,7 +203,9 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.trials is not None:
         _check_try(arguments)
     if any(where == "" for where in arguments.at or []):
-        raise UsageError("blame --at: where?")
+        raise UsageError("blame --at: a position is missing")
+    if arguments.debuginfod and not os.environ.get("DEBUGINFOD_URLS"):
+        raise UsageError("blame --debuginfod: DEBUGINFOD_URLS is not set (Debian: https://debuginfod.debian.net)")
     if len(arguments.inputs) > 1 and (arguments.output or arguments.flame or arguments.graph):
         raise UsageError("blame -o, --flame, --graph: of one recording only")
     if arguments.graph and Path(arguments.graph).suffix not in PICTURES:
@@ -231,6 +240,8 @@ def _results(path: str, arguments: argparse.Namespace) -> "Results":
     if _holds_results(path):
         if arguments.output:
             raise UsageError("blame -o: these are results already")
+        if arguments.debuginfod:
+            raise UsageError(f"blame --debuginfod: {path}: names are looked up in a recording, not in results")
         return results(path)
     return _replayed(path, arguments)
 
@@ -251,7 +262,9 @@ def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
 
     choices = registry.choose_all(arguments.allocator or [DEFAULT_ALLOCATOR], registry.load(arguments.home))
     with replaying.work() as work:
-        workload = replay.prepare(path, arguments.home, work.scratch, origins=True)
+        workload = replay.prepare(
+            path, arguments.home, work.scratch, origins=True, options=["--debuginfod"] * arguments.debuginfod
+        )
         about = replay.describe_workload(workload, replaying.name_of(path))
         settings = rounds.Settings(
             1, passes=OF_ORIGINS, seed=replaying.random_seed(), at=_places(path, arguments.at or [], about["ops"])

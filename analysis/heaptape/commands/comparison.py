@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from heaptape import passes
-from heaptape.commands.outcome import ALL, add_table_option, chosen_tables
+from heaptape.commands.outcome import ALL, add_format_option, add_table_option, chosen_tables
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, print_json, records, write_text
@@ -34,7 +34,6 @@ TABLES = {
     "corners": "the matrix of --corners",
 } | passes.TABLES
 OF_ALL = ("time", "calls", "memory", "syscalls", "cycles")  # and those of passes, as far as they say so
-FORMATS = ("text", "md", "csv", "latex", "json")
 SUBJECT_OF = {"calls": "instructions", "syscalls": "system", "memory": "memory", "cycles": "time"}
 METRICS = {
     "calls": ("total_instructions", "instructions/", "string_", "startup_instructions"),
@@ -49,12 +48,7 @@ def add_options(parser: "argparse.ArgumentParser") -> None:
     group = parser.add_argument_group("what is printed")
     tables = "; ".join(f"{name}: {what}" for name, what in TABLES.items())
     add_table_option(group, "print these tables instead of the answer: " + tables)
-    group.add_argument(
-        "--format",
-        default="text",
-        choices=FORMATS,
-        help="text, md (to paste into a pull request), csv (one table, or all figures), latex (package booktabs), json",
-    )
+    add_format_option(group, ("json",), ", json; csv: one table, or all figures")
     group.add_argument("--json", action="store_true", help="the figures as JSON on standard output")
 
 

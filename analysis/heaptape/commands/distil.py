@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
+from heaptape.commands.outcome import add_format_option
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import check_writable
@@ -47,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--misses", action="store_true", help="misses of caches and TLBs, too; needs a recording with --accesses"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the choice of windows (default 0)")
+    add_format_option(parser)
     parser.add_argument("--json", action="store_true", help="the errors that the trace carries, and the wanted ops")
 
 
@@ -104,10 +106,10 @@ def _choices(arguments: argparse.Namespace) -> list["Choice"]:
 
 def _print(made: "Distilled", wanted: "Wanted", arguments: argparse.Namespace) -> None:
     from heaptape.common.output import flush_standard_output
-    from heaptape.distil.distil import answer_lines, as_json, warnings
-    from heaptape.show.tables.decision_tables import wrapped
+    from heaptape.distil.distil import about, as_json, error_table, sentences, warnings
+    from heaptape.show.screen import Screen, render
 
-    lines = as_json(made) if arguments.json else wrapped(answer_lines(made, wanted, arguments.output))
-    flush_standard_output(lines)
+    screen = Screen(about(made, arguments.output), error_table(made), sentences(made, wanted))
+    flush_standard_output(as_json(made) if arguments.json else render(screen, arguments.format))
     for line in warnings(made, wanted):
         console.warning(line)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heaptape.commands.outcome import Subcommand
+from heaptape.commands.outcome import Subcommand, add_format_option
 from heaptape.common import console
 from heaptape.common.console import WorkProgress
 from heaptape.common.errors import HeaptapeError, UsageError
@@ -142,7 +142,7 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sql", metavar="SQL", help="one SELECT on traces, histogram, sites, cells; - for standard input"
     )
-    parser.add_argument("--format", choices=["text", "csv", "json"], default="text", help="(default text)")
+    add_format_option(parser, ("json",), ", json")
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
 
 
@@ -150,8 +150,10 @@ def _query(arguments: argparse.Namespace) -> int:
     needed()
     import sys
 
+    from heaptape.common.tables import Cell, Table
     from heaptape.fleet.dataset import query
     from heaptape.fleet.store import open_store
+    from heaptape.show.tables.latex import render
 
     sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
     found = query(open_store(arguments.store, tell=console.note), sql)
@@ -159,8 +161,13 @@ def _query(arguments: argparse.Namespace) -> int:
         text = found.to_csv(index=False)
     elif arguments.format == "json":
         text = (found.to_json(orient="records", date_format="iso") or "[]") + "\n"
+    elif arguments.format == "text" and len(found):
+        text = found.to_string(index=False) + "\n"
+    elif len(found):
+        rows = [[Cell(str(value)) for value in row] for row in found.itertuples(index=False)]
+        text = render([Table("", [str(name) for name in found.columns], rows)], arguments.format)
     else:
-        text = found.to_string(index=False) + "\n" if len(found) else "no rows\n"
+        text = "no rows\n"
     write_text(STANDARD_OUTPUT, text)
     return 0
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
+from heaptape.commands.outcome import add_format_option, add_table_option, chosen_tables
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 SUMMARY = "is a new allocator worse than the old one, and the smallest tape that shows it"
 DESCRIPTION = (
     "Replays tapes into both allocators and compares exact figures: memory, page faults, system calls, instructions, "
-    "and whether the new allocator keeps malloc's promises. Exit status 0: no figure is worse than tolerated; 1: some "
-    "are, a promise is broken, or something could not be measured; 2: wrong usage. If a figure is worse, the smallest "
-    "tape that still shows it is kept (docs/use/GATE.md)."
+    "and verifies that the new allocator keeps the rules of malloc. Exit status 0: no figure is worse than tolerated; "
+    "1: some are, verification failed, or something could not be measured; 2: wrong usage. If a figure is worse, "
+    "the smallest tape that still shows it is kept (docs/use/GATE.md)."
 )
 WHICH = ("worst", "all", "none")
 
@@ -73,14 +74,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_limits(parser)
     parser.add_argument("--timeout", type=float, default=0, metavar="S", help="seconds for one replay (default: none)")
     parser.add_argument("--json", action="store_const", const="-", dest="output", help="the same as -o -")
-    parser.add_argument("--table", choices=["all"], help="all figures of all workloads")
-    parser.add_argument("--format", default="text", choices=["text", "md"], help="md: --table all as Markdown")
+    add_table_option(parser, "all figures of all workloads; so in other formats than text")
+    add_format_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compares, prints the table, minimises tapes whose figures are worse. Returns 1 if anything failed."""
     from heaptape.gate import gate, minimise
 
+    chosen_tables(arguments.table, ())
     pairing, limits = _pairing(arguments), limits_of(arguments, "gate")
     try:
         files = gate.find(arguments.corpus)
@@ -148,7 +150,7 @@ def _write(data: dict, arguments: argparse.Namespace) -> None:
     if arguments.junit:
         write_text(arguments.junit, junit_xml(data))
     if STANDARD_OUTPUT not in (arguments.output, arguments.junit):
-        wanted = arguments.table or arguments.format == "md"
+        wanted = arguments.table or arguments.format != "text"
         text = render(gate_tables(data), arguments.format) if wanted else wrapped(gate_lines(data))
         write_text(STANDARD_OUTPUT, text)
     console.verdict(f"gate {'passed' if data['passed'] else 'failed'}", data["passed"])

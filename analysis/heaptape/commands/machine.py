@@ -5,7 +5,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from heaptape.commands.outcome import add_format_option
 from heaptape.common.errors import UsageError
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
     from heaptape.common.tables import Table
@@ -25,27 +27,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rounds", type=int, default=30, help="samples of each figure, 3 to 1024, interleaved (default 30)"
     )
     parser.add_argument("--json", action="store_true", help="the raw measurement, with its quantiles")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the raw measurement there, as --json prints it")
+    add_format_option(parser)
     parser.add_argument(
         "--options", action="store_true", help="only print --caches and --tlbs of this machine for the simulator"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from heaptape.common.tables import render_text
     from heaptape.results.model.penalties import penalties
     from heaptape.run import machine as measuring
+    from heaptape.show.tables.latex import render
 
     if not 3 <= arguments.rounds <= 1024:
         raise UsageError("machine --rounds: between 3 and 1024")
+    if arguments.output:
+        check_writable(arguments.output)
     if arguments.options:
         print(" ".join(measuring.own_geometry(arguments.home).options))
         return 0
     measured = None if arguments.again else measuring.known_costs()
     measured = measured or measuring.measure_costs(arguments.home, arguments.rounds)
+    if arguments.output:
+        write_json(arguments.output, measured)
     if arguments.json:
         print(json.dumps(measured, indent=1))
-        return 0
-    print(render_text([_table(measured, penalties(measured))]), end="")
+    elif arguments.output != STANDARD_OUTPUT:
+        write_text(STANDARD_OUTPUT, render([_table(measured, penalties(measured))], arguments.format))
     return 0
 
 

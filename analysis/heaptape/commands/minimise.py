@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="CONDITION",
         help="of the new allocator: FIGURE OP BOUND, as in 'rss-peak>1.1*old', 'syscalls>old+10', 'rss-mean>64 MiB', "
-        "'broken>0' (it breaks a promise of malloc). docs/use/GATE.md lists the figures",
+        "'broken>0' (it breaks a rule of malloc). docs/use/GATE.md lists the figures",
     )
     parser.add_argument(
         "-o", "--output", metavar="DIR", help="folder for the tape and its figures (default NAME.minimised)"

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from heaptape.commands.outcome import FORMATS, Parser
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
@@ -41,11 +42,12 @@ OPTIONS: list[dict[str, Any]] = [
     },
     {
         "flags": ["--format"],
-        "value": "text|json",
-        "choices": ["text", "json"],
-        "help": "tables, or everything, as heaptape-observe writes it",
+        "value": "text|md|csv|latex|json",
+        "choices": [*FORMATS, "json"],
+        "help": "tables, or with json everything, as heaptape-observe writes it",
         "default": "text",
     },
+    {"flags": ["--json"], "value": None, "help": "the same as --format json"},
     {
         "flags": ["-o", "--output"],
         "value": "FILE",
@@ -116,7 +118,7 @@ def run(arguments: Sequence[str], home: Home) -> int:
                 raise HeaptapeError("heaptape-observe left no result")
             return status
         found = _read(output)
-    text = json.dumps({"schema": 1} | found, indent=1) + "\n" if own.format == "json" else _as_text(found)
+    text = json.dumps({"schema": 1} | found, indent=1) + "\n" if own.format == "json" else _shown(found, own.format)
     if own.output:
         write_text(own.output, text)
     else:
@@ -125,11 +127,10 @@ def run(arguments: Sequence[str], home: Home) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from heaptape.commands.outcome import Parser
-
     parser = Parser(prog="heaptape observe", add_help=False, allow_abbrev=False)
     parser.add_argument("-a", "--allocator")
-    parser.add_argument("--format", choices=["text", "json"], default="text")
+    parser.add_argument("--format", choices=[*FORMATS, "json"], default="text")
+    parser.add_argument("--json", action="store_const", const="json", dest="format")
     parser.add_argument("-o", "--output")
     return parser
 
@@ -162,12 +163,12 @@ def _read(output: Path) -> dict:
     return found | ({"children": children} if children else {})
 
 
-def _as_text(found: dict) -> str:
-    from heaptape.common.tables import render_text
+def _shown(found: dict, form: str) -> str:
+    from heaptape.show.tables.latex import render
 
     if "programs" in found:
-        return render_text([_programs_table(found)] if _real(found["programs"]) else [])
-    return render_text([_simulated_table(one) for one in (found, *found.get("children", []))])
+        return render([_programs_table(found)] if _real(found["programs"]) else [], form)
+    return render([_simulated_table(one) for one in (found, *found.get("children", []))], form)
 
 
 def _programs_table(found: dict) -> "Table":

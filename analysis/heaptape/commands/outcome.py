@@ -12,7 +12,7 @@ from heaptape.common.output import flush_standard_output
 
 MOST_OPTIONS = 12  # that --help shows
 ALL = "all"  # tables
-SCREEN_FORMATS = ("text", "md", "latex")
+FORMATS = ("text", "md", "csv", "latex")
 EVERYWHERE = {"-h", "--help", "--help-all", "--color", "--quiet"}
 
 
@@ -84,6 +84,18 @@ def add_table_option(parser: argparse._ActionsContainer, words: str) -> None:
     parser.add_argument("--table", action="append", default=[], metavar="NAME,...|all", help=words)
 
 
+def add_format_option(parser: argparse._ActionsContainer, more: Sequence[str] = (), words: str = "") -> None:
+    """--format, which every command has that prints figures. `more`: formats of this command alone, and `words` on
+    them.
+    """
+    parser.add_argument(
+        "--format",
+        default="text",
+        choices=[*FORMATS, *more],
+        help=f"text (default), md to paste into a pull request, csv, latex{words}",
+    )
+
+
 def chosen_tables(given: Sequence[str], known: Iterable[str]) -> list[str]:
     """The names that --table was given, each once; ALL as it is. Raises UsageError for a name that is not known."""
     names = list(dict.fromkeys(name for text in given for name in text.split(",") if name))
@@ -102,7 +114,8 @@ def status_of(work: Callable[[], int]) -> int:
         finally:  # --help ends by SystemExit; what print could not write fails again, and the error names the output
             flush_standard_output()
     except UsageError as error:
-        console.error(str(error))
+        if str(error):  # empty: as below
+            console.error(str(error))
         return 2
     except HeaptapeError as error:
         if str(error):  # empty: a C program has reported it already

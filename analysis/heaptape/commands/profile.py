@@ -4,7 +4,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from heaptape.commands.outcome import ALL, SCREEN_FORMATS, add_table_option, chosen_tables
+from heaptape.commands.outcome import ALL, add_format_option, add_table_option, chosen_tables
 from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
@@ -23,14 +23,9 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="F", help="trace, or what 'heaptape convert' can read; - for standard input")
-    parser.add_argument(
-        "--format",
-        default="text",
-        choices=[*SCREEN_FORMATS, "json", "html", "svg"],
-        help="text (default), Markdown, LaTeX, JSON; html: one page with plots that needs nothing else; svg: the "
-        "flame graph of the call stacks, to be zoomed and searched in a browser",
-    )
-    parser.add_argument("--json", action="store_true", help="the same as --format json")
+    pictures = "; html: one page with plots that needs nothing else; svg: the flame graph of the call stacks"
+    add_format_option(parser, ("html", "svg"), pictures)
+    parser.add_argument("--json", action="store_true", help="every figure as JSON")
     add_table_option(parser, "print these tables instead: sizes, lifetimes, threads, reallocs, sites, sharing")
     parser.add_argument("-o", default="-", dest="output", metavar="FILE", help="write there instead")
     parser.add_argument(
@@ -48,12 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
     from heaptape.show import screen
     from heaptape.show.tables.latex import render
 
-    if arguments.json:
-        arguments.format = "json"
-    wanted = chosen_tables(arguments.table, NAMES)
+    wanted = chosen_tables(arguments.table, NAMES) or [ALL] * (arguments.format == "csv")
     check_writable(arguments.output)
     found = library.profile(arguments.input, arguments.home)
-    if arguments.format == "json":
+    if arguments.json:
         write_json(arguments.output, found.data)
         return 0
     if arguments.format in ("html", "svg"):

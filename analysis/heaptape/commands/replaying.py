@@ -40,7 +40,11 @@ class Work:
         self.progress.update(f"{experiment}: {what}" if experiment else what, share)
 
     def on_failure(self, run: "Run", error: str) -> None:
+        """Keeps the failure; prints it unless a run of this allocator has failed in the same way."""
+        known = any((one.choice.label, text) == (run.choice.label, error) for one, text in self.failed)
         self.keep_failure(run, error)
+        if known:
+            return
         self.progress.error(f"{run.choice.label}, {run.pass_} pass, repetition {run.repeat + 1}: {error}")
 
     def keep_failure(self, run: "Run", error: str) -> None:

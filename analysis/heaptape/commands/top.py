@@ -94,8 +94,8 @@ def _show(watch: "Watch", arguments: argparse.Namespace) -> int:
 
 def _finished(home: Home, trace: str, as_json: bool) -> int:
     """Prints the summary of a trace that is not being recorded. Raises HeaptapeError if the file is not a trace."""
+    from heaptape.common.phrases import counted, size
     from heaptape.common.process import convert_json
-    from heaptape.common.tables import quantity, size
 
     about = convert_json(home, "info", trace)
     if as_json:
@@ -106,8 +106,8 @@ def _finished(home: Home, trace: str, as_json: bool) -> int:
     end = about.get("footer", {}).get("end", "the file has no end: its recorder was killed, or runs elsewhere")
     text = (
         f"{Path(trace).name} is not being recorded here ({end}).\n"
-        f"{quantity(about['events'], 'call')}, {quantity(about['threads'], 'thread')}, peak live "
-        f"{size(about['peak_live_bytes'])}, {quantity(about.get('live_at_end', 0), 'object')} live at the end, "
+        f"{counted(about['events'], 'call')}, {counted(about['threads'], 'thread')}, peak live "
+        f"{size(about['peak_live_bytes'])}, {counted(about.get('live_at_end', 0), 'object')} live at the end, "
         f"{about.get('dropped', 0):,} dropped.\nMore: heaptape info, heaptape profile\n"
     )
     write_text(STANDARD_OUTPUT, text)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
+from heaptape.commands.outcome import add_format_option, add_table_option, chosen_tables
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="EXPR",
-        help="what must hold on each workload: 'rss<=1.05*default', 'instructions<=default*1', 'rss-peak<=64m'; "
+        help="what must hold on each workload: 'rss<=1.05*today' (today: the default settings), 'rss-peak<=64 MiB'; "
         "repeatable",
     )
     parser.add_argument(
@@ -74,8 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="T.json", help="the results, with all points (default NAME.ALLOCATOR.tune.json)"
     )
     parser.add_argument("--json", action="store_const", const="-", dest="output", help="the same as -o -")
-    parser.add_argument("--table", choices=["all"], help="all points of the front, and what each tunable contributes")
-    parser.add_argument("--format", default="text", choices=["text", "md"], help="of the tables (default text)")
+    add_table_option(parser, "all points of the front, and what each tunable contributes")
+    add_format_option(parser)
     parser.add_argument(
         "--live",
         action="store_true",
@@ -120,6 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raises UsageError for mistakes that show before any file is read."""
+    chosen_tables(arguments.table, ())
     _budget(arguments.budget)
     if arguments.live != bool(arguments.own_options):
         raise UsageError("tune --live: needs the command after --, and -- needs --live")
@@ -248,7 +250,7 @@ def _print(data: dict, request: Request, arguments: argparse.Namespace) -> None:
     more = "" if arguments.table else "More: --table all. "
     lines = [*conclusion(data), *live_lines(data)]
     lines.append(f"{more}All points are in {request.output}, the search in {request.storage}.")
-    write_text(STANDARD_OUTPUT, render(tables, arguments.format) + wrapped(lines))
+    write_text(STANDARD_OUTPUT, render(tables, arguments.format) + wrapped(lines) * (arguments.format != "csv"))
 
 
 def _lived(arguments: argparse.Namespace, data: dict, space: "Space") -> dict | None:

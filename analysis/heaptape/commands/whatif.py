@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import ALL, SCREEN_FORMATS, add_table_option, chosen_tables
+from heaptape.commands.outcome import ALL, add_format_option, add_table_option, chosen_tables
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as for replay (default recorded)")
     add_table_option(parser, "; ".join(f"{name}: {what}" for name, what in TABLES.items()))
-    parser.add_argument("--format", default="text", choices=SCREEN_FORMATS, help="text (default), md or latex")
+    add_format_option(parser)
     parser.add_argument("--json", action="store_true", help="the same as -o -")
     parser.add_argument(
         "-o",

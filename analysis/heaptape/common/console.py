@@ -61,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action=_Quiet,
         nargs=0,
         default=argparse.SUPPRESS,
-        help="neither progress nor notes on standard error; errors and warnings stay",
+        help="no progress and no notes on standard error; errors and warnings are still printed",
     )
 
 
@@ -149,6 +149,7 @@ def verdict(text: str, good: bool) -> None:
 
 QUIET_S = 2.0
 LINE_S = 10.0
+LEAST_SHARE = 0.02  # below it, the time left is not known
 
 
 class WorkProgress:
@@ -182,7 +183,7 @@ class WorkProgress:
             if now - self._last_line >= LINE_S:
                 self._last_line = now
                 left = ""
-                if 0 < share < 1:
+                if LEAST_SHARE < share < 1:
                     left = f", {duration((now - self._begin) * (1 - share) / share)} left"
                 note(f"{what}: {100 * share:.0f} % done{left}")
             return

@@ -94,7 +94,7 @@ def in_order(work: Callable[[int], Made], count: int, most: int | None = None) -
             try:
                 fine, made = ends[index % workers].recv()
             except EOFError:
-                raise HeaptapeError("a process of ours was ended from outside, or found no memory") from None
+                raise HeaptapeError("a worker process was killed, or ran out of memory") from None
             if not fine:
                 raise made
             yield made

@@ -3,6 +3,8 @@
 time and which `heaptape observe` and `heaptape machine` do not need.
 """
 
+import csv
+import io
 import re
 import shutil
 import sys
@@ -253,6 +255,31 @@ def render_markdown(tables: Sequence[Table]) -> str:
     return "\n".join(lines)
 
 
+def render_csv(tables: Sequence[Table]) -> str:
+    """Rows under their header; an empty line between two tables. Without titles and notes. Figures are without commas,
+    those that have a unit in their cell in bytes, percent or counts.
+    """
+    return "\n".join(_csv(table) for table in tables if table.columns)
+
+
+def _csv(table: Table) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([" ".join(name.split()) for name in table.columns])
+    for row in table.rows:
+        writer.writerow([_csv_cell(cell) for cell in row])
+    return out.getvalue()
+
+
+def _csv_cell(cell: Cell) -> str | float:
+    plain = cell.text.replace(",", "")
+    if cell.text == MISSING:
+        return ""
+    if re.fullmatch(r"[-+]?[0-9.]+", plain):
+        return plain
+    return cell.text if cell.value is None else cell.value
+
+
 def _markdown_cell(cell: Cell) -> str:
     return f"**{_escape(cell.text)}**" if cell.exact else _escape(cell.text)
 
@@ -260,16 +287,3 @@ def _markdown_cell(cell: Cell) -> str:
 def _escape(text: str) -> str:
     # A leading ~ would start strike-through together with another one in the row.
     return text.replace("|", "\\|").replace("~", "\\~")
-
-
-def size(value: float) -> str:
-    """Bytes in KiB, MiB or GiB to one decimal; below a KiB in bytes."""
-    for power, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if abs(value) >= 1 << power:
-            return f"{value / (1 << power):,.1f} {name}"
-    return f"{value:,.0f} bytes"
-
-
-def quantity(value: int, noun: str) -> str:
-    """The number with its noun: 1 call, 1,234 calls."""
-    return f"{value:,} {noun}{'s' * (value != 1)}"

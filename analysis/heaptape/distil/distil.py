@@ -13,7 +13,8 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.common.tables import significant
+from heaptape.common.phrases import counted
+from heaptape.common.tables import Cell, Table, significant
 from heaptape.distil import fit, measured
 from heaptape.distil.fit import Fitted
 from heaptape.distil.plan import Kind, Plan, Planner, rules_of_highs
@@ -166,32 +167,43 @@ class Distiller:
         return lambda share: self.tell(what, share)
 
 
-def answer_lines(made: Distilled, wanted: Wanted, output: str) -> list[str]:
-    """What was kept, and the expected error of each figure; one line for all kinds of calls, one for all misses."""
+def about(made: Distilled, output: str) -> str:
     plan = made.plan
     share = f"{significant(100 * plan.ops / made.whole_ops)} %"
-    lines = [f"{output}: {plan.ops:,} of {made.whole_ops:,} ops ({share}) stand for the whole.", ""]
-    lines.append(f"{'figure':<14}{'expected error':>16}{'worst, left out':>18}")
+    return f"{output}: {plan.ops:,} of {counted(made.whole_ops, 'op')} ({share}) stand for the whole."
+
+
+def error_table(made: Distilled) -> Table:
+    """The expected error of each figure, and the largest on an allocator that was left out, in percent."""
+    rows = []
     for figure, found in made.fitted.errors.items():
         if "/" not in figure:
             of_figure = made.errors[made.errors["figure"] == figure]
             worst = of_figure.loc[of_figure["left_out_percent"].abs().idxmax()]
-            cells = f"{significant(found.expected)} %", f"{significant(worst['left_out_percent'], sign='+')} %"
-            lines.append(f"{figure:<14}{cells[0]:>16}{cells[1]:>18}  {worst['allocator']}")
-    lines.append("")
+            largest = float(worst["left_out_percent"])
+            expected = Cell(f"{significant(found.expected)} %", found.expected)
+            cells = [expected, Cell(f"{significant(largest, sign='+')} %", largest), Cell(str(worst["allocator"]))]
+            rows.append([Cell(figure), *cells])
+    return Table("", ["figure", "expected error", "largest, left out", ""], rows, kept=frozenset([3]))
+
+
+def sentences(made: Distilled, wanted: Wanted) -> list[str]:
+    """What was kept; one line for all kinds of calls, one for all misses."""
+    plan = made.plan
     of_kinds = {figure.removeprefix(distilled.OF_KIND): figure for figure in _of(made, distilled.OF_KIND)}
     of_levels = {heading(figure.removeprefix(SIMULATED_OF_ALL)): figure for figure in _of(made, SIMULATED_OF_ALL)}
-    lines += _together("Instructions per call", of_kinds, made) + _together("Misses", of_levels, made)
+    lines = _together("Instructions per call", of_kinds, made) + _together("Misses", of_levels, made)
     lines.append("Expected: half the 95 % interval on an allocator that was not measured here.")
     if plan.segments:
         often = "once" if plan.segments == 1 else f"in each of {plan.segments} parts of the history"
-        lines.append(f"Kept for memory: large objects, and those live when their size class is at its high, {often}.")
+        lines.append(f"Kept for memory: large objects, and those live at the peak of their size class, {often}.")
     if wanted.kind != "memory":
-        counted = int((plan.windows["end"] - plan.windows["counted"]).sum())
+        measured_ops = int((plan.windows["end"] - plan.windows["counted"]).sum())
         warm = int((plan.windows["counted"] - plan.windows["begin"]).sum())
-        lines.append(f"Kept for time: {len(plan.windows)} windows, {counted:,} ops in all, after {warm:,} to warm up.")
+        windows = counted(len(plan.windows), "window")
+        lines.append(f"Kept for time: {windows} of {measured_ops:,} ops in all, after {warm:,} to warm up.")
     least = 100 * plan.floor / made.whole_ops
-    return [*lines, f"The least that shows the peak: {plan.floor:,} ops ({significant(least)} %)."]
+    return [*lines, f"The peak needs at least {counted(plan.floor, 'op')} ({significant(least)} %)."]
 
 
 def _of(made: Distilled, prefix: str) -> list[str]:

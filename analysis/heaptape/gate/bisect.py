@@ -348,7 +348,7 @@ class _Job:
 
 def in_words(figure: str, value: float) -> str:
     if figure == BROKEN:
-        return "a promise is broken" if value else "promises are kept"
+        return "verification failed" if value else "verification passed"
     return f"{figure} {shown(figure, value)}"
 
 

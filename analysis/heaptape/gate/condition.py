@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from heaptape.common.errors import UsageError
+from heaptape.common.errors import UsageError, unknown
 from heaptape.run.exact import FIGURES
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -67,7 +67,7 @@ def parse(text: str, names: Sequence[str] = ("old",)) -> Condition:
         raise UsageError(f"'{text}' is not a condition: FIGURE OP BOUND, as in 'rss-peak>1.1*{names[0]}'")
     figure, comparison, bound = match.groups()
     if figure not in FIGURES:
-        raise UsageError(f"'{text}': unknown figure '{figure}': there are {', '.join(FIGURES)}")
+        raise unknown("figure", figure, FIGURES)
     alone = parse_amount(figure, bound)
     if alone is not None:
         return Condition(text, figure, comparison, 0.0, None, alone)
@@ -110,7 +110,7 @@ def parse_tolerances(text: str) -> dict[str, Condition]:
         name, equals, amount = (part.strip() for part in item.partition("="))
         figures = GROUPS.get(name, (name,))
         if any(figure not in TOLERATED for figure in figures):
-            raise UsageError(f"--tolerate: unknown figure '{name}': there are {', '.join((*GROUPS, *TOLERATED))}")
+            raise unknown("figure", name, (*GROUPS, *TOLERATED))
         for figure in figures:
             found[figure] = _beyond(figure, amount if equals else "")
     if not found:

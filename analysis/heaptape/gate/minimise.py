@@ -27,8 +27,8 @@ from xml.etree import ElementTree
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import write_json, write_text
+from heaptape.common.phrases import size
 from heaptape.common.process import processors
-from heaptape.common.tables import size
 from heaptape.gate.condition import Condition
 from heaptape.gate.search import Candidate, Objects, Search, read_objects, whole_history, write_candidate
 from heaptape.run import exact, replay
@@ -226,7 +226,7 @@ def start_up_in_words(result: Minimised) -> str:
     if not result.question.compares:
         return ""
     if not result.beyond_start_up:
-        return "start-up alone shows it"
+        return "the start-up shows it, too"
     figure, found = result.question.condition.figure, net(result.pair, result.start_up)
     return f"beyond start-up {shown(figure, found.new)} and {shown(figure, found.old or 0)}"
 
@@ -437,7 +437,7 @@ def _suite(workload: Mapping, data: Mapping) -> ElementTree.Element:
         fault = broken["new"] if not broken["old"] else ""
         case = _case(suite, "promises", "failure" if fault else "", fault)
         if broken["old"]:
-            _output(case, f"the old allocator breaks a promise, too: {broken['old']}")
+            _output(case, f"the old allocator fails verification, too: {broken['old']}")
     for name, figure in workload["figures"].items():
         if figure["verdict"] != "shown":
             case = _case(suite, name, "failure" if figure["verdict"] == "worse" else "", _message(figure))

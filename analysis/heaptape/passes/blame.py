@@ -24,8 +24,8 @@ WHERE = {
     "end": "at the end",
 }
 PINNERS_NOTE = (
-    "empty share: the empty bytes of each OS page, shared equally among the objects in it. alone: memory freed if only "
-    "this group went: OS pages without other objects. The last column is of rounding and empty share."
+    "empty share: the empty bytes of each OS page, shared equally among the objects in it. alone: memory that is freed "
+    "if only this group is: OS pages without other objects. The last column is rounding and empty share."
 )
 
 
@@ -138,7 +138,14 @@ def over_time(found: Blame, label: str, grouping: str) -> Table:
         ]
         for _, row in frame.iterrows()
     ]
-    columns = ["op", f"RSS, {unit.name}", "live", "empty beside live", "left", f"who holds most besides, by {grouping}"]
+    columns = [
+        "op",
+        f"RSS, {unit.name}",
+        "live",
+        "partly filled",
+        "empty",
+        f"who holds most that is not live, by {grouping}",
+    ]
     return Table(f"{label}: over time", columns, rows)
 
 
@@ -161,7 +168,7 @@ def side_by_side(frame: pd.DataFrame, one: str, other: str, grouping: str, title
         pairs = [unit.cell(row[f"{figure}_{side}"]) for figure in ("live_bytes", "held_bytes") for side in SIDES]
         change = unit.cell(row["change_bytes"], "+")
         rows.append([Cell(_cut(str(row["group"]), 34), muted=row["kind"] != GROUP), *pairs, change])
-    figures = [f"{what} {label}" for what in (f"live, {unit.name}:", "beside:") for label in (one, other)]
+    figures = [f"{what} {label}" for what in (f"live, {unit.name}:", "not live:") for label in (one, other)]
     columns = [grouping, *figures, "change"]
     total = float(frame["change_bytes"].sum())
     rest = int((frame["change_bytes"] != 0).sum()) - min(len(changed), MOST_ROWS)

@@ -30,8 +30,8 @@ ROWS = ("at", "grouping", "group", "groups", *FIGURES)
 OTHERS, BEYOND = -1, -2
 NOBODY = {
     -3: ("empty_bytes", "empty pages not returned"),
-    -4: ("never_used_bytes", "OS pages never used"),
-    -5: ("beside_table_bytes", "beside the heap's OS pages"),
+    -4: ("never_used_bytes", "pages never used"),
+    -5: ("beside_table_bytes", "metadata and other"),
 }
 PLACES = (
     "position", "rss_anon_bytes", "live_bytes", "live_objects", "live_resident_bytes", "rounding_bytes",

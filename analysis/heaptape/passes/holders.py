@@ -3,12 +3,13 @@
 fragmentation, and how two positions, recordings or allocators differ. docs/use/BLAME.md, "The sentence", has the rule.
 """
 
+import re
 from dataclasses import dataclass
 
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.tables import size
+from heaptape.common.phrases import NO_STACKS, share, size
 from heaptape.passes.blame_data import GROUP, Blame, tidy
 
 # Shares of live bytes at the end: by how much the lowest live bytes of each quarter of the run must exceed those of the
@@ -20,7 +21,9 @@ WITHOUT_STACKS = ("thread", "size", "age")
 # Share of RSS, or of its bytes that are not live: a smaller group is shown among "others".
 LEAST_SHOWN = 0.005
 MANY_SITES = 12
-OWN = "the allocator's own"
+OWN = "the allocator's own memory"
+CALLED_BY = " < "
+NAMELESS = re.compile(r"(.+?\.so)[.0-9]*(\+0x[0-9a-f]+)$")
 KEY = ["kind", "group"]
 DIFFERENCE_FIGURES = ("objects", "live_bytes", "held_bytes", "alone_bytes")
 DIFFERENCE_COLUMNS = (
@@ -59,9 +62,7 @@ def without_stacks(found: Blame) -> bool:
 def require(found: Blame, grouping: str) -> None:
     """Raises HeaptapeError if the recording can't be grouped by `grouping`."""
     if grouping in ("site", "function") and without_stacks(found):
-        raise HeaptapeError(
-            f"--by {grouping}: the recording has no call stacks (record --stacks): --by thread, size or age"
-        )
+        raise HeaptapeError(f"--by {grouping}: {NO_STACKS[:1].lower()}{NO_STACKS[1:]}, or use --by thread, size or age")
     if grouping == "phase" and not found.marks:
         raise HeaptapeError("--by phase: the recording has no marks, so all of it is one phase")
 
@@ -144,9 +145,7 @@ def verdict(found: Blame, position: int) -> Verdict:
     at = found.positions[found.positions["position"] == position].iloc[0]
     rss, live = int(at["rss_anon_bytes"]), int(at["live_resident_bytes"])
     if rss - live < LEAST_EXCESS * rss or rss == 0:
-        return Verdict(
-            "none", f"RSS is live memory: {size(live)} of {size(rss)} ({percent(live, rss)}) are live requests"
-        )
+        return Verdict("none", f"resident memory is mostly live: {size(live)} of {size(rss)} ({share(live, rss)})")
     own = int(at["never_used_bytes"] + at["beside_table_bytes"])
     parts = {
         "fragmentation": int(at["beside_live_bytes"]),
@@ -155,7 +154,24 @@ def verdict(found: Blame, position: int) -> Verdict:
         "allocator": own,
     }
     kind = max(parts, key=lambda name: parts[name])
-    return Verdict(kind, f"{kind.replace('allocator', OWN)}: {_TELL[kind](found, at)}")
+    return Verdict(kind, f"{kind.replace('allocator', OWN)}: {_REASONS[kind](found, at)}")
+
+
+def site_frames(name: str) -> list[str]:
+    """The frames of a call site's name, innermost first. Of frames without a function, the module without its version,
+    and only where the frame before has another one.
+    """
+    shown, before = [], ""
+    for frame in name.split(CALLED_BY):
+        found = NAMELESS.match(frame)
+        module, offset = (found[1], found[2]) if found else ("", frame)
+        shown.append(offset if module == before else f"{module}{offset}")
+        before = module
+    return shown
+
+
+def short_site(name: str) -> str:
+    return CALLED_BY.join(site_frames(name))
 
 
 def grows(positions: pd.Series, live_bytes: pd.Series) -> bool:
@@ -182,10 +198,14 @@ def _leak(found: Blame) -> Verdict | None:
     change = difference(one, other)
     change = change.assign(grown=change["live_bytes_other"] - change["live_bytes_one"])
     most = change[change["kind"] == GROUP].nlargest(1, "grown")
-    who = f", mostly those of {most['group'].iloc[0]} (+{size(most['grown'].iloc[0])})" if len(most) else ""
+    who = (
+        f"; {size(most['grown'].iloc[0])} of the growth belong to {short_site(most['group'].iloc[0])}"
+        if len(most)
+        else ""
+    )
     text = (
-        f"live bytes grow in every quarter of the run, from {size(middle['live_bytes'])} in its middle to {size(live)} "
-        f"at its end, where they are {percent(int(end['live_resident_bytes']), rss)} of RSS ({size(rss)}){who}"
+        f"live memory grows in every quarter of the run, from {size(middle['live_bytes'])} in its middle to "
+        f"{size(live)} at its end ({share(int(end['live_resident_bytes']), rss)} of resident memory){who}"
     )
     return Verdict("leak", f"leak, or data that only grow: {text}")
 
@@ -195,9 +215,9 @@ def _retained(found: Blame, at: pd.Series) -> str:
     highest = {key: int(before[key].max()) for key in ("live_bytes", "rss_anon_bytes")}
     live, rss, left = (int(at[key]) for key in ("live_bytes", "rss_anon_bytes", "empty_bytes"))
     return (
-        f"{size(left)} ({percent(left, rss)} of resident memory) are empty pages that the allocator has not returned; "
-        f"live memory is down to {percent(live, highest['live_bytes'])} of its highest so far, resident memory to "
-        f"{percent(rss, highest['rss_anon_bytes'])}"
+        f"{size(left)} ({share(left, rss)} of resident memory) are empty pages that the allocator has not returned; "
+        f"live memory has fallen to {share(live, highest['live_bytes'])} of its peak, resident memory to "
+        f"{share(rss, highest['rss_anon_bytes'])}"
     )
 
 
@@ -208,22 +228,19 @@ def _thin(found: Blame, at: pd.Series) -> str:
     who = ""
     if len(most):
         top = most.iloc[0]
-        who = f"; {percent(int(top['empty_bytes']), beside)} of it is kept by {top['group']}"
-    filled = percent(live, live + beside)
+        who = f"; {share(int(top['empty_bytes']), beside)} of it is kept by {short_site(top['group'])}"
+    filled = share(live, live + beside)
     return f"{size(beside)} are empty space on pages that live objects fill to {filled}{who}"
 
 
 def _rounded(found: Blame, at: pd.Series) -> str:
-    return f"{size(at['rounding_bytes'])} of {size(at['rss_anon_bytes'])} of RSS are rounding of live requests"
+    rounding, rss = int(at["rounding_bytes"]), int(at["rss_anon_bytes"])
+    return f"{size(rounding)} ({share(rounding, rss)} of resident memory) are added to requests to round them up"
 
 
 def _own(found: Blame, at: pd.Series) -> str:
-    own = at["never_used_bytes"] + at["beside_table_bytes"]
-    return f"{size(own)} of {size(at['rss_anon_bytes'])} of RSS are metadata, or OS pages that never had an object"
+    own, rss = int(at["never_used_bytes"] + at["beside_table_bytes"]), int(at["rss_anon_bytes"])
+    return f"{size(own)} ({share(own, rss)} of resident memory) are metadata, or pages that never held an object"
 
 
-_TELL = {"fragmentation": _thin, "retention": _retained, "rounding": _rounded, "allocator": _own}
-
-
-def percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+_REASONS = {"fragmentation": _thin, "retention": _retained, "rounding": _rounded, "allocator": _own}

@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.tables import size
+from heaptape.common.phrases import size
 from heaptape.profile.data import Profile
 from heaptape.tape.stack_names import Frame
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from heaptape.common.phrases import count, counted, size
 from heaptape.common.tables import MIB, Cell, Table, rounded
 from heaptape.passes import sharing
 from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
@@ -19,10 +20,10 @@ def overview(found: Profile) -> str:
     """How much it allocates: calls, their rate, threads, bytes, and what was live at most."""
     ops, threads, seconds = found.data["ops"], found.data["threads"], (found.data.get("duration_ns") or 0) / 1e9
     peak = found.windows["live_bytes"].max() if len(found.windows) else 0
-    rate = f" ({rounded(ops / seconds / 1e6)} M/s)" if seconds > 0 else ""
-    made = found.data["allocated_bytes"] / MIB
-    acted = f"{ops:,} calls{rate} of {threads} thread{'s' * (threads != 1)}"
-    return f"{acted}, {made:,.1f} MiB allocated, at most {peak / MIB:,.1f} MiB live"
+    rate = f" ({count(ops / seconds)}/s)" if seconds > 0 else ""
+    made = size(found.data["allocated_bytes"])
+    acted = f"{counted(ops, 'call')}{rate} of {counted(threads, 'thread')}"
+    return f"{acted}, {made} requested in total, peak live {size(peak)}"
 
 
 def hardness(found: Profile) -> list[str]:
@@ -35,43 +36,44 @@ def hardness(found: Profile) -> list[str]:
     sentences = [
         (
             found.acquired > 0,
-            f"90 % of its requests fall into {variety} ranges of size{_most_frequent(found)}.",
+            f"Sizes: 90 % of the requests fall into {counted(variety, 'range')}{_most_frequent(found)}.",
         ),
         (
             young > 0.5,
-            f"{_percent(young)} of its objects are released before 64 KiB more are allocated: caches pay off.",
+            f"Lifetimes: {_percent(young)} of the objects are freed before 64 KiB more are allocated: caches pay off.",
         ),
         (
             found.acquired > 0 and young < 0.2,
-            f"Only {_percent(young)} of its objects are released before 64 KiB more are allocated: caches help little.",
+            f"Lifetimes: only {_percent(young)} of the objects are freed before 64 KiB more are allocated: caches "
+            "help little.",
         ),
         (
             remote > 0.01,
-            f"{_percent(remote)} of its releases are remote: by another thread than the one that acquired.",
+            f"Threads: {_percent(remote)} of the frees are by a thread other than the one that allocated.",
         ),
         (
             large > 0.2,
-            f"{_percent(large)} of its bytes are requested in objects of 128 KiB or more, for which allocators make "
-            "system calls.",
+            f"Large objects: {_percent(large)} of the bytes are in requests of 128 KiB or more, for which allocators "
+            "make system calls.",
         ),
         (
             fallen > 0.3 and peak > MIB,
-            f"Live bytes fall by {_percent(fallen)} after a peak of {peak / MIB:,.1f} MiB: "
-            "memory that an allocator can't give back then is fragmentation.",
+            f"Memory: live bytes fall by {_percent(fallen)} from their peak of {size(peak)}: what an allocator can't "
+            "return then is fragmentation.",
         ),
         (
             reallocs["calls"] > 0.02 * found.data["ops"],
-            f"{reallocs['calls']:,} reallocs of live objects, {_percent(moved / max(reallocs['calls'], 1))} of which "
-            f"moved in the recording and copied {reallocs['copied_bytes'] / MIB:,.1f} MiB.",
+            f"Reallocs: {reallocs['calls']:,}, of which {_percent(moved / max(reallocs['calls'], 1))} moved the object "
+            f"and copied {size(reallocs['copied_bytes'])} in all.",
         ),
         (
             shared > 0.01,
-            f"On average {_percent(shared)} of the cache lines in use hold objects of more than one thread: if both "
-            "write, the line moves between their caches.",
+            f"Cache lines: {_percent(shared)} of those in use hold objects of several threads (mean over time): where "
+            "both write, the line moves between their caches.",
         ),
         (
             found.acquired > found.released,
-            f"{found.acquired - found.released:,} of {found.acquired:,} objects are never freed.",
+            f"Growth: {found.acquired - found.released:,} of {counted(found.acquired, 'object')} are never freed.",
         ),
     ]
     return [sentence for holds, sentence in sentences if holds]
@@ -96,8 +98,8 @@ def _most_frequent(found: Profile) -> str:
     """The sizes of at least a tenth of the requests, most frequent first."""
     counts = found.sizes.groupby("size_bytes")["calls"].sum().sort_values(ascending=False, kind="stable")
     top = counts[counts >= FREQUENT * counts.sum()].head(3)
-    each = [f"{size:,} ({100 * count / counts.sum():.0f} %)" for size, count in top.items()]
-    return f", most from {', '.join(each)} bytes on" if each else ""
+    each = [f"{least:,} ({100 * calls / counts.sum():.0f} %)" for least, calls in top.items()]
+    return f"; the most frequent begin at {', '.join(each)} bytes" if each else ""
 
 
 def _sizes(found: Profile) -> Table:

@@ -15,7 +15,7 @@ import pytest
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
-from heaptape.common.tables import size
+from heaptape.common.phrases import size
 from heaptape.pytest_plugin import CRASHED, RECORDED, RECORDER_SAYS, STANDARD_ERROR
 from heaptape.pytest_plugin.spans import read_spans
 

@@ -28,7 +28,7 @@ import pytest
 from heaptape.common.errors import HeaptapeError, did_you_mean
 from heaptape.common.home import default_home
 from heaptape.common.output import write_bytes
-from heaptape.common.tables import size
+from heaptape.common.phrases import size
 from heaptape.run import ctl
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.tables import quantity, size
+from heaptape.common.phrases import counted, size
 
 SOCKETS = Path("/proc/net/unix")
 REPLY_BYTES = 1 << 20
@@ -61,7 +61,7 @@ def in_words(reply: dict[str, Any]) -> str:
         line = f"  {process['pid']}: {process['state']}, {process['trace']}"
         if "events" in process:
             line += (
-                f", {quantity(process['events'], 'call')}, {quantity(process['threads'], 'thread')}, "
+                f", {counted(process['events'], 'call')}, {counted(process['threads'], 'thread')}, "
                 f"{process['dropped']:,} dropped, {size(process['file_bytes'])} written"
             )
         lines.append(line)

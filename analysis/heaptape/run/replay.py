@@ -15,7 +15,7 @@ from typing import IO
 import msgspec
 
 from heaptape.common import console
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import PACKAGE, Home
 from heaptape.common.process import last_message, processors, scratch_folder
 from heaptape.common.version import __version__
@@ -54,7 +54,7 @@ class Engine:
     processes: Processes = field(default_factory=Processes)
 
 
-def prepare(source: str, home: Home, directory: Path, origins: bool = False) -> Path:
+def prepare(source: str, home: Home, directory: Path, origins: bool = False, options: Sequence[str] = ()) -> Path:
     """The workload to replay: `source` itself if it is one, else compiled into `directory`. Its data accesses, if it
     has any, are put beside it (`accesses_of`), and with `origins` who acquired its objects (`origins_of`). `-` is
     standard input.
@@ -71,14 +71,14 @@ def prepare(source: str, home: Home, directory: Path, origins: bool = False) -> 
     if is_workload(path):
         return path
     compiled = directory / f"{path.stem}.work"
-    options = ["--accesses", str(_accesses_path(compiled))] if _has_accesses(path) else []
+    options = [*options, *(["--accesses", str(_accesses_path(compiled))] if _has_accesses(path) else [])]
     compile_trace(path, compiled, options, home, origins)
     return compiled
 
 
 def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home, origins: bool = False) -> None:
-    """Runs the compiler; `origins`: for `origins_of`, too. Raises HeaptapeError with the compiler's error, empty if the
-    compiler has printed it, and for a trace without calls.
+    """Runs the compiler; `origins`: for `origins_of`, too. Raises HeaptapeError (UsageError for wrong options) with the
+    compiler's error, empty if the compiler has printed it, and for a trace without calls.
     """
     # --json: the witness goes to standard output, and not as a line to stderr. At a terminal the compiler shows its
     # own progress, and prints its own error.
@@ -94,7 +94,8 @@ def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home
         text=True,
     )
     if result.returncode != 0:
-        raise HeaptapeError("" if terminal else last_message(result.stderr, "convert") or f"{path}: can't be compiled")
+        kind = UsageError if result.returncode == 2 else HeaptapeError
+        raise kind("" if terminal else last_message(result.stderr, "convert") or f"{path}: can't be compiled")
     sys.stderr.write(result.stderr or "")
     if not json.loads(result.stdout)["witness"]["ops"]:
         raise HeaptapeError(f"{path}: holds no calls of malloc, so there is nothing to replay")

@@ -17,7 +17,9 @@ from typing import Any
 
 import pandas as pd
 
-from heaptape.common.tables import MIB, quantity, significant
+from heaptape.common import phrases
+from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, percent, signed, size
+from heaptape.common.tables import MIB
 from heaptape.results import margins, replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order
 from heaptape.results.comparing.worth import LEAST_PERCENT, NO_REASON, is_reason, why_not
@@ -25,7 +27,6 @@ from heaptape.results.model import time_model
 from heaptape.results.schema import Results, figures, unique_name
 from heaptape.results.structs import Workload
 
-NOTHING = 0.05  # percent: a smaller change is shown as none
 NOISY_FACTOR = 2.0  # a range of CPU time that spans this factor is not a figure
 FEW_CALLS = 1000  # below this, an allocator's start-up is most of what is measured
 FASTEST, LEAST_MEMORY, BASELINE = "fastest", "least memory", "baseline"
@@ -148,9 +149,9 @@ def answer(files: Sequence[Results], baseline: str, predicted: pd.DataFrame | No
     left_out = _left_out_of_cpu(rows)
     if left_out:
         rows = [_without_cpu(row) for row in rows]
-    rows = _marked(sorted(rows, key=_order), baseline)
     errors = _memory_errors(table, labels, baseline, files)
     use = _use(rows, baseline, errors)
+    rows = _marked(sorted(rows, key=_order), baseline, use)
     return Answer(
         _about(one, workloads, versions, cpu_ns),
         baseline,
@@ -165,19 +166,10 @@ def answer(files: Sequence[Results], baseline: str, predicted: pd.DataFrame | No
     )
 
 
-def percent(value: float) -> str:
-    """A change in percent with two significant digits: "+8.5 %", "-12 %", "0 %"."""
-    if math.isnan(value):
-        return "–"
-    if abs(value) < NOTHING:
-        return "0 %"
-    return f"{value:+,.{1 if abs(value) < 9.95 else 0}f} %"
-
-
 def cpu_text(cpu: Cpu) -> str:
     """ "≈ -5 %", "-8 to -3 %", "≈ -4.5 ms"."""
     if cpu.kind == MILLISECONDS:
-        return f"≈ {_signed(cpu.ms)} ms" if abs(cpu.ms) >= NOTHING else "≈ 0 ms"
+        return f"≈ {signed(cpu.ms)} ms" if abs(cpu.ms) >= NOTHING else "≈ 0 ms"
     if cpu.kind == ESTIMATED:
         return f"≈ {cpu.percent:+.0f} %" if abs(cpu.percent) >= 0.5 else "≈ 0 %"
     return range_text(cpu)
@@ -189,42 +181,11 @@ def range_text(cpu: Cpu) -> str:
     return f"{low} to {high} %"
 
 
-def cache_effects_text(low: float, high: float) -> str:
-    """By how many points cache effects may move an estimate, to follow "without cache effects"; empty if not known."""
-    return "" if math.isnan(low) else f", which move it by {low:+.0f} to {high:+.0f} points (95 % range)"
-
-
-def memory_text(size: float) -> str:
-    """Bytes with three significant digits: "83.3 MiB"."""
-    for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
-        if size >= unit or unit == 1 << 10:
-            value = size / unit
-            return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f} {name}"
-    return ""
-
-
-def count_text(count: float) -> str:
-    """A count: "113 M"."""
-    for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if count >= unit:
-            value = count / unit
-            return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}{name}"
-    return f"{count:,.0f}"
-
-
-def seconds_text(ns: float) -> str:
-    return f"{significant(ns / 1e9, 3)} s" if ns >= 1e9 else f"{significant(ns / 1e6, 3)} ms"
-
-
 def short_version(version: str | None) -> str:
     """The upstream version of a package's: "libc6 2.36-9+deb12u14" -> "2.36"."""
     word = (version or "").split()[-1:]
     found = re.match(r"[0-9]+(\.[0-9]+){0,2}", word[0]) if word else None
     return found[0] if found else ""
-
-
-def _signed(value: float) -> str:
-    return f"{value:+,.{1 if abs(value) < 9.95 else 0}f}"
 
 
 def _plain(value: object) -> object:
@@ -347,8 +308,10 @@ def _order(row: Row) -> tuple[float, float, float]:
     return speed, row.instructions_percent or 0.0 if row.cpu is None else 0.0, row.peak_percent or 0.0
 
 
-def _marked(rows: Sequence[Row], baseline: str) -> list[Row]:
-    """Rows with their marks: the fastest only where it is known to be, which decides the sentence, too."""
+def _marked(rows: Sequence[Row], baseline: str, use: Mapping[str, str]) -> list[Row]:
+    """Rows with their marks: the fastest and the one with the least memory only where that is beyond the error, which
+    decides the sentence, too.
+    """
     marks: dict[str, list[str]] = {row.label: [] for row in rows}
     timed = [row for row in rows if row.cpu]
     if timed:
@@ -359,10 +322,11 @@ def _marked(rows: Sequence[Row], baseline: str) -> list[Row]:
             marks[baseline].append(FASTEST)
     if baseline in marks:
         marks[baseline].append(BASELINE)
-    sized = [row for row in rows if row.peak_percent is not None]
-    if len(sized) > 1:
+    if lean := use.get("memory"):
+        sized = [row for row in rows if row.peak_percent is not None]
         least = min(sized, key=lambda row: (round(row.peak_percent or 0.0, 1), row.label != baseline))
-        marks[least.label].append(LEAST_MEMORY)
+        if lean != baseline or least.label == baseline:
+            marks[least.label].append(LEAST_MEMORY)
     return [replace(row, marks=tuple(marks[row.label])) for row in rows]
 
 
@@ -441,7 +405,7 @@ def _sentences(rows: Sequence[Row], baseline: str, use: Mapping[str, str], error
         parts.append(
             f"For memory {memory} ({percent(by_label[memory].peak_percent or 0.0)})."
             if memory != baseline
-            else f"For memory stay with {baseline}."
+            else f"For memory {NO_REASON}: {_why_memory(rows, baseline, errors)}."
         )
     return [" ".join(parts), *_more(cpu, rows, baseline)]
 
@@ -475,7 +439,7 @@ def _price(row: Row, base: Row) -> str:
         more = row.peak_bytes - base.peak_bytes
         if abs(row.peak_percent) < NOTHING:
             return ", at the same peak memory"
-        return f", for {memory_text(abs(more))} {'more' if more > 0 else 'less'} peak memory"
+        return f", for {size(abs(more))} {'more' if more > 0 else 'less'} peak memory"
     return f", with {_memory_words(row)}"
 
 
@@ -486,10 +450,11 @@ def _why_cpu(rows: Sequence[Row], baseline: str) -> str:
     best = max(others, key=lambda row: row.cpu.gain if row.cpu else 0.0)
     assert best.cpu
     if best.cpu.gain <= 0 or best.cpu.kind == MILLISECONDS:
-        return "none is faster beyond the error" if best.cpu.gain > 0 else "none is faster"
+        return f"{NONE_FASTER} beyond the error" if best.cpu.gain > 0 else NONE_FASTER
     if best.cpu.kind == ESTIMATED and best.cpu.gain >= LEAST_PERCENT and not best.cpu.is_reason:
         return f"CPU time is not resolved ({best.label} {range_text(best.cpu)}: a live check or data accesses decide)"
-    return f"the fastest, {best.label}, gains {best.cpu.gain:.1f} % CPU time, {why_not(best.cpu.gain, best.cpu.error)}"
+    why = why_not(best.cpu.gain, best.cpu.error)
+    return phrases.too_small_gain("fastest", best.label, f"{best.cpu.gain:.1f} % of CPU time", why)
 
 
 def _why_memory(rows: Sequence[Row], baseline: str, errors: Mapping[str, float]) -> str:
@@ -500,9 +465,9 @@ def _why_memory(rows: Sequence[Row], baseline: str, errors: Mapping[str, float])
     best = min(others, key=lambda row: row.peak_percent or 0.0)
     saved, saved_bytes = _saves(best, base)
     if not saved > NOTHING:
-        return "none needs less memory"
+        return NONE_LEANER
     reason = why_not(saved, errors[best.label], saved_bytes)
-    return f"the leanest, {best.label}, saves {saved:.1f} % of peak memory, {reason}"
+    return phrases.too_small_gain("leanest", best.label, f"{saved:.1f} % of peak memory", reason)
 
 
 def _about(
@@ -513,15 +478,12 @@ def _about(
         shown = ", ".join(list(workloads)[:4]) + (", …" if len(workloads) > 4 else "")
         return f"{len(workloads)} workloads ({shown}), {calls:,} calls. Changes are geometric means."
     about = one.workload
-    threads, ops, live = about.threads, about.ops, about.ideal_rss_bytes
-    parts = [quantity(ops, "call")] if ops else []
-    parts += [quantity(threads, "thread")] if threads else []
-    parts += [f"peak live {memory_text(live)}"] if live else []
-    text = f"{one.name}: {', '.join(parts)}." if parts else f"{one.name}."
+    more = [f"peak live {size(about.ideal_rss_bytes)}"] if about.ideal_rss_bytes else []
+    text = phrases.about_workload(one.name, about.ops, about.threads, more)
     library = about.allocator
     recorded = f" Recorded on {names.get(str(library), library)}" if library else " Recorded" * bool(cpu_ns)
     if recorded:
-        text += recorded + (f": {seconds_text(cpu_ns)} CPU." if cpu_ns else ".")
+        text += recorded + (f": {phrases.seconds(cpu_ns)} CPU." if cpu_ns else ".")
     return text
 
 
@@ -545,8 +507,8 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], predicted: pd.DataFr
     kinds = {row.cpu.kind for row in rows if row.cpu}
     if kinds & {ESTIMATED, MILLISECONDS}:
         cpu = next(row.cpu for row in rows if row.cpu)
-        moved = cache_effects_text(cpu.low - cpu.percent, cpu.high - cpu.percent)
-        found.append(f"CPU time is estimated without cache effects{moved}. With them: heaptape record --accesses.")
+        moved = cpu.low - cpu.percent, cpu.high - cpu.percent
+        found.append(phrases.without_cache_effects(*moved, "heaptape record --accesses"))
     elif not kinds and any(time_model.has_counts(file) and time_model.penalties_of(file) is None for file in files):
         found.append(
             "CPU time is left out, as the costs of the machine that replayed are not known (heaptape machine)."

@@ -4,11 +4,11 @@
 import pandas as pd
 
 from heaptape.common.console import printable
+from heaptape.common.phrases import count, counted, percent, size
 from heaptape.common.tables import Cell, Table
 from heaptape.results.comparing.compare import absolute
 from heaptape.results.comparing.worth import NO_REASON, is_reason
 from heaptape.results.schema import Results, figures
-from heaptape.show.answer import count_text, memory_text, percent
 from heaptape.show.screen import CLEAR_PERCENT, Screen
 
 FIGURES = {"peak_rss": "peak\nmemory", "mean_rss": "mean\nmemory", "total_instructions": "malloc\ninstr."}
@@ -38,7 +38,7 @@ def screen(file: Results) -> Screen:
     columns = ["experiment"]
     for metric in metrics:
         columns += [FIGURES[metric], "change"]
-    about = f"{file.name}: {file.workload.ops or 0:,} calls, replayed on {', '.join(originals)}."
+    about = f"{file.name}: {counted(file.workload.ops or 0, 'call')}, replayed on {', '.join(originals)}."
     more = [("More", f"heaptape whatif {file.name}.tape … --table figures|holders|all")]
     return Screen(about, Table("", columns, lines), said, more=more)
 
@@ -47,7 +47,7 @@ def _cells(row: pd.Series, base: pd.Series, metrics: list[str]) -> list[Cell]:
     cells = []
     for metric in metrics:
         value, before = float(row[metric]), float(base[metric])
-        text = count_text(value) if metric == "total_instructions" else memory_text(value)
+        text = count(value) if metric == "total_instructions" else size(value)
         change = 100 * (value / before - 1) if before else 0.0
         good = None if abs(change) < CLEAR_PERCENT else change < 0
         same = row is base
@@ -63,4 +63,4 @@ def _sentence(original: str, base: pd.Series, experiments: list[tuple[str, pd.Se
     share = 100 * saved / base["peak_rss"]
     if not is_reason(share, 0.0, saved):
         return f"On {original} {NO_REASON}: none saves 2 % and 1 MiB of peak memory."
-    return f"On {original} {printable(name)} saves {memory_text(saved)} of peak memory ({percent(-share)})."
+    return f"On {original} {printable(name)} saves {size(saved)} of peak memory ({percent(-share)})."

@@ -4,16 +4,15 @@
 import pandas as pd
 
 from heaptape.common.console import printable
-from heaptape.common.tables import MISSING, Cell, Table
+from heaptape.common.phrases import NO_STACKS, change_of_size, counted, size
+from heaptape.common.tables import MISSING, Cell, Table, screen_width
 from heaptape.passes import holders
 from heaptape.passes.blame_data import GROUP, UNHELD, Blame
 from heaptape.passes.proposals import LEAST_SAVING
-from heaptape.show.answer import memory_text
 from heaptape.show.screen import Screen
 
 MOST_GROUPS = 6
-FRAMES = 3  # of a call site
-UNNAMED_SHARE = 0.5  # of the shown sites' frames: from this on, a line says where names come from
+FIGURES_WIDTH = 40  # columns of the table that names can't take
 PLACES = {
     "widest": "at its widest gap",
     "peak": "at its peak",
@@ -27,8 +26,6 @@ ACTIONS = {
     "early": "allocate {} early",
     "late": "allocate {} late",
 }
-NO_STACKS = "The recording has no call stacks: heaptape record --stacks names the call sites."
-NO_NAMES = "Call sites without a name: install debug packages, or set DEBUGINFOD_URLS."
 
 
 def screen(
@@ -45,24 +42,26 @@ def screen(
     name, label, ops = about
     rows = holders.at_position(found, label, where[1], grouping)
     at = found.positions[found.positions["position"] == where[1]].iloc[0]
-    resident, live = memory_text(at["rss_anon_bytes"]), memory_text(at["live_resident_bytes"])
+    resident, live = size(at["rss_anon_bytes"]), size(at["live_resident_bytes"])
     place = PLACES.get(where[0], "" if where[0].isdecimal() else f'at mark "{where[0]}"')
-    text = f"{name} on {label}{' ' + place if place else ''}, after {where[1]:,} of {ops:,} calls: "
+    text = f"{name} on {label}{' ' + place if place else ''}, after {where[1]:,} of {counted(ops, 'call')}: "
     sentence = printable(holders.verdict(found, where[1]).sentence)
-    table = _table(rows, grouping)
-    caveats = [NO_STACKS] * holders.without_stacks(found)
-    names = [row[0].text for row in table.rows]
-    unnamed = sum("+0x" in name for name in names)
-    caveats += [NO_NAMES] * (grouping in ("site", "function") and unnamed > UNNAMED_SHARE * len(names))
+    merged = found.groups[(found.groups["grouping"] == grouping) & (found.groups["group"] < 0)]
+    merged = merged[found.positions["position"].to_numpy()[merged["at"]] == where[1]]
+    table = _table(rows, grouping, int(merged["groups"].sum()))
+    caveats = [f"{NO_STACKS}."] * holders.without_stacks(found)
+    if grouping in ("site", "function"):
+        caveats += _nameless(rows[rows["kind"] == GROUP].head(MOST_GROUPS)["group"], source)
     said = [f"{sentence[:1].upper()}{sentence[1:]}."]
     more = []
     if promised.empty:
-        caveats.append(f"No change to a group of objects promises to save {100 * LEAST_SAVING:.0f} %.")
+        caveats.append(f"No change to one group of objects is expected to save {100 * LEAST_SAVING:.0f} % or more.")
     else:
         said.append(_promise(promised.iloc[0]))
         more.append(("Try it", f"heaptape blame {source} --try 1"))
-    more.append(("More", f"heaptape blame {source} --by thread|size|age --table groups|states|time|all"))
-    more.append(("More", f"heaptape blame {source} --graph FILE.svg --flame FILE.svg"))
+    more.append(("More", f"heaptape blame {source} --table groups|states|time|all"))
+    flame = "" if holders.without_stacks(found) else " --flame FILE.svg"
+    more.append(("More", f"heaptape blame {source} --by thread|size|age{flame}"))
     return Screen(f"{text}{resident} resident, {live} live.", table, said, caveats, more)
 
 
@@ -72,41 +71,51 @@ def first_grouping(found: Blame) -> str:
 
 
 def _promise(row: pd.Series) -> str:
-    action, group = str(row["action"]), short_site(str(row["name"]))
+    action, group = str(row["action"]), holders.short_site(str(row["name"]))
     what = ACTIONS.get(action, "pool {}").format(f"the objects of {group}")
-    before, after = memory_text(row["rss_bytes"]), memory_text(max(row["rss_bytes"] - row["saving_bytes"], 0))
-    return f"To try: {what}; expected {before} -> {after}."
+    after = max(row["rss_bytes"] - row["saving_bytes"], 0)
+    return f"To try: {what}; expected {change_of_size(row['rss_bytes'], after)}."
 
 
-def _table(rows: pd.DataFrame, grouping: str) -> Table:
+def _table(rows: pd.DataFrame, grouping: str, merged: int) -> Table:
+    """`merged`: how many groups the pass has put together as "others"."""
     groups = rows[rows["kind"] == GROUP]
-    shown = groups.head(MOST_GROUPS)
+    shown = groups.head(MOST_GROUPS if len(groups) + merged > MOST_GROUPS + 1 else None)
     rest = rows[(rows["kind"] != UNHELD)].drop(shown.index)
-    lines = [_row(short_site(str(row["group"])), row) for _, row in shown.iterrows()]
+    lines = [_row(str(row["group"]), row) for _, row in shown.iterrows()]
+    head = HEADS.get(grouping, grouping)
     if len(rest):
         sums = rest[["objects", "live_bytes", "held_bytes"]].sum()
-        lines.append(_row(f"other ({len(rest):,} groups)", sums))
-    for _, row in rows[(rows["kind"] == UNHELD) & (rows["held_bytes"] != 0)].iterrows():
+        lines.append(_row(f"other ({counted(len(groups) - len(shown) + merged, head)})", sums))
+    least = holders.LEAST_SHOWN * rows[["live_bytes", "held_bytes"]].to_numpy().sum()
+    for _, row in rows[(rows["kind"] == UNHELD) & (rows["held_bytes"].abs() >= least)].iterrows():
         lines.append([Cell(str(row["group"])), Cell(MISSING), Cell(MISSING), _size(row["held_bytes"]), Cell("")])
-    return Table("", [HEADS.get(grouping, grouping), "objects", "live", "keeps", "alone\nreturns"], lines)
+    columns = [head, "objects", "live", "keeps", "alone\nreturns"]
+    if not shown["alone_bytes"].any():
+        columns, lines = columns[:-1], [line[:-1] for line in lines]
+    return Table("", columns, lines)
 
 
 def _row(name: str, row: pd.Series) -> list[Cell]:
-    alone = _size(row["alone_bytes"]) if "alone_bytes" in row else Cell("")
+    frames = holders.site_frames(printable(name))
+    names = [holders.CALLED_BY.join([*frames[:kept], *["…"] * (kept < len(frames))]) for kept in (3, 2, 1)]
     return [
-        Cell(printable(name)),
+        Cell(next((one for one in names if len(one) <= screen_width() - FIGURES_WIDTH), names[-1]), short=names[-1]),
         Cell(f"{row['objects']:,.0f}", float(row["objects"])),
         _size(row["live_bytes"]),
         _size(row["held_bytes"]),
-        alone,
+        _size(row["alone_bytes"]) if "alone_bytes" in row else Cell(""),
     ]
 
 
 def _size(value: float) -> Cell:
-    return Cell("0" if value == 0 else memory_text(value), float(value))
+    return Cell("0" if value == 0 else size(value), float(value))
 
 
-def short_site(name: str) -> str:
-    """The innermost frames of a call site."""
-    frames = name.split(" < ")
-    return " < ".join(frames[:FRAMES]) + (" < …" if len(frames) > FRAMES else "")
+def _nameless(sites: pd.Series, source: str) -> list[str]:
+    """A line on debug information, where most of the sites have frames without a name."""
+    modules = [frame.partition("+0x")[0] for site in sites for frame in site.split(holders.CALLED_BY) if "+0x" in frame]
+    if 2 * sites.str.contains("+0x", regex=False).sum() <= len(sites) or not modules:
+        return []
+    most = max(dict.fromkeys(modules), key=modules.count)
+    return [f"{most} lacks names: install its debug package, or heaptape blame {source} --debuginfod."]

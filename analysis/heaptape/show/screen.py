@@ -10,12 +10,15 @@ work.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from heaptape.common import phrases
 from heaptape.common.console import printable
+from heaptape.common.phrases import percent
 from heaptape.common.tables import (
     MISSING,
     Cell,
     Table,
     command_lines,
+    render_csv,
     render_markdown,
     render_text,
     screen_width,
@@ -27,11 +30,7 @@ from heaptape.show.answer import (
     LEAST_MEMORY,
     Answer,
     Row,
-    count_text,
     cpu_text,
-    memory_text,
-    percent,
-    seconds_text,
 )
 from heaptape.show.tables.latex import render_latex
 
@@ -55,9 +54,13 @@ class Screen:
 
 
 def render(screen: Screen, form: str = "text") -> str:
-    """The screen as "text", "md" or "latex". Markdown is a block to paste into a pull request: without `more`."""
+    """The screen as "text", "md", "csv" or "latex". Markdown is a block to paste into a pull request: without `more`;
+    CSV is the table.
+    """
     if form == "text":
         return _text(screen)
+    if form == "csv":
+        return render_csv([screen.table] if screen.table else [])
     below = [*screen.sentences, *screen.caveats]
     table = (
         replace(screen.table, title=screen.about, notes=below) if screen.table else Table(screen.about, [], [], below)
@@ -65,7 +68,7 @@ def render(screen: Screen, form: str = "text") -> str:
     if form == "latex":
         return render_latex([table])
     body = render_markdown([replace(table, title="", notes=[])]) if screen.table else ""
-    return "\n\n".join([part for part in (screen.about, body.rstrip(), " ".join(below)) if part]) + "\n"
+    return "\n\n".join([part for part in (screen.about, body.rstrip(), "\n".join(below)) if part]) + "\n"
 
 
 def _text(screen: Screen) -> str:
@@ -101,19 +104,19 @@ def answer_table(answer: Answer, most: int = MOST_ROWS) -> Table:
     """
     rows = _shortened(answer.rows, most)
     one = answer.workloads == 1
-    instructions = [_with_base(row, answer, row.instructions_percent, row.instructions, count_text) for row in rows]
+    instructions = [_with_base(row, answer, row.instructions_percent, row.instructions, phrases.count) for row in rows]
     columns = [
         ("CPU\ntime", [_cpu(row, answer) for row in rows]),
-        ("peak\nmemory", [_known(row.peak_bytes, memory_text) for row in rows]),
+        ("peak\nmemory", [_known(row.peak_bytes, phrases.size) for row in rows]),
         (
             "change" if answer.workloads == 1 else "peak\nmemory",
             [_change(row.peak_percent, row, answer) for row in rows],
         ),
-        ("mean\nmemory", [_with_base(row, answer, row.mean_percent, row.mean_bytes, memory_text) for row in rows]),
+        ("mean\nmemory", [_with_base(row, answer, row.mean_percent, row.mean_bytes, phrases.size) for row in rows]),
         ("malloc\ninstr.", instructions),
     ]
     if all(row.instructions_percent is None for row in rows):
-        cells = [_with_base(row, answer, row.cycles_percent, row.cycles, count_text) for row in rows]
+        cells = [_with_base(row, answer, row.cycles_percent, row.cycles, phrases.count) for row in rows]
         columns.append(("malloc\ncycles", cells))
     if not one:
         columns.append(("worst\nworkload", [_worst(row, answer) for row in rows]))
@@ -136,7 +139,7 @@ def _shortened(rows: Sequence[Row], most: int) -> list[Row]:
 
 def _cpu(row: Row, answer: Answer) -> Cell:
     if row.label == answer.baseline and row.cpu is None:
-        return Cell(seconds_text(answer.cpu_ns) if answer.cpu_ns and answer.recorded_on_baseline else "")
+        return Cell(phrases.seconds(answer.cpu_ns) if answer.cpu_ns and answer.recorded_on_baseline else "")
     if row.cpu is None or not row.cpu.is_figure:
         return Cell(MISSING)
     clear = True if row.cpu.is_reason else False if row.cpu.low > 0 and row.cpu.percent >= CLEAR_PERCENT else None

@@ -82,7 +82,7 @@ def only_one() -> tuple[Recording, int]:
     if not found:
         raise HeaptapeError(f"you are not recording anything; to record: {HOW_TO_RECORD}")
     names = ", ".join(f"{recording.recorder} ({_first_name(counts)})" for recording, counts in found)
-    raise HeaptapeError(f"{len(found)} recordings run; say which: heaptape top PID, one of {names}")
+    raise HeaptapeError(f"{len(found)} recordings are in progress: heaptape top PID, one of {names}")
 
 
 def _first_name(counts: Counts) -> str:
@@ -95,7 +95,7 @@ def _of_process(pid: int) -> tuple[Recording, int]:
         if recording.counts(pid):
             return recording, pid
     if not Path(f"/proc/{pid}").exists():
-        raise HeaptapeError(f"process {pid}: there is none")
+        raise HeaptapeError(f"there is no process {pid}")
     command = f"heaptape record --attach {pid} -o F.tape"
     raise HeaptapeError(f"process {pid}: neither a recorder of yours nor recorded by one; to record it: {command}")
 

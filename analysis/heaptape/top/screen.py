@@ -23,7 +23,7 @@ from rich.text import Text
 
 from heaptape.common import console
 from heaptape.common.home import Home
-from heaptape.common.tables import size
+from heaptape.common.phrases import size
 from heaptape.top.recording import Names, Reading, Recording, cpu_s, memory, sample, thread_name
 
 SPARKS = " ▁▂▃▄▅▆▇█"
@@ -135,10 +135,10 @@ def _figures(sample: Sample, history: History, view: View) -> list[Text]:
     process = sample["process"]
     rows = [
         _row("calls", f"{count(process['events_per_s'])}/s", ACCENT),
-        _row("asked for", _per_second(process["request_bytes_per_s"]), ACCENT),
+        _row("requested", _per_second(process["request_bytes_per_s"]), ACCENT),
         _row("live", size(process["live_bytes"]), GOOD),
         _row("RSS", _bytes(process["rss_anon_bytes"]), "bold"),
-        _row("beside live", _bytes(process["beside_live_bytes"]), WARN),
+        _row("not live", _bytes(process["beside_live_bytes"]), WARN),
     ]
     if view.width >= NARROW:
         room = min(40, view.width - LABEL - VALUE - 30)
@@ -191,7 +191,7 @@ def _share(process: Sample) -> str:
         return ""
     if beside < 0:
         return "more live than resident: objects that were never touched"
-    return f"{100 * beside / rss:.0f} % of RSS: retained, fragmented, headers; the program's own mappings"
+    return f"{100 * beside / rss:.0f} % of RSS is not live: retained, fragmented, headers, the program's own mappings"
 
 
 def _missing(process: Sample) -> Text | None:
@@ -226,7 +226,7 @@ def _heading(last: str, columns: list[tuple[str, int]]) -> Text:
 
 
 def _thread_columns(view: View) -> list[tuple[str, int]]:
-    columns = [("calls/s", 9), ("asked for/s", 14), ("calls", 9)]
+    columns = [("calls/s", 9), ("requested/s", 14), ("calls", 9)]
     return columns if view.width >= NARROW else columns[:1]
 
 
@@ -243,7 +243,7 @@ def _threads(threads: list[Sample], view: View, room: int) -> list[Text]:
 
 
 def _site_columns(view: View) -> list[tuple[str, int]]:
-    columns = [("live", 11), ("±", 11), ("objects", 9), ("calls/s", 9), ("asked for/s", 14), ("±", 7)]
+    columns = [("live", 11), ("±", 11), ("objects", 9), ("calls/s", 9), ("requested/s", 14), ("±", 7)]
     if view.width >= WIDE:
         return columns
     return [columns[0], columns[4]] if view.width >= NARROW else columns[:1]
@@ -262,7 +262,7 @@ def _site(site: Sample, view: View) -> Text:
         "±live": size(site["live_bytes_error"]) if site["live_bytes_error"] else "",
         "objects": count(site["live_objects"]),
         "calls/s": count(site["calls_per_s"]),
-        "asked for/s": _per_second(rate),
+        "requested/s": _per_second(rate),
         "±": f"{100 * error / rate:.0f} %" if rate and error else "",
     }
     values = list(parts.values())

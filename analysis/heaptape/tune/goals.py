@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.errors import HeaptapeError, UsageError, unknown
 from heaptape.run import exact, registry
 from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.registry import DEFAULT_VARIANT, Allocator, Choice
@@ -106,14 +106,18 @@ def objectives(text: str) -> tuple[str, ...]:
 
 
 def limits(texts: Sequence[str]) -> tuple[Limit, ...]:
-    """Limits `FIGURE<=NUMBER*default` or `FIGURE<=NUMBER[k|m|g]`, several joined by commas. Raises UsageError."""
+    """Limits `FIGURE<=NUMBER*today` (or `*default`) or `FIGURE<=NUMBER[KiB|MiB|GiB]`, several joined by commas. Raises
+    UsageError.
+    """
     return tuple(_limit(text.strip()) for given in texts for text in given.split(","))
 
 
 def _limit(text: str) -> Limit:
-    match = re.fullmatch(r"([a-z-]+)\s*<=\s*(\d+(?:\.\d+)?)\s*(?:\*\s*(default)|([kmg])(?:i?b)?)?", text, re.IGNORECASE)
+    match = re.fullmatch(
+        r"([a-z-]+)\s*<=\s*(\d+(?:\.\d+)?)\s*(?:\*\s*(default|today)|([kmg])(?:i?b)?)?", text, re.IGNORECASE
+    )
     if not match:
-        raise UsageError(f"tune --limit: '{text}' is neither FIGURE<=NUMBER*default nor FIGURE<=NUMBER[k|m|g]")
+        raise UsageError(f"tune --limit: '{text}' is neither FIGURE<=NUMBER*today nor FIGURE<=NUMBER[KiB|MiB|GiB]")
     figure = SHORT.get(match[1], match[1])
     _known("--limit", figure)
     return Limit(text, figure, Fraction(match[2]) * UNITS[(match[4] or "").lower()], bool(match[3]))
@@ -136,7 +140,7 @@ def weights(names: Sequence[str], text: str) -> dict[str, float]:
 
 def _known(option: str, name: str) -> None:
     if name not in FIGURES:
-        raise UsageError(f"tune {option}: unknown figure '{name}': there are {', '.join(FIGURES)}")
+        raise unknown("figure", name, FIGURES)
 
 
 UNSET = ""

@@ -99,16 +99,16 @@ def test_a_planted_cause_is_found(kind):
     assert verdict.kind == kind
     if kind == "fragmentation":
         assert verdict.sentence == (
-            "fragmentation: 240.0 KiB are empty space on pages that live objects fill to 6 %; 100 % of it is kept by "
+            "fragmentation: 240 KiB are empty space on pages that live objects fill to 6 %; 100 % of it is kept by "
             "make_survivor < fill < main"
         )
     if kind == "retention":
         assert verdict.sentence == (
-            "retention: 252.0 KiB (98 % of resident memory) are empty pages that the allocator has not returned; live "
-            "memory is down to 0 % of its highest so far, resident memory to 100 %"
+            "retention: 252 KiB (98 % of resident memory) are empty pages that the allocator has not returned; live "
+            "memory has fallen to 0 % of its peak, resident memory to 100 %"
         )
     if kind == "leak":
-        assert "from 120.0 KiB in its middle to 240.0 KiB at its end" in verdict.sentence
+        assert "from 120 KiB in its middle to 240 KiB at its end" in verdict.sentence
 
 
 def test_names_of_groups_are_readable():

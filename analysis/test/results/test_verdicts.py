@@ -89,7 +89,7 @@ def test_no_difference_is_said_to_be_none_shown():
 
 def test_one_repetition_gives_no_verdict():
     row = only(verdicts(cycles_and_rss({"a": [100], "b": [50]}), "a"))
-    assert row["verdict"] == "not told"
+    assert row["verdict"] == "single repetition"
     assert row["sentence"] == "Cycles: only one repetition of b and a, so there is no verdict."
 
 

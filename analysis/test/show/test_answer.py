@@ -7,6 +7,7 @@ import json
 
 import pytest
 from heaptape.commands.comparison import print_long, print_named
+from heaptape.common.phrases import percent
 from heaptape.common.tables import render_markdown, render_text
 from heaptape.results.comparing.compare import relative
 from heaptape.results.comparing.intervals import COUNTED_AGREES, too_noisy
@@ -15,7 +16,7 @@ from heaptape.results.comparing.verdicts import paragraphs, verdicts
 from heaptape.results.comparing.worth import is_reason, why_not
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Workload
-from heaptape.show.answer import answer, bypassed, cpu_text, percent, short_version
+from heaptape.show.answer import answer, bypassed, cpu_text, short_version
 from heaptape.show.tables.kinds import Question
 from heaptape.show.tables.latex import render_latex
 from heaptape.show.tables.usual import NOISY, comparison
@@ -68,7 +69,7 @@ def test_the_fastest_and_the_leanest_are_named_with_what_they_cost():
 def test_no_reason_to_change_says_why():
     found = answer([counted("p", {"glibc": (2e9, 100, 50), "other": (1.99e9, 100, 49.8)})], "glibc")
     assert found.use == {"cpu": "glibc", "memory": "glibc"}
-    assert found.sentences[0].startswith("No reason to change: the fastest, other, gains 0.3 % CPU time")
+    assert found.sentences[0].startswith("No reason to change: the fastest, other, saves 0.3 % of CPU time")
     assert "saves 0.4 % of peak memory" in found.sentences[0]
 
 

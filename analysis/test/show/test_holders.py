@@ -44,7 +44,7 @@ def test_the_sentences_stand_on_top_one_for_each_allocator():
     lines = holders.sentences(view_of(file_of(*KINDS)))
     assert [line.split(": ")[1] for line in lines[:4]] == [
         "leak, or data that only grow", "retention", "fragmentation",
-        "RSS is live memory",
+        "resident memory is mostly live",
     ]  # fmt: skip
     assert len(lines) == 4
 
@@ -85,7 +85,7 @@ def test_groups_that_are_not_shown_are_added_up():
 def test_without_stacks_it_is_by_thread_size_and_age_and_one_line_says_so():
     found = view_of(file_of("leak", stacks=False))
     assert holders.sentences(found)[1] == (
-        "no call stacks in the recording (record --stacks): by thread, size and age instead."
+        "The recording has no call stacks: record with --stacks. By thread, size and age instead."
     )
     titles = [table.title for table in holders.tables(found)]
     assert [re.search(r"by (\w+)", title)[1] for title in titles[:3]] == ["thread", "size", "age"]
@@ -132,7 +132,7 @@ def test_the_flame_graph_has_what_each_site_holds():
     names = {title.text.split(" — ")[0]: title.text for title in ElementTree.fromstring(one).iter(f"{SVG}title")}
     assert {"all", "main", "fill", "make_survivor", "make_temporary"} <= set(names)
     # Rounding only: the OS pages are full. One of 16 objects is a survivor.
-    assert names["make_survivor"].split("\n")[0] == "make_survivor — 1.0 KiB, 6.25 %"
+    assert names["make_survivor"].split("\n")[0] == "make_survivor — 1.00 KiB, 6.25 %"
     both = holders.flame(view_of(file_of("none", "fragmentation")).holders, "end", "prog")
     names = {title.text.split(" — ")[0] for title in ElementTree.fromstring(both).iter(f"{SVG}title")}
     assert {"all", "none", "fragmentation"} <= names
@@ -155,7 +155,7 @@ def test_the_report_has_a_section_with_sentences_tables_figure_and_flame_graph()
     runs = [run_of("glibc", "fragmentation")]
     text = page.make([Results("r.json", {"workload": {"name": "w"}, "runs": runs})], "glibc")
     section = text[text.index(">Who holds the memory</h2>") : text.index(">Workload</h2>")]
-    assert "fragmentation: 240.0 KiB are empty space" in section
+    assert "fragmentation: 240 KiB are empty space" in section
     assert "#1 make_survivor &lt; fill &lt; main" in text[text.index('id="tables"') :]
     assert section.count('data-kind="holders"') == 1
     assert section.count('class="flame-graph"') == 1

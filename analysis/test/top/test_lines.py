@@ -107,7 +107,7 @@ def test_names_of_the_program_move_no_terminal() -> None:
 
 def test_more_live_than_resident_is_reported_in_words() -> None:
     assert "never touched" in text(made(counts(1, 100), counts(3, 200), rss=500))
-    assert "beside live" in text(made(counts(1, 100), counts(3, 200), rss=None))
+    assert "not live" in text(made(counts(1, 100), counts(3, 200), rss=None))
 
 
 def test_a_recording_that_has_ended_or_given_up_says_so() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from heaptape.common.phrases import counted
 from heaptape.common.tables import MIB
 from heaptape.results import disturbance, margins
 from heaptape.results.comparing.compare import GEOMETRIC, absolute, allocator_order, choose_baseline
@@ -118,7 +119,7 @@ def _calls(file: Results, baseline: str) -> list[str]:
 def _failures(file: Results) -> list[str]:
     failures = pd.Series([f"{run.allocator} ({run.pass_ or '?'} pass)" for run in file.failures], dtype=str)
     return [
-        f"{count} run{'s' * (count > 1)} of {name} failed and are left out."
+        f"{counted(count, 'run')} of {name} failed and {'is' if count == 1 else 'are'} left out."
         for name, count in failures.value_counts().items()
     ]
 

@@ -119,8 +119,8 @@ WORDINGS = {
     "peak_rss": Wording("RSS at its peak", "uses", "RSS at its peak"),
     "mean_rss": Wording("RSS on average", "uses", "RSS on average"),
     "vm_size": Wording("virtual memory", "maps", "virtual memory at its peak"),
-    "bare_wall": Wording("time of whole streams", "takes", "time for whole streams"),
-    "bare_cpu": Wording("processor time of whole streams", "takes", "processor time for whole streams"),
+    "bare_wall": Wording("time of the whole replay", "takes", "time for the whole replay"),
+    "bare_cpu": Wording("CPU time of the whole replay", "takes", "CPU time for the whole replay"),
     "page_faults": Wording("page faults", "causes", "page faults", "fewer"),
     "held_rss": Wording("RSS when all is freed", "keeps", "RSS when all is freed"),
     "purged_rss": Wording("RSS after a purge", "keeps", "RSS after a purge"),
@@ -160,7 +160,7 @@ def verdicts(
     cliffs_delta: of the repetitions (1: every one of a's is larger); repetitions; exact; p_value and p_adjusted
     (Holm); comparisons: how many were adjusted for; margin_percent: of each figure of a workload that stands for
     another (margins.py; else 0), which low and high then include; none of its figures is exact; verdict: "more",
-    "less", "same" (exactly), "not shown", "not told" (one repetition), "too noisy" (not shown, and the interval spans a
+    "less", "same" (exactly), "not shown", "single repetition", "too noisy" (not shown, and the interval spans a
     factor of two or more), "within error", "within margin" or "no margin"; reason:
     why percent should not be shown as a number (its interval spans a factor of two or more; the direction may still be
     claimed), else empty; sentence. If there are several workloads, rows of "geometric mean" come
@@ -298,7 +298,7 @@ def _verdict(c: _Comparison, row: dict, error: float) -> str:
     if row["exact"] and row["percent"] == 0:
         return "same"
     if math.isnan(row["low"]):
-        return "not told"
+        return "single repetition"
     if not (c.exact or row["p_adjusted"] <= 1 - LEVEL):
         return "not shown"
     nearest = min(abs(row["low"]), abs(row["high"])) if row["low"] * row["high"] > 0 else 0.0
@@ -374,7 +374,7 @@ def _no_claim(row: dict, pair: str, error: float) -> str:
             if row["margin_percent"] >= margins.UNBOUNDED:
                 return f"a margin of {margin} forbids ranking {pair} ({_signed(row['percent'])} %)"
             return f"{pair} may be in either order within a margin of {margin} each ({alone}), so there is no verdict"
-        case "not told":
+        case "single repetition":
             return f"only one repetition of {pair}, so there is no verdict"
         case "within error":
             least = "" if math.isnan(error) else f", {error:g} %"

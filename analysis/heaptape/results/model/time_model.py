@@ -275,7 +275,7 @@ def sentence(row: dict, baseline: str) -> str:
     name = row["allocator"]
     because = ": " + ", ".join(reasons(row)) if reasons(row) else ""
     if math.isnan(row["percent"]):
-        return f"{name} against {baseline}, by what was counted: {_milliseconds(row)}{because}."
+        return f"{name} against {baseline}, estimated from counts: {_milliseconds(row)}{because}."
     low, high = row["low"], row["high"]
     if low <= 0 <= high:
         span = f"{_signed(low)} to {_signed(high)} % of {_whose(row)} CPU time"

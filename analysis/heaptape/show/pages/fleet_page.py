@@ -7,7 +7,8 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from heaptape.common.tables import MISSING, Cell, Table, size
+from heaptape.common.phrases import size
+from heaptape.common.tables import MISSING, Cell, Table
 from heaptape.common.version import __version__
 from heaptape.fleet.matrix import FIGURES, Matrix
 from heaptape.show.figures.fleet_plots import heat_map

@@ -10,6 +10,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import records, write_bytes
+from heaptape.common.phrases import NO_STACKS
 from heaptape.common.tables import Table
 from heaptape.passes import blame, blame_data, holders, proposals
 from heaptape.passes.blame_data import UNHELD, Blame, exit_begins, position_at
@@ -22,7 +23,7 @@ from heaptape.tape.stack_names import Frame
 
 WEIGHTS: flame_graph.Weights = {
     "held": ("rounding and empty share", "held_bytes", "bytes"),
-    "alone": ("would go alone, by site", "alone_bytes", "bytes"),
+    "alone": ("freed if only this site were gone", "alone_bytes", "bytes"),
     "live": ("live", "live_bytes", "bytes"),
 }
 
@@ -94,11 +95,11 @@ def sentences(view: View) -> list[str]:
         begins = exit_begins(holder.found)
         if begins is not None and view.places[-1] == "widest" and begins not in exits:
             exits.append(begins)
-            out.append(f"From op {begins:,} on the program only releases, as at an exit: --at end shows what is left.")
+            out.append(f"From op {begins:,} on the program only frees, as at its exit: --at end shows what is left.")
     lacking = [holder.source for holder in view.holders if holders.without_stacks(holder.found)]
     if lacking and not view.by:
         names = f"{', '.join(dict.fromkeys(lacking))}: " if _several_sources(view.holders) else ""
-        out.append(f"{names}no call stacks in the recording (record --stacks): by thread, size and age instead.")
+        out.append(f"{names}{NO_STACKS}. By thread, size and age instead.")
     return out
 
 
@@ -207,7 +208,7 @@ def flame(found: Sequence[Holder], where: str, title: str) -> str:
     """
     trees = _trees(found, where)
     if not trees:
-        raise HeaptapeError("a flame graph: the recording has no call stacks: record with --stacks")
+        raise HeaptapeError(f"--flame: {NO_STACKS[:1].lower()}{NO_STACKS[1:]}")
     return _render(trees, title)
 
 
@@ -244,7 +245,7 @@ def write_graph(files: Sequence[Results], found: Sequence[Holder], grouping: str
 
     figure = memory_figures.figure_holders(files[0], [holder.allocator for holder in found], grouping)
     if figure is None:
-        raise HeaptapeError("nothing was attributed, so there is nothing to draw")
+        raise HeaptapeError("no memory was attributed, so there is nothing to draw")
     out = io.BytesIO()
     figure.savefig(out, format=path.rpartition(".")[2], dpi=150)
     write_bytes(path, out.getvalue())

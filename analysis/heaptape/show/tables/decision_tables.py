@@ -8,7 +8,8 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded, significant, size
+from heaptape.common.phrases import counted, size
+from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded, significant
 from heaptape.results import margins
 from heaptape.results.cells import signed
 from heaptape.results.comparing.worth import NO_REASON, why_not
@@ -117,7 +118,7 @@ def _failures(data: Mapping) -> list[str]:
     notes, points = [], data["points"]
     failed = [row for row in points if "error" in row]
     if failed:
-        notes.append(f"{len(failed)} settings failed, the first with: {failed[0]['error']}")
+        notes.append(f"{counted(len(failed), 'setting')} failed, the first with: {failed[0]['error']}")
     broken = sum(not row["limits_kept"] for row in points if "error" not in row)
     if broken:
         notes.append(f"{broken} of {len(points)} settings break a limit.")
@@ -129,7 +130,7 @@ def _failures(data: Mapping) -> list[str]:
 
 def _contributions(data: Mapping) -> Table:
     figures = list(data["search"]["objectives"])
-    columns = ["tunable", "winner", "importance, %", "best alone"]
+    columns = ["tunable", "winner", "importance, %", "alone"]
     columns += [f"{name}, change in %" for name in figures] + [f"{name} without it, change in %" for name in figures]
     rows = []
     best = data["winner"]
@@ -145,7 +146,7 @@ def _contributions(data: Mapping) -> Table:
         ]
         rows.append(row)
     notes = [
-        "importance: the share of the differences between settings that the tunable explains (PED-ANOVA). best alone: "
+        "importance: the share of the differences between settings that the tunable explains (PED-ANOVA). alone: "
         "its best value, with all other tunables at their defaults. without it: the winner with this tunable at its "
         "default."
     ]
@@ -166,7 +167,7 @@ def conclusion(data: Mapping) -> list[str]:
         lines = [f"Set: {environment_line(best['environment'])}", f"Against the default: {changes}{_errors(data)}."]
     else:
         found = [f"{_words(name)} {_change_in_words(best, name)}, {why}" for name, why in reasons.items()]
-        lines = [f"{NO_REASON.capitalize()}: the best that was found is {'; '.join(found)}."]
+        lines = [f"{NO_REASON.capitalize()}: the best setting brings {'; '.join(found)}."]
     if best["standing"] == "open":
         lines.append(
             "Not confirmed: the search ended before default and winner were replayed again. Use a larger --budget."
@@ -369,7 +370,7 @@ def gate_lines(data: Mapping) -> list[str]:
     """One line if the gate passes; else one for each figure beyond its tolerance, each promise, failure and tape."""
     both, count = f"{data['new']['name']} against {data['old']['name']}", len(data["workloads"])
     failed = sum(workload["failed"] for workload in data["workloads"])
-    which = f"{count} workload{'s' * (count != 1)}"
+    which = counted(count, "workload")
     notes = list(_notes(data))
     if not failed:
         return [f"{both}: no figure of {which} is beyond its tolerance.", *notes]
@@ -386,7 +387,7 @@ def gate_tables(data: Mapping) -> list[Table]:
         for workload in data["workloads"]
     ]
     title = f"{data['new']['name']} against {data['old']['name']}, change in percent"
-    columns = ["workload", "promises", *names]
+    columns = ["workload", "verification", *names]
     return [Table(title, columns, rows, [*_legend(data), *_notes(data)], text_columns=2)]
 
 
@@ -394,7 +395,7 @@ def _promises(workload: Mapping) -> Cell:
     broken = workload["broken"]
     if not workload["workload"]:
         return Cell(MISSING)
-    return Cell("kept" if not broken["new"] else "broken by both" if broken["old"] else "broken !")
+    return Cell("passed" if not broken["new"] else "both failed" if broken["old"] else "failed !")
 
 
 def _gate_change(figure: Mapping | None) -> Cell:
@@ -414,10 +415,10 @@ def _legend(data: Mapping) -> list[str]:
 def _notes(data: Mapping) -> Iterator[str]:
     for workload in data["workloads"]:
         name = workload["name"]
-        by_both = " (broken by both)" * bool(workload["broken"]["old"])
+        by_both = " (both do)" * bool(workload["broken"]["old"])
         for which in ("new", "old"):
             if workload["broken"][which]:
-                yield f"{name}: {data[which]['name']} breaks a promise{by_both}: {workload['broken'][which]}"
+                yield f"{name}: {data[which]['name']} breaks a rule of malloc{by_both}: {workload['broken'][which]}"
         if one := workload["workload"].get("stand_in"):
             yield f"{one['sentence']} Worse: on this workload; other figures may still be worse on the whole."
         for error in workload["errors"]:

@@ -7,7 +7,7 @@ not be ASCII, an engine that reads UTF-8 (any since 2018).
 
 from collections.abc import Iterable, Sequence
 
-from heaptape.common.tables import Cell, Table, render_markdown, render_text
+from heaptape.common.tables import Cell, Table, render_csv, render_markdown, render_text
 
 PREAMBLE = r"% Needs \usepackage{booktabs} and \usepackage{graphicx}."
 # Scales a table down to the line if it is wider.
@@ -23,8 +23,8 @@ _ESCAPES = {
 
 
 def render(tables: Sequence[Table], form: str) -> str:
-    """The tables as "text" for a terminal, Markdown ("md") or "latex"."""
-    return {"text": render_text, "md": render_markdown, "latex": render_latex}[form](tables)
+    """The tables as "text" for a terminal, Markdown ("md"), "csv" or "latex"."""
+    return {"text": render_text, "md": render_markdown, "csv": render_csv, "latex": render_latex}[form](tables)
 
 
 def render_latex(tables: Sequence[Table]) -> str:
@@ -50,7 +50,7 @@ def _environment(table: Table) -> str:
 
 
 def _prose(table: Table) -> str:
-    items = [rf"\item {escape(note)}" for note in table.notes]
+    items = [rf"\item {escape(note.removeprefix('- '))}" for note in table.notes]
     return "\n".join([rf"\paragraph{{{escape(table.title)}}}", r"\begin{itemize}", *items, r"\end{itemize}", ""])
 
 

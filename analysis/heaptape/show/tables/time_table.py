@@ -12,7 +12,7 @@ from heaptape.results.cells import by_workload, signed
 from heaptape.results.model.counts import PARTS
 from heaptape.results.model.time_model import ALL
 
-CALLS_ALONE = "Cycles per call below are of the calls alone, with the caches to themselves."
+CALLS_ALONE = "Cycles per call: measured without the program, whose data would evict the allocator's from the caches."
 HOW = (
     "instructions, misses by level, page faults and system calls, each times what it costs on the measured machine. "
     "Ends: all loads independent of each other, or all dependent (docs/methods/TIME_MODEL.md). ~: no difference can be "

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from heaptape.common.phrases import counted
 from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.results import disturbance, margins
 from heaptape.results import replay_errors as fidelity
@@ -266,7 +267,7 @@ def _n_note(counts: pd.DataFrame, metric: str) -> str:
     if metric not in counts.columns:
         return ""
     low, high = int(counts[metric].min()), int(counts[metric].max())
-    return f"Means of {low} repetition{'s' * (low != 1)}." if low == high else f"Means of {low} to {high} repetitions."
+    return f"Means of {counted(low, 'repetition')}." if low == high else f"Means of {low} to {high} repetitions."
 
 
 def _relative_tables(
@@ -294,7 +295,7 @@ def _relative_tables(
         ),
         ("memory", "Memory", memory),
         ("time", "Time", instructions | cycles if present & set(cycles) else {}),
-        ("time", "Time of whole streams", instructions | bare if present & set(bare) else {}),
+        ("time", "Time of the whole replay", instructions | bare if present & set(bare) else {}),
     ]
     others = [label for label in order if label != baseline]
     means = [GEOMETRIC, ARITHMETIC] if len(workloads) > 1 else []

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""Figures in words, and the sentences that several commands, the report and the advice have in common: each stands here
+once, with slots for what differs. What a sentence may claim is decided elsewhere (results/comparing/worth.py).
+"""
+
+import math
+from collections.abc import Sequence
+
+from heaptape.common.tables import MIB, significant
+
+NOTHING = 0.05  # percent: a smaller change is shown as none
+NONE_FASTER, NONE_LEANER = "none is faster", "none needs less memory"
+NO_STACKS = "The recording has no call stacks: record with --stacks"
+
+
+def size(value: float) -> str:
+    """Bytes with three significant digits: "83.3 MiB"; below a KiB "512 bytes"."""
+    for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
+        if abs(value) >= unit:
+            return f"{_three_digits(value / unit)} {name}"
+    return counted(round(value), "byte")
+
+
+def count(value: float) -> str:
+    """A count: "113 M"."""
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{_three_digits(value / unit)} {name}"
+    return f"{value:,.0f}"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.{0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2}f}"
+
+
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """ "1 thread", "2,000 threads". `nouns`: the plural, where it is not the noun with an s."""
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def seconds(ns: float) -> str:
+    return f"{significant(ns / 1e9, 3)} s" if ns >= 1e9 else f"{significant(ns / 1e6, 3)} ms"
+
+
+def percent(change: float) -> str:
+    """A change in percent with two significant digits: "+8.5 %", "-12 %", "0 %"."""
+    if math.isnan(change):
+        return "–"
+    return "0 %" if abs(change) < NOTHING else f"{signed(change)} %"
+
+
+def signed(change: float) -> str:
+    return f"{change:+,.{1 if abs(change) < 9.95 else 0}f}"
+
+
+def share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+
+
+def change_of_size(before: float, after: float) -> str:
+    """ "25.5 -> 24.1 MiB": the first unit is left out where it is the second's."""
+    old, new = size(before), size(after)
+    return f"{old.split()[0] if old.split()[1] == new.split()[1] else old} -> {new}"
+
+
+def about_workload(name: str, calls: int | None, threads: int | None, more: Sequence[str]) -> str:
+    """ "jq: 1,620,442 calls, 1 thread, ..."."""
+    parts = [counted(calls, "call")] if calls else []
+    parts += [counted(threads, "thread")] if threads else []
+    return ", ".join([f"{name}: {parts[0]}", *parts[1:], *more]) + "." if parts else f"{name}."
+
+
+def too_small_gain(which: str, name: str, gain: str, why: str) -> str:
+    """Why the best is no reason to change: "the fastest, mimalloc, saves 1.2 % of CPU time, less than 2 %"."""
+    return f"the {which}, {name}, saves {gain}, {why}"
+
+
+def without_cache_effects(low: float, high: float, command: str) -> str:
+    """`low`, `high`: by how many points they move the estimate; NaN: not known."""
+    moved = "" if math.isnan(low) else f", which move it by {low:+.0f} to {high:+.0f} points (95 % range)"
+    return f"CPU time is estimated without cache effects{moved}. Smaller gains need them: {command}."
