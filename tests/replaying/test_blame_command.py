@@ -85,7 +85,7 @@ def test_without_stacks_it_answers_by_thread_size_and_age(tapes: dict[str, Path]
     assert said.startswith("plain on glibc at its widest gap, after ")
     assert "Fragmentation: " in said
     assert "256 to 319 bytes" in said
-    assert "The recording has no call stacks: heaptape record --stacks names the call sites." in said
+    assert "The recording has no call stacks: record with --stacks." in said
     lines = succeed(HEAPTAPE_HERE, "blame", tapes["plain"], "--table", "groups").stdout.splitlines()
     for grouping, group in (("thread", "thread 0"), ("size", "256 to 319 bytes"), ("age", " ops")):
         title = next(number for number, line in enumerate(lines) if line.startswith(f"glibc: by {grouping}, at "))
@@ -97,7 +97,7 @@ def _said(*words: str | Path) -> str:
 
 
 def test_proposals_have_a_command_or_one_line_says_that_there_are_none(tapes: dict[str, Path]) -> None:
-    nothing = "No change to a group of objects promises to save 1 %."
+    nothing = "No change to one group of objects is expected to save 1 % or more."
     assert nothing in _said("blame", tapes["retention"])
     assert nothing in _said("blame", tapes["well"], "--try", "2")
     said = succeed(HEAPTAPE_HERE, "blame", tapes["fragmentation"]).stdout
@@ -122,10 +122,10 @@ def test_files_and_differences_of_two_positions(tapes: dict[str, Path], tmp_path
     assert "From fragmentation, glibc to leak, glibc" in succeed(HEAPTAPE_HERE, "blame", results, tapes["leak"]).stdout
 
 
-NO_SITES = "--by site: the recording has no call stacks (record --stacks): --by thread, size or age"
+NO_SITES = "--by site: the recording has no call stacks: record with --stacks, or use --by thread, size or age"
 WRONG = {
     ("{plain}", "--by", "site"): NO_SITES,
-    ("{plain}", "--flame", "x.svg"): "a flame graph: the recording has no call stacks: record with --stacks",
+    ("{plain}", "--flame", "x.svg"): "--flame: the recording has no call stacks: record with --stacks",
     ("{leak}", "--by", "phase"): "--by phase: the recording has no marks, so all of it is one phase",
     ("{leak}", "--at", "9999999"): "{leak}: position 9,999,999 is beyond the end: there are 49,152 ops",
     ("{leak}", "--at", "later"): '{leak}: no mark "later"',

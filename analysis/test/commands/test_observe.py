@@ -72,7 +72,7 @@ def test_a_simulation_as_text_has_its_figures_below_one_another():
         ((), 2, "heaptape: observe: which command?"),
         (("-a", "none-such", "--", "true"), 2, "heaptape: unknown allocator 'none-such'"),
         (("--wrong", "--", "true"), 2, "heaptape-observe: unknown option --wrong"),
-        (("--format", "csv", "--", "true"), 2, "argument --format: unknown 'csv': there are text, json"),
+        (("--format", "cvs", "--", "true"), 2, "argument --format: unknown 'cvs': did you mean 'csv'?"),
         (("--", "/none/such"), 127, "heaptape-observe: /none/such: No such file or directory"),
     ],
 )
@@ -86,5 +86,5 @@ def test_what_can_not_be_done_is_reported_in_one_message(arguments, status, mess
 def test_help_is_ours_and_the_programs():
     done = observe("--help")
     assert done.returncode == 0
-    assert "--format text|json" in done.stdout
+    assert "--format text|md|csv|latex|json" in done.stdout
     assert "--instruction-cache BYTES:WAYS" in done.stdout

@@ -92,7 +92,7 @@ def test_threads_that_share_cache_lines_are_reported():
         "sizes": [[8, 60, 40, 100], [None, 40, 0, 0]], "threads": [[0, 1, 50, 6.0]], "progress": [[200, 0, 0, 50, 9]],
     }  # fmt: skip
     found = made_up(line_sharing=counts)
-    assert any("10.0 % of the cache lines" in sentence for sentence in hardness(found))
+    assert any("Cache lines: 10.0 % of those in use" in sentence for sentence in hardness(found))
     table = tables(found)[-1]
     assert [[cell.text for cell in row] for row in table.rows] == [["8", "60", "40", "66.67", "100"]]
 
@@ -105,9 +105,9 @@ def test_a_hard_workload_comes_with_its_reasons():
         reallocs={"calls": 4, "in_place": 1, "grew": 4, "shrank": 0, "copied_bytes": 1 << 20, "chains": [[1, 4, 4, 8]]},
     )
     text = " ".join(hardness(found))
-    assert "100.0 % of its releases are remote" in text
-    assert "Only 0.0 % of its objects are released before 64 KiB more are allocated" in text
-    assert "75.0 % of which moved" in text
+    assert "100.0 % of the frees are by a thread other than" in text
+    assert "only 0.0 % of the objects are freed before 64 KiB more are allocated" in text
+    assert "of which 75.0 % moved" in text
     assert "2 of 10 objects are never freed" in text
     assert [table.title for table in tables(found)][-1] == "Reallocs of one object"
 
