@@ -23,9 +23,9 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="F", help="trace, or what 'heaptape convert' can read; - for standard input")
-    pictures = "; html: one page with plots that needs nothing else; svg: the flame graph of the call stacks"
-    add_format_option(parser, ("html", "svg"), pictures)
-    parser.add_argument("--json", action="store_true", help="every figure as JSON")
+    pictures = ", json; html: one page with plots that needs nothing else; svg: the flame graph of the call stacks"
+    add_format_option(parser, ("json", "html", "svg"), pictures)
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     add_table_option(parser, "print these tables instead: sizes, lifetimes, threads, reallocs, sites, sharing")
     parser.add_argument("-o", default="-", dest="output", metavar="FILE", help="write there instead")
     parser.add_argument(
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = chosen_tables(arguments.table, NAMES) or [ALL] * (arguments.format == "csv")
     check_writable(arguments.output)
     found = library.profile(arguments.input, arguments.home)
-    if arguments.json:
+    if arguments.format == "json":
         write_json(arguments.output, found.data)
         return 0
     if arguments.format in ("html", "svg"):
