@@ -455,7 +455,7 @@ def test_the_usual_tables_begin_with_it_and_say_that_cycles_are_of_the_calls():
     file = results({"glibc": [misses()], "other": [misses(caches=(3000, 2000, 500))]})
     found = time_table.usual(prediction([file], "glibc"), "glibc", time_sentences([file], "glibc"))
     assert found[0].title.startswith("CPU time of the program")
-    assert "of the calls alone" in found[-1].notes[-1]
+    assert "measured without the program" in found[-1].notes[-1]
 
 
 def test_in_words_begins_with_time():
