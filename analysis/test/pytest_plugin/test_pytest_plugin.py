@@ -216,8 +216,8 @@ def test_what_did_not_run_has_no_figures(whole: Ran) -> None:
 
 
 def test_a_failure_names_limit_measurement_and_python_line(whole: Ran) -> None:
-    assert "heaptape: peak 2.9" in whole.output
-    assert "limit 1.0 MiB (1,048,576 bytes)" in whole.output
+    assert "heaptape: peak 2.86 MiB" in whole.output
+    assert "limit 1.00 MiB (1,048,576 bytes)" in whole.output
     for line in ("libc.free(libc.malloc(3_000_000))", "libc.malloc(1_000_000)"):
         assert f"{place_of(line)}  {line}" in whole.output
 
