@@ -261,6 +261,7 @@ struct collector {
   uint32_t bursts;         /* as in struct region, likewise */
   struct upkeep upkeep;
   VECTOR(struct unfollowed) unfollowed; /* programs that were executed and have not asked to be recorded */
+  VECTOR(int64_t) attached_pids;        /* of all processes that have asked */
   uint64_t unfollowed_ns;               /* when to look for them again */
   bool ended;                           /* no process is recorded any more */
   bool has_main;                        /* a process has taken the trace name that was requested */
@@ -299,7 +300,7 @@ void collector_end_recording(struct collector *collector, const char *why);
    A fresh image with our library asks to be recorded before its main, so one that does not is not recorded. Seen are
    children of a process's main thread, orphans, and images executed by a recorded process itself. Reads /proc only.
    Not seen: programs that end within the time between two looks (5 ms in the first second, then 50 ms), or that are
-   children of an unfollowed one. */
+   children of an unfollowed one. Programs of heaptape's own, which heaptape's Python starts, are left out. */
 
 /* Looks for them, where that is due. */
 void unfollowed_serve(struct collector *collector);
@@ -307,7 +308,7 @@ void unfollowed_serve(struct collector *collector);
 /* The process has executed another program, which may still ask to be recorded. */
 void unfollowed_executed(struct collector *collector, int pid);
 
-/* It has asked. */
+/* It has asked; it is no child to look at from now on, also when its recording has ended before it. */
 void unfollowed_attached(struct collector *collector, int pid);
 
 /* Prints a line for each cause: the programs' names, why, and what to do. */

@@ -8,6 +8,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,28 @@ void unfollowed_attached(struct collector *collector, int pid) {
   struct unfollowed *suspect = find(collector, pid);
   if (suspect)
     *suspect = collector->unfollowed.at[--collector->unfollowed.count];
+  int64_t *known = vector_add(&collector->attached_pids);
+  if (known)
+    *known = pid;
+}
+
+static bool has_attached(const struct collector *collector, int64_t pid) {
+  for (size_t i = 0; i < collector->attached_pids.count; i++)
+    if (collector->attached_pids.at[i] == pid)
+      return true;
+  return false;
+}
+
+/* Is it a program in the recorder's own folder? */
+static bool is_ours(int pid) {
+  char link[32], theirs[PATH_MAX], own[PATH_MAX];
+  snprintf(link, sizeof link, "/proc/%d/exe", pid);
+  ssize_t length = readlink(link, theirs, sizeof theirs - 1);
+  ssize_t own_length = readlink("/proc/self/exe", own, sizeof own - 1);
+  const char *name = own_length > 0 ? memrchr(own, '/', (size_t)own_length) : NULL;
+  size_t folder = name ? (size_t)(name + 1 - own) : 0;
+  return folder && length > (ssize_t)folder && memcmp(theirs, own, folder) == 0 &&
+         !memchr(theirs + folder, '/', (size_t)length - folder);
 }
 
 /* Has the environment with which the process was started our library in LD_PRELOAD? -1: it can't be read, with errno.
@@ -153,7 +176,8 @@ static void look_for_children(struct collector *collector, int pid) {
   if (!proc_read_file(pid, list, pids, sizeof pids))
     return;
   for (long child; (child = strtol(at, &end, 10)) > 0; at = end)
-    if (!collector_find(collector, child) && read_process((int)child, name, sizeof name, &executed) && executed)
+    if (!has_attached(collector, child) && !is_ours((int)child) &&
+        read_process((int)child, name, sizeof name, &executed) && executed)
       add(collector, (int)child);
 }
 
