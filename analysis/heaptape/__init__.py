@@ -22,7 +22,8 @@ from heaptape.common.version import __version__ as __version__
 if TYPE_CHECKING:
     from heaptape import fleet
     from heaptape.common.errors import FormatError, HeaptapeError
-    from heaptape.passes import blame, fragmentation
+    from heaptape.passes import blame_data as blame
+    from heaptape.passes import fragmentation
     from heaptape.profile.data import Trace, profile
     from heaptape.profile.data import open_trace as open  # noqa: A004
     from heaptape.results.comparing.compare import compared as compare
@@ -43,7 +44,7 @@ _LAZY = {
     "HeaptapeError": ("heaptape.common.errors", "HeaptapeError"),
 }
 _MODULES = {
-    "blame": "heaptape.passes.blame",
+    "blame": "heaptape.passes.blame_data",
     "compare": "heaptape.compare",
     "fleet": "heaptape.fleet",
     "fragmentation": "heaptape.passes.fragmentation",
