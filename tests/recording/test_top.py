@@ -334,4 +334,4 @@ def test_what_cannot_be_watched_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_a_process_that_is_gone_is_reported_as_such() -> None:
     ended = subprocess.Popen(["/bin/true"])
     ended.wait()
-    refused(HEAPTAPE_HERE, "top", str(ended.pid), says="there is none")
+    refused(HEAPTAPE_HERE, "top", str(ended.pid), says=f"there is no process {ended.pid}")

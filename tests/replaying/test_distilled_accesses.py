@@ -102,7 +102,7 @@ def test_windows_have_each_access_of_the_whole_and_the_parts_between_none(
     work = distil(whole, tmp_path, heap=heap)
     here, there = before_calls(work), before_calls(whole)
     place_in_whole, played = {}, set()
-    segments = manifest_of(work).segments
+    segments = [list(map(int, segment)) for segment in manifest_of(work).segments]
     for (begin, _, end, *_), window in zip(segments, WINDOWS, strict=True):
         place_in_whole |= {begin + number: window[0] + number for number in range(end - begin)}
     births: dict[int, int] = {}

@@ -47,7 +47,7 @@ def test_an_error_is_raised_complete_in_its_place_and_other_processes_are_stoppe
 
 
 def test_a_lost_process_is_one_clear_error():
-    with pytest.raises(HeaptapeError, match="a process of ours was ended"):
+    with pytest.raises(HeaptapeError, match="a worker process was killed"):
         list(process.in_order(lambda n: os.kill(os.getpid(), signal.SIGKILL), 3))
     assert multiprocessing.active_children() == []
 

@@ -53,8 +53,11 @@ def test_its_trace_has_the_errors_of_each_allocator_and_figure(planted):
         for figure in ("instructions", "instructions/malloc", "instructions/free", "rss-peak", "rss-mean")
     }
     for row in manifest["errors"]:
-        assert abs(row["error_percent"]) <= max(row["expected_percent"], 1)
+        assert abs(row["error_percent"]) <= 2 * max(row["expected_percent"], 1)
         assert row.get("sampling_percent", 0) <= manifest["sampling"].get(row["figure"], 0)
+    # Half of a 95 % interval: one of the 15 may be beyond it.
+    beyond = [row for row in manifest["errors"] if abs(row["error_percent"]) > max(row["expected_percent"], 1)]
+    assert len(beyond) <= 1, beyond
     assert set(manifest["sampling"]) == {"instructions", "instructions/malloc", "instructions/free"}
 
 

@@ -83,7 +83,7 @@ def test_objects_that_are_loaded_later_are_recorded_from_their_constructors_on(a
 
 def test_fork_children_get_traces_of_their_own_and_are_put_back(any_worker, tmp_path: Path) -> None:
     program = any_worker(1)
-    attached = Attached(program.pid, tmp_path / "t.tape")
+    attached = Attached(program.pid, tmp_path / "t.tape", "--all-processes")
     program.obey("c")  # so that the first trace is its own
     for _ in range(3):
         program.obey("f")

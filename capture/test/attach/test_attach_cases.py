@@ -202,6 +202,7 @@ def test_quiet_is_quiet(worker, tmp_path: Path, options: tuple[str, ...]) -> Non
         [RECORD, "--attach", str(program.pid), "-o", tmp_path / "t.tape", "--quiet", "--duration", "0.2", *options],
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "COLUMNS": "1000"},
     )
     output = attached.communicate(timeout=HANG_S)[1]
     assert [line for line in output.splitlines() if "--duration is over" not in line] == []
