@@ -145,7 +145,7 @@ def test_together_is_one_experiment(tape, tmp_path):
     [
         (("-g", "size=1=remove"), 1, "no object belongs to the group 'size=1=remove'"),
         (("-g", "size=..=remove", "-g", "size=96=early", "--together"), 1, "overlap"),
-        (("-g", "size=96=sideways"), 1, "needs EXPR=remove"),
+        (("-g", "size=96=sideways"), 2, "needs EXPR=remove"),
         (("-g", "phase=cold=remove"), 1, "no object belongs"),
         ((), 2, "--group"),
         (("-g", "size=96=remove", "--passes", "misses"), 2, "whatif --passes: unknown pass 'misses'"),
