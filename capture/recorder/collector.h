@@ -228,6 +228,8 @@ enum unfollowed_cause {
 struct unfollowed {
   int pid;
   bool ended;
+  bool lasted; /* it was there some time after it was seen first: it was not about to end or to ask */
+  uint64_t seen_ns;
   enum unfollowed_cause cause;
   char name[64]; /* as in /proc */
 };

@@ -153,6 +153,7 @@ static void look_at(struct unfollowed *suspect) {
     suspect->ended = true;
     return;
   }
+  suspect->lasted = os_monotonic_ns() - suspect->seen_ns >= LATER_NS;
   enum unfollowed_cause cause = cause_of(suspect->pid);
   if (cause != UNFOLLOWED_PENDING) /* else it may be ending */
     suspect->cause = cause;
@@ -164,7 +165,7 @@ static void add(struct collector *collector, int pid) {
   struct unfollowed *suspect = vector_add(&collector->unfollowed);
   if (!suspect)
     return;
-  *suspect = (struct unfollowed){.pid = pid, .name = "?"};
+  *suspect = (struct unfollowed){.pid = pid, .name = "?", .seen_ns = os_monotonic_ns()};
   look_at(suspect);
 }
 
@@ -205,7 +206,7 @@ static void report_cause(const struct collector *collector, enum unfollowed_caus
   uint32_t programs = 0, shown = 0;
   for (size_t i = 0; i < collector->unfollowed.count; i++) {
     const struct unfollowed *suspect = &collector->unfollowed.at[i];
-    if (suspect->cause != cause)
+    if (suspect->cause != cause || (cause == UNFOLLOWED_PENDING && !suspect->lasted))
       continue;
     programs++;
     escape_controls(name, sizeof name, suspect->name);

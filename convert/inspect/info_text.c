@@ -460,6 +460,7 @@ static void print_empty(const struct sheet *sheet, const struct shown *shown) {
         dropped == 1 ? "was" : "were");
   add(&words, ".");
   sentence(sheet, words.text);
+  rotation_row(sheet, json_object_get(shown->about, "rotation"));
   budget_row(sheet, json_object_get(shown->footer, "budget"));
   notes(sheet, shown);
 }
