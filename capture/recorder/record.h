@@ -69,9 +69,10 @@ struct report_options {
    the requested file stays the attached process's. Then prints the lines, and forgets all. */
 void report_conclude(const struct report_options *options);
 
-/* The number of bursts of data accesses, and of files written so far. */
+/* The number of bursts of data accesses, and of files written so far; of these, how many should have data accesses and
+   have none: an error has named them, and the recording has failed. */
 struct report_written {
-  uint32_t files;
+  uint32_t files, without_accesses;
   uint64_t bursts;
 };
 struct report_written report_written(void);

@@ -505,5 +505,7 @@ int main(int argc, char **argv) {
     return exec_error == ENOENT ? 127 : 126;
   if (complained)
     fail(&error, 1);
+  if (report_written().without_accesses)
+    return 1;
   return WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
 }

@@ -25,7 +25,7 @@ struct image {
   uint64_t events, dropped, skipped, missing, file_bytes, accesses, switches;
   double peak_live_bytes, peak_memory_bytes;
   bool peak_is_exact, in_bursts;
-  bool failed;  /* its recording is incomplete: the error has been printed */
+  bool failed;  /* its recording lacks something: the error has been printed */
   bool small;   /* to lose its file */
   bool deleted; /* its file */
   bool shown;   /* in the tree */
@@ -92,12 +92,22 @@ static void note_image(const struct process_summary *process, bool failed) {
   snprintf(image->end, sizeof image->end, "%s", process->end);
 }
 
+/* Valgrind's tool counted no data access though calls were made: a replay would take the program's accesses for free.
+   Not where recording them ended early, of which there is a warning. */
+static bool lacks_accesses(const struct process_totals *totals) {
+  const struct trace_access_totals *accesses = &totals->totals.accesses;
+  bool counted = accesses->known[ACCESS_TOTAL_PROGRAM_ACCESSES] ? accesses->counted[ACCESS_TOTAL_PROGRAM_ACCESSES] > 0
+                                                                : accesses->calls > 0;
+  return accesses->recorded && !accesses->in_bursts && totals->totals.events > 0 && !totals->accesses_over &&
+         accesses->objects + accesses->other + accesses->lost == 0 && !counted;
+}
+
 void report_process(const struct process_summary *process, const struct error *error) {
   const struct process_totals *totals = process->totals;
   const struct trace_totals *t = &totals->totals;
   all.written.files++;
   all.written.bursts += (t->accesses.switches + 1) / 2;
-  note_image(process, error->text[0] || totals->broken);
+  note_image(process, error->text[0] || totals->broken || lacks_accesses(totals));
   if (error->text[0]) {
     diagnostics_error(RECORD,
                       "%s; the trace of process %d ends early: %llu events are in it, at least %llu more are not",
@@ -109,6 +119,13 @@ void report_process(const struct process_summary *process, const struct error *e
                       (unsigned long long)totals->broken, process->pid);
   if (totals->accesses_over)
     diagnostics_warning(RECORD, "%s: data accesses end before the events: %s", process->path, totals->accesses_over);
+  if (lacks_accesses(totals)) {
+    all.written.without_accesses++;
+    diagnostics_error(RECORD,
+                      "%s: 0 data accesses for %llu calls: heaptape's Valgrind tool took all code for the allocator's "
+                      "or got no stream; record without --accesses",
+                      process->path, (unsigned long long)t->events);
+  }
   if (totals->stacks_lost)
     diagnostics_warning(RECORD, "%s: %llu call stacks could not be taken; their events are in the trace without one",
                         process->path, (unsigned long long)totals->stacks_lost);

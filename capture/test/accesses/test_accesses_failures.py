@@ -6,6 +6,7 @@ Long: a recorder that stands still, where the program waits for it anyway.
 """
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -203,3 +204,17 @@ def test_a_static_child_runs_unrecorded(tmp_path):
     assert done.status == 0, done.stderr
     assert done.stdout.split() == ["0"]
     assert all(program_of(trace) != "static" for trace in tmp_path.glob("*.tape"))
+
+
+def test_a_recording_without_any_data_access_has_failed(planted, tmp_path):  # noqa: F811
+    """The tool is told of bursts that never begin, of which the recorder knows nothing: it counts no access."""
+    shutil.copytree(OUT / "libexec", tmp_path / "libexec", symlinks=True)
+    (tmp_path / "lib").symlink_to(OUT / "lib")
+    tool = tmp_path / "libexec" / "valgrind" / "valgrind"
+    tool.unlink()
+    tool.write_text(f'#!/bin/sh\nexec {OUT / "libexec" / "valgrind" / "valgrind"} --bursts=out --burst-from=x "$@"\n')
+    tool.chmod(0o755)
+    tape = tmp_path / "a.tape"
+    record = tmp_path / "libexec" / "heaptape-record"
+    refused(record, "-o", tape, "--accesses", "--", planted, "objects", says=f"{tape}: 0 data accesses for ")
+    assert check(tape)["ok"]  # the calls are there
