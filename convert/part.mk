@@ -18,7 +18,7 @@ $(call c_bench,convert/bench/bench_import.c,,$(IMPORT) $(HISTORY),$(CORE_LIBS) -
 $(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,convert/inspect $(COMPILE) core/sharing core/base,$(COMPILE_LIBS) -lm)
 
 # One fuzzer for all text formats, one for each binary format; their seeds are the samples of the tests.
-$(foreach name,fuzz_import fuzz_import_heaptrack fuzz_import_dj fuzz_import_wl fuzz_import_bytehound,\
+$(foreach name,fuzz_import fuzz_import_heaptrack fuzz_import_dj fuzz_import_wl fuzz_import_bytehound fuzz_import_mallocbench,\
   $(call c_fuzzer,convert/fuzz/$(name).c,convert/fuzz/import_fuzzing.c,$(IMPORT) $(COMPILE),$(COMPILE_LIBS) -lzip))
 $(call c_fuzzer,convert/fuzz/fuzz_rewrite.c,,convert/rewrite $(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip -lm)
 $(call c_fuzzer,convert/fuzz/fuzz_distil.c,convert/fuzz/workload_fuzzing.c,convert/distil convert/rewrite $(HISTORY),$(CORE_LIBS) -lm)

@@ -235,6 +235,28 @@ static void put_number(FILE *out, uint64_t value) {
     putc(bytes[--count], out);
 }
 
+static size_t put_varint(unsigned char *at, unsigned key, uint64_t value) {
+  size_t count = 0;
+  at[count++] = (unsigned char)key;
+  for (; value > 0x7f; value >>= 7)
+    at[count++] = (unsigned char)(value | 0x80);
+  at[count++] = (unsigned char)value;
+  return count;
+}
+
+static void put_mallocbench(FILE *out, const struct call *call) {
+  static const unsigned char kinds[] = {0x0a, 0x12, 0x1a};
+  unsigned char fields[40];
+  size_t count = put_varint(fields, 0x08, call->object);
+  if (call->kind == REALLOC)
+    count += put_varint(fields + count, 0x10, call->object);
+  if (call->kind != FREE)
+    count += put_varint(fields + count, call->kind == REALLOC ? 0x18 : 0x10, call->size_bytes);
+  const unsigned char head[] = {0x0a, (unsigned char)(count + 2), kinds[call->kind], (unsigned char)count};
+  fwrite(head, sizeof head, 1, out);
+  fwrite(fields, count, 1, out);
+}
+
 /* One thread: its stream follows the header of nine bytes. */
 static void put_wl(FILE *out, const struct call *call) {
   if (call->number == 1)
@@ -265,6 +287,7 @@ static const struct bench {
     {"dj", &import_format_dj, put_dj},
     {"wl", &import_format_wl, put_wl},
     {"bytehound", &import_format_bytehound, put_bytehound},
+    {"mallocbench", &import_format_mallocbench, put_mallocbench},
 };
 
 static void generate(const struct bench *bench, FILE *out, uint64_t events) {

@@ -34,6 +34,8 @@ const struct format formats[] = {
     {"kdump", "FreeBSD kdump of jemalloc's utrace records (convert/formats/kdump.c)", NULL, &import_format_kdump, NULL},
     {"bytehound", "what bytehound export-replay writes (convert/formats/bytehound.c)", NULL, &import_format_bytehound,
      NULL},
+    {"mallocbench", "ClaytonKnittel/malloc-bench's protobuf traces (convert/formats/mallocbench.c)", NULL,
+     &import_format_mallocbench, NULL},
     {"valgrind", "what valgrind --trace-malloc=yes prints (convert/formats/valgrind.c)", NULL, &import_format_valgrind,
      NULL},
     {"memray", "what memray parse prints (convert/formats/memray.c)", NULL, &import_format_memray, NULL},

@@ -43,8 +43,8 @@ struct import_format {
 };
 
 extern const struct import_format import_format_text, import_format_android, import_format_bytehound, import_format_dj,
-    import_format_heaptrack, import_format_kdump, import_format_ltrace, import_format_lttng, import_format_memray,
-    import_format_mtrace, import_format_rep, import_format_valgrind, import_format_wl;
+    import_format_heaptrack, import_format_kdump, import_format_ltrace, import_format_lttng, import_format_mallocbench,
+    import_format_memray, import_format_mtrace, import_format_rep, import_format_valgrind, import_format_wl;
 
 /* Reads path ("-": standard input) and writes the trace to out. Returns 0, or -1 with error; then out is incomplete. */
 int import_file(const struct import_format *format, const char *path, const struct import_options *options,

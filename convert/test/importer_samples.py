@@ -100,7 +100,39 @@ def bytehound_sample() -> bytes:
     return bytehound(2, [(1, 0, 5000, 24), (1, 1, 5000, 300), (3, 0, 5010, 500), (2, 1, 5020, 0), (1, 1, 5020, 7)])
 
 
-BINARY = {"dj": dj_sample, "wl": wl_sample, "bytehound": bytehound_sample}
+def varint(value: int) -> bytes:
+    """7 bits per byte, least significant first."""
+    parts = []
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def mallocbench_line(kind: int, fields: dict[int, int]) -> bytes:
+    """A line of malloc-bench's protobuf: kind is 1 malloc, 2 free, 3 realloc, 4 calloc; fields by number."""
+    call = b"".join(varint(number << 3) + varint(value) for number, value in fields.items())
+    line = varint(kind << 3 | 2) + varint(len(call)) + call
+    return b"\x0a" + varint(len(line)) + line
+
+
+def mallocbench_sample() -> bytes:
+    """Each kind of line with and without what is optional, an id used again, the field after the lines."""
+    lines = [
+        (1, {1: 0, 2: 24}),
+        (1, {1: 1, 2: 300, 3: 64}),
+        (4, {1: 2, 2: 7, 3: 5}),
+        (3, {1: 3, 2: 1, 3: 70000}),
+        (3, {1: 1, 3: 9}),
+        (2, {1: 0, 2: 24, 3: 16}),
+        (2, {}),
+        (1, {2: 0}),
+        (1, {1: 0, 2: 1 << 20}),
+    ]
+    return b"".join(mallocbench_line(kind, fields) for kind, fields in lines) + b"\x10\x04"
+
+
+BINARY = {"dj": dj_sample, "wl": wl_sample, "bytehound": bytehound_sample, "mallocbench": mallocbench_sample}
 TEXT = {
     "heaptrack-v1.raw": "heaptrack",
     "heaptrack-v3.raw": "heaptrack",

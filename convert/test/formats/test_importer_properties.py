@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convert.test.importer_samples import bytehound, dj_record, op, wl
+from convert.test.importer_samples import bytehound, dj_record, mallocbench_line, op, wl
 from tests.examples import examples
 from tests.support import CONVERT, succeed
 
@@ -121,6 +121,17 @@ def replay_export(calls: list[Call]) -> bytes:
     return bytehound(8, [(kind, call.slot, 7, call.size or 0) for kind, call in zip(kinds, calls)])
 
 
+def mallocbench(calls: list[Call]) -> bytes:
+    return b"".join(
+        mallocbench_line(2, {1: call.slot})
+        if call.size is None
+        else mallocbench_line(1, {1: call.slot, 2: call.size})
+        if call.born
+        else mallocbench_line(3, {1: call.slot, 2: call.slot, 3: call.size})
+        for call in calls
+    ) + bytes([0x10, 8])
+
+
 FORMATS: dict[str, Callable[[list[Call]], bytes]] = {
     "rep": rep,
     "mtrace": mtrace,
@@ -131,6 +142,7 @@ FORMATS: dict[str, Callable[[list[Call]], bytes]] = {
     "dj": dj,
     "wl": one_thread_wl,
     "bytehound": replay_export,
+    "mallocbench": mallocbench,
 }
 
 
