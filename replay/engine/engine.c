@@ -6,9 +6,7 @@
 #include "replay/calls/call.h"
 #include "replay/calls/isolated_heap.h"
 #include "replay/calls/touch.h"
-#include "replay/engine/gate.h"
-#include "replay/engine/order.h"
-#include "replay/engine/recorded_clock.h"
+#include "replay/engine/loop.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -109,6 +107,9 @@ static void set_up(void) {
   stream_loop = engine.pass->loops[order_by_turns(spec->order)];
   map_objects();
   engine.isolated = engine.workload.header.regions > 0;
+  if (spec->warm_rounds && (engine.workload.header.threads > 1 || engine.isolated))
+    engine_fail(NULL, "has %s: only a workload of one thread, as it was recorded, can be replayed warm",
+                engine.isolated ? "isolated objects" : "several threads");
   if (engine.isolated && isolated_setup() != 0)
     engine_fail(NULL, "no address space for the isolated heap: %s", strerror(errno));
   engine.paced = spec->order == ORDER_PACED;
@@ -149,6 +150,12 @@ static void add_worker(const struct worker *worker) {
     engine.pass->add_worker(worker);
 }
 
+/* Warm rounds make the calls, and measure nothing. */
+static const struct loop_hooks nothing = {.call = NULL};
+static void warm_freely(struct replay_thread *self) {
+  replay_words(self, &nothing, false);
+}
+
 static void run_hook(void (*hook)(void)) {
   if (hook)
     hook();
@@ -158,13 +165,14 @@ static void replay(void) {
   struct replay_result *result = engine.result;
   const struct pass *pass = engine.pass;
   run_hook(pass->begin);
-  uint64_t begin_ns = os_monotonic_ns(); /* before the faults are counted: its page of the kernel faults, too */
-  uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();
   pace_begin();
   result->clock_follows = !engine.spec->real_clock && !engine.paced && recorded_clock_possible();
   result->clock_steps = engine.clock_steps = result->clock_follows && !pace_times_known();
   if (!result->clock_follows)
     recorded_clock_stay_real();
+  threads_warm_up(engine.spec->warm_rounds, warm_freely);
+  uint64_t begin_ns = os_monotonic_ns(); /* before the faults are counted: its page of the kernel faults, too */
+  uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();
   atomic_store(&result->phase, PHASE_REPLAY);
   run_hook(pass->first_op);
   threads_run_all();

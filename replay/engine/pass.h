@@ -21,7 +21,7 @@ struct worker;
 enum pass_repeats { REPEATED, TWICE, ONCE };
 
 /* Settings that only some passes take. */
-enum pass_takes { TAKES_ACCESSES = 1, TAKES_ORIGINS = 2, TAKES_WINDOWS = 4, TAKES_DISTURB = 8 };
+enum pass_takes { TAKES_ACCESSES = 1, TAKES_ORIGINS = 2, TAKES_WINDOWS = 4, TAKES_DISTURB = 8, TAKES_WARM = 16 };
 
 /* Replays a thread's stream, which its worker has opened, to its END. */
 typedef void loop_body(struct replay_thread *self);
@@ -49,7 +49,7 @@ struct pass {
   size_t figures_bytes;         /* of engine.figures, in memory shared with the parent, zeroed; 0: none */
   void (*process_begins)(void); /* the first action of main */
   void (*setup)(void);          /* everything is set up, no thread runs; ends by engine_fail */
-  void (*begin)(void);          /* before clock and faults are read for the first time */
+  void (*begin)(void);          /* before clock and faults are read for the first time, and before warm rounds */
   void (*first_op)(void);       /* right before the first op */
   void (*last_op)(void);        /* all threads have ended */
   void (*end)(void);            /* clock and faults have been read for the last time */

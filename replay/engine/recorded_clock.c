@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 _Atomic uint64_t recorded_clock_ns;
+uint64_t recorded_clock_origin_ns;
 
 typedef int clock_function(clockid_t, struct timespec *);
 

@@ -28,11 +28,20 @@ void recorded_clock_stay_real(void);
 /* False: a recorder is loaded, which needs the clock for its stamps: it is real. */
 bool recorded_clock_possible(void);
 
-/* The time of the next op, in ns since the recording began. */
+/* The time of the next op, in ns since its first replay began. */
 extern _Atomic uint64_t recorded_clock_ns;
+
+/* When the recording begins, on that clock: later than 0 once it was replayed before. */
+extern uint64_t recorded_clock_origin_ns;
+
+/* The recording is to be replayed again: its time goes on from where the clock stands. No thread replays. */
+static inline void recorded_clock_begin_again(void) {
+  recorded_clock_origin_ns = atomic_load(&recorded_clock_ns);
+}
 
 /* The next op was recorded at time_ns. Any thread may call this. */
 static inline void recorded_clock_advance(uint64_t time_ns) {
+  time_ns += recorded_clock_origin_ns;
   uint64_t now = atomic_load_explicit(&recorded_clock_ns, memory_order_relaxed);
   while (now < time_ns && !atomic_compare_exchange_weak(&recorded_clock_ns, &now, time_ns))
     ;

@@ -39,6 +39,7 @@ struct run_spec {
   uint64_t touch_bound_bytes; /* touch.h */
   uint64_t op_limit;          /* replay only this many positions, to 64 ops; not orders by turns; 0: all */
   uint64_t disturb_lines;     /* cache lines read before each timed call */
+  uint64_t warm_rounds;       /* TAKES_WARM: replays of the whole workload before the one that is measured */
   bool null_allocator;
   bool as_malloc;        /* all calls become malloc and free (call.h) */
   bool threads_to_cores; /* thread i runs only on the i-th allowed processor, cyclically */

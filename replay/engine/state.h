@@ -101,6 +101,11 @@ int threads_setup(void (*body)(struct replay_thread *self));
    CPU time of starting is kept separate from the stream's. */
 void threads_start(struct replay_thread *starter, const uint64_t *word, uint64_t position);
 
+/* Replays thread 0's stream `rounds` times on the calling thread, without the pass, and releases what lives after each:
+   then the heap has grown and is warm. Call after threads_setup, before threads_run_all, for workloads of one thread
+   without isolated objects. body: as of threads_setup. */
+void threads_warm_up(uint64_t rounds, void (*body)(struct replay_thread *self));
+
 /* Runs thread 0 on the calling thread, and returns when all threads have ended. */
 void threads_run_all(void);
 

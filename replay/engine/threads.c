@@ -4,8 +4,10 @@
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "core/system/process.h"
+#include "replay/calls/call.h"
 #include "replay/engine/gate.h"
 #include "replay/engine/order.h"
+#include "replay/engine/recorded_clock.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -182,12 +184,16 @@ static uint64_t other_cpu_ns(const struct worker *worker) {
   return worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns();
 }
 
+static void open_stream(struct replay_thread *self) {
+  workload_stream_open_buffered(&self->worker->stream, &engine.workload, self->number, buffer_of(self->worker),
+                                (uint32_t)((pool.buffer_bytes - GUARD_BYTES) / sizeof *pool.buffers));
+}
+
 static void run_stream(struct replay_thread *self) {
   struct worker *worker = self->worker;
   uint64_t other_ns = other_cpu_ns(worker);
   struct replay_waits waits = {worker->waits, worker->wait_cycles, os_cycles(), self->number};
-  workload_stream_open_buffered(&worker->stream, &engine.workload, self->number, buffer_of(worker),
-                                (uint32_t)((pool.buffer_bytes - GUARD_BYTES) / sizeof *pool.buffers));
+  open_stream(self);
   turns_begin(self);
   if (engine.spec->order == ORDER_RANDOM)
     threads_reap(); /* self has the turn */
@@ -282,7 +288,8 @@ void threads_start(struct replay_thread *starter, const uint64_t *word, uint64_t
   starter->worker->start_cpu_ns += os_thread_cpu_ns() - begin_ns;
 }
 
-void threads_run_all(void) {
+/* Gives thread 0 its worker. */
+static struct replay_thread *prepare_first(void) {
   struct replay_thread *self = &engine.threads[0];
   self->worker = take_worker();
   if (pool.processors > 0) {
@@ -290,6 +297,36 @@ void threads_run_all(void) {
     sched_setaffinity(0, sizeof only, &only);
   }
   prefault(self->worker);
+  return self;
+}
+
+static void release_live(void) {
+  for (uint32_t slot = 0; slot < engine.workload.header.slots; slot++) {
+    if (engine.objects[slot].pointer)
+      allocator.free(engine.objects[slot].pointer);
+    engine.objects[slot] = (struct object){0};
+  }
+}
+
+void threads_warm_up(uint64_t rounds, void (*body)(struct replay_thread *self)) {
+  if (rounds == 0)
+    return;
+  struct replay_thread *self = prepare_first();
+  struct worker *worker = self->worker, before = *worker;
+  for (uint64_t round = 0; round < rounds; round++) {
+    open_stream(self);
+    body(self);
+    release_live();
+    gate_init(&engine.completed[0], 0);
+    gate_init(&self->position, 0);
+    recorded_clock_begin_again();
+  }
+  *worker = before; /* its counts are of the measured round */
+  give_worker_back(worker);
+}
+
+void threads_run_all(void) {
+  struct replay_thread *self = prepare_first();
   atomic_store(&self->started, true);
   order_thread_starts(self, 0);
   atomic_store(&engine.result->live_threads, 1);

@@ -331,6 +331,7 @@ struct run_spec run_spec_without_allocator(const struct run_spec *spec) {
   only.preloads.texts[0] = only.settings.texts[0] = NULL;
   only.preloads.count = only.settings.count = 0;
   only.progress_fd = -1;
+  only.warm_rounds = 0;
   return only;
 }
 
@@ -420,6 +421,8 @@ json_t *report_run(const struct run *run) {
                                                          : "recorded"));
   if (spec->disturb_lines > 0)
     json_set_count(out, "disturb_lines", spec->disturb_lines);
+  if (spec->warm_rounds > 0)
+    json_set_count(out, "warm_rounds", spec->warm_rounds);
   json_object_set_new(out, "aslr", json_boolean(result->aslr));
   if (engine_cycles >= 0)
     json_object_set_new(out, "engine_cycles_per_op", json_real(engine_cycles));

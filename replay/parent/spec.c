@@ -188,6 +188,8 @@ static const struct cli_option options[] = {
     {"null", 0, NULL, cli_flag, FIELD(null_allocator), .help = "an allocator that does nothing", .group = "allocator"},
     {"disturb", 0, "LINES", take_lines, FIELD(disturb_lines),
      .help = "reads that many cache lines before each timed call", .group = "of some passes"},
+    {"warm", 0, "ROUNDS", cli_count, FIELD(warm_rounds),
+     .help = "replays a workload of one thread that often before it measures", .group = "of some passes"},
     {"windows", 0, "FILE", take_file, FIELD(windows), .help = "positions between which is counted, a line each",
      .group = "of some passes"},
     {"accesses", 0, "FILE", take_file, FIELD(accesses), .help = "the recorded data accesses",
@@ -251,12 +253,14 @@ static const struct {
 } of_some_passes[] = {{TAKES_ACCESSES, "--accesses, --caches and --tlbs"},
                       {TAKES_ORIGINS, "--origins, --at and --positions"},
                       {TAKES_WINDOWS, "--windows"},
-                      {TAKES_DISTURB, "--disturb"}};
+                      {TAKES_DISTURB, "--disturb"},
+                      {TAKES_WARM, "--warm"}};
 
 static unsigned given(const struct run_spec *spec) {
   return (spec->accesses || spec->caches || spec->tlbs ? TAKES_ACCESSES : 0) |
          (spec->origins || spec->at.count > 0 || spec->positions != UINT64_MAX ? TAKES_ORIGINS : 0) |
-         (spec->windows ? TAKES_WINDOWS : 0) | (spec->disturb_lines > 0 ? TAKES_DISTURB : 0);
+         (spec->windows ? TAKES_WINDOWS : 0) | (spec->disturb_lines > 0 ? TAKES_DISTURB : 0) |
+         (spec->warm_rounds > 0 ? TAKES_WARM : 0);
 }
 
 static int wrong_setting(unsigned settings, const char *verb) {
@@ -300,6 +304,8 @@ static int check(struct run_spec *spec) {
     return wrong_setting(given(spec) & ~pass->takes, "are for");
   if (pass->recorded_only && spec->order != ORDER_RECORDED)
     return cli_wrong(&program, &command, "the %s pass supports only the recorded order", pass->name);
+  if (spec->warm_rounds && spec->order == ORDER_PACED)
+    return cli_wrong(&program, &command, "--warm does not work under the paced order");
   /* Counting between positions needs an order in which each op has its own. */
   if (spec->windows && spec->order != ORDER_RECORDED)
     return cli_wrong(&program, &command, "--windows needs the recorded order");
@@ -382,13 +388,14 @@ static json_t *names_json(const char *const *names, int count) {
 
 static json_t *pass_json(const struct pass *pass) {
   static const char *const repeats[] = {[REPEATED] = "as often as asked", [TWICE] = "twice", [ONCE] = "once"};
-  return json_pack("{s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b}", "name", pass->name,
-                   "summary", pass->summary, "order", order_names[pass->order], "recorded_only", pass->recorded_only,
-                   "repeats", repeats[pass->repeats], "default", pass->by_default, "exact", pass->exact,
-                   "counts_startup", pass->counts_startup, "samples_memory", pass->samples_memory, "own_counters",
-                   pass->own_counters, "as_malloc", !pass->without_as_malloc, "disturb",
+  return json_pack("{s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b}", "name",
+                   pass->name, "summary", pass->summary, "order", order_names[pass->order], "recorded_only",
+                   pass->recorded_only, "repeats", repeats[pass->repeats], "default", pass->by_default, "exact",
+                   pass->exact, "counts_startup", pass->counts_startup, "samples_memory", pass->samples_memory,
+                   "own_counters", pass->own_counters, "as_malloc", !pass->without_as_malloc, "disturb",
                    (pass->takes & TAKES_DISTURB) != 0, "accesses", (pass->needs & TAKES_ACCESSES) != 0, "origins",
-                   (pass->takes & TAKES_ORIGINS) != 0, "windows", (pass->takes & TAKES_WINDOWS) != 0);
+                   (pass->takes & TAKES_ORIGINS) != 0, "windows", (pass->takes & TAKES_WINDOWS) != 0, "warm",
+                   (pass->takes & TAKES_WARM) != 0);
 }
 
 int spec_describe(void) {

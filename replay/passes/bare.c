@@ -202,6 +202,7 @@ const struct pass pass_bare = {
     .order = ORDER_WINDOW,
     .repeats = REPEATED,
     .by_default = true,
+    .takes = TAKES_WARM,
     .loops = {bare_freely, bare_by_turns},
     .figures_bytes = sizeof(struct bare_figures),
     .first_op = first_op,

@@ -63,10 +63,13 @@ static void setup(void) {
                                                                (unsigned long)callers[index].end});
 }
 
-/* Reports to the tool that the allocator's start-up is over. */
+/* Reports to the tool that the allocator's start-up is over. Warm rounds are no part of it, nor of any call. */
+static void begin(void) {
+  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
+}
+
 static void first_op(void) {
   const struct instruction_figures *figures = engine.figures;
-  valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
   windows_begin(&figures->edges);
 }
 
@@ -271,11 +274,12 @@ const struct pass pass_instructions = {
     .by_default = true,
     .exact = true,
     .counts_startup = true,
-    .takes = TAKES_WINDOWS,
+    .takes = TAKES_WINDOWS | TAKES_WARM,
     .loops = {instructions_freely, instructions_by_turns},
     .worker_bytes = CALL_LIMIT * sizeof(uint64_t),
     .figures_bytes = sizeof(struct instruction_figures),
     .setup = setup,
+    .begin = begin,
     .first_op = first_op,
     .add_worker = add_worker,
     .launch = launch,

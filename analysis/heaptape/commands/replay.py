@@ -114,6 +114,15 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
         "allocator's lines are as cold as in the program (default 0, at most 1048576; slow)",
     )
     parser.add_argument(
+        "--warm",
+        type=int,
+        default=0,
+        metavar="ROUNDS",
+        help="replay the recording (of one thread) this many times in the same process before the measured one, live "
+        "objects released between: for short recordings, whose program would run on with a grown heap. Without the "
+        "passes that measure memory",
+    )
+    parser.add_argument(
         "--touch",
         default="recorded",
         metavar="POLICY",
@@ -205,7 +214,7 @@ def run(arguments: argparse.Namespace) -> int:
     with replaying.work() as work:
         workload = replay.prepare(arguments.input, arguments.home, work.scratch, need_origins(settings.passes))
         about = replaying.about(workload, name, arguments.input)
-        if arguments.passes is None and not arguments.verify and replay.has_accesses(workload):
+        if arguments.passes is None and not arguments.verify and not arguments.warm and replay.has_accesses(workload):
             settings = dataclasses.replace(settings, passes=(*settings.passes, *OF_ACCESSES))
         for doubt in doubts(about.get("witness")):
             console.warning(f"{arguments.input}: {doubt}")
@@ -237,6 +246,12 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
     passes: tuple[str, ...] = known_passes.DEFAULT_PASSES
     if arguments.verify or arguments.passes is not None:
         passes = replaying.passes_of("verify" if arguments.verify else arguments.passes, "replay")
+    if arguments.warm < 0:
+        raise UsageError("replay --warm: a number of rounds")
+    if arguments.warm and arguments.passes is None and not arguments.verify:
+        passes = tuple(name for name in passes if name in known_passes.WARM)
+    if arguments.warm and (cold := set(passes) - set(known_passes.WARM)):
+        raise UsageError(f"replay --warm: is for the passes {', '.join(known_passes.WARM)}, not {min(cold)}")
     replaying.check_repeats(arguments.repeats, "replay")
     if not 0 <= arguments.until_ci < 1000:
         raise UsageError("replay --until-ci: a percentage")
@@ -267,6 +282,7 @@ def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
         arguments.threads_to_cores,
         arguments.clock == "real",
         arguments.disturb,
+        arguments.warm,
         arguments.caches,
         arguments.tlbs,
         optional=("instructions",) if arguments.passes is None else (),

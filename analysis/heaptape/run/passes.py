@@ -21,7 +21,7 @@ class Pass:
     """`order`: the default. `recorded_only`: there is no other. `repeats`: one of the constants above. `default`: made
     where no passes are named. `exact`: it counts and reads no clock, so other work on the machine does not change it.
     `counts_startup`: libraries that are loaded change its figures. `as_malloc`: it can be made with that. `accesses`:
-    it needs the recording's data accesses. `disturb`, `origins`, `windows`: it takes these settings.
+    it needs the recording's data accesses. `disturb`, `origins`, `windows`, `warm`: it takes these settings.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Pass:
     accesses: bool
     origins: bool
     windows: bool
+    warm: bool
 
 
 def _described() -> dict:
@@ -60,6 +61,7 @@ PASSES = tuple(BY_NAME)
 DEFAULT_PASSES = tuple(name for name, one in BY_NAME.items() if one.default)
 TOUCH_POLICIES = tuple(_DESCRIBED["touch_policies"])
 OF_ACCESSES = tuple(name for name, one in BY_NAME.items() if one.accesses)  # need the recording's data accesses
+WARM = tuple(name for name, one in BY_NAME.items() if one.warm)  # can be made after warm rounds
 OF_ORIGINS = tuple(name for name, one in BY_NAME.items() if one.origins)  # say who acquired what
 PRICED = tuple(name for name, one in BY_NAME.items() if one.counts_startup)  # CPU time is predicted from their counts
 

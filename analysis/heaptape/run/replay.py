@@ -515,6 +515,8 @@ def _spec_of(settings: Settings, run: Run) -> dict[str, object]:
     spec: dict[str, object] = {name: True for name, on in switches.items() if on}
     if settings.disturb_lines and facts.disturb:
         spec["disturb"] = settings.disturb_lines
+    if settings.warm_rounds:
+        spec["warm"] = settings.warm_rounds
     if settings.real_clock:
         spec["clock"] = "real"
     also = settings.also_loaded if facts.counts_startup else ()

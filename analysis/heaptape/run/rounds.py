@@ -58,6 +58,7 @@ class Settings:
     threads_to_cores: bool = False
     real_clock: bool = False
     disturb_lines: int = 0
+    warm_rounds: int = 0
     caches: str = ""
     tlbs: str = ""
     optional: tuple[str, ...] = ()
