@@ -25,25 +25,11 @@ int observe_install(int socket, bool memory) {
   return notify_install(socket, numbers + first, CALLS - first);
 }
 
-/* The processor time of another process, to the ns (/proc/PID/stat has ticks of 10 ms). */
-static uint64_t process_cpu_ns(pid_t pid) {
-  clockid_t clock;
-  struct timespec time;
-  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0)
-    return 0;
-  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 static void read_faults(struct observed *image) {
-  char text[1024];
-  const char *after;
-  unsigned long long minor, major;
-  if (!proc_read(image->stat_fd, text, sizeof text) || !(after = strrchr(text, ')')))
-    return;
-  /* The text after the name begins with field 3. */
-  if (sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu", &minor, &major) == 2) {
-    image->minor_faults = minor;
-    image->major_faults = major;
+  struct proc_stat stat;
+  if (proc_stat_read(image->stat_fd, &stat)) {
+    image->minor_faults = stat.minor_faults;
+    image->major_faults = stat.major_faults;
   }
 }
 
@@ -62,12 +48,9 @@ static struct observed_row *new_row(struct observed *image) {
 }
 
 static void name_image(struct observed *image) {
-  char path[64];
   if (proc_read_file(image->pid, "comm", image->name, sizeof image->name))
     image->name[strcspn(image->name, "\n")] = '\0';
-  snprintf(path, sizeof path, "/proc/%d/exe", (int)image->pid);
-  ssize_t length = readlink(path, image->file, sizeof image->file - 1);
-  image->file[length > 0 ? length : 0] = '\0';
+  proc_program(image->pid, image->file, sizeof image->file);
 }
 
 /* Reads the image's figures now; adds a row only where one is due. statm is a fifth of the cost of status: resident
@@ -84,7 +67,7 @@ static void sample(struct observed *image, uint64_t now_ns, bool memory) {
   }
   if (image->guessed)
     name_image(image);
-  uint64_t cpu_ns = process_cpu_ns(image->pid);
+  uint64_t cpu_ns = proc_cpu_ns(image->pid);
   if (cpu_ns > image->cpu_begin_ns)
     image->cpu_ns = cpu_ns - image->cpu_begin_ns;
   image->time_ns = now_ns - image->begin_ns;
@@ -126,7 +109,7 @@ static struct observed *new_image(struct observation *all, pid_t pid) {
     return NULL;
   }
   struct observed *image = &all->images[all->count++];
-  uint64_t begin_ns = os_monotonic_ns(), cpu_begin_ns = process_cpu_ns(pid);
+  uint64_t begin_ns = os_monotonic_ns(), cpu_begin_ns = proc_cpu_ns(pid);
   uint32_t slot = (uint32_t)pid % OBSERVED_LIMIT;
   if (all->pending[slot].pid == pid) {
     begin_ns = all->pending[slot].time_ns;
@@ -182,7 +165,7 @@ static void at_exec(struct observation *all, pid_t thread) {
   uint32_t slot = (uint32_t)pid % OBSERVED_LIMIT;
   all->pending[slot].pid = pid;
   all->pending[slot].time_ns = os_monotonic_ns();
-  all->pending[slot].cpu_ns = process_cpu_ns(pid);
+  all->pending[slot].cpu_ns = proc_cpu_ns(pid);
 }
 
 static void at_exit(struct observation *all, pid_t thread) {

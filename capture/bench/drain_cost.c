@@ -3,6 +3,7 @@
    would, by malloc and free of OBJECTS live objects in turn at some places, and drains it, until EVENTS have been
    written to F.tape. The sample of live objects is adapted as at 5 million events a second. */
 #include "capture/recorder/processes/recorded_process.h"
+#include "capture/recorder/processes/ring_reading.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/collector.h"
+#include "capture/recorder/recording.h"
 
-#include "capture/recorder/processes/recorded_process.h"
 #include "capture/redirect/linked.h"
 
 #include <errno.h>

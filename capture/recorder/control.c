@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/collector.h"
-#include "capture/recorder/processes/recorded_process.h"
+#include "capture/recorder/processes/ring_reading.h"
+#include "capture/recorder/recording.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
@@ -37,7 +37,6 @@ static json_t *calls_json(const struct recorded_process *process) {
   return calls;
 }
 
-/* The counts of the whole process. */
 static json_t *process_json(const struct recorded_process *process) {
   json_t *object = json_pack("{s:i,s:s,s:s,s:b}", "pid", process->pid, "name", process->name, "trace", process->path,
                              "forked", process->forked);
@@ -276,7 +275,7 @@ static void change(struct collector *collector, struct recorded_process *process
     set_running(process, run);
   else
     set_all_running(collector, run);
-  collector_advance_tick(collector);
+  control_advance_tick(collector->control);
   if (run)
     begin_duration(collector);
 }
@@ -298,7 +297,7 @@ static void set_burst(struct collector *collector, struct recorded_process *only
     if (!only || only == process)
       process_regions_set_bursts(process, next_bursts(process->bursts, begins));
   }
-  collector_advance_tick(collector);
+  control_advance_tick(collector->control);
 }
 
 void control_burst(struct collector *collector, enum burst_request request) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/collector.h"
+#include "capture/recorder/recording.h"
 
 #include "core/base/os.h"
 #include "core/system/process.h"
@@ -10,7 +10,6 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -59,10 +58,8 @@ void describe_program_name(const struct attach_request *request, char *name, siz
     snprintf(name, bytes, "%.*s", (int)sizeof request->program - 1, request->program);
     return;
   }
-  char path[64], program[4096] = "", comm[64] = "";
-  snprintf(path, sizeof path, "/proc/%d/exe", pid);
-  ssize_t length = readlink(path, program, sizeof program - 1);
-  program[length < 0 ? 0 : length] = '\0';
+  char program[4096], comm[64] = "";
+  proc_program(pid, program, sizeof program);
   if (proc_read_file(pid, "comm", comm, sizeof comm) && comm[strlen(comm) - 1] == '\n')
     comm[strlen(comm) - 1] = '\0';
   const char *base = basename(program);
@@ -80,10 +77,8 @@ static bool has(const json_t *names, const char *name) {
    replay loads them with every allocator; otherwise an allocator would be charged for libraries that the program has
    anyway. NULL: they can't be read. */
 static json_t *libraries(int pid) {
-  char path[64];
   struct proc_mapping mapping;
-  snprintf(path, sizeof path, "/proc/%d/maps", pid);
-  FILE *maps = fopen(path, "re");
+  FILE *maps = proc_open_maps(pid);
   if (!maps)
     return NULL;
   json_t *names = json_array();

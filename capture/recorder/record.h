@@ -5,7 +5,7 @@
    Not its job: recording (collector.h). One thread. */
 #pragma once
 
-#include "capture/recorder/collector.h"
+#include "capture/recorder/recording.h"
 #include "capture/redirect/redirect.h"
 #include "core/base/cli.h"
 #include "core/base/error.h"
@@ -60,14 +60,10 @@ int preflight_same_libc(const char *program, const char *library, struct error *
 
 #define RECORD "heaptape-record"
 
-struct report_options {
-  const struct collector_settings *settings;
-  bool all_processes; /* keep all files, and print the tree of processes */
-};
-
 /* Gives the busiest image the requested file and deletes those of small ones, except where files rotate; with --attach
-   the requested file stays the attached process's. Then prints the lines, and forgets all. */
-void report_conclude(const struct report_options *options);
+   the requested file stays the attached process's. Then prints the lines, and forgets all. all_processes: keeps all
+   files, and prints the tree of processes. */
+void report_conclude(const struct collector_settings *settings, bool all_processes);
 
 /* The number of bursts of data accesses, and of files written so far; of these, how many should have data accesses and
    have none: an error has named them, and the recording has failed. */

@@ -27,7 +27,7 @@ static int child_pid;
    the terminal. Afterwards the recorder no longer waits for processes that outlive the program. */
 static void end(int signal) {
   int error = errno;
-  if (signal != SIGINT && child_pid && !collector_outcome(serving)->child_ended)
+  if (signal != SIGINT && child_pid && !serving->outcome.child_ended)
     kill(child_pid, signal);
   collector_stop(serving);
   errno = error;
@@ -40,11 +40,10 @@ static void toggle(int signal) {
   errno = error;
 }
 
-static const struct collector_settings *served;
-
 static void switch_burst(int signal) {
   int error = errno;
-  bool begins = signal == served->burst.from_signal, ends = signal == served->burst.to_signal;
+  const struct burst_ends *burst = &serving->settings->burst;
+  bool begins = signal == burst->from_signal, ends = signal == burst->to_signal;
   collector_request_burst(serving, begins && ends ? BURST_CHANGES : begins ? BURST_BEGINS : BURST_ENDS);
   errno = error;
 }
@@ -215,10 +214,9 @@ static void preflight(const struct command *command, char *program, struct prelo
     fail(&error, status);
 }
 
-/* Prints what a recording within a budget cost, and how many rotated files were deleted. */
 static void conclude_upkeep(const struct command *command) {
-  uint32_t bursts = collector_outcome(serving)->bursts, deleted = collector_outcome(serving)->files_deleted;
-  double percent = collector_budget_used_percent(serving);
+  uint32_t bursts = serving->outcome.bursts, deleted = serving->outcome.files_deleted;
+  double percent = budget_used_percent(&serving->upkeep.budget);
   if (command->settings.budget > 0 && !diagnostics_quiet())
     fprintf(stderr, "heaptape: %u burst%s; recording cost %.2f %% of the program's CPU time, of %g %% allowed%s\n",
             bursts, bursts == 1 ? "" : "s", percent, 100 * command->settings.budget,
@@ -231,10 +229,10 @@ static void conclude_upkeep(const struct command *command) {
 
 /* Prints the final lines. exec_error: 0 if the program ran. */
 static void conclude(const struct command *command, int exec_error, const char *output, bool made) {
-  bool recorded = collector_outcome(serving)->recorded > 0;
+  bool recorded = serving->outcome.recorded > 0;
   if (exec_error)
     diagnostics_error(RECORD, "%s: %s", command->arguments[0], strerror(exec_error));
-  else if (!recorded && collector_outcome(serving)->refused == 0)
+  else if (!recorded && serving->outcome.refused == 0)
     diagnostics_warning(RECORD, "%s: nothing was recorded: the program did not load libheaptape.so",
                         command->arguments[0]);
   if (command->settings.in_bursts && report_written().bursts == 0 && recorded)
@@ -243,7 +241,7 @@ static void conclude(const struct command *command, int exec_error, const char *
   if (recorded)
     conclude_upkeep(command);
   unfollowed_report(serving);
-  report_conclude(&(struct report_options){&command->settings, command->all_processes});
+  report_conclude(&command->settings, command->all_processes);
   if (!recorded && made)
     unlink(output);
 }
@@ -396,9 +394,9 @@ static bool restorer_succeeded(struct restorer *restorer, int pid) {
   if (waitpid(restorer->pid, &status, 0) == restorer->pid)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
   /* The collector has reaped it: it ended on its own. */
-  if (redirect_undo(pid, collector_address(serving), &processes, &error) != 0 && error.text[0] && kill(pid, 0) == 0)
+  if (redirect_undo(pid, serving->address, &processes, &error) != 0 && error.text[0] && kill(pid, 0) == 0)
     report_error(&error);
-  return collector_outcome(serving)->recorded > 0 || collector_outcome(serving)->restorer_succeeded;
+  return serving->outcome.recorded > 0 || serving->outcome.restorer_succeeded;
 }
 
 static void prepare_attached(struct command *command, char *library, char *name, size_t name_bytes) {
@@ -426,17 +424,16 @@ static int record_attached(struct command *command) {
   settings->restorer_pid = restorer.pid;
   if (collector_open(&serving, settings, &error) != 0)
     fail(&error, 1);
-  served = settings;
   set_signals(command->toggle_signal, &settings->burst);
   raise_descriptor_limit();
-  restorer_begin(&restorer, collector_address(serving));
+  restorer_begin(&restorer, serving->address);
   collector_serve(serving);
   close(restorer.line);
   bool done = restorer_succeeded(&restorer, command->attach_pid);
-  bool recorded = collector_outcome(serving)->recorded > 0;
+  bool recorded = serving->outcome.recorded > 0;
   if (recorded)
     conclude_upkeep(command);
-  report_conclude(&(struct report_options){settings, command->all_processes});
+  report_conclude(settings, command->all_processes);
   if (done && !recorded)
     diagnostics_warning(RECORD, "process %d: nothing was recorded: it made no call", command->attach_pid);
   struct stat status;
@@ -467,7 +464,7 @@ int main(int argc, char **argv) {
     fail(&error, 1);
   if (collector_open(&serving, &command.settings, &error) != 0)
     fail(&error, 1);
-  setenv(HEAPTAPE_ENV, collector_address(serving), 1);
+  setenv(HEAPTAPE_ENV, serving->address, 1);
   set_preload(&preloads);
   if (command.own_mappings)
     give_own_mappings();
@@ -478,7 +475,6 @@ int main(int argc, char **argv) {
     return 1;
   }
   unsetenv("LD_PRELOAD");
-  served = &command.settings;
   set_signals(command.toggle_signal, &command.settings.burst);
   raise_descriptor_limit();
   command.settings.first_pid = child_pid;

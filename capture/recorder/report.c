@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,8 +215,7 @@ static void delete_small(void) {
 }
 
 /* Sorts the images, the busiest first, and settles their files. */
-static void settle_files(const struct report_options *options) {
-  const struct collector_settings *settings = options->settings;
+static void settle_files(const struct collector_settings *settings, bool all_processes) {
   char path[PATH_MAX];
   struct image *holder = NULL;
   vector_sort(&all.images, by_events);
@@ -227,7 +225,7 @@ static void settle_files(const struct report_options *options) {
   for (uint32_t i = 0; i < all.images.count; i++)
     if (strcmp(all.images.at[i].path, path) == 0)
       holder = &all.images.at[i];
-  if (!options->all_processes)
+  if (!all_processes)
     mark_small(settings->restorer_pid ? holder : NULL);
   if (!settings->restorer_pid && holder != &all.images.at[0])
     name_busiest(settings, holder);
@@ -236,62 +234,48 @@ static void settle_files(const struct report_options *options) {
 
 /* --- what is printed --- */
 
-struct line {
-  char text[2 * PATH_MAX];
-  size_t used;
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  int length = vsnprintf(line->text + line->used, sizeof line->text - line->used, format, arguments);
-  va_end(arguments);
-  line->used += length < 0 ? 0 : (size_t)length;
-  if (line->used >= sizeof line->text)
-    line->used = sizeof line->text - 1;
-}
-
-static void print_line(const struct line *line, size_t indent) {
+static void print_line(const struct text_line *line, size_t indent) {
   fprintf(stderr, "%*s", (int)indent, "");
   text_print(stderr, line->text, text_width(STDERR_FILENO), indent, indent + INDENT);
 }
 
-static void add_path(struct line *line, const char *path) {
+static void add_path(struct text_line *line, const char *path) {
   char shown[PATH_MAX];
-  add(line, "%s", escape_controls(shown, sizeof shown, path));
+  text_add(line, "%s", escape_controls(shown, sizeof shown, path));
 }
 
-static void add_bursts(struct line *line, const struct image *image) {
+static void add_bursts(struct text_line *line, const struct image *image) {
   char number[TEXT_NUMBER_BYTES];
   uint64_t bursts = (image->switches + 1) / 2;
-  add(line, ", %s accesses", text_count(number, image->accesses));
+  text_add(line, ", %s accesses", text_count(number, image->accesses));
   if (image->in_bursts)
-    add(line, " in %s%s", text_counted(number, bursts, "burst"),
-        image->switches % 2 ? ", the last one up to the end" : "");
+    text_add(line, " in %s%s", text_counted(number, bursts, "burst"),
+             image->switches % 2 ? ", the last one up to the end" : "");
 }
 
 static void print_image(const struct image *image, bool accesses) {
-  struct line line = {.used = 0};
+  struct text_line line = {.used = 0};
   char number[TEXT_NUMBER_BYTES];
-  add(&line, "heaptape: %s: %s", image->name, image->events ? text_counted(number, image->events, "call") : "no call");
+  text_add(&line, "heaptape: %s: %s", image->name,
+           image->events ? text_counted(number, image->events, "call") : "no call");
   if (image->threads)
-    add(&line, ", %s", text_counted(number, image->threads, "thread"));
+    text_add(&line, ", %s", text_counted(number, image->threads, "thread"));
   if (image->peak_live_bytes > 0)
-    add(&line, ", peak live%s %s", image->peak_is_exact ? "" : " ≈", text_size(number, image->peak_live_bytes));
+    text_add(&line, ", peak live%s %s", image->peak_is_exact ? "" : " ≈", text_size(number, image->peak_live_bytes));
   if (image->events)
-    add(&line, ", %.2f" TEXT_JOIN "bytes per call", (double)image->file_bytes / (double)image->events);
+    text_add(&line, ", %.2f" TEXT_JOIN "bytes per call", (double)image->file_bytes / (double)image->events);
   if (image->dropped)
-    add(&line, ", %s dropped", text_count(number, image->dropped));
+    text_add(&line, ", %s dropped", text_count(number, image->dropped));
   if (image->skipped)
-    add(&line, ", %s not recorded in pauses", text_count(number, image->skipped));
+    text_add(&line, ", %s not recorded in pauses", text_count(number, image->skipped));
   if (accesses)
     add_bursts(&line, image);
   if (image->files > 1)
-    add(&line, ", %s, the last one", text_counted(number, image->files, "file"));
-  add(&line, " ->" TEXT_JOIN);
+    text_add(&line, ", %s, the last one", text_counted(number, image->files, "file"));
+  text_add(&line, " ->" TEXT_JOIN);
   add_path(&line, image->path);
   if (image->cut_why)
-    add(&line, "; %s", image->cut_why);
+    text_add(&line, "; %s", image->cut_why);
   print_line(&line, 0);
 }
 
@@ -300,7 +284,7 @@ static void print_images(const struct collector_settings *settings, uint32_t mos
   uint32_t shown = 0, more = all.lost;
   uint64_t calls = 0;
   char number[TEXT_NUMBER_BYTES];
-  struct line line = {.used = 0};
+  struct text_line line = {.used = 0};
   for (uint32_t i = 0; i < all.images.count; i++) {
     const struct image *image = &all.images.at[i];
     if (image->deleted || image->failed) /* an error has named it */
@@ -315,8 +299,8 @@ static void print_images(const struct collector_settings *settings, uint32_t mos
   }
   if (!more || most < LINES)
     return;
-  add(&line, "heaptape: and %s, ", text_counted(number, more, "smaller recording"));
-  add(&line, "%s", text_counted(number, calls, "call"));
+  text_add(&line, "heaptape: and %s, ", text_counted(number, more, "smaller recording"));
+  text_add(&line, "%s", text_counted(number, calls, "call"));
   print_line(&line, 0);
 }
 
@@ -335,7 +319,7 @@ static void print_deleted(void) {
   uint32_t images = 0, count = 0;
   uint64_t calls = 0;
   char number[TEXT_NUMBER_BYTES];
-  struct line line = {.used = 0};
+  struct text_line line = {.used = 0};
   for (uint32_t i = 0; i < all.images.count; i++) {
     const struct image *image = &all.images.at[i];
     if (!image->deleted)
@@ -346,11 +330,11 @@ static void print_deleted(void) {
   }
   if (!images)
     return;
-  add(&line, "heaptape: deleted: %s of small processes", text_counted(number, images, "recording"));
-  add(&line, " (%s):", text_counted(number, calls, "call"));
+  text_add(&line, "heaptape: deleted: %s of small processes", text_counted(number, images, "recording"));
+  text_add(&line, " (%s):", text_counted(number, calls, "call"));
   for (uint32_t i = 0; i < count; i++)
-    add(&line, "%s %s", i ? "," : "", names[i]);
-  add(&line, "%s; --all-processes keeps them", count == NAMES_SHOWN ? ", …" : "");
+    text_add(&line, "%s %s", i ? "," : "", names[i]);
+  text_add(&line, "%s; --all-processes keeps them", count == NAMES_SHOWN ? ", …" : "");
   print_line(&line, 0);
 }
 
@@ -358,7 +342,7 @@ static void print_deleted(void) {
 static void print_next(void) {
   const struct image *image = &all.images.at[0], *largest = image;
   char bypass[MEMORY_BYPASS_BYTES];
-  struct line line = {.used = 0};
+  struct text_line line = {.used = 0};
   if (image->failed)
     return;
   for (uint32_t i = 1; i < all.images.count; i++)
@@ -367,18 +351,18 @@ static void print_next(void) {
   const char *python = getenv("PYTHONMALLOC"); /* the hint is for those who have not set it */
   memory_bypass_text(bypass, largest->peak_live_bytes, largest->peak_memory_bytes, python ? "" : largest->name);
   if (image->events && image->events < FEW_CALLS)
-    add(&line, "heaptape: %s: so few calls that start-up decides what is measured.", image->name);
+    text_add(&line, "heaptape: %s: so few calls that start-up decides what is measured.", image->name);
   if (line.used)
     print_line(&line, 0);
   line.used = 0;
   if (bypass[0] && !largest->skipped && !largest->dropped)
-    add(&line, "heaptape: %s: %s", largest->name, bypass);
+    text_add(&line, "heaptape: %s: %s", largest->name, bypass);
   if (line.used)
     print_line(&line, 0);
   if (!image->events)
     return;
   line.used = 0;
-  add(&line, "heaptape: next: heaptape" TEXT_JOIN "replay" TEXT_JOIN);
+  text_add(&line, "heaptape: next: heaptape" TEXT_JOIN "replay" TEXT_JOIN);
   add_path(&line, image->path);
   print_line(&line, 0);
 }
@@ -423,7 +407,7 @@ static void print_children(int32_t parent, unsigned depth) {
   uint32_t hidden = 0;
   uint64_t hidden_calls = 0;
   char number[TEXT_NUMBER_BYTES];
-  struct line line = {.used = 0};
+  struct text_line line = {.used = 0};
   for (uint32_t i = 0; i < all.images.count; i++) {
     const struct image *image = &all.images.at[i];
     if (image->parent != parent)
@@ -434,11 +418,11 @@ static void print_children(int32_t parent, unsigned depth) {
       continue;
     }
     line.used = 0;
-    add(&line, "%s (%d): %s", image->name, image->pid, text_counted(number, image->events, "call"));
+    text_add(&line, "%s (%d): %s", image->name, image->pid, text_counted(number, image->events, "call"));
     if (image->dropped)
-      add(&line, ", %s dropped", text_count(number, image->dropped));
-    add(&line, "%s%s, ", strcmp(image->end, "exit") == 0 ? "" : ", ",
-        strcmp(image->end, "exit") == 0 ? "" : image->end);
+      text_add(&line, ", %s dropped", text_count(number, image->dropped));
+    text_add(&line, "%s%s, ", strcmp(image->end, "exit") == 0 ? "" : ", ",
+             strcmp(image->end, "exit") == 0 ? "" : image->end);
     add_path(&line, basename(image->path));
     print_line(&line, indent);
     print_children((int32_t)i, depth + 1);
@@ -446,7 +430,7 @@ static void print_children(int32_t parent, unsigned depth) {
   if (!hidden)
     return;
   line.used = 0;
-  add(&line, "... %u more, %s", hidden, text_counted(number, hidden_calls, "call"));
+  text_add(&line, "... %u more, %s", hidden, text_counted(number, hidden_calls, "call"));
   print_line(&line, indent);
 }
 
@@ -459,13 +443,13 @@ static void print_tree(void) {
   print_children(-1, 0);
 }
 
-void report_conclude(const struct report_options *options) {
-  settle_files(options);
-  print_images(options->settings, diagnostics_quiet() ? 0 : options->all_processes ? 1 : LINES);
+void report_conclude(const struct collector_settings *settings, bool all_processes) {
+  settle_files(settings, all_processes);
+  print_images(settings, diagnostics_quiet() ? 0 : all_processes ? 1 : LINES);
   if (!diagnostics_quiet() && all.images.count) {
     print_deleted();
     print_next();
-    if (options->all_processes)
+    if (all_processes)
       print_tree();
   }
   for (uint32_t i = 0; i < all.images.count; i++)

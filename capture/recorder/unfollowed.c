@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/collector.h"
+#include "capture/recorder/recording.h"
 
 #include "capture/redirect/redirect.h"
 #include "core/base/error.h"
@@ -60,14 +60,11 @@ static bool has_attached(const struct collector *collector, int64_t pid) {
 
 /* Is it a program in the recorder's own folder? */
 static bool is_ours(int pid) {
-  char link[32], theirs[PATH_MAX], own[PATH_MAX];
-  snprintf(link, sizeof link, "/proc/%d/exe", pid);
-  ssize_t length = readlink(link, theirs, sizeof theirs - 1);
-  ssize_t own_length = readlink("/proc/self/exe", own, sizeof own - 1);
-  const char *name = own_length > 0 ? memrchr(own, '/', (size_t)own_length) : NULL;
-  size_t folder = name ? (size_t)(name + 1 - own) : 0;
-  return folder && length > (ssize_t)folder && memcmp(theirs, own, folder) == 0 &&
-         !memchr(theirs + folder, '/', (size_t)length - folder);
+  char theirs[PATH_MAX], own[PATH_MAX];
+  if (!proc_program(pid, theirs, sizeof theirs) || !proc_program(getpid(), own, sizeof own))
+    return false;
+  size_t folder = (size_t)(strrchr(own, '/') + 1 - own);
+  return strncmp(theirs, own, folder) == 0 && !strchr(theirs + folder, '/');
 }
 
 /* Has the environment with which the process was started our library in LD_PRELOAD? -1: it can't be read, with errno.
@@ -134,14 +131,15 @@ static enum unfollowed_cause cause_of(int pid) {
 /* The process's name, or false: it has ended. *executed: it has executed a program since its fork. */
 static bool read_process(int pid, char *name, size_t bytes, bool *executed) {
   enum { FORKED_ONLY = 0x40 }; /* the kernel's PF_FORKNOEXEC */
-  char text[1024], state;
-  unsigned flags;
-  const char *begin = proc_read_file(pid, "stat", text, sizeof text) ? strchr(text, '(') : NULL;
-  const char *end = begin ? strrchr(begin, ')') : NULL;
-  if (!end || sscanf(end + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2 || state == 'Z' || state == 'X')
+  struct proc_stat stat;
+  int fd = proc_open(pid, "stat");
+  bool lives = proc_stat_read(fd, &stat) && stat.state != 'Z' && stat.state != 'X';
+  if (fd >= 0)
+    close(fd);
+  if (!lives)
     return false;
-  snprintf(name, bytes, "%.*s", (int)(end - begin - 1), begin + 1);
-  *executed = !(flags & FORKED_ONLY);
+  snprintf(name, bytes, "%s", stat.name);
+  *executed = !(stat.flags & FORKED_ONLY);
   return true;
 }
 
@@ -202,7 +200,8 @@ void unfollowed_serve(struct collector *collector) {
 }
 
 static void report_cause(const struct collector *collector, enum unfollowed_cause cause) {
-  char names[NAMES_SHOWN][4 * 64], name[sizeof names[0]], text[2048];
+  char names[NAMES_SHOWN][4 * 64], name[sizeof names[0]];
+  struct text_line line = {.used = 0};
   uint32_t programs = 0, shown = 0;
   for (size_t i = 0; i < collector->unfollowed.count; i++) {
     const struct unfollowed *suspect = &collector->unfollowed.at[i];
@@ -218,13 +217,13 @@ static void report_cause(const struct collector *collector, enum unfollowed_caus
   }
   if (!programs)
     return;
-  size_t used = (size_t)snprintf(text, sizeof text, "heaptape: not recorded: ");
+  text_add(&line, "heaptape: not recorded: ");
   for (uint32_t k = 0; k < shown; k++)
-    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", k ? ", " : "", names[k]);
+    text_add(&line, "%s%s", k ? ", " : "", names[k]);
   if (programs > shown)
-    used += (size_t)snprintf(text + used, sizeof text - used, " (%u processes)", programs);
-  snprintf(text + used, sizeof text - used, ": %s", words[cause]);
-  text_print(stderr, text, text_width(STDERR_FILENO), 0, 2);
+    text_add(&line, " (%u processes)", programs);
+  text_add(&line, ": %s", words[cause]);
+  text_print(stderr, line.text, text_width(STDERR_FILENO), 0, 2);
 }
 
 void unfollowed_report(const struct collector *collector) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/collector.h"
-#include "capture/recorder/processes/recorded_process.h"
+#include "capture/recorder/recording.h"
 #include "core/base/os.h"
 #include "core/base/split_mix.h"
+#include "core/system/process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,10 +12,8 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-/* A random number from 0 to 1. */
 static double draw(struct budget *budget) {
   budget->random += SPLIT_MIX_STEP;
   return (double)(split_mix(budget->random) >> 11) / (double)(1ull << 53);
@@ -76,7 +74,6 @@ static uint32_t number_in(const char *file, const char *name) {
   return (uint32_t)strtoul(digits, NULL, 10);
 }
 
-/* The highest number of an existing file; 0: none. */
 static uint32_t highest(const char *base) {
   char folder[4096];
   const char *slash = strrchr(base, '/'), *name = slash ? slash + 1 : base;
@@ -122,20 +119,10 @@ static int file_set_trim(struct file_set *set, uint32_t keep, struct error *erro
   return 0;
 }
 
-/* CPU time of all threads of the process, including ended ones; 0: the process is gone. */
-static uint64_t process_upkeep_cpu_ns(int pid) {
-  clockid_t clock;
-  struct timespec now;
-  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &now) != 0)
-    return 0;
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* Adds what the process used since the last step. */
 static void process_upkeep_add_use(struct recorded_process *process, struct budget_use *use) {
   struct process_upkeep *upkeep = process->upkeep;
   uint64_t skipped, recorded = recorded_process_calls(process, &skipped);
-  uint64_t program_ns = process_upkeep_cpu_ns(process->pid);
+  uint64_t program_ns = proc_cpu_ns(process->pid);
   if (program_ns > upkeep->program_ns) {
     use->program_ns += program_ns - upkeep->program_ns;
     upkeep->program_ns = program_ns;
@@ -146,7 +133,6 @@ static void process_upkeep_add_use(struct recorded_process *process, struct budg
   upkeep->skipped = skipped;
 }
 
-/* Writes what the footer of its file has. */
 static void process_upkeep_note(const struct upkeep *all, struct recorded_process *process) {
   struct process_upkeep *upkeep = process->upkeep;
   const struct budget *budget = &all->budget;
@@ -200,11 +186,6 @@ static bool has_budget(const struct collector *collector) {
   return collector->settings->budget > 0;
 }
 
-static uint64_t clock_ns(clockid_t clock) {
-  struct timespec now;
-  return clock_gettime(clock, &now) == 0 ? (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec : 0;
-}
-
 static double recorded_call_ns(const struct collector_settings *settings) {
   double ns = settings->flags & ATTACH_STAMP_EVERY ? STAMPED_NS : RECORDED_NS;
   ns += settings->flags & ATTACH_USABLE ? USABLE_NS : 0;
@@ -226,7 +207,7 @@ void upkeep_begin(struct collector *collector) {
   budget_begin(budget, collector->settings->budget, seed);
   collector->upkeep.between = collector->settings->budget_after_ns == 0;
   collector->upkeep.stepped_ns = os_monotonic_ns();
-  collector->upkeep.recorder_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+  collector->upkeep.recorder_ns = os_process_cpu_ns();
 }
 
 int upkeep_first_file(const struct collector *collector, struct process_upkeep **upkeep, char *path, size_t bytes,
@@ -253,7 +234,7 @@ void upkeep_process_begins(struct collector *collector, struct recorded_process 
   process->upkeep = upkeep;
   if (!upkeep || !has_budget(collector))
     return;
-  upkeep->program_ns = process_upkeep_cpu_ns(process->pid);
+  upkeep->program_ns = proc_cpu_ns(process->pid);
   upkeep->bursts = !collector->upkeep.between;
   process->pause_word = "paused, or between bursts";
   process_regions_pause(process, PAUSED_BY_BUDGET, collector->upkeep.between);
@@ -274,7 +255,7 @@ static void switch_bursts(struct collector *collector, bool between) {
     if (!between)
       process->sampler.next_ns = 0;
   }
-  collector_advance_tick(collector);
+  control_advance_tick(collector->control);
 }
 
 static void keep_budget(struct collector *collector, uint64_t now_ns) {
@@ -288,7 +269,7 @@ static void keep_budget(struct collector *collector, uint64_t now_ns) {
     process_upkeep_add_use(collector->processes.at[i], &use);
     add_time(collector->processes.at[i], elapsed_ns);
   }
-  uint64_t recorder_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+  uint64_t recorder_ns = os_process_cpu_ns();
   use.recorder_ns = recorder_ns - collector->upkeep.recorder_ns;
   collector->upkeep.recorder_ns = recorder_ns;
   if (now_ns - collector->origin.ns < collector->settings->budget_after_ns)
@@ -323,19 +304,19 @@ static uint32_t oldest_kept(const struct collector *collector, const struct file
 }
 
 static void advance_tick(void *context) {
-  collector_advance_tick(context);
+  control_advance_tick(context);
 }
 
 /* Begins the next file at one stamp for all threads, after which the tick is advanced, as for the end of a recording
    (collector.c). */
 static void rotate(struct collector *collector, struct recorded_process *process) {
   struct process_upkeep *upkeep = process->upkeep;
-  recorded_process_flush_in_turns(process, advance_tick, collector);
+  recorded_process_flush_in_turns(process, advance_tick, collector->control);
   if (process->given_up)
     return;
   uint32_t number = upkeep->files.number + 1;
   uint64_t stamp = collector_stamp(collector);
-  collector_advance_tick(collector);
+  control_advance_tick(collector->control);
   char path[4096 + 32], before[4096 + 32];
   file_set_path(&upkeep->files, number, path, sizeof path);
   snprintf(before, sizeof before, "%s", process->path);
@@ -361,7 +342,6 @@ static void rotate(struct collector *collector, struct recorded_process *process
   collector->closed_bytes += totals.totals.file_bytes;
   struct process_summary summary = {.pid = process->pid,
                                     .parent_pid = process->parent_pid,
-                                    .continues = true,
                                     .number = process->number,
                                     .name = process->name,
                                     .path = before,

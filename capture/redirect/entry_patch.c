@@ -232,7 +232,6 @@ static const char *move_instructions(const struct entry_function *function, stru
   return NULL;
 }
 
-/* The jump to the room. */
 static bool put_code(struct entry_patch *patch, uint64_t room) {
   struct writer jump = {.address = patch->at, .bytes = patch->code, .most = ENTRY_JUMP_BYTES};
   memset(patch->code, INT3, sizeof patch->code);

@@ -23,7 +23,6 @@ struct work {
   int memory; /* /proc/PID/mem */
 };
 
-/* Appends to the complaint. */
 static void __attribute__((format(printf, 2, 3))) complain(struct linked_result *result, const char *format, ...) {
   size_t used = strlen(result->complaint);
   va_list arguments;
@@ -131,7 +130,6 @@ void linked_redirect(int pid, int connection, const struct linked_place *place, 
 
 /* --- looking --- */
 
-/* The executable's addresses minus those of its file. */
 static uint64_t bias_of(const struct tracee *tracee, Elf *elf) {
   GElf_Ehdr header;
   return gelf_getehdr(elf, &header) ? objects_entry(tracee) - header.e_entry : 0;

@@ -303,9 +303,7 @@ static bool names_loader(Elf *elf) {
 }
 
 int linked_patches_open(struct linked_patches *patches, int pid) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/exe", pid);
-  *patches = (struct linked_patches){.executable = open(path, O_RDONLY | O_CLOEXEC)};
+  *patches = (struct linked_patches){.executable = proc_open(pid, "exe")};
   if (patches->executable < 0)
     return -1;
   elf_version(EV_CURRENT);

@@ -22,10 +22,8 @@ static const uint64_t TABLE_BYTES_MAX = (uint64_t)256 << 20;
 
 /* The first mapping that has one of these addresses. */
 static bool first_area(const struct tracee *tracee, uint64_t from, uint64_t to, struct proc_mapping *area) {
-  char path[TRACEE_PATH_BYTES];
   bool found = false;
-  tracee_proc_path(tracee->pid, "maps", path);
-  FILE *maps = fopen(path, "re");
+  FILE *maps = proc_open_maps(tracee->pid);
   while (maps && !found && proc_maps_next(maps, area))
     found = from < area->end && to > area->start;
   if (maps)
@@ -61,7 +59,6 @@ uint64_t objects_entry(const struct tracee *tracee) {
   return auxiliary(tracee, AT_ENTRY);
 }
 
-/* The executable's dynamic section; 0: it has none. */
 static uint64_t find_dynamic(const struct tracee *tracee) {
   uint64_t at = auxiliary(tracee, AT_PHDR), count = auxiliary(tracee, AT_PHNUM), bias = 0, dynamic = 0;
   Elf64_Phdr header[HEADERS_MAX];
@@ -401,7 +398,6 @@ static const struct code_range *range_of(uint64_t address, const struct code_ran
   return NULL;
 }
 
-/* One range around all ranges. */
 static struct code_range span_of(const struct code_range *ranges, size_t count) {
   struct code_range span = {.from = UINT64_MAX};
   for (size_t i = 0; i < count; i++) {

@@ -140,10 +140,8 @@ static int find_real(struct view *view, uint32_t i, bool operators, struct error
 }
 
 static void describe_program(int pid, char *name, size_t bytes) {
-  char path[64], program[4096] = "";
-  snprintf(path, sizeof path, "/proc/%d/exe", pid);
-  ssize_t length = readlink(path, program, sizeof program - 1);
-  program[length < 0 ? 0 : length] = '\0';
+  char program[4096];
+  proc_program(pid, program, sizeof program);
   snprintf(name, bytes, "%.*s", (int)bytes - 1, basename(program));
 }
 
@@ -372,7 +370,6 @@ static uint64_t chain_of(const struct objects *objects) {
   return chain;
 }
 
-/* Redirects functions of the executable to our hooks. */
 static int redirect_functions(const struct view *view, struct redirection *redirection, bool *again,
                               struct error *error) {
   struct linked_orders orders = {.hook = view->table.linked.hook,
@@ -439,7 +436,6 @@ static bool is_loaded(struct redirection *redirection, uint64_t *room, struct er
   return loaded;
 }
 
-/* Loads the library, and redirects to it. */
 static int begin(struct redirection *redirection, const struct redirect_orders *orders, struct error *error) {
   uint64_t room;
   bool loaded = is_loaded(redirection, &room, error);

@@ -12,7 +12,6 @@
 #include "capture/wire/redirect.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* Loading a library into a running process (loading.c): in one of its own threads, while this thread holds no lock of

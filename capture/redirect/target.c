@@ -119,11 +119,9 @@ static int check_surroundings(int pid, struct error *error) {
 }
 
 static int check_library(int pid, struct error *error) {
-  char path[64];
   struct proc_mapping mapping;
   bool present = false;
-  snprintf(path, sizeof path, "/proc/%d/maps", pid);
-  FILE *maps = fopen(path, "re");
+  FILE *maps = proc_open_maps(pid);
   while (maps && !present && proc_maps_next(maps, &mapping))
     present = strcmp(basename(mapping.path), "libheaptape.so") == 0;
   if (maps)
@@ -161,10 +159,8 @@ void program_file_read(int fd, struct program_file *file) {
 }
 
 static int check_program(int pid, struct error *error) {
-  char path[64];
   struct program_file file;
-  snprintf(path, sizeof path, "/proc/%d/exe", pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = proc_open(pid, "exe");
   if (fd < 0)
     return refuse(error, pid, "its program can't be read");
   program_file_read(fd, &file);

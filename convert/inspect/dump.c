@@ -261,7 +261,6 @@ static int dump_steps(struct printer *printer, struct merge *merge, uint32_t thr
   return got == 0 ? lines_finish(&printer->lines, error) : got;
 }
 
-/* Opens what is needed to print stacks. */
 static int open_stacks(struct printer *printer, struct trace_reader *reader, enum dump_stacks stacks,
                        struct error *error) {
   if (stacks == DUMP_NO_STACKS || printer->summary->stack_nodes == 0)

@@ -8,7 +8,6 @@
 #include "core/workload/witness.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static void set_sample(json_t *object, const char *key, uint64_t value) {
   if (value != TRACE_SAMPLE_MISSING)
@@ -45,7 +44,6 @@ static void set_bytes(json_t *object, uint64_t file_bytes, uint64_t events) {
     json_object_set_new(object, "bytes_per_event", json_real((double)file_bytes / (double)events));
 }
 
-/* The optional columns that the trace has. */
 static json_t *columns_json(const struct trace_summary *summary) {
   json_t *names = json_array();
   if (summary->columns >> COLUMN_LATENCY & 1)
@@ -57,7 +55,6 @@ static json_t *columns_json(const struct trace_summary *summary) {
   return names;
 }
 
-/* The trace's data accesses: what is in the file and what was counted while they were recorded. */
 static json_t *accesses_json(const struct trace_summary *summary) {
   const struct trace_access_totals *totals = &summary->accesses;
   json_t *object = json_object();

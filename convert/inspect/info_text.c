@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LABEL_COLUMNS = 14, LABEL_COLUMNS_ALL = 26, LINE_BYTES = 4096, CALLS_LIMIT = 64 };
+enum { LABEL_COLUMNS = 14, LABEL_COLUMNS_ALL = 26, CALLS_LIMIT = 64 };
 
 /* Where rows go, and how wide they are. */
 struct sheet {
@@ -18,32 +18,12 @@ struct sheet {
   size_t width, indent;
 };
 
-/* A text of bounded length, put together from parts. */
-struct words {
-  char text[LINE_BYTES];
-  size_t used;
-};
-
-static void add_all(struct words *words, const char *format, va_list arguments) {
-  int length = vsnprintf(words->text + words->used, sizeof words->text - words->used, format, arguments);
-  words->used += length < 0 ? 0 : (size_t)length;
-  if (words->used >= sizeof words->text)
-    words->used = sizeof words->text - 1;
-}
-
-__attribute__((format(printf, 2, 3))) static void add(struct words *words, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  add_all(words, format, arguments);
-  va_end(arguments);
-}
-
 __attribute__((format(printf, 3, 4))) static void row(const struct sheet *sheet, const char *label, const char *format,
                                                       ...) {
-  struct words words = {.used = 0};
+  struct text_line words = {.used = 0};
   va_list arguments;
   va_start(arguments, format);
-  add_all(&words, format, arguments);
+  text_add_list(&words, format, arguments);
   va_end(arguments);
   fprintf(sheet->out, "%-*s", (int)sheet->indent, label);
   text_print(sheet->out, words.text, sheet->width, sheet->indent, sheet->indent);
@@ -124,29 +104,28 @@ struct shown {
   const json_t *info, *about, *recorded, *witness, *footer;
 };
 
-/* What and when, as a sentence. */
-static void add_origin(struct words *words, const struct shown *shown) {
+static void add_origin(struct text_line *words, const struct shown *shown) {
   char number[TEXT_NUMBER_BYTES];
   const json_t *threads = json_object_get(shown->info, "threads"), *ns = json_object_get(shown->info, "duration_ns");
   const char *source = string_of(shown->about, "source", "an unnamed source");
   bool workload = strcmp(string_of(shown->info, "kind", ""), "workload") == 0;
-  add(words, "%s: %s", string_of(shown->about, "program", "an unnamed program"),
-      text_counted(number, count_of(shown->info, "events"), "call"));
+  text_add(words, "%s: %s", string_of(shown->about, "program", "an unnamed program"),
+           text_counted(number, count_of(shown->info, "events"), "call"));
   if (json_is_integer(threads))
-    add(words, ", %s", text_counted(number, count_of(shown->info, "threads"), "thread"));
+    text_add(words, ", %s", text_counted(number, count_of(shown->info, "threads"), "thread"));
   if (json_is_integer(ns))
-    add(words, ", %s", seconds_text(number, json_number_value(ns)));
-  add(words, workload ? ". A workload, recorded" : ". Recorded");
+    text_add(words, ", %s", seconds_text(number, json_number_value(ns)));
+  text_add(words, workload ? ". A workload, recorded" : ". Recorded");
   if (json_object_get(shown->about, "allocator"))
-    add(words, " on %s", string_of(shown->about, "allocator", "?"));
+    text_add(words, " on %s", string_of(shown->about, "allocator", "?"));
   if (strcmp(source, "heaptape-record 0.1") != 0)
-    add(words, "; source: %s", source);
+    text_add(words, "; source: %s", source);
   time_t start = (time_t)(count_of(shown->about, "start_unix_ns") / 1000000000);
   char text[64];
   struct tm utc;
   if (start && gmtime_r(&start, &utc) && strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc))
-    add(words, ", %s", text);
-  add(words, ".");
+    text_add(words, ", %s", text);
+  text_add(words, ".");
 }
 
 struct call_count {
@@ -162,7 +141,7 @@ static int by_calls(const void *a, const void *b) {
 /* Calls by name, the most frequent first; names with less than 1 % of all are one. */
 static void calls_row(const struct sheet *sheet, const json_t *calls) {
   struct call_count counts[CALLS_LIMIT];
-  struct words words = {.used = 0};
+  struct text_line words = {.used = 0};
   char number[TEXT_NUMBER_BYTES];
   uint64_t total = 0, other = 0;
   size_t used = 0, others = 0;
@@ -180,11 +159,11 @@ static void calls_row(const struct sheet *sheet, const json_t *calls) {
       others++;
       continue;
     }
-    add(&words, "%s%s" TEXT_JOIN "%s", i ? ", " : "", counts[i].name, text_count(number, counts[i].calls));
+    text_add(&words, "%s%s" TEXT_JOIN "%s", i ? ", " : "", counts[i].name, text_count(number, counts[i].calls));
   }
   if (others)
-    add(&words, "%s%s" TEXT_JOIN "%s", words.used ? ", " : "", others == 1 ? counts[used - 1].name : "other",
-        text_count(number, other));
+    text_add(&words, "%s%s" TEXT_JOIN "%s", words.used ? ", " : "", others == 1 ? counts[used - 1].name : "other",
+             text_count(number, other));
   row(sheet, "calls", "%s", words.text);
 }
 
@@ -199,8 +178,7 @@ static void peak_row(const struct sheet *sheet, const struct shown *shown) {
         text_size(size, (double)count_of(shown->recorded, "rss_anon_peak_bytes")));
 }
 
-/* Counts of what a legal history does not have. */
-static void add_doubts(struct words *words, const struct shown *shown) {
+static void add_doubts(struct text_line *words, const struct shown *shown) {
   static const char *const counts[][2] = {
       {"unseen_frees", "free of an object never seen"},
       {"double_frees", "double free"},
@@ -214,58 +192,56 @@ static void add_doubts(struct words *words, const struct shown *shown) {
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     uint64_t count = count_of(shown->witness, counts[i][0]);
     if (count)
-      add(words, ", %s %s", text_count(number, count), count == 1 ? counts[i][1] : several[i]);
+      text_add(words, ", %s %s", text_count(number, count), count == 1 ? counts[i][1] : several[i]);
   }
 }
 
 static void history_row(const struct sheet *sheet, const struct shown *shown) {
-  struct words words = {.used = 0};
+  struct text_line words = {.used = 0};
   char number[TEXT_NUMBER_BYTES];
   bool ok = json_is_true(json_object_get(shown->witness, "ok"));
   if (shown->witness)
-    add(&words, ok ? "legal" : "NOT legal: see heaptape check");
+    text_add(&words, ok ? "legal" : "NOT legal: see heaptape check");
   add_doubts(&words, shown);
   if (count_of(shown->info, "dropped"))
-    add(&words, ", %s not recorded", text_counted(number, count_of(shown->info, "dropped"), "call"));
+    text_add(&words, ", %s not recorded", text_counted(number, count_of(shown->info, "dropped"), "call"));
   if (json_is_true(json_object_get(shown->info, "truncated")))
-    add(&words, ", the end is missing (truncated)");
+    text_add(&words, ", the end is missing (truncated)");
   if (json_is_true(json_object_get(shown->witness, "lacks_start")))
-    add(&words, ", began after the program did");
+    text_add(&words, ", began after the program did");
   if (json_is_true(json_object_get(shown->witness, "lacks_calls")))
-    add(&words, ", lacks calls throughout");
+    text_add(&words, ", lacks calls throughout");
   if (words.used)
     row(sheet, "history", "%s", words.text + (words.text[0] == ',' ? 2 : 0));
 }
 
-/* The optional parts that the file has. */
 static void parts_row(const struct sheet *sheet, const struct shown *shown) {
-  struct words words = {.used = 0};
+  struct text_line words = {.used = 0};
   char number[TEXT_NUMBER_BYTES];
   const json_t *columns = json_object_get(shown->info, "columns"), *marks = json_object_get(shown->info, "marks");
   const json_t *accesses =
       json_object_get(json_object_get(shown->info, "accesses") ? shown->info : shown->about, "accesses");
   for (size_t i = 0; i < json_array_size(columns); i++)
-    add(&words, ", %s", json_string_value(json_array_get(columns, i)));
+    text_add(&words, ", %s", json_string_value(json_array_get(columns, i)));
   if (count_of(accesses, "rows"))
-    add(&words, ", %s data accesses", text_count(number, count_of(accesses, "rows")));
+    text_add(&words, ", %s data accesses", text_count(number, count_of(accesses, "rows")));
   if (count_of(accesses, "bursts"))
-    add(&words, " in %s", text_counted(number, count_of(accesses, "bursts"), "burst"));
+    text_add(&words, " in %s", text_counted(number, count_of(accesses, "bursts"), "burst"));
   if (json_array_size(marks))
-    add(&words, ", %s", text_counted(number, json_array_size(marks), "mark"));
+    text_add(&words, ", %s", text_counted(number, json_array_size(marks), "mark"));
   if (words.used)
     row(sheet, "also", "%s", words.text + 2);
 }
 
-/* One file of a rotated recording. */
 static void rotation_row(const struct sheet *sheet, const json_t *rotation) {
-  struct words words = {.used = 0};
+  struct text_line words = {.used = 0};
   if (!rotation)
     return;
   uint64_t first = count_of(rotation, "first"), oldest = count_of(rotation, "oldest_kept");
-  add(&words, "file %" PRIu64 " of recording %s, which began with file %" PRIu64, count_of(rotation, "file"),
-      string_of(rotation, "set", "?"), first);
+  text_add(&words, "file %" PRIu64 " of recording %s, which began with file %" PRIu64, count_of(rotation, "file"),
+           string_of(rotation, "set", "?"), first);
   if (oldest > first)
-    add(&words, "; files before %" PRIu64 " were deleted", oldest);
+    text_add(&words, "; files before %" PRIu64 " were deleted", oldest);
   row(sheet, "rotated", "%s", words.text);
 }
 
@@ -282,7 +258,6 @@ static void budget_row(const struct sheet *sheet, const json_t *budget) {
         seconds_text(whole, json_number_value(json_object_get(budget, "ns"))));
 }
 
-/* A distillate's share of the whole. */
 static void distilled_row(const struct sheet *sheet, const json_t *distilled) {
   char text[TEXT_NUMBER_BYTES];
   if (distilled)
@@ -301,7 +276,6 @@ static void notes(const struct sheet *sheet, const struct shown *shown) {
     row(sheet, "end", "the process then executed another program, which has a recording of its own, if any");
 }
 
-/* What to know before the figures are used. */
 static void cautions(const struct sheet *sheet, const struct shown *shown) {
   char bypass[MEMORY_BYPASS_BYTES];
   if (count_of(shown->info, "events") < FEW_CALLS)
@@ -313,7 +287,7 @@ static void cautions(const struct sheet *sheet, const struct shown *shown) {
 }
 
 static void print_short(const struct sheet *sheet, const struct shown *shown) {
-  struct words words = {.used = 0};
+  struct text_line words = {.used = 0};
   char size[TEXT_NUMBER_BYTES];
   add_origin(&words, shown);
   sentence(sheet, words.text);
@@ -349,7 +323,6 @@ static void print_bursts(const struct sheet *sheet, const json_t *accesses) {
   count_row(sheet, "  allocator's instructions", accesses, "outside_allocator_instructions");
 }
 
-/* Accesses of a trace, or of a workload made from one. */
 static void print_accesses(const struct sheet *sheet, const json_t *accesses) {
   if (!accesses)
     return;
@@ -369,7 +342,6 @@ static void print_accesses(const struct sheet *sheet, const json_t *accesses) {
   count_row(sheet, "allocator's instructions", accesses, "allocator_instructions");
 }
 
-/* The expected errors of a distillate's figures. */
 static void print_expected(const struct sheet *sheet, const json_t *expected) {
   for (void *at = json_object_iter((json_t *)expected); at; at = json_object_iter_next((json_t *)expected, at))
     row(sheet, at == json_object_iter((json_t *)expected) ? "expected error" : "", "%s %.2g" TEXT_JOIN "%%",
@@ -403,19 +375,18 @@ static void print_names(const struct sheet *sheet, json_t *names) {
   }
 }
 
-/* What the source of the recording could not record. */
 static void print_lacks(const struct sheet *sheet, const json_t *lacks) {
-  struct words words = {.used = 0};
+  struct text_line words = {.used = 0};
   const json_t *word;
   size_t i;
   json_array_foreach((json_t *)lacks, i, word)
-      add(&words, "%s%s", i ? ", " : "", json_is_string(word) ? json_string_value(word) : "?");
+      text_add(&words, "%s%s", i ? ", " : "", json_is_string(word) ? json_string_value(word) : "?");
   if (words.used)
     row(sheet, "not known", "%s", words.text);
 }
 
 static void print_all(const struct sheet *sheet, const struct shown *shown) {
-  struct words words = {.used = 0};
+  struct text_line words = {.used = 0};
   const char *call;
   json_t *count;
   char text[TEXT_NUMBER_BYTES];
@@ -451,14 +422,14 @@ static void print_all(const struct sheet *sheet, const struct shown *shown) {
 }
 
 static void print_empty(const struct sheet *sheet, const struct shown *shown) {
-  struct words words = {.used = 0};
+  struct text_line words = {.used = 0};
   char number[TEXT_NUMBER_BYTES];
   uint64_t dropped = count_of(shown->info, "dropped");
-  add(&words, "%s: no call was recorded", string_of(shown->about, "program", "an unnamed program"));
+  text_add(&words, "%s: no call was recorded", string_of(shown->about, "program", "an unnamed program"));
   if (dropped)
-    add(&words, ": %s %s made in pauses, or dropped", text_counted(number, dropped, "call"),
-        dropped == 1 ? "was" : "were");
-  add(&words, ".");
+    text_add(&words, ": %s %s made in pauses, or dropped", text_counted(number, dropped, "call"),
+             dropped == 1 ? "was" : "were");
+  text_add(&words, ".");
   sentence(sheet, words.text);
   rotation_row(sheet, json_object_get(shown->about, "rotation"));
   budget_row(sheet, json_object_get(shown->footer, "budget"));

@@ -13,7 +13,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 enum { CLI_RUN = -1, CLI_DONE = 0, CLI_FAILED = 1, CLI_WRONG_USAGE = 2 };
 

@@ -30,6 +30,10 @@ uint64_t os_thread_cpu_ns(void) {
   return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+uint64_t os_process_cpu_ns(void) {
+  return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 void os_sleep_until_ns(uint64_t monotonic_ns) {
   struct timespec until = {(time_t)(monotonic_ns / 1000000000u), (long)(monotonic_ns % 1000000000u)};
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)

@@ -196,8 +196,9 @@ static inline void os_prefetch_to_write(const void *address) {
 uint64_t os_monotonic_ns(void);
 uint64_t os_unix_ns(void);
 
-/* CPU time of the calling thread in nanoseconds. A system call, about 200 ns. */
+/* CPU time of the calling thread, or process, in nanoseconds. A system call, about 200 ns. */
 uint64_t os_thread_cpu_ns(void);
+uint64_t os_process_cpu_ns(void);
 
 /* Sleeps until os_monotonic_ns would return that value; signals do not end it. */
 void os_sleep_until_ns(uint64_t monotonic_ns);

@@ -38,6 +38,20 @@ const char *text_size(char *to, double bytes) {
   return to;
 }
 
+void text_add_list(struct text_line *line, const char *format, va_list arguments) {
+  int length = vsnprintf(line->text + line->used, sizeof line->text - line->used, format, arguments);
+  line->used += length < 0 ? 0 : (size_t)length;
+  if (line->used >= sizeof line->text)
+    line->used = sizeof line->text - 1;
+}
+
+void text_add(struct text_line *line, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  text_add_list(line, format, arguments);
+  va_end(arguments);
+}
+
 size_t text_width(int fd) {
   const char *columns = getenv("COLUMNS");
   int asked = columns ? atoi(columns) : 0;
@@ -47,7 +61,6 @@ size_t text_width(int fd) {
   return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
 }
 
-/* The columns of a word of UTF-8. */
 static size_t columns_of(const char *word, size_t bytes) {
   size_t columns = 0;
   for (size_t i = 0; i < bytes; i++)

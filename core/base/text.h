@@ -5,6 +5,7 @@
    line there. Not its job: colour (diagnostics.h), escaping names (error.h). */
 #pragma once
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +25,14 @@ const char *text_size(char *to, double bytes);
 
 /* COLUMNS, or else the width of the terminal at fd, or else 80. */
 size_t text_width(int fd);
+
+/* A text of bounded length, put together from parts; a longer one is cut. */
+struct text_line {
+  char text[8192];
+  size_t used;
+};
+__attribute__((format(printf, 2, 3))) void text_add(struct text_line *line, const char *format, ...);
+void text_add_list(struct text_line *line, const char *format, va_list arguments);
 
 /* Prints the text's words as lines of at most width columns, each after the first indented; a longer word stays whole.
    The first line begins at column. */

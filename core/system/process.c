@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 int proc_open(int pid, const char *name) {
@@ -42,6 +43,47 @@ uint64_t proc_status_number(const char *text, const char *key, uint64_t missing)
   return line ? strtoull(line + strlen(key), NULL, 10) : missing;
 }
 
+bool proc_program(int pid, char *path, size_t bytes) {
+  char link[32];
+  snprintf(link, sizeof link, "/proc/%d/exe", pid);
+  ssize_t length = readlink(link, path, bytes - 1);
+  path[length > 0 ? length : 0] = '\0';
+  return length > 0;
+}
+
+bool proc_stat_read(int fd, struct proc_stat *stat) {
+  char text[2048];
+  const char *name,
+      *end; /* the name may hold anything; after it come fields 3 and following, of which 52 is the last */
+  if (!proc_read(fd, text, sizeof text) || !(name = strchr(text, '(')) || !(end = strrchr(name, ')')) ||
+      sscanf(end + 1,
+             " %c %*d %*d %*d %*d %*d %u %llu %llu %llu %llu %llu %llu %*d %*d %*d %*d %*d %*d %*u %*u %*d %*u %*u "
+             "%*u %llu",
+             &stat->state, &stat->flags, &stat->minor_faults, &stat->child_minor_faults, &stat->major_faults,
+             &stat->child_major_faults, &stat->user_ns, &stat->system_ns, &stat->stack) != 9)
+    return false;
+  snprintf(stat->name, sizeof stat->name, "%.*s", (int)(end - name - 1), name + 1);
+  stat->exit_status = atoi(strrchr(end, ' '));
+  unsigned long long tick_ns = 1000000000u / (unsigned long long)sysconf(_SC_CLK_TCK);
+  stat->user_ns *= tick_ns;
+  stat->system_ns *= tick_ns;
+  return true;
+}
+
+uint64_t proc_cpu_ns(int pid) {
+  clockid_t clock;
+  struct timespec now;
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &now) != 0)
+    return 0;
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+FILE *proc_open_maps(int pid) {
+  char path[32];
+  snprintf(path, sizeof path, "/proc/%d/maps", pid);
+  return fopen(path, "re");
+}
+
 bool proc_maps_next(FILE *maps, struct proc_mapping *mapping) {
   char line[sizeof mapping->path + 128];
   unsigned major, minor;
@@ -59,11 +101,14 @@ bool proc_maps_next(FILE *maps, struct proc_mapping *mapping) {
 }
 
 char proc_thread_state(int pid, int tid) {
-  char name[32], text[512];
+  char name[32];
+  struct proc_stat stat;
   snprintf(name, sizeof name, "task/%d/stat", tid);
-  const char *after_name = proc_read_file(pid, name, text, sizeof text) ? strrchr(text, ')') : NULL;
-  char state = after_name && after_name[1] ? after_name[2] : 0;
-  return state == 'Z' || state == 'X' ? 0 : state;
+  int fd = proc_open(pid, name);
+  bool ended = !proc_stat_read(fd, &stat) || stat.state == 'Z' || stat.state == 'X';
+  if (fd >= 0)
+    close(fd);
+  return ended ? 0 : stat.state;
 }
 
 int proc_next_thread(DIR *tasks) {

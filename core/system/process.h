@@ -31,7 +31,29 @@ bool proc_read_file(int pid, const char *name, char *text, size_t bytes);
    returned where there is no such line. Sizes there are in KiB. */
 uint64_t proc_status_number(const char *text, const char *key, uint64_t missing);
 
-/* One line of /proc/PID/maps. */
+/* The path of the program that the process runs, "" where it can't be read; cut to bytes. False: "". */
+bool proc_program(int pid, char *path, size_t bytes);
+
+/* The figures of /proc/PID/stat that we use. */
+struct proc_stat {
+  char name[64], state; /* 'S': asleep, 'Z': a zombie, ... */
+  unsigned flags;       /* the kernel's PF_... */
+  unsigned long long minor_faults, child_minor_faults, major_faults, child_major_faults;
+  unsigned long long user_ns, system_ns; /* in clock ticks of 10 ms or so */
+  unsigned long long stack;              /* where the image's stack begins; 0: it may not be known */
+  int exit_status;                       /* as wait(2) gives it; 0 also where it may not be known */
+};
+
+/* Reads an open `stat`. False: it can't be read (fd may be -1). */
+bool proc_stat_read(int fd, struct proc_stat *stat);
+
+/* CPU time of all threads of the process, including ended ones, to the ns; 0: the process is gone. */
+uint64_t proc_cpu_ns(int pid);
+
+/* Opens /proc/PID/maps; NULL: it can't be opened. The caller closes it. */
+FILE *proc_open_maps(int pid);
+
+/* One line of it. */
 struct proc_mapping {
   uint64_t start, end, offset, device, inode;
   char permissions[5]; /* "r-xp" */

@@ -2,13 +2,13 @@
 /* The main of every synthetic program: options, then the pattern as a program or as a workload file. */
 #include "workloads/synthetic/pattern.h"
 
+#include "core/base/os.h"
 #include "workloads/synthetic/script.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 uint64_t pattern_seed;
@@ -122,16 +122,10 @@ static json_t *info_json(const char *name) {
   return object;
 }
 
-static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Prints with write, as stdio's buffer would be in the recording. */
 static void report(uint64_t calls, const char *what, uint64_t start_ns) {
   char line[128];
-  double per_second = (double)calls * 1e9 / (double)(now_ns() - start_ns);
+  double per_second = (double)calls * 1e9 / (double)(os_monotonic_ns() - start_ns);
   int length = snprintf(line, sizeof line, "%" PRIu64 " calls%s, %.3g per second\n", calls, what, per_second);
   if (!quiet && write(STDOUT_FILENO, line, (size_t)length) != length)
     exit(1);
@@ -139,7 +133,7 @@ static void report(uint64_t calls, const char *what, uint64_t start_ns) {
 
 static int write_workload(const char *name) {
   struct error error = {""};
-  uint64_t start_ns = now_ns();
+  uint64_t start_ns = os_monotonic_ns();
   int64_t ops = script_write(pattern, work, turn_calls, info_json(name), &error);
   if (ops < 0) {
     fprintf(stderr, "%s: %s\n", name, error.text);
@@ -157,7 +151,6 @@ static bool are_reversed(const char *low, const char *high) {
   return lowest && highest && *lowest->value > *highest->value;
 }
 
-/* The pattern of that name. NULL: there is none. */
 static const struct pattern *choose(const char *name) {
   for (size_t index = 0; index < sizeof patterns / sizeof *patterns; index++)
     if (strcmp(patterns[index]->name, name) == 0)
@@ -193,7 +186,7 @@ int main(int argc, char **argv) {
   if (work)
     return write_workload(name);
   struct actor actor = {.script = NULL};
-  uint64_t start_ns = now_ns();
+  uint64_t start_ns = os_monotonic_ns();
   pattern->run(&actor);
   report(actor.calls, "", start_ns);
   return 0;

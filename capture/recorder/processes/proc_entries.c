@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 void sampler_open(struct sampler *sampler, int pid) {
@@ -80,26 +79,14 @@ static bool read_sample(struct sampler *sampler, struct trace_sample *sample) {
   sample->rss_shmem_bytes = status_bytes(text, "\nRssShmem:");
   sample->vm_size_bytes = status_bytes(text, "\nVmSize:");
   sample->vm_hwm_bytes = status_bytes(text, "\nVmHWM:");
-  /* In stat, after the program's name in parentheses (which may hold anything) come fields 3 and following. */
-  char stat[2048];
-  const char *after;
-  if (!proc_read(sampler->stat_fd, stat, sizeof stat) || !(after = strrchr(stat, ')')))
+  struct proc_stat stat;
+  if (!proc_stat_read(sampler->stat_fd, &stat))
     return true;
-  unsigned long long minor, major, user, system, stack;
-  int got =
-      sscanf(after + 1,
-             " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu %*d %*d %*d %*d %*d %*d %*u %*u %*d %*u %*u "
-             "%*u %llu",
-             &minor, &major, &user, &system, &stack);
-  if (got == 5)
-    note_image(sampler, text, stack);
-  if (got >= 4) {
-    uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
-    sample->minor_faults = minor;
-    sample->major_faults = major;
-    sample->user_ns = user * tick_ns;
-    sample->system_ns = system * tick_ns;
-  }
+  note_image(sampler, text, stat.stack);
+  sample->minor_faults = stat.minor_faults;
+  sample->major_faults = stat.major_faults;
+  sample->user_ns = stat.user_ns;
+  sample->system_ns = stat.system_ns;
   return !sampler->executed;
 }
 
@@ -120,36 +107,19 @@ enum { PID_INFO_EXIT = 1 << 3 };
 #define PID_GET_INFO _IOWR(0xff, 11, struct pid_info)
 _Static_assert(sizeof(struct pid_info) == 64, "the size is part of the call's number");
 
-static void read_zombie(struct process_end *end, int stat_fd) {
-  char text[2048];
-  ssize_t got = pread(stat_fd, text, sizeof text - 1, 0);
-  if (got <= 0)
-    return;
-  text[got] = '\0';
-  /* After the name in parentheses, which may hold anything, come fields 3 and following; the last one, 52, is the
-     status. */
-  const char *after = strrchr(text, ')');
-  unsigned long long minor, child_minor, major, child_major, user, system;
-  char state;
-  if (!after || sscanf(after + 1, " %c %*d %*d %*d %*d %*d %*u %llu %llu %llu %llu %llu %llu", &state, &minor,
-                       &child_minor, &major, &child_major, &user, &system) != 7)
-    return;
-  if (state != 'Z' && state != 'X')
-    return;
-  uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
-  end->usage_known = true;
-  end->usage = (struct trace_final){
-      .minor_faults = minor, .major_faults = major, .user_ns = user * tick_ns, .system_ns = system * tick_ns};
-  end->reaped_children = child_minor || child_major;
-  const char *last = strrchr(after, ' ');
-  /* Zero also means that the reader may not know it. */
-  end->status_known = last && sscanf(last, "%d", &end->status) == 1 && end->status != 0;
-}
-
 struct process_end process_end_read(int pid_fd, int stat_fd) {
   struct process_end end = {0};
-  if (stat_fd >= 0)
-    read_zombie(&end, stat_fd);
+  struct proc_stat stat;
+  if (proc_stat_read(stat_fd, &stat) && (stat.state == 'Z' || stat.state == 'X')) {
+    end = (struct process_end){.status_known = stat.exit_status != 0,
+                               .status = stat.exit_status,
+                               .usage_known = true,
+                               .usage = {.minor_faults = stat.minor_faults,
+                                         .major_faults = stat.major_faults,
+                                         .user_ns = stat.user_ns,
+                                         .system_ns = stat.system_ns},
+                               .reaped_children = stat.child_minor_faults || stat.child_major_faults};
+  }
   struct pid_info info = {.mask = PID_INFO_EXIT};
   if (!end.status_known && pid_fd >= 0 && ioctl(pid_fd, PID_GET_INFO, &info) == 0 && (info.mask & PID_INFO_EXIT)) {
     end.status_known = true;

@@ -1,153 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/processes/recorded_process.h"
 
+#include "capture/recorder/processes/ring_reading.h"
 #include "core/base/os.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static void *sealed_mapping(int fd, size_t size_bytes) {
-  if (ftruncate(fd, (off_t)size_bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    return MAP_FAILED;
-  return mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-}
-
-int shared_memory_open(const char *name, size_t size_bytes, void **memory) {
-  int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0)
-    return -1;
-  void *mapped = sealed_mapping(fd, size_bytes);
-  if (mapped == MAP_FAILED) {
-    int error = errno;
-    close(fd);
-    errno = error;
-    return -1;
-  }
-  *memory = mapped;
-  return fd;
-}
-
-int process_regions_add(struct recorded_process *process, uint32_t rings) {
-  if (process->regions == REGIONS_MAX) {
-    errno = ENOMEM;
-    return -1;
-  }
-  void *memory;
-  int fd = shared_memory_open("heaptape", region_bytes(rings), &memory);
-  if (fd < 0)
-    return -1;
-  if (process->regions == 0) {
-    atomic_store(&((struct region *)memory)->paused, process->paused);
-    atomic_store(&((struct region *)memory)->bursts, process->bursts);
-  }
-  process->region[process->regions].memory = memory;
-  process->region[process->regions].rings = rings;
-  process->region[process->regions++].seen = 0;
-  return fd;
-}
-
-void process_regions_stop(struct recorded_process *process) {
-  for (uint32_t i = 0; i < process->regions; i++)
-    atomic_store(&process->region[i].memory->stop, 1);
-}
-
-void process_regions_pause(struct recorded_process *process, uint32_t reasons, bool on) {
-  process->paused = on ? process->paused | reasons : process->paused & ~reasons;
-  if (!process->regions)
-    return;
-  if (on)
-    atomic_fetch_or(&process->region[0].memory->paused, reasons);
-  else
-    atomic_fetch_and(&process->region[0].memory->paused, ~reasons);
-}
-
-void process_regions_set_bursts(struct recorded_process *process, uint32_t bursts) {
-  process->bursts = bursts;
-  if (process->regions)
-    atomic_store(&process->region[0].memory->bursts, bursts);
-}
-
-uint32_t process_regions_paused(const struct recorded_process *process) {
-  return process->regions ? atomic_load(&process->region[0].memory->paused) : process->paused;
-}
-
-void process_regions_give_up(struct recorded_process *process, const char *why) {
-  if (!process_writes(process))
-    return;
-  process->given_up = why;
-  process_regions_stop(process);
-}
-
-/* Size of the kernel's buffer, which the kernel doubles. Large enough that the tool continues while a block is
-   compressed, and small enough that, when the recorder stands still, the tool waits before the ring of events is
-   full. */
-enum { SOCKET_BYTES = 256 << 10 };
-
-/* Makes the socket and returns the tool's end, which the caller passes on and closes; -1 with errno set. */
-static int access_stream_open(struct access_stream *stream) {
-  int ends[2];
-  if (stream->bytes) {
-    errno = EBUSY;
-    return -1;
-  }
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return -1;
-  uint8_t *bytes = malloc(ACCESS_STREAM_BYTES);
-  if (!bytes || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) {
-    free(bytes);
-    close(ends[0]);
-    close(ends[1]);
-    errno = ENOMEM;
-    return -1;
-  }
-  int buffer_bytes = SOCKET_BYTES;
-  setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
-  *stream = (struct access_stream){.bytes = bytes, .fd = ends[0]};
-  return ends[1];
-}
-
-size_t access_stream_read(struct access_stream *stream) {
-  size_t before = stream->used;
-  while (stream->bytes && stream->used < ACCESS_STREAM_BYTES) {
-    ssize_t got =
-        TEMP_FAILURE_RETRY(read(stream->fd, stream->bytes + stream->used, ACCESS_STREAM_BYTES - stream->used));
-    if (got <= 0)
-      break;
-    stream->used += (size_t)got;
-  }
-  return stream->used - before;
-}
-
-bool access_stream_next(struct access_stream *stream, struct access_item *item) {
-  const uint8_t *from = stream->bytes + stream->taken, *end = stream->bytes + stream->used;
-  if (stream->bytes && !stream->damaged && access_get(&stream->coder, &from, end, item)) {
-    stream->taken = (size_t)(from - stream->bytes);
-    return true;
-  }
-  if (!stream->bytes)
-    return false;
-  stream->damaged |= stream->used - stream->taken >= ACCESS_ITEM_BYTES;
-  if (stream->damaged)
-    stream->taken = stream->used;
-  memmove(stream->bytes, stream->bytes + stream->taken, stream->used - stream->taken);
-  stream->used -= stream->taken;
-  stream->taken = 0;
-  return false;
-}
-
-static void access_stream_close(struct access_stream *stream) {
-  if (!stream->bytes)
-    return;
-  close(stream->fd);
-  free(stream->bytes);
-  *stream = (struct access_stream){0};
-}
 
 struct recorded_process *recorded_process_open(const struct recording_start *start, struct error *error) {
   struct recorded_process *process = calloc(1, sizeof *process);
@@ -299,7 +161,6 @@ static void settle(struct recorded_process *process) {
   }
 }
 
-/* The figures of the file that ends. */
 static void take_totals(const struct recorded_process *process, struct trace_writer *writer,
                         struct process_totals *totals) {
   memset(totals, 0, sizeof *totals);
@@ -346,7 +207,6 @@ static void drain_up_to(struct recorded_process *process, uint64_t stamp) {
   process->hold_stamp = 0;
 }
 
-/* Adds the figures of the file that has ended. */
 static void take_before(struct recorded_process *process, struct trace_writer *old,
                         const struct process_totals *totals) {
   for (int id = 0; id < CALL_LIMIT; id++)

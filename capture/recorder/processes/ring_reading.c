@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/processes/recorded_process.h"
+#include "capture/recorder/processes/ring_reading.h"
 
 #include "core/base/assert.h"
 #include "core/base/os.h"

@@ -7,7 +7,6 @@
 #include "core/system/process.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,6 @@
 
 enum { NOTES_MAX_BYTES = 1 << 16, HEADERS_MAX = 256 };
 
-/* The GNU build id among the notes. */
 static bool find_build_id(const uint8_t *notes, size_t bytes, char *id) {
   size_t at = 0;
   while (bytes - at >= sizeof(Elf64_Nhdr)) {
@@ -91,9 +89,7 @@ static struct module *add(struct modules *modules) {
 /* Successive mappings of one file, the first of them from its start, are one module; without code they are not a
    module. */
 static bool read_modules(struct modules *current, int pid) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/maps", pid);
-  FILE *maps = fopen(path, "re");
+  FILE *maps = proc_open_maps(pid);
   if (!maps)
     return false;
   struct proc_mapping mapping;

@@ -357,6 +357,18 @@ int trace_reader_thread_names(struct trace_reader *reader,
   return reader_visit_blocks(reader, BLOCK_THREADS, visit_rows, &rows, error);
 }
 
+size_t reader_first_place(const struct trace_reader *reader, uint32_t thread) {
+  size_t low = 0, high = place_count(&reader->places);
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (place_at(&reader->places, middle)->thread < thread)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 int reader_block(const struct trace_reader *reader, const struct block_place *place, struct block *block,
                  struct error *error) {
   int got = block_read_head(&reader->source, place->offset, block, error);

@@ -464,15 +464,3 @@ double trace_stamp_ns(const struct trace_summary *summary, uint64_t stamp) {
     return 0;
   return (double)(stamp - summary->clock_origin_stamp) * 1e9 / summary->clock_hz;
 }
-
-size_t reader_first_place(const struct trace_reader *reader, uint32_t thread) {
-  size_t low = 0, high = place_count(&reader->places);
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (place_at(&reader->places, middle)->thread < thread)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* The state of one recorded process, and what is shared with it: its regions of rings, its stream of accesses.
+
+   Invariants: the size of memory that is shared with the process is fixed, by seals: a host that shortened it would
+   kill the recorder with SIGBUS; the first region holds the values for all regions, and a value that is set before that
+   region exists is written when it is added; everything read from a region or a stream is checked before it is used, as
+   the host may write anything there: invalid records are counted (broken), and no call reads more than one ring's
+   records; once a trace cannot be written any more its records are only counted, and the host keeps running. As the
+   process begins, the collector sets its identity and what is recorded of it; other folders only read the other
+   fields. One thread. Allocates with malloc. */
+#pragma once
+
+#include "capture/recorder/processes/estimates.h"
+#include "capture/recorder/processes/proc_entries.h"
+#include "capture/recorder/processes/stacks.h"
+#include "capture/wire/ring.h"
+#include "core/base/vector.h"
+#include "core/trace/access_stream.h"
+#include "core/trace/write/trace_write.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { ACCESS_STREAM_BYTES = 1 << 20 };
+
+/* The stream of data accesses (core/trace/access_stream.h), on its way from the Valgrind tool to the trace; the tool
+   waits while the buffer is full. All zero: there is no stream. */
+struct access_stream {
+  uint8_t *bytes; /* NULL: there is no stream */
+  size_t used, taken;
+  int fd;
+  bool damaged;
+  struct access_coder coder;
+};
+
+/* Makes the socket and returns the tool's end, which the caller passes on and closes; -1 with errno set. */
+int access_stream_open(struct access_stream *stream);
+void access_stream_close(struct access_stream *stream);
+
+/* Reads the available bytes, up to the buffer's room. Returns their number. */
+size_t access_stream_read(struct access_stream *stream);
+
+/* Takes the next item that was read. False: there is no complete one. */
+bool access_stream_next(struct access_stream *stream, struct access_item *item);
+
+enum { BEGINS_MAX = 8, TRACE_MARK_ROOM = 18 * 15 };
+
+/* A ring, and the parts read so far of the call that is being read from it. */
+struct ring_reader {
+  struct ring *ring;
+  char *memory;
+  uint32_t tail;
+  int64_t thread; /* -1: no event of the present owner in this file yet */
+  struct {
+    uint32_t thread, file; /* place of the owner's last event before this file; file 0: there is none */
+  } before;
+  uint64_t last_stamp; /* of the owner's steps so far, which an unstamped one inherits; 0: there is none */
+  uint64_t serial;     /* of the present owner, where accesses are recorded */
+  uint64_t param, stamp;
+  uint64_t touched_address; /* of the last TOUCHED record; 0: none */
+  uint32_t touched_os_pages;
+  struct {
+    uint64_t address, stamp;
+    uint64_t inherited;        /* the stamp, where the step itself has none */
+    uint32_t touched_os_pages; /* plus 1; 0: not known */
+  } begun[BEGINS_MAX];         /* resizes; deeper than 1 only where a signal handler interrupted one */
+  uint32_t begins;
+  struct record_columns columns; /* of the next event; all 0: there are none */
+  struct trace_event held;       /* a release whose latency may follow */
+  bool holds;
+  struct thread_name name;
+  uint64_t reported[MISSING_KINDS]; /* missing calls counted by the ring that this file or an earlier one has */
+  uint64_t at_cut[MISSING_KINDS];   /* what it had counted when the recording was cut */
+  char text[TRACE_MARK_ROOM];       /* of the mark being read */
+  uint32_t text_bytes;
+  bool stopped; /* the ring's member says so */
+  bool cut;     /* the recording ended before the record just read was written */
+};
+
+/* Of a thread: calls in the trace, missing ones included, and call rows of its accesses. */
+struct thread_calls {
+  uint64_t events, rows;
+};
+
+struct recorded_process {
+  int pid, pid_fd;
+  char *path;
+  struct trace_writer *writer;
+  const char *given_up; /* why nothing more is written; NULL: the trace is being written */
+  struct sampler sampler;
+  bool forked; /* not a fresh image */
+  int parent_pid;
+  uint32_t number; /* in the order in which images began */
+  char name[64];
+  struct {
+    struct region *memory;
+    uint32_t rings, seen;
+  } region[REGIONS_MAX];
+  uint32_t regions;
+  VECTOR(struct ring_reader) readers;
+  struct stack_nodes stacks;
+  struct live_sample live;
+  struct site_sample sites; /* of acquires that have a stack */
+  struct access_stream accesses;
+  VECTOR(uint32_t) thread_of_serial; /* plus 1; 0: not known yet. Where accesses are recorded. */
+  VECTOR(struct thread_calls) calls; /* by thread; likewise */
+  const char *accesses_over;         /* why no more accesses are written; NULL: they are */
+  bool simulated;                    /* accesses are recorded: the process runs under Valgrind */
+  bool latency;                      /* releases are held until their latency arrives */
+  bool names;                        /* names of threads are recorded */
+  uint32_t threads;
+  uint64_t peak_memory_bytes; /* RssAnon in the samples */
+  uint64_t in_flight;
+  uint64_t skipped;    /* calls made in pauses */
+  uint64_t broken;     /* invalid records */
+  uint64_t cut_stamp;  /* later records are left out; 0: none are */
+  uint64_t hold_stamp; /* a ring's first later record, and those behind it, stay in the ring; 0: none do */
+  uint32_t file;       /* number of the trace, from 1 */
+  struct {
+    uint64_t calls[CALL_LIMIT], events, request_bytes, dropped, skipped, lost, file_bytes;
+  } before;                      /* in earlier files */
+  uint64_t nested_before;        /* likewise */
+  const char *pause_word;        /* the reason given for calls missing in pauses */
+  struct process_upkeep *upkeep; /* the collector's: recording.h */
+  const char *cut_why;
+  uint32_t paused; /* enum pause_reason, for the first region when it is added */
+  uint32_t bursts; /* as in struct region, likewise */
+  uint64_t origin_ns;
+  uint64_t origin_stamp;
+};
+
+/* Is the trace still being written? */
+static inline bool process_writes(const struct recorded_process *process) {
+  return !process->given_up;
+}
+
+/* Returns a descriptor of new, zeroed memory, close-on-exec, and maps it at *memory; both are the caller's. name: shown
+   in /proc/PID/maps. Returns -1 with errno set, and *memory unchanged, if there is none. */
+int shared_memory_open(const char *name, size_t size_bytes, void **memory);
+
+/* Makes a region and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
+int process_regions_add(struct recorded_process *process, uint32_t rings);
+
+/* Requests the process to stop recording; each of its threads stops within half a lap of its ring. */
+void process_regions_stop(struct recorded_process *process);
+
+/* The trace cannot be written any more. Notes the first reason, by reference, and requests the process to stop. */
+void process_regions_give_up(struct recorded_process *process, const char *why);
+
+/* Sets or clears bits of enum pause_reason; the caller then advances the tick. */
+void process_regions_pause(struct recorded_process *process, uint32_t reasons, bool on);
+
+/* bursts: as in struct region, also for the first region when it is added; the caller then advances the tick. */
+void process_regions_set_bursts(struct recorded_process *process, uint32_t bursts);
+
+/* enum pause_reason, including the program's own. */
+uint32_t process_regions_paused(const struct recorded_process *process);

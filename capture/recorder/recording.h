@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/* One recording: its settings, filled in from the command line and read by all parts of the recorder, its state, and
+   the steps that the collector's files share: recording.c, then from the lowest: describe.c (INFO, file names),
+   report.c (printing: record.h), upkeep.c (budget, rotation), unfollowed.c, control.c (the operator's requests),
+   connections.c (who attaches), and collector.c (ticks, samples, ends: collector.h).
+
+   Invariant: the settings do not change while the collector serves. */
+#pragma once
+
+#include "capture/recorder/processes/recorded_process.h"
+#include "core/base/os.h"
+#include "core/base/vector.h"
+
+#include <jansson.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Where bursts begin and end. Each text is that of a mark, or "SIG..." for a signal that the recorder gets, "ctl" for
+   the operator only, or empty for the program's start or end. */
+struct burst_ends {
+  const char *from, *to;
+  int from_signal, to_signal; /* 0: that end is not a signal */
+};
+
+/* What the operator requests. CHANGES: ends a burst if one has begun by request, else begins one. */
+enum burst_request { BURST_NOT_REQUESTED, BURST_BEGINS, BURST_ENDS, BURST_CHANGES };
+
+/* One image of a process, whose trace has been closed. */
+struct process_summary {
+  int pid, parent_pid;
+  uint32_t number; /* in the order in which images began, from 0 */
+  const char *name, *path;
+  const char *end; /* as in the trace's footer */
+  const struct process_totals *totals;
+};
+
+struct collector_settings {
+  const char *output;    /* -o, or NULL: NAME.PID.tape in the current directory */
+  const char *name;      /* program's base name, for the default output */
+  uint32_t flags;        /* enum attach_flags */
+  uint64_t filter_bytes; /* size of the cache that filters accesses, where flags has ATTACH_ACCESSES */
+  bool in_bursts;        /* accesses are recorded only in bursts; where burst.from is empty, from the start */
+  struct burst_ends burst;
+  uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */
+  uint32_t stack_unwind;     /* enum stack_unwind */
+  uint64_t touch_min_bytes;  /* resident OS pages of objects are recorded from this request on; UINT64_MAX: never */
+  uint64_t duration_ns;      /* from the start to the end of recording; 0: until the program ends */
+  uint64_t max_bytes;        /* recording ends before all traces together are larger; 0: no limit */
+  uint64_t sample_ns;        /* from one sample of memory to the next; 0: the default */
+  double budget;             /* share of the program's CPU time that recording may cost; 0: no limit */
+  uint64_t budget_after_ns;  /* from the recorder's start; until then everything is recorded */
+  uint64_t rotate_bytes;     /* a trace's next file begins at that size; 0: there is one file */
+  uint32_t keep;             /* complete files of a trace to keep beside the current one; UINT32_MAX: all */
+  bool start_paused;         /* nothing is recorded until the operator starts it (control.c) */
+  bool follow;               /* record the processes that the first one starts */
+  const char *describe_json; /* object for INFO's "describe", or NULL */
+  int first_pid;
+  int restorer_pid; /* --attach: the child that redirects the process (record_main.c); 0: the first process is our child
+                     */
+};
+
+/* Printed by the program (report.c). report_error: also of a process that could not be recorded. */
+void report_error(const struct error *error);
+
+/* A process image whose trace is complete, or was abandoned (error has the reason). Prints a line, but only for the
+   first processes: the tree has all. */
+void report_process(const struct process_summary *process, const struct error *error);
+
+/* What has become of the recording so far. */
+struct collector_outcome {
+  uint32_t recorded,
+      refused;             /* processes; those that asked and could not be, for each of which an error was reported */
+  uint32_t bursts;         /* within a budget */
+  uint32_t files_deleted;  /* as newer ones have followed */
+  bool restorer_succeeded; /* it has ended on its own, and reported by its status that it did its work */
+  volatile bool
+      child_ended; /* first_pid was reaped, and its number may be another process's. For signal handlers too */
+};
+/* --- upkeep.c --- */
+
+/* What a recording of several days needs: bursts within a budget of CPU time (--budget), and rotating files (--rotate).
+
+   The budget is a controller: the program's CPU time earns credit; the cost of recording is taken from it. Recording
+   begins when the credit reaches a randomly drawn level, and stops when no credit is left. So bursts become shorter
+   under load and longer where there is little to record, and begin at moments that follow no period of the program. At
+   most twice the credit that BUDGET_PERIOD_NS of the program earn is kept, so that idle times leave no more than that
+   to spend at once. While the program runs, the cost over any time is therefore at most the share, plus that credit,
+   plus what one burst spent between its last two steps. A debt is paid off, except for what exceeds ten periods:
+   otherwise, the recorder's waking while the program sleeps for a night would leave nothing to record in the morning.
+
+   Job: measuring what recording costs, when a burst begins and ends, pausing all processes between bursts, names of a
+   trace's files, beginning the next one in time, deleting old ones. Not its job: the files' content
+   (recorded_process.h). budget_* are pure: all times are arguments. One thread, the serving one. */
+
+/* CPU time of the program from one burst to the next, on average. */
+#define BUDGET_PERIOD_NS 1e9
+
+/* What was used since the previous step. */
+struct budget_use {
+  uint64_t program_ns;  /* CPU time of the recorded processes, their hooks included */
+  uint64_t recorder_ns; /* CPU time of the recorder */
+  uint64_t recorded;    /* calls */
+  uint64_t skipped;     /* calls that were only counted */
+};
+
+struct budget {
+  double share;                   /* above 0, at most 1 */
+  double recorded_ns, skipped_ns; /* what a call of each kind costs in the program */
+  double credit_ns;               /* negative: a debt */
+  double begin_ns;                /* credit at which the next burst begins */
+  uint64_t random;
+  bool records;
+  uint64_t program_ns, cost_ns; /* in total */
+};
+
+/* Begins between two bursts, without credit. seed: for the random numbers. */
+void budget_begin(struct budget *budget, double share, uint64_t seed);
+
+/* Accounts for what was used since the previous step. Returns whether to record from now on. */
+bool budget_step(struct budget *budget, const struct budget_use *use);
+
+/* What recording has cost so far, in percent of the program's CPU time. */
+double budget_used_percent(const struct budget *budget);
+
+/* The numbered files of a recording that rotates: their names, and which of them are still there.
+
+   F.0001.tape, F.0002.tape and so on. Files that existed before are never touched: numbering continues after them. Not
+   its job: what is in the files, when to begin the next. One thread. */
+struct file_set {
+  char base[4096]; /* path without number and ".tape" */
+  uint64_t id;     /* random: the same in all files of the set */
+  uint32_t first;  /* number of the set's first file */
+  uint32_t oldest; /* number of the oldest file that was not deleted */
+  uint32_t number; /* number of the file being written */
+  uint64_t deleted_bytes;
+};
+
+/* path: where the recording would go if it did not rotate. The first number is the one after the highest existing
+   number under that name. */
+void file_set_begin(struct file_set *set, const char *path);
+
+/* The path of file number. */
+void file_set_path(const struct file_set *set, uint32_t number, char *path, size_t bytes);
+
+/* Of the whole recording. */
+struct upkeep {
+  struct budget budget;
+  bool between;                     /* between two bursts: all processes are paused */
+  bool idle;                        /* no process used CPU time between the last two steps */
+  uint64_t stepped_ns, recorder_ns; /* at the last step: the time, and the recorder's CPU time */
+  struct budget_use ended;          /* by processes that have ended since */
+};
+
+/* Of a recorded process, which owns it; NULL where there is neither a budget nor rotation. */
+struct process_upkeep {
+  struct file_set files;
+  char *info_json;   /* of the recording; NULL: it does not rotate */
+  uint64_t again_ns; /* the next file could not be begun: not tried again before then */
+  bool complained;
+  uint64_t program_ns, recorded, skipped; /* at the last step, of all files */
+  uint64_t ns, recorded_ns;               /* of this file: how long it was written, and how much of that was recorded */
+  uint32_t bursts;                        /* in this file */
+  char footer[256];                       /* FOOTER's `budget` */
+};
+
+/* Called before the process's trace is closed; the returned state is needed for that, and is freed afterwards. */
+struct process_upkeep *process_upkeep_end(struct upkeep *upkeep, struct recorded_process *process);
+void process_upkeep_free(struct process_upkeep *upkeep);
+
+/* The state of a recording.
+
+   Invariants: only the serving thread touches the state, except for fields whose comments name others; a process is in
+   the list from its attaching until its trace is closed. */
+enum { PENDING_MAX = 512 };
+
+/* Why a program that a recorded process has executed did not ask to be recorded. */
+enum unfollowed_cause {
+  UNFOLLOWED_PENDING, /* not known, or it will still ask */
+  UNFOLLOWED_ENVIRONMENT,
+  UNFOLLOWED_RIGHTS,
+  UNFOLLOWED_ROOT,
+  UNFOLLOWED_NETWORK,
+  UNFOLLOWED_STATIC,
+  UNFOLLOWED_MACHINE,
+  UNFOLLOWED_CAUSES
+};
+
+struct unfollowed {
+  int pid;
+  bool ended;
+  bool lasted; /* it was there some time after it was seen first: it was not about to end or to ask */
+  uint64_t seen_ns;
+  enum unfollowed_cause cause;
+  char name[64]; /* as in /proc */
+};
+
+struct collector {
+  const struct collector_settings *settings;
+  char address[160]; /* the value of HEAPTAPE_SOCKET for the recorded processes */
+  uint64_t secret;
+  int socket, epoll;
+  int pending[PENDING_MAX]; /* accepted connections whose request has not arrived yet, the oldest first */
+  uint32_t pending_count;
+  struct control *control;
+  int control_fd;
+  struct {
+    struct robust_list_head head;
+    struct robust_list entry;
+  } robust;
+  VECTOR(struct recorded_process *) processes;
+  struct collector_outcome outcome;
+  _Atomic bool stopping;  /* signal handlers set it */
+  _Atomic bool toggle;    /* likewise */
+  _Atomic int burst;      /* likewise: enum burst_request */
+  _Atomic bool attention; /* something happened to a socket or a process; signal handlers and the waker set it */
+  pthread_t waker;
+  struct os_clocks origin;
+  uint64_t tick_ns;        /* when the tick was last advanced */
+  uint64_t own_peak_bytes; /* RSS of this process before the first one was started, at least */
+  uint64_t ends_ns;        /* 0: there is no limit of time, or it has not started */
+  uint64_t closed_bytes;   /* of the traces that are complete */
+  uint32_t paused;         /* enum pause_reason, for later processes */
+  uint32_t bursts;         /* as in struct region, likewise */
+  struct upkeep upkeep;
+  VECTOR(struct unfollowed) unfollowed; /* programs that were executed and have not asked to be recorded */
+  VECTOR(int64_t) attached_pids;        /* of all processes that have asked */
+  uint64_t unfollowed_ns;               /* when to look for them again */
+  bool ended;                           /* no process is recorded any more */
+  bool has_main;                        /* a process has taken the trace name that was requested */
+  bool restorer_ended;                  /* with --attach */
+  int child_status;
+};
+
+/* Are stamps from an atomic counter? Else from the cycle counter. */
+static inline bool collector_counts(const struct collector *collector) {
+  return collector->settings->flags & ATTACH_COUNTER;
+}
+
+/* Takes a stamp of the recording's clock. */
+static inline uint64_t collector_stamp(const struct collector *collector) {
+  return collector_counts(collector) ? atomic_load(&collector->control->counter) : os_stamp();
+}
+
+/* Cycles per second, measured since the collector was opened; 0: the clock has no rate. */
+static inline double collector_clock_hz(const struct collector *collector) {
+  return collector_counts(collector) ? 0 : os_clocks_hz(collector->origin, os_read_clocks(CLOCK_MONOTONIC));
+}
+
+/* The recorded process with that number; NULL: there is none. */
+struct recorded_process *collector_find(const struct collector *collector, int64_t pid);
+
+/* Closes the process's trace, reports it, and frees process. end and how as in struct recording_end. */
+void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
+                           const struct process_end *how);
+
+/* From now on, events on the descriptor wake the collector. */
+void collector_watch(const struct collector *collector, int fd);
+
+/* Ends the recording of all processes at one time, so that each trace is a legal history; the processes keep running.
+   why: static text, which goes into the traces. */
+void collector_end_recording(struct collector *collector, const char *why);
+
+/* unfollowed.c: programs that recorded processes have executed and that could not be followed.
+
+   A fresh image with our library asks to be recorded before its main, so one that does not is not recorded. Seen are
+   children of a process's main thread, orphans, and images executed by a recorded process itself. Reads /proc only.
+   Not seen: programs that end within the time between two looks (5 ms in the first second, then 50 ms), or that are
+   children of an unfollowed one. Programs of heaptape's own, which heaptape's Python starts, are left out. */
+
+/* Looks for them, where that is due. */
+void unfollowed_serve(struct collector *collector);
+
+/* The process has executed another program, which may still ask to be recorded. */
+void unfollowed_executed(struct collector *collector, int pid);
+
+/* It has asked; it is no child to look at from now on, also when its recording has ended before it. */
+void unfollowed_attached(struct collector *collector, int pid);
+
+/* Prints a line for each cause: the programs' names, why, and what to do. */
+void unfollowed_report(const struct collector *collector);
+
+/* The collector's socket: attaching processes, their other requests, and the operator's requests.
+
+   Not its job: when it is served (collector.c), what the operator's requests do (control.c). Invariant: nothing waits
+   for a process that has connected and not yet sent its request; requests of other users are refused. */
+
+/* Makes the socket and its address. Returns 0, or -1 with errno set. */
+int connections_open(struct collector *collector);
+
+/* Accepts connections, and serves those whose request has arrived. */
+void connections_serve(struct collector *collector);
+
+/* What the operator can do with a running recording: start, stop, flush, status, and limits of time and size.
+
+   Requests come over the collector's socket as one JSON object, {"verb": "start", "pid": N}, from a process of the same
+   user or of root; the reply is also one object, {"ok": true, ...} or {"ok": false, "error": "..."}. pid is a recorded
+   process, or the recorder, for all current and later processes. Verbs: those of `heaptape ctl`, and counts and modules
+   for `heaptape top`. Not its job: the socket. One thread, the serving one. */
+
+/* Carries out a request; returns the reply, to be freed, or NULL if there is no memory. */
+char *control_request(struct collector *collector, const char *text);
+
+/* Starts the recording of all processes if it is stopped, else stops it. */
+void control_toggle(struct collector *collector);
+
+/* Begins or ends a burst in all processes. */
+void control_burst(struct collector *collector, enum burst_request request);
+
+/* Ends the recording if its time is over or the traces have grown too large. Cheap. */
+void control_keep_limits(struct collector *collector);
+
+/* Called once, before anything is served. A limit of time runs from the first start. */
+void control_begin(struct collector *collector);
+
+/* Called when the first process is recorded: with --attach, the limit of time runs from then. */
+void control_first_process(struct collector *collector);
+
+/* Called once, before anything is served. */
+void upkeep_begin(struct collector *collector);
+
+/* Enforces the budget and the file size. Cheap; called at each pass. */
+void upkeep_serve(struct collector *collector);
+
+/* How long the collector may sleep, and the time between samples of a program's memory; `otherwise`: their values
+   without upkeep. */
+uint64_t upkeep_sleep_ns(const struct collector *collector, uint64_t otherwise);
+uint64_t upkeep_sample_ns(const struct collector *collector, uint64_t otherwise);
+
+/* Replaces path, which has room for `bytes`, by the path of the trace's first file, and *info, which malloc returned,
+   by the INFO of this file. Returns 0, or -1: out of memory. */
+int upkeep_first_file(const struct collector *collector, struct process_upkeep **upkeep, char *path, size_t bytes,
+                      char **info);
+
+/* The process is recorded from now on; takes upkeep. */
+void upkeep_process_begins(struct collector *collector, struct recorded_process *process,
+                           struct process_upkeep *upkeep);
+
+/* --- describe.c --- */
+
+/* The INFO of a trace, which describes its process, and the trace's file name.
+
+   Not its job: the trace's content. Allocates with malloc. */
+
+/* Stamps as the trace's clock gives them. */
+struct describe_clock {
+  bool counter; /* else cycles */
+  double hz;    /* 0: no rate */
+  uint64_t origin_stamp;
+};
+
+/* INFO's object (core/trace/FORMAT.md section 5), to be freed; NULL: out of memory. late: recording begins after the
+   process began, so earlier objects may be released in it, and calls may be in flight. */
+char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
+                    const struct describe_clock *clock, bool late);
+
+/* A file of a recording that rotates. */
+struct describe_file {
+  uint64_t set;          /* the same in all files of the recording */
+  uint32_t number;       /* in its name */
+  uint32_t first;        /* number of the set's first file */
+  uint32_t oldest;       /* number of the oldest file that is kept once this one has begun */
+  uint64_t origin_stamp; /* 0: this is the first file */
+};
+
+/* The INFO of that file, from the INFO of the recording; likewise. Later files lack the same things as a late
+   recording. */
+char *describe_file_info(const char *info_json, const struct describe_file *file);
+
+/* The name by which a process was started; "" where neither it nor /proc has it. */
+void describe_program_name(const struct attach_request *request, char *name, size_t bytes);
+
+/* Writes the path of the first process's trace to path: -o, or NAME.PID.tape. */
+void describe_first_path(const struct collector_settings *settings, char *path, size_t bytes);
+
+/* F.PID.tape beside the first trace's F.tape, with a further number if that name is taken. The file is created here, so
+   that the name stays ours. Where the recording rotates, it is always F.PID.tape and not created: its files are
+   numbered. */
+void describe_further_path(const struct collector_settings *settings, int pid, char *path, size_t bytes);
