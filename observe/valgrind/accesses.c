@@ -124,12 +124,6 @@ static void send_output(Bool waits) {
   sent_at = kept + SENT_BYTES < OUTPUT_BYTES ? kept + SENT_BYTES : OUTPUT_BYTES;
 }
 
-/* Waits until the recorder has taken all output. */
-static void flush(void) {
-  send_output(True);
-}
-
-/* To be called after items were written. */
 static void send_if_full(void) {
   UWord used = (UWord)(output_end - output);
   if (used >= sent_at)
@@ -487,7 +481,7 @@ void accesses_put_totals(void) {
   for (UInt total = 0; total < ACCESS_TOTAL_LIMIT; total++)
     if (has_bursts || !access_total_is_outside(total))
       put(&(struct access_item){.kind = ACCESS_TOTAL, .total = total, .value = totals[total]});
-  flush();
+  send_output(True);
 }
 
 void accesses_reset(void) {

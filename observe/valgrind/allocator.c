@@ -131,11 +131,8 @@ static Bool may_follow_call(Addr address) {
 void allocator_instrument(IRSB *into, const struct translation *translation) {
   IRExpr *stack = stack_pointer(into, translation->layout);
   enum object_code code = objects_code_at(translation->address);
-  if (may_follow_call(translation->address)) {
-    IRDirty *call = unsafeIRDirty_0_N(0, "leave", VG_(fnptr_to_fnentry)(leave), mkIRExprVec_0());
-    call->guard = word_below(into, &allocator_left_above, stack);
-    addStmtToIRSB(into, IRStmt_Dirty(call));
-  }
+  if (may_follow_call(translation->address))
+    call_helper(into, "leave", leave, mkIRExprVec_0(), word_below(into, &allocator_left_above, stack));
   if (code == CODE_IS_API_FUNCTION || code == CODE_IS_ALLOCATORS)
-    call_helper(into, "enter", enter, stack, word_equals(into, &allocator_runs, 0));
+    call_helper(into, "enter", enter, mkIRExprVec_1(stack), word_equals(into, &allocator_runs, 0));
 }

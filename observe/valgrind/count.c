@@ -180,7 +180,7 @@ IRSB *count_instrument(IRSB *in, const struct translation *translation) {
   if (!startup.over)
     allocator_instrument(out, translation);
   if (caller && translation->address != caller->first)
-    call_helper(out, "call_returned", call_returned, mkIRExpr_HWord(caller->kind),
+    call_helper(out, "call_returned", call_returned, mkIRExprVec_1(mkIRExpr_HWord(caller->kind)),
                 word_equals(out, &current.active, 1));
   for (; index < in->stmts_used; index++) {
     counting_statement(&counting, out, in->stmts[index]);
@@ -188,7 +188,7 @@ IRSB *count_instrument(IRSB *in, const struct translation *translation) {
   }
   counting_end(&counting, out);
   if (caller && in->jumpkind == Ijk_Call)
-    call_helper(out, "call_begins", call_begins, mkIRExpr_HWord(caller->kind), NULL);
+    call_helper(out, "call_begins", call_begins, mkIRExprVec_1(mkIRExpr_HWord(caller->kind)), NULL);
   return out;
 }
 

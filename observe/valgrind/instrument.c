@@ -31,28 +31,24 @@ IRExpr *keep(IRSB *into, IRType type, IRExpr *expression) {
   return IRExpr_RdTmp(temporary);
 }
 
-IRExpr *load_word(IRSB *into, const void *address) {
+static IRExpr *load_word(IRSB *into, const void *address) {
   return keep(into, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, mkIRExpr_HWord((HWord)address)));
 }
 
 /* A load, an addition and a store inline: calling a helper would cost ten times as much. */
-void add_to_counter(IRSB *into, ULong *counter, IRExpr *more) {
+static void add_to_counter(IRSB *into, ULong *counter, IRExpr *more) {
   IRExpr *after = keep(into, Ity_I64, IRExpr_Binop(Iop_Add64, load_word(into, counter), more));
   addStmtToIRSB(into, IRStmt_Store(Iend_LE, mkIRExpr_HWord((HWord)counter), after));
 }
 
-static void add_call(IRSB *into, IRDirty *call, IRExpr *guard) {
+void call_helper(IRSB *into, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard) {
+  Int count = 0;
+  while (arguments[count])
+    count++;
+  IRDirty *call = unsafeIRDirty_0_N(count, name, VG_(fnptr_to_fnentry)(function), arguments);
   if (guard)
     call->guard = guard;
   addStmtToIRSB(into, IRStmt_Dirty(call));
-}
-
-void call_helper(IRSB *into, const HChar *name, void *function, IRExpr *argument, IRExpr *guard) {
-  add_call(into, unsafeIRDirty_0_N(1, name, VG_(fnptr_to_fnentry)(function), mkIRExprVec_1(argument)), guard);
-}
-
-void call_helper_2(IRSB *into, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard) {
-  add_call(into, unsafeIRDirty_0_N(2, name, VG_(fnptr_to_fnentry)(function), arguments), guard);
 }
 
 IRExpr *word_equals(IRSB *into, const UWord *address, UWord value) {

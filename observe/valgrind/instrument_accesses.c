@@ -108,13 +108,11 @@ static IRExpr *bytes_in_use(struct block *block) {
               IRExpr_Unop(Iop_16Uto64, keep(block->out, Ity_I16, IRExpr_Get(block->state, Ity_I16))));
 }
 
-/* Makes room for the superblock's accesses. */
 static void find_room(struct block *block) {
   IRExpr *limit = mkIRExpr_HWord(PENDING_FULL * sizeof(UWord));
   IRExpr *has_room = keep(block->out, Ity_I1, IRExpr_Binop(Iop_CmpLT64U, bytes_in_use(block), limit));
-  IRDirty *call = unsafeIRDirty_0_N(0, "accesses_settle", VG_(fnptr_to_fnentry)(accesses_settle), mkIRExprVec_0());
-  call->guard = keep(block->out, Ity_I1, IRExpr_Unop(Iop_Not1, has_room));
-  addStmtToIRSB(block->out, IRStmt_Dirty(call));
+  IRExpr *is_full = keep(block->out, Ity_I1, IRExpr_Unop(Iop_Not1, has_room));
+  call_helper(block->out, "accesses_settle", accesses_settle, mkIRExprVec_0(), is_full);
   block->end = bytes_in_use(block);
   block->code_at = keep(block->out, Ity_I64, IRExpr_Binop(Iop_Shr64, block->end, IRExpr_Const(IRConst_U8(3))));
 }

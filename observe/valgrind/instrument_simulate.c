@@ -26,18 +26,18 @@ static void add_access(void *context, const struct data_access *access) {
   IRExpr **arguments = mkIRExprVec_2(access->address, mkIRExpr_HWord((HWord)bytes));
   /* Where the access has its own guard, replay_access checks whose it is. */
   if (block->replays)
-    call_helper_2(block->out, "replay_access", replay_access, arguments, guard ? guard : block->allocators);
+    call_helper(block->out, "replay_access", replay_access, arguments, guard ? guard : block->allocators);
   else
-    call_helper_2(block->out, "simulate_access", simulate_access, arguments, guard);
+    call_helper(block->out, "simulate_access", simulate_access, arguments, guard);
 }
 
 static void add_fetch(struct block *block, Addr address, UInt bytes) {
   UWord first = address / SIMULATED_LINE_BYTES, last = (address + bytes - 1) / SIMULATED_LINE_BYTES;
   if (first != last)
-    call_helper_2(block->out, "simulate_fetch_across", simulate_fetch_across,
-                  mkIRExprVec_2(mkIRExpr_HWord(address), mkIRExpr_HWord(bytes)), NULL);
+    call_helper(block->out, "simulate_fetch_across", simulate_fetch_across,
+                mkIRExprVec_2(mkIRExpr_HWord(address), mkIRExpr_HWord(bytes)), NULL);
   else if (first != block->line)
-    call_helper(block->out, "simulate_fetch_line", simulate_fetch_line, mkIRExpr_HWord(first), NULL);
+    call_helper(block->out, "simulate_fetch_line", simulate_fetch_line, mkIRExprVec_1(mkIRExpr_HWord(first)), NULL);
   block->line = last;
 }
 

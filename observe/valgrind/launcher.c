@@ -4,7 +4,6 @@
    one tool, for one platform. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static int fail(const char *what) {

@@ -67,6 +67,14 @@ static UInt huge_count, huge_room;
 static Addr *displaced;
 static UInt displaced_count, displaced_room;
 
+/* The array with room for one more element. */
+static void *with_room(void *array, UInt count, UInt *room, SizeT element_bytes) {
+  if (count < *room)
+    return array;
+  *room = *room ? 2 * *room : 64;
+  return VG_(realloc)("live.array", array, *room * element_bytes);
+}
+
 static struct page *page_of(Addr address, Bool make) {
   UWord area = address >> AREA_SHIFT;
   if (area >= AREAS)
@@ -80,15 +88,11 @@ static UInt unit_of(Addr address) {
   return (UInt)(address >> UNIT_SHIFT) % UNITS;
 }
 
-/* Makes the leaf of the page at that address. */
 static struct leaf *new_leaf(Addr address) {
   struct leaf **chunk = &chunks[leaf_count / CHUNK_LEAVES];
   if (!*chunk)
     *chunk = map_zeroed(sizeof **chunk * CHUNK_LEAVES, "the table of objects");
-  if (leaf_count == leaf_room) {
-    leaf_room = leaf_room ? 2 * leaf_room : 1024;
-    leaf_pages = VG_(realloc)("live.leaves", leaf_pages, leaf_room * sizeof *leaf_pages);
-  }
+  leaf_pages = with_room(leaf_pages, leaf_count, &leaf_room, sizeof *leaf_pages);
   leaf_pages[leaf_count] = address >> PAGE_SHIFT << PAGE_SHIFT;
   return *chunk + leaf_count++ % CHUNK_LEAVES;
 }
@@ -153,10 +157,7 @@ static UInt huge_above(Addr address) {
 }
 
 static void huge_insert(Addr address, SizeT bytes) {
-  if (huge_count == huge_room) {
-    huge_room = huge_room ? 2 * huge_room : 64;
-    huge = VG_(realloc)("live.huge", huge, huge_room * sizeof *huge);
-  }
+  huge = with_room(huge, huge_count, &huge_room, sizeof *huge);
   UInt place = huge_above(address);
   VG_(memmove)(huge + place + 1, huge + place, (huge_count - place) * sizeof *huge);
   huge[place] = (struct huge){address, bytes};
@@ -199,10 +200,7 @@ static void uncover(Addr start, SizeT bytes) {
 }
 
 static void displace(Addr address) {
-  if (displaced_count == displaced_room) {
-    displaced_room = displaced_room ? 2 * displaced_room : 64;
-    displaced = VG_(realloc)("live.displaced", displaced, displaced_room * sizeof *displaced);
-  }
+  displaced = with_room(displaced, displaced_count, &displaced_room, sizeof *displaced);
   displaced[displaced_count++] = address;
 }
 

@@ -125,8 +125,7 @@ static Bool play(void) {
   return found;
 }
 
-static VG_REGPARM(1) void before_call(UWord unused) {
-  (void)unused;
+static void before_call(void) {
   events += play();
 }
 
@@ -137,7 +136,7 @@ void replay_finish(void) {
 
 void replay_instrument(IRSB *into, const struct translation *translation) {
   if (function && translation->address == function)
-    call_helper(into, "before_call", before_call, mkIRExpr_HWord(0), NULL);
+    call_helper(into, "before_call", before_call, mkIRExprVec_0(), NULL);
 }
 
 /* The return address, which the call's end reads, is at the stack pointer; memory above it is the engine's. */

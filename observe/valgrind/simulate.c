@@ -330,37 +330,39 @@ static void write_snapshots(VgFile *file, Int side, UInt column) {
   VG_(fprintf)(file, "]");
 }
 
-static void write_caches(VgFile *file, Int side) {
-  if (!simulate_data_only)
-    VG_(fprintf)
-  (file, ", \"instruction_cache\": {\"bytes\": %llu, \"ways\": %u, \"misses\": %llu}", instruction_cache.capacity,
-   instruction_cache.ways, of(instruction_cache.misses, side));
-  VG_(fprintf)(file, ", \"caches\": [");
-  for (UInt index = 0; index < cache_count; index++) {
-    const struct level *level = &caches[index];
-    VG_(fprintf)
-    (file, "%s{\"bytes\": %llu, \"ways\": %u, \"misses\": %llu, \"sequential_misses\": %llu", index ? ", " : "",
-     level->capacity, level->ways, of(level->misses, side), of(level->sequential_misses, side));
-    if (has_bursts)
-      VG_(fprintf)(file, ", \"first_misses\": %llu", of(level->first_misses, side));
-    if (index && !simulate_data_only)
-      VG_(fprintf)(file, ", \"instruction_misses\": %llu", of(level->instruction_misses, side));
-    write_snapshots(file, side, index);
-    VG_(fprintf)(file, "}");
-  }
-  VG_(fprintf)(file, "]");
+/* The keys that a cache and a TLB have. */
+static void begin_level(VgFile *file, const struct level *level, const HChar *size, Int side) {
+  VG_(fprintf)
+  (file, "{\"%s\": %llu, \"ways\": %u, \"misses\": %llu", size, level->capacity, level->ways, of(level->misses, side));
 }
 
-static void write_tlbs(VgFile *file, Int side) {
-  VG_(fprintf)(file, ", \"tlbs\": [");
-  for (UInt index = 0; index < tlb_count; index++) {
-    VG_(fprintf)
-    (file, "%s{\"entries\": %llu, \"ways\": %u, \"misses\": %llu", index ? ", " : "", tlbs[index].capacity,
-     tlbs[index].ways, of(tlbs[index].misses, side));
-    if (has_bursts)
-      VG_(fprintf)(file, ", \"first_misses\": %llu", of(tlbs[index].first_misses, side));
-    write_snapshots(file, side, cache_count + index);
+static void end_level(VgFile *file, const struct level *level, Int side, UInt column) {
+  if (has_bursts)
+    VG_(fprintf)(file, ", \"first_misses\": %llu", of(level->first_misses, side));
+  if (column > 0 && column < cache_count && !simulate_data_only)
+    VG_(fprintf)(file, ", \"instruction_misses\": %llu", of(level->instruction_misses, side));
+  write_snapshots(file, side, column);
+  VG_(fprintf)(file, "}");
+}
+
+static void write_levels(VgFile *file, Int side) {
+  if (!simulate_data_only) {
+    VG_(fprintf)(file, ", \"instruction_cache\": ");
+    begin_level(file, &instruction_cache, "bytes", side);
     VG_(fprintf)(file, "}");
+  }
+  VG_(fprintf)(file, ", \"caches\": [");
+  for (UInt index = 0; index < cache_count; index++) {
+    VG_(fprintf)(file, "%s", index ? ", " : "");
+    begin_level(file, &caches[index], "bytes", side);
+    VG_(fprintf)(file, ", \"sequential_misses\": %llu", of(caches[index].sequential_misses, side));
+    end_level(file, &caches[index], side, index);
+  }
+  VG_(fprintf)(file, "], \"tlbs\": [");
+  for (UInt index = 0; index < tlb_count; index++) {
+    VG_(fprintf)(file, "%s", index ? ", " : "");
+    begin_level(file, &tlbs[index], "entries", side);
+    end_level(file, &tlbs[index], side, cache_count + index);
   }
   VG_(fprintf)(file, "]");
 }
@@ -376,8 +378,7 @@ static void write_side(VgFile *file, Int side) {
   (file, "\"first_lines\": %llu, \"first_pages\": %llu, \"unsure_page_faults\": %llu, ", of(first_lines, side),
    of(first_pages, side), of(unsure_page_faults, side));
   syscalls_write(file, side);
-  write_caches(file, side);
-  write_tlbs(file, side);
+  write_levels(file, side);
 }
 
 void simulate_write(VgFile *file) {

@@ -5,38 +5,28 @@
 #include <pub_tool_vki.h>
 #include <pub_tool_vkiscnums.h>
 
-enum kind { KIND_MMAP, KIND_MUNMAP, KIND_BRK, KIND_MADVISE, KIND_MPROTECT, KIND_MREMAP, KIND_FUTEX, KIND_OTHER, KINDS };
+/* The last is all others. */
+static const struct {
+  UInt number;
+  const HChar *name;
+} kinds[] = {{__NR_mmap, "mmap"},         {__NR_munmap, "munmap"}, {__NR_brk, "brk"},     {__NR_madvise, "madvise"},
+             {__NR_mprotect, "mprotect"}, {__NR_mremap, "mremap"}, {__NR_futex, "futex"}, {0, "other"}};
 
-static const HChar *const kind_names[KINDS] = {"mmap",     "munmap", "brk",   "madvise",
-                                               "mprotect", "mremap", "futex", "other"};
-
-enum { SIDES = 4, ADVICE_DONTNEED = 4, ADVICE_REMOVE = 9, ADVICE_DONTNEED_LOCKED = 24 };
+enum {
+  KINDS = sizeof kinds / sizeof *kinds,
+  SIDES = 4,
+  ADVICE_DONTNEED = 4,
+  ADVICE_REMOVE = 9,
+  ADVICE_DONTNEED_LOCKED = 24
+};
 
 static ULong calls[SIDES][KINDS];
 
-static enum kind kind_of(UInt number) {
-  switch (number) {
-  case __NR_mmap:
-    return KIND_MMAP;
-  case __NR_munmap:
-    return KIND_MUNMAP;
-  case __NR_brk:
-    return KIND_BRK;
-  case __NR_madvise:
-    return KIND_MADVISE;
-  case __NR_mprotect:
-    return KIND_MPROTECT;
-  case __NR_mremap:
-    return KIND_MREMAP;
-  case __NR_futex:
-    return KIND_FUTEX;
-  default:
-    return KIND_OTHER;
-  }
-}
-
 void syscalls_count(UInt number, UInt side) {
-  calls[side][kind_of(number)]++;
+  UInt kind = 0;
+  while (kind < KINDS - 1 && kinds[kind].number != number)
+    kind++;
+  calls[side][kind]++;
 }
 
 void syscalls_reset(void) {
@@ -51,7 +41,7 @@ void syscalls_write(VgFile *file, Int side) {
   }
   VG_(fprintf)(file, "\"syscalls\": %llu, \"syscalls_by_kind\": {", all);
   for (UInt kind = 0; kind < KINDS; kind++)
-    VG_(fprintf)(file, "%s\"%s\": %llu", kind ? ", " : "", kind_names[kind], by_kind[kind]);
+    VG_(fprintf)(file, "%s\"%s\": %llu", kind ? ", " : "", kinds[kind].name, by_kind[kind]);
   VG_(fprintf)(file, "}");
 }
 

@@ -27,19 +27,11 @@ struct counted counted_sum(struct counted one, struct counted other);
 /* Returns that many bytes, rounded up to OS pages, of zeroed memory; ends the program where there is none for what. */
 void *map_zeroed(SizeT bytes, const HChar *what);
 
-/* Adds to into the code that adds `more`, an atom of type I64, to the word. */
-void add_to_counter(IRSB *into, ULong *counter, IRExpr *more);
-
-/* Adds to into a call of function(argument), or of a function of two arguments (mkIRExprVec_2). guard: NULL: always
-   call. Arguments are atoms of type I64. */
-void call_helper(IRSB *into, const HChar *name, void *function, IRExpr *argument, IRExpr *guard);
-void call_helper_2(IRSB *into, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard);
+/* Adds to into a call of the function. arguments: mkIRExprVec_0 to _2, atoms of type I64. guard: NULL: always call. */
+void call_helper(IRSB *into, const HChar *name, void *function, IRExpr **arguments, IRExpr *guard);
 
 /* An atom with that value. */
 IRExpr *keep(IRSB *into, IRType type, IRExpr *expression);
-
-/* An atom of type I64: the word at address, read when it is executed. */
-IRExpr *load_word(IRSB *into, const void *address);
 
 /* An atom of type I1: does the word at address, read when it is executed, equal value? */
 IRExpr *word_equals(IRSB *into, const UWord *address, UWord value);

@@ -175,16 +175,6 @@ static json_t *sizes_json(const struct replay_call classes[SIZE_CLASSES], double
   return sizes;
 }
 
-static void merge(struct replay_call *into, const struct replay_call classes[SIZE_CLASSES]) {
-  for (unsigned class = 0; class < SIZE_CLASSES; class ++) {
-    into->count += classes[class].count;
-    into->preempted += classes[class].preempted;
-    into->cycles_total += classes[class].cycles_total;
-    into->cycles_max = classes[class].cycles_max > into->cycles_max ? classes[class].cycles_max : into->cycles_max;
-    histogram_merge(&into->histogram, &classes[class].histogram);
-  }
-}
-
 static uint64_t count_below(const struct histogram *histogram, double cycles) {
   uint64_t count = 0;
   for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS && (double)histogram_lower(bucket) < cycles; bucket++)
@@ -199,7 +189,8 @@ static int64_t add_calls(json_t *into, const struct time_figures *result, double
   uint64_t below = 0;
   for (int id = 0; id < TIMED_CALLS; id++) {
     struct replay_call all = {0};
-    merge(&all, result->calls[id]);
+    for (unsigned class = 0; class < SIZE_CLASSES; class ++)
+      add_call(&all, &result->calls[id][class]);
     if (all.count + all.preempted == 0)
       continue;
     json_t *call = call_json(&all, overhead);
@@ -291,7 +282,6 @@ static json_t *preempted_json(const struct time_figures *result, double overhead
                    (json_int_t)llround(cycles), "slept", json_unsigned(preempted->slept));
 }
 
-/* Estimates the cost of all touching from the timed part. */
 static double touch_cycles(const struct replay_touching *touching, double overhead) {
   if (touching->sampled == 0)
     return 0;
