@@ -43,7 +43,6 @@ static int write_json(json_t *json, const char *path, struct error *error) {
   return failed ? error_set(error, path ? path : "standard output", "can't be written") : 0;
 }
 
-/* Returns the exit status. */
 static int make_run(const struct run_spec *spec, struct error *error) {
   struct run run;
   int status = run_engine(&run, spec, error);

@@ -76,7 +76,6 @@ static uint32_t index_of(const struct cache *cache, const struct block *block) {
   return ((uint32_t)((uintptr_t)block - (uintptr_t)cache) - cache->blocks_offset) / cache->block_bytes;
 }
 
-/* Changes the count of free blocks: by 1 or by -1. */
 static inline void count_free(struct cache *cache, uint32_t change) {
   if (is_atomic()) {
     COUNT(atomics);
@@ -247,7 +246,6 @@ static struct block *search(struct shelf *shelf) {
   return NULL;
 }
 
-/* Makes room for one more cache. */
 static bool add_row(struct shelf *shelf) {
   struct row *row = system_own(sizeof *row);
   if (!row)

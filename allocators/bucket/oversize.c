@@ -150,7 +150,6 @@ static struct oversize *of_node(struct tree_node *node) {
   return at(node, -sizeof(struct oversize));
 }
 
-/* Returns NULL if there is none. */
 static struct oversize *next_of(const struct oversize *oversize) {
   return oversize->tagged_bytes & OVERSIZE_LAST ? NULL : at(oversize, oversize_bytes(oversize));
 }
@@ -189,7 +188,6 @@ static void check_tags(const char *where, const struct oversize *oversize) {
     fault(where, "overwritten size, of this oversize block or beside it", &oversize->block + 1);
 }
 
-/* Makes a used or new block free, and adds it to the tree. */
 static void put_into_tree(struct oversize *oversize) {
   block_mark_used(&oversize->block, oversize, BLOCK_OVERSIZE); /* sets the owner, if the block is new */
   block_mark_free(&oversize->block);

@@ -60,7 +60,6 @@ static void unmake(struct magazine *magazine) {
   slab_unlock(number);
 }
 
-/* Gives a magazine's objects to the slabs. */
 static void drain(unsigned number, struct magazine *magazine) {
   if (magazine->rounds == 0)
     return;

@@ -89,7 +89,6 @@ size_t allocator_malloc_usable_size(void *object) {
   return object ? chunk_usable_bytes(chunk_of(object)) : 0;
 }
 
-/* Purges the free chunks of a list. */
 static bool purge_list(struct links *list) {
   bool any = false;
   for (struct links *links = list->next; links != list; links = links->next)

@@ -273,7 +273,6 @@ static void name_program(struct attach_request *request) {
   memcpy(request->program, name, strnlen(name, sizeof request->program - 1));
 }
 
-/* Sets up what the optional columns need. */
 static void prepare_columns(const struct process *process, const struct attach_reply *reply) {
   stack_settings.area = NULL;
   if (!(reply->flags & ATTACH_COLUMNS))

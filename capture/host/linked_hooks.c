@@ -147,7 +147,6 @@ static inline uint64_t parameter(const struct linked_call *call, uint8_t number,
   return number < LINKED_PARAMETERS ? parameters[number] : none;
 }
 
-/* Fills in the program's request. */
 static inline void describe(struct linked_call *call) {
   const struct linked_function *function = call->function;
   struct step *step = &call->step;

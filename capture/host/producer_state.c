@@ -27,7 +27,6 @@ void ring_room_count_dropped(struct producer *producer, uint64_t events) {
   accesses_report_missing(producer->serial, events);
 }
 
-/* Continues at another place of the ring. */
 static void jump(struct producer *producer, uint32_t to_bytes) {
   uint64_t *from = producer->cursor;
   producer->jump_to = (uint64_t *)(producer->memory + to_bytes);

@@ -69,7 +69,6 @@ static const struct cli_option options[] = {
     {.name = NULL},
 };
 
-/* Reports accesses that the replay will not make. */
 static void print_lost_accesses(const char *in, const struct trace_reader *reader,
                                 const struct access_order_counts *compiled) {
   uint64_t lost = compiled->lost, all = compiled->objects + compiled->other + lost;

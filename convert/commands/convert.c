@@ -126,7 +126,6 @@ static void warn_of_lost_parts(struct trace_reader **readers, const struct conve
                         conversion->out);
 }
 
-/* Merges, slices and so on into the file at path. */
 static int rewrite_to(struct trace_reader **readers, const char *path, const struct conversion *conversion,
                       bool archive, struct error *error) {
   const struct settings *settings = conversion->settings;
@@ -150,7 +149,6 @@ static void close_inputs(struct trace_reader **readers, uint32_t count) {
   free(readers);
 }
 
-/* NULL with error. */
 static struct trace_reader **open_inputs(const struct conversion *conversion, struct error *error) {
   struct trace_reader **readers = calloc(conversion->in_count, sizeof *readers);
   if (!readers)

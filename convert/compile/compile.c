@@ -142,7 +142,6 @@ static void compile_info_free(struct compile_info *info) {
   free(info);
 }
 
-/* Returns NULL with error filled in. */
 static struct compile_info *compile_info_new(struct trace_reader *reader, struct error *error) {
   struct compile_info *info = calloc(1, sizeof *info);
   if (!info) {
@@ -170,13 +169,11 @@ static struct workload_time_point point_at(const struct compile_info *info, uint
   return (struct workload_time_point){position, compile_info_time_ns(info), live_bytes, live_objects};
 }
 
-/* For compile_info_op: considers the op at that position for the time line. */
 static void compile_info_point(struct compile_info *info, uint64_t position, const struct history_state *before) {
   const struct workload_time_point now = point_at(info, position, before->live_bytes, before->live_objects);
   time_line_op(&info->time_line, &now);
 }
 
-/* Call it for each op, with its position and the state before it. */
 static inline void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op,
                                    const struct history_state *before) {
   if (op->stamp > info->stamp) /* a repaired inversion has an older one */
@@ -202,7 +199,6 @@ static void set_string(json_t *object, const char *key, const char *value) {
     json_object_set_new(object, key, json_string(value));
 }
 
-/* Counts of recorded accesses, and of those compiled or lost. */
 static json_t *accesses_json(const struct compile_info *info) {
   const struct trace_summary *summary = trace_reader_summary(info->reader);
   const struct trace_access_totals *totals = &summary->accesses;
@@ -441,7 +437,6 @@ static int finish(struct compiler *compiler, const struct witness *witness, stru
   return result == 0 ? 0 : error_set(error, compiler->path, "out of memory");
 }
 
-/* Runs the history, and with it the accesses. */
 static int run(struct compiler *compiler, struct trace_reader *reader, struct compile_outputs *outputs,
                const struct history_options *options, struct witness *witness) {
   if (outputs->origins && origins_writer_open(&compiler->origins, reader, outputs->origins, compiler->error) != 0)

@@ -5,7 +5,6 @@
 #include "convert/stacks/stacks.h"
 #include "core/workload/origins.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

@@ -264,7 +264,6 @@ static void keep_at_highs(struct choosing *choosing) {
   }
 }
 
-/* Keeps the objects that are accessed before the op. */
 static int keep_accessed(struct choosing *choosing, bool in_window, struct error *error) {
   uint32_t slots = choosing->walk.ops.workload->header.slots;
   struct access_item item;

@@ -87,7 +87,6 @@ static const struct format *by_lines(struct line_reader *lines) {
   return NULL;
 }
 
-/* Recognises the file by its first bytes, after unpacking. */
 static const struct format *by_bytes(const char *path, uint64_t file_bytes) {
   struct error ignored = {""};
   struct byte_source *source;

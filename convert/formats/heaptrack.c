@@ -165,7 +165,6 @@ static int take_module(struct heaptrack_import *heaptrack, const char *line) {
   return module.start && module.start < module.end ? keep_module(heaptrack, &module) : 0;
 }
 
-/* The trace's node for the file's stack; 0: none. */
 static uint32_t node_of(const struct heaptrack_import *heaptrack, uint64_t stack) {
   return stack ? heaptrack->nodes.at[stack - 1] : 0;
 }

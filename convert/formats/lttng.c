@@ -220,7 +220,6 @@ static int take_line(void *context, const char *line) {
   return import_event(import, vtid, &event);
 }
 
-/* Reads what babeltrace2 wrote to its standard error. */
 static void take_complaints(struct lttng_import *lttng, FILE *complaints, char *first, size_t room) {
   char line[256];
   first[0] = '\0';

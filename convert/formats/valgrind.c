@@ -96,7 +96,6 @@ static bool scan_aligned(const char **at, struct trace_event *event) {
          scan_decimal(at, &event->param);
 }
 
-/* Scans the arguments and the bracket after them. */
 static bool scan_arguments(const char **at, struct trace_event *event) {
   const struct call_info *info = &call_table[event->call];
   bool good = true;

@@ -78,7 +78,6 @@ static bool scan_number(const unsigned char *bytes, uint64_t count, uint64_t *at
   return false;
 }
 
-/* Scans a code and a number. */
 static bool scan_field(const unsigned char *bytes, uint64_t count, uint64_t *at, enum wl_code code, uint64_t *number) {
   if (*at >= count || bytes[*at] != code)
     return false;

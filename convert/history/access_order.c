@@ -72,7 +72,6 @@ static int put_access(struct access_order *order, const struct access_item *item
   return put(order, &placed);
 }
 
-/* Returns whether the thread's next row has no event in the trace. */
 static bool is_missing(struct access_thread *thread, uint64_t row) {
   while (thread->passed_by_rows < thread->missing.count) {
     const struct missing_rows *missing = &thread->missing.at[thread->passed_by_rows];
@@ -146,7 +145,6 @@ static int find_row(struct access_order *order, struct access_thread *thread, co
   return got < 0 ? -1 : 0;
 }
 
-/* Moves next_row past the missing rows. */
 static void skip_missing(struct access_thread *thread) {
   while (thread->passed_by_events < thread->missing.count &&
          thread->missing.at[thread->passed_by_events].from <= thread->next_row)

@@ -269,7 +269,6 @@ static enum placing leave_out(struct history *history, const struct merge_step *
   return consumer && consumer->left_out && consumer->left_out(consumer->context, step, slot) != 0 ? FAILED : PLACED;
 }
 
-/* Gives up a step at an address that is not live. */
 static enum placing give_up_release(struct history *history, const struct merge_step *step) {
   struct witness *witness = history->witness;
   if (!(step->traits & EVENT_RELEASES)) {
@@ -283,7 +282,6 @@ static enum placing give_up_release(struct history *history, const struct merge_
   return leave_out(history, step, SLOTS_NONE);
 }
 
-/* Places a step in which an address is passed in. */
 static ALWAYS_INLINE enum placing place_release(struct history *history, const struct merge_step *step, bool forced) {
   const struct trace_event *event = step->event;
   uint64_t address = event->released;
@@ -478,7 +476,6 @@ static int run(struct history *history) {
   }
 }
 
-/* The number in the footer. */
 static uint64_t calls_in_flight(const struct trace_summary *summary) {
   json_t *footer = json_loads(summary->footer_json, 0, NULL);
   json_int_t calls = json_integer_value(json_object_get(footer, "in_flight"));

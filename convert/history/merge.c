@@ -193,7 +193,6 @@ static void read_ahead_close(struct read_ahead *ahead) {
   free(ahead);
 }
 
-/* Starts reading a thread's events. Returns 0 or -1. */
 static int read_ahead_begin(struct read_ahead *ahead, uint32_t thread) {
   struct ring *ring = &ahead->rings[thread];
   ring->room = ahead->ring_events;
@@ -242,7 +241,6 @@ static bool wait_for_event(struct read_ahead *ahead, struct ring *ring, uint32_t
   }
 }
 
-/* The thread has no more events. */
 static int end(struct read_ahead *ahead, struct ring *ring) {
   if (atomic_load_explicit(&ring->state, memory_order_relaxed) == FAILED) {
     if (ahead->helped)

@@ -28,7 +28,6 @@ struct rotated_files {
   uint32_t threads; /* of all traces; one that continues in another file counts once */
 };
 
-/* Reads the file's set and number, if it has them. */
 static void read_rotation(struct rotated_file *file, const char *info_json) {
   struct trace_info info;
   trace_info_read(&info, info_json);
@@ -304,7 +303,6 @@ static void add_lacks(json_t *lacks, const json_t *source, bool continues) {
   }
 }
 
-/* Describes a process of a merged trace, by its first file. */
 static json_t *about_process(const json_t *source, uint32_t threads) {
   static const char *const copied[] = {"program", "pid", "parent_pid", "allocator", "order"};
   json_t *about = json_object();

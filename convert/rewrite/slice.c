@@ -458,7 +458,6 @@ static const struct recorded_mark *find_mark(const struct slicer *slicer, size_t
   return NULL;
 }
 
-/* Finds the window between two marks. */
 static int find_marks(struct slicer *slicer) {
   const struct slice_spec *spec = slicer->spec;
   size_t next = 0;
@@ -480,7 +479,6 @@ static int find_marks(struct slicer *slicer) {
   return 0;
 }
 
-/* Turns the user's specification into stamps and event numbers. */
 static int find_window(struct slicer *slicer, struct trace_reader *reader) {
   const struct trace_summary *summary = trace_reader_summary(reader);
   const struct slice_spec *spec = slicer->spec;

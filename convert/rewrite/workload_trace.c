@@ -130,7 +130,6 @@ static bool has_times(const struct workload *workload) {
   return false;
 }
 
-/* INFO: keeps what is known of the program. */
 static json_t *info_of(const struct tracing *tracing) {
   static const char *const kept[] = {"program", "allocator", "os_page_bytes", "libraries"};
   static const char *const lost[] = {"addresses", "failures", "times"};

@@ -124,7 +124,6 @@ static size_t first_named(const struct site_names *names) {
   return 0;
 }
 
-/* Names the stack from frame first on. */
 static void name_stack(const struct site_names *names, size_t first, char *text, size_t bytes) {
   size_t used = 0;
   for (size_t frame = first; frame < names->stack.count && frame - first < NAMED_FRAMES && used < bytes; frame++) {

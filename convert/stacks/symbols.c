@@ -137,7 +137,6 @@ static struct module *module_of(struct symbols *symbols, const struct node *node
   return NULL;
 }
 
-/* Does the file have that build id? */
 static bool has_build_id(const char *path, const char *build_id) {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
@@ -201,7 +200,6 @@ static char *demangled(const char *name) {
   return plain ? plain : copy(name);
 }
 
-/* The name of a function from its entry in the debug information. */
 static char *name_of_die(Dwarf_Die *die) {
   Dwarf_Attribute attribute;
   const char *name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute));
@@ -210,7 +208,6 @@ static char *name_of_die(Dwarf_Die *die) {
   return demangled(name);
 }
 
-/* The function at address in the symbol table. */
 static char *name_of_symbol(Dwfl_Module *module, uint64_t address) {
   GElf_Sym symbol;
   GElf_Off offset;

@@ -81,7 +81,6 @@ static int put_birth(struct rewriter *rewriter, const struct birth *birth, uint3
   return 0;
 }
 
-/* Puts the pending birth of the object. */
 static int put_pending_birth(struct rewriter *rewriter, struct object *object) {
   uint32_t number = object->place;
   const struct birth birth = rewriter->late.births.at[number];
@@ -378,7 +377,6 @@ static void tear_down(struct rewriter *rewriter) {
   json_decref(rewriter->positions);
 }
 
-/* Call it at the end. */
 static int check_positions(struct rewriter *rewriter) {
   const struct positions *requested = &rewriter->rewriting->positions;
   note_position(rewriter);

@@ -228,7 +228,6 @@ static bool note_word(struct op_words *words, uint64_t word) {
   return true;
 }
 
-/* Walks to the end of the thread's next op. */
 static int run_op(struct checker *checker, struct thread_state *thread) {
   struct op_words words = {0};
   uint64_t word;

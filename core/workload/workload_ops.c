@@ -18,7 +18,6 @@ static void take_prompt_starts(struct workload_stream *stream, struct workload_o
     buffer_append_u64(&op->starts, *stream->at++);
 }
 
-/* Walks to the end of the thread's next op. */
 static int take_op(struct workload_ops *ops, uint32_t thread, struct error *error) {
   struct workload_stream *stream = &ops->streams[thread];
   struct workload_ops_op *op = &ops->op;

@@ -274,7 +274,6 @@ static void read_ahead(const struct workload *workload, uint64_t offset) {
     posix_fadvise(workload->fd, (off_t)first, READ_AHEAD_BYTES, POSIX_FADV_WILLNEED);
 }
 
-/* Reads the extent's next words into the buffer. */
 static bool fill_buffer(struct workload_stream *stream, uint32_t words) {
   read_ahead(stream->workload, stream->offset);
   return os_pread_all(stream->workload->fd, stream->buffer, words * sizeof *stream->buffer, stream->offset) == 0;

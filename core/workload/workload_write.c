@@ -85,7 +85,6 @@ int workload_writer_open(struct workload_writer **out, const char *path, struct 
   return 0;
 }
 
-/* Writes the extent being filled and drops it. */
 static void flush_stream(struct workload_writer *writer, struct stream *stream, uint32_t number) {
   if (stream->used == 0)
     return;

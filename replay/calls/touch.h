@@ -12,7 +12,6 @@
    the allocator returned memory that can't be written. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -273,7 +273,6 @@ static struct {
   uint64_t begin_ns;
 } pace;
 
-/* The recorded times of the first op and the last. */
 static void recorded_span(uint64_t *first_ns, uint64_t *last_ns) {
   struct workload_stream line;
   uint64_t buffer[512], word, words = 0;

@@ -97,7 +97,6 @@ static cpu_set_t processor_of(uint32_t thread) {
   return only;
 }
 
-/* What the pass keeps of each thread. */
 static int own_setup(void) {
   size_t bytes = (engine.pass->worker_bytes + 63) & ~(size_t)63;
   uint8_t *all = os_map((size_t)pool.limit * bytes, true);
@@ -179,7 +178,6 @@ static void note_waits(const struct replay_waits *waits) {
   pthread_mutex_unlock(&pool.lock);
 }
 
-/* CPU time that is not the stream's. */
 static uint64_t other_cpu_ns(const struct worker *worker) {
   return worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns();
 }

@@ -19,7 +19,6 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* What is measured of memory: plain types for the area that the engine and its parent share.

@@ -163,7 +163,6 @@ static void put(const void *value, size_t bytes) {
   result->map_used_bytes += bytes;
 }
 
-/* Writes the cell that was growing. */
 static void end_cell(void) {
   uint32_t live_bytes = (uint32_t)cells.live_bytes, resident_bytes = (uint32_t)cells.resident_bytes;
   if (live_bytes + resident_bytes == 0)

@@ -344,7 +344,6 @@ static void add_allocator_stats(json_t *into, const struct allocator_stats *stat
   json_object_set_new(into, "reference_stats", counts);
 }
 
-/* Writes the order as the option takes it. */
 static void order_text(const struct run_spec *spec, char *text, size_t bytes) {
   const char *name = order_names[spec->order];
   if (spec->order == ORDER_WINDOW)

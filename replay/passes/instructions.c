@@ -198,7 +198,6 @@ static int launch(struct run *run, const struct run_spec *spec, struct error *er
   return status;
 }
 
-/* Counts between each two edges, for the kinds of calls that the run made. */
 static json_t *windows_json(const struct instruction_figures *figures, const struct instruction_counts *counted) {
   const struct window_edges *edges = &figures->edges;
   json_t *calls = json_object(), *instructions = json_object();

@@ -30,7 +30,6 @@ static __attribute__((noinline)) void announce_op(void) {
   __asm__ volatile("" ::: "memory");
 }
 
-/* The process's start-up is over. */
 static void process_begins(void) {
   valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
 }
@@ -208,7 +207,6 @@ static void set_with_startup(json_t *program, const char *key, const struct acce
   json_object_set_new(program, key, recorded);
 }
 
-/* Rows of caches or TLBs: their size, ways and data misses; for caches, also the sequential misses among them. */
 static json_t *levels_json(const json_t *levels, const char *size) {
   json_t *rows = json_array();
   size_t index;
@@ -224,7 +222,6 @@ static json_t *levels_json(const json_t *levels, const char *size) {
   return rows;
 }
 
-/* The misses of each cache or TLB up to each edge. */
 static json_t *until_edges_json(const json_t *levels, const char *size) {
   json_t *rows = json_array(), *level;
   size_t index;
@@ -239,7 +236,6 @@ static json_t *windows_json(const struct run *run, const struct window_edges *ed
                    until_edges_json(json_object_get(run->counted, "tlbs"), "entries"));
 }
 
-/* Figures as simulated: of both sides, or one. */
 static json_t *simulated_json(const json_t *from) {
   json_t *out = json_object();
   for (const char *const *key = (const char *const[]){"instructions", "string_instructions", "string_bytes",

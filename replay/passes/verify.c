@@ -92,7 +92,6 @@ static void describe_acquisition(uint32_t slot, char *text, size_t bytes) {
            acquisition->thread);
 }
 
-/* Writes the pattern to [from, to) of the object. */
 static void fill(uint8_t *object, uint64_t pattern, uint64_t from, uint64_t to) {
   uint64_t at = from;
   for (; at < to && at % 8 != 0; at++)
@@ -253,7 +252,6 @@ static void check_zeroes(const struct place *place, const uint8_t *object, uint6
   broken(place, what);
 }
 
-/* Checks and keeps the object that the call returned. */
 static void accept(const struct place *place, struct object *object, struct call_plan plan, uint8_t *answer) {
   const struct op *op = place->op;
   uint64_t old_bytes = op->pointer ? object->size_bytes : 0;

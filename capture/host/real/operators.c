@@ -71,7 +71,6 @@ static void add_range(struct ranges *to, uintptr_t from, uintptr_t end) {
     to->range[to->count++] = (struct range){from, end};
 }
 
-/* Adds the operators of each loaded standard library. */
 static int add_standard(struct dl_phdr_info *info, size_t bytes, void *context) {
   (void)bytes;
   if (!is_standard(info->dlpi_name))
@@ -111,7 +110,6 @@ static uint32_t take(void **target, void *function, void *missing, uint32_t flag
   return 0;
 }
 
-/* Finds the operators from handle. */
 static void find_from(void *handle) {
   struct operators resolved = {.flags = OPERATORS_FOUND | OPERATORS_RECORDED};
   struct ranges in_standard = {.count = 0}, in_others = {.count = 0};

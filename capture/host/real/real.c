@@ -73,7 +73,6 @@ static bool is_within(struct range range, const void *address) {
   return (uintptr_t)address - range.from < range.to - range.from;
 }
 
-/* The addresses that a loaded object occupies. */
 static struct range extent_of(const struct dl_phdr_info *object) {
   struct range extent = {UINTPTR_MAX, 0};
   for (int i = 0; i < object->dlpi_phnum; i++) {

@@ -11,7 +11,6 @@
 #include "capture/wire/stack_area.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* --- stack_rules.c --- */

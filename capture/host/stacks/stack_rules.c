@@ -352,7 +352,6 @@ static bool run_one(struct machine *machine, struct bytes *from) {
   }
 }
 
-/* Runs the program up to pc. */
 static bool run(struct machine *machine, struct bytes program, uintptr_t pc) {
   while (program.at < program.end && machine->location <= pc) {
     struct row before = machine->row;

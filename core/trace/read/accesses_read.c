@@ -88,7 +88,6 @@ static void *zeroed(struct buffer *buffer, size_t count, size_t bytes) {
   return memory;
 }
 
-/* Finds each row's group, and makes the tables of groups. */
 static const char *find_groups(struct access_decoder *decoder) {
   struct grouping grouping = {.far_pages = decoder->columns[ACCESS_COLUMN_FAR_PAGE]};
   const uint8_t *codes = decoder->columns[ACCESS_COLUMN_WHAT].at;

@@ -253,7 +253,6 @@ static const char *check_end(struct block_decoder *decoder) {
   return decoder->releases_to_touched != UINT64_MAX ? "touched column reaches past the block's end" : NULL;
 }
 
-/* Call, size and param. */
 static ALWAYS_INLINE const char *take_call(struct block_decoder *decoder, struct trace_event *event) {
   event->call = *decoder->columns[COLUMN_CALL].at++;
   uint8_t traits = call_traits[event->call];
@@ -266,7 +265,6 @@ static ALWAYS_INLINE const char *take_call(struct block_decoder *decoder, struct
   return NULL;
 }
 
-/* The same from an archive's row. */
 static const char *take_row(struct block_decoder *decoder, struct trace_event *event) {
   uint64_t call;
   if (!take(decoder, COLUMN_ROWS, &call))

@@ -280,7 +280,6 @@ static const struct encoded_accesses *access_encoder_finish(struct access_encode
   return &encoder->block;
 }
 
-/* Begins the next block. */
 static void access_encoder_next_block(struct access_encoder *encoder) {
   struct encoded_accesses *block = &encoder->block;
   for (int id = 0; id < ACCESS_COLUMNS; id++)

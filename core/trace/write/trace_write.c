@@ -174,7 +174,6 @@ static struct thread_state *thread_of(struct trace_writer *writer, uint32_t thre
   return &writer->threads.at[thread];
 }
 
-/* Discards the thread's first count events. */
 static void lose(struct trace_writer *writer, const struct thread_state *state, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
     writer->totals.calls[state->events[i].call & CALL_ID_MASK]--;

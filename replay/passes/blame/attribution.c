@@ -123,7 +123,6 @@ void groups_put(struct blame_rows *into, uint32_t at, uint64_t fold_below_bytes)
     put_grouping(into, at, (enum blame_grouping)which, fold_below_bytes);
 }
 
-/* Returns the sums of a grouping. */
 static struct blame_sums groups_sum(enum blame_grouping which) {
   struct blame_sums sum = {0};
   for (uint32_t index = 0; index < groupings[which].listed; index++)
@@ -216,7 +215,6 @@ const uint32_t *page_lists_of(uint32_t place, uint32_t *count) {
   return objects + begins[place];
 }
 
-/* Returns the function of a site. */
 static inline uint32_t births_function(uint32_t site) {
   return births.origins.bytes ? births.origins.function_of_site[site] : 0;
 }
@@ -277,7 +275,6 @@ static inline void place_player(struct player *player, const struct birth *birth
   }
 }
 
-/* Collects all live objects, and the list of objects in each OS page. */
 static void collect_players(uint64_t position) {
   player_count = 0;
   page_lists_begin();
@@ -335,7 +332,6 @@ static inline void give(const struct player *to, const struct holding *holding, 
   alone->begun = true;
 }
 
-/* Adds an OS page in which something is live. */
 static void add_os_page(const struct os_page_held *os_page) {
   uint32_t count;
   const uint32_t *list = page_lists_of(os_page->place, &count);

@@ -100,7 +100,6 @@ static bool is_new_peak(uint64_t position, uint64_t rss_anon_bytes) {
          (due.interval != UINT64_MAX && position - due.last_position >= due.interval / PEAK_PATIENCE);
 }
 
-/* Adds the rows of the groups as they are now. */
 static void put_position(const struct blame_position *position) {
   struct blame_figures *result = blame();
   uint64_t resident_bytes = position->parts.sum.live_bytes + position->parts.sum.rounding_bytes +
@@ -177,7 +176,6 @@ static void end(void) {
   memory_held();
 }
 
-/* Attributes if an attribution is due now. */
 static __attribute__((noinline)) void blame_sample(struct worker *worker) {
   uint64_t faults = faults_of_thread();
   if (blame()->measured)

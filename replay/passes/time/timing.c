@@ -5,7 +5,6 @@
 #include "replay/calls/call.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <sys/resource.h>
 
 enum { READINGS = 20001 };
