@@ -23,5 +23,6 @@ $(call c_test,core/test/sampled_line_sharing_tends_to_the_exact_figures.c,,core/
 $(call c_test,core/test/address_map_keeps_what_was_added_until_it_is_removed.c,,core/base,)
 $(call c_test,core/test/line_of_slots_is_taken_from_by_one_thread_until_it_ends.c,,core/workload core/base,)
 $(call c_test,core/test/command_lines_are_parsed_by_their_commands_table.c,,core/base,-ljansson)
+$(call c_test,core/test/time_line_has_equal_steps_its_peak_and_its_end.c,,$(WORKLOAD),$(CORE_LIBS))
 $(call c_test,core/test/generated_workload_reads_back.c,,$(WORKLOAD),$(CORE_LIBS))
 $(call c_fuzzer,core/test/fuzz_trace_read.c,,$(TRACE),$(CORE_LIBS))

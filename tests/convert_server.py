@@ -31,14 +31,14 @@ class Server:
         )
         atexit.register(self.process.communicate)  # ends its input, and waits
 
-    def run(self, command: Sequence[str], folder: Path, timeout_s: float) -> Answer:
+    def run(self, command: Sequence[str], folder: Path, timeout_s: float, most_bytes: int) -> Answer:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         for file in (self.out, self.err):
             os.ftruncate(file, 0)
             os.lseek(file, 0, os.SEEK_SET)
         request = b"".join(os.fsencode(word) + b"\0" for word in (str(folder), *command))
-        self.process.stdin.write(struct.pack("<I", len(request)) + request)
+        self.process.stdin.write(struct.pack("<IQ", len(request), most_bytes) + request)
         self.process.stdin.flush()
         if not select.select([self.process.stdout], [], [], timeout_s)[0]:
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -60,7 +60,9 @@ enabled = False
 _server: Server | None = None
 
 
-def run(program: Path, command: Sequence[str | Path], folder: Path | None, timeout_s: float) -> Answer | None:
+def run(
+    program: Path, command: Sequence[str | Path], folder: Path | None, timeout_s: float, most_bytes: int
+) -> Answer | None:
     """Exit status (negative: the signal) and output; None: the command needs a process of its own, because this is off,
     not built, or a variable was set after the server's start.
     """
@@ -71,4 +73,4 @@ def run(program: Path, command: Sequence[str | Path], folder: Path | None, timeo
         _server = Server(program)
     if _server.environment != surroundings():
         return None
-    return _server.run([str(word) for word in command], folder or Path.cwd(), timeout_s)
+    return _server.run([str(word) for word in command], folder or Path.cwd(), timeout_s, most_bytes)

@@ -46,21 +46,27 @@ class Result:
 
 
 def run(
-    *command: str | Path, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S, cwd: Path | None = None
+    *command: str | Path,
+    env: dict[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S,
+    cwd: Path | None = None,
+    most_bytes: int = 0,
 ) -> Result:
     """Runs a program to its end. env is added to the present environment, without the name of the test: its length
-    moves the program's stack, and so changes its cache misses.
+    moves the program's stack, and so changes its cache misses. most_bytes: of its address space.
     """
     if command[0] is HEAPTAPE_HERE:
         assert env is None, "only a separate process has its own environment"
         assert cwd is None
         return call_heaptape(*command[1:])
     if command[0] is CONVERT and env is None:
-        served = convert_server.run(OUT / "test-programs" / "convert_server", command, cwd, timeout_s)
+        served = convert_server.run(OUT / "test-programs" / "convert_server", command, cwd, timeout_s, most_bytes)
         if served:
             return Result(*served)
     environment = {**os.environ, **(env or {})}
     environment.pop("PYTEST_CURRENT_TEST", None)
+    if most_bytes:
+        command = ("prlimit", f"--as={most_bytes}", *command)
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,

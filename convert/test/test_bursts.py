@@ -117,7 +117,7 @@ def test_harmful_blocks_are_one_error_of_both_readers(tmp_path, what):
     blocks, count = HARMFUL[what]
     path = tape_with(tmp_path, *blocks, bursts=count)
     for command in (["dump", path, "--accesses"], ["compile", path, "--accesses", tmp_path / "out.accesses"]):
-        result = run("prlimit", f"--as={512 << 20}", CONVERT, *command)
+        result = run(CONVERT, *command, most_bytes=512 << 20)
         assert result.status == 1, result
         assert re.fullmatch(rf"heaptape-convert: {re.escape(str(path))}: offset \d+: [^\n]+\n", result.stderr)
 

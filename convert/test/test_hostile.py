@@ -6,6 +6,7 @@ Each is a small real file with some of its numbers replaced (core/trace/FORMAT.m
 checksums corrected. A reader has 512 MiB of address space and prints one line that names the file and an offset.
 """
 
+import random
 import re
 import struct
 import zlib
@@ -48,7 +49,7 @@ def small(folder: Path, suffix: str, *options: str) -> Path:
 
 
 def bounded(*command: str | Path) -> Result:
-    return run("prlimit", f"--as={ADDRESS_SPACE_BYTES}", CONVERT, *command, timeout_s=240)
+    return run(CONVERT, *command, most_bytes=ADDRESS_SPACE_BYTES)
 
 
 def names_place(result: Result, path: Path) -> bool:
@@ -185,6 +186,45 @@ def test_rewritten_trace_is_the_one_that_was_read(tmp_path):
         assert succeed(CONVERT, "dump", path).stdout == before
 
 
+IMPOSSIBLE, SUM = "impossible block header", "columns do not add up to the block"
+# Of a block of one row and one column of 4,000 bytes: the offset in its header, the form, the least value that is refused
+# with this error; the one before is not (after, where the limit is a least).
+BLOCK_FIELDS = [
+    (6, "<H", 65, IMPOSSIBLE),
+    (8, "<I", (1 << 30) + 1, IMPOSSIBLE),
+    (12, "<I", 1 << 24, IMPOSSIBLE),
+    (16, "<I", MAX_ROWS + 1, IMPOSSIBLE),
+    (20, "<I", 3, IMPOSSIBLE),
+    (8, "<I", 15, IMPOSSIBLE),
+    (0, "<B", ord("H") + 1, "no block starts here (bad magic)"),
+    (48 + 8, "<I", "stored + 1", SUM),
+    (48 + 8, "<I", "stored - 1", SUM),
+]
+
+
+@pytest.mark.parametrize(("at", "form", "value", "error"), BLOCK_FIELDS)
+def test_fields_of_a_block_are_refused_beyond_their_limits_and_not_at_them(tmp_path, at, form, value, error):
+    path = small(tmp_path, "tape")
+    tape = Tape.read(path)
+    tape.before_footer(Block(MARKS, [Column(1, random.Random(1).randbytes(4000))], rows=1))
+    tape.write(path)
+    whole = path.read_bytes()
+    offset = whole.rindex(b"HTBK\x08")
+    before = struct.unpack_from(form, whole, offset + at)[0]
+    beyond = before + int(value.split()[1] + value.split()[2]) if isinstance(value, str) else value
+    for put, refused in (
+        (beyond, True),
+        (before if isinstance(value, str) else value + (1 if value == 15 else -1), False),
+    ):
+        data = bytearray(whole)
+        struct.pack_into(form, data, offset + at, put)
+        columns = struct.unpack_from("<H", data, offset + 6)[0]
+        covered = data[offset : offset + 44] + data[offset + 48 : offset + 48 + 16 * columns]
+        struct.pack_into("<I", data, offset + 44, zlib.crc32(covered))
+        path.write_bytes(data)
+        assert (f"{path}: offset {offset}: {error}\n" in bounded("check", path).stderr) == refused, put
+
+
 @pytest.mark.parametrize("footer_offset", [0, 16, (1 << 63), (1 << 64) - 8])
 def test_footer_elsewhere_is_refused(tmp_path, footer_offset):
     path = small(tmp_path, "tape")
@@ -313,13 +353,24 @@ def test_workload_extents_that_overlap_or_lead_back_are_refused(tmp_path):
             assert_refused(work, "check")
 
 
-def test_workload_of_op_counts_and_extents_in_one_place_is_refused(tmp_path):
-    work = small(tmp_path, "work")
+def test_any_two_parts_of_a_workload_in_one_place_are_refused(tmp_path):
+    """Extents of 40 threads, their table, the op counts and the info, in any order in the file."""
+    lines = [f"{i} {i} malloc({i}) = {4096 * i + 4096:#x}\n" for i in range(40)]
+    work = compile_trace(import_text(tmp_path, "".join(lines)))
     original = work.read_bytes()
-    table = struct.unpack_from("<Q", original, 88)[0]
-    for field_offset in (104, 120):
-        work.write_bytes(patched(original, (field_offset, "<Q", table)))
-        assert_refused(work, "check")
+    table, count, info, info_bytes, counts = struct.unpack_from("<5Q", original, 88)
+    rows = [(table + 16 * i, *struct.unpack_from("<IIQ", original, table + 16 * i)) for i in range(count)]
+    parts = [(at + 8, 8 * words, place) for at, _, words, place in rows]  # where its offset is, bytes, offset
+    parts += [(120, 8 * 40, counts), (104, info_bytes, info), (88, 16 * count, table)]
+    assert bounded("check", work).status == 0
+    for field_at, size, _ in parts[:-3:9] + parts[-3:]:
+        for other_at, other_size, place in parts[::3]:
+            for offset in (place, place + other_size - 8):
+                if other_at != field_at and offset % 8 == 0 and field_at != 88 and offset + size <= len(original):
+                    work.write_bytes(patched(original, (field_at, "<Q", offset)))
+                    result = bounded("check", work)
+                    assert result.status == 1, (field_at, other_at)
+                    assert "sections overlap" in result.stderr, result.stderr
 
 
 def test_workload_op_counts_that_overflow_are_refused(tmp_path):

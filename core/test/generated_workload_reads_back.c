@@ -54,17 +54,23 @@ static int generate(const char *path, struct error *error) {
    TOUCHED words. */
 static int read_thread(const struct workload *workload, uint32_t thread, uint64_t *ops, uint64_t *touched) {
   struct workload_stream stream;
-  uint64_t word, position = 0, size_high = 0;
-  bool ended = false;
+  uint64_t word, position = 0, size_high = 0, marked = 0;
+  while (thread_at(position) != thread)
+    position++;
+  const uint64_t before = *ops;
+  bool ended = false, started = false;
   workload_stream_open(&stream, workload, thread);
   while (workload_stream_next(&stream, &word)) {
     REQUIRE(!ended);
     switch (word_code(word)) {
     case WORD_MARK:
-      REQUIRE(thread_at(word_payload(word)) == thread);
+      REQUIRE(word_payload(word) == position); /* that of the op which follows */
+      REQUIRE(*ops == before || position - marked >= WORKLOAD_MARK_INTERVAL);
+      marked = position;
       break;
     case WORD_START:
-      REQUIRE(word_wait_thread(word) == thread + 1);
+      REQUIRE(word_wait_thread(word) == thread + 1 && !started);
+      started = true;
       break;
     case WORD_TOUCHED:
       *touched += word_payload(word);
@@ -77,16 +83,16 @@ static int read_thread(const struct workload *workload, uint32_t thread, uint64_
       break;
     default:
       REQUIRE(word_code(word) == CALL_malloc);
-      while (thread_at(position) != thread)
-        position++;
+      REQUIRE(marked + WORKLOAD_MARK_INTERVAL > position);
       REQUIRE(word_slot(word) == position);
       REQUIRE((size_high << 24 | word_size_low(word)) == position << 20);
       size_high = 0;
-      position++;
       ++*ops;
+      for (position++; position < OPS && thread_at(position) != thread;)
+        position++;
     }
   }
-  REQUIRE(ended);
+  REQUIRE(ended && started == (thread + 1 < THREADS));
   REQUIRE(stream.at == stream.end);
   return 0;
 }
