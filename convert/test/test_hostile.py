@@ -187,7 +187,7 @@ def test_rewritten_trace_is_the_one_that_was_read(tmp_path):
 
 
 IMPOSSIBLE, SUM = "impossible block header", "columns do not add up to the block"
-# Of a block of one row and one column of 4,000 bytes: the offset in its header, the form, the least value that is refused
+# Of a block of one row and one column of 4,000 bytes: offset in its header, form, the least value that is refused
 # with this error; the one before is not (after, where the limit is a least).
 BLOCK_FIELDS = [
     (6, "<H", 65, IMPOSSIBLE),
