@@ -3,13 +3,13 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from heaptape.advise.choose import AIMS, CPU, Judge, Pick, Row, decide
+from heaptape.advise.choose import AIMS, CPU, Judge, Pick, Row, decide, finalists
 from heaptape.advise.confirm import Confirmed
 from heaptape.advise.fits import killed_at
 from heaptape.advise.tried import (
@@ -30,19 +30,22 @@ from heaptape.common.home import Home
 from heaptape.common.phrases import counted
 from heaptape.gate.condition import Condition
 from heaptape.results import margins, replay_errors
+from heaptape.results.model.counts import Counts
+from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as checked_penalties
 from heaptape.results.model.time_model import cache_effects, calls_ns
 from heaptape.results.structs import workload_of
 from heaptape.run import machine, registry, replay
-from heaptape.run.exact import Bench
+from heaptape.run.exact import FIGURES, Bench
 from heaptape.run.live import c_library
 from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.registry import Choice
-from heaptape.show.answer import bypassed
+from heaptape.show.answer import ESTIMATED, LIVE, MILLISECONDS, RANGE, bypassed
 from heaptape.tape.workload_format import read_workload
 
 REFERENCE = "today"  # what limits refer to
 MOST_CAVEATS = 2
+REPEATS = 0.1  # a program that is run again makes as many calls, but for this share
 ONE_ARENA = re.compile(r"(arena_max=1|narenas:1)(?![0-9])")  # settings that make threads share a lock
 
 
@@ -87,25 +90,187 @@ class Found:
     about: Mapping
 
 
-@dataclass
-class _Job:
-    """One workload under candidates. `broken`: for each library that was checked against malloc's contract, the rule
-    that it breaks; empty: none.
+class Advisor:
+    """The advice for one workload: by its calls at first, then refined by data accesses and by live runs. `found` is
+    the advice by what is known so far.
     """
 
-    bench: Bench
-    bounds: Bounds
-    about: Mapping
-    recorded: Recorded
-    now: Choice
-    cpu_ns: float | None
-    broken: dict[Path, str] = field(default_factory=dict)
+    def __init__(self, source: Source, wish: Wish, place: Place) -> None:
+        """Replays the calls on every candidate. Raises HeaptapeError where the source can't be read or today's
+        allocator can't be replayed.
+        """
+        self._wish, self._place, self._source = wish, place, source
+        home = place.home
+        self._workload = replay.prepare(str(source.path), home, place.scratch)
+        self.about = _about_workload(self._workload, source)
+        known = registry.load(home)
+        info = read_workload(self._workload).info
+        self._now, self._doubt = today(wish.baseline, info, known)
+        made_on = recorded_on(info, known)
+        wanted = candidates(wish.names, known, self.about["threads"])
+        choices = {one.label: one for one in (self._now, *([made_on] if made_on else []), *wanted)}
+        self.has_accesses = replay.has_accesses(self._workload)
+        self._recorded = Recorded()
+        if not self.has_accesses:
+            self._recorded = read_recorded(source.path, self._workload, self.about)
+        self._bench = Bench(self._workload, home, choices.values())
+        self._penalties = _penalties(home)
+        limited = self.has_accesses and any(FIGURES[one.figure].pass_ in OF_ACCESSES for one in wish.limits)
+        passes = ("memory", "instructions", *(OF_ACCESSES if limited else ()))
+        tell = partial(place.on_progress, "replaying")
+        bounds = Bounds(passes, self._penalties)
+        tried, runs = replay_all(self._bench, list(choices.values()), bounds, self.about, tell)
+        tried = with_own_memory(tried, runs, self._recorded, made_on.label if made_on else None)
+        named = {self._now.label, *(one.label for one in wanted)}
+        self._tried = [one for one in tried if one.label in named]
+        _require(self._tried, self._now)
+        self._broken: dict[Path, str] = {}  # by library: the rule that it breaks; empty: none
+        self._simulated: dict[str, Counts] = {}
+        self.live: Sequence[Confirmed] = ()  # results of live runs
+        self._field: Sequence[str] = ()
+        self._share_of_accesses = 1.0
+
+    @property
+    def _cpu_ns(self) -> float | None:
+        return None if self.has_accesses else self._source.cpu_ns  # of a simulated program it says nothing
+
+    @property
+    def _rows(self) -> list[Row]:
+        live = {one.label: one.live for one in self.live if one.live}
+        return [
+            Row(
+                one.label,
+                one.peak_bytes,
+                one.mean_bytes,
+                one.counts,
+                one.smallest_limit_bytes,
+                self._simulated.get(one.label),
+                live.get(one.label),
+            )
+            for one in self._tried
+            if not one.failure
+        ]
+
+    def _judge(self) -> Judge:
+        judge, rows = Judge(_error, self._cpu_ns), self._rows
+        now = _of(rows, self._now.label)
+        live = [row.label for row in rows if (cpu := judge.cpu(now, row)) and cpu.kind == LIVE]
+        return replace(judge, field=live or self._field)
+
+    def finalists(self) -> list[str]:
+        """Labels of the candidates whose CPU time is worth measuring further; none if that is not asked for."""
+        if CPU not in AIMS[self._wish.objective] or self._penalties is None:
+            return []
+        judge, rows = self._judge(), self._rows
+        refused = self.found().advice.refused
+        kept = [row.label for row in rows if row.label not in refused]
+        return finalists(rows, _of(rows, self._now.label), kept, judge)
+
+    def simulate(self, trace: Path | None, share: float = 1.0) -> str:
+        """Simulates the misses of the finalists and of today's allocator. `trace`: with the data accesses of another
+        run of the program; None: the workload has them. `share`: of the program's accesses that were recorded. Returns
+        why that is of no use; empty: it was done.
+        """
+        labels = [self._now.label, *self.finalists()]
+        choices = [one.choice for one in self._tried if one.label in labels]
+        workload, bench, about = self._workload, self._bench, self.about
+        if trace:
+            scratch = self._place.scratch / "accesses"
+            scratch.mkdir()
+            workload = replay.prepare(str(trace), self._place.home, scratch)
+            about = _about_workload(workload, self._source)
+            if abs(about["ops"] / self.about["ops"] - 1) > REPEATS:
+                return f"the program made {about['ops']:,} calls when it ran again"
+            bench = Bench(workload, self._place.home, choices)
+        tell = partial(self._place.on_progress, "simulating caches")
+        found = replay_all(bench, choices, Bounds(("memory", *OF_ACCESSES), self._penalties), about, tell)[0]
+        self._simulated = {one.label: one.counts for one in found if one.counts and not one.failure}
+        self._field, self._share_of_accesses = labels, share
+        if self._now.label in self._simulated:
+            return ""
+        return next((one.failure for one in found if one.failure), "no misses were counted")
+
+    def found(self) -> Found:
+        tried, now = self._tried, self._now
+        judge, rows = self._judge(), self._rows
+        picks, refused = self._decide(rows, judge)
+        base = _of(rows, now.label)
+        summary = _about(self.about, tried, base, self._source.cpu_ns)
+        choices = {one.label: one.choice for one in tried}
+        said = self._caveats(rows, judge, picks)
+        live = tuple(one.line for one in self.live)
+        advice = Advice(summary, now.label, rows, picks, judge, choices, self._doubt, refused, said, live)
+        return Found(advice, tried, self.about)
+
+    def _decide(self, rows: Sequence[Row], judge: Judge) -> tuple[list[Pick], dict[str, str]]:
+        """The picks, each of an allocator that kept malloc's contract on this workload, and label -> why another
+        candidate is not advised. Only candidates that would be picked are checked; the verdict holds for all settings
+        of an allocator.
+        """
+        wish, tried = self._wish, self._tried
+        refused = {one.label: one.failure for one in tried if one.failure}
+        refused |= _beyond_limits(tried, self._now.label, wish.limits)
+        if wish.memory_limit is not None:
+            refused |= _killed(tried, wish.memory_limit, self.about["ops"])
+        while True:
+            for one in tried:
+                if why := self._broken.get(one.choice.path):
+                    refused.setdefault(one.label, why)
+            kept = [one.label for one in tried if one.label not in refused]
+            picks = decide(rows, self._now.label, wish.objective, judge, kept)
+            labels = {label for pick in picks for label in (pick.label, *pick.ties)} - {self._now.label}
+            labels |= {pick.best for pick in picks if pick.best and pick.open}
+            unchecked = [one.choice for one in tried if one.label in labels and one.choice.path not in self._broken]
+            if not unchecked:
+                return picks, refused
+            self._verify(unchecked)
+
+    def _verify(self, choices: Sequence[Choice]) -> None:
+        by_path = {choice.path: choice for choice in reversed(choices)}
+        self._place.on_progress("verifying the allocator", 1.0)
+        for choice, broken in self._bench.side_by_side(self._bench.promises, list(by_path.values())):
+            self._broken[choice.path] = broken
+
+    def _caveats(self, rows: Sequence[Row], judge: Judge, picks: Sequence[Pick]) -> list[str]:
+        """What could change the advice, the most important first."""
+        said = [bypassed(workload_of(self.about))]
+        if self.about["threads"] > 1:
+            settings = {one.label: " ".join(one.choice.environment.values()) for one in self._tried}
+            said += [
+                f"{pick.label} makes all threads share one arena, and so wait for each other."
+                for pick in picks
+                if ONE_ARENA.search(settings.get(pick.label, ""))
+            ]
+        now = _of(rows, self._now.label)
+        labels = {pick.best for pick in picks if pick.best} | {pick.label for pick in picks} - {now.label}
+        if CPU in AIMS[self._wish.objective]:
+            of_cpu = {label for pick in picks if pick.aim == CPU for label in (pick.best, pick.label)} - {now.label}
+            kinds = {cpu.kind for row in rows if row.label in of_cpu and (cpu := judge.cpu(now, row))}
+            said.append(self._on_cpu(now.counts, kinds))
+        if self._recorded.samples is None:
+            said.append("Memory is the allocator's alone, as the recording has no samples of the program's.")
+        if error := max((_error("peak_rss", label, now.label) for label in labels), default=0.0):
+            said.append(f"Replayed peak memory was within {error:.1f} % of the live program's in 9 of 10 cases.")
+        return [one for one in said if one][:MOST_CAVEATS]
+
+    def _on_cpu(self, counts: Counts | None, kinds: Collection[str]) -> str:
+        if counts is None:
+            return "CPU time is not estimated, as instructions could not be counted."
+        if {ESTIMATED, MILLISECONDS} & set(kinds):
+            cpu_ns = self._cpu_ns
+            low, high = cache_effects(calls_ns(counts), cpu_ns) if cpu_ns else (math.nan, math.nan)
+            unknown = " The program's CPU time is not known." if cpu_ns is None else ""
+            return phrases.without_cache_effects(low, high, "advise --accesses") + unknown
+        if RANGE in kinds and self._share_of_accesses < 1:
+            return f"Caches are simulated for {100 * self._share_of_accesses:.0f} % of the program, in bursts."
+        return ""
 
 
-def advise(source: Source, wish: Wish, place: Place) -> Found:
-    """Makes the advice. Raises HeaptapeError where the source can't be read or today's allocator can't be replayed."""
-    home, on_progress = place.home, place.on_progress
-    workload = replay.prepare(str(source.path), home, place.scratch)
+def _of(rows: Sequence[Row], label: str) -> Row:
+    return next(row for row in rows if row.label == label)
+
+
+def _about_workload(workload: Path, source: Source) -> Mapping:
     about = replay.describe_workload(workload, source.name)
     if not about["ops"]:
         raise HeaptapeError(f"{source.path}: contains no calls of malloc")
@@ -114,70 +279,15 @@ def advise(source: Source, wish: Wish, place: Place) -> Found:
             f"{source.path}: a distillate has nothing of the program's own memory and CPU time, which advice needs; "
             "'heaptape replay' and 'heaptape compare' compare allocators by it, with margins"
         )
-    known = registry.load(home)
-    info = read_workload(workload).info
-    now, doubt = today(wish.baseline, info, known)
-    made_on = recorded_on(info, known)
-    wanted = candidates(wish.names, known, about["threads"])
-    choices = list({one.label: one for one in (now, *([made_on] if made_on else []), *wanted)}.values())
-    with_accesses = replay.has_accesses(workload)
-    recorded = Recorded() if with_accesses else read_recorded(source.path, workload, about)
-    bench = Bench(workload, home, choices)
-    bounds = _bounds(with_accesses, home)
-    job = _Job(bench, bounds, about, recorded, now, None if with_accesses else source.cpu_ns)
-    tried, runs = replay_all(bench, choices, bounds, about, partial(on_progress, "replaying"))
-    tried = with_own_memory(tried, runs, recorded, made_on.label if made_on else None)
-    named = {now.label, *(one.label for one in wanted)}
-    tried = [one for one in tried if one.label in named]
-    _require(tried, now)
-    judge = Judge(_error, job.cpu_ns)
-    picks, refused = _decide(job, tried, wish, judge, on_progress)
-    rows = [_row(one) for one in tried if not one.failure]
-    by_label = {one.label: one.choice for one in tried}
-    summary = _about(about, tried, next(row for row in rows if row.label == now.label), source.cpu_ns)
-    advice = Advice(summary, now.label, rows, picks, judge, by_label, doubt, refused, _caveats(job, tried, picks, wish))
-    return Found(advice, tried, about)
+    return about
 
 
-def _bounds(with_accesses: bool, home: Home) -> Bounds:
-    """The passes, and this machine's penalties. A machine that can't be measured gets no prediction of CPU time."""
-    passes = ("memory", "instructions", *(OF_ACCESSES if with_accesses else ()))
+def _penalties(home: Home) -> Penalties | None:
+    """This machine's; a machine that can't be measured gets no prediction of CPU time."""
     try:
-        return Bounds(passes, checked_penalties(machine.of_this_machine(home)))
+        return checked_penalties(machine.of_this_machine(home))
     except HeaptapeError:
-        return Bounds(passes, None)
-
-
-def _decide(
-    job: _Job, tried: Sequence[Tried], wish: Wish, judge: Judge, on_progress: Callable[[str, float], None]
-) -> tuple[list[Pick], dict[str, str]]:
-    """The picks, each of an allocator that kept malloc's contract on this workload, and label -> why another candidate
-    is not advised. Only candidates that would be picked are checked; the verdict holds for all settings of an
-    allocator.
-    """
-    refused = {one.label: one.failure for one in tried if one.failure}
-    refused |= _beyond_limits(tried, job.now.label, wish.limits)
-    if wish.memory_limit is not None:
-        refused |= _killed(tried, wish.memory_limit, job.about["ops"])
-    while True:
-        rows = [_row(one) for one in tried if not one.failure]
-        kept = [one.label for one in tried if one.label not in refused]
-        picks = decide(rows, job.now.label, wish.objective, judge, kept)
-        labels = {label for pick in picks for label in (pick.label, *pick.ties)} - {job.now.label}
-        open_ = [one.choice for one in tried if one.label in labels and one.choice.path not in job.broken]
-        if not open_:
-            return picks, refused
-        _verify(job, open_, on_progress)
-        for one in tried:
-            if why := job.broken.get(one.choice.path):
-                refused.setdefault(one.label, why)
-
-
-def _verify(job: _Job, choices: Sequence[Choice], on_progress: Callable[[str, float], None]) -> None:
-    by_path = {choice.path: choice for choice in reversed(choices)}
-    on_progress("verifying the allocator", 1.0)
-    for choice, broken in job.bench.side_by_side(job.bench.promises, list(by_path.values())):
-        job.broken[choice.path] = broken
+        return None
 
 
 def _beyond_limits(tried: Sequence[Tried], now: str, limits: Sequence[Condition]) -> dict[str, str]:
@@ -221,10 +331,6 @@ def _require(tried: Sequence[Tried], now: Choice) -> None:
         raise HeaptapeError(f"today's allocator can't be replayed, so nothing can be compared with it: {base.failure}")
 
 
-def _row(one: Tried) -> Row:
-    return Row(one.label, one.peak_bytes, one.mean_bytes, one.counts, one.smallest_limit_bytes)
-
-
 def _error(figure: str, a: str, b: str) -> float:
     """The larger error of the two; for an allocator without its own errors, that of all allocators together."""
     return max(replay_errors.errors_of([figure], [a, b]).values(), default=0.0) if a != b else 0.0
@@ -236,31 +342,6 @@ def _about(about: Mapping, tried: Sequence[Tried], now: Row, cpu_ns: float | Non
     more.append(f"peak memory {phrases.size(now.peak_bytes)} on {now.label}")
     tried_text = f"{counted(len(tried), 'setting')} of {counted(allocators, 'allocator')} replayed"
     return f"{phrases.about_workload(about['name'], about['ops'], about['threads'], more)} {tried_text}."
-
-
-def _caveats(job: _Job, tried: Sequence[Tried], picks: Sequence[Pick], wish: Wish) -> list[str]:
-    """What could change the advice, the most important first."""
-    said = [bypassed(workload_of(job.about))]
-    if job.about["threads"] > 1:
-        settings = {one.label: " ".join(one.choice.environment.values()) for one in tried}
-        said += [
-            f"{pick.label} makes all threads share one arena, and so wait for each other."
-            for pick in picks
-            if ONE_ARENA.search(settings.get(pick.label, ""))
-        ]
-    counts = next(one for one in tried if one.label == job.now.label).counts
-    if CPU in AIMS[wish.objective] and counts is None:
-        said.append("CPU time is not estimated, as instructions could not be counted.")
-    elif CPU in AIMS[wish.objective] and not set(OF_ACCESSES) & set(job.bounds.passes):
-        low, high = cache_effects(calls_ns(counts), job.cpu_ns) if job.cpu_ns and counts else (math.nan, math.nan)
-        unknown = " The program's CPU time is not known." if job.cpu_ns is None else ""
-        said.append(phrases.without_cache_effects(low, high, "advise --accesses") + unknown)
-    if job.recorded.samples is None:
-        said.append("Memory is the allocator's alone, as the recording has no samples of the program's.")
-    labels = {pick.best for pick in picks if pick.best} | {pick.label for pick in picks}
-    if error := max((_error("peak_rss", label, job.now.label) for label in labels), default=0.0):
-        said.append(f"Replayed peak memory was within {error:.1f} % of the live program's in 9 of 10 cases.")
-    return [one for one in said if one][:MOST_CAVEATS]
 
 
 def as_json(found: Found, confirmed: Sequence[Confirmed] = ()) -> dict:
@@ -312,16 +393,9 @@ def _tried_json(advice: Advice, one: Tried) -> dict:
         about["smallest_limit_bytes"] = round(one.smallest_limit_bytes)
     change = advice.judge.change(advice.row(advice.today), advice.row(one.label))
     if change:
-        simulated = not math.isnan(change.row["percent"])
         about |= {"cpu_ns": change.ns, "cpu_low_ns": change.ns_low, "cpu_high_ns": change.ns_high}
-        about["cpu_from"] = "accesses" if simulated else "calls"
+        about["cpu_from"] = {RANGE: "accesses", LIVE: "live"}.get(change.kind, "calls")
         if not math.isnan(change.percent):
             about |= {"cpu_percent": change.percent}
             about |= {"cpu_low_percent": change.low, "cpu_high_percent": change.high}
     return about
-
-
-def with_next_step(found: Found, confirmed: Sequence[Confirmed], next_step: Sequence[tuple[str, str]]) -> Found:
-    """The same advice with what live runs showed, and what else can be done."""
-    live = tuple(one.line for one in confirmed)
-    return replace(found, advice=replace(found.advice, live=live, next_step=tuple(next_step)))

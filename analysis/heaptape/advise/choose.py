@@ -4,48 +4,69 @@
 For memory the candidate with the least peak RSS; for CPU time the one with the least predicted time. Candidates that do
 not differ from it by more than the error are ties. Of ties, the one that is best in the other aim is picked. Today's
 allocator is replaced only where the gain is a reason to change (results/comparing/worth.py).
+
+CPU time is known from calls, from simulated misses and from live runs, in this order of cost: the narrowest range is
+used, but live runs that contradict it decide.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, too_small_gain
 from heaptape.results.comparing.worth import LEAST_PERCENT, is_reason, why_not
 from heaptape.results.model.counts import Counts
 from heaptape.results.model.time_model import changes, estimate
-from heaptape.show.answer import ESTIMATED, MILLISECONDS, RANGE, Cpu, range_text
+from heaptape.show.answer import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, range_text
 
 MEMORY, CPU, BOTH = "memory", "cpu", "both"
 AIMS = {MEMORY: (MEMORY,), CPU: (CPU,), BOTH: (MEMORY, CPU)}
+MOST_FINALISTS = 2  # whose CPU time is measured further
 # (figure, a, b) -> percent by which a comparison of two labels may be off
 ErrorOf = Callable[[str, str, str], float]
 
 
 @dataclass(frozen=True)
+class Live:
+    """Live runs against the allocator `than`, which took `cpu_ns` (median): the change in percent, and its ends."""
+
+    than: str
+    cpu_ns: float
+    percent: float
+    low: float
+    high: float
+    rounds: int
+
+
+@dataclass(frozen=True)
 class Row:
-    """A candidate's figures. `counts`: None where CPU time can't be predicted. `smallest_limit_bytes`: as of Tried."""
+    """A candidate's figures. `counts`: of calls; None where CPU time can't be predicted. `smallest_limit_bytes`: as of
+    Tried. `simulated`: counts with misses, `live`: of live runs; None: not made.
+    """
 
     label: str
     peak_bytes: float
     mean_bytes: float
     counts: Counts | None = None
     smallest_limit_bytes: float | None = None
+    simulated: Counts | None = None
+    live: Live | None = None
 
 
 @dataclass(frozen=True)
 class Change:
     """The change of the program's CPU time, from one candidate to another: in ns, and in percent where the program's
-    time is known, else NaN. `row`: from the model of time.
+    time is known, else NaN. `kind`: as of Cpu. `row`: the counts behind it, from the model of time.
     """
 
+    kind: str
     ns: float
     ns_low: float
     ns_high: float
     percent: float
     low: float
     high: float
-    row: Mapping
+    row: Mapping = field(default_factory=dict)
 
     @property
     def is_clear(self) -> bool:
@@ -58,7 +79,8 @@ class Change:
 @dataclass(frozen=True)
 class Pick:
     """The advice for one aim. `best`: label of the best other candidate, equal to `label` unless today's stays; None:
-    there is no other. `ties`: labels that are as good as `label`, within the error. `why`: the reason to stay.
+    there is no other. `ties`: labels that are as good as `label`, within the error. `why`: the reason to stay. `open`:
+    the best may be a reason to change, but that is not resolved.
     """
 
     aim: str
@@ -66,14 +88,18 @@ class Pick:
     best: str | None
     ties: tuple[str, ...] = ()
     why: str = ""
+    open: bool = False
 
 
 @dataclass(frozen=True)
 class Judge:
-    """How two candidates are compared. `cpu_ns`: CPU time of the recorded program; None: not known."""
+    """How two candidates are compared. `cpu_ns`: CPU time of the recorded program; None: not known. `field`: the
+    candidates whose CPU time was measured further: no others are picked for it; empty: all are.
+    """
 
     error: ErrorOf
     cpu_ns: float | None = None
+    field: Collection[str] = ()
 
     def saves(self, one: Row, other: Row) -> float:
         """By how many percent the peak of `one` is below that of `other`."""
@@ -98,12 +124,13 @@ class Judge:
     def cpu(self, before: Row, after: Row) -> Cpu | None:
         """The change of CPU time as the answer has it; None: not known for one of the two."""
         change = self.change(before, after)
-        if change is None:
-            return None
-        kind = MILLISECONDS if math.isnan(change.percent) else ESTIMATED if math.isnan(change.row["percent"]) else RANGE
+        return None if change is None else self.as_cpu(change)
+
+    def as_cpu(self, change: Change) -> Cpu:
+        """The change as the answer has it."""
         ms = (one / 1e6 for one in (change.ns, change.ns_low, change.ns_high))
         ends = (change.percent, change.low, change.high)
-        return Cpu(kind, *(estimate(change.row, self.cpu_ns) if kind == ESTIMATED else ends), *ms)
+        return Cpu(change.kind, *(estimate(change.row, self.cpu_ns) if change.kind == ESTIMATED else ends), *ms)
 
     def gains(self, row: Row, now: Row) -> bool:
         return self.gains_memory(row, now) or self.gains_cpu(row, now)
@@ -114,11 +141,38 @@ class Judge:
         """
         if before.counts is None or after.counts is None:
             return None
-        row = changes([before.counts], [after.counts])[0]
+        found = self._of_counts(before.counts, after.counts)
+        if before.simulated and after.simulated:
+            simulated = self._of_counts(before.simulated, after.simulated)
+            found = simulated if self._width(simulated) < self._width(found) else found
+        live = after.live
+        if live is None or live.than != before.label or math.isnan(live.low):
+            return found
+        cpu = self.as_cpu(found)
+        apart = live.high < cpu.low or live.low > cpu.high
+        if not apart and live.high - live.low >= self._width(found):
+            return found
+        ns = live.cpu_ns / 100
+        change = (ns * live.percent, ns * live.low, ns * live.high)
+        return Change(LIVE, *change, live.percent, live.low, live.high, found.row)
+
+    def _of_counts(self, before: Counts, after: Counts) -> Change:
+        row = changes([before], [after])[0]
+        ns = (row["ns"], row["ns_low"], row["ns_high"])
         percent, low, high = row["percent"], row["low"], row["high"]
-        if math.isnan(percent) and self.cpu_ns:
-            percent, low, high = (100 * row[key] / self.cpu_ns for key in ("ns", "ns_low", "ns_high"))
-        return Change(row["ns"], row["ns_low"], row["ns_high"], percent, low, high, row)
+        if not math.isnan(percent):
+            if self.cpu_ns:  # those of bursts have percent of the whole, but ns of the bursts
+                ns = (self.cpu_ns * percent / 100, self.cpu_ns * low / 100, self.cpu_ns * high / 100)
+            return Change(RANGE, *ns, percent, low, high, row)
+        if not self.cpu_ns:
+            return Change(MILLISECONDS, *ns, percent, low, high, row)
+        of = 100 / self.cpu_ns
+        return Change(ESTIMATED, *ns, of * ns[0], of * ns[1], of * ns[2], row)
+
+    def _width(self, change: Change) -> float:
+        """Of its range in percent; infinite where percent is not known."""
+        cpu = self.as_cpu(change)
+        return math.inf if math.isnan(cpu.percent) else cpu.high - cpu.low
 
 
 def decide(rows: Sequence[Row], today: str, objective: str, judge: Judge, kept: Sequence[str]) -> list[Pick]:
@@ -145,6 +199,22 @@ def between(rows: Sequence[Row], now: Row, judge: Judge) -> list[Row]:
         if not front or costs[row.label] < costs[front[-1].label]:
             front.append(row)
     return front
+
+
+def finalists(rows: Sequence[Row], now: Row, kept: Collection[str], judge: Judge) -> list[str]:
+    """Labels of the candidates whose CPU time is worth measuring further, the best first: those that may be a reason to
+    change by the end of their range. Settings of one allocator are much alike, so each allocator is there once.
+    """
+    costs = {row.label: change for row in rows if row.label in kept and (change := judge.change(now, row))}
+    out: dict[str, str] = {}
+    for label, change in sorted(costs.items(), key=lambda item: item[1].ns):
+        if label != now.label and _may_be_a_reason(judge.as_cpu(change)):
+            out.setdefault(label.partition(":")[0], label)
+    return list(out.values())[:MOST_FINALISTS]
+
+
+def _may_be_a_reason(cpu: Cpu) -> bool:
+    return cpu.ms_low < 0 if cpu.kind == MILLISECONDS else cpu.low <= -LEAST_PERCENT
 
 
 def _for_memory(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick:
@@ -183,23 +253,30 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick
     if not costs:
         return Pick(CPU, now.label, None, why="no other allocator qualifies")
     able = [row for row in others if row.label in costs]
+    able = [row for row in able if row.label in judge.field] or able
     best = min(able, key=lambda row: costs[row.label].ns)
     change = costs[best.label]
+    cpu = judge.as_cpu(change)
     if not leave and (change.ns >= 0 or change.percent > -NOTHING):
         return Pick(CPU, now.label, best.label, why=NONE_FASTER)
-    cpu = judge.cpu(now, best)
-    if not leave and cpu and not cpu.is_reason:
-        if cpu.kind == ESTIMATED and cpu.gain >= LEAST_PERCENT:
-            why = f"not resolved ({best.label} {range_text(cpu)}: live runs or data accesses decide)"
-            return Pick(CPU, now.label, best.label, why=why)
-        sure = why_not(cpu.gain, cpu.error) if cpu.kind != MILLISECONDS else "not beyond the error"
-        gain = f"{cpu.gain:.1f} {'ms' if cpu.kind == MILLISECONDS else '%'} of CPU time"
-        return Pick(CPU, now.label, best.label, why=too_small_gain("fastest", best.label, gain, sure))
+    if not leave and not cpu.is_reason:
+        is_open = _may_be_a_reason(cpu)
+        return Pick(CPU, now.label, best.label, why=_why_no_faster(best, cpu), open=is_open)
     equal = [row for row in able if row is best or _is_tie(row, best, None if leave else now, judge)]
     leanest = min(equal, key=lambda row: row.peak_bytes)
     as_lean = [row for row in equal if not judge.memory_apart(row, leanest)]
     picked = min(as_lean, key=lambda row: costs[row.label].ns)
     return Pick(CPU, picked.label, best.label, tuple(row.label for row in equal if row is not picked))
+
+
+def _why_no_faster(best: Row, cpu: Cpu) -> str:
+    if cpu.kind != MILLISECONDS and cpu.gain >= LEAST_PERCENT:
+        runs = best.live.rounds if best.live else 0
+        what = {ESTIMATED: "live runs or data accesses", RANGE: "live runs", LIVE: f"more than {runs} live runs"}
+        return f"not resolved ({best.label} {range_text(cpu)}: {what[cpu.kind]} decide)"
+    sure = why_not(cpu.gain, cpu.error) if cpu.kind != MILLISECONDS else "not beyond the error"
+    gain = f"{cpu.gain:.1f} {'ms' if cpu.kind == MILLISECONDS else '%'} of CPU time"
+    return too_small_gain("fastest", best.label, gain, sure)
 
 
 def _is_tie(row: Row, best: Row, now: Row | None, judge: Judge) -> bool:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heaptape.advise.choose import CPU, MEMORY, Pick
+from heaptape.advise.choose import CPU, MEMORY, Live, Pick
 from heaptape.advise.programs import run as run_program
 from heaptape.advise.words import Advice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.common.phrases import size
 from heaptape.common.process import scratch_folder
 from heaptape.results.comparing.worth import is_reason
 from heaptape.run import live
@@ -31,14 +30,14 @@ CONFIRMED, LARGER, SMALLER, OPEN = "confirmed", "larger than predicted", "smalle
 @dataclass(frozen=True)
 class Command:
     """The program as it is run live. `name`: of the process to observe; empty: the command's. `status`: its exit status
-    on success; None: that of its first run. `budget_s`: CPU time for the runs that measure CPU time; 0: no such runs.
+    on success; None: that of its first run. `budget_s`: wall time for all runs; those that are begun are finished.
     """
 
     command: tuple[str, ...]
     name: str
     status: int | None
     home: Home
-    budget_s: float = 60.0
+    budget_s: float
     tell: Callable[[str], None] = lambda text: None
 
 
@@ -46,7 +45,7 @@ class Command:
 class Confirmed:
     """The result of live runs for one pick. `verdict`: CONFIRMED, LARGER, SMALLER or OPEN; empty: nothing was measured.
     `held`: is what was measured a reason to change; None where they could not decide. `line`: in words; `figures`: the
-    measurements.
+    measurements; `live`: of CPU time.
     """
 
     aim: str
@@ -55,31 +54,43 @@ class Confirmed:
     line: str
     figures: Mapping
     verdict: str = ""
+    live: Live | None = None
 
 
 def confirm(advice: Advice, command: Command) -> list[Confirmed]:
-    """A result for each pick that is not today's. Raises HeaptapeError where the program fails live."""
-    picks = [pick for pick in advice.picks if pick.label != advice.today]
+    """A result for each pick that is not today's, or whose best candidate is not resolved. Raises HeaptapeError where
+    the program fails live.
+    """
+    began = time.monotonic()
+    picks = [(pick, label) for pick in advice.picks if (label := to_run(advice, pick))]
     with scratch_folder() as scratch:
         observe = _Observer(command, scratch)
-        peaks = _peaks(advice, dict.fromkeys(pick.label for pick in picks), observe)
-        return [
-            _memory(advice, pick, peaks) if pick.aim == MEMORY else _cpu(advice, pick, peaks, observe) for pick in picks
-        ]
+        peaks = _peaks(advice, dict.fromkeys(label for _, label in picks), observe)
+        out = [_memory(advice, label, peaks) for pick, label in picks if pick.aim == MEMORY]
+        observe.left_s = command.budget_s - (time.monotonic() - began)
+        return out + [_cpu(advice, label, peaks, observe) for pick, label in picks if pick.aim == CPU]
+
+
+def to_run(advice: Advice, pick: Pick) -> str:
+    """The label of what is run live for a pick; empty: nothing."""
+    return pick.label if pick.label != advice.today else (pick.best or "") if pick.open else ""
 
 
 class _Observer:
     """Runs the command live on an allocator."""
 
     def __init__(self, command: Command, scratch: Path) -> None:
-        self.command, self._status = command, command.status
+        self.command, self._status, self.left_s = command, command.status, command.budget_s
+        self.cpu_share = 1.0  # CPU time by wall time, of the last run
         name = command.name or Path(command.command[0]).name
         self._recipe = Recipe(name, Path(), summary="", stands_for="", command=command.command, trace=command.name)
         self._place = live.Place(scratch, scratch, command.home)
 
     def __call__(self, choice: Choice, memory: bool) -> dict:
         self.command.tell(f"live on {choice.label}")
-        return live.observed(self._recipe, self._place, choice, memory, self._run)
+        figures = live.observed(self._recipe, self._place, choice, memory, self._run)
+        self.cpu_share = figures["cpu_ns"] / 1e9 / max(figures["wall_s"], 1e-3)
+        return figures
 
     def _run(self, wrapper: Sequence[str], environment: Mapping[str, str], printed: Path) -> Finished:
         began = time.monotonic()
@@ -100,17 +111,17 @@ def _peaks(advice: Advice, labels: Iterable[str], observe: _Observer) -> dict[st
     return peaks
 
 
-def _memory(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]]) -> Confirmed:
-    words, figures = _change_of_peak(advice, pick.label, peaks)
+def _memory(advice: Advice, label: str, peaks: Mapping[str, Sequence[float]]) -> Confirmed:
+    words, figures = _change_of_peak(advice, label, peaks)
     change, predicted = figures["change_percent"], figures["predicted_percent"]
-    off = max(MEMORY_POINTS, advice.judge.error("peak_rss", pick.label, advice.today))
+    off = max(MEMORY_POINTS, advice.judge.error("peak_rss", label, advice.today))
     verdict = _verdict(predicted, change - off, change + off)
     if verdict == OPEN:  # a peak is not a sample: what was measured decides
         verdict = CONFIRMED if abs(change - predicted) <= off else SMALLER
-    line = f"Live, peak memory of {pick.label}: {words}: {verdict}."
-    today, picked = _median_peaks(advice, pick.label, peaks)
+    line = f"Live, peak memory of {label}: {words}: {verdict}."
+    today, picked = _median_peaks(advice, label, peaks)
     held = is_reason(-change, gain_bytes=today - picked)
-    return Confirmed(MEMORY, pick.label, held, line, figures, verdict)
+    return Confirmed(MEMORY, label, held, line, figures, verdict)
 
 
 def _median_peaks(advice: Advice, label: str, peaks: Mapping[str, Sequence[float]]) -> tuple[float, float]:
@@ -123,44 +134,47 @@ def _change_of_peak(advice: Advice, label: str, peaks: Mapping[str, Sequence[flo
     before, after = _median_peaks(advice, label, peaks)
     predicted = -advice.judge.saves(advice.row(label), advice.row(advice.today))
     change = 100 * (after / before - 1) if before else 0.0
-    words = f"predicted {predicted:+.1f} %, measured {change:+.1f} % ({size(before)} to {size(after)})"
+    words = f"predicted {predicted:+.1f} %, measured {change:+.1f} %"
     kept = {one: list(peaks[one]) for one in (advice.today, label)}
     return words, {"rss_anon_peak_bytes": kept, "change_percent": change, "predicted_percent": predicted}
 
 
-def _cpu(advice: Advice, pick: Pick, peaks: Mapping[str, Sequence[float]], observe: _Observer) -> Confirmed:
-    words, memory = _change_of_peak(advice, pick.label, peaks)
-    if not observe.command.budget_s:
-        line = f"Live, peak memory of {pick.label}: {words}; CPU time was not measured."
-        return Confirmed(CPU, pick.label, None, line, {"memory": memory})
+def _cpu(advice: Advice, label: str, peaks: Mapping[str, Sequence[float]], observe: _Observer) -> Confirmed:
+    words, memory = _change_of_peak(advice, label, peaks)
     data: dict = {
         "app": {"name": observe.command.name},
         "baseline": advice.today,
-        "predicted": {pick.label: {}},
+        "predicted": {label: {}},
         "live": [],
         "looks": [],
         "failures": {},
         "sittings": [],
     }
 
-    def run(label: str) -> float:
-        return float(observe(advice.choices[label], memory=False)["cpu_ns"])
+    def run(one: str) -> float:
+        return float(observe(advice.choices[one], memory=False)["cpu_ns"])
 
-    add_rounds(data, run, Session(observe.command.budget_s))
+    add_rounds(data, run, Session(max(observe.left_s, 0.0) * observe.cpu_share))
     if data["failures"]:
         raise HeaptapeError(next(iter(data["failures"].values())))
-    decision = decided(data)[pick.label]
-    predicted = advice.judge.cpu(advice.row(advice.today), advice.row(pick.label))
+    decision = decided(data).get(label)
+    if decision is None:
+        line = f"Live, peak memory of {label}: {words}; CPU time was not measured."
+        return Confirmed(CPU, label, None, line, {"memory": memory})
+    predicted = advice.judge.cpu(advice.row(advice.today), advice.row(label))
     verdict = _verdict(predicted.percent if predicted else math.nan, decision.low, decision.high)
     held = None if verdict == OPEN else is_reason(-decision.percent)
     span = f"{decision.percent:+.1f} % ({decision.low:+.1f} to {decision.high:+.1f})"
     said = f"predicted {cpu_text(predicted)}, " if predicted else ""
     line = (
-        f"Live, CPU time of {pick.label}: {said}measured {span} in {decision.rounds} rounds: {verdict}. "
+        f"Live, CPU time of {label}: {said}measured {span} in {decision.rounds} rounds: {verdict}. "
         f"Peak memory: {words}."
     )
     figures = {"cpu_ns": [one["cpu_ns"] for one in data["live"]], "change_percent": decision.percent, "memory": memory}
-    return Confirmed(CPU, pick.label, held, line, figures | {"low": decision.low, "high": decision.high}, verdict)
+    figures |= {"low": decision.low, "high": decision.high}
+    today_ns = statistics.median(one["cpu_ns"][advice.today] for one in data["live"])
+    measured = Live(advice.today, today_ns, decision.percent, decision.low, decision.high, decision.rounds)
+    return Confirmed(CPU, label, held, line, figures, verdict, measured)
 
 
 def _verdict(predicted: float, low: float, high: float) -> str:

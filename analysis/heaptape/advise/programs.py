@@ -7,30 +7,37 @@ import signal
 import stat
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from heaptape.advise.budget import OUTSIDE_RUNS, WHOLE_RUNS
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.process import convert_json
+from heaptape.run import ctl
 from heaptape.run.capture import Trace
 
 KEPT_BYTES = 2000  # of a program's output
 NOT_STARTED = (126, 127)
+BURST_S = 3.0
+IN_BURST_RUNS = WHOLE_RUNS / 2  # recording alone, without what follows
+RETRY_S = 0.2
 LAST_WORDS_S = 2  # how long to wait for the last output: a daemon that the program left keeps the pipe open
 
 
 @dataclass(frozen=True)
 class Program:
     """A recorded command. `trace`: of the process that made most calls, or that has the requested name; `status`: exit
-    status of the command.
+    status of the command; `wall_s`: of the run.
     """
 
     command: tuple[str, ...]
     trace: Trace
     status: int
+    wall_s: float = 0.0
 
     @property
     def cpu_ns(self) -> float | None:
@@ -46,15 +53,22 @@ class Ended:
     last_words: bytes
 
 
-def record(command: Sequence[str], folder: Path, home: Home, options: Sequence[str] = (), name: str = "") -> Program:
-    """Records the command into `folder`. `options`: of `heaptape record`; `name`: base name of the wanted process. A
+def record(command: Sequence[str], folder: Path, home: Home, name: str = "", accesses: float = 0.0) -> Program:
+    """Records the command into `folder`. `name`: base name of the wanted process; `accesses`: the share of the program
+    whose data accesses are recorded, too: 0 none, 1 all, else in bursts. A
     Ctrl-C while it runs is left to the program: this is how servers are ended. Raises HeaptapeError where it can't be
     started or recorded, or no process of that name made a call.
     """
     first = folder / "first.tape"  # the busiest process's, by the recorder's rule
-    kept = ["--all-processes"] if name else []
-    with _interrupts_are_its_own():
-        ended = run([str(home.program("record")), "--quiet", "-o", str(first), *kept, *options, "--", *command])
+    options = ["--all-processes"] if name else []
+    options += ["--accesses"] if accesses else []
+    in_bursts = 0 < accesses < 1
+    options += ["--burst", "ctl..ctl"] if in_bursts else []
+    began = time.monotonic()
+    with _interrupts_are_its_own(), _Bursts(accesses) if in_bursts else contextlib.nullcontext() as bursts:
+        whole = [str(home.program("record")), "--quiet", "-o", str(first), *options, "--", *command]
+        ended = run(whole, started=bursts.begin if bursts else None)
+    wall_s = time.monotonic() - began
     paths = sorted(folder.glob("*.tape")) if name else [first] if first.exists() else []
     traces = [Trace(path, convert_json(home, "info", str(path))) for path in paths]
     if not traces or (ended.status in NOT_STARTED and not any(one.about["events"] for one in traces)):
@@ -66,7 +80,41 @@ def record(command: Sequence[str], folder: Path, home: Home, options: Sequence[s
     if not meant:
         seen = ", ".join(sorted({one.program or "?" for one in called}))
         raise HeaptapeError(f"{command[0]}: no process '{name}' among those recorded: {seen}")
-    return Program(tuple(command), max(meant, key=lambda one: one.about["events"]), ended.status)
+    return Program(tuple(command), max(meant, key=lambda one: one.about["events"]), ended.status, wall_s)
+
+
+class _Bursts:
+    """Begins and ends bursts in a recording of data accesses, from another thread, until the context ends. `share`: of
+    the program.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._off_s = BURST_S * (1 - share) / share * OUTSIDE_RUNS / IN_BURST_RUNS
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> "_Bursts":
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self._over.set()
+        if self._thread:
+            self._thread.join()
+
+    def begin(self, recorder: int) -> None:
+        self._thread = threading.Thread(target=self._run, args=(recorder,), daemon=True)
+        self._thread.start()
+
+    def _run(self, recorder: int) -> None:
+        wait_s, verb = self._off_s / 2, "begin-burst"
+        while not self._over.wait(wait_s):
+            try:
+                ctl.command(verb, recorder)
+            except HeaptapeError:  # it has just begun, or is about to end
+                wait_s = RETRY_S
+                continue
+            began = verb == "begin-burst"
+            wait_s, verb = (BURST_S, "end-burst") if began else (self._off_s, "begin-burst")
 
 
 def cpu_ns_of(about: Mapping) -> float | None:
@@ -77,10 +125,14 @@ def cpu_ns_of(about: Mapping) -> float | None:
     return float(recorded["user_ns"] + recorded["system_ns"]) or None
 
 
-def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Ended:
+def run(
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    started: Callable[[int], None] | None = None,
+) -> Ended:
     """Runs the command in this folder and environment to its end. Its output is read, not shown: some programs do less
     where their output is discarded. A file on standard input is read from its start each time. If an exception is
-    raised here, the command is terminated.
+    raised here, the command is terminated. `started` gets its process number.
     """
     with contextlib.closing(os.fdopen(_standard_input(), "rb")) as source:
         process = subprocess.Popen(
@@ -90,6 +142,8 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
             stderr=subprocess.PIPE,
             env={**os.environ, **(environment or {})},
         )
+    if started:
+        started(process.pid)
     last = bytearray()
     assert process.stdout
     assert process.stderr
@@ -123,6 +177,17 @@ def _drain(stream: IO[bytes], kept: bytearray | None) -> None:
             if kept is not None:
                 kept += chunk
                 del kept[:-KEPT_BYTES]
+
+
+def standard_input() -> str:
+    """What it is: "file" (or nothing), "terminal" or "pipe"."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return "file"
+    if os.isatty(0):
+        return "terminal"
+    return "pipe" if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else "file"
 
 
 def _standard_input() -> int:

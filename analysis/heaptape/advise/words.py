@@ -13,7 +13,7 @@ from heaptape.common.tables import Cell, Table
 from heaptape.results.comparing.worth import NO_REASON
 from heaptape.results.model.time_model import reasons
 from heaptape.run.registry import Choice
-from heaptape.show.answer import MILLISECONDS, RANGE, cpu_text
+from heaptape.show.answer import LIVE, MILLISECONDS, RANGE, cpu_text
 from heaptape.show.screen import Screen
 
 MOST_NAMES = 3
@@ -28,7 +28,7 @@ class Advice:
     """All findings. `about`: the workload, in words. `today`: label of the allocator that the program runs on; `doubt`:
     why that is only assumed. `refused`: label -> why it is not advised. `caveats`: what could change the advice.
     `live`: the results of live runs, a sentence each. `next_step`: (label, command) of what else can be done.
-    `command`: the program's, to print it with the variables to set.
+    `command`: the program's, to print it with the variables to set. `left_out`: of the budget's steps, in words.
     """
 
     about: str
@@ -43,6 +43,7 @@ class Advice:
     live: Sequence[str] = ()
     next_step: Sequence[tuple[str, str]] = ()
     command: Sequence[str] = ()
+    left_out: str = ""
 
     def row(self, label: str) -> Row:
         return next(row for row in self.rows if row.label == label)
@@ -62,6 +63,7 @@ def screen(advice: Advice, c_library: str) -> Screen:
     said += [""] * bool(labels)
     said += _staying(advice) + _alternatives(advice) + _why(advice, labels) + list(advice.live)
     caveats = [f"Compared with {advice.today}: {advice.doubt}."] * bool(advice.doubt) + list(advice.caveats)
+    caveats += [advice.left_out] * bool(advice.left_out)
     if advice.refused:
         caveats.append(f"Not advised: {_refused(advice.refused)}.")
     return Screen(advice.about, table, said, caveats, advice.next_step)
@@ -103,9 +105,16 @@ def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[C
     rows = [[Cell(title), Cell("peak memory"), Cell(memory, change, good=good), Cell("replayed")]]
     cpu = advice.judge.cpu(now, row)
     if cpu:
-        how = "simulated caches" if cpu.kind == RANGE else "estimated"
+        how = {RANGE: "simulated caches", LIVE: f"{row.live.rounds if row.live else 0} live rounds"}
         better = True if cpu.is_reason else False if cpu.low > 0 else None
-        rows.append([Cell(""), Cell("CPU time"), Cell(cpu_text(cpu), cpu.percent, good=better), Cell(how)])
+        rows.append(
+            [
+                Cell(""),
+                Cell("CPU time"),
+                Cell(cpu_text(cpu), cpu.percent, good=better),
+                Cell(how.get(cpu.kind, "estimated")),
+            ]
+        )
     if row.smallest_limit_bytes and now.smallest_limit_bytes:
         fits, today = size(row.smallest_limit_bytes), size(now.smallest_limit_bytes)
         better = True if row.smallest_limit_bytes < now.smallest_limit_bytes else None

@@ -3,7 +3,7 @@
 
 import argparse
 import dataclasses
-import shlex
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,18 +15,21 @@ from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes,
 from heaptape.common.process import scratch_folder
 
 if TYPE_CHECKING:
-    from heaptape.advise.advise import Found, Wish
-    from heaptape.advise.confirm import Confirmed
+    from heaptape.advise.advise import Advisor, Wish
+    from heaptape.advise.budget import Plan
     from heaptape.advise.programs import Program
+    from heaptape.advise.words import Advice
 
 SUMMARY = "which allocator a program should use, and what that saves"
 DESCRIPTION = (
     "Records a program (or takes a recording), replays it into every allocator found here and into its main settings, "
     "counts memory and instructions, and says what to use for memory and for CPU time, what that saves and costs, how "
-    "sure that is, and what to set. docs/use/ADVISE.md describes how it decides."
+    "sure that is, and what to set. Within --budget the program is then run again, where that can change the answer: "
+    "once under Valgrind for its cache misses, and alternately on today's and on the best allocator. "
+    "docs/use/ADVISE.md describes how it decides."
 )
 
-USUAL = ("--objective", "--limit", "-a", "--baseline", "--live", "--accesses", "--keep", "--format", "--json", "-o")
+USUAL = ("--objective", "--limit", "-a", "--baseline", "--budget", "--live", "--keep", "--format", "--json", "-o")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,28 +75,27 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         "--program", default="", metavar="NAME", help="of several processes, use the one whose executable has this name"
     )
     parser.add_argument(
+        "--budget",
+        metavar="TIME",
+        help="wall time (90, 5m) for all of it; what replays leave of it is for running the program again (default: a "
+        "minute, or 20 times the program's time if that is more; 0: the program is run once)",
+    )
+    parser.add_argument(
         "--accesses",
         action="store_true",
-        help="record data accesses too, under Valgrind, about 20 times slower: CPU time then includes cache misses",
+        help="record the data accesses of the whole program whatever the budget: about 30 times slower",
     )
     parser.add_argument(
         "--live",
         action="store_true",
-        help="run the program alternately on the advised and on today's allocator, and say whether the advice holds; "
-        "standard input must be a file, or nothing",
-    )
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=60,
-        help="with --live: CPU time for runs that measure it (default 60; 0: only memory is measured)",
+        help="make the live runs whatever the budget; status 1 if they show no reason to change",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the advice. Returns 1 if live runs show that it does not hold."""
+    """Prints the advice. Returns 1 if live runs that were asked for show that it does not hold."""
 
-    from heaptape.advise import advise, programs, words
+    from heaptape.advise import advise, budget, programs, words
     from heaptape.run import registry
     from heaptape.run.live import c_library
     from heaptape.show import screen
@@ -106,21 +108,32 @@ def run(arguments: argparse.Namespace) -> int:
         check_writable(path)
     if not wish.names:
         replaying.note_others(registry.load(arguments.home))
+    began = time.monotonic()
     with replaying.work() as work, scratch_folder() as recorded:
         program = None
         if arguments.input is None:
+            work.progress.note(_how_often(command, arguments))
             work.progress.update(f"recording {command[0]}", 0.0)
-            options = ["--accesses"] if arguments.accesses else []
-            program = programs.record(command, recorded, arguments.home, options, arguments.program)
+            program = programs.record(command, recorded, arguments.home, arguments.program)
             if arguments.keep:
                 write_bytes(arguments.keep, program.trace.path.read_bytes())
         source = program.trace.path if program else Path(arguments.input)
         name = program.trace.program if program else replaying.name_of(arguments.input)
         cpu_ns = program.cpu_ns if program else recorded_cpu_ns(source)
         place = advise.Place(arguments.home, work.scratch, work.progress.update)
-        found = advise.advise(advise.Source(source, name, cpu_ns), wish, place)
-        confirmed = _confirm(found, arguments, command, program, work) if arguments.live else []
-    found = advise.with_next_step(found, confirmed, _next_step(found, confirmed, arguments, command))
+        advisor = advise.Advisor(advise.Source(source, name, cpu_ns), wish, place)
+        if advisor.has_accesses:
+            advisor.simulate(None)
+        left_out = ""
+        if command:
+            run_s = program.wall_s if program else (cpu_ns or 0.0) / 1e9
+            total_s = budget.default_s(run_s) if arguments.budget is None else budget.parse(arguments.budget)
+            spent_s = time.monotonic() - began
+            again = _Again(advisor, command, program, run_s, work)
+            left_out = again.refine(total_s - spent_s, spent_s, arguments)
+        found = advisor.found()
+    found = dataclasses.replace(found, advice=_with_next(found.advice, left_out, command))
+    confirmed = advisor.live
     if output:
         write_json(output, advise.as_json(found, confirmed))
     if output != STANDARD_OUTPUT:
@@ -129,7 +142,16 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.format == "csv":
             shown = dataclasses.replace(shown, table=words.candidates(advice))
         write_text(STANDARD_OUTPUT, screen.render(shown, arguments.format))
-    return 1 if any(one.held is False for one in confirmed) else 0
+    return 1 if arguments.live and any(one.held is False for one in confirmed) else 0
+
+
+def _how_often(command: Sequence[str], arguments: argparse.Namespace) -> str:
+    """How often the program is run: the first line, as some programs do harm when they are run twice."""
+    budget = arguments.budget
+    if budget is not None and not budget.rstrip("smh").strip("0.") and not (arguments.live or arguments.accesses):
+        return f"{command[0]} is run once, to record it"
+    within = budget or "a minute, or 20 times its own time"
+    return f"{command[0]} is run to record it, then again as often as fits into {within} (--budget 0: it is run once)"
 
 
 def _checked(arguments: argparse.Namespace) -> Sequence[str]:
@@ -143,8 +165,12 @@ def _checked(arguments: argparse.Namespace) -> Sequence[str]:
         raise UsageError("advise: a recording F or a program, not both; a program beside F is for --live")
     if arguments.input is not None and (arguments.keep or arguments.accesses):
         raise UsageError("advise: --keep and --accesses are about recording, and F is a recording")
-    if arguments.seconds < 0:
-        raise UsageError("advise --seconds: not negative")
+    if arguments.input is not None and not command and arguments.budget is not None:
+        raise UsageError("advise --budget: what to run? Name it at the end: -- CMD ...")
+    if arguments.budget is not None:
+        from heaptape.advise.budget import parse
+
+        parse(arguments.budget)
     return command
 
 
@@ -158,26 +184,79 @@ def _wish(arguments: argparse.Namespace) -> "Wish":
     return Wish(arguments.objective, arguments.allocator, arguments.baseline, limits, min(memory, default=None))
 
 
-def _confirm(
-    found: "Found", arguments: argparse.Namespace, words: Sequence[str], program: "Program | None", work: replaying.Work
-) -> "list[Confirmed]":
-    from heaptape.advise.confirm import Command, confirm
+@dataclasses.dataclass
+class _Again:
+    """Runs the program again, where that can change the answer. `program`: as recorded here; None: F is a recording."""
 
-    if program and program.status > 128:
-        raise HeaptapeError(f"{words[0]}: --live needs a program that ends by itself")
-    name = program.trace.program if program else arguments.program
-    status = program.status if program else None
+    advisor: "Advisor"
+    command: Sequence[str]
+    program: "Program | None"
+    run_s: float
+    work: replaying.Work
 
-    def tell(what: str) -> None:
-        work.progress.update(what, 1.0)
+    def refine(self, left_s: float, spent_s: float, arguments: argparse.Namespace) -> str:
+        """Spends what is left of the budget. Returns what was not done, in words; empty: nothing was left out."""
+        from heaptape.advise import budget
+        from heaptape.advise.confirm import to_run
 
-    command = Command(tuple(words), name, status, arguments.home, arguments.seconds, tell)
-    return confirm(found.advice, command)
+        forced = [budget.ACCESSES] * arguments.accesses + [budget.LIVE] * arguments.live
+        advice = self.advisor.found().advice
+        wanted = [budget.ACCESSES] * bool(self.program and (self.advisor.finalists() or arguments.accesses))
+        wanted += [budget.LIVE] * any(to_run(advice, pick) for pick in advice.picks)
+        if arguments.live and not arguments.accesses:
+            wanted = [one for one in wanted if one == budget.LIVE]
+        why = self._why_not()
+        if why and set(forced) & set(wanted):
+            raise HeaptapeError(f"{self.command[0]}: can't be run again, as {why}")
+        plan = budget.plan(0.0 if why else left_s, self.run_s, wanted, forced)
+        began = time.monotonic()
+        failed = self._refine(plan, arguments, began)
+        if failed:
+            if forced:
+                raise HeaptapeError(f"{self.command[0]}: {failed}")
+            return f"Not confirmed: {failed}."
+        return budget.not_done(plan.left_out, spent_s, why)
+
+    def _refine(self, plan: "Plan", arguments: argparse.Namespace, began: float) -> str:
+        """Makes the steps of the plan. Returns why the program can't be repeated; empty: it was."""
+        from heaptape.advise import programs
+        from heaptape.advise.confirm import Command, confirm
+
+        name = self.program.trace.program if self.program else arguments.program
+        status = self.program.status if self.program else None
+        update = self.work.progress.update
+        try:
+            if plan.accesses:
+                with scratch_folder() as folder:
+                    update(f"recording data accesses of {self.command[0]}", 0.0)
+                    named = arguments.program
+                    traced = programs.record(self.command, folder, arguments.home, named, plan.accesses)
+                    if failed := self.advisor.simulate(traced.trace.path):
+                        return failed
+            if plan.live_s:
+                left_s = max(plan.live_s, 0.0)
+                command = Command(
+                    tuple(self.command), name, status, arguments.home, left_s, lambda what: update(what, 1.0)
+                )
+                self.advisor.live = confirm(self.advisor.found().advice, command)
+        except HeaptapeError as error:
+            return str(error)
+        return ""
+
+    def _why_not(self) -> str:
+        """Why the program is not run again; empty: it can be."""
+        from heaptape.advise import budget, programs
+
+        if self.program is None:
+            return ""
+        cpu_ns = self.program.cpu_ns
+        return budget.not_repeatable(
+            self.program.status, programs.standard_input(), self.run_s, cpu_ns / 1e9 if cpu_ns else None
+        )
 
 
-def _next_step(
-    found: "Found", confirmed: "Sequence[Confirmed]", arguments: argparse.Namespace, words: Sequence[str]
-) -> list[tuple[str, str]]:
-    if confirmed or arguments.live or all(pick.label == found.advice.today for pick in found.advice.picks):
-        return []
-    return [("Confirm live", f"heaptape advise --live -- {shlex.join(words) if words else 'CMD'}")]
+def _with_next(advice: "Advice", left_out: str, command: Sequence[str]) -> "Advice":
+    """With what was left out, and what to do next."""
+    if command or all(pick.label == advice.today and not pick.open for pick in advice.picks):
+        return dataclasses.replace(advice, left_out=left_out)
+    return dataclasses.replace(advice, next_step=[("Confirm live", "heaptape advise --live -- CMD")])

@@ -30,15 +30,15 @@ from heaptape.results.structs import Workload
 NOISY_FACTOR = 2.0  # a range of CPU time that spans this factor is not a figure
 FEW_CALLS = 1000  # below this, an allocator's start-up is most of what is measured
 FASTEST, LEAST_MEMORY, BASELINE = "fastest", "least memory", "baseline"
-ESTIMATED, RANGE, MILLISECONDS = "estimated", "range", "milliseconds"
+ESTIMATED, RANGE, MILLISECONDS, LIVE = "estimated", "range", "milliseconds", "live"
 
 
 @dataclass(frozen=True)
 class Cpu:
     """The change of the program's CPU time: percent of the baseline's, and ms, with their ends. `kind`: ESTIMATED
     (without cache effects, but the ends of the percentage include what they did to other programs), RANGE (the truth is
-    expected between the ends), or MILLISECONDS (without cache effects, and the program's CPU time is not known, so
-    percent, low and high are NaN).
+    expected between the ends), LIVE (of live runs, with its 95 % interval), or MILLISECONDS (without cache effects, and
+    the program's CPU time is not known, so percent, low and high are NaN).
     """
 
     kind: str
@@ -167,7 +167,9 @@ def answer(files: Sequence[Results], baseline: str, predicted: pd.DataFrame | No
 
 
 def cpu_text(cpu: Cpu) -> str:
-    """ "≈ -5 %", "-8 to -3 %", "≈ -4.5 ms"."""
+    """ "≈ -5 %", "-8 to -3 %", "≈ -4.5 ms"; of live runs "-5.1 % (-8.0 to -3.0)"."""
+    if cpu.kind == LIVE:
+        return f"{percent(cpu.percent)} ({range_text(cpu).removesuffix(' %')})"
     if cpu.kind == MILLISECONDS:
         return f"≈ {signed(cpu.ms)} ms" if abs(cpu.ms) >= NOTHING else "≈ 0 ms"
     if cpu.kind == ESTIMATED:

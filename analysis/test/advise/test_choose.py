@@ -3,6 +3,7 @@
 program is compared with. The printed advice: one screen, whatever was found.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ import pytest
 from advise.made_up import NOW, error_of, no_error, row
 from heaptape.advise import confirm
 from heaptape.advise import tried as candidates
-from heaptape.advise.choose import BOTH, CPU, MEMORY, Judge, between, decide
+from heaptape.advise.choose import BOTH, CPU, MEMORY, Judge, Live, between, decide, finalists
 from heaptape.advise.words import Advice, environment, screen
 from heaptape.common.home import default_home
 from heaptape.run import registry
@@ -86,6 +87,70 @@ def test_cpu_time_that_is_no_two_percent_of_the_program_changes_nothing():
     assert pick.label == NOW
     assert "saves 0.9 % of CPU time, within the error of 2.8 %" in pick.why
     assert picks(rows, CPU, cpu_ns=1e8)[CPU].label == "fast"
+
+
+def live(percent, low, high):
+    return Live(NOW, 1e9, percent, low, high, 9)
+
+
+def test_a_best_candidate_that_the_prediction_does_not_resolve_is_run_live():
+    rows = [row(NOW, 100, 500), row("fast", 100, 250), row("slow", 100, 700)]
+    pick = picks(rows, CPU, cpu_ns=1e9)[CPU]
+    assert (pick.label, pick.best, pick.open) == (NOW, "fast", True)
+    assert "not resolved (fast " in pick.why
+    assert confirm.to_run(SimpleNamespace(today=NOW), pick) == "fast"
+    sure = picks([row(NOW, 100, 5000), row("fast", 100, 200)], CPU)[CPU]
+    assert confirm.to_run(SimpleNamespace(today=NOW), sure) == "fast"
+    none = picks([row(NOW, 100, 500), row("slow", 100, 700)], CPU)[CPU]
+    assert not confirm.to_run(SimpleNamespace(today=NOW), none)
+
+
+@pytest.mark.parametrize(
+    ("measured", "label", "why"),
+    [
+        ((-9, -11, -7), "fast", ""),
+        ((-1, -2, 0.5), NOW, "saves 1.0 % of CPU time"),
+        ((3, 2, 4), NOW, "none is faster"),
+        ((-9, -40, 40), NOW, "not resolved (fast -"),  # wider than the estimate, which stays
+    ],
+)
+def test_live_runs_decide_where_they_are_narrower(measured, label, why):
+    rows = [row(NOW, 100, 500), replace(row("fast", 100, 250), live=live(*measured)), row("other", 100, 300)]
+    judge = Judge(no_error, 1e9, field=["fast"])
+    (pick,) = decide(rows, NOW, CPU, judge, [one.label for one in rows])
+    assert pick.label == label
+    assert why in pick.why
+    assert judge.cpu(rows[0], rows[1]).kind == ("estimated" if measured[2] == 40 else "live")
+
+
+@given(st.floats(-50, 50), st.floats(0, 30), st.floats(0, 30), st.floats(1, 900))
+def test_live_runs_that_contradict_a_prediction_replace_it(percent, below, above, instructions):
+    rows = [row(NOW, 100, 500), row("other", 100, instructions)]
+    judge = Judge(no_error, 1e9)
+    predicted = judge.cpu(*rows)
+    measured = live(percent, percent - below, percent + above)
+    used = judge.cpu(rows[0], replace(rows[1], live=measured))
+    if measured.high < predicted.low or measured.low > predicted.high:
+        assert used.percent == measured.percent
+    assert used.high - used.low <= predicted.high - predicted.low or used.kind == "live"
+
+
+@given(st.lists(st.floats(1, 1000), min_size=1, max_size=8))
+def test_finalists_are_at_most_two_of_those_that_may_be_a_reason_to_change(instructions):
+    rows = [row(NOW, 100, 500), *(row(f"a{i}", 100, one) for i, one in enumerate(instructions))]
+    judge = Judge(no_error, 1e9)
+    found = finalists(rows, rows[0], [one.label for one in rows], judge)
+    able = [one for one in rows[1:] if judge.cpu(rows[0], one).low <= -2]
+    assert len(found) == min(2, len(able))
+    best = sorted(able, key=lambda one: judge.change(rows[0], one).ns)
+    assert [judge.change(rows[0], one).ns for one in best[:2]] == [
+        judge.change(rows[0], next(one for one in rows if one.label == label)).ns for label in found
+    ]
+
+
+def test_a_finalist_stands_for_all_settings_of_its_allocator():
+    rows = [row(NOW, 100, 5000), row("a", 100, 100), row("a:x", 100, 110), row("b", 100, 400), row("c", 100, 300)]
+    assert finalists(rows, rows[0], ["a", "a:x", "b"], Judge(no_error, 1e9)) == ["a", "b"]
 
 
 def test_a_tenth_of_a_mebibyte_changes_nothing():

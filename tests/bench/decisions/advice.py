@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What `heaptape advise --live` recommends for six programs, and whether it holds: a table for
+"""What `heaptape advise` recommends for six programs, and whether it holds: a table for
 docs/measurements/advice.md.
 
     python -m tests.bench.decisions.advice [--seconds 60]
 
 Memory is exact enough on a busy machine; CPU time (--seconds: of live runs, for each program) needs a quiet one. Takes
-a minute or two for each program, plus at most --seconds.
+--seconds for each program.
 """
 
 import argparse
@@ -60,7 +60,7 @@ print scalar(keys %places), length(join("", values %first)), "\\n";
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60, help="as of heaptape advise (default 60)")
+    parser.add_argument("--seconds", type=float, default=60, help="the budget of each (default 60)")
     parser.add_argument("programs", nargs="*", default=list(PROGRAMS))
     arguments = parser.parse_args()
     print("| program | calls | advice | saves, predicted | costs, predicted | live | total CPU time, s |")
@@ -82,7 +82,7 @@ def _write_inputs(folder: Path) -> None:
 
 
 def _rows(name: str, folder: Path, seconds: float) -> list[str]:
-    command = [str(HEAPTAPE), "advise", "--live", "--seconds", f"{seconds:g}", "--json", "--", *PROGRAMS[name]]
+    command = [str(HEAPTAPE), "advise", "--budget", f"{seconds:g}", "--json", "--", *PROGRAMS[name]]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=os.environ)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""What a budget of wall time is spent on, after the calls were replayed on every candidate: the program's data
+accesses, then live runs. A function of times alone: it reads no clock.
+
+Live runs decide most, so the time of a few of them is reserved first. Data accesses are recorded of the whole program
+where the rest of the budget allows it, else in bursts, else not at all. What is left is for more live runs.
+"""
+
+import math
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from heaptape.common.console import duration
+from heaptape.common.errors import UsageError
+
+LEAST_S, PROGRAMS = 60.0, 20.0  # the default budget: the longer of this, and of so many runs of the program
+ACCESSES, LIVE = "data accesses", "live runs"
+START_S = 3.0  # of Valgrind, the recorder and the replays of accesses, whatever the program
+# In runs of the program: recording accesses, compiling them and simulating the misses of three allocators on two
+# processors; the same outside of bursts; and the live runs that are made if any are (docs/measurements/advice.md).
+WHOLE_RUNS, OUTSIDE_RUNS, LIVE_RUNS = 60.0, 8.0, 14.0
+LEAST_SHARE = 0.1  # of the program in bursts; with less, most lines of a burst are first accesses
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`accesses`: the share of the program whose data accesses are recorded: 0 none, 1 all. `live_s`: for live runs.
+    `left_out`: (ACCESSES or LIVE, the seconds that it would take after the calls).
+    """
+
+    accesses: float = 0.0
+    live_s: float = 0.0
+    left_out: tuple[tuple[str, float], ...] = ()
+
+
+def parse(text: str) -> float:
+    """Seconds.
+
+    >>> parse("90"), parse("1.5m"), parse("0")
+    (90.0, 90.0, 0.0)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip(), re.ASCII)
+    if not found:
+        raise UsageError(f"--budget '{text}': not a time: 90, 90s, 5m or 1h")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def default_s(run_s: float) -> float:
+    return max(LEAST_S, PROGRAMS * run_s)
+
+
+def plan(left_s: float, run_s: float, wanted: Collection[str], forced: Collection[str] = ()) -> Plan:
+    """`left_s`: of the budget; `run_s`: wall time of one run of the program; `wanted`: the steps that could change the
+    answer; `forced`: those of them that are made whatever is left.
+    """
+    needed = {ACCESSES: START_S + WHOLE_RUNS * run_s, LIVE: LIVE_RUNS * run_s}
+    lives = LIVE in wanted and (LIVE in forced or left_s >= needed[LIVE])
+    free_s = left_s - (needed[LIVE] if LIVE in wanted else 0.0)
+    share = 0.0
+    if ACCESSES in wanted:
+        share = 1.0 if ACCESSES in forced else _share(free_s, run_s)
+    spent_s = START_S + run_s * (OUTSIDE_RUNS + share * (WHOLE_RUNS - OUTSIDE_RUNS)) if share else 0.0
+    live_s = max(left_s - spent_s, needed[LIVE]) if lives else 0.0
+    made = {ACCESSES: share > 0, LIVE: lives}
+    left_out = tuple((step, needed[step]) for step in (ACCESSES, LIVE) if step in wanted and not made[step])
+    return Plan(share, live_s, left_out)
+
+
+def _share(free_s: float, run_s: float) -> float:
+    """The share of the program whose accesses can be recorded in `free_s`; 0: too little."""
+    if free_s >= START_S + WHOLE_RUNS * run_s:
+        return 1.0
+    share = ((free_s - START_S) / run_s - OUTSIDE_RUNS) / (WHOLE_RUNS - OUTSIDE_RUNS)
+    return share if share >= LEAST_SHARE else 0.0
+
+
+def not_repeatable(status: int | None, input_is: str, wall_s: float, cpu_s: float | None) -> str:
+    """Why a program is not run again; empty: it can be. `status`: its exit status; `input_is`: what its standard input
+    is: "file", "terminal" or "pipe"; `cpu_s`: None: not known.
+    """
+    if status is not None and (status < 0 or status > 128):
+        return "it does not end by itself"
+    if input_is == "pipe":
+        return "its standard input is a pipe, which can't be read twice: use a file"
+    if input_is == "terminal" and cpu_s is not None and wall_s > 2 and cpu_s < wall_s / 2:
+        return "it waited most of the time, and its standard input is a terminal: use a file, or </dev/null"
+    return ""
+
+
+def not_done(left_out: Sequence[tuple[str, float]], spent_s: float, why: str = "") -> str:
+    """What was left out, in a line, and what it would take; empty: nothing was. `why`: the program is not run again."""
+    if not left_out:
+        return ""
+    if why:
+        return f"Not done: {' and '.join(step for step, _ in left_out)}, as {why}."
+    parts = [f"{step} (about {duration(needed_s)})" for step, needed_s in left_out]
+    minutes = math.ceil((spent_s + sum(needed_s for _, needed_s in left_out)) / 60)
+    return f"Not done: {', '.join(parts)}: --budget {minutes}m."

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""What a budget is spent on: a function of times, without a clock."""
+
+import pytest
+from heaptape.advise import budget
+from heaptape.advise.budget import ACCESSES, LIVE, LIVE_RUNS, WHOLE_RUNS, default_s, not_done, not_repeatable, plan
+from heaptape.common.errors import UsageError
+from hypothesis import given
+from hypothesis import strategies as st
+
+BOTH = (ACCESSES, LIVE)
+TIMES = st.floats(0, 1e5)
+RUNS = st.floats(1e-3, 1e4)
+STEPS = st.sets(st.sampled_from(BOTH))
+
+
+def cost(made: budget.Plan, run_s: float) -> float:
+    outside = budget.START_S + run_s * budget.OUTSIDE_RUNS if made.accesses else 0.0
+    return outside + made.accesses * run_s * (WHOLE_RUNS - budget.OUTSIDE_RUNS) + made.live_s
+
+
+@given(TIMES, RUNS, STEPS)
+def test_no_more_is_spent_than_is_left(left_s, run_s, wanted):
+    assert cost(plan(left_s, run_s, wanted), run_s) <= left_s * (1 + 1e-9)
+
+
+@given(TIMES, RUNS, STEPS)
+def test_each_step_that_is_wanted_is_made_or_reported_with_what_it_takes(left_s, run_s, wanted):
+    made = plan(left_s, run_s, wanted)
+    done = {step for step, on in ((ACCESSES, made.accesses), (LIVE, made.live_s)) if on}
+    left_out = dict(made.left_out)
+    assert done | set(left_out) == wanted
+    assert not done & set(left_out)
+    assert all(needed_s > 0 for needed_s in left_out.values())
+
+
+@given(TIMES, RUNS, st.sampled_from([(ACCESSES,), (LIVE,), BOTH]))
+def test_what_is_forced_is_made_whatever_is_left(left_s, run_s, forced):
+    made = plan(left_s, run_s, forced, forced)
+    assert made.left_out == ()
+    assert (made.accesses == 1.0) == (ACCESSES in forced)
+    assert (made.live_s >= LIVE_RUNS * run_s * (1 - 1e-9)) == (LIVE in forced)
+
+
+@given(TIMES, RUNS)
+def test_the_time_of_a_few_live_runs_is_reserved_before_accesses_are_recorded(left_s, run_s):
+    made = plan(left_s, run_s, BOTH)
+    if made.accesses:
+        assert made.live_s >= LIVE_RUNS * run_s * (1 - 1e-6)
+
+
+@given(TIMES, RUNS, st.floats(1, 10))
+def test_a_larger_budget_never_leaves_out_more(left_s, run_s, times):
+    less, more = plan(left_s, run_s, BOTH), plan(left_s * times, run_s, BOTH)
+    assert bool(more.live_s) >= bool(less.live_s)
+    if less.live_s or not more.live_s:  # else what live runs take was accesses'
+        assert more.accesses >= less.accesses - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("left_s", "run_s", "accesses"),
+    [(60, 0.1, 1.0), (60, 10, 0.0), (400, 10, pytest.approx((257 / 10 - 8) / 52)), (1000, 10, 1.0)],
+)
+def test_a_long_program_is_recorded_in_bursts_or_not_at_all(left_s, run_s, accesses):
+    assert plan(left_s, run_s, BOTH).accesses == accesses
+
+
+def test_the_default_is_a_minute_or_twenty_runs():
+    assert (default_s(0.1), default_s(10)) == (60, 200)
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "5d", "1e3", "٣"])
+def test_a_budget_that_is_no_time_is_refused(text):
+    with pytest.raises(UsageError, match="not a time"):
+        budget.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("status", "input_is", "wall_s", "cpu_s", "why"),
+    [
+        (0, "file", 1, 1, ""),
+        (3, "file", 100, 1, ""),
+        (130, "file", 1, 1, "does not end by itself"),
+        (-9, "file", 1, 1, "does not end by itself"),
+        (0, "pipe", 1, 1, "can't be read twice"),
+        (0, "terminal", 1, 0.1, ""),
+        (0, "terminal", 30, 29, ""),
+        (0, "terminal", 30, 1, "terminal"),
+        (0, "terminal", 30, None, ""),
+    ],
+)
+def test_a_program_that_would_not_do_the_same_again_is_run_once(status, input_is, wall_s, cpu_s, why):
+    made = not_repeatable(status, input_is, wall_s, cpu_s)
+    assert why in made
+    assert bool(made) == bool(why)
+
+
+def test_what_was_left_out_is_one_line_with_the_budget_that_has_room_for_it():
+    assert not_done((), 10) == ""
+    left_out = plan(10.0, 20.0, BOTH).left_out
+    assert not_done(left_out, 30.5) == (
+        "Not done: data accesses (about 20 min), live runs (about 5 min): --budget 26m."
+    )
+    assert not_done(left_out, 30.5, "it does not end by itself") == (
+        "Not done: data accesses and live runs, as it does not end by itself."
+    )
+
+
+@given(st.floats(0, 1e4), RUNS)
+def test_the_budget_that_is_named_is_enough(spent_s, run_s):
+    said = not_done(plan(0.0, run_s, BOTH).left_out, spent_s)
+    named_s = budget.parse(said.rpartition(" ")[2].rstrip("."))
+    assert plan(named_s - spent_s, run_s, BOTH).left_out == ()
