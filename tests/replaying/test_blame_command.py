@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ALLOCATORS as KNOWN
-from tests.support import HEAPTAPE_HERE, OUT, call_heaptape, published, record, succeed
+from tests.support import HEAPTAPE_HERE, OUT, call_heaptape, made_once, published, record, succeed
 
 PROGRAM = OUT / "test-programs" / "planted_memory"
 OBJECTS = "16384"
@@ -21,13 +21,19 @@ ALLOCATORS = ("glibc", "jemalloc")
 
 @pytest.fixture(scope="module")
 def tapes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Each mode recorded with its call stacks; "plain": fragmentation without."""
-    folder = tmp_path_factory.mktemp("tapes")
-    found = {mode: folder / f"{mode}.tape" for mode in (*MODES, "plain")}
-    for mode, path in found.items():
-        stacks = () if mode == "plain" else ("--stacks",)
-        record(path, PROGRAM, "fragmentation" if mode == "plain" else mode, OBJECTS, options=stacks)
-    return found
+    """Each mode recorded with its call stacks; "plain": fragmentation without. Made once for all workers, as are the
+    answers.
+    """
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        for mode in (*MODES, "plain"):
+            stacks = () if mode == "plain" else ("--stacks",)
+            recorded = "fragmentation" if mode == "plain" else mode
+            record(folder / f"{mode}.tape", PROGRAM, recorded, OBJECTS, options=stacks)
+
+    folder = made_once(tmp_path_factory, "blame-tapes", make)
+    return {mode: folder / f"{mode}.tape" for mode in (*MODES, "plain")}
 
 
 def allocators() -> list[str]:
@@ -37,16 +43,19 @@ def allocators() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def answers(tapes: dict[str, Path]) -> dict[tuple[str, str], dict]:
+def answers(tapes: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict]:
     """(mode, allocator) -> the command's answer."""
     chosen = [word for name in allocators() for word in ("-a", name)]
-    found = {}
-    for mode in MODES:
-        data = published(
-            "blame", succeed(HEAPTAPE_HERE, "blame", tapes[mode], *chosen, "--json", "--by", "site").stdout
-        )
-        found |= {(mode, row["allocator"]): row for row in data["holders"]}
-    return found
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        for mode in MODES:
+            done = succeed(HEAPTAPE_HERE, "blame", tapes[mode], *chosen, "--json", "--by", "site")
+            (folder / mode).write_text(done.stdout)
+
+    folder = made_once(tmp_path_factory, "blame-answers", make)
+    data = {mode: published("blame", (folder / mode).read_text()) for mode in MODES}
+    return {(mode, row["allocator"]): row for mode in MODES for row in data[mode]["holders"]}
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """heaptape blame --try on the planted pinner (tests/programs/planted_pinner.c): under each allocator its site is
-proposed first, and the experiments save what the layout implies. Long: other allocators; some keep empty OS pages.
+proposed first, and the experiments save what the layout implies. Long: other allocators, some of which keep empty OS
+pages; a report.
 """
 
 import json
@@ -88,13 +89,18 @@ def test_nothing_is_saved_of_the_peak_which_was_before(tried: Tried) -> None:
     assert tried.rows["found_peak_saving_bytes"].abs().max() < IMPLIED / 20
 
 
-def test_the_results_are_those_of_whatif(tried: Tried, tmp_path: Path) -> None:
+def test_the_results_are_those_of_whatif(tried: Tried) -> None:
     data = json.loads(tried.results.read_text())
     assert {about["name"] for about in data["whatif"]} == set(tried.rows["experiment"])
     command = (HEAPTAPE_HERE, "compare", tried.results, "--table", "blame", "--format", "json")
     held = pd.DataFrame(json.loads(succeed(*command).stdout)["tables"]["blame"])
     pairs = set(zip(held["one"], held["other"], strict=True))
     assert ("glibc", "glibc:function=pin_here=segregate") in pairs
+
+
+@pytest.mark.long
+def test_a_report_of_the_results_has_the_experiments(tried: Tried, tmp_path: Path) -> None:
+    data = json.loads(tried.results.read_text())
     results, page = tmp_path / "r.json", tmp_path / "report.html"
     results.write_text(json.dumps(data | {"runs": [run for run in data["runs"] if run["allocator"] == "glibc"]}))
     succeed(HEAPTAPE_HERE, "report", results, "-o", page)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The counted judge's live runs have the environment of a recorded program: the same number of variables, lengths and
-order."""
+order. Long: on real allocators, what a unit test of also_loaded claims.
+"""
 
 import json
 import sys
@@ -58,6 +59,7 @@ def test_a_recording_names_the_libraries_that_the_program_has(tmp_path):
     assert not any("/" in name for name in names)
 
 
+@pytest.mark.long
 def test_a_cpp_programs_own_runtime_is_loaded_on_every_allocator_and_the_result_says_so(tmp_path):
     """Where an allocator here needs the C++ library; the exact instructions are still among the passes."""
     allocators = json.loads(succeed(HEAPTAPE_HERE, "allocators", "--json").stdout)["allocators"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Live programs against predictions, where the right figures are known; and the observer of live programs."""
+"""Live programs against predictions, where the right figures are known (long); and the observer of live programs."""
 
 import json
 from dataclasses import replace
@@ -139,6 +139,7 @@ def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path, others: tu
     assert aligned.abs().max() < 8
 
 
+@pytest.mark.long
 @needs_tool
 def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predicted(tmp_path: Path) -> None:
     """Counts repeat, so the only error is what the prediction leaves out: a few thousand instructions of the dynamic
@@ -157,6 +158,7 @@ def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predic
     assert abs(faults["predicted"] - faults["live"]) < 5
 
 
+@pytest.mark.long
 @needs_tool
 def test_cpu_time_is_predicted_before_live_runs_and_later_sittings_add_to_them(tmp_path: Path) -> None:
     path, choices = tmp_path / "phases.json.zst", glibc_and_ours()

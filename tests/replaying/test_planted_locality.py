@@ -15,7 +15,7 @@ from tests.support import HEAPTAPE_HERE, OUT, made_once, record, succeed
 PROGRAM = OUT / "test-programs" / "planted_locality"
 OBSERVE = OUT / "libexec" / "heaptape-observe"
 # Nodes of 48 bytes, cold objects of 208, 6,000 of each: nodes alone fit into 512 KiB, and among cold ones they do not.
-SHAPE = ("48", "208", "6000", "8")
+SHAPE = ("48", "208", "6000", "5")
 CACHE = 256 << 10
 ALLOCATORS = ("glibc", "jemalloc")
 MODES = ("interleaved", "apart", "handover")

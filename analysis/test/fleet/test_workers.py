@@ -9,9 +9,12 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
 from heaptape.fleet.cluster import make_keys
+from heaptape.fleet.dispatch import Outcome, Scheduler
 
 from analysis.test.fleet.fleets import ALLOCATORS, cell_files, plan, same_figures, started
 from tests.support import run
@@ -125,6 +128,34 @@ def test_workers_of_any_number_give_the_same_figures_though_they_are_killed(
     same_figures(store, undisturbed)
 
 
+THIS, OTHER = {"memory": 1, "engine e": 1, "store s": 1}, {"memory": 1, "engine e": 1, "store t": 1}
+UNFIT = "all workers have another store, or another engine or C library, or at another path"
+
+
+@pytest.mark.parametrize(
+    ("error", "workers", "outcome"),
+    [
+        (KilledWorker("task", None, 3), [], Outcome(retry="its workers died")),
+        (ValueError("what"), [THIS], Outcome(retry="ValueError: what")),
+        (NoWorkerError("task", 1), [], Outcome(retry="no worker", attempted=False)),
+        (NoValidWorkerError("task", set(), set(), {}, 1), [OTHER, THIS], Outcome(retry="no worker", attempted=False)),
+        (NoWorkerError("task", 1), [OTHER, {"memory": 1, "store s": 1}], Outcome(retry=UNFIT)),
+        (NoWorkerError("task", 1), [{"memory": 1, "engine e": 1}], Outcome(retry=UNFIT)),
+        (NoWorkerError("task", 1), None, Outcome(retry="no worker", attempted=False)),
+    ],
+)
+def test_a_task_without_an_outcome_is_tried_again_where_a_worker_may_come(error, workers, outcome):
+    class Client:
+        def scheduler_info(self, n_workers):
+            if workers is None:
+                raise OSError("the scheduler has gone")
+            return {"workers": {f"tls://{number}": {"resources": one} for number, one in enumerate(workers)}}
+
+    task = SimpleNamespace(resources={"memory": 1, "engine e": 1})
+    assert Scheduler("tls://x", None, "s", print, 1, print)._without_outcome(Client(), task, error) == outcome
+
+
+@pytest.mark.long
 def test_a_task_is_not_lost_with_the_only_worker_that_could_run_it(fleet, keys, workloads, undisturbed, tmp_path):
     """The other worker has another store, and so takes none of the tasks. The only one is killed with all of them."""
     address, worker = fleet

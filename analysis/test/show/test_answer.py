@@ -5,6 +5,7 @@ first, and a figure that is too noisy is not a number, in every format.
 
 import json
 
+import pandas as pd
 import pytest
 from heaptape.commands.comparison import print_long, print_named
 from heaptape.common.phrases import percent
@@ -17,11 +18,13 @@ from heaptape.results.comparing.worth import is_reason, why_not
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Workload
 from heaptape.show.answer import answer, bypassed, cpu_text, short_version
+from heaptape.show.figures import fleet_plots
 from heaptape.show.tables.kinds import Question
 from heaptape.show.tables.latex import render_latex
-from heaptape.show.tables.usual import NOISY, comparison
+from heaptape.show.tables.usual import NOISY, SUBJECTS, by_subject, comparison
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from planted_runs import runs_of
 from results.planted import measurement
 
@@ -246,3 +249,62 @@ def test_a_prefix_of_the_workload_is_marked_as_one():
         if run["pass"] == "instructions":
             run["op_limit"] = 600
     assert "Of the first 600 of 1,000 ops." in comparison([file], "glibc")[0].notes[0]
+
+
+def test_rows_are_named_by_the_allocators_version_where_their_name_has_none():
+    described = [
+        {"name": "glibc", "variant": "default", "version": "libc6 2.36-9+deb12u14", "path": "/lib/libc.so.6"},
+        {"name": "jemalloc", "variant": "default", "version": "5.3.0-1"},
+        {"name": "jemalloc", "variant": "decay-0", "version": "5.3.0-1"},
+        {"name": "mimalloc@3.0.1", "variant": "default", "version": "3.0.1"},
+        {"name": "plain", "variant": "", "version": "unknown"},
+    ]
+    labels = ("glibc", "jemalloc", "jemalloc:decay-0", "mimalloc@3.0.1", "plain")
+    file = counted("p", dict.fromkeys(labels, (1e9, 100, 50)), allocator="libc.so.6")
+    file.data["allocators"] = described
+    found = answer([Results("p.json", file.data)], "glibc")
+    names = ("glibc 2.36", "jemalloc 5.3.0", "jemalloc:decay-0", "mimalloc@3.0.1", "plain")
+    assert {row.label: row.name for row in found.rows} == dict(zip(labels, names))
+    assert found.recorded_on_baseline
+
+
+def test_tables_of_several_workloads_are_in_their_order_by_subject_and_then_those_of_ratios():
+    runs = {"glibc": (1e9, 100, 50), "a": (2e9, 100, 60)}
+    one, two = (by_subject([counted(name, runs) for name in names], "glibc") for names in ("x", "xy"))
+    assert [subject for subject, _ in one] == sorted((subject for subject, _ in one), key=SUBJECTS.index)
+    absolute = [(subject, table.title) for subject, table in two if " — " in table.title]
+    of_x = [(subject, title) for subject, title in absolute if title.endswith(" — x")]
+    assert [title.replace(" — y", " — x") for _, title in absolute[len(of_x) :]] == [title for _, title in of_x]
+    assert [subject for subject, _ in of_x] == sorted((subject for subject, _ in of_x), key=SUBJECTS.index)
+    assert two[len(absolute) :] != []
+    assert all(" — " not in table.title for _, table in two[len(absolute) :])
+    assert two[-1][1].notes != two[0][1].notes
+
+
+def test_a_heat_map_has_each_ratio_with_its_interval_and_a_dash_for_none():
+    rows = [
+        ("s1", "one", "a", 0.9, False, 0.88, 0.92),  # supported
+        ("s1", "one", "b", 1.02, False, 0.99, 1.05),  # its interval includes 1
+        ("s2", "two", "a", 1.25, True, 1.25, 1.25),
+        ("s2", "two", "b", 1.5, False, float("nan"), float("nan")),
+    ]
+    ratios = pd.DataFrame(rows, columns=["workload", "name", "label", "ratio", "exact", "low", "high"])
+    axes = Figure().subplots()
+    fleet_plots.heat_map(axes, ratios, ["s2", "s1"], ["a", "b", "c"])
+    shown = {text.get_position(): text.get_text() for text in axes.texts}
+    assert shown == {
+        (0.5, 0.5): "+25.0", (1.5, 0.5): "+50.0 ?", (2.5, 0.5): "–",
+        (0.5, 1.5): "-10.0 ± 2.0", (1.5, 1.5): "(+2.0 ± 3.0)", (2.5, 1.5): "–",
+    }  # fmt: skip
+    (mesh,) = axes.collections
+    assert mesh.get_array().filled(-1).round(6).tolist() == [[25, 50, -1], [-10, 2, -1]]
+    assert mesh.norm.vmin == -mesh.norm.vmax == -50
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["two", "one"]
+    assert (list(axes.get_xticks()), list(axes.get_yticks())) == ([0.5, 1.5, 2.5], [0.5, 1.5])
+    assert {text.get_text(): text.get_color() for text in axes.texts}["+50.0 ?"] == "#ffffff"
+    many = pd.concat([ratios[:1].assign(workload=f"{number}") for number in range(fleet_plots.MOST_WITH_TEXT + 1)])
+    axes = Figure().subplots()
+    fleet_plots.heat_map(axes, many.assign(ratio=1.0), [f"{number}" for number in range(len(many))], ["a"])
+    assert not list(axes.texts)
+    assert axes.collections[0].norm.vmax == fleet_plots.LEAST_RANGE_PERCENT
+    assert len(axes.get_yticks()) == 21

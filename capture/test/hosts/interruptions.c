@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A handler interrupts after each instruction of a hook in turn (`make test`: after every third), and allocates and
+/* A handler interrupts after each instruction of a hook in turn (`make test`: after every seventh), and allocates and
    frees, or leaves by siglongjmp: the calls of both are recorded exactly, in their order. The hooks are in their common
    case, in the case where another thread has touched the object's place last, and in the case after a pause, where they
    make room. */
@@ -96,7 +96,7 @@ static int go_through(bool (*calls)(int at), int stride) {
 
 static int handler_host(void) {
   const char *examples = getenv("HEAPTAPE_EXAMPLES");
-  int stride = examples && strcmp(examples, "few") == 0 ? 3 : 1;
+  int stride = examples && strcmp(examples, "few") == 0 ? 7 : 1;
   pthread_t other;
   for (int leaves = 0; leaves < 2; leaves++) {
     CHECK(pthread_create(&other, NULL, make, NULL) == 0 && pthread_join(other, NULL) == 0, "a thread");
