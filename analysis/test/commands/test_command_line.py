@@ -184,7 +184,10 @@ def test_full_disk_is_one_line(arguments, heaptape, few_results):
     assert done.stderr == "heaptape: standard output: can't be written: No space left on device\n"
 
 
-@pytest.mark.parametrize("arguments", WRITTEN)
+CLOSED = [*OF_PANDAS, *(pytest.param(one, marks=pytest.mark.long) for one in WRITTEN[2:4]), *WRITTEN[4:]]
+
+
+@pytest.mark.parametrize("arguments", CLOSED)
 def test_closed_standard_output_is_one_line(arguments, heaptape, few_results):
     done = heaptape(*arguments.format(results=few_results).split(), stdout=None, preexec_fn=lambda: os.close(1))
     assert done.returncode == 1

@@ -2,7 +2,7 @@
 """--unwind libunwind: the stacks are libunwind's, which equal those of our own rules; and the library that is preloaded
 changes nothing else for the program.
 
-Long: perl and git beside sqlite3.
+Long: more modes, whose stacks test_stacks.py knows; perl and git beside sqlite3.
 """
 
 import json
@@ -19,7 +19,8 @@ __all__ = ["build", "host"]  # fixtures
 
 LIBUNWIND = ("--stacks=64", "--unwind", "libunwind")
 RULES = ("--stacks=64", "--unwind", "dwarf")
-MODES = ["chain", "thread", "small", "recursion", "alloca", "exceptions", "signal", "coroutine", "fork", "wander"]
+MODES = ["chain", "recursion", "alloca", "exceptions", "signal"]
+MODES += [pytest.param(mode, marks=pytest.mark.long) for mode in ("thread", "small", "coroutine", "fork", "wander")]
 # Each run of them makes the same calls.
 PROGRAMS = {
     "sqlite3": ["sqlite3", ":memory:", "create table t(a, b); insert into t values (1, 2); select * from t order by a"],

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Planted faults: which share of small changes to the product the default tests notice.
+"""Planted faults: which share of small changes to the product the default tests of the changed part notice.
 
-    pip install coverage universalmutator
-    python -m tests.bench.power FOLDER plan reach judge    # in a built copy of the checkout: faults are planted there
+    pip install universalmutator
+    python -m tests.bench.power FOLDER [--faults N]   # in a built copy of the checkout: faults are planted there
 
-The stages continue from FOLDER's files. plan: 100 faults in C and 100 in Python. reach: one run of the default tests
-shows which of them execute each fault's line. judge: with one fault at a time, runs those tests until one fails: its
-own part's first, then the shortest, as many as took a minute; resumes; prints the shares. capture/host/ is judged by
-the tests of capture/ and recordings. So a share is a lower bound: tests that execute no line of a fault do not judge.
+Plans N faults in C and N in Python (100; FOLDER/planned.jsonl), then, with one fault at a time, runs the tests of its
+part until one fails (FOLDER/judged.jsonl; the same command continues), and prints the shares. They are lower bounds:
+other parts' tests do not judge. Of what fails, the test is run once more without the fault.
 """
 
 import argparse
 import ctypes
-import importlib
 import json
 import os
 import random
@@ -29,16 +27,13 @@ import pytest
 from scipy.stats import binomtest
 
 from .faults import REPOSITORY, plan, planted
-from .reach import prepare, selections
 
 SEED = 41
-MOST_S = 60.0
 LIMIT_S = 600.0  # of one fault; then it is undecided
 SPARE_KB = 2 << 20  # likewise for a fault that takes all memory but this
 MARKS = "not long and not packages and not aarch64"
 NEW_PIDS, NEW_MOUNTS = 0x20000000, 0x20000  # flags of unshare(2)
 PRIVATE = 0x4000 | 0x40000  # MS_REC | MS_PRIVATE
-LARGE = ("hypothesis", "pandas", "scipy.stats", "matplotlib.pyplot", "pyarrow", "jsonschema", "jinja2", "rich")
 
 
 def rows(path: Path) -> list[dict]:
@@ -66,8 +61,8 @@ def available_kb() -> int:
 
 
 def contained(function: Callable[[], int], log: Path) -> int | None:
-    """The function's status, from a process that sees only its own PIDs: a faulty kill reaches nothing else. None at
-    the limits. A fork: this process has imported what tests import.
+    """The function's status, from a fork that sees only its own PIDs: a faulty kill reaches nothing else. None at the
+    limits.
     """
     libc = ctypes.CDLL(None)
     outside = os.fork()
@@ -103,14 +98,16 @@ def contained(function: Callable[[], int], log: Path) -> int | None:
         time.sleep(0.1)
 
 
-def build(tests: list[str]) -> bool:
-    """Builds what these tests run."""
-    files = sorted({test.partition("::")[0] for test in tests} - {"tests/test_c_programs.py"})
-    programs = ["out/test/" + test.partition("[")[2][:-1] for test in tests if "test_c_programs.py" in test]
-    need = ["tools/tests-need", "out", *files] if files else ["true"]
-    listed = subprocess.run(need, capture_output=True, text=True, check=True).stdout.split()
-    short = [name for name in listed if "/fuzz-corpus/" not in name and "/sanitize/" not in name]
-    return subprocess.run(["make", "-s", "-j2", "everything", *programs, *short], check=False).returncode == 0
+def tests_of(file: Path) -> list[str]:
+    """Of the part that the file belongs to."""
+    part, folders = file.parts[0], ["tests/recording"] if file.parts[0] == "capture" else []
+    if part == "analysis":
+        own = Path("analysis/test", file.parts[2])
+        return [str(own if own.is_dir() else own.parent)]
+    if part == "core":  # what reads and writes files
+        folders = ["convert/test"]
+    own = [part] if (REPOSITORY / part / "test").is_dir() or part == "core" else []
+    return [*own, *folders, "tests/test_c_programs.py", "-k", f"not test_program or {part}/"]
 
 
 def verdict(tests: list[str]) -> tuple[str, str]:
@@ -120,7 +117,8 @@ def verdict(tests: list[str]) -> tuple[str, str]:
 
         def run() -> int:
             os.environ["TMPDIR"] = tempfile.tempdir = scratch
-            if not build(tests):  # of a fault in Python, too: the one before may have been in C
+            # Of a fault in Python, too: the one before may have been in C.
+            if subprocess.run(["make", "-s", "-j2", "everything", "programs"], check=False).returncode != 0:
                 failed.write_text("the build")
                 return 1
             return pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", MARKS, *tests], [FirstFailure(failed)])
@@ -139,7 +137,7 @@ def judge(fault: dict) -> dict:
     began = time.monotonic()
     path.write_text(planted(text, fault))
     try:
-        found, by = verdict(fault["tests"]) if fault["tests"] else ("not executed", "")
+        found, by = verdict(tests_of(Path(fault["file"])))
     finally:
         path.write_text(text)
     if "::" in by and verdict([by])[0] != "not caught":
@@ -148,48 +146,39 @@ def judge(fault: dict) -> dict:
 
 
 def table(judged: list[dict]) -> None:
-    print("| | faults | caught | not caught | executed by no test | undecided | share caught, 95 % |")
-    print("|---|---|---|---|---|---|---|")
+    print("| | faults | caught | not caught | undecided | share caught, 95 % |")
+    print("|---|---|---|---|---|---|")
     for language in ("c", "py"):
         counts = Counter(row["verdict"] for row in judged if row["file"].endswith(f".{language}"))
         decided = counts.total() - counts["undecided"]
         if decided:
             interval = binomtest(counts["caught"], decided).proportion_ci()
             share = f"{counts['caught'] / decided:.0%} ({interval.low:.0%} to {interval.high:.0%})"
-            numbers = (counts[kind] for kind in ("caught", "not caught", "not executed", "undecided"))
+            numbers = (counts[kind] for kind in ("caught", "not caught", "undecided"))
             print(f"| {language} | {counts.total()} | {' | '.join(map(str, numbers))} | {share} |")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("stages", nargs="+", choices=("plan", "reach", "judge"))
+    parser.add_argument("--faults", type=int, default=100, help="in each language")
     given = parser.parse_args()
     folder = given.folder.resolve()
     folder.mkdir(exist_ok=True)
-    planned, selected, judged = (folder / f"{name}.jsonl" for name in ("planned", "selected", "judged"))
+    planned, judged = (folder / f"{name}.jsonl" for name in ("planned", "judged"))
     os.chdir(REPOSITORY)
     os.environ |= {"HEAPTAPE_EXAMPLES": "few", "HEAPTAPE_OUT": str(REPOSITORY / "out"), "OPENBLAS_NUM_THREADS": "1"}
-    if "plan" in given.stages:
-        faults = [fault for language in ("c", "python") for fault in plan(language, 100, SEED)]
+    if not planned.exists():
+        faults = [fault for language in ("c", "python") for fault in plan(language, given.faults, SEED)]
         random.Random(SEED).shuffle(faults)  # any first part of them is a sample
         planned.write_text("".join(json.dumps(fault) + "\n" for fault in faults))
-    if "reach" in given.stages:
-        os.environ |= {"HEAPTAPE_OUT": str(prepare(folder, rows(planned))), "HEAPTAPE_REACH": str(folder)}
-        command = [sys.executable, "-m", "pytest", "-p", "tests.bench.power.reach", "-q", "-n", "2", "-m", MARKS]
-        subprocess.run(command, check=False)  # a test that fails because lines are counted did execute some
-        found = selections(folder, rows(planned), MOST_S)
-        selected.write_text("".join(json.dumps(fault) + "\n" for fault in found))
-    if "judge" in given.stages:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended; the planted fault is taken out"))
-        for name in LARGE:
-            importlib.import_module(name)
-        for fault in rows(selected)[len(rows(judged)) :]:
-            row = judge(fault)
-            with judged.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            print(f"{row['verdict']:12} {row['seconds']:4} s  {row['file']}:{row['line']}  {row['by']}", flush=True)
-        table(rows(judged))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended; the planted fault is taken out"))
+    for fault in rows(planned)[len(rows(judged)) :]:
+        row = judge(fault)
+        with judged.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(f"{row['verdict']:12} {row['seconds']:4} s  {row['file']}:{row['line']}  {row['by']}", flush=True)
+    table(rows(judged))
     return 0
 
 
