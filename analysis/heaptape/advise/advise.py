@@ -344,6 +344,9 @@ def _about(about: Mapping, tried: Sequence[Tried], now: Row, cpu_ns: float | Non
     return f"{phrases.about_workload(about['name'], about['ops'], about['threads'], more)} {tried_text}."
 
 
+_FROM = {RANGE: "accesses", LIVE: "live"}
+
+
 def as_json(found: Found, confirmed: Sequence[Confirmed] = ()) -> dict:
     """The advice for programs to read. Bytes, ns; percentages of the program's CPU time. `pick` and `environment`: of
     the first aim for which a change is advised, else of today's allocator.
@@ -391,11 +394,18 @@ def _tried_json(advice: Advice, one: Tried) -> dict:
     about |= {"peak_bytes": round(one.peak_bytes), "mean_bytes": round(one.mean_bytes), "figures": dict(one.figures)}
     if one.smallest_limit_bytes is not None:
         about["smallest_limit_bytes"] = round(one.smallest_limit_bytes)
-    change = advice.judge.change(advice.row(advice.today), advice.row(one.label))
+    now = advice.row(advice.today)
+    change = advice.judge.change(now, advice.row(one.label))
     if change:
         about |= {"cpu_ns": change.ns, "cpu_low_ns": change.ns_low, "cpu_high_ns": change.ns_high}
-        about["cpu_from"] = {RANGE: "accesses", LIVE: "live"}.get(change.kind, "calls")
+        about["cpu_from"] = _FROM.get(change.kind, "calls")
         if not math.isnan(change.percent):
             about |= {"cpu_percent": change.percent}
             about |= {"cpu_low_percent": change.low, "cpu_high_percent": change.high}
+        steps = [(step.kind, advice.judge.as_cpu(step)) for step in advice.judge.known(now, advice.row(one.label))]
+        about["cpu_steps"] = [
+            {"from": _FROM.get(kind, "calls"), "percent": cpu.percent, "low": cpu.low, "high": cpu.high}
+            for kind, cpu in steps
+            if not math.isnan(cpu.percent)
+        ]
     return about

@@ -137,24 +137,32 @@ class Judge:
 
     def change(self, before: Row, after: Row) -> Change | None:
         """The change of CPU time, of an estimate without what cache effects may add, as these are much alike for two
-        other allocators; None: not known for one of the two.
+        other allocators: the narrowest of `known`, but live runs that contradict it decide. None: not known for one of
+        the two.
         """
+        found: Change | None = None
+        for one in self.known(before, after):
+            if found is None or self._width(one) < self._width(found) or self._contradicts(one, found):
+                found = one
+        return found
+
+    def _contradicts(self, live: Change, predicted: Change) -> bool:
+        measured, narrowest = self.as_cpu(live), self.as_cpu(predicted)
+        return live.kind == LIVE and (measured.high < narrowest.low or measured.low > narrowest.high)
+
+    def known(self, before: Row, after: Row) -> list[Change]:
+        """The change by calls, by simulated misses and by live runs, as far as these were made."""
         if before.counts is None or after.counts is None:
-            return None
-        found = self._of_counts(before.counts, after.counts)
+            return []
+        out = [self._of_counts(before.counts, after.counts)]
         if before.simulated and after.simulated:
-            simulated = self._of_counts(before.simulated, after.simulated)
-            found = simulated if self._width(simulated) < self._width(found) else found
+            out.append(self._of_counts(before.simulated, after.simulated))
         live = after.live
-        if live is None or live.than != before.label or math.isnan(live.low):
-            return found
-        cpu = self.as_cpu(found)
-        apart = live.high < cpu.low or live.low > cpu.high
-        if not apart and live.high - live.low >= self._width(found):
-            return found
-        ns = live.cpu_ns / 100
-        change = (ns * live.percent, ns * live.low, ns * live.high)
-        return Change(LIVE, *change, live.percent, live.low, live.high, found.row)
+        if live and live.than == before.label and not math.isnan(live.low):
+            ns, row = live.cpu_ns / 100, out[-1].row
+            change = (ns * live.percent, ns * live.low, ns * live.high)
+            out.append(Change(LIVE, *change, live.percent, live.low, live.high, row))
+        return out
 
     def _of_counts(self, before: Counts, after: Counts) -> Change:
         row = changes([before], [after])[0]

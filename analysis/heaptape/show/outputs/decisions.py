@@ -56,6 +56,7 @@ class Tried(Part):
     cpu_low_percent: float | Missing = MISSING
     cpu_high_percent: float | Missing = MISSING
     cpu_from: Literal["calls", "accesses", "live"] | Missing = MISSING
+    cpu_steps: list[dict[str, Any]] | Missing = MISSING
 
 
 class Advice(Output):
