@@ -180,7 +180,7 @@ class Advisor:
             workload = replay.prepare(str(trace), self._place.home, scratch)
             about = _about_workload(workload, self._source)
             if abs(about["ops"] / self.about["ops"] - 1) > REPEATS:
-                return f"the program made {about['ops']:,} calls when it ran again"
+                return f"the program made {about['ops']:,} calls when it ran again, not {self.about['ops']:,}"
             bench = Bench(workload, self._place.home, choices)
         tell = partial(self._place.on_progress, "simulating caches")
         found = replay_all(bench, choices, Bounds(("memory", *OF_ACCESSES), self._penalties), about, tell)[0]

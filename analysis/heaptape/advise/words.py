@@ -10,10 +10,11 @@ from heaptape.advise.choose import AIMS, BOTH, CPU, MEMORY, Judge, Pick, Row, be
 from heaptape.common.console import printable
 from heaptape.common.phrases import change_of_size, percent, size
 from heaptape.common.tables import Cell, Table
+from heaptape.common.version import __version__
 from heaptape.results.comparing.worth import NO_REASON
 from heaptape.results.model.time_model import reasons
 from heaptape.run.registry import Choice
-from heaptape.show.answer import LIVE, MILLISECONDS, RANGE, cpu_text
+from heaptape.show.answer import LIVE, MILLISECONDS, RANGE, cpu_text, short_version
 from heaptape.show.screen import Screen
 
 MOST_NAMES = 3
@@ -55,11 +56,7 @@ def screen(advice: Advice, c_library: str) -> Screen:
     labels = list(dict.fromkeys(pick.label for pick in changes))
     rows = [row for label in labels for row in _figures(advice, label, changes)]
     table = Table("", ["", "", "", ""], rows, text_columns=2) if rows else None
-    said = []
-    for label in labels:
-        settings = environment(advice.choices[label], advice.today, c_library)
-        words = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
-        said.append("  " + " ".join([*words, *([shlex.join(advice.command)] if advice.command else [])]))
+    said = [f"  {_line_to_set(advice, label, c_library)}" for label in labels]
     said += [""] * bool(labels)
     said += _staying(advice) + _alternatives(advice) + _why(advice, labels) + list(advice.live)
     caveats = [f"Compared with {advice.today}: {advice.doubt}."] * bool(advice.doubt) + list(advice.caveats)
@@ -67,6 +64,31 @@ def screen(advice: Advice, c_library: str) -> Screen:
     if advice.refused:
         caveats.append(f"Not advised: {_refused(advice.refused)}.")
     return Screen(advice.about, table, said, caveats, advice.next_step)
+
+
+def pasted(advice: Advice, c_library: str, repeat: str) -> Screen:
+    """A block for a pull request, of some ten lines: the table, what to set, the allocators with their versions, how it
+    was measured, and the command that repeats it.
+    """
+    changes = [pick for pick in advice.picks if pick.label != advice.today]
+    labels = list(dict.fromkeys(pick.label for pick in changes))
+    rows = [row for label in labels for row in _figures(advice, label, changes)]
+    table = Table("", ["", "of the program", "change", "measured by"], rows, text_columns=2) if rows else None
+    said = [f"- Set: `{_line_to_set(advice, label, c_library)}`" for label in labels]
+    said += [f"- {line}" for line in (*_staying(advice), *advice.live)]
+    choices = {label.partition(":")[0]: advice.choices[label] for label in (advice.today, *labels)}
+    versions = ", ".join(f"{name} {short_version(one.version)}".strip() for name, one in choices.items())
+    said.append(
+        f"- Measured: {versions}; memory and instructions are counted in replays of a recording, "
+        f"heaptape {__version__}. Repeat: `{repeat}`"
+    )
+    return Screen(advice.about, table, said)
+
+
+def _line_to_set(advice: Advice, label: str, c_library: str) -> str:
+    settings = environment(advice.choices[label], advice.today, c_library)
+    words = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
+    return " ".join([*words, *([shlex.join(advice.command)] if advice.command else [])])
 
 
 def candidates(advice: Advice) -> Table:

@@ -3,8 +3,10 @@
 
 import argparse
 import dataclasses
+import shlex
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -141,8 +143,25 @@ def run(arguments: argparse.Namespace) -> int:
         shown = words.screen(advice, c_library())
         if arguments.format == "csv":
             shown = dataclasses.replace(shown, table=words.candidates(advice))
+        elif arguments.format == "md":
+            shown = words.pasted(advice, c_library(), _repeat(arguments, command))
         write_text(STANDARD_OUTPUT, screen.render(shown, arguments.format))
     return 1 if arguments.live and any(one.held is False for one in confirmed) else 0
+
+
+def _repeat(arguments: argparse.Namespace, command: Sequence[str]) -> str:
+    """The command line that makes the same advice."""
+    words = ["heaptape", "advise"]
+    if arguments.objective != "both":
+        words += ["--objective", arguments.objective]
+    for option, values in (("-a", arguments.allocator), ("--limit", arguments.limit)):
+        words += [word for value in values for word in (option, value)]
+    for option in ("baseline", "budget", "program"):
+        if value := getattr(arguments, option):
+            words += [f"--{option}", value]
+    words += [f"--{name}" for name in ("accesses", "live") if getattr(arguments, name)]
+    words += [arguments.input] if arguments.input is not None else []
+    return shlex.join([*words, *(["--", *command] if command else [])])
 
 
 def _how_often(command: Sequence[str], arguments: argparse.Namespace) -> str:
@@ -209,39 +228,41 @@ class _Again:
         if why and set(forced) & set(wanted):
             raise HeaptapeError(f"{self.command[0]}: can't be run again, as {why}")
         plan = budget.plan(0.0 if why else left_s, self.run_s, wanted, forced)
-        began = time.monotonic()
-        failed = self._refine(plan, arguments, began)
-        if failed:
-            if forced:
-                raise HeaptapeError(f"{self.command[0]}: {failed}")
-            return f"Not confirmed: {failed}."
+        if failed := self._refine(plan, arguments):
+            return failed
         return budget.not_done(plan.left_out, spent_s, why)
 
-    def _refine(self, plan: "Plan", arguments: argparse.Namespace, began: float) -> str:
-        """Makes the steps of the plan. Returns why the program can't be repeated; empty: it was."""
+    def _refine(self, plan: "Plan", arguments: argparse.Namespace) -> str:
+        """Makes the steps of the plan. Returns what failed, in words; empty: nothing. Raises HeaptapeError where live
+        runs that were asked for fail.
+        """
         from heaptape.advise import programs
         from heaptape.advise.confirm import Command, confirm
 
         name = self.program.trace.program if self.program else arguments.program
         status = self.program.status if self.program else None
         update = self.work.progress.update
-        try:
-            if plan.accesses:
+        said = []
+        if plan.accesses:
+            update(f"recording data accesses of {self.command[0]}", 0.0)
+            try:
                 with scratch_folder() as folder:
-                    update(f"recording data accesses of {self.command[0]}", 0.0)
                     named = arguments.program
                     traced = programs.record(self.command, folder, arguments.home, named, plan.accesses)
-                    if failed := self.advisor.simulate(traced.trace.path):
-                        return failed
-            if plan.live_s:
-                left_s = max(plan.live_s, 0.0)
-                command = Command(
-                    tuple(self.command), name, status, arguments.home, left_s, lambda what: update(what, 1.0)
-                )
+                    failed = self.advisor.simulate(traced.trace.path, plan.accesses)
+            except HeaptapeError as error:
+                failed = str(error)
+            said += [f"Data accesses are not used: {failed}."] * bool(failed)
+        if plan.live_s:
+            tell = partial(update, share=1.0)
+            command = Command(tuple(self.command), name, status, arguments.home, plan.live_s, tell)
+            try:
                 self.advisor.live = confirm(self.advisor.found().advice, command)
-        except HeaptapeError as error:
-            return str(error)
-        return ""
+            except HeaptapeError as error:
+                if arguments.live:
+                    raise
+                said.append(f"Live runs failed: {error}.")
+        return " ".join(said)
 
     def _why_not(self) -> str:
         """Why the program is not run again; empty: it can be."""

@@ -2,6 +2,8 @@
 """`heaptape advise` on allocators whose order is known, as they differ in one line of source."""
 
 import json
+import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -174,6 +176,21 @@ def test_what_is_predicted_to_be_fast_has_its_memory_measured_live(planted, prog
     memory = live["figures"]["memory"]
     assert memory["change_percent"] > 100
     assert memory["change_percent"] == pytest.approx(memory["predicted_percent"], rel=0.05)
+
+
+def test_the_block_to_paste_has_versions_and_the_command_that_repeats_it(planted, program):
+    names = ["-a", planted["lean"], "--baseline", planted["fat"], "--objective", "memory", "--budget", "0"]
+    first = call_heaptape("advise", "--format", "md", *names, "--", program)
+    assert first.status == 0, first.stderr
+    lines = [line for line in first.stdout.splitlines() if line]
+    assert len(lines) <= 10
+    assert f"- Set: `LD_PRELOAD={planted['lean']} {program}`" in lines
+    repeat = lines[-1].rpartition("Repeat: `")[2].rstrip("`")
+    assert shlex.split(repeat)[:1] == ["heaptape"]
+    again = call_heaptape("advise", "--format", "md", *shlex.split(repeat)[2:])
+    assert again.stdout.splitlines()[-1] == lines[-1]
+    glibc = call_heaptape("advise", "--format", "md", "-a", planted["fat"], "--budget", "0", "--", program).stdout
+    assert re.search(r"- Measured: glibc \d+\.\d+", glibc)
 
 
 @pytest.mark.parametrize(("budget", "once"), [(["--budget", "0"], True), ([], False)])
