@@ -16,7 +16,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from tests.access_streams import GRANULE, LINE, OS_PAGE, STACK, Model, compiled, file, mallocs
+from tests.access_streams import GRANULE, LINE, OS_PAGE, STACK, UNFIT_FOR_TWO_CALLS, Model, compiled, file, mallocs
 from tests.examples import examples
 from tests.line_sharing_model import Step, history
 from tests.support import CONVERT, HEAPTAPE_HERE, OUT, REPLAY, refused, run, succeed
@@ -269,6 +269,16 @@ def test_any_stream_misses_what_the_model_misses(tmp_path, seed, count, data):
 def test_what_the_pass_can_not_do_is_refused_before_it_starts(tmp_path, wrong):
     result = run(REPLAY, "--pass", "misses", "--accesses", tmp_path / "x", wrong, CONVERT)
     assert result.status == 2
+
+
+@pytest.mark.parametrize(("content", "says"), UNFIT_FOR_TWO_CALLS)
+def test_accesses_that_do_not_fit_the_workload_are_one_error_that_names_their_file(tmp_path, content, says):
+    work, _ = compiled(tmp_path, mallocs([64, 64]))
+    accesses = tmp_path / "h.accesses"
+    if content is not None:
+        accesses.write_bytes(content)
+    done = refused(REPLAY, "--pass", "misses", "--null", "--accesses", accesses, work, says=says)
+    assert str(accesses) in done.stderr
 
 
 @pytest.mark.parametrize("left", ["no tool", "a tool that counts nothing"])

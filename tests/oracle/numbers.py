@@ -38,10 +38,3 @@ def exactly(values: np.ndarray, count: int, name: str) -> np.ndarray:
     if len(values) != count:
         raise Malformed(f"column {name}: {len(values)} entries instead of {count}")
     return values
-
-
-def shift_of(shift: int) -> np.uint64:
-    """A column's shift. Raises Malformed if it is above 63."""
-    if shift > 63:
-        raise Malformed(f"shift {shift}")
-    return U64(shift)

@@ -246,6 +246,9 @@ def test_results_have_the_keys_of_the_schema(small_results):
     passes = [p for p in ("instructions", "time", "memory", "bare") if p not in data["settings"].get("left_out", {})]
     assert kinds == sorted((v, p, r) for v in ("default", "no-tcache") for p in passes for r in (0, 1))
     assert not any("error" in run for run in data["runs"])
+    assert data["settings"]["repeats"] == dict.fromkeys(passes, 2)
+    order = {"instructions": "recorded", "time": "window", "memory": "recorded", "bare": "window"}
+    assert data["settings"]["order"] == {name: order[name] for name in passes}
     calls = next(run for run in data["runs"] if run["pass"] == "time")["calls"]
     assert {name: calls[name]["count"] for name in ("malloc", "free")} == data["workload"]["calls"]
 
