@@ -73,22 +73,56 @@ static bool has(const json_t *names, const char *name) {
   return false;
 }
 
-/* Base names of the libraries that the process has mapped by now: those that it was linked with, and preloaded ones. A
-   replay loads them with every allocator; otherwise an allocator would be charged for libraries that the program has
-   anyway. NULL: they can't be read. */
+/* The process's LD_PRELOAD, to be freed; NULL: it has none, or there is no memory. */
+static char *preloads_of(int pid) {
+  static const char NAME[] = "LD_PRELOAD=";
+  char path[64], *variable = NULL;
+  size_t room = 0;
+  snprintf(path, sizeof path, "/proc/%d/environ", pid);
+  FILE *environment = fopen(path, "re");
+  bool found = false;
+  while (environment && !found && getdelim(&variable, &room, '\0', environment) > 0)
+    found = strncmp(variable, NAME, sizeof NAME - 1) == 0;
+  if (environment)
+    fclose(environment);
+  char *value = found ? strdup(variable + sizeof NAME - 1) : NULL;
+  free(variable);
+  return value;
+}
+
+/* Is the library among those of LD_PRELOAD? There it may be a link, and a name without a folder, which is a soname. */
+static bool is_preloaded(const char *preloads, const char *library) {
+  const char *base = strrchr(library, '/') + 1;
+  char entry[PATH_MAX], resolved[PATH_MAX];
+  for (const char *at = preloads; at && *at; at += strspn(at, ": ")) {
+    size_t length = strcspn(at, ": ");
+    snprintf(entry, sizeof entry, "%.*s", (int)length, at);
+    bool is_path = strchr(entry, '/');
+    if (is_path ? realpath(entry, resolved) && strcmp(resolved, library) == 0 : strncmp(base, entry, length) == 0)
+      return true;
+    at += length;
+  }
+  return false;
+}
+
+/* Base names of the libraries that the process has mapped by now, without preloaded ones. A replay loads them with
+   every allocator; otherwise an allocator would be charged for libraries that the program has anyway, and one that it
+   is linked with would seem to go where another is preloaded. NULL: they can't be read. */
 static json_t *libraries(int pid) {
   struct proc_mapping mapping;
   FILE *maps = proc_open_maps(pid);
   if (!maps)
     return NULL;
+  char *preloads = preloads_of(pid);
   json_t *names = json_array();
   while (proc_maps_next(maps, &mapping)) {
     const char *slash = strrchr(mapping.path, '/'), *base = slash ? slash + 1 : "", *suffix = strstr(base, ".so");
     bool is_library = suffix && (strcmp(base + strlen(base) - 3, ".so") == 0 || strstr(base, ".so."));
-    if (is_library && !has(names, base))
+    if (is_library && !has(names, base) && !is_preloaded(preloads, mapping.path))
       json_array_append_new(names, json_string(base)); /* a name that is not UTF-8 is left out */
   }
   fclose(maps);
+  free(preloads);
   return names;
 }
 

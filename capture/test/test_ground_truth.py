@@ -13,6 +13,14 @@ import pytest
 from tests import support
 from tests.support import CONVERT, HEAPTAPE, RECORD, Result, info, run
 
+# Memory that bypasses malloc, for a moment; samples are far apart.
+SPIKE = """
+import mmap
+print(flush=True)
+block = mmap.mmap(-1, 100 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for at in range(0, len(block), 4096): block[at] = 1
+block.close()
+"""
 PEAK = """
 import resource
 block = bytearray(150 << 20)
@@ -42,6 +50,30 @@ def test_the_peak_is_exact_however_short(tmp_path: Path) -> None:
     assert summary["footer"]["final"]["peak_rss_bytes"] == summary["recorded"]["vm_hwm_bytes"]
     assert kernel <= summary["recorded"]["vm_hwm_bytes"] < kernel + (1 << 20)
     assert summary["recorded"]["minor_faults"] > 150 << 8
+
+
+def test_a_peak_of_anonymous_memory_between_samples_is_bounded_by_the_kernels_maximum(tmp_path: Path) -> None:
+    done = record(tmp_path, "/usr/bin/python3", "-c", SPIKE, options=("--sample-ms", "10000"))
+    recorded = info(tmp_path / "t.tape")["recorded"]
+    assert 100 << 20 < recorded["rss_anon_peak_bytes"] <= recorded["vm_hwm_bytes"]
+    assert "malloc holds only" in done.stderr
+    work = support.compile_trace(tmp_path / "t.tape")
+    assert info(work)["recorded"]["rss_anon_peak_bytes"] == recorded["rss_anon_peak_bytes"]
+
+
+def test_libraries_of_a_recording_are_those_that_were_not_preloaded(tmp_path: Path) -> None:
+    linked, preloaded = ((tmp_path / f"lib{name}.so.1") for name in ("linked", "preloaded"))
+    for library in (linked, preloaded):
+        support.compile_c(library.with_suffix(".1.2"), "int x;", "-shared", "-fPIC", f"-Wl,-soname,{library.name}")
+        library.symlink_to(library.with_suffix(".1.2"))
+    source = "#include <stdlib.h>\nextern int x; int main(void) { free(malloc(9)); return x; }"
+    program = support.compile_c(tmp_path / "program", source, linked, f"-Wl,-rpath,{tmp_path}")
+    environment = {"LD_PRELOAD": str(preloaded)}
+    done = run(RECORD, "-o", tmp_path / "t.tape", "--", program, env=environment)
+    assert done.status == 0, done.stderr
+    libraries = info(tmp_path / "t.tape")["info"]["libraries"]
+    assert "liblinked.so.1.2" in libraries
+    assert "libpreloaded.so.1.2" not in libraries
 
 
 def test_the_peak_is_exact_where_the_recorder_was_started_by_a_larger_program(tmp_path: Path) -> None:

@@ -56,15 +56,17 @@ static void thin_out(struct recorded_samples *samples) {
 
 static int take_sample(void *context, const struct trace_sample *sample) {
   struct recorded_samples *samples = context;
+  uint64_t rss_anon_bytes = trace_sample_anon_peak(samples->seen ? &samples->last : NULL, sample);
   samples->seen++;
-  raise_to(&samples->rss_anon_peak_bytes, sample->rss_anon_bytes);
+  samples->last = *sample;
+  raise_to(&samples->rss_anon_peak_bytes, rss_anon_bytes);
   raise_to(&samples->vm_size_peak_bytes, sample->vm_size_bytes);
   raise_to(&samples->vm_hwm_bytes, sample->vm_hwm_bytes);
   raise_to(&samples->minor_faults, sample->minor_faults);
   raise_to(&samples->major_faults, sample->major_faults);
   raise_to(&samples->user_ns, sample->user_ns);
   raise_to(&samples->system_ns, sample->system_ns);
-  struct recorded_sample row = {sample->stamp, 0, sample->rss_anon_bytes, sample->vm_size_bytes};
+  struct recorded_sample row = {sample->stamp, 0, rss_anon_bytes, sample->vm_size_bytes};
   if (samples->count && samples->group < samples->group_size) {
     struct recorded_sample *last = &samples->rows[samples->count - 1];
     samples->group++;
@@ -79,12 +81,30 @@ static int take_sample(void *context, const struct trace_sample *sample) {
   return 0;
 }
 
+/* A peak after the last sample, from the kernel's accounting at the process's end. */
+static void take_final(struct recorded_samples *samples, const char *footer_json) {
+  json_t *footer = json_loads(footer_json, 0, NULL);
+  json_int_t peak = json_integer_value(json_object_get(json_object_get(footer, "final"), "peak_rss_bytes"));
+  struct trace_sample end = samples->last;
+  json_decref(footer);
+  if (peak <= 0 || !samples->count)
+    return;
+  end.vm_hwm_bytes = (uint64_t)peak;
+  uint64_t rss_anon_bytes = trace_sample_anon_peak(&samples->last, &end);
+  raise_to(&samples->rss_anon_peak_bytes, rss_anon_bytes);
+  raise_to(&samples->vm_hwm_bytes, end.vm_hwm_bytes);
+  raise_to(&samples->rows[samples->count - 1].rss_anon_bytes, rss_anon_bytes);
+}
+
 int recorded_samples_load(struct recorded_samples *samples, struct trace_reader *reader, struct error *error) {
   memset(samples, 0, sizeof *samples);
   samples->group_size = 1;
   samples->rss_anon_peak_bytes = samples->vm_size_peak_bytes = samples->vm_hwm_bytes = TRACE_SAMPLE_MISSING;
   samples->minor_faults = samples->major_faults = samples->user_ns = samples->system_ns = TRACE_SAMPLE_MISSING;
-  return trace_reader_samples(reader, take_sample, samples, error);
+  int result = trace_reader_samples(reader, take_sample, samples, error);
+  if (result == 0)
+    take_final(samples, trace_reader_summary(reader)->footer_json);
+  return result;
 }
 
 void recorded_samples_place(struct recorded_samples *samples, uint64_t stamp, uint64_t position) {

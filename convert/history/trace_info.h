@@ -29,7 +29,8 @@ void trace_info_free(struct trace_info *info);
 
 /* The recorded process's memory from start to end, thinned out to a bounded number of samples, and their peaks.
 
-   Thinning keeps the sample with the highest RssAnon of each group, so that peaks survive. Not its job: sampling. */
+   A row's RssAnon is the peak since the row before (trace_sample_anon_peak). Thinning keeps the row with the highest
+   RssAnon of each group, so that peaks survive. Not its job: sampling. */
 
 enum { RECORDED_SAMPLES_MAX = 2048 };
 
@@ -44,6 +45,7 @@ struct recorded_samples {
   uint32_t placed;            /* rows whose position is known */
   uint64_t next_stamp;        /* no row gets a position before it */
   uint64_t seen;              /* in the trace */
+  struct trace_sample last;   /* of those */
   uint64_t group, group_size; /* samples in the last row; maximum per row */
   /* Peaks and last values over all samples; TRACE_SAMPLE_MISSING: never available. */
   uint64_t rss_anon_peak_bytes, vm_size_peak_bytes, vm_hwm_bytes;

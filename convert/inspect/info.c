@@ -33,9 +33,6 @@ static void take_final(json_t *recorded, json_t *final) {
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
     if (json_is_integer(json_object_get(final, keys[i])))
       json_object_set(recorded, keys[i], json_object_get(final, keys[i]));
-  json_t *peak = json_object_get(final, "peak_rss_bytes");
-  if (json_integer_value(peak) > json_integer_value(json_object_get(recorded, "vm_hwm_bytes")))
-    json_object_set(recorded, "vm_hwm_bytes", peak);
 }
 
 static void set_bytes(json_t *object, uint64_t file_bytes, uint64_t events) {

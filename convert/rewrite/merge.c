@@ -263,6 +263,8 @@ static int write_samples(struct sample_list *list, uint32_t sources, struct trac
     struct trace_sample sample;
     add_up(sum, &list->changes.at[i], &last[list->changes.at[i].source]);
     memcpy(&sample, sum, sizeof sample);
+    if (sources > 1)
+      sample.vm_hwm_bytes = TRACE_SAMPLE_MISSING; /* the processes' maxima were at different times */
     result = trace_writer_sample(writer, &sample);
   }
   free(last);

@@ -45,6 +45,19 @@ json_t *call_counts_json(const uint64_t counts[CALL_LIMIT]) {
   return calls;
 }
 
+uint64_t trace_sample_anon_peak(const struct trace_sample *before, const struct trace_sample *sample) {
+  uint64_t peak = sample->rss_anon_bytes;
+  if (!before || peak == TRACE_SAMPLE_MISSING || before->rss_anon_bytes == TRACE_SAMPLE_MISSING ||
+      before->vm_hwm_bytes == TRACE_SAMPLE_MISSING || sample->vm_hwm_bytes == TRACE_SAMPLE_MISSING ||
+      sample->vm_hwm_bytes <= before->vm_hwm_bytes)
+    return peak;
+  uint64_t earlier = before->rss_file_bytes + before->rss_shmem_bytes;
+  uint64_t later = sample->rss_file_bytes + sample->rss_shmem_bytes, fewer = earlier < later ? earlier : later;
+  if (sample->vm_hwm_bytes <= peak + later || sample->vm_hwm_bytes - fewer <= peak)
+    return peak;
+  return sample->vm_hwm_bytes - fewer;
+}
+
 const char *memory_bypass_text(char *to, double peak_live_bytes, double peak_memory_bytes, const char *program) {
   enum { LEAST_BYTES = 4 << 20 }; /* less is the C library's and the program's data */
   bool python = strncmp(program, "python", 6) == 0;

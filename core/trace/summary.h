@@ -46,6 +46,11 @@ struct trace_sample {
   uint64_t user_ns, system_ns;
 };
 
+/* The peak of RssAnon from the sample before (NULL: none) to this one: in this sample, or, where VmHWM shows that RSS
+   was higher between the two, that less the files and shared memory of the sample that has fewer of them. So it is an
+   upper bound where the process maps or unmaps files meanwhile. TRACE_SAMPLE_MISSING: not known. */
+uint64_t trace_sample_anon_peak(const struct trace_sample *before, const struct trace_sample *sample);
+
 /* The process's total use of resources, from the kernel's accounting at its end. */
 struct trace_final {
   uint64_t peak_rss_bytes; /* 0: not known exactly */

@@ -11,7 +11,6 @@ from typing import Any
 
 from heaptape.advise.choose import AIMS, CPU, Judge, Pick, Row, decide, finalists
 from heaptape.advise.confirm import Confirmed
-from heaptape.advise.fits import killed_at
 from heaptape.advise.tried import (
     Bounds,
     Recorded,
@@ -30,6 +29,7 @@ from heaptape.common.home import Home
 from heaptape.common.phrases import counted
 from heaptape.gate.condition import Condition
 from heaptape.results import margins, replay_errors
+from heaptape.results.fits import killed_at
 from heaptape.results.model.counts import Counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as checked_penalties
@@ -53,7 +53,7 @@ ONE_ARENA = re.compile(r"(arena_max=1|narenas:1)(?![0-9])")  # settings that mak
 class Wish:
     """The request. `names`: candidates, as of -a (none: all that are found); `baseline`: the allocator that the program
     runs on today (None: the one it was recorded on); `limits`: what a candidate has to keep; `memory_limit`: bytes of
-    the memory limit that the program has to live with (advise/fits.py).
+    the memory limit that the program has to live with (results/fits.py).
     """
 
     objective: str
@@ -312,10 +312,14 @@ def _killed(tried: Sequence[Tried], limit_bytes: int, ops: int) -> dict[str, str
         if one.failure:
             continue
         if one.smallest_limit_bytes is None:
-            raise HeaptapeError("--limit memory: the recording has no samples of the program's own memory")
+            raise HeaptapeError(
+                "--limit memory: the program's own memory is not known: "
+                "the recording has no samples of it, or names no allocator that is known here"
+            )
         if one.smallest_limit_bytes > limit_bytes:
             at = killed_at(one.line, limit_bytes)
-            out[one.label] = f"killed at call {at:,} of {ops:,}, needs {phrases.size(one.smallest_limit_bytes)}"
+            needed = phrases.size(phrases.size_above(one.smallest_limit_bytes))
+            out[one.label] = f"killed at call {at:,} of {ops:,}, needs {needed}"
     return out
 
 
@@ -393,7 +397,7 @@ def _tried_json(advice: Advice, one: Tried) -> dict:
         return about | {"error": one.failure}
     about |= {"peak_bytes": round(one.peak_bytes), "mean_bytes": round(one.mean_bytes), "figures": dict(one.figures)}
     if one.smallest_limit_bytes is not None:
-        about["smallest_limit_bytes"] = round(one.smallest_limit_bytes)
+        about["smallest_limit_bytes"] = math.ceil(one.smallest_limit_bytes)
     now = advice.row(advice.today)
     change = advice.judge.change(now, advice.row(one.label))
     if change:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from heaptape.advise.fits import smallest_limit
 from heaptape.common.errors import HeaptapeError
+from heaptape.results.fits import own_memory, smallest_limit
 from heaptape.results.model.counts import Counts, counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.schema import Results
@@ -98,11 +98,12 @@ class Tried:
 @dataclass(frozen=True)
 class Recorded:
     """A recording's samples of the program's memory. `samples`: when it was sampled, `rss`: its RssAnon in bytes then;
-    None: there are none. Where it has no times, calls stand for them.
+    None: there are none. Where it has no times, calls stand for them. `peak_bytes`: of RssAnon, also between samples.
     """
 
     samples: Samples | None = None
     rss: np.ndarray | None = None
+    peak_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,13 @@ class Bounds:
 
 def read_recorded(source: Path, workload: Path, about: Mapping) -> Recorded:
     """`source`: the trace, or the workload itself. `about`: measure.replay.describe_workload."""
-    if source != workload and _has_samples(source):
-        samples, rss = read_samples(source, workload)
-        if len(rss) > 1:
-            return Recorded(samples, rss)
     rows = np.array(about.get("recorded") or [], dtype=float).reshape(-1, 3)
     if len(rows) < 2:
         return Recorded()
-    return Recorded(Samples(rows[:, 0], rows[:, 0], rows[:, 0], about["ops"]), rows[:, 1])
+    peak = float(rows[:, 1].max())
+    if source != workload and _has_samples(source):
+        return Recorded(*read_samples(source, workload), peak)
+    return Recorded(Samples(rows[:, 0], rows[:, 0], rows[:, 0], about["ops"]), rows[:, 1], peak)
 
 
 def _has_samples(source: Path) -> bool:
@@ -196,9 +196,9 @@ def with_own_memory(
         return list(tried)
     samples = recorded.samples
     held = {label: replayed(run, samples) for label, run in runs.items()}
-    own_peak = own_mean = 0.0
+    own_peak, own_mean = None, 0.0
     if base in held:
-        own_peak = max(0.0, float(recorded.rss.max()) - held[base]["rss_anon_peak_bytes"])
+        own_peak = own_memory(recorded.peak_bytes, held[base]["rss_anon_peak_bytes"])
         own_mean = max(0.0, mean_over_time(samples.cpu_ns, recorded.rss) - held[base]["rss_anon_mean_bytes"])
     return [
         _whole(one, runs[one.label], own_peak, held[one.label]["rss_anon_mean_bytes"] + own_mean)
@@ -208,8 +208,10 @@ def with_own_memory(
     ]
 
 
-def _whole(one: Tried, run: Run, own_peak: float, mean_bytes: float) -> Tried:
-    """`own_peak`: the program's own memory, added to its peak and at each point of its time line."""
+def _whole(one: Tried, run: Run, own_peak: float | None, mean_bytes: float) -> Tried:
+    """`own_peak`: the program's own memory, added to its peak and at each point of its time line; None: not known."""
+    if own_peak is None:
+        return replace(one, mean_bytes=mean_bytes)
     peak = one.peak_bytes + own_peak
     line = [(position, rss + own_peak) for position, rss, *_ in run.timeline or ()]
     line.append((int(run.rss_anon_peak_position or 0), peak))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from heaptape.advise.choose import AIMS, BOTH, CPU, MEMORY, Judge, Pick, Row, between
 from heaptape.common.console import printable
-from heaptape.common.phrases import change_of_size, percent, size
+from heaptape.common.phrases import change_of_size, percent, size, size_above
 from heaptape.common.tables import Cell, Table
 from heaptape.common.version import __version__
 from heaptape.results.comparing.worth import NO_REASON
@@ -138,7 +138,7 @@ def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[C
             ]
         )
     if row.smallest_limit_bytes and now.smallest_limit_bytes:
-        fits, today = size(row.smallest_limit_bytes), size(now.smallest_limit_bytes)
+        fits, today = (size(size_above(limit)) for limit in (row.smallest_limit_bytes, now.smallest_limit_bytes))
         better = True if row.smallest_limit_bytes < now.smallest_limit_bytes else None
         rows.append([Cell(""), Cell("fits in"), Cell(f"{fits} ({now.label}: {today})", good=better), Cell("limit")])
     return rows

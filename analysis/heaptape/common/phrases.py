@@ -21,6 +21,13 @@ def size(value: float) -> str:
     return counted(round(value), "byte")
 
 
+def size_above(value: float) -> float:
+    """The bytes rounded up to a number of which `size` shows all digits."""
+    unit = next((unit for unit in (1 << 30, MIB, 1 << 10) if value >= unit), 1)
+    step = unit * (1 if value >= 100 * unit else 0.1 if value >= 10 * unit else 0.01)
+    return math.ceil(value / step) * step
+
+
 def count(value: float) -> str:
     """A count: "113 M"."""
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

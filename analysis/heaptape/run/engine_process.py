@@ -179,20 +179,19 @@ def failure(status: int, stderr: str) -> str:
 # Libraries that the recorded program loads whatever its allocator, and that some allocator needs.
 #
 # A replay's start-up is counted, and jemalloc loads the C++ library. But a program written in C++ has that library
-# anyway, and one linked with jemalloc has jemalloc. So the engine loads these libraries on every allocator.
+# anyway, and one linked with tcmalloc has tcmalloc, with the memory that it takes when it is loaded (3.8 MiB), where
+# another is preloaded. So the engine loads these libraries on every allocator.
 LINKER = "/lib64/ld-linux-x86-64.so.2"
 TIMEOUT_S = 20
 NOBODYS = re.compile(r"(libc\.so|ld-linux|linux-vdso|libheaptape\.so|vgpreload_)")  # in every process, or ours
 
 
 def also_loaded(info: dict, choices: Iterable[Choice]) -> list[str]:
-    """Paths to preload after each allocator. `info`: of the workload; without "libraries" (older recordings, imports)
-    there are none. The allocator that the program was recorded on is not among them.
-    """
+    """Paths to preload after each allocator. `info`: of the workload; without "libraries" (imports) there are none."""
     names = info.get("libraries")
     if not isinstance(names, list):
         return []
-    mapped = {name for name in names if isinstance(name, str) and not NOBODYS.match(name)} - {info.get("allocator")}
+    mapped = {name for name in names if isinstance(name, str) and not NOBODYS.match(name)}
     needed = {path for choice in choices if choice.preload for path in needs(choice.preload)}
     return sorted(path for path in needed if Path(path).resolve().name in mapped)
 

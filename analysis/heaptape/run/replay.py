@@ -519,7 +519,7 @@ def _spec_of(settings: Settings, run: Run) -> dict[str, object]:
         spec["warm"] = settings.warm_rounds
     if settings.real_clock:
         spec["clock"] = "real"
-    also = settings.also_loaded if facts.counts_startup else ()
+    also = settings.also_loaded if facts.counts_startup or facts.samples_memory else ()
     spec["preload"] = list(engine_process.preloads(run.choice, also))
     spec["env"] = [f"{name}={value}" for name, value in environment_of(run).items()]
     return spec

@@ -38,7 +38,7 @@ class Settings:
     """How to replay. `order` empty: each pass's own default. `timeout_s` 0: no limit. `until_ci_percent` 0: no stop
     rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
     OF_ACCESSES simulate, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out, and
-    reported, if they can't be made. `also_loaded`: libraries that passes which count the start-up load on every
+    reported, if they can't be made. `also_loaded`: libraries that passes whose figures they change load on every
     allocator (engine_process.py). `at`: positions at which OF_ORIGINS attribute memory beside their own, as
     heaptape-replay takes them. `windows`: file of positions between which passes that take windows count. `jobs`: how
     many runs that only count are made at a time; 0: as the machine has room.

@@ -325,3 +325,30 @@ def test_calls_below_one_percent_share_a_column_weighted_by_their_counts():
     counts |= {"calloc": 600, "malloc": 1900}
     one_alone = Results("w.json", {"workload": {"name": "w"}, "runs": [*runs("a", 100, 50)]})
     assert "realloc" in comparison([one_alone], "a")[0].columns
+
+
+def test_the_smallest_limit_is_the_allocators_peak_and_the_programs_own_rounded_up():
+    """Recorded on a, whose library is liba.so: of the peak of 90 MiB, 90 - 50 are the program's own. 1/512 more are
+    page tables, and 1/8 MiB is the kernel's: (40 + 80) x 513/512 + 1/8 = 120.36 MiB.
+    """
+    mib = 1 << 20
+    libraries = [{"name": name, "variant": "default", "path": f"/lib/lib{name}.so"} for name in "ab"]
+    recorded = {"recorded": [[0, 5 * mib, 0], [7, 90 * mib, 0], [9, 60 * mib, 0]], "allocator": "liba.so"}
+
+    def memory_table(about, **more):
+        runs = [
+            {"allocator": name, "repeat": 0, "pass": "memory", "rss_anon_peak_bytes": peak * mib}
+            for name, peak in (("a", 50), ("b", 80))
+        ]
+        file = Results("r.json", {"workload": {"name": "w"} | about, "runs": runs} | more)
+        return next(one for one in comparison([file], "a") if one.title.startswith("Memory, MiB"))
+
+    found = memory_table(recorded, allocators=libraries)
+    at = found.columns.index("fits in")
+    assert [[row[0].text, row[at].text] for row in found.rows] == [["a", "90.4"], ["b", "121"]]
+    for unknown in (
+        memory_table(recorded),
+        memory_table({**recorded, "allocator": "libc.so"}, allocators=libraries),
+        memory_table({"allocator": "liba.so"}, allocators=libraries),
+    ):
+        assert "fits in" not in unknown.columns

@@ -109,7 +109,8 @@ struct recorded_process {
   bool latency;                      /* releases are held until their latency arrives */
   bool names;                        /* names of threads are recorded */
   uint32_t threads;
-  uint64_t peak_memory_bytes; /* RssAnon in the samples */
+  struct trace_sample sampled; /* the last one, where any was taken */
+  uint64_t peak_memory_bytes;  /* of RssAnon, by samples and VmHWM; 0: it was never read */
   uint64_t in_flight;
   uint64_t skipped;    /* calls made in pauses */
   uint64_t broken;     /* invalid records */

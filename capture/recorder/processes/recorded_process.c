@@ -97,6 +97,13 @@ uint64_t recorded_process_file_bytes(const struct recorded_process *process) {
   return running->file_bytes + (running->pending + running->accesses.pending) * EVENT_BYTES + FOOTER_BYTES;
 }
 
+static void note_peak(struct recorded_process *process, const struct trace_sample *sample) {
+  uint64_t peak = trace_sample_anon_peak(process->sampled.rss_anon_bytes ? &process->sampled : NULL, sample);
+  if (peak != TRACE_SAMPLE_MISSING && peak > process->peak_memory_bytes)
+    process->peak_memory_bytes = peak;
+  process->sampled = *sample;
+}
+
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
   struct trace_sample sample;
   live_sample_adapt(&process->live);
@@ -110,8 +117,7 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
   sample.stamp = stamp;
   if (process->simulated) /* it is the simulator's memory */
     return;
-  if (sample.rss_anon_bytes != TRACE_SAMPLE_MISSING && sample.rss_anon_bytes > process->peak_memory_bytes)
-    process->peak_memory_bytes = sample.rss_anon_bytes;
+  note_peak(process, &sample);
   if (trace_writer_sample(process->writer, &sample) != 0)
     process_regions_give_up(process, "cannot be written");
 }
@@ -271,6 +277,10 @@ int recorded_process_close(struct recorded_process *process, const struct record
     running->exit_status = end->how->status_known ? end->how->status : -1;
     running->final_known = end->how->usage_known && !process->simulated;
     running->final = end->how->usage;
+    struct trace_sample last = process->sampled;
+    last.vm_hwm_bytes = running->final.peak_rss_bytes;
+    if (running->final_known && last.vm_hwm_bytes)
+      note_peak(process, &last);
   }
   int result = trace_writer_finish(process->writer, end->end, end->clock_hz, error);
   take_totals(process, process->writer, totals);

@@ -15,7 +15,7 @@ struct process_totals {
   const char *accesses_over;  /* why the accesses end before the events; NULL: they do not */
   double peak_live_bytes;     /* of all files so far */
   bool peak_is_exact;         /* else it is an estimate */
-  uint64_t peak_memory_bytes; /* RssAnon in the samples, of all files so far; 0: it was never read */
+  uint64_t peak_memory_bytes; /* of RssAnon, in all files so far; 0: it was never read */
   const char *cut_why;        /* why the recording ended before the process; NULL: it did not */
 };
 

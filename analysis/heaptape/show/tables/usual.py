@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from heaptape.common.phrases import counted
+from heaptape.common.phrases import counted, size_above
 from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.results import disturbance, margins
 from heaptape.results import replay_errors as fidelity
@@ -29,6 +29,7 @@ from heaptape.results.comparing.compare import (
 )
 from heaptape.results.comparing.intervals import Method
 from heaptape.results.comparing.rare_calls import OTHER, RARE, rare_calls, together
+from heaptape.results.fits import smallest_limits
 from heaptape.results.schema import HELD_METRICS, Results, figures, unique_name
 
 FIRST_CALLS = (*MAIN_CALLS, OTHER)  # in the first table; others follow
@@ -42,6 +43,7 @@ STRINGS_NOTE = (
     "the bytes that they fill or copy."
 )
 HELD_NOTE = "all freed: RSS after every object was released; purged: RSS after the allocator's own purge as well."
+LIMIT_NOTE = "fits in: the smallest memory limit (of a cgroup) for the whole program, its own memory included."
 SHOWN_HALF = 0.05  # percent: a narrower half interval would be shown as 0.0
 NOISY = "too noisy"
 # Figures whose differences are withheld within the error of replaying. Counted figures (instructions, faults, system
@@ -68,7 +70,8 @@ MARKS: dict[str, tuple[Callable[[str], bool], str]] = {
 @dataclass(frozen=True)
 class _Figures:
     """One workload: figures by allocator and metric, their numbers of repetitions, which are exact; the ops whose
-    instructions were counted, if not all; margins by metric, for metrics that have one; and a note on rare calls.
+    instructions were counted, if not all; margins by metric, for metrics that have one; a note on rare calls; and the
+    smallest memory limits by allocator.
     """
 
     values: pd.DataFrame
@@ -77,6 +80,7 @@ class _Figures:
     counted_ops: str
     margins: Mapping[str, float]
     rare_calls: str
+    limits: Mapping[str, float]
 
 
 def comparison(files: Sequence[Results], baseline: str, method: Method = "t") -> list[Table]:
@@ -106,6 +110,7 @@ def by_subject(files: Sequence[Results], baseline: str, method: Method = "t") ->
             _counted_ops(files, workload),
             {metric: margin for (name, metric), margin in of_figure.items() if name == workload},
             _rare_note(rare.get(workload, {})),
+            _limits(files, workload, here[0]),
         )
         suffix = f" — {workload}" if len(workloads) > 1 else ""
         base = len(SUBJECTS) * number if len(workloads) > 1 else 0
@@ -154,6 +159,12 @@ def _counted_ops(files: Sequence[Results], workload: str) -> str:
     return ""
 
 
+def _limits(files: Sequence[Results], workload: str, values: pd.DataFrame) -> dict[str, float]:
+    names: dict[tuple, str] = {}
+    file = next(file for file in files if unique_name(file, names) == workload)
+    return smallest_limits(file, values["peak_rss"].dropna().to_dict()) if "peak_rss" in values.columns else {}
+
+
 def calls_in(columns: Sequence[str]) -> list[str]:
     """Call names among metric columns: FIRST_CALLS first, then by name."""
     names = [c.removeprefix("calls/") for c in columns if c.startswith("calls/")]
@@ -179,12 +190,21 @@ def _absolute_tables(shown: "_Figures", suffix: str) -> list[tuple[str, Table]]:
         "held_rss": "all freed",
         "purged_rss": "purged",
         "vm_size": "VmSize",
+        "smallest_limit": "fits in",
     }
     if {"peak_rss", "mean_rss", "vm_size"} & set(values.columns):
         more = values
         if {"peak_rss", "ideal_rss"} <= set(values.columns):
             more = values.assign(overhead=values["peak_rss"] - values["ideal_rss"])
-        notes = [_n_note(shown.counts, "peak_rss"), HELD_NOTE if "held_rss" in values.columns else ""]
+        if shown.limits:
+            more = more.assign(
+                smallest_limit=pd.Series({label: size_above(one) for label, one in shown.limits.items()})
+            )
+        notes = [
+            _n_note(shown.counts, "peak_rss"),
+            HELD_NOTE if "held_rss" in values.columns else "",
+            LIMIT_NOTE if shown.limits else "",
+        ]
         tables.append(("memory", _metric_table(f"Memory, MiB{suffix}", replace(shown, values=more), memory, notes)))
     calls = calls_in(list(values.columns))
     timed = {"total_cycles", *(f"calls/{c}" for c in calls), "bare_wall", "bare_cpu"} & set(values.columns)
@@ -258,7 +278,8 @@ def _margin_of(metric: str, values: pd.Series, shown: "_Figures") -> float:
 def _figure(metric: str, value: float) -> Cell:
     if metric in ("total_instructions", "startup_instructions", "total_cycles", "bare_wall", "bare_cpu"):
         return in_unit(value, 1e6)
-    if metric in ("string_bytes", "peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size", *HELD_METRICS):
+    sizes = ("string_bytes", "peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size", "smallest_limit")
+    if metric in sizes or metric in HELD_METRICS:
         return in_unit(value, MIB)
     return in_unit(value) if metric.startswith(("calls/", "pmu/")) else grouped(value)
 

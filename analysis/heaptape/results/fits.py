@@ -7,9 +7,11 @@ limited processes are the first to read (they are dropped before a process is ki
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from heaptape.common.errors import UsageError
+from heaptape.results.schema import Results
 
 PAGE_TABLE_SHARE = 1 / 512
 KERNEL_BYTES = 128 << 10
@@ -20,6 +22,30 @@ _LIMIT = re.compile(r"memory\s*=\s*(\d+(?:\.\d+)?)\s*([KMG]?)(?:i?B)?", re.IGNOR
 def smallest_limit(peak_bytes: float) -> float:
     """The smallest limit for a program with this peak of anonymous memory, in bytes."""
     return peak_bytes * (1 + PAGE_TABLE_SHARE) + KERNEL_BYTES
+
+
+def own_memory(recorded_peak_bytes: float, replayed_peak_bytes: float) -> float:
+    """The program's own memory at its peak: the recorded peak less that of a replay on the recorded allocator."""
+    return max(0.0, recorded_peak_bytes - replayed_peak_bytes)
+
+
+def smallest_limits(file: Results, peaks: Mapping[str, float]) -> dict[str, float]:
+    """Label -> `smallest_limit` of the whole program. `peaks`: label -> the allocator's replayed peak. Empty where the
+    program's own memory is not known: the recording has no samples, or its allocator was not replayed.
+    """
+    rows = file.workload.recorded
+    base = next(
+        (
+            str(one.name)
+            for one in file.parsed.allocators or []
+            if one.variant in (None, "default") and one.path and Path(one.path).name == file.workload.allocator
+        ),
+        None,
+    )
+    if not rows or base is None or base not in peaks or file.workload.distilled:
+        return {}
+    own = own_memory(max(row[1] for row in rows), peaks[base])
+    return {label: smallest_limit(peak + own) for label, peak in peaks.items()}
 
 
 def memory_limit(text: str) -> int | None:
