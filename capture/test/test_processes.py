@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, RECORD, Result, info, run, succeed
+from tests.support import CONVERT, RECORD, Result, compile_c, info, run, succeed
 
 BUSY = "exec /usr/bin/python3 -S -c 'for i in range(40000): str(i) * 100'"
 TWO_BUSY = "a='a b c d'; for i in 1 2 3 4 5 6 7 8; do ls -l /etc >/dev/null; done"
@@ -57,10 +57,29 @@ def test_what_is_kept_and_what_is_deleted_adds_up_to_all_calls(tmp_path: Path) -
     assert int(said[1].replace(",", "")) == sum(small)
 
 
+def test_a_shell_with_a_few_calls_more_does_not_take_the_programs_file(tmp_path: Path) -> None:
+    """The two programs differ in their calls by a sixth, and in the memory that they use 8 times; only the order of
+    the processes differs."""
+    source = """#include <stdlib.h>
+        #include <string.h>
+        int main(int argc, char **argv) {
+          (void)argc;
+          for (int i = atoi(argv[1]); i > 0; i--) free(malloc(99));
+          memset(malloc(atoi(argv[2])), 1, atoi(argv[2]));
+          return 0; }"""
+    busier, larger = (compile_c(tmp_path / name, source) for name in ("busier", "larger"))
+    calls = {str(busier): f"{busier} 7000 2000000", str(larger): f"{larger} 6000 16000000"}
+    for first, second in ((busier, larger), (larger, busier)):
+        recorded(tmp_path, "sh", "-c", f"{calls[str(first)]}; {calls[str(second)]}; true")
+        assert programs(tmp_path)["t.tape"] == "larger"
+    recorded(tmp_path, "sh", "-c", f"{busier} 13000 2000000; {calls[str(larger)]}; true")
+    assert programs(tmp_path)["t.tape"] == "busier"
+
+
 def test_images_of_a_percent_or_more_keep_their_files_and_the_busiest_of_them_is_first(tmp_path: Path) -> None:
     done = recorded(tmp_path, "sh", "-c", TWO_BUSY)
     found = {tape.name: info(tape)["events"] for tape in tmp_path.glob("*.tape")}
-    assert found["t.tape"] == max(found.values())
+    assert 2 * found["t.tape"] >= max(found.values())
     assert len(found) >= 8
     total = sum(found.values())
     assert all(100 * events >= total for events in found.values())
