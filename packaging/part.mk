@@ -26,7 +26,7 @@ reference: $(REFERENCE) ## man pages and completions of shells into out/share
 # The site of the documents, with the same definition of each command. A broken link ends it.
 docs: all $(PACKAGE_VENV)/.stamp $(VENV)/.stamp ## the documents as a site, out/site/html
 	PYTHONPATH=analysis:packaging/reference $(PACKAGE_VENV)/bin/python packaging/site $(OUT)/bin/heaptape $(OUT)/site
-	$(VENV)/bin/python -m heaptape.show.outputs.published $(OUT)/site/html/schemas
+	$(VENV)/bin/python -m tests.output_shapes $(OUT)/site/html/schemas
 	@echo "$(OUT)/site/html/index.html (with its search: python3 -m http.server -d $(OUT)/site/html)"
 
 # The files of every kind of package under its prefix; all users can read them, whatever the umask.

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heaptape.show.outputs.published import conforms
-
 from tests import convert_server
+from tests.output_shapes import conforms
 
 if TYPE_CHECKING:
     import pytest

@@ -8,8 +8,7 @@ from itertools import islice
 import msgspec
 
 from heaptape.fleet.plan import Task, plans_of, tasks_of
-from heaptape.fleet.store import HEARTBEAT_S, Failure, Record, Store
-from heaptape.show.outputs.decisions import Failed, FleetStatus
+from heaptape.fleet.store import HEARTBEAT_S, Failed, Failure, FleetStatus, Record, Store
 
 SILENT_S = 6 * HEARTBEAT_S  # a worker that is silent for longer has probably gone
 SAMPLED = 100  # cells of each pass, whose times are the basis of the estimate for cells that are left

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import msgspec
 
@@ -20,7 +20,6 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.fleet.files import Files, StoreError
 from heaptape.results.structs import label
 from heaptape.run.passes import BY_NAME, PASSES
-from heaptape.show.outputs.decisions import Running
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +34,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f/]{1,255}\Z")]
 Pass = Annotated[str, msgspec.Meta(pattern=rf"\A({'|'.join(PASSES)})\Z")]
 Order = Annotated[str, msgspec.Meta(pattern=r"\A(recorded|causal|window|random=[0-9]{1,20})\Z")]
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+Natural = Annotated[int, msgspec.Meta(ge=0)]
 Sizes = Annotated[str, msgspec.Meta(pattern=r"\A[0-9:,]{0,255}\Z")]
 
 NO_ALLOCATOR_PRELOADED = "glibc"  # its library is the C library that the engine runs on
@@ -141,6 +141,52 @@ class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     machine: str
     unix_s: float
     final: bool = False
+
+
+class Running(msgspec.Struct, forbid_unknown_fields=True):
+    """A worker's last report. `unix_s`: its time. `cells`: those in progress, in words."""
+
+    worker: str
+    machine: str
+    since_unix_s: float
+    unix_s: float
+    done: Natural
+    failed: Natural
+    busy_s: float
+    cells: list[str]
+
+
+class Failed(msgspec.Struct, forbid_unknown_fields=True, rename={"pass_": "pass"}):
+    """A cell that was tried and has no result. `final`: its allocator is at fault, so it is not tried again."""
+
+    cell: str
+    workload: str
+    label: str
+    pass_: str
+    reason: str
+    machine: str
+    attempts: Natural
+    final: bool
+
+
+class FleetStatus(msgspec.Struct, forbid_unknown_fields=True):
+    """`heaptape fleet status --json`. `left`: neither done nor finally failed. `silent`: workers without a recent
+    report. `left_s`: remaining time of one worker, null if no cell of a pass is done yet; `ready_in_s`: with the
+    workers that run now, null without any. `damaged`: files that were set aside.
+    """
+
+    schema: Literal[1]
+    store: str
+    plans: Natural
+    cells: Natural
+    done: Natural
+    left: Natural
+    failed: list[Failed]
+    running: list[Running]
+    silent: list[Running]
+    left_s: float | None
+    ready_in_s: float | None
+    damaged: Natural
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

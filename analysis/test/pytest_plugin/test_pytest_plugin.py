@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from heaptape.pytest_plugin.spans import Lines, limits_of
-from heaptape.show.outputs.published import conforms
 
+from tests.output_shapes import conforms
 from tests.support import CONVERT, TIMEOUT_S, succeed
 
 NOISE_BYTES = 24 << 10  # at most what pytest and Python themselves acquire in a test

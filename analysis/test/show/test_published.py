@@ -8,9 +8,9 @@ import json
 import msgspec
 import pytest
 from heaptape.results.structs import json_schema
-from heaptape.show.outputs.published import OUTPUTS, conforms, schemas, write
 from jsonschema import Draft202012Validator
 
+from tests.output_shapes import OUTPUTS, conforms, schemas, write
 from tests.support import CONVERT, call_heaptape, published, succeed
 
 
