@@ -146,7 +146,9 @@ class _Recorded:
 
     def event(self) -> Event:
         event = Event(self.call())
-        if event.id not in calls.CALLS or not calls.LEGAL[event.call]:
+        takes, acquires = calls.RELEASE_KIND[event.id] != calls.NOTHING, calls.ACQUIRES[event.id]
+        impossible = (event.call & calls.NULL_IN and not takes) or (event.call & calls.NULL_OUT and not acquires)
+        if event.id not in calls.CALLS or impossible:
             raise Malformed(f"call byte {event.call:#x} can't be")
         if calls.HAS_SIZE[event.id]:
             event.size = self.next(2)

@@ -149,7 +149,6 @@ def test_together_is_one_experiment(tape, tmp_path):
         (("-g", "phase=cold=remove"), 1, "no object belongs"),
         ((), 2, "--group"),
         (("-g", "size=96=remove", "--passes", "misses"), 2, "whatif --passes: unknown pass 'misses'"),
-        (("-g", "size=96=remove", "--touch", "lines=x"), 2, "whatif --touch: 'lines=x' is none of"),
     ],
 )
 def test_wrong_experiments_are_one_line(tape, tmp_path, arguments, status, says):

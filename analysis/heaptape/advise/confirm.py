@@ -2,6 +2,7 @@
 """Does the advice hold? The live program on the advised allocator and on today's, alternately."""
 
 import math
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,10 +15,9 @@ from heaptape.advise.words import Advice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.process import scratch_folder
+from heaptape.results.comparing.sequential import UNDECIDED, Decision, decisions, next_look
 from heaptape.results.comparing.worth import is_reason
 from heaptape.run import live
-from heaptape.run.live import Session, add_rounds
-from heaptape.run.live import found as decided
 from heaptape.run.recipes import Finished, Recipe
 from heaptape.run.registry import Choice
 from heaptape.show.answer import cpu_text
@@ -141,26 +141,11 @@ def _change_of_peak(advice: Advice, label: str, peaks: Mapping[str, Sequence[flo
 
 def _cpu(advice: Advice, label: str, peaks: Mapping[str, Sequence[float]], observe: _Observer) -> Confirmed:
     words, memory = _change_of_peak(advice, label, peaks)
-    data: dict = {
-        "app": {"name": observe.command.name},
-        "baseline": advice.today,
-        "predicted": {label: {}},
-        "live": [],
-        "looks": [],
-        "failures": {},
-        "sittings": [],
-    }
-
-    def run(one: str) -> float:
-        return float(observe(advice.choices[one], memory=False)["cpu_ns"])
-
-    add_rounds(data, run, Session(max(observe.left_s, 0.0) * observe.cpu_share))
-    if data["failures"]:
-        raise HeaptapeError(next(iter(data["failures"].values())))
-    decision = decided(data).get(label)
-    if decision is None:
+    budget_s = max(observe.left_s, 0.0) * observe.cpu_share
+    if not budget_s:
         line = f"Live, peak memory of {label}: {words}; CPU time was not measured."
         return Confirmed(CPU, label, None, line, {"memory": memory})
+    rounds, decision = _rounds(advice, label, observe, budget_s)
     predicted = advice.judge.cpu(advice.row(advice.today), advice.row(label))
     verdict = _verdict(predicted.percent if predicted else math.nan, decision.low, decision.high)
     held = None if verdict == OPEN else is_reason(-decision.percent)
@@ -170,11 +155,34 @@ def _cpu(advice: Advice, label: str, peaks: Mapping[str, Sequence[float]], obser
         f"Live, CPU time of {label}: {said}measured {span} in {decision.rounds} rounds: {verdict}. "
         f"Peak memory: {words}."
     )
-    figures = {"cpu_ns": [one["cpu_ns"] for one in data["live"]], "change_percent": decision.percent, "memory": memory}
+    figures = {"cpu_ns": rounds, "change_percent": decision.percent, "memory": memory}
     figures |= {"low": decision.low, "high": decision.high}
-    today_ns = statistics.median(one["cpu_ns"][advice.today] for one in data["live"])
+    today_ns = statistics.median(one[advice.today] for one in rounds)
     measured = Live(advice.today, today_ns, decision.percent, decision.low, decision.high, decision.rounds)
     return Confirmed(CPU, label, held, line, figures, verdict, measured)
+
+
+def _rounds(advice: Advice, label: str, observe: _Observer, budget_s: float) -> tuple[list[dict[str, float]], Decision]:
+    """Today's allocator and `label` in random order, again and again, until the two are decided (sequential.py) or the
+    budget of CPU time is spent: CPU time in ns by label, of each round; and the decision.
+    """
+    rounds: list[dict[str, float]] = []
+    looks: list[int] = []
+    spent_ns = 0.0
+    while True:
+        order = [advice.today, label]
+        random.Random(f"{observe.command.name} {len(rounds)}").shuffle(order)
+        try:
+            rounds.append({one: float(observe(advice.choices[one], memory=False)["cpu_ns"]) for one in order})
+        except HeaptapeError as error:
+            raise HeaptapeError(f"live: {error}") from None
+        spent_ns += sum(rounds[-1].values())
+        over = spent_ns >= 1e9 * budget_s
+        if over or len(rounds) == next_look(looks):
+            looks.append(len(rounds))
+            decision = decisions(rounds, looks, advice.today)[label]
+            if over or decision.verdict != UNDECIDED or next_look(looks) is None:
+                return rounds, decision
 
 
 def _verdict(predicted: float, low: float, high: float) -> str:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Installs a candidate atomically: sources, build, checks, record."""
 
-import fcntl
 import os
 import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from heaptape.candidates import build
 from heaptape.candidates.sources import Plan
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, cache_folder
-from heaptape.common.process import scratch_folder
+from heaptape.common.process import locked, scratch_folder
 from heaptape.run import installed, machine, registry
 from heaptape.run.installed import Installed, Record, Source
 
@@ -120,29 +119,11 @@ def _room(folder: Path) -> Iterator[Path]:
     folders that a killed process left.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for left in folder.glob(f"{BUILDING}*"):
-        with _locked(left) as ours:
-            if ours:
-                shutil.rmtree(left, ignore_errors=True)
-    with scratch_folder(folder, BUILDING) as room, _locked(room):
+    for left in folder.glob(f"{BUILDING}*/"):
+        with suppress(OSError), locked(left):  # else its process is alive
+            shutil.rmtree(left, ignore_errors=True)
+    with scratch_folder(folder, BUILDING) as room, locked(room):
         yield room
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
-    """Yields whether the lock was free; then it is held within the context."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
-        yield False
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
-    finally:
-        os.close(descriptor)
 
 
 def _put(result: Path, place: Path, room: Path) -> Path:

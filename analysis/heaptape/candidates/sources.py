@@ -82,21 +82,13 @@ def read(file: Path) -> dict[str, Recipe]:
     return {name: checked(f"{file}: {name}", table, Recipe) for name, table in read_toml(file).items()}
 
 
-def choose(text: str, recipes: dict[str, Recipe], release: str = "") -> Candidate:
-    """The newest known version of NAME, or of the series VERSION. `release`: of the package, for an unknown version,
-    which is built like the newest known one. Raises HeaptapeError that lists the known ones.
-    """
+def choose(text: str, recipes: dict[str, Recipe]) -> Candidate:
+    """The newest known version of NAME, or of the series VERSION. Raises HeaptapeError that lists the known ones."""
     name, _, version = text.partition("@")
     if name not in recipes:
         raise unknown("recipe", name, recipes, more=", and --from for other sources")
     recipe = recipes[name]
     known = sorted(recipe.versions, key=version_key)
-    if release:
-        if not version:
-            raise HeaptapeError(f"{name} --release {release}: which version is it? {name}@VERSION")
-        of_series = [one for one in known if matches(one, version.split(".")[0])] or known
-        like = recipe.versions[of_series[-1]]
-        return Candidate(name, version, recipe, msgspec.structs.replace(like, release=release, note=""))
     found = [one for one in known if one == version] or [one for one in known if matches(one, version)]
     if not found:
         raise HeaptapeError(f"{name} has no known version {version}: there are {', '.join(known)}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import add_format_option
+from heaptape.commands.outcome import add_allocator_option, add_format_option
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_json, write_text
 from heaptape.common.process import scratch_folder
@@ -54,14 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a limit that the advice must keep: 'memory=64M' (of a container), 'rss-peak<=1.05*today', 'rss-mean<=64 "
         "MiB'. Repeatable",
     )
-    parser.add_argument(
-        "-a",
-        "--allocator",
-        action="append",
-        default=[],
-        metavar="NAME[:VARIANT]|LIB.so",
-        help="a candidate, as for replay; repeatable (default: all that are found, and their main settings)",
-    )
+    words = "a candidate, as for replay; repeatable (default: all that are found, and their main settings)"
+    add_allocator_option(parser, words)
     parser.add_argument(
         "--baseline", metavar="NAME", help="what the program runs on today (default: what it was recorded on)"
     )

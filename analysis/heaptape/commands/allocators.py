@@ -52,9 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     install.add_argument("--no-verify", action="store_true", help="don't check that it keeps the rules of malloc")
     install.add_argument("--rebuild", action="store_true", help="build it again if it is there")
     install.add_argument(
-        "--release", default="", metavar="R", help="release of crate or package, for a VERSION not in the list"
-    )
-    install.add_argument(
         "--from", dest="place", metavar="DIR|ARCHIVE", help="other sources: a checkout (copied), or a tar archive"
     )
     install.add_argument("--build", metavar="CMD", help="with --from: the shell command that builds them")
@@ -108,16 +105,14 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError("allocators install: which one? 'heaptape allocators list' lists them")
     if action == "list" and names:
         raise UsageError("allocators list: takes no name")
-    if action != "install" and (own or arguments.build or arguments.lib or arguments.name or arguments.release):
-        raise UsageError("allocators: --from, --build, --lib, --name and --release belong to 'install'")
+    if action != "install" and (own or arguments.build or arguments.lib or arguments.name):
+        raise UsageError("allocators: --from, --build, --lib and --name belong to 'install'")
     if own and names:
         raise UsageError("allocators install --from: its name is given by --name")
     if own and not arguments.lib:
         raise UsageError("allocators install --from: --lib says which library it is")
     if not own and (arguments.build or arguments.lib or arguments.name):
         raise UsageError("allocators install: --build, --lib and --name belong to --from")
-    if arguments.release and len(names) != 1:
-        raise UsageError("allocators install --release: takes one allocator")
 
 
 def _install(arguments: argparse.Namespace, folder: Path) -> int:
@@ -149,7 +144,7 @@ def _plans(arguments: argparse.Namespace) -> "list[Plan]":
     if arguments.place:
         return [sources.of_own(Path(arguments.place), arguments.name, arguments.build or "", arguments.lib)]
     recipes = sources.load(arguments.home)
-    return [sources.of_recipe(sources.choose(name, recipes, arguments.release)) for name in arguments.names]
+    return [sources.of_recipe(sources.choose(name, recipes)) for name in arguments.names]
 
 
 def _list(there: "list[Installed]", home: Home, as_json: bool) -> int:

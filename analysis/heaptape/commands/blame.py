@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import ALL, add_format_option, add_table_option, chosen_tables
+from heaptape.commands.outcome import ALL, add_allocator_option, add_format_option, add_table_option, chosen_tables
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
@@ -45,13 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         help="trace or workload, or results (R.json, report) of this command; or two",
     )
-    parser.add_argument(
-        "-a",
-        "--allocator",
-        action="append",
-        metavar="NAME[:VARIANT]|LIB.so",
-        help=f"as for 'heaptape replay'; repeatable (default {DEFAULT_ALLOCATOR}; for results, all that they have)",
-    )
+    words = f"as for 'heaptape replay'; repeatable (default {DEFAULT_ALLOCATOR}; for results, all that they have)"
+    add_allocator_option(parser, words)
     parser.add_argument(
         "--at",
         action="append",

@@ -4,6 +4,7 @@
 import argparse
 
 from heaptape.commands import comparison
+from heaptape.commands.outcome import add_baseline_option
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, write_text
 
@@ -22,9 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "results", nargs="*", metavar="F", help="results of replay, reports, or recordings; - for standard input"
     )
-    parser.add_argument(
-        "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
-    )
+    add_baseline_option(parser)
     comparison.add_options(parser)
     parser.add_argument(
         "--interval",

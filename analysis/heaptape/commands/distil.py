@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import add_format_option
+from heaptape.commands.outcome import add_allocator_option, add_format_option
 from heaptape.common import console
 from heaptape.common.errors import UsageError
 from heaptape.common.output import check_writable
@@ -36,14 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kind", default="both", choices=["time", "memory", "both"], help="what it stands for (default both)"
     )
-    parser.add_argument(
-        "-a",
-        "--allocator",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="an allocator to fit it on (repeatable; default: all that are here, and the variants that matter)",
-    )
+    words = "an allocator to fit it on (repeatable; default: all that are here, and the variants that matter)"
+    add_allocator_option(parser, words, "NAME")
     parser.add_argument(
         "--misses", action="store_true", help="misses of caches and TLBs, too; needs a recording with --accesses"
     )

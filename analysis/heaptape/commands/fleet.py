@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from heaptape.commands import fleet_data as data
 from heaptape.commands import replaying
 from heaptape.commands.fleet_data import SCHEDULER_WAIT_S, add_keys, add_store_wait, local_workers, progress_of
-from heaptape.commands.outcome import Parser, Subcommand
+from heaptape.commands.outcome import Parser, Subcommand, add_allocator_option
 from heaptape.common import console
 from heaptape.common.console import WorkProgress
 from heaptape.common.errors import UsageError
@@ -40,14 +40,8 @@ def _replay_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "inputs", nargs="+", metavar="PLAN.toml|F", help="a plan; or traces, workloads, folders of them"
     )
-    parser.add_argument(
-        "-a",
-        "--allocator",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="as 'heaptape replay -a' takes it; repeatable (default: the plan's, or all that are found)",
-    )
+    words = "as 'heaptape replay -a' takes it; repeatable (default: the plan's, or all that are found)"
+    add_allocator_option(parser, words, "NAME")
     parser.add_argument("--store", required=True, metavar="URL", help="folder or fsspec URL; made where there is none")
     parser.add_argument("--baseline", metavar="NAME", help="the allocator to compare with (default glibc)")
     parser.add_argument(

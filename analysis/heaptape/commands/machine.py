@@ -29,9 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the raw measurement, with its quantiles")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the raw measurement there, as --json prints it")
     add_format_option(parser)
-    parser.add_argument(
-        "--options", action="store_true", help="only print --caches and --tlbs of this machine for the simulator"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -43,9 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("machine --rounds: between 3 and 1024")
     if arguments.output:
         check_writable(arguments.output)
-    if arguments.options:
-        print(" ".join(measuring.own_geometry(arguments.home).options))
-        return 0
     measured = None if arguments.again else measuring.known_costs()
     measured = measured or measuring.measure_costs(arguments.home, arguments.rounds)
     if arguments.output:

@@ -79,6 +79,16 @@ class Parser(argparse.ArgumentParser):
         self.error(f"unknown option {option}{did_you_mean(option, self._option_string_actions)}")
 
 
+def add_allocator_option(parser: argparse._ActionsContainer, words: str, value: str = "NAME[:VARIANT]|LIB.so") -> None:
+    """-a, which every command has that replays on several allocators."""
+    parser.add_argument("-a", "--allocator", action="append", default=[], metavar=value, help=words)
+
+
+def add_baseline_option(parser: argparse._ActionsContainer, words: str = "allocator that percentages refer to") -> None:
+    """--baseline, which every command has that compares results."""
+    parser.add_argument("--baseline", metavar="NAME", help=f"{words} (default: glibc, else the first)")
+
+
 def add_table_option(parser: argparse._ActionsContainer, words: str) -> None:
     """--table, which every command has whose screen has tables behind it."""
     parser.add_argument("--table", action="append", default=[], metavar="NAME,...|all", help=words)

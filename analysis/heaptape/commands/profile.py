@@ -28,13 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     add_table_option(parser, "print these tables instead: sizes, lifetimes, threads, reallocs, sites, sharing")
     parser.add_argument("-o", default="-", dest="output", metavar="FILE", help="write there instead")
-    parser.add_argument(
-        "--weight",
-        default="bytes",
-        choices=["bytes", "objects", "peak", "leaked"],
-        help="what the flame graph shows first: bytes requested (default), objects, what was live at the peak, or what "
-        "was never freed",
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -72,10 +65,10 @@ def _drawn_profile(arguments: argparse.Namespace, found: "Profile", home: Home) 
 
     names = _names_of_stacks(arguments.input, found, home)
     if arguments.format == "html":
-        return profile_report.make(found, names, arguments.weight)
+        return profile_report.make(found, names)
     if names is None and not found.sites.empty:
         raise HeaptapeError("standard input: names of functions need a second reading; give it as a file")
-    return flame_graph.of_profile(found, names.stack if names else lambda node: [], arguments.weight)
+    return flame_graph.of_profile(found, names.stack if names else lambda node: [])
 
 
 def _names_of_stacks(path: str, found: "Profile", home: Home) -> "StackNames | None":

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from heaptape.commands import comparison, replaying
+from heaptape.commands.outcome import add_allocator_option, add_baseline_option
 from heaptape.common import console
 from heaptape.common.errors import UsageError, unknown
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
@@ -50,16 +51,14 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
 
     often = [one.name for one in BY_NAME.values() if one.repeats == REPEATED]
     parser.add_argument("input", metavar="F", help="trace, workload or Android trace; - for standard input")
-    parser.add_argument(
-        "-a",
-        "--allocator",
-        action="append",
-        metavar="NAME[@VERSION][:VARIANT]|LIB.so",
-        help="an allocator of the registry, an installed version of one ('heaptape allocators list'; @3: the newest "
+    add_allocator_option(
+        parser,
+        "an allocator of the registry, an installed version of one ('heaptape allocators list'; @3: the newest "
         "3.x), or a library by path; either may be followed by ':NAME=VALUE': a tunable "
         "('heaptape allocators --variants NAME' lists them) or a variable of the environment. VALUE may be a range, "
         "one variant for each value: glibc:tcache_count=0..16/4, reference:tcache_count=1..64*2 (powers), for a "
         "tunable also 0,7,100. Repeatable. Default: all of the registry that are found, except those for study only",
+        "NAME[@VERSION][:VARIANT]|LIB.so",
     )
     parser.add_argument(
         "-n",
@@ -182,11 +181,7 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
         help=f"how many runs of passes that only count ({counting}) are made at a time; runs that read "
         "the clock are alone (default 0: one for each processor, if there is memory)",
     )
-    parser.add_argument(
-        "--baseline",
-        metavar="NAME",
-        help="allocator that the printed percentages refer to (default: glibc, else the first)",
-    )
+    add_baseline_option(parser, "allocator that the printed percentages refer to")
     parser.add_argument(
         "-o",
         "--output",
@@ -204,7 +199,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     settings = _replay_settings(arguments)
     tables = comparison.table_names(arguments.table, arguments.format, "replay")
-    choices = replaying.choices_of(arguments.allocator or [], arguments.home)
+    choices = replaying.choices_of(arguments.allocator, arguments.home)
     name = replaying.name_of(arguments.input)
     output = arguments.output or (STANDARD_OUTPUT if arguments.json else replaying.free_name(name))
     check_writable(output)

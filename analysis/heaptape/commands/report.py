@@ -4,6 +4,7 @@
 import argparse
 import gc
 
+from heaptape.commands.outcome import add_baseline_option
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_text
 
 SUMMARY = "one self-contained HTML file"
@@ -17,9 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="report.html", help="default report.html; - for standard output"
     )
-    parser.add_argument(
-        "--baseline", metavar="NAME", help="allocator that percentages refer to (default: glibc, else the first)"
-    )
+    add_baseline_option(parser)
     parser.add_argument(
         "--whole",
         action="store_true",

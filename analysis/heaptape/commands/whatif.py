@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import ALL, add_format_option, add_table_option, chosen_tables
+from heaptape.commands.outcome import ALL, add_allocator_option, add_format_option, add_table_option, chosen_tables
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
@@ -43,14 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--together", action="store_true", help="all groups in one experiment (default: one for each group)"
     )
-    parser.add_argument(
-        "-a",
-        "--allocator",
-        action="append",
-        metavar="NAME[:VARIANT]|LIB.so",
-        help="as for replay; repeatable (default: the one it was recorded on)",
-    )
-    parser.add_argument("-n", "--repeats", type=int, default=2, help="repetitions (default 2, which are enough)")
+    add_allocator_option(parser, "as for replay; repeatable (default: the one it was recorded on)")
     parser.add_argument(
         "--passes",
         default=DEFAULT_PASSES,
@@ -64,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where memory is attributed, as for 'heaptape blame'; a position counts the trace's ops (default "
         "peak: the original and each experiment where its own RSS is largest)",
     )
-    parser.add_argument("--touch", default="recorded", metavar="POLICY", help="as for replay (default recorded)")
     add_table_option(parser, "; ".join(f"{name}: {what}" for name, what in TABLES.items()))
     add_format_option(parser)
     parser.add_argument("--json", action="store_true", help="the same as -o -")
@@ -120,11 +112,8 @@ def _recorded_on(path: str, known: "Mapping[str, Allocator]") -> str:
 def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
     from heaptape.run import passes, rounds
 
-    replaying.check_repeats(arguments.repeats, "whatif")
-    replaying.check_touch(arguments.touch, "whatif")
     return rounds.Settings(
-        repeats=arguments.repeats,
-        touch=arguments.touch,
+        repeats=2,
         passes=replaying.passes_of(arguments.passes, "whatif", without=passes.OF_ACCESSES),
         seed=replaying.random_seed(),
         optional=("instructions",) if arguments.passes == DEFAULT_PASSES else (),

@@ -2,6 +2,8 @@
 """`heaptape workloads`: lists, sets up, records, writes and runs workloads, and runs suites."""
 
 import argparse
+import json
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -13,11 +15,11 @@ from heaptape.commands.outcome import Parser, status_of
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
-from heaptape.common.output import print_json
+from heaptape.common.output import check_writable, print_json
 
 if TYPE_CHECKING:
-    from heaptape.commands import captures
     from heaptape.run import workloads
+    from heaptape.run.capture import Captured
 
 SUMMARY = "synthetic programs, and recipes of real ones: record them unattended"
 DESCRIPTION = (
@@ -35,9 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_of_output = "where the trace goes (default NAME.tape), or the workload, or a suite's folder (default its name)"
     parser.add_argument("-o", "--output", metavar="F", help=help_of_output)
     parser.add_argument("--all", action="store_true", help="keep the traces of the other processes too, as F.PID.tape")
-    parser.add_argument("--all-apps", action="store_true", help="capture each recipe of a real program, one by one")
-    parser.add_argument("--discard", action="store_true", help="capture: only the figures, no traces")
-    parser.add_argument("--table", action="store_true", help="capture: the figures as a Markdown table")
     parser.add_argument("--json", action="store_true", help="machine-readable")
     suite = parser.add_argument_group("run a suite")
     suite.add_argument("-a", "--allocator", action="append", metavar="NAME", help="instead of the suite's own")
@@ -52,32 +51,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from heaptape.commands import captures
     from heaptape.run import workloads
-    from heaptape.run import workloads as library
 
     action, names = arguments.action, arguments.names
     if action is None:
         return _list(arguments.json, arguments.home)
-    if not names and not (action == "capture" and arguments.all_apps):
+    if not names:
         raise UsageError(f"workloads {action}: which one? 'heaptape workloads' lists them")
     if action == "write":
         if len(names) > 1:
             raise UsageError("workloads write: one at a time")
-        (workload,) = library.named(names, library.find(arguments.home))
+        (workload,) = workloads.named(names, workloads.find(arguments.home))
         path = Path(arguments.output or f"{names[0]}.work")
-        done = library.write(workload, path, arguments.own_options)
+        done = workloads.write(workload, path, arguments.own_options)
         if done.returncode == 0:
             print(f"{path}: {done.stdout.strip() or 'written'}")
         return done.returncode
     if action == "setup":
-        library.set_up(names, arguments.home)
+        workloads.set_up(names, arguments.home)
         print(f"can run: {', '.join(names)}")
         return 0
-    form = "json" if arguments.json else "table" if arguments.table else "text"
-    wish = captures.Wish(arguments.output, _record_options(arguments), arguments.all, arguments.discard, form)
     if action == "capture":
-        return captures.record(names, arguments.all_apps, wish, arguments.home)
+        return _capture(names, arguments)
     if len(names) > 1:
         raise UsageError("workloads run: one at a time")
     suite = next((suite for suite in workloads.find_suites() if suite.name == names[0]), None)
@@ -87,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         folder = Path(arguments.output or suite.name)
         wishes = {"allocators": arguments.allocator or (), "repeats": arguments.repeats, "only": arguments.only or ()}
         return _run_suite(suite, folder, arguments.home, **wishes)
-    return _record_and_replay(names[0], wish, arguments.home)
+    return _record_and_replay(names[0], arguments)
 
 
 def _list(as_json: bool, home: Home) -> int:
@@ -120,13 +115,57 @@ def _record_options(arguments: argparse.Namespace) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _record_and_replay(name: str, wish: "captures.Wish", home: Home) -> int:
-    """Records NAME.tape in the current directory, and replays it."""
-    from heaptape.commands import captures, replay
+def _capture(names: Sequence[str], arguments: argparse.Namespace) -> int:
+    """Records each workload and prints what was recorded. A failure is reported, and the next workload is recorded."""
+    from heaptape.run import capture
+    from heaptape.run.workloads import find, named
 
-    status = captures.record([name], False, wish, home)
+    home, output = arguments.home, arguments.output
+    chosen = named(names, find(home))
+    if output and len(chosen) > 1:
+        raise UsageError("workloads capture -o: names the trace of one workload")
+    if output:
+        check_writable(output)
+    rows: list[dict] = []
+    for workload in chosen:
+        tape, options = Path(output or f"{workload.name}.tape"), _record_options(arguments)
+        try:
+            done = capture.capture(workload.recipe, tape, home, options, arguments.all, console.note)
+        except HeaptapeError as error:
+            if len(chosen) == 1:
+                raise
+            console.error(str(error))
+            rows.append({"name": workload.name, "failure": str(error).partition("\n")[0]})
+            continue
+        rows.append(done.row())
+        if not arguments.json:
+            _print_captured(done, arguments.all, home)
+    if arguments.json:
+        print(json.dumps(rows[0] if len(chosen) == 1 else {"workloads": rows}, indent=1))
+    return 1 if any("failure" in row or not row["check"]["ok"] for row in rows) else 0
+
+
+def _print_captured(done: "Captured", kept: bool, home: Home) -> None:
     sys.stdout.flush()
-    return status or _run_other(replay, [wish.output or f"{name}.tape", "-o", f"{name}.json"], home)
+    subprocess.run([home.program("convert"), "info", done.chosen.path])
+    others = ""
+    if done.others:
+        events = sum(trace.about["events"] for trace in done.others)
+        what = "kept beside it" if kept else "not kept: --all"
+        others = f"; {len(done.others)} more processes, {events:,} events ({what})"
+    print(f"{done.chosen.path}: {done.recipe.name}, {done.wall_s:.1f} s{others}")
+    if done.recipe.known:
+        print(f"note: {done.recipe.known}")
+
+
+def _record_and_replay(name: str, arguments: argparse.Namespace) -> int:
+    """Records NAME.tape in the current directory, and replays it."""
+    from heaptape.commands import replay
+
+    status = _capture([name], arguments)
+    sys.stdout.flush()
+    words = [arguments.output or f"{name}.tape", "-o", f"{name}.json"]
+    return status or _run_other(replay, words, arguments.home)
 
 
 def _run_suite(suite: "workloads.Suite", folder: Path, home: Home, **wishes: Any) -> int:  # noqa: ANN401

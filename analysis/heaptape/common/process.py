@@ -4,6 +4,7 @@ errors become a command's.
 """
 
 import contextlib
+import fcntl
 import gc
 import json
 import os
@@ -42,6 +43,20 @@ def scratch_folder(below: Path | None = None, prefix: str = "heaptape.") -> Iter
         except BaseException:  # an interrupt during the removal
             shutil.rmtree(folder, ignore_errors=True)
             raise
+
+
+@contextlib.contextmanager
+def locked(path: Path, how: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> Iterator[int]:
+    """A file, which is made if it is not there, or a folder; held by flock. Yields its descriptor. The kernel releases
+    it with the process, however that ends. Raises BlockingIOError where another process has it, OSError.
+    """
+    kind = os.O_RDONLY | os.O_DIRECTORY if path.is_dir() else os.O_RDWR | os.O_CREAT
+    descriptor = os.open(path, kind | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, how)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def processors() -> int:

@@ -19,10 +19,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.process import locked
 from heaptape.fleet.store import Store, digest
 from heaptape.run.registry import c_library, sha256_of
 
@@ -117,15 +117,6 @@ class Cache:
 
 
 @contextmanager
-def locked(path: Path, how: int) -> Iterator[IO[str]]:
-    """The file, held by flock: LOCK_EX alone, LOCK_SH with others."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "r+") as file:
-        fcntl.flock(file, how)
-        yield file
-
-
-@contextmanager
 def machine_for(cache: Cache, machine: str, alone: bool) -> Iterator[None]:
     """Reserves the machine for one task: alone, or shared with other tasks. A task that needs it alone is served in
     order: later tasks wait at the gate behind it.
@@ -149,27 +140,16 @@ def scratch_of(name: str) -> Iterator[None]:
     with ExitStack() as held:
         with locked(root / ".lock", fcntl.LOCK_EX):  # meanwhile no other worker begins
             for left in root.glob("[!.]*"):
-                with suppress(OSError), _held(left):  # else its worker is alive
+                with suppress(OSError), locked(left):  # else its worker is alive
                     shutil.rmtree(left, ignore_errors=True)
             own.mkdir(mode=0o700)
-            held.enter_context(_held(own))
+            held.enter_context(locked(own))
         tempfile.tempdir = str(own)
         try:
             yield
         finally:
             tempfile.tempdir = before
             shutil.rmtree(own, ignore_errors=True)
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """The folder, locked. Raises BlockingIOError where another process has it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _root() -> Path:

@@ -10,7 +10,6 @@ clone, so that the user's checkout is not changed.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -24,11 +23,11 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import write_json
-from heaptape.common.process import scratch_folder
+from heaptape.common.process import locked, scratch_folder
 from heaptape.gate.condition import Condition, parse
 from heaptape.gate.minimise import shown
 from heaptape.run.exact import Bench
-from heaptape.run.registry import Choice, sha256_of
+from heaptape.run.registry import Choice, exported_names, sha256_of
 
 ABBREVIATED = 12
 FIRST_BAD = re.compile(r"^([0-9a-f]{40,64}) is the first bad commit", re.MULTILINE)
@@ -208,19 +207,6 @@ class Builds:
         return f"status {status}: {lines[-1][:200]}" if lines else f"status {status}"
 
 
-def defines_malloc(library: Path) -> bool:
-    """Does the library export malloc? Raises HeaptapeError where nm fails."""
-    command = ["nm", "-D", "--defined-only", str(library)]
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-    except FileNotFoundError:
-        raise HeaptapeError("nm is not installed: apt-get install binutils") from None
-    if done.returncode:
-        raise HeaptapeError(f"{library.name}: not a shared library")
-    symbols = {line.split()[-1].partition("@")[0] for line in done.stdout.splitlines() if line.split()}
-    return "malloc" in symbols
-
-
 GOOD, BAD, SKIP = "good", "bad", "skip"
 BROKEN = "broken"  # a complete condition
 
@@ -337,8 +323,10 @@ class _Job:
         path = self._figures / f"{hashlib.sha256(json.dumps(about).encode()).hexdigest()}.json"
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             return float(json.loads(path.read_bytes())["value"])
-        if not defines_malloc(build.library):
-            raise HeaptapeError(f"{build.library.name} defines no malloc")
+        exported = exported_names(build.library.read_bytes())
+        if "malloc" not in exported:
+            what = " defines no malloc" if exported else ": not a shared library"
+            raise HeaptapeError(f"{build.library.name}{what}")
         choice = Choice(build.library.name, "default", build.library, str(build.library), {})
         value = self._bench.figures(choice, [figure])[figure]
         self._figures.mkdir(exist_ok=True)
@@ -398,9 +386,9 @@ def _names(outcome: Outcome) -> list[str]:
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Locks the folder, as two bisections would share a work tree. Raises HeaptapeError where another is under way."""
-    with (folder / "lock").open("w") as lock:
+    with contextlib.ExitStack() as held:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(locked(folder / "lock"))
         except BlockingIOError:
             raise HeaptapeError(f"another bisection of this repository is under way (in {folder})") from None
         yield

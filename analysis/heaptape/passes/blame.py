@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Who holds the memory, beside another allocator or file, and what to try about it: the tables of the pass blame."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -253,12 +252,6 @@ NOTE = (
     "expected: from figures of the blame pass (docs/use/BLAME.md). left empty: additional empty pages that "
     "the allocator has not returned; together with the saving they were expected to be freed."
 )
-
-
-def command(experiment: str, source: str, allocators: Sequence[str]) -> str:
-    """The command that runs an experiment, for a shell."""
-    chosen = [word for name in allocators for word in ("-a", name)]
-    return shlex.join(["heaptape", "whatif", source, *chosen, "-g", experiment])
 
 
 def ranking(tried: pd.DataFrame) -> Table:

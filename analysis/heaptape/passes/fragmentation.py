@@ -145,20 +145,6 @@ def at_peak(results: Results | Iterable[Results]) -> pd.DataFrame:
     return peak.assign(**{part.replace("_bytes", "_percent"): 100 * peak[part] / whole for part in PARTS})
 
 
-def occupancy(results: Results | Iterable[Results]) -> pd.DataFrame:
-    """Resident OS pages by how full they are of live requests: columns workload, allocator, position, os_page_bytes,
-    and a count for each class of FILLS.
-    """
-    files = [results] if isinstance(results, Results) else list(results)
-    parts = [
-        found.frame[["position", *FILLS]].assign(workload=file.name, allocator=label, os_page_bytes=found.os_page_bytes)
-        for file in files
-        for label, found in of_allocators(file).items()
-    ]
-    columns = ["workload", "allocator", "position", "os_page_bytes", *FILLS]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
-
-
 def tables(peak: pd.DataFrame) -> list[Table]:
     """One table per workload: RSS in MiB, each part in MiB and percent of RSS. peak: from `at_peak`."""
     columns = [

@@ -78,12 +78,6 @@ def summary(files: Iterable[Results]) -> pd.DataFrame:
     return frame.groupby(["workload", "allocator"], sort=False, as_index=False).mean()
 
 
-def first_runs(file: Results) -> dict[str, LineSharing]:
-    """Allocator's label -> what its first run of the pass found."""
-    runs = file.first_runs("line_sharing").items()
-    return {label: run.line_sharing for label, run in runs if run.line_sharing}
-
-
 def tables(frame: pd.DataFrame) -> list[Table]:
     """`summary` as tables for people, one per workload."""
     columns = {

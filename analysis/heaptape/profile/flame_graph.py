@@ -151,11 +151,11 @@ def render(top: Node, title: str, weight: str = "bytes", table: Weights = WEIGHT
     )
 
 
-def of_profile(found: Profile, stack: Callable[[int], Iterable[Frame]], weight: str = "bytes") -> str:
+def of_profile(found: Profile, stack: Callable[[int], Iterable[Frame]]) -> str:
     """The SVG of a profile's sites. Raises HeaptapeError if the recording has no stacks."""
     if found.sites.empty:
         raise HeaptapeError("the recording has no call stacks: record with --stacks")
-    return render(tree(found.sites, stack), f"{found.name}: where its memory is requested", weight)
+    return render(tree(found.sites, stack), f"{found.name}: where its memory is requested")
 
 
 def amount(value: float, unit: str) -> str:

@@ -6,10 +6,8 @@ have counted between `edges`.
 """
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 
 from heaptape.results.structs import SIMULATED_OF_ALL, Correction, Distilled, Run, timeline_frame
 
@@ -95,18 +93,6 @@ def _calls(manifest: Distilled, figure: str) -> float:
 def corrected(correction: Correction, figure: float) -> float:
     """Applies the correction by its model: "none", "factor" (times it) or "shift" (plus it)."""
     return figure + correction.value if correction.model == "shift" else figure * correction.value
-
-
-def estimates(runs: Mapping[str, Run], manifest: Distilled) -> pd.DataFrame:
-    """A row for each figure that the manifest has and whose pass is among the runs: figure, value (of the whole: bytes,
-    or a count), percent (of that: half of the estimate's 95 % interval, for an allocator not seen).
-    """
-    rows: list[tuple[str, float, float]] = []
-    for figure, percent in (manifest.expected or {}).items():
-        run = runs.get(pass_of(figure))
-        if run is not None:
-            rows.append((figure, _estimated(figure, run, manifest), percent))
-    return pd.DataFrame(rows, columns=["figure", "value", "percent"])
 
 
 def _estimated(figure: str, run: Run, manifest: Distilled) -> float:

@@ -143,22 +143,6 @@ def verdict(about: dict) -> str:
     return ", ".join([words, *doubts])
 
 
-def markdown(rows: Sequence[dict]) -> str:
-    head = ("recipe", "process", "events", "threads", "bytes/event", "peak live, MiB", "peak RssAnon, MiB", "wall, s")
-    lines = ["| " + " | ".join((*head, "check", "packages")) + " |", "|---|---" + "|---:" * 6 + "|---|---|"]
-    for row in rows:
-        if "failure" in row:
-            lines.append(f"| {row['name']} | – {'| ' * 7}{row['failure']} | |")
-            continue
-        known = f" ({row['known']})" if row["known"] else ""
-        packages = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-        cells = [row["name"], row["program"], f"{row['events']:,}", f"{row['threads']:,}"]
-        cells += [f"{row['bytes_per_event']:.2f}", _mib(row["peak_live_bytes"]), _mib(row["rss_anon_peak_bytes"])]
-        cells += [f"{row['wall_s']:.1f}", row["verdict"] + known, packages]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
 def versions(packages: Sequence[str]) -> dict[str, str]:
     """The installed version of each Debian package; packages that are not installed are left out."""
     if not packages or not shutil.which("dpkg-query"):
@@ -179,7 +163,3 @@ def _last_words(log: Path) -> str:
     text = log.read_text(errors="replace") if log.is_file() else ""
     lines = [line for line in text.splitlines() if line.strip()]
     return "".join(f"\n  {line[:300]}" for line in lines[-LAST_LINES:])
-
-
-def _mib(size: int | None) -> str:
-    return "–" if size is None else f"{size / (1 << 20):,.1f}"

@@ -203,11 +203,6 @@ def measured_geometry() -> Geometry | None:
     return geometry_of(measured) if measured else None
 
 
-def own_geometry(home: Home) -> Geometry:
-    """This machine's caches and TLBs, fitted to the simulator."""
-    return machine_geometry(_tlbs(home.program("machine")))
-
-
 def _tlbs(program: Path) -> list[Level]:
     """TLBs from CPUID; none on a processor that does not report them."""
     found = _run([str(program), "--sizes"])

@@ -64,14 +64,3 @@ ACQUIRES, RELEASE_KIND, HAS_SIZE, PARAM_KIND = (
     _column(3, bool),
     _column(4, np.uint8),
 )
-
-# Illegal call bytes: unknown ids, NULL passed into a call that takes nothing, NULL out of a call that hands nothing
-# out.
-LEGAL = np.array(
-    [
-        (byte & ID_MASK) in CALLS
-        and not (byte & NULL_IN and RELEASE_KIND[byte & ID_MASK] == NOTHING)
-        and not (byte & NULL_OUT and not ACQUIRES[byte & ID_MASK])
-        for byte in range(256)
-    ]
-)

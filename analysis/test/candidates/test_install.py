@@ -188,13 +188,6 @@ def test_a_kept_archive_that_was_damaged_is_fetched_again(place):
     assert kept.read_bytes() == whole
 
 
-def test_a_release_that_the_list_does_not_have_is_built_as_the_newest_one_is(place):
-    data = planted.crate("0.3.0")
-    planted.registry(place / "registry", {"0.3.0": data})
-    assert bring("planted@2.2.0", "--release", "0.3.0").status == 0
-    assert left(place) == ["planted@2.2.0"]
-
-
 def test_a_build_that_fails_shows_its_error_and_keeps_its_log(place):
     data = planted.crate("0.2.0", "#error not today\n")
     planted.registry(place / "registry", {"0.2.0": data})
@@ -297,11 +290,10 @@ REFUSED = [
     ("install planted@2.0.0", "", "ln -s /etc/passwd libplanted.so", 1, "is not a file in the folder of the sources"),
     ("install planted@7", "", "", 1, "planted has no known version 7: there are 1.0.0, 1.2.0, 2.0.0, 2.1.0"),
     ("install hoard", "", "", 2, "unknown recipe 'hoard': there are planted"),
-    ("install planted --release 0.2.0", "", "", 1, "which version is it?"),
     ("install --from /nowhere --lib x.so", "", "", 1, "/nowhere: no such folder or archive"),
     *((f"{FROM} {name} --build true", "", "", 1, "is not a name") for name in ("../x@1", "a@../b", "a@b@c", ".x@1")),
     *((words, "", "", 2, "") for words in ("install", "remove", "list x", "list --from x", "install x --build y")),
-    *((words, "", "", 2, "") for words in ("install --from x", "install a b --release 1")),
+    *((words, "", "", 2, "") for words in ("install --from x",)),
 ]
 
 

@@ -5,7 +5,6 @@ import base64
 import contextlib
 import zlib
 
-import numpy as np
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.passes import fragmentation
@@ -78,7 +77,7 @@ def test_unknown_rounding_is_marked():
 def test_a_file_without_it_gives_empty_tables_of_the_same_columns():
     file = Results("x.json", {"runs": [{"allocator": "a", "pass": "memory"}]})
     assert fragmentation.decode(file.measured[0]) is None
-    for function in (fragmentation.decomposition, fragmentation.occupancy, fragmentation.at_peak):
+    for function in (fragmentation.decomposition, fragmentation.at_peak):
         assert function(file).empty
     assert set(fragmentation.PARTS) < set(fragmentation.decomposition(file).columns)
 
@@ -108,13 +107,6 @@ def test_a_malformed_fragmentation_is_refused(broken):
     table = encode_fragmentation([0], [known_row(10)]) | broken if broken and isinstance(broken, dict) else broken
     with pytest.raises(HeaptapeError, match="can't be read|fragmentation(.*): Expected"):
         fragmentation.decode(typed({"fragmentation": table}))
-
-
-def test_occupancy_counts_os_pages_per_class():
-    row = known_row(10, os_pages_0=7, os_pages_below_100=2, os_pages_100=1)
-    frame = fragmentation.occupancy(file_of(encode_fragmentation([5], [row])))
-    assert frame["position"].tolist() == [5]
-    assert frame[list(fragmentation.FILLS)].iloc[0].to_numpy().tolist() == [7, *np.zeros(9, int), 2, 1]
 
 
 def test_the_table_for_people_has_each_part_with_its_share():

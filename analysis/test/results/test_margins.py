@@ -212,7 +212,7 @@ def test_a_mean_over_workloads_is_widened_by_the_mean_of_what_they_are() -> None
 
 def test_the_error_of_replaying_is_beside_the_margin() -> None:
     file = distillate({"glibc": 1000, "jemalloc": 1080})
-    row = verdicts(file, "glibc", figures=("peak_rss",), error_percent={"peak_rss": 5.0}).iloc[0]
+    row = verdicts(file, "glibc", figures=("peak_rss",), error_of=lambda figure, a, b: 5.0).iloc[0]
     assert row["verdict"] == "within error"
 
 

@@ -14,6 +14,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.run import capture, recipes, workloads
 
+from tests.bench.recording.recipes import markdown
 from tests.support import call_heaptape
 
 
@@ -132,7 +133,7 @@ def test_the_list_gives_kind_and_reason(out, monkeypatch):
 
 def test_figures_of_several_make_one_table_with_what_failed():
     failed = {"name": "a", "failure": "a: not done after 1 s"}
-    assert capture.markdown([failed]).splitlines()[2] == "| a | – | | | | | | | a: not done after 1 s | |"
+    assert markdown([failed]).splitlines()[2] == "| a | – | | | | | | | a: not done after 1 s | |"
 
 
 def test_setup_of_what_is_there_installs_nothing_and_says_so():

@@ -100,7 +100,7 @@ def test_verdicts_are_withheld_within_the_error(table) -> None:
     table(TABLE)
     file = peaks(glibc=100_000, jemalloc=103_000, mimalloc=111_000)
     found = verdicts(
-        [file], "glibc", error_percent=lambda figure, a, b: fidelity.errors_of([figure], [a, b]).get(figure, 0.0)
+        [file], "glibc", error_of=lambda figure, a, b: fidelity.errors_of([figure], [a, b]).get(figure, 0.0)
     ).set_index("a")
     assert found.loc["jemalloc", "verdict"] == "within error"
     assert found.loc["mimalloc", "verdict"] == "more"

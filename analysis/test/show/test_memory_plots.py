@@ -67,7 +67,7 @@ def test_the_simulation_confuses_what_such_eyes_confuse():
 
 
 @pytest.mark.parametrize("eyes", EYES)
-@pytest.mark.parametrize("paper", [memory_figures.LIGHT.paper, memory_figures.DARK.paper])
+@pytest.mark.parametrize("paper", [memory_figures.PAPER, "#16161a"])
 def test_what_is_resident_but_empty_stands_out_from_paper_and_from_every_fullness(eyes, paper):
     empty = memory_plots.EMPTY_COLOUR
     assert distance(empty, paper, eyes) > 2 * least(eyes)

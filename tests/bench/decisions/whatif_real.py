@@ -20,9 +20,10 @@ import pandas as pd
 from heaptape.common.home import Home, default_home
 from heaptape.passes import blame_data
 from heaptape.results.schema import Results
-from heaptape.run import capture, live, recipes, registry, replay, rounds, whatif
+from heaptape.run import capture, recipes, registry, replay, rounds, whatif
 from heaptape.run.registry import Choice
 
+from tests.bench.fidelity.live_rounds import observe, place_for
 from tests.bench.fidelity.whatif_live import LEAST_CHANGE_PERCENT
 from tests.support import OUT, REPOSITORY
 
@@ -64,11 +65,11 @@ def measure(change: Change, choices: Sequence[Choice], repeats: int, home: Home,
     job = whatif.Job(tape, [tried], choices, rounds.Settings(repeats=1, passes=("memory",)))
     runs = {(run["allocator"], run["variant"]): run for run in whatif.run(job, home, folder)["runs"]}
     rows = []
-    with live.place_for(recipe, home, folder) as place:
+    with place_for(recipe, home, folder) as place:
         for choice in choices:
             print(f"{change.recipe}: live on {choice.label}", file=sys.stderr, flush=True)
             seen = {
-                made: [live.observe(recipe, place, on, memory=True) for _ in range(repeats)]
+                made: [observe(recipe, place, on, memory=True) for _ in range(repeats)]
                 for made, on in (("live_plain", choice), ("live", change.made_on(choice)))
             }
             replayed = {

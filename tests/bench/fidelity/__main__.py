@@ -16,8 +16,8 @@ from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import STANDARD_OUTPUT, write_text
 from heaptape.common.process import scratch_folder
-from heaptape.run.live import Session, is_done
 
+from tests.bench.fidelity.live_rounds import Session, is_done
 from tests.support import OUT
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from heaptape.run.live import BASELINE
+
+from tests.bench.fidelity.live_rounds import BASELINE
 
 # Memory that differs by less between two runs of the same program on the same allocator: stack and environment.
 SMALL_BYTES = 64 << 10

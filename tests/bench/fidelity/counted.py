@@ -24,6 +24,7 @@ from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import read_workload
 
 from tests.bench.fidelity import verify
+from tests.bench.fidelity.live_rounds import place_for
 
 DIRECTORIES = (SHARED / "workloads" / "counted",)
 # By how many bytes the environment is longer, and by how many OS pages mappings are higher. Thirds of an OS page, and
@@ -57,7 +58,7 @@ def count(
     run here, or fails on the C library's allocator.
     """
     began = time.time()
-    with live.place_for(recipe, home, cache) as place:
+    with place_for(recipe, home, cache) as place:
         lived, failures = _live(recipe, place, choices, LAYOUTS[:layouts], tell)
         kept = verify.that_ran(recipe, choices, lived, failures)
         results = _replay(recipe, place, kept, cache, tell, accesses)

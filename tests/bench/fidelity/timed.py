@@ -19,13 +19,13 @@ from heaptape.results.model.time_model import ALL, prediction
 from heaptape.results.schema import Results
 from heaptape.results.structs import label
 from heaptape.run import live, machine, recipes, replay
-from heaptape.run.live import LIVE, Session, add_rounds, is_done
 from heaptape.run.recipes import Recipe
 from heaptape.run.registry import Choice, sha256_of
 from heaptape.run.rounds import Settings
 
 from tests.bench.fidelity import counted, verify
 from tests.bench.fidelity.certificate import BASELINE
+from tests.bench.fidelity.live_rounds import LIVE, Session, add_rounds, is_done, observe, place_for
 from tests.bench.fidelity.raw import read_results, write_results
 
 DIRECTORIES = (*recipes.DIRECTORIES, *counted.DIRECTORIES)  # of two recipes of one name the shorter program
@@ -69,7 +69,7 @@ def count(program: Program) -> dict:
     """
     began, recipe, home = time.time(), program.recipe, program.home
     measured = machine.of_this_machine(home)  # before the pass, so that it takes this machine's caches
-    with live.place_for(recipe, home, program.cache) as place:
+    with place_for(recipe, home, program.cache) as place:
         program.tell("recording accesses")
         workload = counted.record_accesses(recipe, place, program.cache)
         about = replay.describe_workload(workload, recipe.name)
@@ -116,11 +116,11 @@ def run_session(program: Program, data: dict, session: Session, save: Callable[[
     data["failures"] = {label: why for label, why in data["failures"].items() if not why.startswith(LIVE)}
     if is_done(data, session.budget_s) or time.monotonic() >= session.until:
         return
-    with live.place_for(program.recipe, program.home, program.cache) as place:
+    with place_for(program.recipe, program.home, program.cache) as place:
         linked = _linked(program, place)
 
         def run(label: str) -> float:
-            return float(live.observe(program.recipe, place, linked[label], memory=False)["cpu_ns"])
+            return float(observe(program.recipe, place, linked[label], memory=False)["cpu_ns"])
 
         add_rounds(data, run, session, program.tell, save)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from heaptape.results.comparing.sequential import DIFFERENT, EFFECT_PERCENT, SAME, UNDECIDED, Decision, decision
-from heaptape.run import live as live_rounds
 
+from tests.bench.fidelity import live_rounds
 from tests.bench.fidelity.certificate import sizes_of_errors
 from tests.bench.fidelity.counted_certificate import GROUPS, about_of, of_group
 

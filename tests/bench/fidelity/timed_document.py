@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 from heaptape.results.comparing.sequential import EFFECT_PERCENT, FIRST_LOOK, LEVEL_OF_ONE, LOOKS, SAME
-from heaptape.run import live as live_rounds
 
+from tests.bench.fidelity import live_rounds
 from tests.bench.fidelity.counted_document import failures, percent
 from tests.bench.fidelity.timed_certificate import QUIET_PERCENT, disturbance, pairs, summary
 

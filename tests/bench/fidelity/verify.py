@@ -22,6 +22,7 @@ from heaptape.run.samples import replayed
 
 from tests.bench.fidelity import prediction, recorded
 from tests.bench.fidelity.certificate import BASELINE
+from tests.bench.fidelity.live_rounds import observe, place_for
 from tests.bench.fidelity.raw import SCHEMA
 
 MEMORY_REPEATS = 2
@@ -50,7 +51,7 @@ def verify(
     the program can't run here, or fails on the C library's own allocator.
     """
     began = time.time()
-    with live.place_for(recipe, home, cache) as place:
+    with place_for(recipe, home, cache) as place:
         lived, failures = _live(recipe, place, choices, {"memory": memory_repeats, "time": repeats}, tell)
         kept = that_ran(recipe, choices, lived, failures)
         series = recorded.Series(recipe, place, cache, tell)
@@ -142,7 +143,7 @@ def _live(
             for choice in order:
                 tell(f"live, {kind}, {number + 1} of {count}, {choice.label}")
                 try:
-                    figures = live.observe(recipe, place, choice, kind == "memory")
+                    figures = observe(recipe, place, choice, kind == "memory")
                 except HeaptapeError as error:
                     failures[choice.label] = f"live: {error}"
                     continue

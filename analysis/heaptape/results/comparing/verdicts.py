@@ -15,7 +15,7 @@ An interval shows how well a mean is known, and narrows with every repetition; a
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,14 +145,12 @@ def verdicts(
     baseline: str | None = None,
     figures: Sequence[str] = DEFAULT_FIGURES,
     method: Method = "t",
-    every_pair: bool = False,
-    error_percent: Mapping[str, float] | ErrorOf | None = None,
+    error_of: ErrorOf = lambda figure, a, b: 0.0,
 ) -> pd.DataFrame:
-    """Every allocator `a` compared with the baseline `b` (`every_pair`: with every other), per workload and figure.
+    """Every allocator `a` compared with the baseline `b`, per workload and figure.
 
-    `figures`: metrics of `schema.figures`. `error_percent`: figure -> by how many percent a replay may be off
-    for reasons that repetitions don't show (0 where it isn't named), or a function of figure, a and b that returns it;
-    a difference not beyond it is withheld.
+    `figures`: metrics of `schema.figures`. `error_of`: by how many percent a replay may be off for reasons that
+    repetitions don't show; a difference not beyond it is withheld.
 
     Columns: workload; figure; a, b (labels); percent: by how much a needs more than b (negative: less), low, high: its
     95 % interval (NaN if exact, or one repetition); effect: Hedges' g (`effects.hedges_g`) of the paired log ratios;
@@ -169,17 +167,13 @@ def verdicts(
     """
     files = [results] if isinstance(results, Results) else list(results)
     baseline = choose_baseline(files, baseline)
-    found = list(_comparisons(figures_of(files), _pairs(allocator_order(files), baseline, every_pair), figures))
+    pairs = [(label, baseline) for label in allocator_order(files) if label != baseline]
+    found = list(_comparisons(figures_of(files), pairs, figures))
     uncertain = [c for c in found if not c.exact and not math.isnan(c.ratio.variance)]
     raw = [c.ratio.p_value(method) for c in uncertain]
     adjusted = {id(c): pair for c, pair in zip(uncertain, zip(raw, holm(raw)))}
-    error_of = error_percent if callable(error_percent) else _looked_up(error_percent or {})
     rows = [_row(c, *adjusted.get(id(c), (math.nan, math.nan)), len(uncertain), method, error_of) for c in found]
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _looked_up(errors: Mapping[str, float]) -> ErrorOf:
-    return lambda figure, a, b: errors.get(figure, 0.0)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -232,12 +226,6 @@ def _relation(rows: pd.DataFrame, a: str, b: str) -> str:
         others.insert(0, f"{same}: the same within {ALIKE:g} %")
     joined = " and ".join([", ".join(claims[:-1]), claims[-1]]) if len(claims) > 1 else "".join(claims)
     return "; ".join(([f"{a} {joined} than {b}"] if claims else []) + others)
-
-
-def _pairs(order: list[str], baseline: str, every_pair: bool) -> list[tuple[str, str]]:
-    if every_pair:
-        return list(itertools.combinations(order, 2))
-    return [(label, baseline) for label in order if label != baseline]
 
 
 def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Sequence[str]) -> Iterable[_Comparison]:

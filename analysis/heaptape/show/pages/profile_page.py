@@ -38,14 +38,12 @@ class Part:
     tables: list[Table] = field(default_factory=list)
 
 
-def make(found: Profile, names: StackNames | None = None, weight: str = "bytes") -> str:
-    """The page, as text. `names`: of the functions in the stacks, where there are stacks; `weight`: the weight that the
-    flame graph shows first (flame_graph.WEIGHTS).
-    """
+def make(found: Profile, names: StackNames | None = None) -> str:
+    """The page, as text. `names`: of the functions in the stacks, where there are stacks."""
     shown = tables(found, names.callers if names else lambda node: [])
     with matplotlib.rc_context(STYLE):
         parts = [part for part in _parts(found, shown) if part.pictures or part.tables]
-    flame = flame_graph.of_profile(found, names.stack, weight) if names and not found.sites.empty else ""
+    flame = flame_graph.of_profile(found, names.stack) if names and not found.sites.empty else ""
     return template("profile.html.j2").render(
         name=found.name, version=__version__, facts=_facts(found), summary=hardness(found), parts=parts, flame=flame,
         sites=[table for table in shown if table.title.startswith("Sites")],

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from heaptape.common.phrases import counted, size
+from heaptape.common.phrases import counted, percent, size
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded, significant
 from heaptape.results import margins
 from heaptape.results.cells import signed
@@ -43,7 +43,7 @@ def tune_answer(data: Mapping) -> Table:
                 scale, unit = _unit(name)
                 cells.append(Cell(f"{rounded(row['figures'][single][name] / scale)} {unit}".rstrip()))
             same = not row["settings"]
-            cells.append(Cell("" if same else _percent(100 * (row["ratios"][name] - 1))))
+            cells.append(Cell("" if same else percent(100 * (row["ratios"][name] - 1))))
         rows.append([*cells, Cell(_word(row, data))])
     tried = f"{len(data['points'])} settings tried"
     title = f"{search['allocator']['name']} on {', '.join(workloads)}: {tried}, for least {_together(data)}."
@@ -67,11 +67,6 @@ def _words(figure: str) -> str:
 
 def _together(data: Mapping) -> str:
     return " and ".join(map(_words, data["search"]["objectives"]))
-
-
-def _percent(change: float) -> str:
-    """A change in percent with two significant digits."""
-    return f"{change:+,.{1 if abs(change) < 9.95 else 0}f} %" if abs(change) >= 0.05 else "0 %"
 
 
 def _cut(name: str) -> str:
@@ -233,7 +228,7 @@ def _ratio(best: Mapping, name: str) -> float:
 
 
 def _change_in_words(best: Mapping, name: str) -> str:
-    text, again = _percent(100 * (_ratio(best, name) - 1)), best["ratios_again"].get(name)
+    text, again = percent(100 * (_ratio(best, name) - 1)), best["ratios_again"].get(name)
     if not again or again["least"] == again["most"]:
         return text
     return f"{text} ({signed(100 * (again['least'] - 1))} to {signed(100 * (again['most'] - 1))})"
@@ -438,7 +433,7 @@ def _figure_note(name: str, found: Mapping) -> str:
     """ "rss-peak 12.0 MiB, was 10.0 MiB; ..."."""
     new, old = (min(found[which]) for which in ("new", "old"))
     shown = size if found["unit"] == "bytes" else "{:,.0f}".format
-    change = "" if found["change_percent"] is None else f" ({_percent(found['change_percent'])})"
+    change = "" if found["change_percent"] is None else f" ({percent(found['change_percent'])})"
     text = f"{name} {shown(new)}, was {shown(old)}{change}; beyond tolerance: {found['beyond']}"
     if found["span_percent"]:
         text += f"; not exact: differs by {significant(found['span_percent'])} % over {len(found['new'])} runs"

@@ -58,13 +58,12 @@ class Question:
         return self.corners
 
 
-def _error_of(files: Sequence[Results]) -> verdicts.ErrorOf | None:
-    """The measured error of replaying, the larger of the two allocators', for figures that are withheld within it;
-    None if these are not replays.
+def _error_of(files: Sequence[Results]) -> verdicts.ErrorOf:
+    """The measured error of replaying, the larger of the two allocators', for figures that are withheld within it; 0
+    if these are not replays.
     """
-    if not all(file.is_replay for file in files):
-        return None
-    return lambda figure, a, b: fidelity.errors_of([figure], [a, b]).get(figure, 0.0) if figure in WITHHELD else 0.0
+    withheld = WITHHELD if all(file.is_replay for file in files) else ()
+    return lambda figure, a, b: fidelity.errors_of([figure], [a, b]).get(figure, 0.0) if figure in withheld else 0.0
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ KINDS: dict[str, Kind] = {
         lambda frame, q: table_views.sweep_tables(frame),
     ),
     "verdict": Kind(
-        lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_percent=_error_of(q.files)),
+        lambda q: verdicts.verdicts(q.files, q.baseline, method=q.method, error_of=_error_of(q.files)),
         lambda frame, q: [
             *time_table.words(q.time_sentences),
             *table_views.verdict_tables(frame),

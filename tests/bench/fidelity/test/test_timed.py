@@ -6,10 +6,9 @@ import random
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.comparing.sequential import DIFFERENT, SAME, UNDECIDED
-from heaptape.run import live as live_rounds
-from heaptape.run.live import Session, add_rounds
 
-from tests.bench.fidelity import timed_certificate, timed_document
+from tests.bench.fidelity import live_rounds, timed_certificate, timed_document
+from tests.bench.fidelity.live_rounds import Session, add_rounds
 from tests.bench.fidelity.raw import read_results, write_results
 
 LABELS = ("faster", "same", "noisy")
