@@ -133,7 +133,7 @@ def test_together_is_one_experiment(tape, tmp_path):
     output = tmp_path / "r.json"
     done = call_heaptape(
         "whatif", tape, "-a", "glibc", "-g", "size=96=remove", "-g", "size=160=segregate", "--together",
-        "--passes", "memory", "-n", "1", "-o", output,
+        "--passes", "memory", "-o", output,
     )  # fmt: skip
     assert done.status == 0, done.stderr
     (only,) = json.loads(output.read_text())["whatif"]

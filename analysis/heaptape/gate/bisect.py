@@ -323,9 +323,9 @@ class _Job:
         path = self._figures / f"{hashlib.sha256(json.dumps(about).encode()).hexdigest()}.json"
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             return float(json.loads(path.read_bytes())["value"])
-        exported = exported_names(build.library.read_bytes())
-        if "malloc" not in exported:
-            what = " defines no malloc" if exported else ": not a shared library"
+        data = build.library.read_bytes()
+        if "malloc" not in exported_names(data):
+            what = " defines no malloc" if data.startswith(b"\x7fELF") else ": not a shared library"
             raise HeaptapeError(f"{build.library.name}{what}")
         choice = Choice(build.library.name, "default", build.library, str(build.library), {})
         value = self._bench.figures(choice, [figure])[figure]

@@ -105,20 +105,20 @@ class Bench:
         self._engine = replay.Engine(program, workload, settings, info.ops, bytes_, processes or Processes())
         self.workload, self.ops = workload, info.ops
 
-    def promises(self, choice: Choice, tell: Callable[[float], None] = lambda share: None) -> str:
+    def promises(self, choice: Choice) -> str:
         """The promise that the allocator breaks (memory that is misaligned, shared, not zeroed, changed; a crash), one
         line of the pass verify; empty: it keeps its promises. Raises HeaptapeError if the pass can't be made.
         """
-        return self._measured(choice, "verify", tell).error or ""
+        return self._measured(choice, "verify").error or ""
 
     @property
     def jobs(self) -> int:
         """How many runs this machine can make at a time. Their figures are the same as of one alone."""
         return replay.jobs_for(self._engine)
 
-    def run(self, choice: Choice, pass_: str, tell: Callable[[float], None] = lambda share: None) -> results.Run:
+    def run(self, choice: Choice, pass_: str) -> results.Run:
         """One run, as in results. Raises RunError."""
-        run = self._measured(choice, pass_, tell)
+        run = self._measured(choice, pass_)
         if run.error is not None:
             raise _failure(run)
         return run
@@ -129,31 +129,25 @@ class Bench:
         """
         return side_by_side(work, items, replay.jobs_for(self._engine), self._engine.processes)
 
-    def _measured(self, choice: Choice, pass_: str, tell: Callable[[float], None]) -> results.Run:
+    def _measured(self, choice: Choice, pass_: str) -> results.Run:
         """The run, with its error if a promise was broken. Raises RunError for other errors."""
         about = {"allocator": choice.allocator, "variant": choice.variant, "repeat": 0}
-        measured = replay.measure(self._engine, Run(choice, pass_, 0), tell)
+        measured = replay.measure(self._engine, Run(choice, pass_, 0))
         run = msgspec.convert(about | measured, results.Run)
         if run.error is not None and not (pass_ == "verify" and is_of_allocator(run.error)):
             raise _failure(run)
         return run
 
-    def runs(
-        self, choice: Choice, passes: Iterable[str], tell: Callable[[float], None] = lambda share: None
-    ) -> dict[str, results.Run]:
+    def runs(self, choice: Choice, passes: Iterable[str]) -> dict[str, results.Run]:
         """pass -> one run of it, as from `run`."""
-        wanted = list(dict.fromkeys(passes))
-        return {pass_: self.run(choice, pass_, _part(tell, done, len(wanted))) for done, pass_ in enumerate(wanted)}
+        return {pass_: self.run(choice, pass_) for pass_ in dict.fromkeys(passes)}
 
-    def figures(
-        self, choice: Choice, names: Iterable[str], tell: Callable[[float], None] = lambda share: None
-    ) -> dict[str, float]:
+    def figures(self, choice: Choice, names: Iterable[str]) -> dict[str, float]:
         """name -> value, for names of FIGURES, by one run for each pass that they need. Raises RunError, or
         HeaptapeError for an unknown name or a figure that this machine can't count.
         """
         wanted = list(dict.fromkeys(names))
-        passes = list(dict.fromkeys(known(name).pass_ for name in wanted))
-        runs = {one: self._measured(choice, one, _part(tell, done, len(passes))) for done, one in enumerate(passes)}
+        runs = {one: self._measured(choice, one) for one in dict.fromkeys(known(name).pass_ for name in wanted)}
         return {name: read(name, runs, choice.label) for name in wanted}
 
 
@@ -175,8 +169,3 @@ def read(name: str, runs: Mapping[str, results.Run], label: str) -> float:
 
 def _failure(run: results.Run) -> RunError:
     return RunError(f"{run.label}, {run.pass_} pass: {run.error}")
-
-
-def _part(tell: Callable[[float], None], done: int, passes: int) -> Callable[[float], None]:
-    """Reports the progress of one pass as a share of all passes."""
-    return lambda share: tell((done + share) / passes)

@@ -3,7 +3,6 @@
 objects are not proposed.
 """
 
-import shlex
 from dataclasses import replace
 
 import pandas as pd
@@ -86,8 +85,6 @@ def test_names_that_group_expressions_can_not_have_get_asterisks():
     found = decoded(run)
     first = proposals.estimates(found, "glibc", blame.widest(found)).iloc[0]
     assert first["group"] == "function=f<int* char*>"
-    command = holders_table.command(first["experiment"], "a b.tape", ["glibc"])
-    assert shlex.split(command) == ["heaptape", "whatif", "a b.tape", "-a", "glibc", "-g", first["experiment"]]
 
 
 def test_what_came_and_went_makes_pools_and_early_births_worse():
