@@ -4,8 +4,6 @@
 #include "allocators/bucket/block.h"
 #include "allocators/common/entry.h"
 
-#include <sched.h>
-
 enum {
   SPAN_BYTES = 512 << 10, /* libmtmalloc's on 64-bit machines: 64 pieces of 8 KiB */
   BLOCKS_ALIGNMENT = 64,
@@ -333,12 +331,6 @@ __thread struct thread thread = {.number = NO_NUMBER};
 static struct bucket *shared, *owned;
 static unsigned shared_count, owned_count;
 static bool fork_among_threads;
-
-/* Returns the number of processors on which this process may run. Not sysconf, which opens files and may allocate. */
-static unsigned processors(void) {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
-}
 
 static unsigned standard_count(void) {
   unsigned count = 1;

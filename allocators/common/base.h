@@ -50,6 +50,9 @@ void complain(const char *text, const char *word);
 /* Returns two odd words, which are therefore never a pointer. The same at each call. */
 void secret_words(uintptr_t words[2]);
 
+/* Processors on which this process may run. Not sysconf, which opens files and may allocate. */
+unsigned processors(void);
+
 /* The word of a lock: a futex when contended. Preserves errno.
 
    Not its job: counting its cost, and skipping the lock where there is only one thread (counters.h). Not recursive. */

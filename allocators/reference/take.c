@@ -8,7 +8,6 @@
 #include "core/base/split_mix.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <unistd.h>
 
 /* Checks a used chunk in a heap of this arena: it has a used flag behind it and neighbours of possible size. Returns
@@ -316,12 +315,6 @@ enum {
 
 static struct lock list_lock; /* for the list's end, and for making arenas */
 static unsigned arena_count = 1;
-
-/* Returns the number of processors on which this process may run. Not sysconf, which opens files and may allocate. */
-static unsigned processors(void) {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
-}
 
 static unsigned arena_limit(void) {
   static unsigned limit;

@@ -77,7 +77,7 @@ static int list_formats(void) {
 static int write_format(struct trace_reader *reader, const struct format *to, struct output_stream out,
                         struct error *error) {
   struct progress progress;
-  struct export_report report = {""};
+  struct text_line report;
   if (!to->export)
     return dump_trace(reader, &(struct dump_options){dump_format_by_name(to->name), DUMP_NO_STACKS, MERGE_ALL_THREADS},
                       out, error);
@@ -85,7 +85,7 @@ static int write_format(struct trace_reader *reader, const struct format *to, st
   struct export_job job = {to->export, reader, out, &history};
   int result = export_trace(&job, &report, error);
   progress_end(&progress);
-  if (result == 0 && report.text[0])
+  if (result == 0 && report.used)
     diagnostics_warning(CONVERT, "%s: %s", out.name, report.text);
   return result;
 }

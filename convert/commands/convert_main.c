@@ -91,11 +91,11 @@ const struct format *input_format(const char *path, const struct input_settings 
 
 int input_import(const char *path, const struct format *format, const struct input_settings *settings, const char *out,
                  struct error *error) {
-  struct import_report report = {""};
+  struct text_line report;
   struct import_options import = settings->import;
   import.report = &report;
   int result = import_file(format->import, path, &import, out, error);
-  if (result == 0 && report.text[0])
+  if (result == 0 && report.used)
     diagnostics_warning(CONVERT, "%s: %s", path, report.text);
   return result;
 }

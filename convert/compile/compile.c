@@ -164,22 +164,16 @@ static uint64_t compile_info_time_ns(const struct compile_info *info) {
   return (uint64_t)trace_stamp_ns(trace_reader_summary(info->reader), info->stamp);
 }
 
-static struct workload_time_point point_at(const struct compile_info *info, uint64_t position, uint64_t live_bytes,
-                                           uint64_t live_objects) {
-  return (struct workload_time_point){position, compile_info_time_ns(info), live_bytes, live_objects};
-}
-
 static void compile_info_point(struct compile_info *info, uint64_t position, const struct history_state *before) {
-  const struct workload_time_point now = point_at(info, position, before->live_bytes, before->live_objects);
-  time_line_op(&info->time_line, &now);
+  time_line_op(&info->time_line, &(struct workload_time_point){position, compile_info_time_ns(info), before->live_bytes,
+                                                               before->live_objects});
 }
 
-static inline void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op,
-                                   const struct history_state *before) {
+static inline void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op) {
   if (op->stamp > info->stamp) /* a repaired inversion has an older one */
     info->stamp = op->stamp;
-  if (position == info->time_line.next_point || before->live_bytes > info->time_line.peak.live_bytes)
-    compile_info_point(info, position, before);
+  if (position == info->time_line.next_point || op->before->live_bytes > info->time_line.peak.live_bytes)
+    compile_info_point(info, position, op->before);
   recorded_samples_advance(&info->samples, info->stamp, position);
   info->calls[op->call & CALL_ID_MASK]++;
   if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
@@ -189,7 +183,8 @@ static inline void compile_info_op(struct compile_info *info, uint64_t position,
 /* After the last op; the points belong to info. */
 static const struct workload_time_point *compile_info_time_line(struct compile_info *info,
                                                                 const struct witness *witness, size_t *count) {
-  const struct workload_time_point end = point_at(info, witness->ops, witness->live_bytes_at_end, witness->live_at_end);
+  const struct workload_time_point end = {witness->ops, compile_info_time_ns(info), witness->live_bytes_at_end,
+                                          witness->live_at_end};
   recorded_samples_advance(&info->samples, UINT64_MAX, witness->ops);
   return time_line_finish(&info->time_line, &end, count);
 }
@@ -345,8 +340,7 @@ static inline bool is_plain(const struct compiler *compiler, const struct histor
          compiler->info->stamp < thread->untimed_before;
 }
 
-static int compile_op(void *context, const struct history_op *op, const struct history_state *before,
-                      struct slots *slots) {
+static int compile_op(void *context, const struct history_op *op, struct slots *slots) {
   struct compiler *compiler = context;
   struct workload_writer *writer = compiler->writer;
   struct compile_thread *thread = &compiler->threads[op->thread];
@@ -360,7 +354,7 @@ static int compile_op(void *context, const struct history_op *op, const struct h
   uint32_t number = thread->number;
   if (compiler->origins && origins_writer_op(compiler->origins, op, number, compiler->error) != 0)
     return -1;
-  compile_info_op(compiler->info, workload_position(writer), op, before);
+  compile_info_op(compiler->info, workload_position(writer), op);
   struct slot *slot = op->slot == SLOTS_NONE ? NULL : &slots->at[op->slot];
   uint64_t ops = 0;
   if (slot && is_plain(compiler, op, thread, slot))

@@ -146,16 +146,16 @@ static int take(struct export *export, const struct export_call *call) {
   fprintf(out, "%" PRIu32 ": ", call->thread);
   switch (call->kind) {
   case EXPORT_MALLOC:
-    fprintf(out, "malloc 0x%" PRIx64 " %" PRIu64, call->acquired, call->size_bytes);
+    fprintf(out, "malloc 0x%" PRIx64 " %" PRIu64, call->acquired, call->bytes);
     break;
   case EXPORT_CALLOC:
     fprintf(out, "calloc 0x%" PRIx64 " %" PRIu64 " %" PRIu64, call->acquired, call->count, call->size_bytes);
     break;
   case EXPORT_ALIGNED:
-    fprintf(out, "memalign 0x%" PRIx64 " %" PRIu64 " %" PRIu64, call->acquired, call->alignment, call->size_bytes);
+    fprintf(out, "memalign 0x%" PRIx64 " %" PRIu64 " %" PRIu64, call->acquired, call->alignment, call->bytes);
     break;
   case EXPORT_REALLOC:
-    fprintf(out, "realloc 0x%" PRIx64 " 0x%" PRIx64 " %" PRIu64, call->acquired, call->released, call->size_bytes);
+    fprintf(out, "realloc 0x%" PRIx64 " 0x%" PRIx64 " %" PRIu64, call->acquired, call->released, call->bytes);
     break;
   case EXPORT_FREE:
     fprintf(out, "free 0x%" PRIx64, call->released);

@@ -199,11 +199,12 @@ static enum export_kind kind_of(uint8_t call) {
 /* The fields of a call that do not depend on objects. */
 static struct export_call call_of(const struct run *run, uint8_t id, uint32_t thread, uint64_t size_bytes,
                                   uint64_t param) {
-  struct export_call call = {.kind = kind_of(id), .call = id, .thread = thread, .size_bytes = size_bytes, .count = 1};
+  struct export_call call = {.kind = kind_of(id), .call = id, .thread = thread, .bytes = size_bytes};
   if (call_table[id & CALL_ID_MASK].param == COUNT) {
+    call.size_bytes = size_bytes;
     call.count = param;
-    if (call.kind != EXPORT_CALLOC && __builtin_mul_overflow(size_bytes, param, &call.size_bytes))
-      call.size_bytes = UINT64_MAX;
+    if (__builtin_mul_overflow(size_bytes, param, &call.bytes))
+      call.bytes = UINT64_MAX;
   }
   if (call.kind == EXPORT_ALIGNED)
     call.alignment = call_table[id & CALL_ID_MASK].param == ALIGN ? param : run->os_page_bytes;
@@ -240,9 +241,7 @@ static int split_overtaken(struct run *run, uint64_t address) {
   return 0;
 }
 
-static int take_op(void *context, const struct history_op *op, const struct history_state *before,
-                   struct slots *slots) {
-  (void)before;
+static int take_op(void *context, const struct history_op *op, struct slots *slots) {
   struct run *run = context;
   if (op->kind == HISTORY_TOUCH) {
     run->export->lost.usable_sizes++;
@@ -327,16 +326,15 @@ int export_calls(struct export *export, struct witness *witness) {
   return result;
 }
 
-static void add_lost(struct export_report *report, uint64_t count, const char *what) {
-  size_t used = strlen(report->text);
+static void add_lost(struct text_line *report, uint64_t count, const char *what) {
   if (count)
-    snprintf(report->text + used, sizeof report->text - used, "%s%" PRIu64 " %s", used ? ", " : "", count, what);
+    text_add(report, "%s%" PRIu64 " %s", report->used ? ", " : "", count, what);
 }
 
-int export_trace(const struct export_job *job, struct export_report *report, struct error *error) {
+int export_trace(const struct export_job *job, struct text_line *report, struct error *error) {
   struct export export = {
       .reader = job->reader, .out = job->out.file, .out_name = job->out.name, .history = job->history, .error = error};
-  report->text[0] = '\0';
+  *report = (struct text_line){.used = 0};
   if (job->format->run(&export) != 0)
     return -1;
   if (fflush(export.out) != 0 || ferror(export.out))

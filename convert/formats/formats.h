@@ -10,6 +10,7 @@
 #include "convert/history/history.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,16 +18,11 @@
 
 struct import; /* importing.h */
 
-/* What an import left out or corrected, in words; empty: nothing. */
-struct import_report {
-  char text[512];
-};
-
 struct import_options {
   bool allow_gaps; /* accept a recording that reports missing events: each loss becomes a GAP of the trace */
   bool has_process;
-  uint64_t process;             /* of a recording of several processes: the pid of the one to import */
-  struct import_report *report; /* filled in; NULL: not wanted */
+  uint64_t process;         /* of a recording of several processes: the pid of the one to import */
+  struct text_line *report; /* gets what was left out or corrected, in words; empty: nothing. NULL: not wanted */
 };
 
 /* A file's beginning and size, to recognise a format by. */
@@ -70,11 +66,6 @@ struct export_format {
 
 extern const struct export_format export_format_android, export_format_mtrace, export_format_rep, export_format_wl;
 
-/* What the format can't express; empty: nothing. */
-struct export_report {
-  char text[512];
-};
-
 struct export_job {
   const struct export_format *format;
   struct trace_reader *reader;
@@ -82,8 +73,8 @@ struct export_job {
   const struct history_options *history;
 };
 
-/* Returns 0, or -1 with error. */
-int export_trace(const struct export_job *job, struct export_report *report, struct error *error);
+/* report gets what the format can't express; empty: nothing. Returns 0, or -1 with error. */
+int export_trace(const struct export_job *job, struct text_line *report, struct error *error);
 
 /* The formats that convert supports, and recognition of a file by its content. Not thread-safe. */
 
@@ -123,7 +114,8 @@ struct export_call {
   uint64_t released, acquired;           /* addresses; 0: NULL or none */
   uint64_t released_number, number;      /* of the objects, from 1, in order of their acquires; 0: none */
   uint32_t last_thread;                  /* the one that used the released object last */
-  uint64_t size_bytes, count, alignment; /* size_bytes includes count, except for CALLOC; alignment: of ALIGNED */
+  uint64_t bytes;                        /* the product if the call has a count; UINT64_MAX: it overflows */
+  uint64_t size_bytes, count, alignment; /* of CALLOC: the two factors of bytes; alignment: of ALIGNED */
   uint64_t release_ns, acquire_ns;       /* since the recording's start; in the order of the steps */
 };
 

@@ -61,14 +61,11 @@ int import_lines(struct import *import, int (*take)(void *context, const char *l
 }
 
 void import_note(struct import *import, const char *format, ...) {
-  char *text = import->report->text;
-  size_t used = strlen(text), room = sizeof import->report->text - used;
-  if (used)
-    snprintf(text + used, room, "; ");
-  used = strlen(text);
   va_list arguments;
+  if (import->report->used)
+    text_add(import->report, "; ");
   va_start(arguments, format);
-  vsnprintf(text + used, sizeof import->report->text - used, format, arguments);
+  text_add_list(import->report, format, arguments);
   va_end(arguments);
 }
 
@@ -109,7 +106,7 @@ int import_no_memory(struct import *import) {
 
 int import_file(const struct import_format *format, const char *path, const struct import_options *options,
                 const char *out, struct error *error) {
-  struct import_report unread;
+  struct text_line unread;
   struct import import = {.path = path,
                           .out = out,
                           .options = options,
@@ -117,11 +114,11 @@ int import_file(const struct import_format *format, const char *path, const stru
                           .error = error,
                           .cached_id = UINT64_MAX,
                           .last_thread = UINT32_MAX};
-  import.report->text[0] = '\0';
+  *import.report = (struct text_line){.used = 0};
   if (!address_map_init(&import.threads.map))
     return import_no_memory(&import);
   int result = format->run(&import);
-  if (import.writer && import.report->text[0])
+  if (import.writer && import.report->used)
     trace_writer_totals(import.writer)->note = import.report->text;
   /* Closing the writer returns its own error; an importer that stopped without an error met it. */
   if (import.writer && trace_writer_close(import.writer, "exit", 0, error) != 0)

@@ -45,7 +45,7 @@ static inline bool thread_number_end(struct thread_numbers *numbers, uint64_t id
 struct import {
   const char *path, *out;
   const struct import_options *options;
-  struct import_report *report;
+  struct text_line *report;
   struct error *error;
   struct line_reader *lines;   /* inside import_lines */
   struct trace_writer *writer; /* NULL before import_begin */

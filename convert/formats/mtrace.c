@@ -138,25 +138,19 @@ const struct import_format import_format_mtrace = {.recognises_line = recognises
    product for calloc and reallocarray. Lost: threads, times, alignments, free(NULL), malloc_usable_size, failed
    reallocs, and everything in the trace besides its calls. */
 
-static uint64_t product(const struct export_call *call) {
-  uint64_t bytes;
-  return __builtin_mul_overflow(call->size_bytes, call->count, &bytes) ? UINT64_MAX : bytes;
-}
-
 static int take(struct export *export, const struct export_call *call) {
   FILE *out = export->out;
-  uint64_t bytes = call->kind == EXPORT_CALLOC ? product(call) : call->size_bytes;
   if (call->kind == EXPORT_FREE && !call->released)
     export->lost.null_frees++;
   else if (call->kind == EXPORT_FREE)
     fprintf(out, "@ heaptape:[0x1] - 0x%" PRIx64 "\n", call->released);
   else if (call->kind == EXPORT_REALLOC && call->released)
     fprintf(out, "@ heaptape:[0x1] < 0x%" PRIx64 "\n@ heaptape:[0x1] > 0x%" PRIx64 " 0x%" PRIx64 "\n", call->released,
-            call->acquired, bytes);
+            call->acquired, call->bytes);
   else if (call->acquired)
-    fprintf(out, "@ heaptape:[0x1] + 0x%" PRIx64 " 0x%" PRIx64 "\n", call->acquired, bytes);
+    fprintf(out, "@ heaptape:[0x1] + 0x%" PRIx64 " 0x%" PRIx64 "\n", call->acquired, call->bytes);
   else
-    fprintf(out, "@ heaptape:[0x1] + (nil) 0x%" PRIx64 "\n", bytes);
+    fprintf(out, "@ heaptape:[0x1] + (nil) 0x%" PRIx64 "\n", call->bytes);
   return ferror(out) ? export_write_failed(export) : 0;
 }
 

@@ -120,12 +120,6 @@ struct rep {
   struct address_map numbers; /* number + 1 as address, slot: the .rep id */
 };
 
-static uint64_t bytes_of(const struct export_call *call) {
-  uint64_t bytes;
-  return __builtin_mul_overflow(call->size_bytes, call->kind == EXPORT_CALLOC ? call->count : 1, &bytes) ? UINT64_MAX
-                                                                                                         : bytes;
-}
-
 static int remember(struct export *export, struct rep *rep, uint64_t number, uint64_t id) {
   struct address_entry *entry = address_map_find(&rep->numbers, number);
   if (id >= UINT32_MAX || !address_map_add(&rep->numbers, entry, number, (uint32_t)id, false))
@@ -158,7 +152,7 @@ static int take(struct export *export, const struct export_call *call) {
   else if (call->kind == EXPORT_FREE)
     fprintf(out, "f %" PRIu64 "\n", id);
   else
-    put_sized(out, call->released_number ? 'r' : 'a', id, bytes_of(call));
+    put_sized(out, call->released_number ? 'r' : 'a', id, call->bytes);
   return ferror(out) ? export_write_failed(export) : 0;
 }
 

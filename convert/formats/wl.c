@@ -354,28 +354,25 @@ static void synchronise(struct wl *wl, const struct export_call *call) {
 
 static int take(struct export *export, const struct export_call *call) {
   struct wl *wl = export->context;
-  uint64_t bytes = call->size_bytes;
-  if (call->kind == EXPORT_CALLOC && __builtin_mul_overflow(call->size_bytes, call->count, &bytes))
-    bytes = UINT64_MAX;
   synchronise(wl, call);
   if (call->number > wl->pointers)
     wl->pointers = call->number;
   switch (call->kind) {
   case EXPORT_MALLOC:
-    put_code(wl, call->thread, 2, 2, (uint64_t[]){call->number, bytes});
+    put_code(wl, call->thread, 2, 2, (uint64_t[]){call->number, call->bytes});
     break;
   case EXPORT_CALLOC:
-    put_code(wl, call->thread, 3, 2, (uint64_t[]){call->number, bytes});
+    put_code(wl, call->thread, 3, 2, (uint64_t[]){call->number, call->bytes});
     break;
   case EXPORT_ALIGNED:
     if ((call->call & CALL_ID_MASK) == CALL_valloc || (call->call & CALL_ID_MASK) == CALL_pvalloc)
       put_code(wl, call->thread, (call->call & CALL_ID_MASK) == CALL_valloc ? 13 : 14, 2,
-               (uint64_t[]){call->number, bytes});
+               (uint64_t[]){call->number, call->bytes});
     else
-      put_code(wl, call->thread, 12, 3, (uint64_t[]){call->number, call->alignment, bytes});
+      put_code(wl, call->thread, 12, 3, (uint64_t[]){call->number, call->alignment, call->bytes});
     break;
   case EXPORT_REALLOC:
-    put_code(wl, call->thread, 4, 3, (uint64_t[]){call->number, call->released_number, bytes});
+    put_code(wl, call->thread, 4, 3, (uint64_t[]){call->number, call->released_number, call->bytes});
     break;
   case EXPORT_FREE:
     put_code(wl, call->thread, 5, 1, &call->released_number);

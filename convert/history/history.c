@@ -171,7 +171,7 @@ static uint64_t *recent_entry(struct history *history, uint64_t address) {
 
 static int hand_on_op(struct history *history, const struct history_op *op) {
   const struct history_consumer *consumer = history->consumer;
-  return consumer->op(consumer->context, op, &history->live.state, &history->slots);
+  return consumer->op(consumer->context, op, &history->slots);
 }
 
 /* Hands the step on as an op, with the totals before it. request_bytes: of ACQUIRE and MOVE, else 0. */
@@ -198,6 +198,7 @@ static ALWAYS_INLINE int hand_on(struct history *history, const struct merge_ste
   op.request_bytes = request_bytes;
   op.stamp = step->stamp;
   op.event = event;
+  op.before = &history->live.state;
   return hand_on_op(history, &op);
 }
 
@@ -317,8 +318,12 @@ static ALWAYS_INLINE enum placing place_release(struct history *history, const s
 /* An acquire overlaps the object at a live address: it must have been freed unseen, so a free is inserted. */
 static enum placing end_overlapped(struct history *history, const struct merge_step *step,
                                    struct address_entry *entry) {
-  struct history_op op = {
-      .kind = HISTORY_RELEASE, .call = CALL_free, .thread = step->thread, .slot = entry->slot, .stamp = step->stamp};
+  struct history_op op = {.kind = HISTORY_RELEASE,
+                          .call = CALL_free,
+                          .thread = step->thread,
+                          .slot = entry->slot,
+                          .stamp = step->stamp,
+                          .before = &history->live.state};
   forget_address(history, entry);
   history->witness->overlapping_acquires++;
   history->witness->ops++;

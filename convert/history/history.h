@@ -24,6 +24,11 @@ enum history_kind {
   HISTORY_NOTHING  /* no object: free(NULL) */
 };
 
+/* Totals. */
+struct history_state {
+  uint64_t live_bytes, live_objects;
+};
+
 /* One op. The object's slot (slots.at[slot]) is valid during the call, with its old size for MOVE and
    RELEASE, its new one for ACQUIRE. */
 struct history_op {
@@ -37,20 +42,16 @@ struct history_op {
   uint64_t size_bytes, param; /* the call's arguments */
   uint64_t request_bytes;     /* of ACQUIRE and MOVE */
   uint64_t stamp;
-  const struct trace_event *event; /* valid during the call; NULL: a free that was never seen,
-                                      implied by what came after */
-};
-
-/* The totals that a history's consumer sees at each op: the state before the op. */
-struct history_state {
-  uint64_t live_bytes, live_objects;
+  const struct trace_event *event;    /* valid during the call; NULL: a free that was never seen,
+                                         implied by what came after */
+  const struct history_state *before; /* the op; valid during the call */
 };
 
 /* Callbacks may be NULL, except op. */
 struct history_consumer {
   void *context;
   /* Returns 0, or -1 to stop (it fills in the error itself). */
-  int (*op)(void *context, const struct history_op *op, const struct history_state *before, struct slots *slots);
+  int (*op)(void *context, const struct history_op *op, struct slots *slots);
   void (*thread_end)(void *context, uint32_t thread);
   /* The event, or its first step, gives no op: a failed call, or a release or touch of an object never seen. slot: of
      the live object passed to a failed realloc, else SLOTS_NONE. Returns as op. */

@@ -417,12 +417,11 @@ static int note_sharing(struct profile *profile, const struct history_op *op) {
   return status == 0 ? 0 : error_set(profile->error, profile->path, "out of memory");
 }
 
-static int profile_op(void *context, const struct history_op *op, const struct history_state *before,
-                      struct slots *slots) {
+static int profile_op(void *context, const struct history_op *op, struct slots *slots) {
   struct profile *profile = context;
   if (op->stamp > profile->last_stamp) /* a repaired inversion has an older one */
     profile->last_stamp = op->stamp;
-  struct profile_window *window = window_at(profile, before);
+  struct profile_window *window = window_at(profile, op->before);
   profile->position++;
   if (op->slot != SLOTS_NONE && !vector_reach(&profile->objects, op->slot))
     return error_set(profile->error, profile->path, "out of memory");

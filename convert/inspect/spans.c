@@ -225,10 +225,9 @@ static void note_acquire(struct counting *counting, const struct history_op *op,
   span->live_objects++;
 }
 
-static int take_op(void *context, const struct history_op *op, const struct history_state *before,
-                   struct slots *slots) {
+static int take_op(void *context, const struct history_op *op, struct slots *slots) {
   struct counting *counting = context;
-  (void)before, (void)slots;
+  (void)slots;
   if (take_marks(counting, op->thread, op->stamp) != 0)
     return -1;
   bool acquires = op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE;

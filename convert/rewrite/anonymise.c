@@ -107,9 +107,7 @@ static void place_samples(struct anonymiser *anonymiser, uint64_t stamp, bool al
     anonymiser->sink.last_thread = UINT32_MAX; /* a new run */
 }
 
-static int take_op(void *context, const struct history_op *op, const struct history_state *before,
-                   struct slots *slots) {
-  (void)before;
+static int take_op(void *context, const struct history_op *op, struct slots *slots) {
   struct anonymiser *anonymiser = context;
   /* One more, as there may be no slot yet: the first op may be free(NULL). */
   if (!vector_reserve(&anonymiser->slots, slots->room + 1))

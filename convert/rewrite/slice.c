@@ -362,9 +362,7 @@ static int emit_implied_free(struct slicer *slicer, const struct history_op *op,
   return emit(slicer, op->thread, &event);
 }
 
-static int take_op(void *context, const struct history_op *op, const struct history_state *before,
-                   struct slots *slots) {
-  (void)before;
+static int take_op(void *context, const struct history_op *op, struct slots *slots) {
   struct slicer *slicer = context;
   int inside = window(slicer, op->stamp);
   if (inside < 0)

@@ -22,8 +22,9 @@ int emitter_put(struct emitter *emitter, struct history_op *op) {
   uint64_t size_bytes = slot ? slot->size_bytes : 0;
   if (begins)
     slot->size_bytes = op->request_bytes;
+  op->before = &emitter->live.state;
   emitter->witness.ops++;
-  if (emitter->consumer->op(emitter->consumer->context, op, &emitter->live.state, &emitter->slots) != 0)
+  if (emitter->consumer->op(emitter->consumer->context, op, &emitter->slots) != 0)
     return -1;
   if (ends || resizes)
     live_subtract(&emitter->live, size_bytes);

@@ -252,9 +252,7 @@ static int before_op(struct rewriter *rewriter, const struct history_op *op) {
   return result;
 }
 
-static int rewrite_op(void *context, const struct history_op *op, const struct history_state *before,
-                      struct slots *slots) {
-  (void)before;
+static int rewrite_op(void *context, const struct history_op *op, struct slots *slots) {
   struct rewriter *rewriter = context;
   int result = before_op(rewriter, op);
   if (result == 0 && op->kind == HISTORY_ACQUIRE) {
@@ -292,9 +290,7 @@ static void rewrite_touched_at_end(void *context, uint32_t slot, uint32_t os_pag
 }
 
 /* The first run, which collects the births of early groups. */
-static int collect_op(void *context, const struct history_op *op, const struct history_state *before,
-                      struct slots *slots) {
-  (void)before;
+static int collect_op(void *context, const struct history_op *op, struct slots *slots) {
   (void)slots;
   struct rewriter *rewriter = context;
   size_t group;

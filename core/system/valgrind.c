@@ -77,8 +77,10 @@ void valgrind_command_add(struct valgrind_command *command, const char *format, 
   command->failed |= !place;
 }
 
-void valgrind_command_threads(struct valgrind_command *command, uint32_t threads) {
+void valgrind_command_add_tool(struct valgrind_command *command, const char *mode, uint32_t threads) {
   enum { VALGRINDS_OWN = 500, SPARE = 16 }; /* spare: Valgrind's slot 0, threads that are about to end */
+  valgrind_command_add(command, "--tool=heaptape");
+  valgrind_command_add(command, "--mode=%s", mode);
   if (threads > VALGRIND_MOST_THREADS - SPARE)
     threads = VALGRIND_MOST_THREADS - SPARE;
   if (threads + SPARE > VALGRINDS_OWN)
@@ -88,10 +90,8 @@ void valgrind_command_threads(struct valgrind_command *command, uint32_t threads
 /* Valgrind prints only what valgrind_complaint reads. */
 void valgrind_command_add_live(struct valgrind_command *command, const char *mode, bool follow) {
   enum { LIVE_THREADS = 5000 };
-  valgrind_command_add(command, "--tool=heaptape");
-  valgrind_command_add(command, "--mode=%s", mode);
+  valgrind_command_add_tool(command, mode, LIVE_THREADS);
   valgrind_command_add(command, "--trace-children=%s", follow ? "yes" : "no");
-  valgrind_command_threads(command, LIVE_THREADS);
   valgrind_command_add(command, "--vgdb=no");
   valgrind_command_add(command, "--quiet");
   valgrind_command_add(command, "--sigill-diagnostics=yes");

@@ -43,11 +43,11 @@ int valgrind_command_open(struct valgrind_command *command, struct error *error)
 __attribute__((format(printf, 2, 3))) void valgrind_command_add(struct valgrind_command *command, const char *format,
                                                                 ...);
 
-/* Makes room for that many threads at a time and some more, VALGRIND_MOST_THREADS at most. By default Valgrind has room
-   for 500, and ends with an error at the next one. Each costs 7 KB. valgrind_command_add_live makes room for 5,000, as
-   the number is unknown. */
+/* Adds our tool in that mode. Makes room for that many threads at a time and some more, VALGRIND_MOST_THREADS at most.
+   By default Valgrind has room for 500, and ends with an error at the next one. Each costs 7 KB.
+   valgrind_command_add_live makes room for 5,000, as the number is unknown. */
 enum { VALGRIND_MOST_THREADS = 33000 };
-void valgrind_command_threads(struct valgrind_command *command, uint32_t threads);
+void valgrind_command_add_tool(struct valgrind_command *command, const char *mode, uint32_t threads);
 
 /* Adds the options of our tool for a live program, which should run as it does without Valgrind. follow: the programs
    that it starts run under the tool, too. */

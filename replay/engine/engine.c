@@ -21,15 +21,7 @@
 struct engine engine;
 
 static loop_body *stream_loop;
-static __thread const struct replay_thread *running;
-
-void engine_runs(const struct replay_thread *self) {
-  running = self;
-}
-
-uint32_t engine_running_thread(void) {
-  return running ? running->number + 1 : 0;
-}
+static __thread const struct replay_thread *running; /* by the calling thread; NULL: none */
 
 void engine_fail(const uint64_t *word, const char *format, ...) {
   struct replay_result *result = engine.result;
@@ -61,7 +53,7 @@ static void on_fatal_signal(int number, siginfo_t *about, void *context) {
   if (number == SIGBUS && address >= result->origins_first && address < result->origins_last)
     engine_fail(NULL, "%s was truncated while it was being read", result->origins_path);
   uint32_t nobody = 0;
-  atomic_compare_exchange_strong(&result->died_thread, &nobody, engine_running_thread());
+  atomic_compare_exchange_strong(&result->died_thread, &nobody, running ? running->number + 1 : 0);
 }
 
 static void watch_for_fatal_signals(void) {
@@ -90,9 +82,9 @@ static void map_objects(void) {
 }
 
 static void run_thread(struct replay_thread *self) {
-  engine_runs(self);
+  running = self;
   stream_loop(self);
-  engine_runs(NULL);
+  running = NULL;
 }
 
 static void set_up(void) {

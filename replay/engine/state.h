@@ -76,12 +76,6 @@ extern struct engine engine;
 /* Fills in the result's error as "WORKLOAD: offset N: ..." and ends the process. word: where; NULL: no place. */
 __attribute__((noreturn, format(printf, 2, 3))) void engine_fail(const uint64_t *word, const char *format, ...);
 
-/* The calling thread replays self from now on; NULL: no thread. engine_fail uses this to name the place of a word. */
-void engine_runs(const struct replay_thread *self);
-
-/* Returns the number of the workload's thread that the calling thread replays, plus 1; 0: none. Async-signal-safe. */
-uint32_t engine_running_thread(void);
-
 /* The engine process's main: fds of the shared area and of the workload. Returns its exit status. */
 int engine_main(int result_fd, int workload_fd);
 

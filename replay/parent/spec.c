@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/parent/spec.h"
 
+#include "core/base/text.h"
 #include "core/workload/workload.h"
 #include "replay/engine/pass.h"
 
@@ -232,16 +233,15 @@ static const struct cli_command *const commands[] = {&command, NULL};
 static const struct cli_program program = {"heaptape-replay", commands};
 
 /* Writes the names of the passes that take the setting: "the pass blame", "the passes misses and instructions". */
-static void names_of_takers(unsigned setting, char *text, size_t bytes) {
+static void names_of_takers(unsigned setting, struct text_line *line) {
   unsigned count = 0, left;
   for (const struct pass *const *pass = pass_table; *pass; pass++)
     count += ((*pass)->takes & setting) != 0;
-  size_t used = (size_t)snprintf(text, bytes, "the pass%s", count > 1 ? "es" : "");
+  text_add(line, "the pass%s", count > 1 ? "es" : "");
   left = count;
-  for (const struct pass *const *pass = pass_table; *pass && used < bytes; pass++)
+  for (const struct pass *const *pass = pass_table; *pass; pass++)
     if ((*pass)->takes & setting) {
-      const char *before = left == count ? " " : left > 1 ? ", " : " and ";
-      used += (size_t)snprintf(text + used, bytes - used, "%s%s", before, (*pass)->name);
+      text_add(line, "%s%s", left == count ? " " : left > 1 ? ", " : " and ", (*pass)->name);
       left--;
     }
 }
@@ -265,11 +265,11 @@ static unsigned given(const struct run_spec *spec) {
 
 static int wrong_setting(unsigned settings, const char *verb) {
   for (size_t index = 0; index < sizeof of_some_passes / sizeof *of_some_passes; index++) {
-    char names[160];
+    struct text_line names = {.used = 0};
     if (!(of_some_passes[index].setting & settings))
       continue;
-    names_of_takers(of_some_passes[index].setting, names, sizeof names);
-    return cli_wrong(&program, &command, "%s %s %s", of_some_passes[index].options, verb, names);
+    names_of_takers(of_some_passes[index].setting, &names);
+    return cli_wrong(&program, &command, "%s %s %s", of_some_passes[index].options, verb, names.text);
   }
   return CLI_RUN;
 }

@@ -186,10 +186,8 @@ static int launch(struct run *run, const struct run_spec *spec, struct error *er
     return error_set(error, spec->path, "out of memory");
   int status = valgrind_command_open(&command, error);
   if (status == 0) {
-    valgrind_command_add(&command, "--tool=heaptape");
-    valgrind_command_add(&command, "--mode=count");
+    valgrind_command_add_tool(&command, "count", spec->threads);
     valgrind_command_add(&command, "--out-file=%s", command.output);
-    valgrind_command_threads(&command, spec->threads);
     status = run_process(run, spec, &command, error);
   }
   if (status == 0)

@@ -136,9 +136,7 @@ static int access_stream_check(struct access_stream *stream, const char *path, u
 }
 
 static void add_arguments(struct valgrind_command *command, const struct run_spec *spec) {
-  valgrind_command_threads(command, spec->threads);
-  valgrind_command_add(command, "--tool=heaptape");
-  valgrind_command_add(command, "--mode=replay");
+  valgrind_command_add_tool(command, "replay", spec->threads);
   valgrind_command_add(command, "--out-file=%s", command->output);
   valgrind_command_add(command, "--accesses=%s", spec->accesses);
   if (spec->caches)

@@ -3,6 +3,7 @@
 #include "workloads/synthetic/pattern.h"
 
 #include "core/base/os.h"
+#include "core/base/text.h"
 #include "workloads/synthetic/script.h"
 
 #include <errno.h>
@@ -97,18 +98,16 @@ static json_t *options_json(const struct option_number *options, json_t *object)
 }
 
 /* The command that writes the file again. */
-static void command_line(const char *name, char *text, size_t bytes) {
-  size_t used = (size_t)snprintf(text, bytes, "%s", name);
+static void command_line(const char *name, struct text_line *line) {
+  text_add(line, "%s", name);
   for (const struct option_number *option = pattern->options; option->name; option++)
-    if (used < bytes)
-      used += (size_t)snprintf(text + used, bytes - used, " --%s=%" PRIu64, option->name, *option->value);
-  if (used < bytes)
-    snprintf(text + used, bytes - used, " --seed=%" PRIu64 " --turn=%" PRIu64, pattern_seed, turn_calls);
+    text_add(line, " --%s=%" PRIu64, option->name, *option->value);
+  text_add(line, " --seed=%" PRIu64 " --turn=%" PRIu64, pattern_seed, turn_calls);
 }
 
 static json_t *info_json(const char *name) {
-  char command[1024];
-  command_line(name, command, sizeof command);
+  struct text_line command = {.used = 0};
+  command_line(name, &command);
   json_t *about = json_object(), *object = json_object();
   json_object_set_new(about, "name", json_string(name));
   json_object_set_new(about, "summary", json_string(pattern->summary));
@@ -116,7 +115,7 @@ static json_t *info_json(const char *name) {
   json_object_set_new(about, "turn", json_integer((json_int_t)turn_calls));
   json_object_set_new(about, "options", options_json(pattern->options, json_object()));
   json_object_set_new(object, "name", json_string(name));
-  json_object_set_new(object, "program", json_string(command));
+  json_object_set_new(object, "program", json_string(command.text));
   json_object_set_new(object, "source", json_string("heaptape's synthetic patterns, without a run"));
   json_object_set_new(object, "pattern", about);
   return object;
