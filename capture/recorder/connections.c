@@ -53,8 +53,8 @@ static void redirect_linked(int connection, struct attach_request *request, stru
     memcpy(request->allocator, both, sizeof request->allocator - 1);
   }
   struct error error = {""};
-  if (linked.complaint[0]) {
-    error_set(&error, program, "%s", linked.complaint);
+  if (linked.complaint.used) {
+    error_set(&error, program, "%s", linked.complaint.text);
     report_error(&error);
   }
 }

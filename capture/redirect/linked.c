@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/redirect/linked.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -24,13 +23,11 @@ struct work {
 };
 
 static void __attribute__((format(printf, 2, 3))) complain(struct linked_result *result, const char *format, ...) {
-  size_t used = strlen(result->complaint);
   va_list arguments;
-  if (used)
-    used += (size_t)snprintf(result->complaint + used, sizeof result->complaint - used, "; ");
+  if (result->complaint.used)
+    text_add(&result->complaint, "; ");
   va_start(arguments, format);
-  if (used < sizeof result->complaint)
-    vsnprintf(result->complaint + used, sizeof result->complaint - used, format, arguments);
+  text_add_list(&result->complaint, format, arguments);
   va_end(arguments);
 }
 
@@ -68,11 +65,9 @@ static void write_patches(struct work *work) {
 
 /* 0: not known. */
 static unsigned threads_of(int pid) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/task", pid);
-  DIR *tasks = opendir(path);
+  DIR *tasks = proc_open_threads(pid);
   unsigned count = 0;
-  while (proc_next_thread(tasks))
+  while (proc_next(tasks))
     count++;
   if (tasks)
     closedir(tasks);
@@ -420,10 +415,8 @@ int linked_put_back_copies(int except, uint64_t room, const char *setting, struc
   for (int round = 0; more && round < ROUNDS && !error->text[0]; round++) {
     DIR *all = opendir("/proc");
     more = false;
-    for (const struct dirent *entry; all && (entry = readdir(all));) {
-      int pid = atoi(entry->d_name);
-      more |= pid > 0 && pid != except && put_back_copy(pid, room, setting, error);
-    }
+    for (int pid; (pid = proc_next(all));)
+      more |= pid != except && put_back_copy(pid, room, setting, error);
     if (all)
       closedir(all);
   }

@@ -17,6 +17,7 @@
 #include "capture/redirect/entry_patch.h"
 #include "capture/redirect/tracee.h"
 #include "capture/wire/linked.h"
+#include "core/base/text.h"
 #include "core/base/vector.h"
 
 #include <libelf.h>
@@ -101,8 +102,8 @@ uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *save
 
 struct linked_result {
   struct linked_done done;
-  bool has_malloc;     /* the functions of malloc itself are redirected */
-  char complaint[480]; /* what is not recorded and why; empty: nothing to report */
+  bool has_malloc;            /* the functions of malloc itself are redirected */
+  struct text_line complaint; /* what is not recorded and why; empty: nothing to report */
 };
 
 /* connection: the one by which the process asked; the process closes it when it no longer waits. */

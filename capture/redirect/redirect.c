@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/redirect/redirect.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -556,12 +555,10 @@ int redirect_end(struct redirection *redirection, uint32_t *processes, struct er
     result = put < 0 && has_our_table(redirection) ? -1 : result; /* else it has ended meanwhile */
   }
   DIR *all = opendir("/proc");
-  for (const struct dirent *entry; all && (entry = readdir(all));) {
-    int pid = atoi(entry->d_name);
-    if (pid > 0 && pid != redirection->tracee.pid && is_copy(redirection, pid) &&
+  for (int pid; (pid = proc_next(all));)
+    if (pid != redirection->tracee.pid && is_copy(redirection, pid) &&
         put_back_copy(redirection, pid, processes, error) != 0)
       result = -1;
-  }
   if (all)
     closedir(all);
   return result;

@@ -3,7 +3,6 @@
 
 #include "core/base/os.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -24,14 +23,12 @@ enum {
 };
 
 void tracee_proc_path(int pid, const char *file, char *path) {
-  char tasks[64];
   snprintf(path, TRACEE_PATH_BYTES, "/proc/%d/%s", pid, file);
   if (proc_thread_state(pid, pid))
     return;
-  snprintf(tasks, sizeof tasks, "/proc/%d/task", pid);
-  DIR *threads = opendir(tasks);
+  DIR *threads = proc_open_threads(pid);
   int tid;
-  while ((tid = proc_next_thread(threads)) && !proc_thread_state(pid, tid))
+  while ((tid = proc_next(threads)) && !proc_thread_state(pid, tid))
     ;
   if (tid)
     snprintf(path, TRACEE_PATH_BYTES, "/proc/%d/task/%d/%s", pid, tid, file);
@@ -89,13 +86,11 @@ static int call_thread(struct tracee *tracee, int tid, struct error *error) {
 
 /* *fresh: a thread was found that was not known before. */
 static int call_new_threads(struct tracee *tracee, bool *fresh, struct error *error) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/task", tracee->pid);
-  DIR *tasks = opendir(path);
+  DIR *tasks = proc_open_threads(tracee->pid);
   if (!tasks)
-    return error_set(error, path, "the process has ended");
+    return error_set(error, "ptrace", "the process has ended");
   int result = 0;
-  for (int tid; result == 0 && (tid = proc_next_thread(tasks));) {
+  for (int tid; result == 0 && (tid = proc_next(tasks));) {
     if (find(tracee, tid))
       continue;
     size_t before = tracee->threads.count;

@@ -111,8 +111,14 @@ char proc_thread_state(int pid, int tid) {
   return ended ? 0 : stat.state;
 }
 
-int proc_next_thread(DIR *tasks) {
-  for (const struct dirent *entry; tasks && (entry = readdir(tasks));)
+DIR *proc_open_threads(int pid) {
+  char path[32];
+  snprintf(path, sizeof path, "/proc/%d/task", pid);
+  return opendir(path);
+}
+
+int proc_next(DIR *directory) {
+  for (const struct dirent *entry; directory && (entry = readdir(directory));)
     if (atoi(entry->d_name) > 0)
       return atoi(entry->d_name);
   return 0;

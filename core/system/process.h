@@ -66,8 +66,11 @@ bool proc_maps_next(FILE *maps, struct proc_mapping *mapping);
 /* The state letter of a thread, 'S': asleep, 'T': stopped, ...; 0: it has ended. */
 char proc_thread_state(int pid, int tid);
 
-/* The next thread in an open /proc/PID/task; 0: there is no more. */
-int proc_next_thread(DIR *tasks);
+/* Opens /proc/PID/task; NULL: it can't be opened. The caller closes it. */
+DIR *proc_open_threads(int pid);
+
+/* The next thread there, or the next process in an open /proc; 0: there is no more (directory may be NULL). */
+int proc_next(DIR *directory);
 
 enum { NOTIFY_CALLS_LIMIT = 16 };
 

@@ -18,6 +18,7 @@
 #include "replay/passes/claims.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,10 +72,14 @@ static void describe_position(const struct replay_thread *self, char *text, size
   }
 }
 
-/* "op 7 of thread 0 (position 12), free(0x5581)". Ends the process. what: the fault. */
-static __attribute__((noreturn)) void broken(const struct place *place, const char *what) {
+/* "op 7 of thread 0 (position 12), free(0x5581)", then the fault. Ends the process. */
+static __attribute__((noreturn, format(printf, 2, 3))) void broken(const struct place *place, const char *format, ...) {
   const struct op *op = place->op;
-  char position[64], address[32] = "", size[40] = "";
+  char position[64], address[32] = "", size[40] = "", what[320];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(what, sizeof what, format, arguments);
+  va_end(arguments);
   if (!op)
     engine_fail(NULL, "the allocator is at fault: after the last op: %s", what);
   describe_position(place->thread, position, sizeof position);
@@ -92,20 +97,20 @@ static void describe_acquisition(uint32_t slot, char *text, size_t bytes) {
            acquisition->thread);
 }
 
+static uint8_t pattern_byte(uint64_t pattern, uint64_t at) {
+  return (uint8_t)((pattern + at / 8 * STEP) >> at % 8 * 8);
+}
+
 static void fill(uint8_t *object, uint64_t pattern, uint64_t from, uint64_t to) {
   uint64_t at = from;
   for (; at < to && at % 8 != 0; at++)
-    object[at] = (uint8_t)((pattern + at / 8 * STEP) >> at % 8 * 8);
+    object[at] = pattern_byte(pattern, at);
   for (; at + 8 <= to; at += 8) {
     uint64_t word = pattern + at / 8 * STEP;
     memcpy(object + at, &word, sizeof word);
   }
   for (; at < to; at++)
-    object[at] = (uint8_t)((pattern + at / 8 * STEP) >> at % 8 * 8);
-}
-
-static uint8_t pattern_byte(uint64_t pattern, uint64_t at) {
-  return (uint8_t)((pattern + at / 8 * STEP) >> at % 8 * 8);
+    object[at] = pattern_byte(pattern, at);
 }
 
 /* Returns the first byte of [from, to) that differs from the pattern; to if there is none. */
@@ -154,12 +159,11 @@ static void check_contents(const struct place *place, const uint8_t *object, uin
   uint64_t last = changed < first_end ? first_end : end, wrong = 0;
   for (uint64_t at = changed; at < last; at++)
     wrong += object[at] != pattern_byte(pattern, at);
-  char from[96], what[320];
+  char from[96];
   describe_acquisition(place->slot, from, sizeof from);
-  snprintf(what, sizeof what,
-           "%s: byte %" PRIu64 " of %" PRIu64 " at %p is 0x%02x instead of 0x%02x (%" PRIu64 " are wrong); %s", why,
-           changed, filled_bytes, (const void *)object, object[changed], pattern_byte(pattern, changed), wrong, from);
-  broken(place, what);
+  broken(place, "%s: byte %" PRIu64 " of %" PRIu64 " at %p is 0x%02x instead of 0x%02x (%" PRIu64 " are wrong); %s",
+         why, changed, filled_bytes, (const void *)object, object[changed], pattern_byte(pattern, changed), wrong,
+         from);
 }
 
 static void fill_new(uint32_t slot, uint8_t *object, uint64_t from, uint64_t bytes) {
@@ -185,19 +189,13 @@ static uint64_t promised_alignment(struct call_plan plan, const struct op *op) {
 
 static void check_placement(const struct place *place, struct call_plan plan, const uint8_t *object) {
   const struct op *op = place->op;
-  char what[192];
   uint64_t address = (uint64_t)(uintptr_t)object, alignment = promised_alignment(plan, op);
-  if (address % alignment != 0) {
-    snprintf(what, sizeof what, "returned %p, which is not aligned to %" PRIu64 " bytes", (const void *)object,
-             alignment);
-    broken(place, what);
-  }
+  if (address % alignment != 0)
+    broken(place, "returned %p, which is not aligned to %" PRIu64 " bytes", (const void *)object, alignment);
   uint64_t usable_bytes = call_usable_size((void *)(uintptr_t)object);
-  if (usable_bytes < op->request_bytes) {
-    snprintf(what, sizeof what, "returned %p, for which malloc_usable_size returns only %" PRIu64 " bytes",
-             (const void *)object, usable_bytes);
-    broken(place, what);
-  }
+  if (usable_bytes < op->request_bytes)
+    broken(place, "returned %p, for which malloc_usable_size returns only %" PRIu64 " bytes", (const void *)object,
+           usable_bytes);
 }
 
 /* Returns the bytes that an object claims: at least one, as objects of size 0 have separate addresses, too. */
@@ -232,11 +230,10 @@ static void check_overlap(const struct place *place, const uint8_t *object) {
   if (there.pointer &&
       (mine >= theirs + claimed_bytes(there.size_bytes) || theirs >= mine + claimed_bytes(op->request_bytes)))
     return;
-  char from[96], what[256];
+  char from[96];
   describe_acquisition(other - 1, from, sizeof from);
-  snprintf(what, sizeof what, "returned %p, which overlaps the live object of %" PRIu64 " bytes at %p %s",
-           (const void *)object, there.size_bytes, there.pointer, from);
-  broken(place, what);
+  broken(place, "returned %p, which overlaps the live object of %" PRIu64 " bytes at %p %s", (const void *)object,
+         there.size_bytes, there.pointer, from);
 }
 
 static void check_zeroes(const struct place *place, const uint8_t *object, uint64_t from, uint64_t to) {
@@ -246,10 +243,8 @@ static void check_zeroes(const struct place *place, const uint8_t *object, uint6
   uint64_t at = from;
   while (object[at] == 0)
     at++;
-  char what[128];
-  snprintf(what, sizeof what, "returned memory that is not zero: byte %" PRIu64 " at %p is 0x%02x", at,
-           (const void *)object, object[at]);
-  broken(place, what);
+  broken(place, "returned memory that is not zero: byte %" PRIu64 " at %p is 0x%02x", at, (const void *)object,
+         object[at]);
 }
 
 static void accept(const struct place *place, struct object *object, struct call_plan plan, uint8_t *answer) {
