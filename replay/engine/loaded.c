@@ -131,14 +131,14 @@ __attribute__((format(printf, 2, 3))) static void lacking_add(struct lacking *la
 
 /* Lists the functions of which one is needed: the call's own and its substitutes. */
 static void list_functions(struct lacking *lacking, uint8_t id, uint64_t op, uint32_t thread) {
-  lacking_add(lacking, "%snone of what op %" PRIu64 " of thread %" PRIu32 " needs: %s", lacking->length ? "; " : "", op,
-              thread, call_table[id].name);
+  lacking_add(lacking, "%s%s", lacking->length ? "; " : "", call_table[id].name);
   uint8_t before = id, next = call_substitute(id);
   for (int step = 0; step < MOST_SUBSTITUTES && next != before && next != id; step++) {
-    lacking_add(lacking, ", %s", call_table[next].name);
+    lacking_add(lacking, " or %s", call_table[next].name);
     before = next;
     next = call_substitute(next);
   }
+  lacking_add(lacking, " (op %" PRIu64 " of thread %" PRIu32 ")", op, thread);
 }
 
 static void check_stream(struct lacking *lacking, uint32_t thread) {
@@ -165,13 +165,13 @@ static void check_stream(struct lacking *lacking, uint32_t thread) {
 void entry_points_require(void) {
   struct lacking lacking = {.length = 0};
   if (!allocator.free) {
-    lacking_add(&lacking, "malloc, but no free");
+    lacking_add(&lacking, "free");
     lacking.listed[CALL_free] = true;
   }
   for (uint32_t thread = 0; lacks_any() && thread < engine.workload.header.threads; thread++)
     check_stream(&lacking, thread);
   if (lacking.length)
-    engine_fail(NULL, "%s defines %s", library_path(), lacking.text);
+    engine_fail(NULL, "%s lacks functions that the workload calls: %s", library_path(), lacking.text);
 }
 
 /* As in allocators/common/allocator.h; replay/ includes nothing of allocators/. */

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from heaptape.advise.choose import AIMS, BOTH, CPU, MEMORY, Judge, Pick, Row, between
 from heaptape.common.console import printable
 from heaptape.common.phrases import change_of_size, percent, size, size_above
-from heaptape.common.tables import Cell, Table
+from heaptape.common.tables import Cell, Table, cut
 from heaptape.common.version import __version__
 from heaptape.results.comparing.worth import NO_REASON
 from heaptape.results.model.time_model import reasons
@@ -19,7 +19,7 @@ from heaptape.show.screen import Screen
 
 MOST_NAMES = 3
 MOST_ALTERNATIVES = 2
-MOST_OF_A_REASON = 100
+MOST_OF_A_REASON = 300
 MOST_REASONS = 3
 AIM = {MEMORY: "memory", CPU: "CPU time"}
 
@@ -193,7 +193,8 @@ def _refused(refused: Mapping[str, str]) -> str:
     """Labels grouped by reason; the first reasons."""
     by_reason: dict[str, list[str]] = {}
     for label, why in refused.items():
-        by_reason.setdefault(printable(why[:MOST_OF_A_REASON]), []).append(label)
+        why = why.partition(" pass: ")[2] or why
+        by_reason.setdefault(printable(cut(why, MOST_OF_A_REASON)), []).append(label)
     parts = [f"{_names(labels)}: {why}" for why, labels in by_reason.items()]
     more = len(parts) - MOST_REASONS
     return "; ".join(parts[:MOST_REASONS]) + (f"; {more} more in --json" if more > 0 else "")

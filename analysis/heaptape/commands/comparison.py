@@ -186,7 +186,7 @@ def _print_tables(tables: Sequence["Table"], files: "Sequence[Results]", form: s
 
     if not tables:
         _report_failures(files)
-        raise HeaptapeError("the results hold no figures to compare")
+        raise HeaptapeError("" if any(file.failures for file in files) else "the results hold no figures to compare")
     write_text(STANDARD_OUTPUT, render(tables, form))
     _report_failures(files)
 

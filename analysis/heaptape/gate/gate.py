@@ -149,7 +149,9 @@ def compare(
         try:
             _compare_pass(bench, pairing, of_pass, found)
         except HeaptapeError as error:
-            found.errors.append(str(error))
+            reason = str(error).partition(" pass: ")[2] or str(error)
+            if not any(one.endswith(reason) for one in found.errors):  # said once, not of each pass
+                found.errors.append(str(error))
     return found
 
 

@@ -4,6 +4,7 @@ fragmentation, and how two positions, recordings or allocators differ. docs/use/
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -20,6 +21,8 @@ LEAST_EXCESS = 0.1
 WITHOUT_STACKS = ("thread", "size", "age")
 # Share of RSS, or of its bytes that are not live: a smaller group is shown among "others".
 LEAST_SHOWN = 0.005
+# Share of the empty bytes on pages with live objects: a group that keeps less is not named as their cause.
+LEAST_KEPT = 0.1
 MANY_SITES = 12
 OWN = "the allocator's own memory"
 CALLED_BY = " < "
@@ -174,6 +177,30 @@ def short_site(name: str) -> str:
     return CALLED_BY.join(site_frames(name))
 
 
+def told_apart(found: Blame, numbers: Sequence[int], names: Sequence[str]) -> list[str]:
+    """The names of groups, of which several may be equal: those get the nearest caller that only their site has, else
+    the number of the site.
+    """
+    return [
+        name if names.count(name) == 1 else _with_caller(found, name, number, [n for n in numbers if n != number])
+        for number, name in zip(numbers, names)
+    ]
+
+
+def _with_caller(found: Blame, name: str, number: int, others: Sequence[int]) -> str:
+    innermost = name.split(CALLED_BY)[0]
+    callers = {
+        one: [frame.name for frame in found.sites[one].frames] for one in (number, *others) if one in found.sites
+    }
+    rest = [
+        stack for one, stack in callers.items() if one != number and short_site(stack[0] if stack else "") == innermost
+    ]
+    for depth, caller in enumerate(callers.get(number, [])):
+        if all(caller not in stack[depth : depth + 1] for stack in rest):
+            return f"{innermost} < … < {site_frames(CALLED_BY.join([callers[number][0], caller]))[1]}"
+    return f"#{number} {name}"
+
+
 def grows(positions: pd.Series, live_bytes: pd.Series) -> bool:
     """Do live bytes grow through the whole run? Both series have one length, in order of position."""
     live = live_bytes.iloc[-1]
@@ -224,11 +251,15 @@ def _retained(found: Blame, at: pd.Series) -> str:
 def _thin(found: Blame, at: pd.Series) -> str:
     live, beside = int(at["live_resident_bytes"] + at["rounding_bytes"]), int(at["beside_live_bytes"])
     groups = at_position(found, "", int(at["position"]), usual_groupings(found)[0])
-    most = groups[groups["kind"] == GROUP].nlargest(1, "empty_bytes")
-    who = ""
-    if len(most):
-        top = most.iloc[0]
-        who = f"; {share(int(top['empty_bytes']), beside)} of it is kept by {short_site(top['group'])}"
+    groups, who = groups[groups["kind"] == GROUP], ""
+    if len(groups):
+        top = groups.iloc[0]
+        part = int(top["empty_bytes"])
+        who = (
+            f"; {share(part, beside)} of it is kept by {short_site(top['group'])}"
+            if part >= LEAST_KEPT * beside
+            else "; no group keeps much of it"
+        )
     filled = share(live, live + beside)
     return f"{size(beside)} are empty space on pages that live objects fill to {filled}{who}"
 

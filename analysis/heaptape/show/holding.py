@@ -5,7 +5,7 @@ import pandas as pd
 
 from heaptape.common.console import printable
 from heaptape.common.phrases import NO_STACKS, change_of_size, counted, size
-from heaptape.common.tables import MISSING, Cell, Table, screen_width
+from heaptape.common.tables import MISSING, Cell, Table, cut, screen_width
 from heaptape.passes import holders
 from heaptape.passes.blame_data import GROUP, UNHELD, Blame
 from heaptape.passes.proposals import LEAST_SAVING
@@ -48,7 +48,7 @@ def screen(
     sentence = printable(holders.verdict(found, where[1]).sentence)
     merged = found.groups[(found.groups["grouping"] == grouping) & (found.groups["group"] < 0)]
     merged = merged[found.positions["position"].to_numpy()[merged["at"]] == where[1]]
-    table = _table(rows, grouping, int(merged["groups"].sum()))
+    table = _table(found, rows, grouping, int(merged["groups"].sum()))
     caveats = [f"{NO_STACKS}."] * holders.without_stacks(found)
     if grouping in ("site", "function"):
         caveats += _nameless(rows[rows["kind"] == GROUP].head(MOST_GROUPS)["group"], source)
@@ -77,16 +77,18 @@ def _promise(row: pd.Series) -> str:
     return f"To try: {what}; expected {change_of_size(row['rss_bytes'], after)}."
 
 
-def _table(rows: pd.DataFrame, grouping: str, merged: int) -> Table:
+def _table(found: Blame, rows: pd.DataFrame, grouping: str, merged: int) -> Table:
     """`merged`: how many groups the pass has put together as "others"."""
     groups = rows[rows["kind"] == GROUP]
     shown = groups.head(MOST_GROUPS if len(groups) + merged > MOST_GROUPS + 1 else None)
     rest = rows[(rows["kind"] != UNHELD)].drop(shown.index)
-    lines = [_row(str(row["group"]), row) for _, row in shown.iterrows()]
+    names = _names(found, shown)
+    lines = [_row(*name, row) for name, (_, row) in zip(names, shown.iterrows())]
     head = HEADS.get(grouping, grouping)
     if len(rest):
         sums = rest[["objects", "live_bytes", "held_bytes"]].sum()
-        lines.append(_row(f"other ({counted(len(groups) - len(shown) + merged, head)})", sums))
+        other = f"other ({counted(len(groups) - len(shown) + merged, head)})"
+        lines.append(_row(other, other, sums))
     least = holders.LEAST_SHOWN * rows[["live_bytes", "held_bytes"]].to_numpy().sum()
     for _, row in rows[(rows["kind"] == UNHELD) & (rows["held_bytes"].abs() >= least)].iterrows():
         lines.append([Cell(str(row["group"])), Cell(MISSING), Cell(MISSING), _size(row["held_bytes"]), Cell("")])
@@ -96,11 +98,23 @@ def _table(rows: pd.DataFrame, grouping: str, merged: int) -> Table:
     return Table("", columns, lines)
 
 
-def _row(name: str, row: pd.Series) -> list[Cell]:
-    frames = holders.site_frames(printable(name))
-    names = [holders.CALLED_BY.join([*frames[:kept], *["…"] * (kept < len(frames))]) for kept in (3, 2, 1)]
+def _names(found: Blame, shown: pd.DataFrame) -> list[tuple[str, str]]:
+    """Of each group a name as long as there is room for, and a short one; neither is that of another group."""
+    room = screen_width() - FIGURES_WIDTH
+    frames = [holders.site_frames(printable(str(name))) for name in shown["group"]]
+    longest = []
+    for stack in frames:
+        names = [holders.CALLED_BY.join([*stack[:kept], *["…"] * (kept < len(stack))]) for kept in (3, 2, 1)]
+        longest.append(next((one for one in names if len(one) <= room), names[-1]))
+    shortest = [holders.CALLED_BY.join([*stack[:1], *["…"] * (len(stack) > 1)]) for stack in frames]
+    numbers = [int(number) for number in shown["number"]]
+    told = [cut(name, room) for name in holders.told_apart(found, numbers, longest)]
+    return list(zip(told, holders.told_apart(found, numbers, shortest)))
+
+
+def _row(name: str, short: str, row: pd.Series) -> list[Cell]:
     return [
-        Cell(next((one for one in names if len(one) <= screen_width() - FIGURES_WIDTH), names[-1]), short=names[-1]),
+        Cell(name, short=short),
         Cell(f"{row['objects']:,.0f}", float(row["objects"])),
         _size(row["live_bytes"]),
         _size(row["held_bytes"]),

@@ -250,3 +250,12 @@ def test_a_file_without_it_gives_an_empty_frame_of_the_same_columns():
     frame = blame.holding(Results("x.json", {"runs": [{"allocator": "a", "pass": "memory"}]}))
     assert frame.empty
     assert tuple(frame.columns) == blame.COLUMNS
+
+
+def test_sites_of_one_name_are_told_apart_by_the_nearest_caller_that_differs_else_by_number():
+    found = decoded(make_run("glibc", planted("leak")))
+    names = [found.name("site", number).partition(" < ")[0] + " < …" for number in (1, 2, 3)]
+    assert holders.told_apart(found, [1, 2, 3], names) == [
+        "make_survivor < …", "make_temporary < … < fill", "make_temporary < … < go_on"
+    ]  # fmt: skip
+    assert holders.told_apart(found, [2, 9], ["make_temporary"] * 2)[1] == "#9 make_temporary"
