@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from heaptape.advise.choose import AIMS, CPU, Judge, Pick, Row, decide, finalists
+from heaptape.advise.choose import AIMS, CPU, Judge, Pick, Row, contenders, decide, finalists
 from heaptape.advise.confirm import Confirmed
 from heaptape.advise.tried import (
     Bounds,
@@ -34,7 +34,7 @@ from heaptape.results.model.counts import Counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as checked_penalties
 from heaptape.results.model.time_model import cache_effects, calls_ns
-from heaptape.results.structs import workload_of
+from heaptape.results.structs import Run, workload_of
 from heaptape.run import machine, registry, replay
 from heaptape.run.exact import FIGURES, Bench
 from heaptape.run.live import c_library
@@ -45,6 +45,9 @@ from heaptape.tape.workload_format import read_workload
 
 REFERENCE = "today"  # what limits refer to
 MOST_CAVEATS = 2
+# Instructions of so many calls are counted on every candidate of a workload that is SCREENED times as long, and of all
+# calls only on those that are not beaten.
+SCREEN_OPS, SCREENED = 1_000_000, 4
 REPEATS = 0.1  # a program that is run again makes as many calls, but for this share
 ONE_ARENA = re.compile(r"(arena_max=1|narenas:1)(?![0-9])")  # settings that make threads share a lock
 
@@ -53,7 +56,8 @@ ONE_ARENA = re.compile(r"(arena_max=1|narenas:1)(?![0-9])")  # settings that mak
 class Wish:
     """The request. `names`: candidates, as of -a (none: all that are found); `baseline`: the allocator that the program
     runs on today (None: the one it was recorded on); `limits`: what a candidate has to keep; `memory_limit`: bytes of
-    the memory limit that the program has to live with (results/fits.py).
+    the memory limit that the program has to live with (results/fits.py). `exact`: instructions of all calls are
+    counted on every candidate.
     """
 
     objective: str
@@ -61,6 +65,7 @@ class Wish:
     baseline: str | None = None
     limits: Sequence[Condition] = ()
     memory_limit: int | None = None
+    exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,16 +124,41 @@ class Advisor:
         passes = ("memory", "instructions", *(OF_ACCESSES if limited else ()))
         tell = partial(place.on_progress, "replaying")
         bounds = Bounds(passes, self._penalties)
-        tried, runs = replay_all(self._bench, list(choices.values()), bounds, self.about, tell)
+        ops, needs_whole = self.about["ops"], any(one.figure == "instructions" for one in wish.limits)
+        whole = self._bench.counting(ops) if wish.exact else self._bench
+        screens = ops > SCREENED * SCREEN_OPS and not wish.exact and not needs_whole
+        bench = self._bench.counting(SCREEN_OPS) if screens else whole
+        tried, runs = replay_all(bench, list(choices.values()), bounds, self.about, tell)
         tried = with_own_memory(tried, runs, self._recorded, made_on.label if made_on else None)
         named = {self._now.label, *(one.label for one in wanted)}
         self._tried = [one for one in tried if one.label in named]
         _require(self._tried, self._now)
-        self._broken: dict[Path, str] = {}  # by library: the rule that it breaks; empty: none
+        self._field: Sequence[str] = ()
         self._simulated: dict[str, Counts] = {}
         self.live: Sequence[Confirmed] = ()  # results of live runs
-        self._field: Sequence[str] = ()
+        if screens:
+            self._count_contenders(whole, runs)
+        self._broken: dict[Path, str] = {}  # by library: the rule that it breaks; empty: none
         self._share_of_accesses = 1.0
+
+    def _count_contenders(self, bench: Bench, memory: Mapping[str, Run]) -> None:
+        """Counts instructions of all calls on those candidates that the first calls do not show to be beaten in both
+        aims; for the others these remain an estimate, and they are not picked for CPU time.
+        """
+        rows = self._rows
+        labels = contenders(rows, _of(rows, self._now.label), Judge(_error, self._cpu_ns))
+        choices = [one.choice for one in self._tried if one.label in labels]
+        tell = partial(self._place.on_progress, "counting instructions")
+        found = replay_all(bench, choices, Bounds(("instructions",), self._penalties, memory), self.about, tell)[0]
+        counted = {one.label: one for one in found}
+        for at, one in enumerate(self._tried):
+            if whole := counted.get(one.label):
+                failure = one.failure or whole.failure
+                self._tried[at] = replace(one, figures=whole.figures, counts=whole.counts, failure=failure)
+            else:
+                figures = {name: value for name, value in one.figures.items() if name != "instructions"}
+                self._tried[at] = replace(one, figures=figures)
+        self._field = labels
 
     @property
     def _cpu_ns(self) -> float | None:

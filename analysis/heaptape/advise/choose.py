@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, too_small_gain
 from heaptape.results.comparing.worth import LEAST_PERCENT, is_reason, why_not
 from heaptape.results.model.counts import Counts
-from heaptape.results.model.time_model import changes, estimate
+from heaptape.results.model.time_model import calls_ns, changes, estimate
 from heaptape.show.answer import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, range_text
 
 MEMORY, CPU, BOTH = "memory", "cpu", "both"
 AIMS = {MEMORY: (MEMORY,), CPU: (CPU,), BOTH: (MEMORY, CPU)}
+# How far the change of CPU time from a prefix of the calls may be from that of all, by what all calls cost.
+SCREEN_MARGIN = 0.2
 MOST_FINALISTS = 2  # whose CPU time is measured further
 # (figure, a, b) -> percent by which a comparison of two labels may be off
 ErrorOf = Callable[[str, str, str], float]
@@ -219,6 +221,20 @@ def finalists(rows: Sequence[Row], now: Row, kept: Collection[str], judge: Judge
         if label != now.label and _may_be_a_reason(judge.as_cpu(change)):
             out.setdefault(label.partition(":")[0], label)
     return list(out.values())[:MOST_FINALISTS]
+
+
+def contenders(rows: Sequence[Row], now: Row, judge: Judge) -> list[str]:
+    """Labels of today's row and of all that no other row beats in both aims: no other has as low a peak and needs less
+    CPU time, by SCREEN_MARGIN of what its calls cost.
+    """
+
+    def beats(one: Row, other: Row) -> bool:
+        change = judge.change(one, other)
+        if change is None or one.counts is None or one.peak_bytes > other.peak_bytes:
+            return False
+        return change.ns > SCREEN_MARGIN * calls_ns(one.counts)
+
+    return [row.label for row in rows if row is now or not any(beats(one, row) for one in rows if one is not row)]
 
 
 def _may_be_a_reason(cpu: Cpu) -> bool:

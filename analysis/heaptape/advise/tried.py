@@ -108,10 +108,13 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Bounds:
-    """How replays are made: which `passes`; this machine's `penalties`, None where they are not known."""
+    """How replays are made: which `passes`; this machine's `penalties`, None where they are not known. `memory`: by
+    label, memory runs that were made before.
+    """
 
     passes: tuple[str, ...]
     penalties: Penalties | None
+    memory: Mapping[str, Run] = field(default_factory=dict)
 
 
 def read_recorded(source: Path, workload: Path, about: Mapping) -> Recorded:
@@ -150,9 +153,11 @@ def replay_all(
             return error
 
     pairs = [(choice, pass_) for choice in choices for pass_ in bounds.passes]
-    by_label: dict[str, dict[str, Run | HeaptapeError]] = {}
+    by_label: dict[str, dict[str, Run | HeaptapeError]] = {choice.label: {} for choice in choices}
+    for label in by_label.keys() & bounds.memory.keys():
+        by_label[label]["memory"] = bounds.memory[label]
     for done, ((choice, pass_), one) in enumerate(bench.side_by_side(run, pairs)):
-        by_label.setdefault(choice.label, {})[pass_] = one
+        by_label[choice.label][pass_] = one
         on_progress((done + 1) / len(pairs))
     _without_impossible(by_label)
     tried = [_tried(choice, by_label[choice.label], bounds, about) for choice in choices]

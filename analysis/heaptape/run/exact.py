@@ -6,8 +6,9 @@ choice. docs/formats/RESULTS.md defines how exact each of them is, and on which 
 reads the clock or random numbers differs from run to run.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -104,6 +105,13 @@ class Bench:
         bytes_ = replay.baseline(program, workload)
         self._engine = replay.Engine(program, workload, settings, info.ops, bytes_, processes or Processes())
         self.workload, self.ops = workload, info.ops
+
+    def counting(self, ops: int) -> "Bench":
+        """The same, but the instructions pass counts at most this many ops, the first of the workload."""
+        other = copy.copy(self)
+        settings = replace(self._engine.settings, instruction_ops=ops)
+        other._engine = replace(self._engine, settings=settings)
+        return other
 
     def promises(self, choice: Choice) -> str:
         """The promise that the allocator breaks (memory that is misaligned, shared, not zeroed, changed; a crash), one

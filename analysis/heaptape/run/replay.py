@@ -30,11 +30,6 @@ from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_inter
 from heaptape.tape.workload_format import is_workload, read_workload
 
 ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's tables, the allocator's own memory
-# The instructions pass counts at most this many ops, the first of the workload. Under our Valgrind tool an op takes 0.3
-# to 0.8 us in the recorded order with few threads, 2.5 us with 23 (docs/measurements/replay.md): 10 to 50 s a run. The
-# recorded order can't be cut: a longer workload is run in `window`, in which the count of a single thread is as exact,
-# and counts of several threads differ a little from run to run.
-INSTRUCTIONS_OPS = 20_000_000
 # One run of each allocator before the first round, not kept: it brings its library and the workload into the page
 # cache, and wakes the processors.
 WARM_UP_OPS = 1 << 20
@@ -386,7 +381,7 @@ def order_of(pass_: str, settings: Settings, ops: int) -> str:
         return facts.order
     if settings.order and not settings.order.startswith("paced"):
         return settings.order
-    return facts.order if ops <= INSTRUCTIONS_OPS else "window"
+    return facts.order if ops <= settings.instruction_ops else "window"
 
 
 def _without_impossible(engine: Engine) -> tuple[Settings, dict[str, str]]:
@@ -473,8 +468,12 @@ def measure(
         spec |= {"at": list(settings.at)} | ({"origins": str(origins)} if origins else {})
     if facts.windows and settings.windows:
         spec["windows"] = settings.windows
-    elif run.pass_ == "instructions" and engine.ops > INSTRUCTIONS_OPS and not order.startswith(("recorded", "random")):
-        spec["op-limit"] = INSTRUCTIONS_OPS
+    elif (
+        run.pass_ == "instructions"
+        and engine.ops > settings.instruction_ops
+        and not order.startswith(("recorded", "random"))
+    ):
+        spec["op-limit"] = settings.instruction_ops
     return {"order": order} | _measure_with(engine, run, spec, tell)
 
 

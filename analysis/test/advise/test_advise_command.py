@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from heaptape.advise import advise
 from results.planted import keep_measurement
 
 from tests.support import HEAPTAPE, HEAPTAPE_HERE, call_heaptape, compile_c, import_text, published, refused
@@ -97,6 +98,16 @@ def test_the_planted_order_is_found(planted, tape):
     made = advised(tape, "-a", planted["lean"], "--baseline", planted["slow"], "--objective", "cpu")
     assert use(made) == {"cpu": "lean.so"}
     assert cpu["stay"] or cpu["use"] == "lean.so"
+
+
+def test_the_instructions_of_all_calls_are_counted_only_on_candidates_that_are_not_beaten(planted, tape, monkeypatch):
+    names = [word for name in ("fat", "lean") for word in ("-a", planted[name])] + ["--baseline", planted["slow"]]
+    exact = {one["label"]: one["figures"]["instructions"] for one in advised(tape, *names, "--exact")["candidates"]}
+    monkeypatch.setattr(advise, "SCREEN_OPS", 1000)
+    made = advised(tape, *names)
+    counted_on = {one["label"]: one["figures"].get("instructions") for one in made["candidates"]}
+    assert counted_on == {**exact, "fat.so": None}
+    assert use(made) == use(advised(tape, *names, "--exact"))
 
 
 def test_a_program_on_the_best_allocator_stays(planted, tape):

@@ -11,7 +11,7 @@ import pytest
 from advise.made_up import NOW, error_of, no_error, row
 from heaptape.advise import confirm
 from heaptape.advise import tried as candidates
-from heaptape.advise.choose import BOTH, CPU, MEMORY, Judge, Live, between, decide, finalists
+from heaptape.advise.choose import BOTH, CPU, MEMORY, Judge, Live, between, contenders, decide, finalists
 from heaptape.advise.words import Advice, environment, screen
 from heaptape.common.home import default_home
 from heaptape.run import registry
@@ -146,6 +146,22 @@ def test_finalists_are_at_most_two_of_those_that_may_be_a_reason_to_change(instr
     assert [judge.change(rows[0], one).ns for one in best[:2]] == [
         judge.change(rows[0], next(one for one in rows if one.label == label)).ns for label in found
     ]
+
+
+@given(st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 1000)), min_size=2, max_size=9))
+def test_the_best_in_each_aim_is_a_contender_and_so_is_todays(figures):
+    rows = [row(NOW, *figures[0]), *(row(f"a{i}", *one) for i, one in enumerate(figures[1:]))]
+    kept = contenders(rows, rows[0], Judge(no_error, 1e9))
+    made = picks(rows)
+    assert NOW in kept
+    assert made[CPU].label in kept
+    assert min(one.peak_bytes for one in rows) == min(one.peak_bytes for one in rows if one.label in kept)
+
+
+def test_who_is_beaten_in_both_aims_is_no_contender():
+    rows = [row(NOW, 100, 1000), row("lean", 50, 1500), row("fast", 60, 500), row("beaten", 70, 700)]
+    rows += [row("near", 60, 590), row("slow", 120, 1300)]
+    assert contenders(rows, rows[0], Judge(no_error, 1e9)) == [NOW, "lean", "fast", "near"]
 
 
 def test_a_finalist_stands_for_all_settings_of_its_allocator():

@@ -42,6 +42,7 @@ STEPS = {
     "z3": ("z3", "queens.smt2"),
     "sassc": ("sassc", "rules.scss", "rules.css"),
 }
+NAMES = [word for name in ("mimalloc", "jemalloc", "tcmalloc") for word in ("-a", name)]
 JS = """
 var d = {}, n = 0;
 for (var i = 0; i < 120000; i++) { var k = "k" + (i * 7919 % 9973); d[k] = (d[k] || []).concat(["i" + i]).slice(-3); }
@@ -115,7 +116,7 @@ def _steps(names: Sequence[str], folder: Path, seconds: float) -> None:
     heading("program", "calls", "allocator", "calls, %", "with accesses, %", "live, %", "peak, %", "peak live, %")
     found = []
     for name in names:
-        options = ["--accesses", "--live", "--budget", f"{seconds:g}", "--json", "--objective", "cpu"]
+        options = ["--accesses", "--live", "--budget", f"{seconds:g}", "--json", "--objective", "cpu", *NAMES]
         made = _advised(STEPS[name], options, folder)
         candidates = {one["label"]: one for one in made["candidates"]}
         if not made["live"]:
