@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gelf.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -134,6 +135,34 @@ static json_t *burst_ends(const struct burst_ends *burst) {
   return ends;
 }
 
+/* Does the program call functions of jemalloc that malloc's API does not have, and that are not recorded? A weak
+   reference only finds out whether there is a jemalloc. */
+static bool calls_mallocx(int pid) {
+  static const char *const names[] = {"mallocx", "rallocx", "xallocx", "dallocx", "sdallocx"};
+  char path[64];
+  bool found = false;
+  snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  Elf *elf = fd >= 0 && elf_version(EV_CURRENT) != EV_NONE ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
+  for (Elf_Scn *section = NULL; elf && !found && (section = elf_nextscn(elf, section));) {
+    GElf_Shdr header;
+    GElf_Sym symbol;
+    if (!gelf_getshdr(section, &header) || header.sh_type != SHT_DYNSYM)
+      continue;
+    Elf_Data *data = elf_getdata(section, NULL);
+    for (int i = 0; data && !found && gelf_getsym(data, i, &symbol); i++) {
+      const char *name = elf_strptr(elf, header.sh_link, symbol.st_name);
+      bool is_reference = symbol.st_shndx == SHN_UNDEF && GELF_ST_BIND(symbol.st_info) == STB_GLOBAL;
+      for (size_t k = 0; name && is_reference && k < sizeof names / sizeof *names; k++)
+        found |= strcmp(name, names[k]) == 0;
+    }
+  }
+  elf_end(elf);
+  if (fd >= 0)
+    close(fd);
+  return found;
+}
+
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
                     const struct describe_clock *clock, bool late) {
   char program[NAME_MAX + 1];
@@ -146,7 +175,7 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   json_t *lacks = json_array();
   if (!(settings->flags & ATTACH_USABLE) || request->no_usable_size)
     json_array_append_new(lacks, json_string("usable_size"));
-  if (request->bypassed)
+  if (request->bypassed || calls_mallocx(request->pid))
     json_array_append_new(lacks, json_string("calls"));
   if (late)
     json_array_append_new(lacks, json_string("in_flight"));

@@ -76,6 +76,20 @@ def test_libraries_of_a_recording_are_those_that_were_not_preloaded(tmp_path: Pa
     assert "libpreloaded.so.1.2" not in libraries
 
 
+@pytest.mark.parametrize("reference", ["", "__attribute__((weak)) "])
+def test_a_program_that_calls_mallocx_has_a_recording_that_lacks_calls(tmp_path: Path, reference: str) -> None:
+    """As redis 8 does: objects of jemalloc's own functions are not in the history, but malloc_usable_size of them is.
+    A weak reference only asks for jemalloc."""
+    its = "#include <stdlib.h>\nvoid *mallocx(size_t bytes, int flags) { return (char *)malloc(bytes + 64) + flags; }"
+    library = support.compile_c(tmp_path / "libx.so", its, "-shared", "-fPIC")
+    source = f"""#include <stdlib.h>
+        {reference}void *mallocx(size_t, int);
+        int main(void) {{ free(malloc(9)); return mallocx && !mallocx(9, 16); }}"""
+    program = support.compile_c(tmp_path / "program", source, library, f"-Wl,-rpath,{tmp_path}")
+    record(tmp_path, str(program))
+    assert ("calls" in info(tmp_path / "t.tape")["info"]["lacks"]) == (reference == "")
+
+
 def test_the_peak_is_exact_where_the_recorder_was_started_by_a_larger_program(tmp_path: Path) -> None:
     large = bytearray(300 << 20)
     large[:: os.sysconf("SC_PAGE_SIZE")] = b"x" * len(large[:: os.sysconf("SC_PAGE_SIZE")])
