@@ -5,8 +5,7 @@ For memory the candidate with the least peak RSS; for CPU time the one with the 
 not differ from it by more than the error are ties. Of ties, the one that is best in the other aim is picked. Today's
 allocator is replaced only where the gain is a reason to change (results/comparing/worth.py).
 
-CPU time is known from calls, from simulated misses and from live runs, in this order of cost: the narrowest range is
-used, but live runs that contradict it decide.
+CPU time is known from calls, from simulated misses and from live runs, in this order of cost (Judge.change).
 """
 
 import math
@@ -139,12 +138,13 @@ class Judge:
 
     def change(self, before: Row, after: Row) -> Change | None:
         """The change of CPU time, of an estimate without what cache effects may add, as these are much alike for two
-        other allocators: the narrowest of `known`, but live runs that contradict it decide. None: not known for one of
-        the two.
+        other allocators. Simulated misses replace an estimate, unless their range says nothing; live runs replace
+        what they contradict, or narrow. None: not known for one of the two.
         """
         found: Change | None = None
         for one in self.known(before, after):
-            if found is None or self._width(one) < self._width(found) or self._contradicts(one, found):
+            is_figure = one.kind == RANGE and self.as_cpu(one).is_figure
+            if found is None or is_figure or self._width(one) < self._width(found) or self._contradicts(one, found):
                 found = one
         return found
 
