@@ -251,16 +251,8 @@ static inline double collector_clock_hz(const struct collector *collector) {
 /* The recorded process with that number; NULL: there is none. */
 struct recorded_process *collector_find(const struct collector *collector, int64_t pid);
 
-/* Closes the process's trace, reports it, and frees process. end and how as in struct recording_end. */
-void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
-                           const struct process_end *how);
-
 /* From now on, events on the descriptor wake the collector. */
 void collector_watch(const struct collector *collector, int fd);
-
-/* Ends the recording of all processes at one time, so that each trace is a legal history; the processes keep running.
-   why: static text, which goes into the traces. */
-void collector_end_recording(struct collector *collector, const char *why);
 
 /* unfollowed.c: programs that recorded processes have executed and that could not be followed.
 
@@ -316,6 +308,14 @@ void control_begin(struct collector *collector);
 
 /* Called when the first process is recorded: with --attach, the limit of time runs from then. */
 void control_first_process(struct collector *collector);
+
+/* Closes the process's trace, reports it, and frees process. end and how as in struct recording_end. */
+void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
+                           const struct process_end *how);
+
+/* Ends the recording of all processes at one time, so that each trace is a legal history; the processes keep running.
+   why: static text, which goes into the traces. */
+void collector_end_recording(struct collector *collector, const char *why);
 
 /* Called once, before anything is served. */
 void upkeep_begin(struct collector *collector);
