@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""heaptape's figures beside those that others published."""
