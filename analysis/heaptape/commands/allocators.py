@@ -99,6 +99,8 @@ def _check(arguments: argparse.Namespace) -> None:
     action, names, own = arguments.action, arguments.names, arguments.place
     if (arguments.of is not None) + bool(arguments.own_options) + bool(action) > 1:
         raise UsageError("allocators: an action, --of PID, or -- CMD")
+    if arguments.format != "text" and not arguments.check_tunables:
+        raise UsageError("allocators: --format belongs to --check-tunables")
     if action == "remove" and not names:
         raise UsageError("allocators remove: which one? 'heaptape allocators list' lists them")
     if action == "install" and not names and not own:

@@ -192,6 +192,10 @@ def _print_tables(tables: Sequence["Table"], files: "Sequence[Results]", form: s
 
 
 def _report_failures(files: "Sequence[Results]") -> None:
+    """Each failure once, with the passes that it ended."""
     for file in files:
+        passes_of: dict[tuple[str, str | None], dict[str, None]] = {}
         for run in file.failures:
-            console.error(f"{file.path}: {run.allocator}, {run.pass_ or '?'} pass: {run.error}")
+            passes_of.setdefault((run.allocator, run.error), {})[run.pass_ or "?"] = None
+        for (allocator, error), names in passes_of.items():
+            console.error(f"{file.path}: {allocator}, pass{'es' * (len(names) > 1)} {', '.join(names)}: {error}")

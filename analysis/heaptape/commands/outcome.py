@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
         finally:
             for one, words in kept:
                 one.help = words
-        return f"{text}\n{len(rare)} more options: {self.prog} --help-all\n"
+        return f"{text}\n{len(rare)} more option{'s' * (len(rare) != 1)}: {self.prog} --help-all\n"
 
     def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401
         """In place of argparse's, which is silent where nothing can be written."""

@@ -320,7 +320,10 @@ def _print(path: str, data: dict, arguments: argparse.Namespace, tables: list[st
         _print_verified(run)
     if verified and len(verified) == len(file.measured):
         return
-    measured = [Results(path, data | {"runs": [run for run in data["runs"] if "error" not in run]})]
+    runs = [run for run in data["runs"] if "error" not in run]
+    if not runs:  # each failure was printed
+        return
+    measured = [Results(path, data | {"runs": runs})]
     baseline = choose_baseline([file], arguments.baseline)
     if tables:
         comparison.print_named(Question(measured, baseline), tables, arguments.format)

@@ -220,13 +220,13 @@ def warnings(made: Distilled, wanted: Wanted) -> list[str]:
     warned = []
     if wanted.error_percent is None and made.plan.ops > 1.1 * made.wanted_ops:
         warned.append(
-            f"{made.wanted_ops:,} ops can't be kept: the objects live at the highs and the fewest windows need "
+            f"{made.wanted_ops:,} ops can't be kept: the objects at the memory peaks and the fewest windows need "
             f"{made.plan.ops:,}"
         )
     if made.growth:
         worst = max(made.growth, key=lambda label: made.growth[label])
         warned.append(
-            f"the heap ages: at the same live bytes RSS grows by up to {made.growth[worst]:.0f} % ({worst}). The calls "
+            f"at the same live bytes RSS grows with time, by up to {made.growth[worst]:.0f} % ({worst}). The calls "
             "that cause this are left out, so RSS is estimated only from other allocators' growth"
         )
     if wanted.error_percent is not None and made.worst > wanted.error_percent:
