@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--misses", action="store_true", help="misses of caches and TLBs, too; needs a recording with --accesses"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the choice of windows (default 0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the choice of windows (default 0)")
     add_format_option(parser)
     parser.add_argument("--json", action="store_true", help="the errors that the trace carries, and the wanted ops")
 

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="which tapes are made smaller: the worst one for each figure, all, or none (default %(default)s)",
     )
     add_limits(parser)
-    parser.add_argument("--timeout", type=float, default=0, metavar="S", help="seconds for one replay (default: none)")
+    parser.add_argument("--timeout", type=float, default=0, metavar="SECONDS", help="for one replay (default: none)")
     parser.add_argument("--json", action="store_const", const="-", dest="output", help="the same as -o -")
     add_table_option(parser, "all figures of all workloads; so in other formats than text")
     add_format_option(parser)

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format_option(parser, ("json", "html", "svg"), pictures)
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     add_table_option(parser, "print these tables instead: sizes, lifetimes, threads, reallocs, sites, sharing")
-    parser.add_argument("-o", default="-", dest="output", metavar="FILE", help="write there instead")
+    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="write there instead")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -64,6 +64,7 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "-n",
         "--repeats",
         type=int,
+        metavar="N",
         default=5,
         help=f"repetitions of {', '.join(often)} (default 5); other passes run once or twice, memory more often where "
         "that is not enough",
@@ -168,7 +169,10 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
         "--aslr", action="store_true", help="keep address space randomisation (default: the same addresses in each run)"
     )
     parser.add_argument(
-        "--seed", type=int, help="seed of the random order of runs (default: random, and stored in the results)"
+        "--seed",
+        type=int,
+        metavar="N",
+        help="seed of the random order of runs (default: random, and stored in the results)",
     )
     parser.add_argument(
         "--timeout", type=float, default=0, metavar="SECONDS", help="give up on a run after this long (default: never)"

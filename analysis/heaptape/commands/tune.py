@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit",
         action="append",
         default=[],
-        metavar="EXPR",
+        metavar="CONDITION",
         help="what must hold on each workload: 'rss<=1.05*today' (today: the default settings), 'rss-peak<=64 MiB'; "
         "repeatable",
     )
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights", default="", metavar="LIST", help="weights of the workloads, in their order (default: equal)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the search (default 0)")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="replays at once (default: the processors)")
     parser.add_argument(
         "--storage", metavar="FILE", help="keep the search there, to continue it (default NAME.ALLOCATOR.tune.sqlite)"
