@@ -9,9 +9,9 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.run import recipes, registry
-from heaptape.run.live import Session
 
 from tests.bench.fidelity import certificate, counted, counted_certificate, timed
+from tests.bench.fidelity.live_rounds import Session
 from tests.bench.fidelity.raw import read_results
 from tests.bench.fidelity.verify import verify
 from tests.support import OUT, run, succeed
