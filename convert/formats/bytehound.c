@@ -104,14 +104,7 @@ static int run(struct import *import) {
       .lacks = "start threads names alignment addresses failures usable_size",
       .note = "Addresses are made up: 16 times a slot plus 16. Times are in microseconds.",
       .origin_stamp = 1};
-  struct byte_source *source;
-  if (byte_source_open(&source, import->path, import->error) != 0)
-    return -1;
-  int result = import_begin(import, &facts);
-  if (result == 0)
-    result = take_operations(import, source);
-  byte_source_close(source);
-  return result;
+  return import_bytes(import, &facts, take_operations);
 }
 
 const struct import_format import_format_bytehound = {.recognises_bytes = recognises, .run = run};

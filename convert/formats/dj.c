@@ -129,14 +129,7 @@ static int run(struct import *import) {
       .source = "dj/malloc trace",
       .lacks = "start times usable_size",
       .note = "calloc's two numbers are one product here. Records are in the order in which calls began."};
-  struct byte_source *source;
-  if (byte_source_open(&source, import->path, import->error) != 0)
-    return -1;
-  int result = import_begin(import, &facts);
-  if (result == 0)
-    result = take_records(import, source);
-  byte_source_close(source);
-  return result;
+  return import_bytes(import, &facts, take_records);
 }
 
 const struct import_format import_format_dj = {.recognises_bytes = recognises, .run = run};

@@ -50,6 +50,18 @@ int import_begin(struct import *import, const struct import_facts *facts) {
   return result;
 }
 
+int import_bytes(struct import *import, const struct import_facts *facts,
+                 int (*take)(struct import *import, struct byte_source *source)) {
+  struct byte_source *source;
+  if (byte_source_open(&source, import->path, import->error) != 0)
+    return -1;
+  int result = import_begin(import, facts);
+  if (result == 0)
+    result = take(import, source);
+  byte_source_close(source);
+  return result;
+}
+
 int import_lines(struct import *import, int (*take)(void *context, const char *line), void *context) {
   const char *line;
   int got = import->lines ? 0 : line_reader_open(&import->lines, import->path, import->error);

@@ -39,8 +39,8 @@ static inline bool thread_number_end(struct thread_numbers *numbers, uint64_t id
    importer only contains its grammar.
 
    An importer's run() calls import_begin once, before the first event, then one of the import_*event functions for each
-   record, and returns 0, or -1 with import->error filled in. For formats of lines, import_lines does the loop. Not
-   thread-safe. */
+   record, and returns 0, or -1 with import->error filled in. For formats of lines, import_lines does the loop; for
+   those of bytes, import_bytes opens and closes. Not thread-safe. */
 
 struct import {
   const char *path, *out;
@@ -73,6 +73,11 @@ struct import_facts {
 
 /* Creates the trace. Returns 0, or -1 with import->error. */
 int import_begin(struct import *import, const struct import_facts *facts);
+
+/* Creates the trace, calls take with the file's bytes, after unpacking, and closes them. Returns 0, or -1 with
+   import->error. */
+int import_bytes(struct import *import, const struct import_facts *facts,
+                 int (*take)(struct import *import, struct byte_source *source));
 
 /* Calls take for each line, of import->lines if that is set, else of the file, until take returns non-zero. Closes the
    lines. Returns 0, or -1 with import->error. */

@@ -161,14 +161,7 @@ static int run(struct import *import) {
       .source = "malloc-bench trace",
       .lacks = "threads times names addresses usable_size",
       .note = "Addresses are made up: 16 times an object's number plus one. C++ operators are malloc and free."};
-  struct byte_source *source;
-  if (byte_source_open(&source, import->path, import->error) != 0)
-    return -1;
-  int result = import_begin(import, &facts);
-  if (result == 0)
-    result = take_file(import, source);
-  byte_source_close(source);
-  return result;
+  return import_bytes(import, &facts, take_file);
 }
 
 const struct import_format import_format_mallocbench = {.recognises_bytes = recognises, .run = run};
