@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from heaptape.common.console import duration
+from heaptape.common.console import SECONDS, duration
 from heaptape.common.errors import UsageError
 
 LEAST_S, PROGRAMS = 60.0, 20.0  # the default budget: the longer of this, and of so many runs of the program
@@ -21,7 +21,6 @@ START_S = 3.0  # of Valgrind, the recorder and the replays of accesses, whatever
 # processors; the same outside of bursts; and the live runs that are made if any are (docs/measurements/advice.md).
 WHOLE_RUNS, OUTSIDE_RUNS, LIVE_RUNS = 60.0, 8.0, 14.0
 LEAST_SHARE = 0.1  # of the program in bursts; with less, most lines of a burst are first accesses
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def parse(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip(), re.ASCII)
     if not found:
         raise UsageError(f"--budget '{text}': not a time: 90, 90s, 5m or 1h")
-    return float(found[1]) * _UNITS[found[2]]
+    return float(found[1]) * SECONDS[found[2] or "s"]
 
 
 def default_s(run_s: float) -> float:

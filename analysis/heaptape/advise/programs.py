@@ -179,8 +179,8 @@ def _drain(stream: IO[bytes], kept: bytearray | None) -> None:
                 del kept[:-KEPT_BYTES]
 
 
-def standard_input() -> str:
-    """What it is: "file" (or nothing), "terminal" or "pipe"."""
+def input_kind() -> str:
+    """What standard input is: "file" (or nothing), "terminal" or "pipe"."""
     try:
         mode = os.fstat(0).st_mode
     except OSError:

@@ -52,10 +52,7 @@ class Advice:
 
 def screen(advice: Advice, c_library: str) -> Screen:
     """The screen. `c_library`: path of the C library, to be preloaded for its allocator."""
-    changes = [pick for pick in advice.picks if pick.label != advice.today]
-    labels = list(dict.fromkeys(pick.label for pick in changes))
-    rows = [row for label in labels for row in _figures(advice, label, changes)]
-    table = Table("", ["", "", "", ""], rows, text_columns=2) if rows else None
+    labels, table = _changes(advice, ["", "", "", ""])
     said = [f"  {_line_to_set(advice, label, c_library)}" for label in labels]
     said += [""] * bool(labels)
     said += _staying(advice) + _alternatives(advice) + _why(advice, labels) + list(advice.live)
@@ -70,10 +67,7 @@ def pasted(advice: Advice, c_library: str, repeat: str) -> Screen:
     """A block for a pull request, of some ten lines: the table, what to set, the allocators with their versions, how it
     was measured, and the command that repeats it.
     """
-    changes = [pick for pick in advice.picks if pick.label != advice.today]
-    labels = list(dict.fromkeys(pick.label for pick in changes))
-    rows = [row for label in labels for row in _figures(advice, label, changes)]
-    table = Table("", ["", "of the program", "change", "measured by"], rows, text_columns=2) if rows else None
+    labels, table = _changes(advice, ["", "of the program", "change", "measured by"])
     said = [f"- Set: `{_line_to_set(advice, label, c_library)}`" for label in labels]
     said += [f"- {line}" for line in (*_staying(advice), *advice.live)]
     choices = {label.partition(":")[0]: advice.choices[label] for label in (advice.today, *labels)}
@@ -83,6 +77,14 @@ def pasted(advice: Advice, c_library: str, repeat: str) -> Screen:
         f"heaptape {__version__}. Repeat: `{repeat}`"
     )
     return Screen(advice.about, table, said)
+
+
+def _changes(advice: Advice, columns: list[str]) -> tuple[list[str], Table | None]:
+    """Labels of what is advised instead of today's allocator, and the table of what that changes; None: nothing is."""
+    changes = [pick for pick in advice.picks if pick.label != advice.today]
+    labels = list(dict.fromkeys(pick.label for pick in changes))
+    rows = [row for label in labels for row in _figures(advice, label, changes)]
+    return labels, Table("", columns, rows, text_columns=2) if rows else None
 
 
 def _line_to_set(advice: Advice, label: str, c_library: str) -> str:

@@ -166,10 +166,12 @@ def _repeat(arguments: argparse.Namespace, command: Sequence[str]) -> str:
 
 def _how_often(command: Sequence[str], arguments: argparse.Namespace) -> str:
     """How often the program is run: the first line, as some programs do harm when they are run twice."""
-    budget = arguments.budget
-    if budget is not None and not budget.rstrip("smh").strip("0.") and not (arguments.live or arguments.accesses):
+    from heaptape.advise.budget import parse
+
+    once = arguments.budget is not None and parse(arguments.budget) == 0
+    if once and not (arguments.live or arguments.accesses):
         return f"{command[0]} is run once, to record it"
-    within = budget or "a minute, or 20 times its own time"
+    within = arguments.budget or "a minute, or 20 times its own time"
     return f"{command[0]} is run to record it, then again as often as fits into {within} (--budget 0: it is run once)"
 
 
@@ -274,7 +276,7 @@ class _Again:
             return ""
         cpu_ns = self.program.cpu_ns
         return budget.not_repeatable(
-            self.program.status, programs.standard_input(), self.run_s, cpu_ns / 1e9 if cpu_ns else None
+            self.program.status, programs.input_kind(), self.run_s, cpu_ns / 1e9 if cpu_ns else None
         )
 
 

@@ -27,7 +27,6 @@ DESCRIPTION = (
     "again, continues where it ended. docs/use/TUNING.md."
 )
 INTERRUPTED = 130
-SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -137,7 +136,7 @@ def _budget(text: str) -> tuple[int | None, float]:
     if not match or int(match[1]) == 0:
         raise UsageError(f"tune --budget: '{text}' is neither a number of replays nor a time such as 10m")
     count = int(match[1])
-    return (None, count * SECONDS[match[2]]) if match[2] else (count, float("inf"))
+    return (None, count * console.SECONDS[match[2]]) if match[2] else (count, float("inf"))
 
 
 def _request(arguments: argparse.Namespace) -> Request:

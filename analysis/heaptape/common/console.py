@@ -209,6 +209,9 @@ class WorkProgress:
             self._bar.start()
 
 
+SECONDS = {"s": 1, "m": 60, "h": 3600}  # in a unit, as --budget takes them
+
+
 def duration(seconds: float) -> str:
     """ "40 s", "3 min", "2 h 5 min"."""
     if seconds < 90:
