@@ -53,8 +53,7 @@ bool proc_program(int pid, char *path, size_t bytes) {
 
 bool proc_stat_read(int fd, struct proc_stat *stat) {
   char text[2048];
-  const char *name,
-      *end; /* the name may hold anything; after it come fields 3 and following, of which 52 is the last */
+  const char *name, *end; /* the name may hold anything; behind it are fields 3 to 52 */
   if (!proc_read(fd, text, sizeof text) || !(name = strchr(text, '(')) || !(end = strrchr(name, ')')) ||
       sscanf(end + 1,
              " %c %*d %*d %*d %*d %*d %u %llu %llu %llu %llu %llu %llu %*d %*d %*d %*d %*d %*d %*u %*u %*d %*u %*u "

@@ -19,12 +19,13 @@ An hour for all on an idle machine. Traces of under 1,000 calls are left out: a 
 import argparse
 import gzip
 import json
+import math
 import re
 import statistics
 import struct
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from scipy.stats import spearmanr
@@ -33,6 +34,8 @@ from tests.bench.harness import heading, in_turns, row
 from tests.support import HEAPTAPE
 
 ALLOCATORS = ("jemalloc", "tcmalloc")
+PUBLISHED = "published"
+COLUMNS = (PUBLISHED, "plain loop", "warm", "instructions", "default")
 LEAST_CALLS, LOOP_CALLS, ROUNDS = 1000, 1_000_000, 5
 LOOP = Path(__file__).with_name("plain_loop.c")
 MALLOC, FREE, REALLOC, CALLOC = 1, 2, 3, 4
@@ -111,20 +114,18 @@ def libraries() -> dict[str, str]:
     return {"glibc": "", **{name: paths[name] for name in ALLOCATORS}}
 
 
-def by_loop(program: Path, path: Path, scratch: Path, preloads: Mapping[str, str]) -> dict[str, float]:
+def by_loop(calls: list[tuple[int, int, int]], rounds: str, scratch: Path) -> dict[str, float]:
     """allocator -> ns per call of the plain loop: the median of runs in turns."""
-    calls = operations(path)
-    ops = scratch / "ops"
+    ops, program = scratch / "ops", scratch / "plain_loop"
     ops.write_bytes(b"".join(struct.pack("=QQQ", *call) for call in calls))
-    repeats = str(max(1, LOOP_CALLS // len(calls)))
+    if not program.exists():
+        subprocess.run(["cc", "-O2", "-o", program, LOOP], check=True)
 
     def timed(preload: str) -> float:
-        run = subprocess.run(
-            [program, ops, repeats], env={"LD_PRELOAD": preload} if preload else {}, capture_output=True, check=True
-        )
-        return float(run.stdout)
+        environment = {"LD_PRELOAD": preload} if preload else {}
+        return float(subprocess.run([program, ops, rounds], env=environment, capture_output=True, check=True).stdout)
 
-    ways = {name: lambda preload=preload: timed(preload) for name, preload in preloads.items()}
+    ways = {name: lambda preload=preload: timed(preload) for name, preload in libraries().items()}
     return {name: statistics.median(times) for name, times in in_turns(ways, ROUNDS).items()}
 
 
@@ -133,23 +134,38 @@ def by_replay(path: Path, scratch: Path, *options: str) -> dict[tuple[str, str],
     output = scratch / "results.json"
     output.unlink(missing_ok=True)
     chosen = [word for name in ("glibc", *ALLOCATORS) for word in ("-a", name)]
-    command: list[str | Path] = [
-        HEAPTAPE,
-        "replay",
-        path,
-        *chosen,
-        *options,
-        "--seed",
-        "1",
-        "-n",
-        str(ROUNDS),
-        "-o",
-        output,
-    ]
+    made = ["--seed", "1", "-n", str(ROUNDS), "-o", str(output)]
+    command = [str(HEAPTAPE), "replay", str(path), *chosen, *options, *made]
     subprocess.run(command, capture_output=True, check=True)
     compared = subprocess.run([HEAPTAPE, "compare", output, "--json"], capture_output=True, check=True).stdout
     rows = [one for one in json.loads(compared)["rows"] if one["value"] is not None]
     return {(one["allocator"], one["metric"]): one["value"] for one in rows}
+
+
+def measured(path: Path, calls: list[tuple[int, int, int]], scratch: Path) -> dict[tuple[str, str], float]:
+    """(allocator, column) -> its figure as a share of glibc's, of the columns that are measured here."""
+    rounds = str(max(1, LOOP_CALLS // len(calls)))
+    loop = by_loop(calls, rounds, scratch)
+    warm = by_replay(path, scratch, "--warm", rounds, "--touch", "none", "--passes", "time,instructions")
+    default = by_replay(path, scratch, "--passes", "time")
+    found = {}
+    for a in ALLOCATORS:
+        found[a, "plain loop"] = loop[a] / loop["glibc"]
+        for column, figures, metric in (
+            ("warm", warm, "total_cycles"),
+            ("instructions", warm, "total_instructions"),
+            ("default", default, "total_cycles"),
+        ):
+            found[a, column] = figures[a, metric] / figures["glibc", metric]
+    return found
+
+
+def agreement(theirs: list[float], ours: list[float]) -> tuple[str, str, str]:
+    """Signs that agree, rank correlation and median of ours / theirs, where theirs are known (else NaN)."""
+    pairs = [(x, y) for x, y in zip(theirs, ours, strict=True) if not math.isnan(x)]
+    signs = sum((x < 1) == (y < 1) for x, y in pairs)
+    rank = spearmanr(*zip(*pairs, strict=True)).statistic
+    return f"{signs} of {len(pairs)}", f"{rank:.2f}", f"{statistics.median(y / x for x, y in pairs):.2f}"
 
 
 def main() -> None:
@@ -157,47 +173,25 @@ def main() -> None:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("traces", nargs="*")
     arguments = parser.parse_args()
-    speeds, preloads = published((arguments.checkout / "README.md").read_text()), libraries()
-    names = arguments.traces or sorted(set(speeds["glibc"]) & set(speeds["jemalloc"]))
-    shown = ("published", "plain loop", "warm", "instructions", "default")
-    ratios: dict[tuple[str, str], list[float]] = {(a, column): [] for a in ALLOCATORS for column in shown}
-    heading("trace", "calls", *(f"{a}: {column}" for a in ALLOCATORS for column in shown))
+    speeds = published((arguments.checkout / "README.md").read_text())
+    ratios: dict[tuple[str, str], list[float]] = {(a, column): [] for a in ALLOCATORS for column in COLUMNS}
+    heading("trace", "calls", *(f"{a}: {column}" for a, column in ratios))
     with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(folder)
-        program = scratch / "plain_loop"
-        subprocess.run(["cc", "-O2", "-o", program, LOOP], check=True)
-        for name in names:
+        for name in arguments.traces or sorted(set(speeds["glibc"]) & set(speeds["jemalloc"])):
             path = arguments.checkout / "traces" / f"{name}.trace.gz"
             if not path.exists() or len(calls := operations(path)) < LEAST_CALLS:
                 continue
-            loop = by_loop(program, path, scratch, preloads)
-            rounds = str(max(1, LOOP_CALLS // len(calls)))
-            warm = by_replay(path, scratch, "--warm", rounds, "--touch", "none", "--passes", "time,instructions")
-            default = by_replay(path, scratch, "--passes", "time")
-            cells = []
+            found = measured(path, calls, Path(folder))
             for a in ALLOCATORS:
-                of = {
-                    "published": speeds["glibc"][name] / speeds[a][name] if name in speeds[a] else float("nan"),
-                    "plain loop": loop[a] / loop["glibc"],
-                    "warm": warm[a, "total_cycles"] / warm["glibc", "total_cycles"],
-                    "instructions": warm[a, "total_instructions"] / warm["glibc", "total_instructions"],
-                    "default": default[a, "total_cycles"] / default["glibc", "total_cycles"],
-                }
-                for column, value in of.items():
-                    ratios[a, column].append(value)
-                cells += [f"{of[column]:.2f}" for column in shown]
-            row(name, f"{len(calls):,}", *cells)
+                found[a, PUBLISHED] = speeds["glibc"][name] / speeds[a].get(name, math.nan)
+            for place, values in ratios.items():
+                values.append(found[place])
+            row(name, f"{len(calls):,}", *(f"{values[-1]:.2f}" for values in ratios.values()))
     print()
     heading("against published", "signs", "rank correlation", "median of ours / theirs")
-    for a in ALLOCATORS:
-        for column in shown[1:]:
-            pairs = [
-                (x, y) for x, y in zip(ratios[a, "published"], ratios[a, column], strict=True) if x == x and y == y
-            ]
-            signs = sum((x < 1) == (y < 1) for x, y in pairs)
-            rank = spearmanr(*zip(*pairs, strict=True)).statistic
-            apart = statistics.median(y / x for x, y in pairs)
-            row(f"{a}: {column}", f"{signs} of {len(pairs)}", f"{rank:.2f}", f"{apart:.2f}")
+    for a, column in ratios:
+        if column != PUBLISHED:
+            row(f"{a}: {column}", *agreement(ratios[a, PUBLISHED], ratios[a, column]))
 
 
 if __name__ == "__main__":
