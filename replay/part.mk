@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Linked as objects: the engine finds passes in their table, and they use the engine.
 REPLAY_COMPONENTS := replay replay/parent replay/engine replay/passes replay/passes/blame replay/passes/contention replay/passes/time replay/memory replay/calls
-REPLAY_BELOW := core/workload core/sharing core/trace core/system core/base
+REPLAY_BELOW := core/isolated core/workload core/sharing core/trace core/system core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm -ldl
 $(call c_components,$(REPLAY_COMPONENTS))
 REPLAY_SOURCES := $(call c_component_sources,$(REPLAY_COMPONENTS))
@@ -14,12 +14,11 @@ $(OUT)/lib/replay.json: $(OUT)/libexec/heaptape-replay
 	$(start)
 	$< --describe >$@.new && mv $@.new $@
 
-$(call c_test,replay/test/units/histogram_percentiles_are_within_one_part_in_32.c,,replay/passes/time replay/calls core/trace core/base,-ljansson -lm)
-$(call c_test,replay/test/units/touch_writes_what_each_policy_says.c,,replay/calls core/base,)
-$(call c_test,replay/test/units/disturbance_reads_so_many_lines.c,,replay/passes/time replay/calls core/trace core/base,-ljansson -lm)
+$(call c_test,replay/test/units/histogram_percentiles_are_within_one_part_in_32.c,,replay/passes/time replay/calls core/isolated core/trace core/base,-ljansson -lm)
+$(call c_test,replay/test/units/touch_writes_what_each_policy_says.c,,replay/calls core/isolated core/base,)
+$(call c_test,replay/test/units/disturbance_reads_so_many_lines.c,,replay/passes/time replay/calls core/isolated core/trace core/base,-ljansson -lm)
 $(call c_test,replay/test/units/gate_loses_no_wakeup.c,,replay/engine core/base,-lpthread)
 $(call c_test,replay/test/units/overlapping_claims_are_found.c,,replay/passes core/base,)
-$(call c_test,replay/test/units/isolated_heap_keeps_the_rules_of_malloc.c,,replay/calls core/base,)
 $(call c_test,replay/test/units/resident_os_pages_are_found_both_ways.c,,replay/memory core/base,)
 $(call c_test,replay/test/units/lists_of_overlapping_objects_stay_in_their_room.c,$(filter-out replay/main.c,$(REPLAY_SOURCES)),$(REPLAY_BELOW),$(REPLAY_LIBS))
 

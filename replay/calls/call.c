@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/calls/call.h"
 
-#include "replay/calls/isolated_heap.h"
+#include "core/isolated/isolated_heap.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>

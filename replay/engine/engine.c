@@ -4,7 +4,7 @@
 #include "core/base/os.h"
 #include "core/system/process.h"
 #include "replay/calls/call.h"
-#include "replay/calls/isolated_heap.h"
+#include "core/isolated/isolated_heap.h"
 #include "replay/calls/touch.h"
 #include "replay/engine/loop.h"
 
@@ -101,7 +101,7 @@ static void set_up(void) {
   if (spec->warm_rounds && (engine.workload.header.threads > 1 || engine.isolated))
     engine_fail(NULL, "has %s: only a workload of one thread, as it was recorded, can be replayed warm",
                 engine.isolated ? "isolated objects" : "several threads");
-  if (engine.isolated && isolated_setup() != 0)
+  if (engine.isolated && isolated_setup(REGION_LIMIT, true) != 0)
     engine_fail(NULL, "no address space for the isolated heap: %s", strerror(errno));
   engine.paced = spec->order == ORDER_PACED;
   if (engine.paced && pace_setup(spec->speed) != 0)

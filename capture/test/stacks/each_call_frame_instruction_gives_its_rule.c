@@ -2,7 +2,7 @@
 /* Claim: each instruction of DWARF's call frame programs has the effect on the rule that the standard gives it, at the
    bytes of code that it is for; what is cut off or unknown gives no rule. Also: finding a function's entry, reading its
    common part, and packing a rule. */
-#include "capture/host/stacks/stack_rules.c"
+#include "core/unwind/unwind_rules.c"
 
 #include "core/test/check.h"
 

@@ -6,7 +6,7 @@
    libraries exports. All other requests go to the next allocator, as do aligned requests and those above 16 KiB.
    Without APART_FRAME all requests do. The isolated heap is an arena like those in programs: classes in steps of 16
    bytes, each of which has free lists and runs of 64 KiB; nothing is given back. It uses nothing of
-   replay/calls/isolated_heap.h on purpose. */
+   core/isolated/isolated_heap.h on purpose. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>

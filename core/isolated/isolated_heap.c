@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/calls/isolated_heap.h"
+#include "core/isolated/isolated_heap.h"
 
 #include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum {
-  BLOCK_BITS = 22,
+  BLOCK_BITS = ISOLATED_BLOCK_BITS,
   BLOCK_BYTES = 1 << BLOCK_BITS,
   RUN_BITS = 16,
   RUN_BYTES = 1 << RUN_BITS,
@@ -21,7 +20,6 @@ enum {
   SPAN_MAX_BYTES = 2 << 20,
   CLASS_STEP_BYTES = 16,
   CLASSES = CLASS_MAX_BYTES / CLASS_STEP_BYTES,
-  ADDRESS_BITS = 47,
   MOST_BLOCKS = 1 << 20, /* of one region: 4 TiB */
 };
 
@@ -43,7 +41,7 @@ struct block {
 };
 
 struct region {
-  pthread_mutex_t lock;
+  uint32_t lock; /* LOCK_… */
   struct run *with_room[CLASSES];
   struct run *empty; /* the run that is kept although nothing lives in it; NULL: none */
   struct block *blocks;
@@ -51,30 +49,64 @@ struct region {
   uint32_t first_with_room; /* no block below has a free run */
 };
 
-/* For each 4 MiB of address space: its region, and the OS pages of an object with its own mapping that begins there. */
-struct owner {
-  uint32_t region : 4;
-  uint32_t os_pages : 28; /* 0: a block */
-};
+enum { LOCK_FREE, LOCK_HELD, LOCK_AWAITED };
 
-static struct owner *owners;
+struct isolated_owner *isolated_owners;
+uintptr_t isolated_owner_limit;
 static struct region *regions; /* by number */
+static unsigned region_count;
 
-static struct owner *owner_of(const void *object) {
-  return &owners[(uintptr_t)object >> BLOCK_BITS];
+static struct isolated_owner *owner_of(const void *object) {
+  return &isolated_owners[(uintptr_t)object >> BLOCK_BITS];
 }
 
-int isolated_setup(void) {
-  owners = os_map(sizeof *owners << (ADDRESS_BITS - BLOCK_BITS), true);
-  regions = os_map((REGION_LIMIT + 1) * sizeof *regions, true);
-  if (!owners || !regions)
+/* Half the instructions of a pthread mutex, and a fork child can free it. */
+static void lock(struct region *region) {
+  uint32_t found = LOCK_FREE;
+  if (__atomic_compare_exchange_n(&region->lock, &found, LOCK_HELD, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    return;
+  while (__atomic_exchange_n(&region->lock, LOCK_AWAITED, __ATOMIC_ACQUIRE) != LOCK_FREE)
+    os_futex_wait(&region->lock, LOCK_AWAITED, 0, false);
+}
+
+static void unlock(struct region *region) {
+  if (unlikely(__atomic_exchange_n(&region->lock, LOCK_FREE, __ATOMIC_RELEASE) == LOCK_AWAITED))
+    os_futex_wake(&region->lock, 1, false);
+}
+
+/* Of a huge OS page, one byte that is touched would make all resident. */
+static void *map_sparse(size_t bytes, bool shared) {
+  void *memory = os_map(bytes, shared);
+  if (memory)
+    madvise(memory, bytes, MADV_NOHUGEPAGE);
+  return memory;
+}
+
+int isolated_setup(unsigned count, bool shared) {
+  size_t of_owners = sizeof *isolated_owners << (ISOLATED_ADDRESS_BITS - BLOCK_BITS);
+  struct isolated_owner *map = map_sparse(of_owners, shared);
+  regions = map_sparse((count + 1) * sizeof *regions, shared);
+  if (!map || !regions)
     return -1;
-  for (unsigned i = 1; i <= REGION_LIMIT; i++) {
-    regions[i].blocks = os_map(MOST_BLOCKS * sizeof(struct block), true);
-    if (!regions[i].blocks || pthread_mutex_init(&regions[i].lock, NULL) != 0)
+  for (unsigned i = 1; i <= count; i++) {
+    regions[i].blocks = map_sparse(MOST_BLOCKS * sizeof(struct block), shared);
+    if (!regions[i].blocks)
       return -1;
   }
+  region_count = count;
+  isolated_owners = map;
+  isolated_owner_limit = (uintptr_t)1 << (ISOLATED_ADDRESS_BITS - BLOCK_BITS);
   return 0;
+}
+
+void isolated_before_fork(void) {
+  for (unsigned i = 1; i <= region_count; i++)
+    lock(&regions[i]);
+}
+
+void isolated_after_fork(void) {
+  for (unsigned i = region_count; i > 0; i--)
+    unlock(&regions[i]);
 }
 
 /* Maps whole blocks of address space, aligned to align_bytes or a block. Not with huge OS pages, which would make a
@@ -116,7 +148,7 @@ static struct block *add_block(struct region *region) {
   uint8_t *memory = map_aligned(BLOCK_BYTES, BLOCK_BYTES);
   if (!memory)
     return NULL;
-  *owner_of(memory) = (struct owner){.region = (uint32_t)(region - regions)};
+  *owner_of(memory) = (struct isolated_owner){.region = (uint32_t)(region - regions)};
   struct block *block = &region->blocks[region->block_count];
   ((struct run *)memory)->used = region->block_count++;
   *block = (struct block){memory, ~(uint64_t)1};
@@ -255,7 +287,7 @@ static void *acquire_mapping(unsigned region, size_t bytes, size_t align_bytes) 
   bytes = whole_os_pages(bytes);
   void *memory = map_aligned(bytes, align_bytes);
   if (memory)
-    *owner_of(memory) = (struct owner){.region = region, .os_pages = (uint32_t)(bytes / os_page_bytes())};
+    *owner_of(memory) = (struct isolated_owner){.region = region, .os_pages = (uint32_t)(bytes / os_page_bytes())};
   return memory;
 }
 
@@ -275,9 +307,9 @@ void *isolated_acquire(unsigned number, const struct isolated_request *request) 
   if (class_bytes > CLASS_MAX_BYTES)
     class_bytes = 0; /* a span */
   struct region *region = &regions[number];
-  pthread_mutex_lock(&region->lock);
+  lock(region);
   void *object = class_bytes ? acquire_of_class(region, class_bytes) : acquire_span(region, bytes);
-  pthread_mutex_unlock(&region->lock);
+  unlock(region);
   if (object && request->zeroed && class_bytes)
     memset(object, 0, request->size_bytes); /* a span's memory comes from the kernel */
   errno = object ? saved_errno : ENOMEM;
@@ -288,27 +320,27 @@ void isolated_release(void *object) {
   if (!object)
     return;
   int saved_errno = errno;
-  struct owner *owner = owner_of(object);
+  struct isolated_owner *owner = owner_of(object);
   HT_ASSERT(owner->region != 0);
   struct region *region = &regions[owner->region];
   if (owner->os_pages) {
     size_t bytes = owner->os_pages * os_page_bytes();
-    *owner = (struct owner){0};
+    *owner = (struct isolated_owner){0};
     os_unmap(object, bytes);
   } else {
     struct run *run = run_of(object);
-    pthread_mutex_lock(&region->lock);
+    lock(region);
     if (run->class_bytes)
       release_of_class(region, run, object);
     else
       give_runs(region, run);
-    pthread_mutex_unlock(&region->lock);
+    unlock(region);
   }
   errno = saved_errno;
 }
 
 size_t isolated_usable_bytes(const void *object) {
-  const struct owner *owner = owner_of(object);
+  const struct isolated_owner *owner = owner_of(object);
   if (owner->os_pages)
     return owner->os_pages * os_page_bytes();
   const struct run *run = run_of(object);
@@ -329,8 +361,4 @@ void *isolated_resize(void *object, size_t size_bytes) {
   memcpy(moved, object, old_bytes < size_bytes ? old_bytes : size_bytes);
   isolated_release(object);
   return moved;
-}
-
-bool isolated_owns(const void *object) {
-  return owners && (uintptr_t)object >> ADDRESS_BITS == 0 && owner_of(object)->region != 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects of the isolated heap (replay/calls/isolated_heap.h) do not overlap, are aligned, keep what is written to
+/* Objects of the isolated heap (core/isolated/isolated_heap.h) do not overlap, are aligned, keep what is written to
    them, are zero if requested; and freed memory goes back to the kernel. */
 #include "core/base/os.h"
+#include "core/isolated/isolated_heap.h"
 #include "core/test/check.h"
-#include "replay/calls/isolated_heap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static void release(unsigned slot) {
 int main(void) {
   int local = 0;
   CHECK(!isolated_owns(&local));
-  CHECK(isolated_setup() == 0);
+  CHECK(isolated_setup(REGION_LIMIT, true) == 0);
   CHECK(!isolated_owns(&local) && !isolated_owns(slots));
   isolated_release(NULL);
   uint64_t before = rss_anon_bytes();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/stacks/stack.h"
+#include "core/unwind/unwind_rules.h"
 
 #include <dlfcn.h>
 #include <link.h>
