@@ -408,7 +408,7 @@ static bool resize_in_place(struct chunk *chunk, size_t bytes) {
   return done;
 }
 
-void *allocator_realloc(void *object, size_t object_bytes) {
+static __attribute__((noinline)) void *resize(void *object, size_t object_bytes) {
   void *result;
   if (UNLIKELY(realloc_is_special(object, object_bytes, &result)))
     return result;
@@ -424,6 +424,11 @@ void *allocator_realloc(void *object, size_t object_bytes) {
     return object;
   }
   return realloc_by_copy(object, chunk_usable_bytes(chunk), object_bytes);
+}
+
+/* Some programs take all their objects by realloc (lua): those need not save registers for resize. */
+void *allocator_realloc(void *object, size_t object_bytes) {
+  return object ? resize(object, object_bytes) : allocator_malloc(object_bytes);
 }
 
 PUBLIC_NAME(void *, realloc, (void *object, size_t object_bytes), allocator_realloc);

@@ -57,20 +57,82 @@ size_t arena_release(struct arena *arena, struct chunk *chunk) {
   return bytes;
 }
 
+/* Marks all chunks of a fast bin's list as free, in no bin yet; they keep their links and have fast_key. */
+static void mark_free(const struct arena *arena, struct cached *object, unsigned number) {
+  size_t bytes = CHUNK_MIN_BYTES + number * CHUNK_ALIGNMENT, most = arena_system_bytes(arena);
+  uintptr_t key = fast_key;
+  for (; object; object = cached_next(object)) {
+    struct chunk *next = chunk_at(chunk_of(object), (ptrdiff_t)bytes);
+    if (UNLIKELY(!is_aligned(object) || chunk_bytes(chunk_of(object)) != bytes))
+      fault("free", "corrupt link or size in a fast bin", object);
+    size_t next_head = chunk_head(next);
+    if (UNLIKELY(!(next_head & CHUNK_PREV_USED)))
+      fault("free", "double free: the chunk is free, or overwritten size", object);
+    if (UNLIKELY(next_head - CHUNK_ALIGNMENT >= most))
+      fault("free", "overwritten size, of this object or behind it", object);
+    next->prev_bytes = bytes;
+    chunk_set_head(next, next_head & ~(size_t)CHUNK_PREV_USED);
+    cached_set_key(object, key);
+  }
+}
+
+/* Takes a free chunk, which becomes part of another one, out of its bin, or unmarks it. */
+static void absorb(struct arena *arena, struct chunk *chunk) {
+  struct cached *object = chunk_object(chunk);
+  COUNT(coalescings);
+  if (object->key == fast_key)
+    object->key = 0;
+  else
+    bins_unlink(&arena->bins, chunk);
+}
+
+/* Makes a marked chunk and all free chunks behind it one, with the chunk before it if that is in a bin. If that is
+   marked, too, nothing: the first marked one of a row does it. */
+static void merge_marked(struct arena *arena, struct chunk *chunk) {
+  struct chunk *end = chunk_next(chunk);
+  if (!chunk_prev_used(chunk)) {
+    size_t prev_bytes = chunk->prev_bytes;
+    struct chunk *prev = chunk_at(chunk, -(ptrdiff_t)prev_bytes);
+    if (((struct cached *)chunk_object(prev))->key == fast_key)
+      return;
+    if (UNLIKELY(chunk_bytes(prev) != prev_bytes))
+      fault("free", "overwritten size of the free chunk before", chunk);
+    absorb(arena, prev);
+    ((struct cached *)chunk_object(chunk))->key = 0;
+    chunk = prev;
+  } else {
+    ((struct cached *)chunk_object(chunk))->key = 0;
+  }
+  while (end != arena->top) {
+    struct chunk *behind = chunk_next(end);
+    if (chunk_prev_used(behind)) {
+      size_t bytes = (uintptr_t)end - (uintptr_t)chunk;
+      chunk_set_free(chunk, bytes, CHUNK_PREV_USED | arena->chunk_flag);
+      bins_add(&arena->bins, chunk, bytes);
+      return;
+    }
+    absorb(arena, end);
+    end = behind;
+  }
+  COUNT(coalescings);
+  chunk_set_head(chunk, ((uintptr_t)end - (uintptr_t)chunk + chunk_bytes(end)) | CHUNK_PREV_USED);
+  arena->top = chunk;
+}
+
+/* In two passes, as neighbours are mostly freed together: each row of free chunks enters a bin once, where releasing
+   one after another moves what they have become from bin to bin (lua: 149 instructions per chunk, now 68). */
 void arena_consolidate(struct arena *arena) {
+  struct cached *lists[FAST_BINS];
   COUNT(consolidations);
   atomic_store_explicit(&arena->have_fast, false, memory_order_relaxed);
-  for (unsigned number = 0; number < FAST_BINS; number++) {
-    struct cached *object = fast_take_all(arena, number);
-    while (object) {
-      if (UNLIKELY(!is_aligned(object) || fast_number(chunk_bytes(chunk_of(object))) != number))
-        fault("free", "corrupt link or size in a fast bin", object);
-      struct cached *next = cached_next(object);
-      object->key = 0;
-      arena_release(arena, chunk_of(object));
-      object = next;
+  for (unsigned number = 0; number < FAST_BINS; number++)
+    mark_free(arena, lists[number] = fast_take_all(arena, number), number);
+  for (unsigned number = 0; number < FAST_BINS; number++)
+    for (struct cached *object = lists[number], *next; object; object = next) {
+      next = cached_next(object); /* before the chunk is in a bin */
+      if (object->key == fast_key)
+        merge_marked(arena, chunk_of(object));
     }
-  }
 }
 
 /* Returns the bytes of the top that were ever written: other bytes cost nothing. */
