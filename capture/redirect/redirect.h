@@ -69,8 +69,10 @@ int redirect_undo(int pid, const char *setting, uint32_t *processes, struct erro
 
 void redirect_close(struct redirection *redirection);
 
-/* Can a running process be recorded? Looks at it from outside, before anything in it is touched (target.c); reasons
-   that only its memory shows are refused later. 0, or -1 with the reason. Allocates nothing. */
+/* Can a running process be recorded? Looks at it from outside, before anything in it is touched (target.c), and holds
+   it only to read filters of system calls; reasons that only its memory shows are refused later. 0, or -1 with the
+   reason.
+   */
 int target_check(int pid, struct error *error);
 
 /* What the file of a program says (target.c). */

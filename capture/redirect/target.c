@@ -2,6 +2,7 @@
 #include "capture/redirect/redirect.h"
 
 #include "capture/redirect/linked.h"
+#include "capture/redirect/seccomp.h"
 #include "core/system/process.h"
 
 #include <elf.h>
@@ -129,14 +130,16 @@ static int check_library(int pid, struct error *error) {
   return present ? refuse(error, pid, "was started under heaptape record: it has libheaptape.so already") : 0;
 }
 
-/* It must be possible to redirect the functions of an allocator in its executable. */
-static int check_allocator(int pid, struct error *error) {
+/* It must be possible to redirect the functions of an allocator in its executable, and to make our system calls. */
+static int check_inside(int pid, bool filtered, struct error *error) {
   struct tracee tracee;
   struct linked_running linked;
   if (tracee_open(&tracee, pid, error) != 0)
     return -1;
   int result = linked_running_open(&linked, &tracee, 0, error);
   linked_patches_close(&linked.patches);
+  if (result == 0 && filtered)
+    result = seccomp_check(&tracee, false, error);
   tracee_close(&tracee);
   return result;
 }
@@ -173,7 +176,7 @@ static int check_program(int pid, struct error *error) {
     return refuse(error, pid, "statically linked: it has no dynamic linker, which could load our library");
   if (strstr(file.loader, "ld-musl"))
     return refuse(error, pid, "uses musl: only the GNU C library's dynamic linker is known");
-  return check_library(pid, error) != 0 ? -1 : check_allocator(pid, error);
+  return check_library(pid, error);
 }
 
 /* A vfork child runs in its parent's memory. */
@@ -194,7 +197,5 @@ int target_check(int pid, struct error *error) {
   if (check_state(pid, status, error) != 0 || check_owner(pid, status, error) != 0 || check_yama(pid, error) != 0 ||
       check_surroundings(pid, error) != 0 || check_program(pid, error) != 0 || check_memory(pid, status, error) != 0)
     return -1;
-  if (proc_status_number(status, "\nSeccomp:", 0) != 0)
-    return refuse(error, pid, "is under a filter of system calls (seccomp): our library could not reach the recorder");
-  return 0;
+  return check_inside(pid, proc_status_number(status, "\nSeccomp:", 0) != 0, error);
 }

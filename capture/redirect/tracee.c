@@ -103,6 +103,9 @@ static int call_new_threads(struct tracee *tracee, bool *fresh, struct error *er
 
 #if defined(__x86_64__)
 
+/* What an interrupted call returns inside the kernel. */
+static const unsigned long long RESTART_NO_HANDLER = -514ull, RESTART_BLOCK = -516ull;
+
 /* Calls that the kernel does not restart itself after a stop, unlike others: they would fail with EINTR in a program
    that has no signal handler. They have done nothing when they return EINTR. */
 static bool is_to_be_made_again(uint64_t number) {
@@ -120,18 +123,29 @@ static bool is_to_be_made_again(uint64_t number) {
 /* Precondition: we have stopped the thread. As the kernel does for poll: the call is restarted where no handler is
    called. */
 static void make_call_again(const struct tracee_thread *thread) {
-  static const unsigned long long restart_no_handler = -514ull;
   struct user_regs_struct registers;
   if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &registers) != 0 || registers.rax != (unsigned long long)-EINTR ||
       !is_to_be_made_again(registers.orig_rax))
     return;
-  registers.rax = restart_no_handler;
+  registers.rax = RESTART_NO_HANDLER;
+  ptrace(PTRACE_SETREGS, thread->tid, NULL, &registers);
+}
+
+void tracee_avoid_restart(const struct tracee_thread *thread) {
+  struct user_regs_struct registers;
+  if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &registers) != 0 || registers.rax != RESTART_BLOCK)
+    return;
+  registers.rax = RESTART_NO_HANDLER;
   ptrace(PTRACE_SETREGS, thread->tid, NULL, &registers);
 }
 
 #else
 
 static void make_call_again(const struct tracee_thread *thread) {
+  (void)thread;
+}
+
+void tracee_avoid_restart(const struct tracee_thread *thread) {
   (void)thread;
 }
 

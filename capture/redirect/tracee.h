@@ -66,6 +66,10 @@ bool tracee_registers(const struct tracee_thread *thread, struct tracee_register
 /* Makes a held thread continue at another instruction. False: it can't be done. */
 bool tracee_move(const struct tracee_thread *thread, uint64_t instruction);
 
+/* A system call with a time limit that was interrupted is continued by another system call, restart_syscall. Makes the
+   thread make the same call again instead: its time limit begins anew. */
+void tracee_avoid_restart(const struct tracee_thread *thread);
+
 /* Makes a system call in one of the held threads, at an existing system call instruction. -1: it could not be made. */
 struct tracee_syscall {
   uint64_t instruction; /* address of a system call instruction */

@@ -71,8 +71,8 @@ def workers(programs: tuple[Path, Path]) -> Iterator[Callable[..., Worker]]:
     """Starts workers with the given number of threads; kills them."""
     started: list[Worker] = []
 
-    def begin(threads: int, *options: str) -> Worker:
-        started.append(Worker(programs, threads, *options))
+    def begin(threads: int, *options: str, under: tuple[str | Path, ...] = ()) -> Worker:
+        started.append(Worker(programs, threads, *options, under=under))
         return started[-1]
 
     yield begin

@@ -20,20 +20,6 @@ SLEEPS = """
 #include <unistd.h>
 int main(void) { write(1, "\\n", 1); for (;;) pause(); }
 """
-FILTERED = """
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-int main(void) {
-  struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  struct sock_fprog filter = {1, &all};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
-    return 1;
-  write(1, "\\n", 1);
-  for (;;) pause();
-}
-"""
 # free has one byte, behind which another function begins.
 OWN_MALLOC = """
 #include <stddef.h>
@@ -157,7 +143,6 @@ def test_a_thread_of_a_process(start, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "options", "says"),
     [
-        pytest.param(FILTERED, (), "is under a filter of system calls", id="filter"),
         pytest.param(SLEEPS, ("-static",), "statically linked", id="static"),
         pytest.param(
             OWN_MALLOC, ("-rdynamic",), "has an allocator that can't be redirected: free is too short", id="own malloc"
