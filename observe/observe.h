@@ -84,10 +84,11 @@ void observe_finish(struct observation *all);
 struct simulation {
   const char *output; /* of the command itself; its other processes write to OUTPUT.PID. NULL: to stderr, and other
                          processes' results are lost */
-  const char *caches, *tlbs;     /* as in the options; NULL: the tool's defaults */
-  const char *instruction_cache; /* the same */
-  bool data_only;                /* no caches for instructions */
-  const char *shift;             /* OS pages that are mapped before the program's libraries; NULL: none */
+  const char *caches, *tlbs;                    /* as in the options; NULL: the tool's defaults */
+  const char *instruction_cache;                /* the same */
+  bool data_only;                               /* no caches for instructions */
+  const char *core, *latencies, *tlb_latencies; /* of the timing; NULL: none */
+  const char *shift; /* OS pages that are mapped before the program's libraries; NULL: none */
   char **command;
 };
 

@@ -26,6 +26,12 @@ static void add_options(struct valgrind_command *command, const struct simulatio
     valgrind_command_add(command, "--tlbs=%s", simulation->tlbs);
   if (simulation->data_only)
     valgrind_command_add(command, "--data-only=yes");
+  if (simulation->core)
+    valgrind_command_add(command, "--core=%s", simulation->core);
+  if (simulation->latencies)
+    valgrind_command_add(command, "--latencies=%s", simulation->latencies);
+  if (simulation->tlb_latencies)
+    valgrind_command_add(command, "--tlb-latencies=%s", simulation->tlb_latencies);
   if (simulation->shift)
     valgrind_command_add(command, "--shift=%s", simulation->shift);
 }

@@ -31,7 +31,7 @@ IRExpr *keep(IRSB *into, IRType type, IRExpr *expression) {
   return IRExpr_RdTmp(temporary);
 }
 
-static IRExpr *load_word(IRSB *into, const void *address) {
+IRExpr *load_word(IRSB *into, const void *address) {
   return keep(into, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, mkIRExpr_HWord((HWord)address)));
 }
 

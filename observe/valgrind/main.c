@@ -2,7 +2,8 @@
 /* The Valgrind tool `heaptape`: options, and the functions that Valgrind's core calls.
 
    --mode=count|simulate|replay|accesses, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
-   --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --accesses=F.accesses, --filter=BYTES,
+   --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --core=WIDTH:WINDOW:BRANCH:STRING,
+   --latencies=ANY:NEAR:FORESEEN,..., --tlb-latencies=CYCLES,..., --accesses=F.accesses, --filter=BYTES,
    --bursts=in|out, --burst-from=MARK, --burst-to=MARK */
 #include "core/system/valgrind_requests.h"
 #include "observe/valgrind/accesses.h"
@@ -13,6 +14,7 @@
 #include "observe/valgrind/replay.h"
 #include "observe/valgrind/simulate.h"
 #include "observe/valgrind/syscalls.h"
+#include "observe/valgrind/timing.h"
 #include "observe/valgrind/tool.h"
 
 #include <pub_tool_aspacemgr.h>
@@ -58,6 +60,11 @@ static void require(Bool good, const HChar *option) {
     VG_(fmsg_bad_option)(option, "expected: CAPACITY:WAYS,... with a power of two of sets\n");
 }
 
+static void require_numbers(Bool good, const HChar *option) {
+  if (!good)
+    VG_(fmsg_bad_option)(option, "expected: whole numbers; see --help\n");
+}
+
 static Bool take_option(const HChar *option) {
   const HChar *text;
   Int in_burst;
@@ -72,6 +79,12 @@ static Bool take_option(const HChar *option) {
     require(simulate_set_tlbs(text), option);
   } else if VG_BOOL_CLO (option, "--data-only", simulate_data_only) {
   } else if VG_BINT_CLO (option, "--shift", simulate_shift_os_pages, 0, 1 << 20) {
+  } else if VG_STR_CLO (option, "--core", text) {
+    require_numbers(timing_set_core(text), option);
+  } else if VG_STR_CLO (option, "--latencies", text) {
+    require_numbers(timing_set_latencies(text), option);
+  } else if VG_STR_CLO (option, "--tlb-latencies", text) {
+    require_numbers(timing_set_tlb_latencies(text), option);
   } else if VG_STR_CLO (option, "--accesses", accesses) {
   } else if VG_STRINDEX_CLO (option, "--bursts", burst_starts, in_burst) {
     accesses_set_bursts(in_burst);
@@ -98,6 +111,12 @@ static void print_usage(void) {
    "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n"
    "    --data-only=no|yes               no caches for instructions [no]; always in mode replay\n"
    "    --shift=PAGES                    mode simulate: map this many OS pages before the program's libraries [0]\n"
+   "    --core=WIDTH:WINDOW:BRANCH:STRING    mode simulate: cycles, of a processor that dispatches WIDTH instructions a\n"
+   "                                     cycle from WINDOW of them, loses BRANCH cycles with each misprediction, and\n"
+   "                                     takes STRING to start a repeated string instruction\n"
+   "    --latencies=ANY:NEAR:FORESEEN,...    cycles of a hit in each data cache, then in memory: of others, in an OS\n"
+   "                                     page that was just used, in a stream that a prefetcher foresees\n"
+   "    --tlb-latencies=CYCLES,...       cycles of a miss of each TLB\n"
    "    --accesses=F.accesses            mode replay: the recorded program's accesses\n"
    "    --filter=BYTES                   mode accesses: the cache whose hits are left out; 0: none [4096]\n"
    "    --bursts=in|out                  mode accesses: accesses are recorded in bursts, the first of which begins with\n"
@@ -126,6 +145,10 @@ static void begin(void) {
       begin_accesses();
     else
       simulate_begin();
+  }
+  if (timing_is_on && (mode != MODE_SIMULATE || !timing_fits())) {
+    VG_(umsg)("valgrind: --core needs --latencies of each data cache and of memory, and --tlb-latencies of each TLB\n");
+    VG_(exit)(1);
   }
   if (mode != MODE_REPLAY)
     return;
@@ -157,6 +180,7 @@ static void write_result(Bool before_exec) {
   if (!file)
     return;
   VG_(fprintf)(file, ", \"threads\": %u", threads_started);
+  timing_write(file);
   if (mode == MODE_COUNT)
     count_write(file);
   else
@@ -208,6 +232,7 @@ static void in_fork_child(ThreadId thread) {
     accesses_reset();
   else
     simulate_reset();
+  timing_reset();
 }
 
 static void before_handler(ThreadId thread, Int signal, Bool alternate_stack) {

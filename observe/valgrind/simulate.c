@@ -14,7 +14,13 @@
 #include <pub_tool_mallocfree.h>
 #include <pub_tool_vki.h>
 
-enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT };
+enum {
+  OUTER_LIMIT = 8,
+  LEVEL_LIMIT = OUTER_LIMIT + 1,
+  LINE_SHIFT = 6,
+  OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT,
+  NEAR_PAGES = 4
+};
 
 /* Program and allocator; and both once more, from OUTSIDE on, for separate counts. */
 enum { OUTSIDE = 2, SIDES = 4 };
@@ -39,6 +45,8 @@ static struct level instruction_cache = {.capacity = 32768, .ways = 8};
 static struct tlb first_tlb; /* of tlbs[0], in place of its cache */
 static UInt cache_count = 4, tlb_count = 2;
 static struct streams streams;
+
+struct simulated_hit simulated_hit;
 
 Bool simulate_data_only;
 Int simulate_shift_os_pages;
@@ -130,6 +138,11 @@ static void shift_mappings(void) {
   }
 }
 
+void simulate_get_levels(UInt *of_caches, UInt *of_tlbs) {
+  *of_caches = cache_count;
+  *of_tlbs = tlb_count;
+}
+
 void simulate_begin(void) {
   shift_mappings();
   for (UInt index = 0; index < cache_count; index++)
@@ -198,11 +211,27 @@ static __attribute__((noinline)) void translate_page(UWord page, UInt side) {
     return;
   tlbs[0].misses[side]++;
   tlbs[0].first_misses[side] += first;
+  UInt missed = 1;
   for (UInt index = 1; index < tlb_count; index++) {
     Bool missing = cache_misses_block(&tlbs[index].cache, page);
+    missed += missing && missed == index;
     tlbs[index].misses[side] += missing;
     tlbs[index].first_misses[side] += missing & first;
   }
+  simulated_hit.tlb = missed;
+}
+
+/* Is the OS page one of those of the last NEAR_PAGES misses in other OS pages? It becomes the last. */
+static Bool is_near(UWord page) {
+  static UWord pages[NEAR_PAGES];
+  UInt place = 0;
+  while (place < NEAR_PAGES - 1 && pages[place] != page)
+    place++;
+  Bool found = pages[place] == page;
+  for (; place > 0; place--)
+    pages[place] = pages[place - 1];
+  pages[0] = page;
+  return found;
 }
 
 /* from, to: the lines, one or two, that the first level misses. A miss is sequential if all of these were foreseen. */
@@ -213,12 +242,15 @@ static __attribute__((noinline)) void miss_data(Addr address, UWord bytes, UWord
   caches[0].misses[side]++;
   caches[0].sequential_misses[side] += sequential;
   caches[0].first_misses[side] += first_line;
+  UInt missed = 1;
   for (UInt index = 1; index < cache_count; index++) {
     Bool missing = cache_misses(&caches[index].cache, address, bytes);
+    missed += missing && missed == index;
     caches[index].misses[side] += missing;
     caches[index].sequential_misses[side] += missing & sequential;
     caches[index].first_misses[side] += missing & first_line;
   }
+  simulated_hit = (struct simulated_hit){missed, simulated_hit.tlb, is_near(address >> OS_PAGE_SHIFT), sequential};
 }
 
 static inline void access_line(UWord line, UInt side) {
@@ -248,6 +280,7 @@ static inline void access_whole(Addr address, UWord bytes, UInt side) {
 VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
   UInt side = side_now();
   accesses[side]++;
+  simulated_hit = (struct simulated_hit){0};
   UWord page = address >> OS_PAGE_SHIFT, end_page = (address + bytes - 1) >> OS_PAGE_SHIFT;
   if (page != last_page)
     translate_page(page, side);

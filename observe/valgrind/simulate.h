@@ -31,6 +31,9 @@ extern Int simulate_shift_os_pages;
 
 void simulate_begin(void);
 
+/* How many data caches and TLBs there are. */
+void simulate_get_levels(UInt *of_caches, UInt *of_tlbs);
+
 /* replays: mode replay, in which only accesses by the allocator count. */
 IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool replays);
 /* apart: a burst ends, and from now on events are counted separately, only in the figures of key "outside". Otherwise a
@@ -59,6 +62,13 @@ void simulate_write(VgFile *file);
    calls. They are called in the order of execution; an instruction's fetch comes before its accesses. */
 
 enum { SIMULATED_LINE_BYTES = 64 };
+
+/* Where the last access found its data: the cache (their number: memory), and how many TLBs it missed. Of a miss in the
+   first-level cache: is its OS page one of those of the last misses, and did a stream prefetcher foresee it? */
+extern struct simulated_hit {
+  UInt cache, tlb;
+  Bool near, foreseen;
+} simulated_hit;
 
 /* A read, a write, or both in one. bytes: 1 to SIMULATED_LINE_BYTES. */
 VG_REGPARM(2) void simulate_access(Addr address, UWord bytes);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Loops of one kind of dependence: simulated_dataflow KIND ROUNDS. Chains and streams walk over 1 MiB in random order.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES = 1 << 14, STREAMS = 8 };
+
+struct node {
+  struct node *next;
+  uint64_t random, rest[6];
+} __attribute__((aligned(64)));
+
+static struct node nodes[NODES];
+static volatile uint64_t sink;
+
+static uint64_t random_next(void) {
+  static uint64_t state = 88172645463325252u;
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state;
+}
+
+/* One ring over all nodes. */
+static void lay(void) {
+  static uint32_t order[NODES];
+  for (uint32_t index = 0; index < NODES; index++) {
+    uint32_t other = (uint32_t)(random_next() % (index + 1));
+    order[index] = order[other];
+    order[other] = index;
+  }
+  for (uint32_t index = 0; index < NODES; index++) {
+    nodes[order[index]].next = &nodes[order[(index + 1) % NODES]];
+    nodes[order[index]].random = random_next();
+  }
+}
+
+static void walk(uint64_t rounds, uint64_t streams) {
+  struct node *at[STREAMS];
+  for (unsigned index = 0; index < STREAMS; index++)
+    at[index] = &nodes[index * (NODES / STREAMS)];
+  if (streams == 1)
+    for (uint64_t round = 0; round < rounds; round++)
+      at[0] = at[0]->next;
+  else
+    for (uint64_t round = 0; round < rounds; round++) {
+#pragma GCC unroll 8
+      for (unsigned index = 0; index < STREAMS; index++)
+        at[index] = *(struct node *volatile *)&at[index]->next;
+    }
+  sink = (uintptr_t)at[0];
+}
+
+/* Two misses that do not depend on each other, with 100 instructions behind each. */
+static void walk_far(uint64_t rounds) {
+  struct node *one = &nodes[0], *other = &nodes[NODES / 2];
+  for (uint64_t round = 0; round < rounds; round++)
+    __asm__ volatile("mov (%0),%0\n .rept 100\n nop\n .endr\n mov (%1),%1\n .rept 100\n nop\n .endr"
+                     : "+r"(one), "+r"(other));
+  sink = (uintptr_t)one + (uintptr_t)other;
+}
+
+/* Branches at random: on a register, or on a node that is loaded, whose address is known long before. */
+static void branch(uint64_t rounds, int loads) {
+  uint64_t state = 1, sum = 0;
+  for (uint64_t round = 0; round < rounds; round++) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    uint64_t bits = loads ? nodes[state >> 50].random : state >> 60;
+    __asm__ volatile("test $1,%b1\n jz 1f\n add $1,%0\n 1:" : "+r"(sum) : "r"(bits) : "cc");
+  }
+  sink = sum;
+}
+
+static void add(uint64_t rounds) {
+  uint64_t sum = 0;
+  for (uint64_t round = 0; round < rounds; round++)
+    __asm__ volatile(".rept 100\n add %1,%0\n .endr" : "+r"(sum) : "r"(rounds));
+  sink = sum;
+}
+
+static void nop(uint64_t rounds) {
+  for (uint64_t round = 0; round < rounds; round++)
+    __asm__ volatile(".rept 100\n nop\n .endr");
+}
+
+/* Each addition reads what the last one has stored. */
+static void pass_through_memory(uint64_t rounds) {
+  static uint64_t word;
+  for (uint64_t round = 0; round < rounds; round++)
+    __asm__ volatile("addq $1,%0" : "+m"(word));
+}
+
+static void fill(uint64_t rounds) {
+  static char bytes[1024] __attribute__((aligned(64)));
+  for (uint64_t round = 0; round < rounds; round++) {
+    char *to = bytes;
+    uint64_t count = sizeof bytes;
+    __asm__ volatile("rep stosb" : "+D"(to), "+c"(count) : "a"(1) : "memory");
+  }
+}
+
+int main(int count, char **arguments) {
+  if (count < 3)
+    return 1;
+  const char *kind = arguments[1];
+  uint64_t rounds = strtoull(arguments[2], NULL, 10);
+  lay();
+  if (!strcmp(kind, "chain"))
+    walk(rounds, 1);
+  else if (!strcmp(kind, "streams"))
+    walk(rounds, STREAMS);
+  else if (!strcmp(kind, "far"))
+    walk_far(rounds);
+  else if (!strcmp(kind, "branch"))
+    branch(rounds, 0);
+  else if (!strcmp(kind, "branch-on-load"))
+    branch(rounds, 1);
+  else if (!strcmp(kind, "add"))
+    add(rounds);
+  else if (!strcmp(kind, "nop"))
+    nop(rounds);
+  else if (!strcmp(kind, "memory"))
+    pass_through_memory(rounds);
+  else if (!strcmp(kind, "fill"))
+    fill(rounds);
+  else
+    return 1;
+  return 0;
+}
