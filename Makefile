@@ -183,6 +183,12 @@ fuzz: setup-test ## fuzz the readers for FUZZ_SECONDS each, under ASan and UBSan
 	    -artifact_prefix=$(OUT)/fuzz/ $$corpus; done
 fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
 
+# ATLAS: further allocators or versions, such as mimalloc@3.4, and -j N: cells at a time.
+ATLAS ?=
+atlas: setup-test ## replay corpus and recipes on every allocator; write docs/atlas and print what changed (hours; it resumes)
+	+@$(BUILD) everything python-environment
+	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench.fleet.atlas $(ATLAS)
+
 FIDELITY_APPS ?=
 FIDELITY_REPEATS ?= 3
 fidelity: setup-test ## run programs live and replayed on every allocator; write docs/methods/FIDELITY.md (an hour on an idle machine)
@@ -238,4 +244,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: c-programs setup-aarch64 test-aarch64 lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-timed fidelity-document lint lint-c lint-python layers golden clean help
+.PHONY: c-programs setup-aarch64 test-aarch64 lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-timed fidelity-document atlas lint lint-c lint-python layers golden clean help

@@ -173,6 +173,14 @@ ChoiceError = shape("ChoiceError",
     "against the baseline; `change_error_percent`: how far its estimate is off, in percent of the baseline. Null if "
     "the baseline has no such figure.",
     {"figure label": str, "whole estimate": float, "error_percent change_percent change_error_percent": float | None})
+Changed = shape("Changed",
+    "One figure of a program on an allocator; `change`: better, worse, new or gone; `percent`: null if new or gone, or 0 "
+    "before.",
+    {"change program column figure": str, "version_before version_after": str | None,
+     "before after percent": float | None})
+AtlasChanges = shape("AtlasChanges", Output,
+    "`heaptape fleet atlas --json`. What differs from the atlas before, the greatest first.",
+    {"changes": list[Changed]})
 Chosen = shape("Chosen", Output,
     "`heaptape fleet choose --json`. `explained`: share (0 to 1) of the fleet's variety that the chosen traces "
     "have. `errors`: empty if not all recordings have exact cells.",
@@ -266,6 +274,7 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
     "compare": (Compared,),
     "ctl": (Control,),
     "distil": (Distilled,),
+    "fleet-atlas": (AtlasChanges,),
     "fleet-choose": (Chosen,),
     "fleet-ingest": (Ingested,),
     "fleet-status": (FleetStatus,),

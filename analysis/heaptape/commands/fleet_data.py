@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`heaptape fleet ingest`, `query`, `choose` and `report`: what a store's traces and cells show."""
+"""`heaptape fleet ingest`, `query`, `choose`, `report` and `atlas`: what a store's traces and cells show."""
 
 import argparse
 import re
@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heaptape.commands.outcome import Subcommand, add_format_option
+from heaptape.commands.outcome import Subcommand, add_allocator_option, add_format_option
 from heaptape.common import console
 from heaptape.common.console import WorkProgress
 from heaptape.common.errors import HeaptapeError, UsageError
@@ -17,10 +17,12 @@ from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from heaptape.fleet.atlas import Atlas
     from heaptape.fleet.choose import Chosen
     from heaptape.fleet.dispatch import Attempt, Ended, Work
 
 ERRORS_SHOWN = 5
+CHANGES_SHOWN = 30
 DEFAULT_BASELINE = "glibc"
 STORE_WAIT_S, SCHEDULER_WAIT_S = 300.0, 60.0
 
@@ -275,6 +277,72 @@ def _report(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _atlas_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="STORE|ATLAS.json", help="a store, or an atlas that was made from one")
+    words = "a column of the atlas, as 'heaptape replay -a' takes it; repeatable (default: all that are found)"
+    add_allocator_option(parser, words, "NAME")
+    parser.add_argument("-o", "--output", metavar="DIR", help="write DIR/atlas.json and the page DIR/index.html")
+    parser.add_argument(
+        "--against", metavar="ATLAS.json", help="print what is better and worse than in this one (default: DIR's own)"
+    )
+    parser.add_argument("--json", action="store_true", help="print these changes machine-readable")
+
+
+def _atlas(arguments: argparse.Namespace) -> int:
+    needed()
+    from heaptape.fleet import atlas
+    from heaptape.show.pages import atlas_page
+
+    folder = Path(arguments.output) if arguments.output else None
+    place = str(folder / "atlas.json") if folder else ""
+    before = arguments.against or (place if place and Path(place).is_file() else "")
+    old = atlas.read(before) if before else None
+    from_file = arguments.source.endswith(".json")
+    if from_file and arguments.allocator:
+        raise UsageError("fleet atlas: -a belongs to a store: an atlas has its columns")
+    found = atlas.read(arguments.source) if from_file else _made_atlas(arguments.source, arguments)
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        atlas.write(found, place)
+        write_text(str(folder / "index.html"), atlas_page.make(found))
+    changes = atlas.changes(old, found) if old else None
+    if arguments.json:
+        print_json({"changes": [] if changes is None else records(changes)})
+        return 0
+    known = sum(value is not None for of in found.cells.values() for values in of.values() for value in values)
+    print(f"{len(found.programs)} recordings, {len(found.columns)} allocators and settings, {known:,} figures.")
+    if changes is not None:
+        print(_changes_in_words(changes))
+    return 0
+
+
+def _made_atlas(url: str, arguments: argparse.Namespace) -> "Atlas":
+    """The atlas of a store; allocators that can't be had here are listed with the reason."""
+    from heaptape.fleet import atlas
+    from heaptape.fleet.store import open_store
+    from heaptape.run import registry
+
+    known = registry.load(arguments.home)
+    names = arguments.allocator or [one.label for one in registry.choose_all((), known)]
+    choices, absent = {}, {}
+    for name in names:
+        try:
+            choices[name] = registry.choose(name, known)
+        except HeaptapeError as error:
+            absent[name] = str(error)
+    study = [name for name, one in known.items() if one.by_name]
+    return atlas.of_store(open_store(url, tell=console.note), choices, study, absent)
+
+
+def _changes_in_words(changes: "pd.DataFrame") -> str:
+    counts = changes["change"].value_counts()
+    head = ", ".join(f"{counts.get(kind, 0):,} {kind}" for kind in ("better", "worse", "new", "gone"))
+    shown = changes[changes["percent"].notna()].head(CHANGES_SHOWN)
+    if shown.empty:
+        return head
+    return f"{head}; the greatest:\n{shown.to_string(index=False, float_format='{:,.1f}'.format)}"
+
+
 SUBCOMMANDS = {
     "ingest": Subcommand(
         "profile traces into the store's dataset",
@@ -304,5 +372,13 @@ SUBCOMMANDS = {
         "what it would save over the fleet, and outliers.",
         _report_arguments,
         _report,
+    ),
+    "atlas": Subcommand(
+        "programs x allocators as one small file and a page, and what changed since",
+        "Writes every exact figure of a store as one file to commit, and a page made of it: a heat map of programs x "
+        "allocators, what each cell consists of, and how well a program's profile alone chooses its allocator. Prints "
+        "what became better and worse since the atlas before.",
+        _atlas_arguments,
+        _atlas,
     ),
 }
