@@ -38,7 +38,7 @@ install-files: all $(REFERENCE)
 	[ ! -d $(OUT)/libexec/valgrind ] || { cp -RP $(OUT)/libexec/valgrind $(INSTALLED)/libexec/heaptape/ && \
 	  find $(INSTALLED)/libexec/heaptape/valgrind -type l -delete; } # links: what only tests use
 	install -m 755 $(OUT)/workloads/* $(INSTALLED)/libexec/heaptape/workloads/
-	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libheaptape-attach.so $(OUT)/lib/libheaptape-unwind.so $(OUT)/lib/libheaptape-reader.so $(MACHINE_LIBRARY) $(ALLOCATOR_LIBRARIES) $(INSTALLED)/lib/heaptape/
+	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libheaptape-attach.so $(OUT)/lib/libheaptape-unwind.so $(OUT)/lib/libheaptape-reader.so $(PLACE_LIB) $(MACHINE_LIBRARY) $(ALLOCATOR_LIBRARIES) $(INSTALLED)/lib/heaptape/
 	install -m 644 capture/wire/heaptape.h $(INSTALLED)/include/
 	install -m 644 allocators/allocators.toml allocators/candidates.toml $(INSTALLED)/share/heaptape/allocators/
 	install -m 644 $(OUT)/lib/replay.json $(INSTALLED)/share/heaptape/

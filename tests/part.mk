@@ -18,6 +18,7 @@ $(foreach name,call_until_killed every_call fork_storm marked_phases memory_of_t
   $(call c_test_program,$(name),tests/programs/$(name).c,,-pthread))
 
 # Programs with a switch for the changes that `heaptape whatif` predicts (tests.bench.fidelity --whatif).
+$(call c_test_program,planted,tests/bench/place/planted.c,,-pthread)
 $(call c_test_program,whatif_programs,tests/bench/whatif/whatif_programs.c,,-pthread)
 
 # Preloaded: makes such a change in any program. -fno-builtin, as it defines malloc itself.

@@ -20,18 +20,19 @@ enum {
   SPAN_MAX_BYTES = 2 << 20,
   CLASS_STEP_BYTES = 16,
   CLASSES = CLASS_MAX_BYTES / CLASS_STEP_BYTES,
-  MOST_BLOCKS = 1 << 20, /* of one region: 4 TiB */
+  MOST_BLOCKS = 1 << 18, /* of one region: 1 TiB */
 };
 
 /* A run, or a span of several, as described in its block's first OS page. */
 struct run {
   struct run *next, *previous; /* runs of the class with room */
   void *freed;                 /* objects, each with the address of the next */
+  uint8_t *carve;              /* where the next object begins that was never handed out */
   uint32_t class_bytes;        /* 0: a span */
-  uint32_t used, carved, room; /* objects: live; ever handed out; that fit */
+  uint32_t used, room;         /* objects: live; that fit */
   uint32_t spans;              /* how many runs belong together: a span, or the long run of a class */
   uint32_t back;               /* in a long run: how many before this one belong to it */
-  uint32_t unused[4];
+  uint32_t unused[3];
 };
 _Static_assert(sizeof(struct run) * RUNS == 4096, "one OS page describes a block");
 
@@ -61,17 +62,29 @@ static struct isolated_owner *owner_of(const void *object) {
 }
 
 /* Half the instructions of a pthread mutex, and a fork child can free it. */
-static void lock(struct region *region) {
+static ALWAYS_INLINE bool try_lock(struct region *region) {
   uint32_t found = LOCK_FREE;
-  if (__atomic_compare_exchange_n(&region->lock, &found, LOCK_HELD, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-    return;
-  while (__atomic_exchange_n(&region->lock, LOCK_AWAITED, __ATOMIC_ACQUIRE) != LOCK_FREE)
-    os_futex_wait(&region->lock, LOCK_AWAITED, 0, false);
+  return __atomic_compare_exchange_n(&region->lock, &found, LOCK_HELD, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-static void unlock(struct region *region) {
-  if (unlikely(__atomic_exchange_n(&region->lock, LOCK_FREE, __ATOMIC_RELEASE) == LOCK_AWAITED))
-    os_futex_wake(&region->lock, 1, false);
+static void lock(struct region *region) {
+  if (try_lock(region))
+    return;
+  int saved_errno = errno;
+  while (__atomic_exchange_n(&region->lock, LOCK_AWAITED, __ATOMIC_ACQUIRE) != LOCK_FREE)
+    os_futex_wait(&region->lock, LOCK_AWAITED, 0, false);
+  errno = saved_errno;
+}
+
+static __attribute__((noinline)) void *wake(struct region *region, void *object) {
+  os_futex_wake(&region->lock, 1, false);
+  return object;
+}
+
+/* Returns the object: a function that ends in this saves no registers. */
+static ALWAYS_INLINE void *unlock(struct region *region, void *object) {
+  bool awaited = __atomic_exchange_n(&region->lock, LOCK_FREE, __ATOMIC_RELEASE) == LOCK_AWAITED;
+  return unlikely(awaited) ? wake(region, object) : object;
 }
 
 /* Of a huge OS page, one byte that is touched would make all resident. */
@@ -106,7 +119,7 @@ void isolated_before_fork(void) {
 
 void isolated_after_fork(void) {
   for (unsigned i = region_count; i > 0; i--)
-    unlock(&regions[i]);
+    unlock(&regions[i], NULL);
 }
 
 /* Maps whole blocks of address space, aligned to align_bytes or a block. Not with huge OS pages, which would make a
@@ -145,7 +158,9 @@ static struct block *block_of(struct region *region, const struct run *run) {
 static struct block *add_block(struct region *region) {
   if (region->block_count == MOST_BLOCKS)
     return NULL;
+  int saved_errno = errno;
   uint8_t *memory = map_aligned(BLOCK_BYTES, BLOCK_BYTES);
+  errno = saved_errno;
   if (!memory)
     return NULL;
   *owner_of(memory) = (struct isolated_owner){.region = (uint32_t)(region - regions)};
@@ -190,15 +205,16 @@ static void give_runs(struct region *region, struct run *run) {
   unsigned count = run->spans;
   struct block *block = block_of(region, run);
   unsigned first = (unsigned)(run - (struct run *)block->first);
+  int saved_errno = errno;
   madvise(memory_of(run), (size_t)count << RUN_BITS, MADV_DONTNEED);
+  errno = saved_errno;
   block->free_runs |= run_bits(first, count);
   if (block - region->blocks < region->first_with_room)
     region->first_with_room = (uint32_t)(block - region->blocks);
 }
 
 static size_t class_of(size_t bytes) {
-  size_t steps = (bytes + CLASS_STEP_BYTES - 1) / CLASS_STEP_BYTES;
-  return steps ? steps * CLASS_STEP_BYTES : CLASS_STEP_BYTES;
+  return (bytes + (bytes == 0) + CLASS_STEP_BYTES - 1) & ~(size_t)(CLASS_STEP_BYTES - 1);
 }
 
 static unsigned class_number(size_t class_bytes) {
@@ -223,30 +239,42 @@ static void remove_with_room(struct region *region, unsigned class, struct run *
     region->with_room[class] = run->next;
 }
 
-static void *acquire_of_class(struct region *region, size_t class_bytes) {
-  unsigned class = class_number(class_bytes);
-  struct run *run = region->with_room[class];
-  if (!run) {
-    unsigned spans = class_bytes > LONG_CLASS_BYTES ? LONG_RUNS : 1;
-    run = take_runs(region, spans);
-    if (!run)
-      return NULL;
-    *run = (struct run){
-        .class_bytes = (uint32_t)class_bytes, .room = spans * RUN_BYTES / (uint32_t)class_bytes, .spans = spans};
-    for (unsigned i = 1; i < spans; i++)
-      run[i].back = i;
-    put_with_room(region, class, run);
-  }
+static struct run *add_run(struct region *region, size_t class_bytes) {
+  unsigned spans = class_bytes > LONG_CLASS_BYTES ? LONG_RUNS : 1;
+  struct run *run = take_runs(region, spans);
+  if (!run)
+    return NULL;
+  *run = (struct run){.carve = memory_of(run),
+                      .class_bytes = (uint32_t)class_bytes,
+                      .room = spans * RUN_BYTES / (uint32_t)class_bytes,
+                      .spans = spans};
+  for (unsigned i = 1; i < spans; i++)
+    run[i].back = i;
+  put_with_room(region, class_number(class_bytes), run);
+  return run;
+}
+
+/* Of a run with room. */
+static ALWAYS_INLINE void *take_of_run(struct region *region, struct run *run) {
   void *object = run->freed;
-  if (object)
+  if (object) {
     memcpy(&run->freed, object, sizeof run->freed);
-  else
-    object = memory_of(run) + (size_t)run->carved++ * class_bytes;
+  } else {
+    object = run->carve;
+    run->carve += run->class_bytes;
+  }
   if (run == region->empty)
     region->empty = NULL;
-  if (++run->used == run->room)
-    remove_with_room(region, class, run);
+  if (unlikely(++run->used == run->room))
+    remove_with_room(region, class_number(run->class_bytes), run);
   return object;
+}
+
+static void *acquire_of_class(struct region *region, size_t class_bytes) {
+  struct run *run = region->with_room[class_number(class_bytes)];
+  if (!run)
+    run = add_run(region, class_bytes);
+  return run ? take_of_run(region, run) : NULL;
 }
 
 /* One empty run is kept: a lone object that comes and goes would cost two system calls each time. */
@@ -284,59 +312,85 @@ static size_t whole_os_pages(size_t bytes) {
 static void *acquire_mapping(unsigned region, size_t bytes, size_t align_bytes) {
   if (bytes >= (size_t)1 << 38)
     return NULL;
+  int saved_errno = errno;
   bytes = whole_os_pages(bytes);
   void *memory = map_aligned(bytes, align_bytes);
+  errno = saved_errno;
   if (memory)
     *owner_of(memory) = (struct isolated_owner){.region = region, .os_pages = (uint32_t)(bytes / os_page_bytes())};
   return memory;
 }
 
-void *isolated_acquire(unsigned number, const struct isolated_request *request) {
-  int saved_errno = errno;
-  size_t align = request->align_bytes, bytes = request->size_bytes;
+static void *acquire_aligned(unsigned number, size_t bytes, size_t align) {
   if (align <= 16 || (align & (align - 1)) != 0)
     align = 16;
   if (bytes < align)
     bytes = align;
-  if (bytes > SPAN_MAX_BYTES || align > RUN_BYTES) {
-    void *object = acquire_mapping(number, bytes, align);
-    errno = object ? saved_errno : ENOMEM;
-    return object;
-  }
+  if (bytes > SPAN_MAX_BYTES || align > RUN_BYTES)
+    return acquire_mapping(number, bytes, align);
   size_t class_bytes = bytes <= CLASS_MAX_BYTES ? (class_of(bytes) + align - 1) & ~(align - 1) : 0;
-  if (class_bytes > CLASS_MAX_BYTES)
-    class_bytes = 0; /* a span */
   struct region *region = &regions[number];
   lock(region);
-  void *object = class_bytes ? acquire_of_class(region, class_bytes) : acquire_span(region, bytes);
-  unlock(region);
-  if (object && request->zeroed && class_bytes)
-    memset(object, 0, request->size_bytes); /* a span's memory comes from the kernel */
-  errno = object ? saved_errno : ENOMEM;
+  bool fits = class_bytes && class_bytes <= CLASS_MAX_BYTES;
+  return unlock(region, fits ? acquire_of_class(region, class_bytes) : acquire_span(region, bytes));
+}
+
+void *isolated_acquire(unsigned number, const struct isolated_request *request) {
+  size_t bytes = request->size_bytes;
+  if (request->align_bytes <= 16 && bytes <= CLASS_MAX_BYTES) {
+    void *object = isolated_malloc(number, bytes);
+    return request->zeroed && object ? memset(object, 0, bytes) : object;
+  }
+  void *object = acquire_aligned(number, bytes, request->align_bytes);
+  if (request->zeroed && object && bytes <= CLASS_MAX_BYTES) /* others' memory comes from the kernel */
+    memset(object, 0, bytes);
   return object;
+}
+
+static __attribute__((noinline)) void *malloc_slowly(unsigned number, size_t bytes) {
+  return acquire_aligned(number, bytes, 0);
+}
+
+static __attribute__((noinline)) void *malloc_locked(struct region *region, size_t bytes) {
+  return unlock(region, acquire_of_class(region, class_of(bytes)));
+}
+
+/* Calls nothing but at its ends, so that it saves no registers. */
+void *isolated_malloc(unsigned number, size_t bytes) {
+  struct region *region = &regions[number];
+  if (unlikely(bytes > CLASS_MAX_BYTES || !try_lock(region)))
+    return malloc_slowly(number, bytes);
+  struct run *run = region->with_room[class_number(class_of(bytes))];
+  if (unlikely(!run))
+    return malloc_locked(region, bytes);
+  return unlock(region, take_of_run(region, run));
+}
+
+static __attribute__((noinline)) void unmap_object(void *object, struct isolated_owner *owner) {
+  int saved_errno = errno;
+  size_t bytes = owner->os_pages * os_page_bytes();
+  *owner = (struct isolated_owner){0};
+  os_unmap(object, bytes);
+  errno = saved_errno;
 }
 
 void isolated_release(void *object) {
   if (!object)
     return;
-  int saved_errno = errno;
   struct isolated_owner *owner = owner_of(object);
   HT_ASSERT(owner->region != 0);
-  struct region *region = &regions[owner->region];
-  if (owner->os_pages) {
-    size_t bytes = owner->os_pages * os_page_bytes();
-    *owner = (struct isolated_owner){0};
-    os_unmap(object, bytes);
-  } else {
-    struct run *run = run_of(object);
-    lock(region);
-    if (run->class_bytes)
-      release_of_class(region, run, object);
-    else
-      give_runs(region, run);
-    unlock(region);
+  if (unlikely(owner->os_pages)) {
+    unmap_object(object, owner);
+    return;
   }
-  errno = saved_errno;
+  struct region *region = &regions[owner->region];
+  struct run *run = run_of(object);
+  lock(region);
+  if (run->class_bytes)
+    release_of_class(region, run, object);
+  else
+    give_runs(region, run);
+  unlock(region, NULL);
 }
 
 size_t isolated_usable_bytes(const void *object) {

@@ -10,7 +10,8 @@
    back to the kernel when they are freed. Runs come from blocks of 4 MiB, whose first OS page describes them. One
    lock per region. Invariants: no OS page is shared with another region or with the other allocator; all memory
    handed out, and the descriptions, are anonymous and private, so that they count as the process's RssAnon.
-   Thread-safe; never calls malloc; leaves errno unchanged on success. Not safe in a signal handler that interrupted it.
+   Thread-safe; never calls malloc; never changes errno but in isolated_setup. Not safe in a signal handler that
+   interrupted it.
  */
 #pragma once
 
@@ -36,6 +37,9 @@ struct isolated_request {
   bool zeroed;
 };
 void *isolated_acquire(unsigned region, const struct isolated_request *request);
+
+/* The same for a request without alignment, not zeroed: the short way. */
+void *isolated_malloc(unsigned region, size_t size_bytes);
 
 /* object: of any region, or NULL. */
 void isolated_release(void *object);

@@ -35,6 +35,7 @@ from heaptape.commands import (
     whatif,
     workloads,
 )
+from heaptape.commands import run as run_command
 from heaptape.commands.outcome import Parser, status_of
 from heaptape.commands.programs import PROGRAMS
 from heaptape.commands.programs import run as run_program
@@ -61,6 +62,7 @@ COMMANDS: dict[str, ModuleType] = {
     "compare": compare,
     "report": report,
     "allocators": allocators,
+    "run": run_command,
     "machine": machine,
     "workloads": workloads,
     "fleet": fleet,
@@ -81,6 +83,7 @@ TAKE_ANOTHERS_OPTIONS = (
     ("allocators",),
     ("compare",),
     ("demo",),
+    ("run",),
     ("tune",),
 )
 
