@@ -61,7 +61,8 @@ struct collector_settings {
                      */
 };
 
-/* Printed by the program (report.c). report_error: also of a process that could not be recorded. */
+/* Printed by the program (report.c). report_error: also of a process that could not be recorded. A file that can't be
+   written for the same reason as one before is only counted: report_conclude prints how many. */
 void report_error(const struct error *error);
 
 /* A process image whose trace is complete, or was abandoned (error has the reason). Prints a line, but only for the

@@ -39,8 +39,33 @@ static struct {
   struct report_written written;
 } all;
 
+/* Files that can't be written for the same reason as one before, whose error was printed: a full disk beside many short
+   processes is one line, and one at the end. */
+struct unwritten {
+  char reason[128];
+  uint32_t files;
+  uint64_t missing;
+};
+
+static struct unwritten not_begun, not_ended;
+
+/* Counts the error if it repeats the reason of an earlier one. */
+static bool repeats(struct unwritten *earlier, const struct error *error, uint64_t missing) {
+  const char *reason = strstr(error->text, ": can't write: ");
+  if (!reason)
+    return false;
+  if (strcmp(reason, earlier->reason) != 0) {
+    snprintf(earlier->reason, sizeof earlier->reason, "%s", reason);
+    return false;
+  }
+  earlier->files++;
+  earlier->missing += missing;
+  return true;
+}
+
 void report_error(const struct error *error) {
-  diagnostics_error(RECORD, "%s", error->text);
+  if (!repeats(&not_begun, error, 0))
+    diagnostics_error(RECORD, "%s", error->text);
 }
 
 struct report_written report_written(void) {
@@ -108,6 +133,8 @@ void report_process(const struct process_summary *process, const struct error *e
   all.written.bursts += (t->accesses.switches + 1) / 2;
   note_image(process, error->text[0] || totals->broken || lacks_accesses(totals));
   if (error->text[0]) {
+    if (repeats(&not_ended, error, t->lost))
+      return;
     diagnostics_error(RECORD,
                       "%s; the trace of process %d ends early: %llu events are in it, at least %llu more are not",
                       error->text, process->pid, (unsigned long long)t->events, (unsigned long long)t->lost);
@@ -458,7 +485,19 @@ static void print_tree(void) {
   print_children(-1, 0);
 }
 
+static void print_unwritten(void) {
+  char number[TEXT_NUMBER_BYTES], missing[TEXT_NUMBER_BYTES];
+  if (not_begun.files)
+    diagnostics_error(RECORD, "%s%s: nothing was recorded in them",
+                      text_counted(number, not_begun.files, "further file"), not_begun.reason);
+  if (not_ended.files)
+    diagnostics_error(RECORD, "%s%s: at least %s are not in them",
+                      text_counted(number, not_ended.files, "further trace"), not_ended.reason,
+                      text_counted(missing, not_ended.missing, "event"));
+}
+
 void report_conclude(const struct collector_settings *settings, bool all_processes) {
+  print_unwritten();
   settle_files(settings, all_processes);
   print_images(settings, diagnostics_quiet() ? 0 : all_processes ? 1 : LINES);
   if (!diagnostics_quiet() && all.images.count) {

@@ -104,6 +104,17 @@ struct shown {
   const json_t *info, *about, *recorded, *witness, *footer;
 };
 
+/* The allocator by the name that other commands use, from that of its library: "jemalloc" of "libjemalloc.so.2". */
+static void add_allocator(struct text_line *words, const char *library) {
+  const char *end = strstr(library, ".so");
+  if (strcmp(library, "libc.so.6") == 0)
+    text_add(words, " on glibc");
+  else if (strncmp(library, "lib", 3) == 0 && end > library + 3)
+    text_add(words, " on %.*s", (int)(end - library - 3), library + 3);
+  else
+    text_add(words, " on %s", library);
+}
+
 static void add_origin(struct text_line *words, const struct shown *shown) {
   char number[TEXT_NUMBER_BYTES];
   const json_t *threads = json_object_get(shown->info, "threads"), *ns = json_object_get(shown->info, "duration_ns");
@@ -117,7 +128,7 @@ static void add_origin(struct text_line *words, const struct shown *shown) {
     text_add(words, ", %s", seconds_text(number, json_number_value(ns)));
   text_add(words, workload ? ". A workload, recorded" : ". Recorded");
   if (json_object_get(shown->about, "allocator"))
-    text_add(words, " on %s", string_of(shown->about, "allocator", "?"));
+    add_allocator(words, string_of(shown->about, "allocator", "?"));
   if (strcmp(source, "heaptape-record 0.1") != 0)
     text_add(words, "; source: %s", source);
   time_t start = (time_t)(count_of(shown->about, "start_unix_ns") / 1000000000);
@@ -223,7 +234,10 @@ static void parts_row(const struct sheet *sheet, const struct shown *shown) {
       json_object_get(json_object_get(shown->info, "accesses") ? shown->info : shown->about, "accesses");
   for (size_t i = 0; i < json_array_size(columns); i++)
     text_add(&words, ", %s", json_string_value(json_array_get(columns, i)));
-  if (count_of(accesses, "rows"))
+  bool no_burst = json_object_get(accesses, "bursts") && !count_of(accesses, "bursts");
+  if (no_burst) /* its rows are calls */
+    text_add(&words, ", no burst of data accesses");
+  else if (count_of(accesses, "rows"))
     text_add(&words, ", %s data accesses", text_count(number, count_of(accesses, "rows")));
   if (count_of(accesses, "bursts"))
     text_add(&words, " in %s", text_counted(number, count_of(accesses, "bursts"), "burst"));

@@ -296,8 +296,12 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick
 def _why_no_faster(best: Row, cpu: Cpu) -> str:
     if cpu.kind != MILLISECONDS and cpu.gain >= LEAST_PERCENT:
         runs = best.live.rounds if best.live else 0
-        what = {ESTIMATED: "live runs or data accesses", RANGE: "live runs", LIVE: f"more than {runs} live runs"}
-        return f"not resolved ({best.label} {range_text(cpu)}: {what[cpu.kind]} decide)"
+        what = {
+            ESTIMATED: ": live runs or data accesses decide",
+            RANGE: ": live runs decide",
+            LIVE: f" after {runs} live runs: a longer --budget decides",
+        }
+        return f"not resolved ({best.label} {range_text(cpu)}{what[cpu.kind]})"
     sure = why_not(cpu.gain, cpu.error) if cpu.kind != MILLISECONDS else "not beyond the error"
     gain = f"{cpu.gain:.1f} {'ms' if cpu.kind == MILLISECONDS else '%'} of CPU time"
     return too_small_gain("fastest", best.label, gain, sure)

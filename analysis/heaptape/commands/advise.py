@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
 from heaptape.commands.outcome import add_allocator_option, add_format_option
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_json, write_text
 from heaptape.common.process import scratch_folder
@@ -168,10 +169,10 @@ def _how_often(command: Sequence[str], arguments: argparse.Namespace) -> str:
     """How often the program is run: the first line, as some programs do harm when they are run twice."""
     from heaptape.advise.budget import parse
 
-    once = arguments.budget is not None and parse(arguments.budget) == 0
-    if once and not (arguments.live or arguments.accesses):
+    budget_s = None if arguments.budget is None else parse(arguments.budget)
+    if budget_s == 0 and not (arguments.live or arguments.accesses):
         return f"{command[0]} is run once, to record it"
-    within = arguments.budget or "a minute, or 20 times its own time"
+    within = console.duration(budget_s) if budget_s else "a minute, or 20 times its own time"
     return f"{command[0]} is run to record it, then again as often as fits into {within} (--budget 0: it is run once)"
 
 

@@ -6,7 +6,7 @@ import argparse
 from heaptape.commands import comparison
 from heaptape.commands.outcome import add_baseline_option
 from heaptape.common.errors import UsageError
-from heaptape.common.output import STANDARD_OUTPUT, write_text
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_text
 
 SUMMARY = "which allocator costs what: the answer, or tables of results"
 DESCRIPTION = (
@@ -14,7 +14,7 @@ DESCRIPTION = (
     "workloads. A recording, or -- CMD, is replayed first."
 )
 
-USUAL = ("--baseline", "--table", "--format", "--json", "--sweep", "--verdict", "--corners", "--interval")
+USUAL = ("--baseline", "--table", "--format", "--json", "--sweep", "--verdict", "--corners", "--ci", "-o")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_baseline_option(parser)
     comparison.add_options(parser)
     parser.add_argument(
-        "--interval",
+        "-o", "--output", metavar="C.json", help="also write all figures as JSON, as --json prints them"
+    )
+    parser.add_argument(
+        "--ci",
         default="t",
         choices=["t", "bootstrap"],
         help="95 %% intervals by Student's t on paired log ratios (default), or by a studentised bootstrap of them, "
@@ -62,6 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         arguments.format = "json"
     names = _names(arguments)
+    if arguments.output:
+        check_writable(arguments.output)
 
     from heaptape.commands.replaying import results_of
     from heaptape.results.comparing.compare import allocator_order, choose_baseline
@@ -71,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     files = results_of(arguments.results, arguments.own_options, arguments.home)
     corners = parse_corners(arguments.corners, allocator_order(files)) if arguments.corners is not None else None
     baseline = choose_baseline(files, arguments.baseline)
-    question = Question(files, baseline, corners, arguments.tunable or "", arguments.interval)
+    question = Question(files, baseline, corners, arguments.tunable or "", arguments.ci)
     if arguments.ministat:
         from heaptape.show.tables.ministat import distributions
 
@@ -81,9 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
     elif corners:
         comparison.print_corners(question, arguments.format)
     elif arguments.format in ("csv", "json"):
-        comparison.print_long(files, baseline, arguments.format, arguments.interval)
+        comparison.write_long(files, baseline, arguments.format, arguments.ci)
     else:
         comparison.print_answer(files, baseline, arguments.format)
+    if arguments.output:
+        comparison.write_long(files, baseline, "json", arguments.ci, arguments.output)
     return 0
 
 

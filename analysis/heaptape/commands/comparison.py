@@ -145,23 +145,27 @@ def print_corners(question: "Question", form: str) -> None:
         _print_tables(tables, question.files, form)
         return
     frame = as_shown(corner_matrix(question.files, question.four, question.method))
-    _print_rows(frame, question.files, form, {"corners": question.four.labels, "level": LEVEL})
+    _write_rows(frame, question.files, form, {"corners": question.four.labels, "level": LEVEL})
 
 
-def print_long(files: "Sequence[Results]", baseline: str, form: str, method: "Method" = "t") -> None:
-    """Prints the whole comparison as one table, for other programs."""
+def write_long(
+    files: "Sequence[Results]", baseline: str, form: str, method: "Method" = "t", output: str = STANDARD_OUTPUT
+) -> None:
+    """Writes the whole comparison as one table, for other programs."""
     from heaptape.results.comparing.compare import as_shown, long_table
     from heaptape.results.comparing.intervals import LEVEL
 
     table = as_shown(long_table(files, baseline, method))
-    _print_rows(table, files, form, {"baseline": baseline, "level": LEVEL})
+    _write_rows(table, files, form, {"baseline": baseline, "level": LEVEL}, output)
 
 
-def _print_rows(frame: "pd.DataFrame", files: "Sequence[Results]", form: str, about: dict) -> None:
+def _write_rows(
+    frame: "pd.DataFrame", files: "Sequence[Results]", form: str, about: dict, output: str = STANDARD_OUTPUT
+) -> None:
     if form == "csv":
         _write_csv(frame, files)
     else:
-        print_json(about | {"rows": records(frame)} | _stand_ins(files))
+        print_json(about | {"rows": records(frame)} | _stand_ins(files), output)
 
 
 def _write_csv(frame: "pd.DataFrame", files: "Sequence[Results]") -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from heaptape.commands import fleet_data as data
 from heaptape.commands import replaying
 from heaptape.commands.fleet_data import SCHEDULER_WAIT_S, add_keys, add_store_wait, local_workers, progress_of
-from heaptape.commands.outcome import Parser, Subcommand, add_allocator_option
+from heaptape.commands.outcome import Parser, Subcommand, add_allocator_option, add_format_option
 from heaptape.common import console
 from heaptape.common.console import WorkProgress
 from heaptape.common.errors import UsageError
@@ -293,19 +293,23 @@ def _worker(arguments: argparse.Namespace) -> int:
 def _status_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="folder or URL")
     parser.add_argument("--json", action="store_true", help="machine-readable")
+    add_format_option(parser, words="; csv: the cells that failed")
 
 
 def _status(arguments: argparse.Namespace) -> int:
     import msgspec
 
-    from heaptape.fleet.status import in_words, status
+    from heaptape.fleet.status import failed_table, in_words, status
     from heaptape.fleet.store import open_store
+    from heaptape.show.screen import Screen, render
 
     found = status(open_store(arguments.store, tell=console.note), time.time())
     if arguments.json:
         print_json(msgspec.to_builtins(found))
     else:
-        write_text(STANDARD_OUTPUT, in_words(found) + "\n")
+        first, *lines = in_words(found)
+        table = failed_table(found) if arguments.format == "csv" else None
+        write_text(STANDARD_OUTPUT, render(Screen(first, table, lines), arguments.format))
     return 0
 
 

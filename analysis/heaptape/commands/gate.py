@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
             pairing,
             arguments.home,
             work.scratch,
-            lambda found, done: work.progress.update(f"{found.name} is done", done / len(files)),
+            lambda _, done: work.progress.update(f"{done} of {len(files)} workloads compared", done / len(files)),
         )
         data = gate.describe(results, pairing)
         wanted = gate.failing(results, pairing) if arguments.minimise != "none" else []

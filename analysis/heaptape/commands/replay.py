@@ -332,7 +332,7 @@ def _print(path: str, data: dict, arguments: argparse.Namespace, tables: list[st
     if tables:
         comparison.print_named(Question(measured, baseline), tables, arguments.format)
     elif arguments.format == "csv":
-        comparison.print_long(measured, baseline, "csv")
+        comparison.write_long(measured, baseline, "csv")
     else:
         comparison.print_answer(measured, baseline, arguments.format)
 

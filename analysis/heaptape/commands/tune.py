@@ -242,14 +242,21 @@ def _about(request: Request) -> dict:
 
 
 def _print(data: dict, request: Request, arguments: argparse.Namespace) -> None:
-    from heaptape.show.tables.decision_tables import conclusion, live_lines, tune_answer, tune_tables, wrapped
-    from heaptape.show.tables.latex import render
+    from heaptape.show.screen import Screen, render
+    from heaptape.show.tables import latex
+    from heaptape.show.tables.decision_tables import conclusion, live_lines, tune_answer, tune_tables
 
-    tables = tune_tables(data) if arguments.table else [tune_answer(data)]
-    more = "" if arguments.table else "More: --table all. "
-    lines = [*conclusion(data), *live_lines(data)]
-    lines.append(f"{more}All points are in {request.output}, the search in {request.storage}.")
-    write_text(STANDARD_OUTPUT, render(tables, arguments.format) + wrapped(lines) * (arguments.format != "csv"))
+    said = [*conclusion(data), *live_lines(data)]
+    kept = f"All points are in {request.output}, the search in {request.storage}."
+    if arguments.table:
+        first, last = tune_tables(data)
+        last.notes.extend([*said, kept])
+        write_text(STANDARD_OUTPUT, latex.render([first, last], arguments.format))
+    else:
+        table = tune_answer(data)
+        write_text(
+            STANDARD_OUTPUT, render(Screen(table.title, table, said, [f"More: --table all. {kept}"]), arguments.format)
+        )
 
 
 def _lived(arguments: argparse.Namespace, data: dict, space: "Space") -> dict | None:

@@ -213,10 +213,12 @@ SECONDS = {"s": 1, "m": 60, "h": 3600}  # in a unit, as --budget takes them
 
 
 def duration(seconds: float) -> str:
-    """ "40 s", "3 min", "2 h 5 min"."""
+    """ "40 s", "3 min", "2 h 5 min", "2.5 days"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
+    if minutes >= 48 * 60:
+        return f"{minutes / 1440:.1f} days"
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 

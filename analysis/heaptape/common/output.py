@@ -44,11 +44,11 @@ def write_json(output: str, value: object) -> None:
     write_text(output, json.dumps(value, separators=(",", ":")) + "\n")
 
 
-def print_json(value: Mapping) -> None:
-    """Prints a command's --json output, with the version of its shape (docs/formats/SCHEMAS.md). Raises
-    HeaptapeError.
+def print_json(value: Mapping, output: str = STANDARD_OUTPUT) -> None:
+    """Prints a command's --json output, with the version of its shape (docs/formats/SCHEMAS.md), or writes it to a
+    file. Raises HeaptapeError.
     """
-    write_text(STANDARD_OUTPUT, json.dumps({"schema": 1} | dict(value), indent=1) + "\n")
+    write_text(output, json.dumps({"schema": 1} | dict(value), indent=1) + "\n")
 
 
 def records(frame: "pd.DataFrame") -> list[dict]:

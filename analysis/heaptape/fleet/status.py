@@ -7,6 +7,8 @@ from itertools import islice
 
 import msgspec
 
+from heaptape.common.console import duration
+from heaptape.common.tables import Cell, Table
 from heaptape.fleet.plan import Task, plans_of, tasks_of
 from heaptape.fleet.store import HEARTBEAT_S, Failed, Failure, FleetStatus, Record, Store
 
@@ -73,7 +75,15 @@ def _pass_of(key: str, task: Task) -> str:
     return "block"
 
 
-def in_words(found: FleetStatus) -> str:
+def failed_table(found: FleetStatus) -> Table:
+    names = ("workload", "label", "pass_", "reason", "machine")
+    rows = [
+        [*(Cell(getattr(one, name)) for name in names), Cell(str(one.attempts), one.attempts)] for one in found.failed
+    ]
+    return Table("", ["workload", "allocator", "pass", "reason", "machine", "attempts"], rows, text_columns=5)
+
+
+def in_words(found: FleetStatus) -> list[str]:
     lines = [f"{found.store}: {found.cells:,} cells of {found.plans} plans: {found.done:,} done, {found.left:,} left"]
     if found.damaged:
         lines.append(f"{found.damaged} damaged files were set aside")
@@ -88,15 +98,7 @@ def in_words(found: FleetStatus) -> str:
         lines.append(f"no worker runs; {duration(found.left_s)} of one worker are left")
     elif found.left:
         lines.append("time left: not known before some cells of each pass are done")
-    return "\n".join(lines)
-
-
-def duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} days"
+    return lines
 
 
 class Left(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ import json
 
 import pandas as pd
 import pytest
-from heaptape.commands.comparison import print_long, print_named
+from heaptape.commands.comparison import print_named, write_long
 from heaptape.common.phrases import percent
 from heaptape.common.tables import render_markdown, render_text
 from heaptape.results.comparing.compare import relative
@@ -202,7 +202,7 @@ def test_the_limit_is_a_factor_of_two(low, high, noisy):
 
 
 def test_json_has_null_and_the_reason(capsys):
-    print_long([results()], "glibc", "json", "t")
+    write_long([results()], "glibc", "json", "t")
     rows = json.loads(capsys.readouterr().out)["rows"]
     (row,) = [r for r in rows if (r["workload"], r["allocator"], r["metric"]) == ("w", "fewer", "total_cycles")]
     assert (row["percent"], row["low"], row["high"]) == (None, None, None)

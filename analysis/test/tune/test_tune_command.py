@@ -104,7 +104,7 @@ def points_of(path):
 
 def test_the_planted_best_is_found_and_a_second_start_has_nothing_to_do(searched, again, tape, tmp_path):
     _, printed = searched
-    assert "Set: PLANTED_A=40 PLANTED_B=8 PLANTED_MODE=y" in printed
+    assert "\n  PLANTED_A=40 PLANTED_B=8 PLANTED_MODE=y" in printed
     assert "near: a=32" in printed
     data = published("tune", (tmp_path / "small.planted.tune.json").read_text())
     assert data["winner"]["settings"] == BEST

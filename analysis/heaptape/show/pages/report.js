@@ -195,12 +195,22 @@
   window.addEventListener("hashchange", reveal);
   all("table.heat a").forEach(link => link.addEventListener("click", () => setTimeout(reveal)));
   reveal();
+  // Of many workloads only those are printed that are open. Paper is narrower than a screen, and no observer is called for it.
+  const PAPER_WIDTH = 680; // CSS pixels: A4 and US letter without their margins
   let opened = [];
-  window.addEventListener("beforeprint", () => {
-    opened = all("details.workload, #recordings, #methods").filter(part => !part.open);
-    opened.forEach(part => { part.open = true; });
+  const resize = most => all(".chart").filter(host => host.clientWidth).forEach(host => {
+    const chart = charts.get(host) || make(host);
+    chart.setSize({ width: Math.min(host.clientWidth, most), height: chart.height });
   });
-  window.addEventListener("afterprint", () => opened.forEach(part => { part.open = false; }));
+  window.addEventListener("beforeprint", () => {
+    opened = document.querySelector(".many") ? [] : all("details.workload, #recordings, #methods").filter(part => !part.open);
+    opened.forEach(part => { part.open = true; });
+    resize(PAPER_WIDTH);
+  });
+  window.addEventListener("afterprint", () => {
+    opened.forEach(part => { part.open = false; });
+    resize(Infinity);
+  });
 
   // ---- Raw results: the same text as the results file.
   const results = async script => {

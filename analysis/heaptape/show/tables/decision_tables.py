@@ -17,7 +17,7 @@ from heaptape.results.comparing.worth import NO_REASON, why_not
 UNITS = {"rss-peak": (MIB, "MiB"), "rss-mean": (MIB, "MiB"), "vmsize-peak": (MIB, "MiB"), "cpu": (1e6, "ms")}
 MILLIONS = {"instructions": (1e6, "M"), "misses": (1e6, "M")}
 FEW_ON_FRONT = 20  # rows of the front that a terminal shows
-FEW_ROWS, FEW_TUNABLES, NAME_WIDTH, MOST_LINES = 9, 5, 34, 20  # of an answer
+FEW_ROWS, FEW_TUNABLES, MOST_LINES = 9, 5, 20  # of an answer
 WORDS = {"rss-peak": "peak memory", "rss-mean": "mean memory", "vmsize-peak": "address space", "cpu": "CPU time"}
 
 
@@ -37,7 +37,7 @@ def tune_answer(data: Mapping) -> Table:
         columns += [_words(name), "change"] if single else [_words(name)]
     rows = []
     for row in sorted(wanted, key=lambda row: (not _is_winner(row, data), row["ratios"][figures[0]])):
-        cells = [Cell(_cut(_name(row)))]
+        cells = [Cell(_name(row))]
         for name in figures:
             if single:
                 scale, unit = _unit(name)
@@ -47,7 +47,7 @@ def tune_answer(data: Mapping) -> Table:
         rows.append([*cells, Cell(_word(row, data))])
     tried = f"{len(data['points'])} settings tried"
     title = f"{search['allocator']['name']} on {', '.join(workloads)}: {tried}, for least {_together(data)}."
-    return Table(title, [*columns, ""], rows)
+    return Table(title, [*columns, ""], rows, kept=frozenset([len(columns)]))
 
 
 def _word(row: Mapping, data: Mapping) -> str:
@@ -67,12 +67,6 @@ def _words(figure: str) -> str:
 
 def _together(data: Mapping) -> str:
     return " and ".join(map(_words, data["search"]["objectives"]))
-
-
-def _cut(name: str) -> str:
-    """A long name, without its middle."""
-    half = (NAME_WIDTH - 1) // 2
-    return name if len(name) <= NAME_WIDTH else f"{name[:half]}…{name[-half:]}"
 
 
 def tune_tables(data: Mapping) -> list[Table]:
@@ -159,7 +153,11 @@ def conclusion(data: Mapping) -> list[str]:
     changes = ", ".join(f"{_words(name)} {_change_in_words(best, name)}" for name in figures)
     reasons = {name: _why_not(data, name) for name in data["search"]["objectives"]}
     if _default_breaks_a_limit(data) or not all(reasons.values()):
-        lines = [f"Set: {environment_line(best['environment'])}", f"Against the default: {changes}{_errors(data)}."]
+        lines = [
+            "Set:",
+            f"  {environment_line(best['environment'])}",
+            f"Against the default: {changes}{_errors(data)}.",
+        ]
     else:
         found = [f"{_words(name)} {_change_in_words(best, name)}, {why}" for name, why in reasons.items()]
         lines = [f"{NO_REASON.capitalize()}: the best setting brings {'; '.join(found)}."]
@@ -355,10 +353,10 @@ MARKS = {
 
 
 def wrapped(lines: Sequence[str]) -> str:
-    """Lines for a terminal, 80 columns wide in a pipe; a line for a shell stays whole."""
+    """Lines for a terminal, 80 columns wide in a pipe."""
     width = shutil.get_terminal_size((80, 24)).columns
     wrap = textwrap.TextWrapper(width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False).wrap
-    return "".join(f"{one}\n" for line in lines for one in ([line] if line.startswith("Set: ") else wrap(line) or [""]))
+    return "".join(f"{one}\n" for line in lines for one in wrap(line) or [""])
 
 
 def gate_lines(data: Mapping) -> list[str]:
