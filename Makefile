@@ -121,6 +121,9 @@ demo: setup ## record redis and sqlite3, replay them under six allocators, write
 	+@$(BUILD) everything
 	tools/demo $(OUT)
 
+pictures: ## after `make demo`: refresh the pictures of its report in docs
+	.venv/bin/python tools/pictures.py $(OUT)/demo/redis.json
+
 # The Python environment is made while the compilers run.
 c-programs: everything $(TESTS) $(TEST_EXTRAS)
 programs: c-programs python-environment
@@ -244,4 +247,4 @@ clean: ## remove what was built (not .venv)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 24
 
-.PHONY: c-programs setup-aarch64 test-aarch64 lint-programs all everything setup python-environment setup-test demo programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-timed fidelity-document atlas lint lint-c lint-python layers golden clean help
+.PHONY: c-programs setup-aarch64 test-aarch64 lint-programs all everything setup python-environment setup-test demo pictures programs long-programs test test-all check debug asan-programs compile_commands.json bench stress suites fuzz fuzzers fidelity fidelity-counted fidelity-timed fidelity-document atlas lint lint-c lint-python layers golden clean help

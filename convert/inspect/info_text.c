@@ -109,7 +109,7 @@ static void add_allocator(struct text_line *words, const char *library) {
   const char *end = strstr(library, ".so");
   if (strcmp(library, "libc.so.6") == 0)
     text_add(words, " on glibc");
-  else if (strncmp(library, "lib", 3) == 0 && end > library + 3)
+  else if (strncmp(library, "lib", 3) == 0 && end > library + 3 && !strchr(library, ' ')) /* not "libc.so.6 and NAME" */
     text_add(words, " on %.*s", (int)(end - library - 3), library + 3);
   else
     text_add(words, " on %s", library);

@@ -13,6 +13,7 @@ from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
 from heaptape.common.process import processors
+from heaptape.common.tables import listing
 
 if TYPE_CHECKING:
     from heaptape.candidates.sources import Plan, Recipe
@@ -159,35 +160,36 @@ def _list(there: "list[Installed]", home: Home, as_json: bool) -> int:
         return 0
     _print_installed(there)
     print("can be installed:")
-    width = max(map(len, recipes))
+    entries = {}
     for name, recipe in recipes.items():
         about = _recipe_object(name, recipe)
-        print(f"{name:<{width}}  {', '.join(recipe.versions)}  ({about['source']})")
-        if about["missing"]:
-            print(f"{'':<{width}}  {about['missing']}")
+        entries[name] = [f"{', '.join(recipe.versions)}  ({about['source']})", *filter(None, [about["missing"]])]
+    write_text(STANDARD_OUTPUT, listing(entries))
     return 0
 
 
 def _print_registry(known: "dict[str, registry.Allocator]") -> None:
-    width = max(len(name) for name in known)
+    entries = {}
     for allocator in known.values():
-        where = f"{allocator.version}, {allocator.path}" if allocator.found else f"not found: {allocator.how_to_get}"
-        print(f"{allocator.name:<{width}}  {where}")
+        found = ", ".join(str(one) for one in (allocator.version, allocator.path) if one)
         by_name = "; for study, replayed where it is named" if allocator.by_name else ""
-        print(f"{'':<{width}}  {allocator.summary}{by_name}")
-        if allocator.variants:
-            print(f"{'':<{width}}  variants: {', '.join(allocator.variants)}")
+        entries[allocator.name] = [
+            found if allocator.found else f"not found: {allocator.how_to_get}",
+            f"{allocator.summary}{by_name}",
+            *[f"variants: {', '.join(allocator.variants)}"] * bool(allocator.variants),
+        ]
+    write_text(STANDARD_OUTPUT, listing(entries))
 
 
 def _print_installed(there: "list[Installed]") -> None:
-    width = max((len(one.record.label) for one in there), default=0)
+    entries = {}
     for one in there:
         source = one.record.source
         came = " ".join(filter(None, (source.package, source.release)))
         made = f"; {one.record.compiler[0]}" if one.record.compiler else ""
-        print(f"{one.record.label:<{width}}  {one.path}")
-        print(f"{'':<{width}}  {came}{f' ({source.note})' if source.note else ''}{made}")
-        print(f"{'':<{width}}  {one.record.verdict}")
+        noted = f" ({source.note})" if source.note else ""
+        entries[one.record.label] = [str(one.path), f"{came}{noted}{made}", one.record.verdict]
+    write_text(STANDARD_OUTPUT, listing(entries))
 
 
 def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
@@ -198,13 +200,14 @@ def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
         rows = [{"name": name} | msgspec.to_builtins(one) for name, one in tunables.space.items()] if tunables else []
         print_json({"allocator": allocator.name, "tunables": rows})
         return 0
+    entries = {}
     for name, one in tunables.space.items() if tunables else ():
         values = ", ".join(one.values) if one.range is None else f"{one.range[0]} to {one.range[1]}"
         default = f"default {one.default}" if one.default else "default by machine or program"
-        print(f"{allocator.name}:{name}  {one.type}, {values}, {default}{'' if one.tuned else ', not tuned'}")
-        print(f"    {one.meaning}")
-        if one.is_number:
-            print(f"    tune tries {', '.join(one.levels())}")
+        tuned = "" if one.tuned else ", not tuned"
+        tried = [f"tune tries {', '.join(one.levels())}"] * one.is_number
+        entries[f"{allocator.name}:{name}"] = [f"{one.type}, {values}, {default}{tuned}", one.meaning, *tried]
+    write_text(STANDARD_OUTPUT, listing(entries))
     return 0
 
 

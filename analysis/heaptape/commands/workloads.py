@@ -15,7 +15,8 @@ from heaptape.commands.outcome import Parser, status_of
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
-from heaptape.common.output import check_writable, print_json
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, write_text
+from heaptape.common.tables import listing
 
 if TYPE_CHECKING:
     from heaptape.run import workloads
@@ -95,13 +96,13 @@ def _list(as_json: bool, home: Home) -> int:
         return 0
     if not known:
         raise HeaptapeError("no workloads are built here: run 'make' in the checkout")
-    width = max(len(workload.name) for workload in known)
+    entries = {}
     for workload in known:
-        print(f"{workload.name:<{width}}  {workload.kind:<9}  {workload.summary}")
-        for note in filter(None, (workload.missing and f"can't run here: {workload.missing}", workload.recipe.known)):
-            print(f"{'':<{width}}  {'':<9}  ({note})")
+        notes = filter(None, (workload.missing and f"can't run here: {workload.missing}", workload.recipe.known))
+        entries[workload.name] = [f"{workload.kind}: {workload.summary}", *(f"({note})" for note in notes)]
     for suite in workloads.find_suites():
-        print(f"{suite.name:<{width}}  suite      {suite.summary} ({len(suite.workloads)} workloads)")
+        entries[suite.name] = [f"suite: {suite.summary} ({len(suite.workloads)} workloads)"]
+    write_text(STANDARD_OUTPUT, listing(entries))
     return 0
 
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -121,6 +121,17 @@ def wrapped(text: str, width: int) -> list[str]:
     bound = bound.replace("≈ ", "≈\xa0")
     lines = textwrap.wrap(bound, width, break_long_words=False, break_on_hyphens=False)
     return [line.replace("\xa0", " ") for line in lines]
+
+
+def listing(entries: Mapping[str, Sequence[str]]) -> str:
+    """Names, and beside each the texts on it, one below the other."""
+    width = max(map(cell_width, entries), default=0)
+    room = screen_width() - width - GAP
+    lines = []
+    for name, texts in entries.items():
+        beside = [line for text in texts for line in wrapped(text, room)]
+        lines += [f"{name if at == 0 else '':<{width}}{' ' * GAP}{line}" for at, line in enumerate(beside)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def command_lines(text: str, width: int, indent: str) -> list[str]:

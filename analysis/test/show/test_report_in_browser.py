@@ -55,6 +55,7 @@ frame.dispatchEvent(new MouseEvent("click", {bubbles: true}));
 
 
 LONG_SIZES = ("800 light", "desk dark", "800 dark", "phone light")
+PAPER_WIDTH = 680  # of report.js
 SIZES = {"desk": (1400, 900), "800": (800, 900), "phone": (400, 844)}
 
 
@@ -401,16 +402,44 @@ def test_everything_has_a_name_and_a_place(opened):
     assert all(after <= before + 1 for before, after in zip(levels, levels[1:]))
 
 
-def test_print_shows_each_workload_and_hides_what_only_a_screen_can_use(chromium, page):
-    chromium.open(page)
+def test_print_draws_the_charts_of_each_workload_within_paper_and_hides_what_only_a_screen_can_use(chromium, page):
+    chromium.open(page, *SIZES["desk"])
     chromium.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    chromium.ask("window.dispatchEvent(new Event('beforeprint'))")
-    wait_for(chromium, "return document.querySelectorAll('.workload .uplot').length >= 2")
+    drawn = chromium.ask(
+        "window.dispatchEvent(new Event('beforeprint'));"
+        "return Promise.resolve().then(() => [...document.querySelectorAll('.uplot')].map(e => e.clientWidth))"
+    )
+    assert len(drawn) == CHARTS
+    assert min(drawn) > 200
+    assert max(drawn) <= PAPER_WIDTH
     hidden = chromium.ask("return ['.screen', '.button'].map(s => document.querySelector(s).offsetParent)")
     chromium.ask("window.dispatchEvent(new Event('afterprint'))")
     chromium.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     assert hidden == [None, None]
     assert chromium.ask("return document.querySelectorAll('.workload[open], #tables[open]').length") == 0
+
+
+MANY = 7
+
+
+@pytest.fixture(scope="module")
+def page_of_many(tmp_path_factory):
+    some, path = ("glibc", "jemalloc"), tmp_path_factory.mktemp("report") / "many.html"
+    names = [f"workload {number} with a name that is longer than a phone is wide" for number in range(MANY)]
+    data = [make_results(name, number, repeats=2, allocators=some) for number, name in enumerate(names)]
+    path.write_text(report.make([Results(f"{one['workload']['name']}.json", one) for one in data], "glibc"))
+    return path
+
+
+def test_of_many_workloads_a_phone_shows_figures_beside_names_and_print_opens_none(chromium, page_of_many):
+    chromium.open(page_of_many, *SIZES["phone"])
+    cells = chromium.ask(
+        "return [...document.querySelectorAll('.heat tbody td')].map(e => e.getBoundingClientRect().right)"
+    )
+    assert len([right for right in cells if right <= SIZES["phone"][0]]) >= 2 * MANY
+    chromium.ask("window.dispatchEvent(new Event('beforeprint'))")
+    assert chromium.ask("return document.querySelectorAll('main details[open]').length") == 0
+    chromium.ask("window.dispatchEvent(new Event('afterprint'))")
 
 
 @pytest.fixture(scope="module")
