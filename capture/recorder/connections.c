@@ -2,6 +2,7 @@
 #include "capture/recorder/recording.h"
 
 #include "capture/redirect/linked.h"
+#include "capture/redirect/redirect.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -16,6 +17,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+static int listen_at(int fd, const struct sockaddr_un *address, socklen_t bytes) {
+  return fd < 0 || bind(fd, (const struct sockaddr *)address, bytes) != 0 ? -1 : listen(fd, 4096);
+}
+
 int connections_open(struct collector *collector) {
   uint64_t random[2];
   if (getrandom(random, sizeof random, 0) != sizeof random)
@@ -28,11 +33,14 @@ int connections_open(struct collector *collector) {
   snprintf(collector->address, sizeof collector->address, "%s:%016llx%s%s", address.sun_path + 1,
            (unsigned long long)collector->secret, collector->settings->flags & ATTACH_DROP ? ATTACH_IMPATIENT : "",
            collector->settings->flags & ATTACH_ACCESSES ? ATTACH_SIMULATED : "");
+  socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
   collector->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (collector->socket < 0 || bind(collector->socket, (struct sockaddr *)&address,
-                                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) != 0)
+  if (listen_at(collector->socket, &address, bytes) != 0)
     return -1;
-  return listen(collector->socket, 4096);
+  if (!collector->settings->restorer_pid || !target_differs(collector->settings->first_pid, "ns/net"))
+    return 0;
+  collector->inner_socket = target_socket(collector->settings->first_pid);
+  return listen_at(collector->inner_socket, &address, bytes);
 }
 
 /* Redirects the functions of an allocator in the executable of a fresh image, which waits on the connection. */
@@ -177,6 +185,11 @@ static void serve_addition(const struct collector *collector, int connection, st
     close(fd);
 }
 
+static int parent_of(int pid) {
+  char status[4096];
+  return proc_read_file(pid, "status", status, sizeof status) ? (int)proc_status_number(status, "\nPPid:", 0) : 0;
+}
+
 /* Serves the connection's request. Returns false if there is none yet. */
 static bool serve_connection(struct collector *collector, int connection) {
   union {
@@ -205,7 +218,10 @@ static bool serve_connection(struct collector *collector, int connection) {
     return true;
   }
   struct attach_request request = message.attach;
-  request.pid = peer.pid; /* it may have another one in its own name space */
+  if (known && request.pid != peer.pid) { /* in a PID namespace of its own */
+    request.pid = peer.pid;
+    request.parent_pid = parent_of(peer.pid);
+  }
   if (!known || got != sizeof request || !may_attach(collector, &request, &peer)) {
     reply_to(connection, &reply, NULL, 0);
     return true;
@@ -256,7 +272,8 @@ static void keep_pending(struct collector *collector, int connection) {
 
 void connections_serve(struct collector *collector) {
   int connection;
-  while ((connection = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+  while ((connection = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0 ||
+         (connection = accept4(collector->inner_socket, NULL, NULL, SOCK_CLOEXEC)) >= 0)
     keep_pending(collector, connection);
   uint32_t kept = 0;
   for (uint32_t i = 0; i < collector->pending_count; i++) {

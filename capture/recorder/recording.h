@@ -202,6 +202,7 @@ struct collector {
   char address[160]; /* the value of HEAPTAPE_SOCKET for the recorded processes */
   uint64_t secret;
   int socket, epoll;
+  int inner_socket;         /* of the same address, in the network namespace of an attached process; -1: it has ours */
   int pending[PENDING_MAX]; /* accepted connections whose request has not arrived yet, the oldest first */
   uint32_t pending_count;
   struct control *control;

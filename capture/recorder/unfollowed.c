@@ -84,16 +84,6 @@ static int has_our_environment(int pid) {
   return got < 0 ? -1 : memmem(text, used, library, strlen(library)) != NULL;
 }
 
-/* Is the directory or name space another than ours? */
-static bool differs(int pid, const char *name) {
-  char path[64], own[64];
-  struct stat theirs, ours;
-  snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-  snprintf(own, sizeof own, "/proc/self/%s", name);
-  return stat(path, &theirs) == 0 && stat(own, &ours) == 0 &&
-         (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino);
-}
-
 /* Did the kernel tell the loader to trust no variable of the environment? */
 static bool is_secure(int pid) {
   Elf64_auxv_t entries[64];
@@ -125,7 +115,9 @@ static enum unfollowed_cause cause_of(int pid) {
     return UNFOLLOWED_MACHINE;
   if (!file.loader[0])
     return UNFOLLOWED_STATIC;
-  return differs(pid, "root") ? UNFOLLOWED_ROOT : differs(pid, "ns/net") ? UNFOLLOWED_NETWORK : UNFOLLOWED_PENDING;
+  return target_differs(pid, "root")     ? UNFOLLOWED_ROOT
+         : target_differs(pid, "ns/net") ? UNFOLLOWED_NETWORK
+                                         : UNFOLLOWED_PENDING;
 }
 
 /* The process's name, or false: it has ended. *executed: it has executed a program since its fork. */

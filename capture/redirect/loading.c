@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/redirect/redirect.h"
 
+#include "capture/redirect/lent.h"
 #include "capture/wire/linked.h"
 #include "core/base/os.h"
 
@@ -244,6 +245,7 @@ struct bringing {
   struct code_range handlers; /* where signal handlers return to */
   struct gate_data data;
   uint64_t gate; /* its code's address; 0: not made */
+  struct lent lent;
 };
 
 static const struct names names = {gate_calls, GATE_CALLS};
@@ -318,7 +320,7 @@ static int prepare(struct bringing *b, struct error *error) {
     return -1;
   find_handlers(b, libc);
   b->data.magic = GATE_MAGIC;
-  b->data.pid = (uint32_t)b->tracee->pid;
+  b->data.pid = (uint32_t)tracee_inner_id(b->tracee, b->tracee->pid);
   b->data.wait[1] = 1000000;
   b->data.all_signals = ~(uint64_t)0;
   if (strlen(b->loading->library) >= sizeof b->data.library)
@@ -359,6 +361,10 @@ static int make_gate(struct bringing *b, struct error *error) {
     return -1;
   if (fill_gate(b, (uint64_t)at, error) == 0) {
     b->gate = (uint64_t)at;
+    b->lent = (struct lent){.tracee = b->tracee,
+                            .syscall_instruction = b->syscall_instruction,
+                            .path = b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, library),
+                            .fd = -1};
     return 0;
   }
   struct tracee_syscall unmap = {b->syscall_instruction, SYS_munmap, {(uint64_t)at, GATE_BYTES}};
@@ -390,6 +396,17 @@ static bool set_state(const struct bringing *b, uint32_t state) {
   return tracee_write(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, state), &state, sizeof state);
 }
 
+/* id: in the process's PID namespace. */
+static bool has_thread(const struct tracee *tracee, uint32_t id) {
+  DIR *threads = proc_open_threads(tracee->pid);
+  int tid;
+  while ((tid = proc_next(threads)) && (uint32_t)tracee_inner_id(tracee, tid) != id)
+    ;
+  if (threads)
+    closedir(threads);
+  return tid;
+}
+
 /* Does a thread hold a lock of the dynamic linker? The linker has recursive mutexes among its variables, at places that
    depend on its version. So every variable that looks like one held by a thread of the process counts as one. (Return
    addresses into the linker on the threads' stacks would not do: the main thread of a java always has them, in memory
@@ -397,7 +414,6 @@ static bool set_state(const struct bringing *b, uint32_t state) {
 static bool loader_is_locked(const struct bringing *b) {
   enum { BYTES_MAX = 1 << 16, KIND = 4, OWNER = 2, RECURSIVE = 1 }; /* indices of 4 bytes in a mutex */
   struct symbol variables;
-  char path[64];
   const struct object *loader = objects_loader(&b->objects);
   if (!loader || !object_symbol(loader, b->tracee, "_rtld_global", &variables) || variables.bytes > BYTES_MAX)
     return false;
@@ -407,8 +423,7 @@ static bool loader_is_locked(const struct bringing *b) {
   for (size_t i = 0; i + KIND < variables.bytes / 4; i += 2) {
     if (!words[i] || words[i + KIND] != RECURSIVE || !words[i + OWNER])
       continue;
-    snprintf(path, sizeof path, "/proc/%d/task/%u", b->tracee->pid, words[i + OWNER]);
-    if (access(path, F_OK) == 0)
+    if (has_thread(b->tracee, words[i + OWNER]))
       return true;
   }
   return false;
@@ -523,7 +538,10 @@ static int wait_for_thread(struct bringing *b, struct error *error) {
     if (state == GATE_DONE)
       return take_result(b, error);
     if (state == GATE_ASKING) {
-      set_state(b, is_safe(b) ? GATE_GO : GATE_PASS);
+      bool safe = is_safe(b);
+      if (safe && target_has_other_files(b->tracee->pid) && lent_give(&b->lent, b->loading->library, error) != 0)
+        return -1;
+      set_state(b, safe ? GATE_GO : GATE_PASS);
       went_ns = now_ns;
     } else if (state == GATE_SHUT || state == GATE_PASS || (state == GATE_GO && now_ns - went_ns > STUCK_NS)) {
       set_state(b, GATE_ARMED);
@@ -560,6 +578,7 @@ int loading_bring(const struct loading *loading, struct tracee *tracee, struct e
     result = wait_for_thread(&b, error);
     if (result != 0)
       shut_gate(&b);
+    lent_take_back(&b.lent);
   }
   objects_free(&b.objects);
   references_free(&b.references);

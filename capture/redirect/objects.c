@@ -107,6 +107,8 @@ static bool read_dynamic(struct object *object, const struct tracee *tracee, uin
       object->names = address_in(object, value);
     else if (entry.d_tag == DT_STRSZ)
       object->name_bytes = value;
+    else if (entry.d_tag == DT_SONAME)
+      object->own_name = value;
     else if (entry.d_tag == DT_GNU_HASH)
       object->gnu_hash = address_in(object, value);
     else if (entry.d_tag == DT_VERSYM)
@@ -135,6 +137,8 @@ static bool add(struct objects *objects, const struct tracee *tracee, const stru
   read_string(tracee, (uint64_t)map->l_name, object.path, sizeof object.path);
   if (!read_dynamic(&object, tracee, (uint64_t)map->l_ld) || strncmp(object.path, "linux-vdso", 10) == 0)
     return true;
+  if (strncmp(object.path, OBJECT_LENT, strlen(OBJECT_LENT)) == 0)
+    read_string(tracee, object.names + object.own_name, object.path, sizeof object.path);
   object.is_loader = (uint64_t)map->l_ld >= objects->loader_from && (uint64_t)map->l_ld < objects->loader_to;
   struct object *added = vector_add(&objects->all);
   if (!added)

@@ -284,7 +284,7 @@ static bool is_recorded(const struct view *view) {
   if (bytes >= sizeof address.sun_path || memcmp(setting, name, sizeof name - 1) != 0)
     return false;
   memcpy(address.sun_path + 1, setting, bytes);
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int fd = target_socket(view->tracee->pid);
   bool listens =
       connect(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes)) == 0 ||
       errno != ECONNREFUSED;

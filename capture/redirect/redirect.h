@@ -18,7 +18,7 @@
    the allocator or of the dynamic linker. Where the library is not loaded, all references and functions are as they
    were. */
 struct loading {
-  const char *library;                    /* path */
+  const char *library;                    /* path, here */
   const char *setting;                    /* of the recorder */
   struct linked_running *linked;          /* the allocator in the executable */
   bool (*should_continue)(void *context); /* false: give up */
@@ -74,6 +74,15 @@ void redirect_close(struct redirection *redirection);
    reason.
    */
 int target_check(int pid, struct error *error);
+
+/* Is that file of the process's /proc entry, "root" or "ns/NAME", another than ours? (target.c) */
+bool target_differs(int pid, const char *name);
+
+/* Do paths mean other files in the process than here? (target.c) */
+bool target_has_other_files(int pid);
+
+/* A Unix socket for SEQPACKET in the process's network namespace, non-blocking (target.c). -1: it can't be made. */
+int target_socket(int pid);
 
 /* What the file of a program says (target.c). */
 struct program_file {

@@ -10,10 +10,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/kcmp.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,9 +40,38 @@ static bool ids_agree(const char *status, const char *key) {
          id[0] == id[2] && id[0] == id[3];
 }
 
-static bool is_same_file(const char *a, const char *b) {
+bool target_differs(int pid, const char *name) {
+  char its[64], own[64];
   struct stat one, other;
-  return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+  snprintf(its, sizeof its, "/proc/%d/%s", pid, name);
+  snprintf(own, sizeof own, "/proc/self/%s", name);
+  return stat(its, &one) == 0 && stat(own, &other) == 0 && (one.st_dev != other.st_dev || one.st_ino != other.st_ino);
+}
+
+bool target_has_other_files(int pid) {
+  return target_differs(pid, "ns/mnt") || target_differs(pid, "root");
+}
+
+static int make_socket(void) {
+  return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+int target_socket(int pid) {
+  if (!target_differs(pid, "ns/net"))
+    return make_socket();
+  int its = proc_open(pid, "ns/net"), own = proc_open(getpid(), "ns/net"), made = -1;
+  if (its >= 0 && own >= 0 && setns(its, CLONE_NEWNET) == 0) {
+    made = make_socket();
+    if (setns(own, CLONE_NEWNET) != 0 && made >= 0) {
+      close(made);
+      made = -1;
+    }
+  }
+  if (its >= 0)
+    close(its);
+  if (own >= 0)
+    close(own);
+  return made;
 }
 
 static int check_state(int pid, const char *status, struct error *error) {
@@ -92,30 +123,21 @@ static int check_yama(int pid, struct error *error) {
   return 0;
 }
 
-/* Its file names, process ids and sockets must be ours. */
+/* Where it has other files than we, it opens our library by /proc/self. */
 static int check_surroundings(int pid, struct error *error) {
-  static const struct {
-    const char *name, *why;
-  } space[] = {
-      {"mnt", "is in another mount namespace (a container): run heaptape inside it"},
-      {"pid", "is in another PID namespace (a container): run heaptape inside it"},
-      {"net", "is in another network namespace (a container): run heaptape inside it"},
-      {"user", "is in another user namespace (a container): run heaptape inside it"},
-  };
-  char its[64], ours[64];
-  snprintf(its, sizeof its, "/proc/%d/exe", pid);
+  char path[64];
   struct stat file;
-  if (stat(its, &file) != 0)
+  snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  if (stat(path, &file) != 0)
     return refuse(error, pid, errno == EACCES ? "may not be inspected" : "has no program that can be read");
-  for (size_t i = 0; i < sizeof space / sizeof *space; i++) {
-    snprintf(its, sizeof its, "/proc/%d/ns/%s", pid, space[i].name);
-    snprintf(ours, sizeof ours, "/proc/self/ns/%s", space[i].name);
-    if (!is_same_file(its, ours))
-      return refuse(error, pid, space[i].why);
-  }
-  snprintf(its, sizeof its, "/proc/%d/root", pid);
-  if (!is_same_file(its, "/"))
-    return refuse(error, pid, "has another root directory (chroot): our library's path means nothing there");
+  snprintf(path, sizeof path, "/proc/%d/root/proc/self", pid);
+  if (target_has_other_files(pid) && lstat(path, &file) != 0)
+    return refuse(error, pid,
+                  "has another root directory (chroot, container) without /proc: it can't load our library");
+  int made = target_socket(pid);
+  if (made < 0)
+    return refuse(error, pid, "is in another network namespace (a container): only root can record it from outside");
+  close(made);
   return 0;
 }
 
@@ -139,7 +161,7 @@ static int check_inside(int pid, bool filtered, struct error *error) {
   int result = linked_running_open(&linked, &tracee, 0, error);
   linked_patches_close(&linked.patches);
   if (result == 0 && filtered)
-    result = seccomp_check(&tracee, false, error);
+    result = seccomp_check(&tracee, target_has_other_files(pid), error);
   tracee_close(&tracee);
   return result;
 }

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
@@ -42,6 +43,16 @@ int tracee_open(struct tracee *tracee, int pid, struct error *error) {
   tracee_proc_path(pid, "mem", path);
   tracee->memory_fd = open(path, O_RDWR | O_CLOEXEC);
   return tracee->memory_fd < 0 ? error_errno(error, path, "the process's memory can't be opened") : 0;
+}
+
+int tracee_inner_id(const struct tracee *tracee, int tid) {
+  char file[64], status[4096];
+  int id = 0, used;
+  snprintf(file, sizeof file, "task/%d/status", tid);
+  const char *list = proc_read_file(tracee->pid, file, status, sizeof status) ? strstr(status, "\nNSpid:") : NULL;
+  for (list = list ? list + 7 : ""; sscanf(list, "%*[\t]%d%n", &id, &used) == 1; list += used)
+    ;
+  return id;
 }
 
 bool tracee_read(const struct tracee *tracee, uint64_t address, void *to, size_t bytes) {

@@ -51,6 +51,9 @@ void tracee_settle(struct tracee *tracee);
 enum { TRACEE_PATH_BYTES = 80 };
 void tracee_proc_path(int pid, const char *file, char *path);
 
+/* The id of a thread, or of the process itself, in the process's own PID namespace; 0: it has ended. */
+int tracee_inner_id(const struct tracee *tracee, int tid);
+
 /* False: those bytes are not there (any more). Writing does not need the mapping's permission, but tracee_hold. */
 bool tracee_read(const struct tracee *tracee, uint64_t address, void *to, size_t bytes);
 bool tracee_write(const struct tracee *tracee, uint64_t address, const void *from, size_t bytes);
@@ -85,10 +88,15 @@ int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call
    left out, and no length read there leads to an allocation beyond a limit. The list is a snapshot. Allocates with
    malloc. */
 
+/* The path by which a program opens a library that the recorder has lent it as a descriptor. It is not the shortest, so
+   that no other library has that name. */
+#define OBJECT_LENT "/proc/self/fd/../fd/"
+
 struct object {
-  char path[256]; /* as the dynamic linker has it; empty: the executable */
+  char path[256]; /* as the dynamic linker has it; empty: the executable; for OBJECT_LENT its own name */
   uint64_t base;
   uint64_t symbols, names, name_bytes, gnu_hash, versions;
+  uint64_t own_name; /* DT_SONAME: in names */
   uint64_t relocations[2], relocation_bytes[2];
   bool is_executable, is_loader;
 };

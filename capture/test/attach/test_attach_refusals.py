@@ -183,17 +183,6 @@ def test_another_users(start, tmp_path: Path) -> None:
     assert mappings(process.pid) == before
 
 
-@as_root
-@pytest.mark.parametrize(("option", "name"), [("--mount", "mount"), ("--net", "network")])
-def test_another_namespace(start, tmp_path: Path, option: str, name: str) -> None:
-    refuse(start(before=("unshare", option, "--")).pid, f"is in another {name} namespace", tmp_path)
-
-
-@as_root
-def test_another_pid_namespace(start, tmp_path: Path) -> None:
-    refuse(child_of(start(before=("unshare", "--pid", "--fork", "--"))), "is in another PID namespace", tmp_path)
-
-
 def test_a_process_that_calls_no_malloc_is_waited_for_and_let_go(start, tmp_path: Path) -> None:
     process = start()
     trace = tmp_path / "t.tape"
