@@ -27,6 +27,7 @@ from heaptape.commands import (
     gate,
     machine,
     minimise,
+    place,
     profile,
     replay,
     report,
@@ -54,6 +55,7 @@ COMMANDS: dict[str, ModuleType] = {
     "replay": replay,
     "blame": blame,
     "whatif": whatif,
+    "place": place,
     "bisect": bisect,
     "gate": gate,
     "minimise": minimise,
@@ -71,7 +73,7 @@ COMMANDS: dict[str, ModuleType] = {
 # The groups of `heaptape --help`; commands that are in none are listed by `heaptape help all`.
 GROUPS = {
     "Start here": ("advise", "record", "compare", "report", "demo"),
-    "Memory": ("blame", "whatif", "profile", "top"),
+    "Memory": ("blame", "whatif", "place", "profile", "top"),
     "Tune and guard": ("tune", "gate", "bisect", "minimise"),
     "Allocators": ("allocators",),
     "Recordings": ("info", "check", "dump", "convert", "distil"),

@@ -79,6 +79,19 @@ def about(workload: Path, name: str, source: str) -> dict:
     return found
 
 
+def recorded_on(path: str, known: "Mapping[str, Allocator]") -> str:
+    """The allocator that the recording names as its own, by its library; else the C library's."""
+    from heaptape.advise import tried
+    from heaptape.tape.trace import open_trace
+
+    try:
+        with open_trace(path) as trace:
+            found = tried.recorded_on(trace.info, known)
+    except (HeaptapeError, OSError):
+        found = None
+    return found.label if found else tried.C_LIBRARY
+
+
 def calibrate(passes: Sequence[str], home: Home, work: Work) -> None:
     """Measures what an instruction, a miss and a page fault cost here, where no one has: CPU time is predicted from it.
     A machine that can't be measured gets no prediction.

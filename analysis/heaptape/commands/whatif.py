@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING
 from heaptape.commands import replaying
 from heaptape.commands.outcome import ALL, add_allocator_option, add_format_option, add_table_option, chosen_tables
 from heaptape.common import console
-from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from heaptape.run import rounds
-    from heaptape.run.registry import Allocator
 
 SUMMARY = "what memory and time would be, had groups of objects been treated differently"
 TABLES = {"figures": "every figure beside the original's", "holders": "who holds the memory, before and after"}
@@ -76,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     _tables(arguments)
     known = registry.load(arguments.home)
-    choices = registry.choose_all(arguments.allocator or [_recorded_on(arguments.input, known)], known)
+    choices = registry.choose_all(arguments.allocator or [replaying.recorded_on(arguments.input, known)], known)
     tried = whatif.experiments(arguments.group, together=arguments.together)
     output = (
         arguments.output
@@ -94,19 +90,6 @@ def run(arguments: argparse.Namespace) -> int:
         console.note(f"results in {output}")
     replaying.tell_left_out(data)
     return 1 if work.failed else 0
-
-
-def _recorded_on(path: str, known: "Mapping[str, Allocator]") -> str:
-    """The allocator that the recording names as its own, by its library; else the C library's."""
-    from heaptape.advise.tried import C_LIBRARY, recorded_on
-    from heaptape.tape.trace import open_trace
-
-    try:
-        with open_trace(path) as trace:
-            found = recorded_on(trace.info, known)
-    except (HeaptapeError, OSError):
-        found = None
-    return found.label if found else C_LIBRARY
 
 
 def _settings(arguments: argparse.Namespace) -> "rounds.Settings":

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape place`: finds the planted call site, says what it saves, writes a plan that saves it live; and says where
+nothing is to be won.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from heaptape.place import code, plan
+
+from tests.support import HEAPTAPE, OUT, RECORD, refused, succeed
+
+PLANTED = OUT / "test-programs" / "planted"
+
+
+def record(folder: Path, name: str) -> Path:
+    tape = folder / f"{name}.tape"
+    succeed(RECORD, "--stacks", "-o", tape, "--", PLANTED, name)
+    return tape
+
+
+@pytest.fixture(scope="module")
+def pins(tmp_path_factory) -> Path:
+    """A folder with pins.tape, the plan for it, and what the command printed."""
+    folder = tmp_path_factory.mktemp("pins")
+    tape = record(folder, "pins")
+    found = succeed(HEAPTAPE, "place", tape, tape, "-o", folder / "plan.toml", "--limit", "1000")
+    (folder / "printed").write_text(found.stdout)
+    return folder
+
+
+def peak_bytes(folder: Path, *command: str | Path) -> int:
+    output = folder / "observed.json"
+    succeed(OUT / "libexec" / "heaptape-observe", "-o", output, "--", *command)
+    (found,) = (one for one in json.loads(output.read_text())["programs"] if one and one["name"] == "planted")
+    return found["rss_anon_peak_bytes"]
+
+
+def test_the_site_that_pins_is_found_and_held_against_another_recording(pins):
+    printed = (pins / "printed").read_text()
+    assert "session in memory of their own (1 call site) save" in printed
+    assert "In pins, " in printed
+    assert len(printed.splitlines()) <= 24
+    (site,) = plan.read(pins / "plan.toml").sites
+    assert site.function.startswith("session")
+
+
+def test_the_live_program_saves_what_was_predicted(pins):
+    predicted = plan.read(pins / "plan.toml").predicted
+    saving = int(predicted["peak_rss_before"]) - int(predicted["peak_rss_after"])
+    live = peak_bytes(pins, PLANTED, "pins")
+    placed = peak_bytes(pins, HEAPTAPE, "run", "--place", pins / "plan.toml", "--", PLANTED, "pins")
+    assert live - placed == pytest.approx(saving, rel=0.1)
+
+
+def test_nothing_to_win_is_said_and_writes_no_plan(tmp_path):
+    tape = record(tmp_path, "even")
+    found = succeed(HEAPTAPE, "place", tape, "-o", tmp_path / "plan.toml")
+    assert "Nothing to win, no reason to change: none saves 2 % and 1 MiB of peak memory" in found.stdout
+    assert not (tmp_path / "plan.toml").exists()
+
+
+def test_a_recording_without_stacks_is_refused(tmp_path):
+    tape = tmp_path / "plain.tape"
+    succeed(RECORD, "-o", tape, "--", PLANTED, "even")
+    refused(HEAPTAPE, "place", tape, says="record with --stacks")
+
+
+@pytest.mark.parametrize("kind", code.KINDS)
+def test_code_names_each_site_once_and_its_region(pins, kind):
+    found = succeed(HEAPTAPE, "place", pins / "plan.toml", "--code", kind).stdout
+    assert found.count("session (planted.c:") == 1
+    assert "{n}" not in found
+
+
+def test_the_lines_for_pmr_compile(tmp_path):
+    made = plan.Plan((plan.PlacedSite(1, ("ab+0x1",), "f"), plan.PlacedSite(2, ("ab+0x2",), "g")))
+    lines = code.lines(made, "pmr").splitlines()
+    once = [line for line in lines if line.startswith("static")]
+    calls = [line for line in lines if line.startswith("    ")]
+    text = ["#include <memory_resource>", *once, "int main() { void *p; size_t bytes = 8;", *calls, "}"]
+    compiled = subprocess.run(
+        ["g++", "-std=c++17", "-x", "c++", "-fsyntax-only", "-"], input="\n".join(text), text=True, capture_output=True
+    )
+    assert (len(once), len(calls), compiled.stderr) == (2, 4, "")
