@@ -74,6 +74,7 @@ Machine = shape("Machine", Output,
     "`heaptape machine --json`: costs here, ns, with quantiles over the rounds (docs/methods/TIME_MODEL.md).",
     {"rounds independent_chains line_bytes cores created_unix_s": Count,
      "tlbs working_sets os_page_sets": list[dict[str, Any]], "code kernel geometry": dict[str, Any],
+     "core": maybe(dict[str, Any]),
      "cpu kernel_release": str, "load_before": list[float]})
 Observed = shape("Observed",
     "A program that ran. Rows of `timeline`: time, CPU time (ns), RssAnon, VmSize (bytes). `peaks`: how they are "
@@ -85,7 +86,7 @@ Simulation = shape("Simulation", msgspec.Struct,
     "`heaptape observe --simulate --format json`: counts of the allocator's calls and of the program. Further keys "
     "are those of a run's simulation (docs/formats/RESULTS.md); `children`: other processes.",
     {"schema": Literal[1], "instructions": Count, "allocator program": dict[str, Any], "caches": list[dict[str, Any]],
-     "children": maybe(list[dict[str, Any]])})
+     "cycles": maybe(Count), "cpu_ns": maybe(float), "children": maybe(list[dict[str, Any]])})
 Observation = shape("Observation", Output,
     "`heaptape observe --format json`. `status`: the command's exit status.",
     {"status": int, "notified": bool, "programs_lost": Count, "programs": list[Observed]})

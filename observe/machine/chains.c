@@ -146,6 +146,37 @@ void chains_walk_independent(struct chains *chains, enum chains_order order, siz
   memcpy(chains->rings[order].walkers, walkers, sizeof walkers);
 }
 
+#define CHAINS_FILL(X) X(0, 48) X(1, 96) X(2, 160) X(3, 224) X(4, 320) X(5, 448) X(6, 640)
+
+const unsigned chains_fillers[CHAINS_FILLERS] = {
+#define CHAINS_FILLER(index, count) [index] = (count),
+    CHAINS_FILL(CHAINS_FILLER)
+#undef CHAINS_FILLER
+};
+
+void chains_walk_pairs(struct chains *chains, unsigned filler, size_t pairs) {
+#if defined(__x86_64__)
+  void **one = chains->rings[CHAINS_FAR].walkers[0], **other = chains->rings[CHAINS_FAR].walkers[CHAINS_WALKERS / 2];
+  for (size_t pair = 0; pair < pairs; pair++) {
+    switch (filler) {
+#define CHAINS_PAIR(index, count)                                                                                      \
+  case index:                                                                                                          \
+    __asm__ volatile("mov (%0),%0\n .rept " #count "\n nop\n .endr\n mov (%1),%1\n .rept " #count "\n nop\n .endr"     \
+                     : "+r"(one), "+r"(other)                                                                          \
+                     :                                                                                                 \
+                     : "memory");                                                                                      \
+    break;
+      CHAINS_FILL(CHAINS_PAIR)
+#undef CHAINS_PAIR
+    }
+  }
+  chains->rings[CHAINS_FAR].walkers[0] = one;
+  chains->rings[CHAINS_FAR].walkers[CHAINS_WALKERS / 2] = other;
+#else
+  (void)chains, (void)filler, (void)pairs;
+#endif
+}
+
 void chains_walk_stream(struct chains *chains, size_t loads) {
   while (loads > 0) {
     size_t here = chains->nodes - chains->line < loads ? chains->nodes - chains->line : loads;

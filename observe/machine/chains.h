@@ -53,5 +53,13 @@ void chains_free(struct chains *chains);
 void chains_walk_dependent(struct chains *chains, enum chains_order order, size_t loads);
 void chains_walk_independent(struct chains *chains, enum chains_order order, size_t loads);
 
-/* The same, line by line in order of address, then from the first line again. Only with CHAINS_EVERY_LINE. */
+/* Walks two walkers of CHAINS_FAR in turn, with chains_fillers[filler] instructions that wait for nothing behind each
+   load: while these fit into the processor's window, the two loads overlap. Makes `pairs` pairs of loads. Nothing on
+   processors other than x86-64. */
+enum { CHAINS_FILLERS = 7 };
+extern const unsigned chains_fillers[CHAINS_FILLERS];
+void chains_walk_pairs(struct chains *chains, unsigned filler, size_t pairs);
+
+/* As chains_walk_dependent, line by line in order of address, then from the first line again. Only with
+ * CHAINS_EVERY_LINE. */
 void chains_walk_stream(struct chains *chains, size_t loads);

@@ -18,7 +18,8 @@ struct code {
 /* cycle: one addition after the other, CODE_CYCLES_EACH in an iteration, each one processor cycle. arithmetic: several
    sums at a time. interpreter: byte codes that branch depending on data. allocator: malloc and free of this process's
    allocator, with random sizes, over few objects. fill and copy: one repeated string instruction (rep stosb, rep movsb)
-   over CODE_STRING_BYTES in the first-level cache, or over one line: what starting it costs. */
+   over CODE_STRING_BYTES in the first-level cache, or over one line: what starting it costs. branch_known: one branch
+   that is never taken; branch_random: the same code, whose branch is mispredicted every second time. */
 enum {
   CODE_CYCLE,
   CODE_ARITHMETIC,
@@ -29,6 +30,8 @@ enum {
   CODE_FILL,
   CODE_COPY_LINE,
   CODE_COPY,
+  CODE_BRANCH_KNOWN,
+  CODE_BRANCH_RANDOM,
   CODE_COUNT
 };
 enum { CODE_CYCLES_EACH = 64, CODE_STRING_BYTES = 8192, CODE_STRING_LINE_BYTES = 64 };

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """`heaptape observe`: the observer's result as a table, on the requested allocator."""
 
+import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from heaptape.run.machine import describe
+from results.planted import core_measurement as measured
 
 from tests.support import published
 
@@ -59,11 +62,25 @@ def test_a_simulation_separates_allocator_and_program():
 
 @needs_tool
 def test_a_simulation_as_text_has_its_figures_below_one_another():
-    lines = observe("--simulate", "--", "true").stderr.splitlines()
+    lines = observe("--simulate", "--caches", "32768:8,262144:8", "--", "true").stderr.splitlines()
     assert lines[0].startswith("true (")
     assert lines[1].split() == ["figure", "all", "allocator", "program"]
     assert lines[2].startswith("instructions ")
     assert any(line.startswith("misses of 256 KiB ") for line in lines)
+
+
+@needs_tool
+def test_a_simulation_on_a_measured_machine_estimates_the_cpu_time(tmp_path, monkeypatch):
+    costs = measured() | {"cpu": describe()["cpu"]}
+    kept = tmp_path / "heaptape/machine.json"
+    kept.parent.mkdir()
+    kept.write_text(json.dumps(costs))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = published("observe", observe("--simulate", "--json", "--", "true").stderr)
+    assert found["instructions"] / 5 < found["cycles"] < 20 * found["instructions"]
+    assert found["cpu_ns"] > 0.5 * found["cycles"]
+    assert [level["bytes"] >> 20 for level in found["caches"]] == [0, 1, 4, 16]
+    assert "CPU time, ms, estimated" in observe("--simulate", "--", "true").stderr
 
 
 @pytest.mark.parametrize(
