@@ -6,6 +6,7 @@ Long: the real servers under the filters of Debian's units.
 
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -125,17 +126,32 @@ def test_what_may_fail_may_be_forbidden(filtered, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("made", "program", "load"),
-    [
-        (redis_unit, ["redis-server", "--save", "", "--port"], ["redis-benchmark", "-n", "100000000", "-q", "-p"]),
-    ],
-)
-def test_servers(tmp_path: Path, made: Callable[[Path], list[Path]], program: list[str], load: list[str]) -> None:
+def test_redis_server_as_its_unit_runs_it(tmp_path: Path) -> None:
+    place = tmp_path / "socket"
+    under = ["unshare", "--mount", "--user", "--map-root-user", compile_filtered(tmp_path), *redis_unit(tmp_path), "--"]
+    server = [needs("redis-server"), "--save", "", "--port", "0", "--unixsocket", str(place)]
+    load = [needs("redis-benchmark"), "-n", "100000000", "-q", "-s", str(place)]
+    with running(*under, *server, ready=place.exists) as process, running(*load):
+        record_twice(process.pid, tmp_path)
+
+
+ASKS = """
+import socket, sys
+while True:
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as one:
+        for _ in range(100):
+            one.sendall(b"stats\\r\\n")
+            one.recv(9000)
+"""
+
+
+@pytest.mark.long
+def test_memcached_as_its_unit_runs_it(tmp_path: Path) -> None:
     port = free_port()
-    under = [compile_filtered(tmp_path), *made(tmp_path), "--", needs(program[0])]
+    under = ["unshare", "--mount", compile_filtered(tmp_path), *memcached_unit(tmp_path), "--"]
+    server = [needs("memcached"), "-u", "root", "-p", str(port)]
     with (
-        running(*under, *program[1:], str(port), ready=lambda: accepts(port)) as server,
-        running(needs(load[0]), *load[1:], str(port)),
+        running(*under, *server, ready=lambda: accepts(port)) as process,
+        running(sys.executable, "-c", ASKS, str(port)),
     ):
-        record_twice(server.pid, tmp_path)
+        record_twice(process.pid, tmp_path)
