@@ -284,6 +284,7 @@ static void prepare_columns(const struct process *process, const struct attach_r
   if (!real_has_usable_size())
     host_state.flags &= ~(uint32_t)ATTACH_USABLE;
   host_state.idle = PRODUCER_OPTIONAL;
+  host_state.quick_bytes = 0;
 }
 
 /* Calls of heaptape_pause minus those of heaptape_resume; changed with the process locked. A fork child begins with its
@@ -377,10 +378,11 @@ static bool attach(struct process *process) {
                                        .flags = reply.flags,
                                        .region = process->region[0].memory,
                                        .touch_min_bytes = reply.touch_min_bytes,
-                                       .quick_bytes = reply.touch_min_bytes < RECORD_QUICK_BYTES ? reply.touch_min_bytes
+                                       .small_bytes = reply.touch_min_bytes < RECORD_QUICK_BYTES ? reply.touch_min_bytes
                                                                                                  : RECORD_QUICK_BYTES,
                                        .os_page_bytes = os_page_bytes(),
                                        .idle = real_may_call_back() ? PRODUCER_GUARDED : PRODUCER_IDLE};
+      host_state.quick_bytes = host_state.idle == PRODUCER_IDLE ? host_state.small_bytes : 0;
       except_places();
       prepare_columns(process, &reply);
       if (reply.flags & ATTACH_ACCESSES)

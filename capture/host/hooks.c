@@ -23,12 +23,12 @@
 #endif
 #define EXPORT __attribute__((visibility("default")))
 
-/* Each entry point exists twice. The exported form has only the common case, in as few instructions as possible: the
-   thread is in no other hook, the real function is libc's and therefore calls no hook, the step needs no stamp, the
+/* Each entry point exists three times. The exported form has only the common case, in as few instructions as possible:
+   the thread is in no other hook, the real function is libc's and therefore calls no hook, the step needs no stamp, the
    ring has room. So the thread need not be marked as being in the real function, nor in the hook: a hook that acquires
-   uses its producer only after the call, and a hook that releases ends in a jump. Everything else is in the slow form,
-   which gets the caller's address; it begins with the common case of other allocators, in which the producer's state
-   shows that the thread is in the real function. Instruction counts: docs/measurements/capture.md. */
+   uses its producer only after the call, and a hook that releases ends in a jump. The guarded form is the common case
+   of other allocators: it records in the same way, and a mark shows that the thread is in the real function. Everything
+   else is in the slow form, which gets the caller's address. Instruction counts: docs/measurements/capture.md. */
 #define SLOW static __attribute__((noinline))
 #define AND_CALLER(...) (__VA_ARGS__, const void *caller, uintptr_t frame)
 #define OWN_FRAME __builtin_frame_address(0)
@@ -51,15 +51,6 @@ SLOW void acquired(struct producer_entry in, struct hook_call call, const void *
   producer_leave(in);
 }
 
-/* Precondition: state RECORDING. */
-static inline __attribute__((always_inline)) void acquired_quick(struct producer_entry in, struct hook_call call,
-                                                                 const void *result) {
-  if (__builtin_expect(!large_is(call.request_bytes) && producer_record_common(in.producer, step_of(call, result)), 1))
-    producer_leave(in);
-  else
-    acquired(in, call, result, NULL);
-}
-
 /* Where a hook was called from. */
 struct place {
   const void *caller;
@@ -67,9 +58,9 @@ struct place {
 };
 
 /* The request is in a struct hook_sizes, of which call_of_op makes a hook_call. The exported forms end in calls of the
-   three functions below, whose arguments all fit into registers. So these calls are jumps, and no value of the exported
+   functions below, whose arguments all fit into registers. So these calls are jumps, and no value of the exported
    forms needs a register that they would have to save. */
-/* After the real call, for a thread that is not in state IDLE, or has no producer. Returns result. */
+/* After the real call, for a thread that is in another hook, or has no producer. Returns result. */
 SLOW void *acquired_late(uint8_t op, struct hook_sizes sizes, void *result, struct place place) {
   struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, place.caller, place.frame, NULL);
   if (in.producer)
@@ -82,18 +73,18 @@ static inline struct place place_of(void *const *frame) {
   return (struct place){frame[-1], (uintptr_t)frame};
 }
 
-/* After the real call, where the step is not of the common case. False: nothing was recorded, and the thread is not in
-   state IDLE. */
-static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call call, bool large, void *result,
-                                                                uintptr_t frame) {
+/* After the real call, where the step is not of the common case. False: nothing was recorded, and the thread is in
+   another hook, or has no producer. */
+static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call call, void *result, uintptr_t frame) {
+  bool large = call.request_bytes >= host_state.small_bytes;
   struct producer_event event = step_of(call, result);
   struct producer *producer = producer_if_idle();
   if (!producer)
     return false;
   if (!large && result && producer_record_unstamped(producer, event))
     return true;
+  struct producer_entry in = {producer, producer->quick.state};
   producer_hold_rest(producer, frame);
-  struct producer_entry in = {producer, PRODUCER_IDLE};
   if (!large && producer_record_stamped(producer, event))
     producer_leave(in);
   else
@@ -105,7 +96,7 @@ static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call
    any registers have been saved. */
 #define ACQUIRED_REST(ident)                                                                                           \
   SLOW void *more_##ident(struct hook_sizes sizes, void *result, void *const *frame) {                                 \
-    if (!acquired_rest(call_of_op(CALL_##ident, &sizes), false, result, (uintptr_t)frame))                             \
+    if (!acquired_rest(call_of_op(CALL_##ident, &sizes), result, (uintptr_t)frame))                                    \
       acquired_late(CALL_##ident, sizes, result, place_of(frame));                                                     \
     return result;                                                                                                     \
   }                                                                                                                    \
@@ -113,20 +104,18 @@ static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call
     return producer_may_skip() && producer_skip(frame[-1]) ? result : more_##ident(sizes, result, frame);              \
   }
 
-/* The end of a hook that acquires a large object. */
-SLOW void *acquired_large(uint8_t op, struct hook_sizes sizes, void *result, void *const *frame) {
-  if (!producer_skip(frame[-1]) && !acquired_rest(call_of_op(op, &sizes), true, result, (uintptr_t)frame))
-    acquired_late(op, sizes, result, place_of(frame));
-  return result;
-}
-
-/* The end of a hook that acquires in its exported form. */
+/* The ends of a hook that acquires: in its exported form, and in its guarded form. */
 #define ACQUIRED_PLAIN(ident, got, size, param)                                                                        \
-  if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes, 0))                                      \
-    return acquired_large(CALL_##ident, (struct hook_sizes){size, param}, got, FRAME);                                 \
-  if (__builtin_expect(producer_record_quick(step_of(CALL_AS(ident, size, param, true), got)), 1))                     \
+  if (__builtin_expect(producer_record_quick(producer_mine, step_of(CALL_AS(ident, size, param, true), got)), 1))      \
     return got;                                                                                                        \
   return rest_##ident((struct hook_sizes){size, param}, got, FRAME)
+#define ACQUIRED_GUARDED(ident, quick, got, size, param, frame)                                                        \
+  producer_unmark(quick);                                                                                              \
+  if (__builtin_expect(REQUEST(ident, size, param) < host_state.small_bytes &&                                         \
+                           producer_record_quick(quick, step_of(CALL_AS(ident, size, param, true), got)),              \
+                       1))                                                                                             \
+    return got;                                                                                                        \
+  return rest_##ident((struct hook_sizes){size, param}, got, frame)
 
 /* Before the release of an object that may be large: records how much of it is resident. Returns its request in bytes,
    0 if it is not large. */
@@ -155,22 +144,20 @@ SLOW void releasing(struct producer_entry in, enum producer_state calling, struc
     producer_set_state(in.producer, calling);
 }
 
-/* Before the real call of a release that is not of the common case, which is then made in state IDLE. Precondition:
+/* Before the real call of a release that is not of the common case, which is then made in state was. Precondition:
    state RECORDING. False: the object is of the bootstrap arena, and the real function must not be called. */
-static inline __attribute__((always_inline)) bool releasing_rest(struct producer *producer, struct hook_call call,
+static inline __attribute__((always_inline)) bool releasing_rest(struct producer_entry in, struct hook_call call,
                                                                  const void *object) {
-  struct producer_entry in = {producer, PRODUCER_IDLE};
   struct producer_event event = step_of(call, object);
   event.stamped = !call.has_size;
   bool real_one = !real_in_arena(object);
-  if (real_one && (large_may_be(object) || !producer_record_stamped(producer, event)))
+  if (real_one && (large_may_be(object) || !producer_record_stamped(in.producer, event)))
     releasing(in, PRODUCER_CALLING, call, object);
   producer_leave(in);
   return real_one;
 }
 
-/* The complete uncommon case of a release, where the thread is in state IDLE. False: it is not, and nothing was
-   done. */
+/* The complete uncommon case of a release, where the thread is in no other hook. False: it is, and nothing was done. */
 static inline __attribute__((always_inline)) bool release_rest(struct hook_call call, const void *object,
                                                                uintptr_t frame, bool *real_one) {
   struct producer_event event = step_of(call, object);
@@ -181,8 +168,9 @@ static inline __attribute__((always_inline)) bool release_rest(struct hook_call 
   *real_one = true;
   if (producer_record_unstamped(producer, event))
     return true;
+  struct producer_entry in = {producer, producer->quick.state};
   producer_hold_rest(producer, frame);
-  *real_one = releasing_rest(producer, call, object);
+  *real_one = releasing_rest(in, call, object);
   return true;
 }
 
@@ -202,14 +190,37 @@ static inline __attribute__((always_inline)) bool release_rest(struct hook_call 
       free_it;                                                                                                         \
   }
 
-/* Before the real call of a release in the guarded case. calling: the producer's state during the real call. */
-static inline __attribute__((always_inline)) void
-releasing_guarded(struct producer_entry in, enum producer_state calling, struct hook_call call, const void *object) {
-  if (__builtin_expect(producer_record_common(in.producer, step_of(call, object)), 1))
-    producer_set_state(in.producer, calling);
-  else
-    releasing(in, calling, call, object);
-}
+/* The guarded form of a release. of: the mark during the real call. A thread that can't be marked has just begun a
+   pause. */
+#define RELEASE_GUARDED(ident, declaration, arguments, size, param, recorded, of, free_it)                             \
+  SLOW void unmarked_##ident AND_REST declaration {                                                                    \
+    struct place place = place_of(frame);                                                                              \
+    struct producer_quick *quick = producer_ready();                                                                   \
+    bool real_one;                                                                                                     \
+    if (!quick || !(recorded) || !release_rest(QUICK_CALL_OF(ident, size, param), object, place.frame, &real_one)) {   \
+      slow_##ident WITH_PLACE arguments;                                                                               \
+      return;                                                                                                          \
+    }                                                                                                                  \
+    quick = producer_ready();                                                                                          \
+    if (quick)                                                                                                         \
+      producer_mark(quick, frame, of);                                                                                 \
+    if (real_one)                                                                                                      \
+      free_it;                                                                                                         \
+    if (quick)                                                                                                         \
+      producer_unmark(quick);                                                                                          \
+  }                                                                                                                    \
+  SLOW void guarded_##ident AND_REST declaration {                                                                     \
+    struct producer_quick *quick = producer_ready();                                                                   \
+    if (__builtin_expect(!quick || !(recorded) ||                                                                      \
+                             !producer_record_quick(quick, step_of(QUICK_CALL_OF(ident, size, param), object)),        \
+                         0)) {                                                                                         \
+      unmarked_##ident PASS_REST arguments;                                                                            \
+      return;                                                                                                          \
+    }                                                                                                                  \
+    producer_mark(quick, frame, of);                                                                                   \
+    free_it;                                                                                                           \
+    producer_unmark(quick);                                                                                            \
+  }
 
 /* A resize has two steps: BEGIN before the real call, the event after it. */
 SLOW struct resize resizing(struct producer_entry in, const void *object) {
@@ -243,31 +254,6 @@ SLOW void resized(struct producer_entry in, struct hook_call call, struct resize
   HT_ASSERT(!resize.object || !begun || !in.producer->ring || in.producer->open > 0);
   in.producer->open -= resize.object && begun;
   producer_leave(in);
-}
-
-/* The common case of resizing. Precondition: state RECORDING. */
-static inline __attribute__((always_inline)) struct resize resizing_quick(struct producer_entry in,
-                                                                          const void *object) {
-  struct producer_event begin = {.op = RECORD_BEGIN, .address = object};
-  if (__builtin_expect(!producer_record_common(in.producer, begin), 0))
-    return resizing(in, object);
-  in.producer->open++;
-  producer_set_state(in.producer, PRODUCER_CALLING);
-  return (struct resize){object, true, 0};
-}
-
-static inline __attribute__((always_inline)) void resized_quick(struct producer_entry in, struct hook_call call,
-                                                                struct resize resize, const void *result) {
-  producer_hold(in.producer);
-  if (__builtin_expect(resize.object && resize.begun && !large_is(call.request_bytes) &&
-                           producer_record_common(in.producer, step_of(call, result)),
-                       1)) {
-    HT_ASSERT(!in.producer->ring || in.producer->open > 0);
-    in.producer->open--;
-    producer_leave(in);
-  } else {
-    resized(in, call, resize, result, NULL);
-  }
 }
 
 #define PARAM_OF(ident, value) (HAS_PARAM_##ident ? &(uint64_t){value} : NULL)
@@ -312,22 +298,9 @@ static inline void released(struct producer_entry in, const void *object, uint64
   producer_leave(in);
 }
 
-/* The common case of the slow forms, for any allocator. */
-static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
-  *in = (struct producer_entry){producer_now(), host_state.idle};
-  return producer_is_quick(in->was) && producer_enter_idle(in->producer, in->was, state);
-}
-
 #define HOOK_ACQUIRE(ident, result, declaration, arguments, size, param)                                               \
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
-    struct producer_entry in;                                                                                          \
-    if (enter_guarded(PRODUCER_CALLING, &in)) {                                                                        \
-      result got = real.ident arguments;                                                                               \
-      producer_hold(in.producer);                                                                                      \
-      acquired_quick(in, CALL_OF(ident, size, param), got);                                                            \
-      return got;                                                                                                      \
-    }                                                                                                                  \
-    in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                                              \
+    struct producer_entry in = producer_enter(PRODUCER_CALLING, caller, frame, OWN_FRAME);                             \
     struct record_columns columns;                                                                                     \
     uint64_t begin = timing(in);                                                                                       \
     result got = real.ident arguments;                                                                                 \
@@ -336,9 +309,18 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
     return got;                                                                                                        \
   }                                                                                                                    \
   ACQUIRED_REST(ident)                                                                                                 \
+  SLOW result guarded_##ident AND_REST declaration {                                                                   \
+    struct producer_quick *quick = producer_ready();                                                                   \
+    struct place place = place_of(frame);                                                                              \
+    if (!quick)                                                                                                        \
+      return slow_##ident WITH_PLACE arguments;                                                                        \
+    producer_mark(quick, frame, MARK_CALLING);                                                                         \
+    result got = real.ident arguments;                                                                                 \
+    ACQUIRED_GUARDED(ident, quick, got, size, param, frame);                                                           \
+  }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
-    if (__builtin_expect(host_state.idle != PRODUCER_IDLE, 0))                                                         \
-      return slow_##ident WITH_CALLER arguments;                                                                       \
+    if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes, 0))                                    \
+      return guarded_##ident WITH_REST arguments;                                                                      \
     result got = real.ident arguments;                                                                                 \
     ACQUIRED_PLAIN(ident, got, size, param);                                                                           \
   }
@@ -347,14 +329,7 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
     if (__builtin_expect(real_in_arena(object), 0))                                                                    \
       return;                                                                                                          \
-    struct producer_entry in;                                                                                          \
-    if (enter_guarded(PRODUCER_RECORDING, &in)) {                                                                      \
-      releasing_guarded(in, PRODUCER_CALLING, CALL_OF(ident, size, param), object);                                    \
-      real.ident arguments;                                                                                            \
-      producer_leave(in);                                                                                              \
-      return;                                                                                                          \
-    }                                                                                                                  \
-    in = producer_enter_slow(PRODUCER_CALLING | PRODUCER_RELEASES, caller, frame, NULL);                               \
+    struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_RELEASES, caller, frame, NULL);              \
     if (in.producer)                                                                                                   \
       releasing(in, PRODUCER_CALLING, CALL_OF(ident, size, param), object);                                            \
     uint64_t begin = timing(in);                                                                                       \
@@ -363,8 +338,12 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \
   REST(ident, declaration, arguments, size, param, real.ident arguments)                                               \
+  RELEASE_GUARDED(ident, declaration, arguments, size, param, true, MARK_CALLING, real.ident arguments)                \
   EXPORT result ident declaration {                                                                                    \
-    if (__builtin_expect(producer_record_quick(step_of(QUICK_CALL_OF(ident, size, param), object)), 1))                \
+    if (__builtin_expect(host_state.idle != PRODUCER_IDLE, 0))                                                         \
+      guarded_##ident WITH_REST arguments;                                                                             \
+    else if (__builtin_expect(                                                                                         \
+                 producer_record_quick(producer_mine, step_of(QUICK_CALL_OF(ident, size, param), object)), 1))         \
       real.ident arguments;                                                                                            \
     else                                                                                                               \
       rest_##ident WITH_REST arguments;                                                                                \
@@ -376,14 +355,7 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
     if (real_in_arena(object))                                                                                         \
       return real_arena_move(object, PRODUCT(ident, size, param));                                                     \
-    struct producer_entry in;                                                                                          \
-    if (enter_guarded(PRODUCER_RECORDING, &in)) {                                                                      \
-      struct resize resize = resizing_quick(in, object);                                                               \
-      result got = real.ident arguments;                                                                               \
-      resized_quick(in, CALL_OF(ident, size, param), resize, got);                                                     \
-      return got;                                                                                                      \
-    }                                                                                                                  \
-    in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                                              \
+    struct producer_entry in = producer_enter(PRODUCER_CALLING, caller, frame, OWN_FRAME);                             \
     if (!in.producer)                                                                                                  \
       return real.ident arguments;                                                                                     \
     struct record_columns columns;                                                                                     \
@@ -395,46 +367,52 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
     return got;                                                                                                        \
   }                                                                                                                    \
   SLOW result began_##ident(struct hook_sizes sizes, void *got, void *object, void *const *frame) {                    \
-    struct hook_call call = call_of_op(CALL_##ident, &sizes);                                                          \
-    struct producer_entry in = {producer_if_idle(), PRODUCER_IDLE};                                                    \
+    struct producer_entry in = producer_enter(PRODUCER_CALLING, frame[-1], (uintptr_t)frame, NULL);                    \
     if (in.producer)                                                                                                   \
-      producer_hold_rest(in.producer, (uintptr_t)frame);                                                               \
-    else                                                                                                               \
-      in = producer_enter_slow(PRODUCER_CALLING, frame[-1], (uintptr_t)frame, NULL);                                   \
-    if (in.producer)                                                                                                   \
-      resized(in, call, (struct resize){object, true, 0}, got, NULL);                                                  \
+      resized(in, call_of_op(CALL_##ident, &sizes), (struct resize){object, true, 0}, got, NULL);                      \
     return got;                                                                                                        \
   }                                                                                                                    \
   SLOW result rest_##ident AND_REST declaration {                                                                      \
     struct place place = place_of(frame);                                                                              \
-    struct producer_entry in = {producer_if_idle(), PRODUCER_IDLE};                                                    \
-    if (!in.producer && !real_in_arena(object) && producer_skip(place.caller))                                         \
+    if (!producer_if_idle() && !real_in_arena(object) && producer_skip(place.caller))                                  \
       return real.ident arguments;                                                                                     \
-    if (!in.producer)                                                                                                  \
-      return slow_##ident WITH_PLACE arguments;                                                                        \
-    producer_hold_rest(in.producer, place.frame);                                                                      \
-    if (real_in_arena(object)) {                                                                                       \
-      producer_leave(in);                                                                                              \
-      return slow_##ident WITH_PLACE arguments;                                                                        \
-    }                                                                                                                  \
-    struct resize resize = resizing(in, object);                                                                       \
+    return slow_##ident WITH_PLACE arguments;                                                                          \
+  }                                                                                                                    \
+  static inline __attribute__((always_inline)) bool begin_##ident(struct producer_quick *quick, const void *object) {  \
+    struct producer_event begin = {.op = RECORD_BEGIN, .address = object};                                             \
+    if (__builtin_expect(!producer_record_quick(quick, begin), 0))                                                     \
+      return false;                                                                                                    \
+    ((struct producer *)quick)->open++;                                                                                \
+    return true;                                                                                                       \
+  }                                                                                                                    \
+  static inline __attribute__((always_inline)) bool end_##ident(struct producer_quick *quick, struct hook_call call,   \
+                                                                const void *got) {                                     \
+    if (__builtin_expect(                                                                                              \
+            call.request_bytes >= host_state.small_bytes || !producer_record_quick(quick, step_of(call, got)), 0))     \
+      return false;                                                                                                    \
+    ((struct producer *)quick)->open--;                                                                                \
+    return true;                                                                                                       \
+  }                                                                                                                    \
+  SLOW result guarded_##ident AND_REST declaration {                                                                   \
+    struct producer_quick *quick = producer_ready();                                                                   \
+    if (!quick || !begin_##ident(quick, object))                                                                       \
+      return rest_##ident PASS_REST arguments;                                                                         \
+    producer_mark(quick, frame, MARK_CALLING);                                                                         \
     result got = real.ident arguments;                                                                                 \
-    resized(in, CALL_OF(ident, size, param), resize, got, NULL);                                                       \
-    return got;                                                                                                        \
+    producer_unmark(quick);                                                                                            \
+    if (end_##ident(quick, CALL_AS(ident, size, param, true), got))                                                    \
+      return got;                                                                                                      \
+    return began_##ident((struct hook_sizes){size, param}, got, object, frame);                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
-    struct producer_event begin = {.op = RECORD_BEGIN, .address = object};                                             \
-    if (__builtin_expect(!producer_record_quick(begin), 0))                                                            \
+    if (__builtin_expect(host_state.idle != PRODUCER_IDLE, 0))                                                         \
+      return guarded_##ident WITH_REST arguments;                                                                      \
+    if (__builtin_expect(!begin_##ident(producer_mine, object), 0))                                                    \
       return rest_##ident WITH_REST arguments;                                                                         \
-    struct producer *producer = producer_now();                                                                        \
-    producer->open++;                                                                                                  \
     result got = real.ident arguments;                                                                                 \
-    if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes ||                                      \
-                             !producer_record_quick(step_of(CALL_AS(ident, size, param, true), got)),                  \
-                         0))                                                                                           \
-      return began_##ident((struct hook_sizes){size, param}, got, object, FRAME);                                      \
-    producer->open--;                                                                                                  \
-    return got;                                                                                                        \
+    if (__builtin_expect(end_##ident(producer_mine, CALL_AS(ident, size, param, true), got), 1))                       \
+      return got;                                                                                                      \
+    return began_##ident((struct hook_sizes){size, param}, got, object, FRAME);                                        \
   }
 #define PRODUCT(ident, size, param) (HAS_PARAM_##ident ? (size) * (param) : (size))
 
@@ -445,7 +423,7 @@ static inline bool enter_guarded(uint32_t state, struct producer_entry *in) {
 #include "capture/host/real/entry_points.def"
 
 EXPORT int posix_memalign(void **result, size_t align, size_t size) {
-  struct producer_entry in = producer_enter(PRODUCER_CALLING, CALLER);
+  struct producer_entry in = producer_enter(PRODUCER_CALLING, CALLER, NULL);
   struct record_columns columns;
   uint64_t begin = timing(in), param = align;
   int error = real.posix_memalign(result, align, size);
@@ -456,16 +434,31 @@ EXPORT int posix_memalign(void **result, size_t align, size_t size) {
   return error;
 }
 
-EXPORT size_t malloc_usable_size(void *object) {
+SLOW size_t slow_malloc_usable_size(void *object, void *const *frame) {
   if (__builtin_expect(real_in_arena(object), 0))
     return real_arena_usable(object);
-  struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER);
-  if (__builtin_expect(in.producer != NULL, 1))
+  struct place place = place_of(frame);
+  struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, place.caller, place.frame, NULL);
+  if (in.producer)
     releasing(in, PRODUCER_CALLING, (struct hook_call){.op = CALL_malloc_usable_size}, object);
   uint64_t begin = timing(in);
   size_t usable_bytes = real.malloc_usable_size(object);
-  if (__builtin_expect(in.producer != NULL, 1))
+  if (in.producer)
     released(in, object, begin);
+  return usable_bytes;
+}
+
+EXPORT size_t malloc_usable_size(void *object) {
+  bool may_call_hooks = host_state.idle != PRODUCER_IDLE;
+  struct producer_quick *quick = may_call_hooks ? producer_ready() : producer_mine;
+  struct hook_call call = {.op = CALL_malloc_usable_size, .small = true};
+  if (__builtin_expect(!quick || !producer_record_quick(quick, step_of(call, object)), 0))
+    return slow_malloc_usable_size(object, FRAME);
+  if (!may_call_hooks)
+    return real.malloc_usable_size(object);
+  producer_mark(quick, FRAME, MARK_CALLING);
+  size_t usable_bytes = real.malloc_usable_size(object);
+  producer_unmark(quick);
   return usable_bytes;
 }
 
@@ -499,71 +492,75 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
     return got;                                                                                                        \
   }
 
+static inline bool is_outermost(struct producer_entry in) {
+  return producer_is_quick(in.was) || in.was == PRODUCER_OPTIONAL;
+}
+
+#define AND_ENTRY(...) (__VA_ARGS__, struct producer_entry in, bool is_malloc)
+#define WITH_ENTRY(...) (__VA_ARGS__, in, is_malloc)
 #define OPERATOR_NEW_HOOK(ident, declaration, arguments, size, param)                                                  \
   OPERATOR_NEW_FRAME(ident, declaration, arguments)                                                                    \
-  SLOW void *slow_##ident AND_CALLER declaration {                                                                     \
-    uint32_t flags = operators.flags;                                                                                  \
-    struct producer_entry in;                                                                                          \
-    if ((flags & OPERATORS_RECORDED) && enter_guarded(PRODUCER_NEW, &in)) {                                            \
-      void *got = !HAS_PARAM_##ident && (flags & OPERATORS_NEW_IS_MALLOC) ? real.malloc(size + !size) : NULL;          \
-      if (!got) {                                                                                                      \
-        producer_may_throw(in, CALL_##ident, size, param);                                                             \
-        got = call_##ident arguments;                                                                                  \
-        producer_did_not_throw(in);                                                                                    \
-      }                                                                                                                \
-      producer_hold(in.producer);                                                                                      \
-      acquired_quick(in, CALL_OF(ident, size, param), got);                                                            \
-      return got;                                                                                                      \
-    }                                                                                                                  \
-    if (!(flags & OPERATORS_RECORDED) && !operators_find(caller))                                                      \
-      return operators.ident arguments;                                                                                \
-    in = producer_enter_slow(PRODUCER_NEW, caller, frame, OWN_FRAME);                                                  \
-    if (!in.producer)                                                                                                  \
-      return operators.ident arguments;                                                                                \
-    struct record_columns columns;                                                                                     \
-    bool is_malloc = !HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC) && in.was == PRODUCER_OPTIONAL; \
-    uint64_t begin = timing(in);                                                                                       \
-    void *got = is_malloc ? real.malloc(size + !size) : NULL; /* else its latency would have that of our own hook */   \
+  static inline __attribute__((always_inline)) void *recorded_##ident AND_ENTRY declaration {                          \
+    void *got = is_malloc ? real.malloc(size + !size) : NULL;                                                          \
     if (!got) {                                                                                                        \
       producer_may_throw(in, CALL_##ident, size, param);                                                               \
       got = call_##ident arguments;                                                                                    \
       producer_did_not_throw(in);                                                                                      \
     }                                                                                                                  \
+    return got;                                                                                                        \
+  }                                                                                                                    \
+  SLOW void *slow_##ident AND_CALLER declaration {                                                                     \
+    if (!(operators.flags & OPERATORS_RECORDED) && !operators_find(caller))                                            \
+      return operators.ident arguments;                                                                                \
+    struct producer_entry in = producer_enter(PRODUCER_NEW, caller, frame, OWN_FRAME);                                 \
+    if (!in.producer)                                                                                                  \
+      return operators.ident arguments;                                                                                \
+    struct record_columns columns;                                                                                     \
+    bool is_malloc = !HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC) && is_outermost(in);            \
+    uint64_t begin = timing(in);                                                                                       \
+    void *got = recorded_##ident WITH_ENTRY arguments; /* else its latency would have that of our own hook */          \
     acquired(in, CALL_OF(ident, size, param), got, fill(&columns, in, begin, got, size));                              \
     return got;                                                                                                        \
   }                                                                                                                    \
   ACQUIRED_REST(ident)                                                                                                 \
+  SLOW void *guarded_##ident AND_REST declaration {                                                                    \
+    struct producer_quick *quick = producer_ready();                                                                   \
+    struct place place = place_of(frame);                                                                              \
+    uint32_t flags = operators.flags;                                                                                  \
+    if (!quick || !(flags & OPERATORS_RECORDED))                                                                       \
+      return slow_##ident WITH_PLACE arguments;                                                                        \
+    struct producer_entry in = {(struct producer *)quick, PRODUCER_GUARDED};                                           \
+    bool is_malloc = !HAS_PARAM_##ident && (flags & OPERATORS_NEW_IS_MALLOC);                                          \
+    producer_mark(quick, frame, MARK_NEW);                                                                             \
+    void *got = recorded_##ident WITH_ENTRY arguments;                                                                 \
+    ACQUIRED_GUARDED(ident, quick, got, size, param, frame);                                                           \
+  }                                                                                                                    \
   EXPORT void *ident declaration {                                                                                     \
     void *got = NULL;                                                                                                  \
-    if (!HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC) && host_state.idle == PRODUCER_IDLE)         \
+    if (!HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC) && size < host_state.quick_bytes)            \
       got = real.malloc(size + !size);                                                                                 \
     if (__builtin_expect(!got, 0))                                                                                     \
-      return slow_##ident WITH_CALLER arguments;                                                                       \
+      return guarded_##ident WITH_REST arguments;                                                                      \
     ACQUIRED_PLAIN(ident, got, size, param);                                                                           \
   }
 
 /* The operator must not be called by a jump: an allocator's operator may end in a jump to free, and where the thread is
    paused, only the return address of that free, in our hook, shows that it is the operator's. */
 #define OPERATOR_DELETE_HOOK(ident, declaration, arguments, size, param)                                               \
+  static inline __attribute__((always_inline)) void delete_##ident declaration {                                       \
+    if (operators.flags & OPERATORS_DELETE_IS_FREE)                                                                    \
+      real.free(object);                                                                                               \
+    else                                                                                                               \
+      operators.ident arguments;                                                                                       \
+  }                                                                                                                    \
   SLOW void slow_##ident AND_CALLER declaration {                                                                      \
     struct producer_entry in = {NULL, 0};                                                                              \
-    uint32_t flags = operators.flags;                                                                                  \
-    if ((flags & OPERATORS_RECORDED) && enter_guarded(PRODUCER_RECORDING, &in)) {                                      \
-      releasing_guarded(in, PRODUCER_DELETE, CALL_OF(ident, size, param), object);                                     \
-      if (flags & OPERATORS_DELETE_IS_FREE)                                                                            \
-        real.free(object);                                                                                             \
-      else                                                                                                             \
-        operators.ident arguments;                                                                                     \
-      producer_leave(in);                                                                                              \
-      return;                                                                                                          \
-    }                                                                                                                  \
-    in.producer = NULL;                                                                                                \
-    if ((flags & OPERATORS_RECORDED) || operators_find(caller))                                                        \
-      in = producer_enter_slow(PRODUCER_DELETE | PRODUCER_RELEASES, caller, frame, NULL);                              \
+    if ((operators.flags & OPERATORS_RECORDED) || operators_find(caller))                                              \
+      in = producer_enter(PRODUCER_DELETE | PRODUCER_RELEASES, caller, frame, NULL);                                   \
     if (in.producer)                                                                                                   \
       releasing(in, PRODUCER_DELETE, CALL_OF(ident, size, param), object);                                             \
     uint64_t begin = timing(in);                                                                                       \
-    if (begin && (operators.flags & OPERATORS_DELETE_IS_FREE))                                                         \
+    if (is_outermost(in) && (operators.flags & OPERATORS_DELETE_IS_FREE))                                              \
       real.free(object);                                                                                               \
     else                                                                                                               \
       operators.ident arguments;                                                                                       \
@@ -572,10 +569,13 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \
   REST(ident, declaration, arguments, size, param, real.free(object))                                                  \
+  RELEASE_GUARDED(ident, declaration, arguments, size, param, operators.flags &OPERATORS_RECORDED, MARK_DELETE,        \
+                  delete_##ident arguments)                                                                            \
   EXPORT void ident declaration {                                                                                      \
-    if (__builtin_expect(!(operators.flags & OPERATORS_DELETE_IS_FREE), 0))                                            \
-      slow_##ident WITH_CALLER arguments;                                                                              \
-    else if (__builtin_expect(producer_record_quick(step_of(QUICK_CALL_OF(ident, size, param), object)), 1))           \
+    if (__builtin_expect(!(operators.flags & OPERATORS_DELETE_IS_FREE) || host_state.idle != PRODUCER_IDLE, 0))        \
+      guarded_##ident WITH_REST arguments;                                                                             \
+    else if (__builtin_expect(                                                                                         \
+                 producer_record_quick(producer_mine, step_of(QUICK_CALL_OF(ident, size, param), object)), 1))         \
       real.free(object);                                                                                               \
     else                                                                                                               \
       rest_##ident WITH_REST arguments;                                                                                \
@@ -627,7 +627,7 @@ void step_resized(const struct step *step, struct resize resize, const void *res
 #include "capture/host/real/entry_points.def"
 
 static void record_live(const void *object, uint64_t bytes) {
-  struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER);
+  struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER, NULL);
   if (!in.producer)
     return;
   uint32_t os_pages = large_resident_os_pages(object, bytes, false);

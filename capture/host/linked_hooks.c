@@ -22,7 +22,7 @@ struct linked_call {
   struct resize resize;
   const void *object; /* the one that is released, resized or touched */
   void **result;      /* where the object's address is stored (LINKED_RESULT) */
-  bool done;          /* all work after the function is done, except flushing the side buffer */
+  bool marked;        /* a mark shows that the thread is in the function */
   uint64_t pad;
   uint64_t real;
   const struct linked_function *function;
@@ -186,45 +186,47 @@ static inline int go_on(struct linked_call *call) {
   return CALL_THROWING;
 }
 
-/* SLOWLY: the producer, if there is one in the call, is held, and the step is not recorded. */
+static inline void mark(struct linked_call *call) {
+  uint8_t kind = call->function->kind;
+  enum producer_mark of = kind == LINKED_NEW ? MARK_NEW : kind == LINKED_DELETE ? MARK_DELETE : MARK_CALLING;
+  producer_mark(&call->step.in.producer->quick, call, of);
+  call->marked = true;
+}
+
+/* SLOWLY: nothing has been recorded, and the call has no producer. */
 int linked_before(struct linked_call *call) {
   const struct linked_function *function = call->function;
-  struct producer *producer = producer_now();
+  struct producer_quick *quick = producer_ready();
   call->real = function->real;
   call->step.in.producer = NULL;
-  call->done = false;
-  if (!producer)
-    return producer_passes(call->caller) ? CALL_REAL : SLOWLY;
-  if (!producer_is_quick(producer->quick.state) || function->kind == LINKED_OTHER)
-    return SLOWLY;
-  call->step.in = (struct producer_entry){producer, producer->quick.state};
+  call->marked = false;
+  if (!quick || function->kind == LINKED_OTHER)
+    return !producer_now() && producer_passes(call->caller) ? CALL_REAL : SLOWLY;
   describe(call);
-  producer_begin(producer, begins(function) ? PRODUCER_RECORDING : state_in(function), (uintptr_t)call);
-  if (!begins(function))
-    return go_on(call);
-  struct producer_event event = {.op = RECORD_BEGIN, .address = call->object};
-  if (function->kind != LINKED_RESIZE)
-    event = step_of(call_of_op(call->step.call, &call->step.sizes), call->object);
-  if (!producer_record_common(producer, event))
-    return SLOWLY;
+  if (begins(function)) {
+    struct producer_event event = {.op = RECORD_BEGIN, .address = call->object};
+    if (function->kind != LINKED_RESIZE)
+      event = step_of(call_of_op(call->step.call, &call->step.sizes), call->object);
+    if (!producer_record_quick(quick, event))
+      return SLOWLY;
+  }
+  call->step.in = (struct producer_entry){(struct producer *)quick, PRODUCER_GUARDED};
   if (function->kind == LINKED_RESIZE) {
-    producer->open++;
+    call->step.in.producer->open++;
     call->resize = (struct resize){call->object, true, 0};
   }
-  producer_set_state(producer, state_in(function));
-  return CALL_REAL;
+  mark(call);
+  return go_on(call);
 }
 
 int linked_before_slow(struct linked_call *call) {
   const struct linked_function *function = call->function;
   struct step *step = &call->step;
-  if (!step->in.producer) {
-    step->in = producer_enter_slow(state_in(function) | more_of(function), call->caller, (uintptr_t)call,
-                                   &call->frame_pointer);
-    if (!step->in.producer)
-      return CALL_REAL;
-    describe(call);
-  }
+  step->in =
+      producer_enter(state_in(function) | more_of(function), call->caller, (uintptr_t)call, &call->frame_pointer);
+  if (!step->in.producer)
+    return CALL_REAL;
+  describe(call);
   if (function->kind == LINKED_RESIZE)
     call->resize = step_resizing(step, call->object);
   else if (begins(function))
@@ -232,6 +234,10 @@ int linked_before_slow(struct linked_call *call) {
   else if (function->kind == LINKED_OTHER) /* calls.def has no such call */
     producer_drop(step->in.producer);
   step->began = step_time(step->in);
+  if (step->in.was == PRODUCER_GUARDED) {
+    producer_leave(step->in);
+    mark(call);
+  }
   return go_on(call);
 }
 
@@ -242,15 +248,6 @@ static inline void *acquired_by(const struct linked_call *call) {
   return (int)call->rax ? NULL : *call->result;
 }
 
-/* As producer_leave. */
-static inline int leave(struct linked_call *call) {
-  struct producer_entry in = call->step.in;
-  call->done = true;
-  producer_set_state(in.producer, in.was);
-  producer_note_frame(in.producer, PRODUCER_NO_FRAME);
-  return producer_has_side(in.producer) ? SLOWLY : CALL_REAL;
-}
-
 int linked_after(struct linked_call *call) {
   const struct linked_function *function = call->function;
   struct step *step = &call->step;
@@ -259,18 +256,19 @@ int linked_after(struct linked_call *call) {
     return CALL_REAL;
   if (function->kind == LINKED_NEW)
     producer_did_not_throw(step->in);
-  if (!producer_is_quick(step->in.was))
+  if (!call->marked)
     return SLOWLY;
+  producer_unmark(&producer->quick);
   if (more_of(function) || function->kind == LINKED_OTHER)
-    return leave(call);
-  producer_hold(producer);
+    return CALL_REAL;
   struct hook_call request = call_of_op(step->call, &step->sizes);
   bool resizes = function->kind == LINKED_RESIZE;
-  if ((resizes && !(call->resize.object && call->resize.begun)) || large_is(request.request_bytes) ||
-      !producer_record_common(producer, step_of(request, acquired_by(call))))
+  request.small = true;
+  if ((resizes && !(call->resize.object && call->resize.begun)) || request.request_bytes >= host_state.small_bytes ||
+      !producer_record_quick(&producer->quick, step_of(request, acquired_by(call))))
     return SLOWLY;
   producer->open -= resizes;
-  return leave(call);
+  return CALL_REAL;
 }
 
 static void note_usable(struct linked_call *call, void *object) {
@@ -285,9 +283,9 @@ static void note_usable(struct linked_call *call, void *object) {
 int linked_after_slow(struct linked_call *call) {
   struct step *step = &call->step;
   uint8_t kind = call->function->kind;
-  if (call->done) {
-    producer_flush_side(step->in.producer);
-  } else if (more_of(call->function)) {
+  if (call->marked)
+    producer_hold_rest(step->in.producer, (uintptr_t)call);
+  if (more_of(call->function)) {
     step_released(step, call->object);
   } else if (kind == LINKED_OTHER) {
     producer_leave(step->in);

@@ -57,14 +57,19 @@ enum producer_state {
   PRODUCER_OFF,       /* excluded */
   PRODUCER_GUARDED,   /* IDLE where the allocator is not libc's, so that its functions may call hooks */
   PRODUCER_OPTIONAL,  /* IDLE where optional columns are recorded: each call then takes the slow path */
+  PRODUCER_MARKED,    /* GUARDED, and its mark shows that it is in a real function; plus enum producer_mark */
 };
+
+/* Which real function a mark is of: CALLING, NEW or DELETE. Frames are multiples of 8. */
+enum producer_mark { MARK_CALLING, MARK_NEW, MARK_DELETE };
 
 struct host_state {
   struct tables *tables;
   uint32_t flags;              /* enum attach_flags */
   const struct region *region; /* the first */
   uint64_t touch_min_bytes;
-  uint64_t quick_bytes; /* requests below it are recorded in one slot and are not large */
+  uint64_t small_bytes; /* requests below it are recorded in one slot and are not large */
+  uint64_t quick_bytes; /* the same in state IDLE, where they take the exported forms; else 0 */
   uint64_t os_page_bytes;
   uint32_t idle;       /* enum producer_state of a thread in no call: IDLE, GUARDED or OPTIONAL */
   uint32_t clock_cost; /* duration of two clock readings, in its units; subtracted from each latency */

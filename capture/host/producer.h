@@ -51,6 +51,18 @@ static inline __attribute__((always_inline)) void producer_note_frame(struct pro
   atomic_signal_fence(memory_order_seq_cst);
 }
 
+/* Is that a state of a thread in no hook, in which only the uncommon cases need the slow forms? */
+static inline bool producer_is_quick(uint32_t state) {
+  return state == PRODUCER_IDLE || state == PRODUCER_GUARDED;
+}
+
+/* The thread's producer, if it is in state IDLE or GUARDED, and in no hook. */
+static inline struct producer *producer_if_idle(void) {
+  struct producer_quick *quick = producer_mine;
+  bool idle = quick->state == PRODUCER_IDLE || (quick->state == PRODUCER_GUARDED && quick->mark == PRODUCER_NO_FRAME);
+  return __builtin_expect(idle, 1) ? (struct producer *)quick : NULL;
+}
+
 /* Takes hold of next, in state RECORDING. A handler that interrupts before next is held takes slots in front. */
 static inline __attribute__((always_inline)) void producer_hold(struct producer *producer) {
   HT_ASSERT(!producer->cursor);
@@ -69,7 +81,29 @@ static inline __attribute__((always_inline)) void producer_set_state(struct prod
   }
   producer->quick.state = state;
   atomic_signal_fence(memory_order_seq_cst);
-  producer->quick.common = state == PRODUCER_IDLE ? ownership_common(producer->tick, producer->own) : 0;
+  producer->quick.common = producer_is_quick(state) ? ownership_common(producer->tick, producer->own) : 0;
+  producer->quick.mark = state == PRODUCER_GUARDED ? PRODUCER_NO_FRAME : 0;
+  atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* For hooks where the allocator may call hooks: the calling thread's, if it is in no real function. Then it may mark
+   itself, and record by producer_record_quick; in state RECORDING (in a handler) that fails. NULL: producer_enter. */
+static inline struct producer_quick *producer_ready(void) {
+  struct producer_quick *quick = producer_mine;
+  return __builtin_expect(quick->mark == PRODUCER_NO_FRAME, 1) ? quick : NULL;
+}
+
+/* Around a real function. A handler that interrupts it restores the mark (producer_leave); a call that comes from the
+   allocator finds it, and is not recorded. */
+static inline __attribute__((always_inline)) void producer_mark(struct producer_quick *quick, const void *frame,
+                                                                enum producer_mark of) {
+  atomic_signal_fence(memory_order_seq_cst);
+  quick->mark = (uintptr_t)frame | of;
+  atomic_signal_fence(memory_order_seq_cst);
+}
+static inline __attribute__((always_inline)) void producer_unmark(struct producer_quick *quick) {
+  atomic_signal_fence(memory_order_seq_cst);
+  quick->mark = PRODUCER_NO_FRAME;
   atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -80,6 +114,9 @@ struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uin
    be. */
 bool producer_passes(const void *caller);
 bool producer_step_slow(struct producer *producer, const void *address, uint64_t *stamp);
+
+/* producer_leave of a call inside another. */
+void producer_leave_rest(struct producer_entry in);
 
 /* Moves the side buffer's records into the ring. */
 void producer_flush_side(struct producer *producer);
@@ -129,37 +166,16 @@ static inline __attribute__((always_inline)) void producer_begin(struct producer
   producer_note_frame(producer, frame);
 }
 
-/* A hook that begins where the thread has a producer, and is in no other hook, that is, in state idle (IDLE or
-   GUARDED). False: producer_enter_slow. */
-static inline __attribute__((always_inline)) bool producer_enter_idle(struct producer *producer, uint32_t idle,
-                                                                      uint32_t state) {
-  if (__builtin_expect(!producer || producer->quick.state != idle, 0))
-    return false;
-  HT_ASSERT(!producer->ring || (producer->own != 0 && producer->tag != 0));
-  os_store_stack_pointer(&producer->frame);
-  if (state == PRODUCER_RECORDING)
-    producer_hold(producer);
-  else
-    producer_set_state(producer, state);
-  os_store_stack_pointer(&producer->frame);
-  atomic_signal_fence(memory_order_seq_cst);
-  return true;
-}
-
-/* Is that a state of a thread in no hook, in which only the uncommon cases need the slow forms? */
-static inline bool producer_is_quick(uint32_t state) {
-  return state == PRODUCER_IDLE || state == PRODUCER_GUARDED;
-}
-
 /* A hook begins. what: the state during the real call, plus PRODUCER_RELEASES where the call releases and acquires
-   nothing, PRODUCER_TOUCHES where it does neither; caller: its return address; frame: its own. */
+   nothing, PRODUCER_TOUCHES where it does neither; caller: its return address; frame: its own; own_frame: as for
+   producer_enter_slow. */
 enum { PRODUCER_RELEASES = 16, PRODUCER_TOUCHES = 32, PRODUCER_STATES = 15 };
-static inline __attribute__((always_inline)) struct producer_entry producer_enter(uint32_t what, const void *caller,
-                                                                                  uintptr_t frame) {
-  struct producer *producer = producer_now();
-  uint32_t was;
-  if (__builtin_expect(!producer || !producer_is_quick(was = producer->quick.state), 0))
-    return producer_enter_slow(what, caller, frame, NULL);
+static inline __attribute__((always_inline)) struct producer_entry
+producer_enter(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
+  struct producer *producer = producer_if_idle();
+  if (__builtin_expect(!producer, 0))
+    return producer_enter_slow(what, caller, frame, own_frame);
+  uint32_t was = producer->quick.state;
   producer_begin(producer, what & PRODUCER_STATES, frame);
   return (struct producer_entry){producer, was};
 }
@@ -175,9 +191,12 @@ static inline __attribute__((always_inline)) void producer_leave(struct producer
   HT_ASSERT(in.was != PRODUCER_WIPED && in.producer->quick.state != host_state.idle);
   if (__builtin_expect(in.was == PRODUCER_RECORDING, 0))
     return;
+  if (__builtin_expect(!producer_is_quick(in.was) && in.was != PRODUCER_OPTIONAL, 0)) {
+    producer_leave_rest(in);
+    return;
+  }
   producer_set_state(in.producer, in.was);
-  if (producer_is_quick(in.was) || in.was == PRODUCER_OPTIONAL)
-    producer_note_frame(in.producer, PRODUCER_NO_FRAME);
+  producer_note_frame(in.producer, PRODUCER_NO_FRAME);
   if (__builtin_expect(producer_has_side(in.producer), 0))
     producer_flush_side(in.producer);
 }
@@ -240,12 +259,13 @@ static inline __attribute__((always_inline)) bool producer_take(struct producer_
   return __builtin_expect(os_replace_own(&quick->next, to, *to + (has_param ? 32 : 16)), 1);
 }
 
-/* producer_record_common in state IDLE, which the thread keeps. The slots are taken after the step was checked, and
-   only if no handler has recorded anything since before the check: its stamps would be in front of them, and its tags
-   may be what the check saw. (A handler whose events go round the ring to exactly the same slot is not noticed.) A
-   handler that interrupts later records behind them. False: nothing was written, and no slot taken. */
-static inline __attribute__((always_inline)) bool producer_record_quick(struct producer_event event) {
-  struct producer_quick *quick = producer_mine;
+/* producer_record_common in state IDLE or GUARDED, which the thread keeps. quick: the calling thread's. The slots are
+   taken after the step was checked, and only if no handler has recorded anything since before the check: its stamps
+   would be in front of them, and its tags may be what the check saw. (A handler whose events go round the ring to
+   exactly the same slot is not noticed.) A handler that interrupts later records behind them. False: nothing was
+   written, and no slot taken. */
+static inline __attribute__((always_inline)) bool producer_record_quick(struct producer_quick *quick,
+                                                                        struct producer_event event) {
   uint64_t at = producer_next(quick);
   if (__builtin_expect(at >= (uintptr_t)quick->limit || ownership_load(event.address) != quick->common, 0) ||
       !producer_take(quick, &at, event.param != NULL))
@@ -263,19 +283,13 @@ static inline __attribute__((always_inline)) bool producer_record_quick(struct p
   return true;
 }
 
-/* After producer_record_quick has returned false, or in its place: the thread's producer, if it is in state IDLE. */
-static inline struct producer *producer_if_idle(void) {
-  struct producer_quick *quick = producer_mine;
-  return __builtin_expect(quick->state == PRODUCER_IDLE, 1) ? (struct producer *)quick : NULL;
-}
-
 /* Called after producer_if_idle: takes hold of next. frame: the hook's. */
 static inline void producer_hold_rest(struct producer *producer, uintptr_t frame) {
   producer_begin(producer, PRODUCER_RECORDING, frame);
 }
 
-/* After producer_record_quick has returned false, in state IDLE: records a step that needs no stamp, as it has no
-   object, or is the first at its place. Takes the slots in the same way. False: nothing was written. */
+/* After producer_record_quick has returned false, in state IDLE or GUARDED: records a step that needs no stamp, as it
+   has no object, or is the first at its place. Takes the slots in the same way. False: nothing was written. */
 static inline __attribute__((always_inline)) bool producer_record_unstamped(struct producer *producer,
                                                                             struct producer_event event) {
   uint64_t at = producer_next(&producer->quick);

@@ -40,9 +40,13 @@ enum {
 struct producer_quick {
   uint64_t next; /* address of the next slot to take, which is free if it is below limit */
   uint64_t *limit;
-  uint64_t common; /* value of ownership_load at a step of the common case; 0 in all states but IDLE, and NONE during a
-                      pause: see producer_skip */
+  uint64_t common; /* value of ownership_load at a step of the common case; 0 in all states but IDLE and GUARDED, and
+                      NONE during a pause: see producer_skip */
   volatile uint32_t state; /* enum producer_state */
+  /* The mark by which a hook in state GUARDED shows that the thread is in a real function: the hook's frame, plus enum
+     producer_mark; PRODUCER_NO_FRAME: it is in none. 0 where the thread may not mark: there is no producer, or a state
+     other than GUARDED says what it does. */
+  uintptr_t mark;
 };
 
 struct producer {
