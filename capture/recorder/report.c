@@ -486,14 +486,12 @@ static void print_tree(void) {
 }
 
 static void print_unwritten(void) {
-  char number[TEXT_NUMBER_BYTES], missing[TEXT_NUMBER_BYTES];
   if (not_begun.files)
-    diagnostics_error(RECORD, "%s%s: nothing was recorded in them",
-                      text_counted(number, not_begun.files, "further file"), not_begun.reason);
+    diagnostics_error(RECORD, "%u further file%s%s: nothing was recorded in them", not_begun.files,
+                      not_begun.files == 1 ? "" : "s", not_begun.reason);
   if (not_ended.files)
-    diagnostics_error(RECORD, "%s%s: at least %s are not in them",
-                      text_counted(number, not_ended.files, "further trace"), not_ended.reason,
-                      text_counted(missing, not_ended.missing, "event"));
+    diagnostics_error(RECORD, "%u further trace%s%s: at least %llu events are not in them", not_ended.files,
+                      not_ended.files == 1 ? "" : "s", not_ended.reason, (unsigned long long)not_ended.missing);
 }
 
 void report_conclude(const struct collector_settings *settings, bool all_processes) {

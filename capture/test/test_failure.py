@@ -80,6 +80,18 @@ def test_a_disk_that_is_full_from_the_start_is_reported_before_the_program_runs(
 
 
 @needs_root
+def test_a_full_disk_beside_many_processes_is_one_error_and_a_count(disk: Path) -> None:
+    (disk / "ballast").write_bytes(bytes(380 << 10))
+    done = run(
+        RECORD, "-o", disk / "t.tape", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do ls /usr/bin >/dev/null; done"
+    )
+    assert done.status == 0
+    assert done.stderr.count("No space left on device") <= 4
+    counts = re.findall(r"(\d+) further (?:files|traces): can't write: No space left on device", done.stderr)
+    assert sum(map(int, counts)) >= 2, done.stderr
+
+
+@needs_root
 def test_a_size_limit_of_the_user_ends_the_trace_with_a_count(tmp_path: Path) -> None:
     """RLIMIT_FSIZE, which also stands for quotas: the write fails, the file system has room. The recorder is stopped
     until the limit, a little above what it has written, is set.

@@ -271,14 +271,17 @@ def _print_variants(allocator: "registry.Allocator", as_json: bool) -> int:
         found = {"allocator": allocator.name, "variants": rows, "tunables": tunables}
         print_json(found | {"other_variants": list(allocator.other_variants)})
         return 0
+    name, entries = allocator.name, {}
     for setting, variant in allocator.variants.items():
-        print(f"{allocator.name}:{setting}  {variant.summary}")
-        for name, value in variant.environment.items():
-            print(f"    {name}={value}")
+        entries[f"{name}:{setting}"] = [
+            variant.summary,
+            *(f"{key}={set_}" for key, set_ in variant.environment.items()),
+        ]
     for setting, variant in allocator.other_variants.items():
-        print(f"{allocator.name}:{setting}  not of this version: {variant.summary}")
+        entries[f"{name}:{setting}"] = [f"not of this version: {variant.summary}"]
     if allocator.tunables:
-        print(f"tunables ({allocator.name}:NAME=VALUE or =FIRST..LAST/STEP): {', '.join(allocator.tunables.names)}")
+        entries["tunables"] = [f"{name}:NAME=VALUE or =FIRST..LAST/STEP: {', '.join(allocator.tunables.names)}"]
+    write_text(STANDARD_OUTPUT, listing(entries))
     return 0
 
 

@@ -83,6 +83,39 @@ def test_a_command_prints_a_screen_at_most_and_nothing_is_wider_or_broken(
         assert numbers[width] <= numbers[widths[-1]] | {str(width)}
 
 
+LONG = pytest.mark.long
+RARER = [
+    ["allocators"],
+    ["allocators", "list"],
+    ["allocators", "--variants", "glibc"],
+    ["allocators", "--tunables", "glibc"],
+    ["workloads"],
+    ["check", "{tape}"],
+    ["report", "{results}", "-o", "r.html"],
+    ["observe", "--", "true"],
+    pytest.param(["machine"], marks=LONG),
+    pytest.param(
+        ["minimise", "{tape}", "--old=glibc", "--new=jemalloc", "--if=rss-peak>1*old", "-o{made}"], marks=LONG
+    ),
+    pytest.param(["demo", "--", "ls", "/"], marks=LONG),
+]
+
+
+@pytest.mark.parametrize("words", RARER, ids=lambda words: "-".join(words[:2]))
+def test_no_line_of_a_rarer_command_is_wider_than_the_terminal_except_for_a_long_word(
+    words, tape, results, tmp_path, monkeypatch
+):
+    """`dump`, `convert --list` and `ctl` print columns for programs, `top` and `fleet` are tested with theirs."""
+    monkeypatch.chdir(tmp_path)
+    for width in (60, 80, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        own = [word.format(tape=tape, results=results, made=f"{width}.out") for word in words]
+        done = succeed(HEAPTAPE, *own) if own[0] in PROGRAMS else call_heaptape(*own)
+        assert done.status == 0, done.stderr
+        wide = [line for line in done.stdout.splitlines() if len(line) > width]
+        assert [line for line in wide if len(line.split()) > 2] == []
+
+
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_no_cell_of_an_answer_is_broken_at_any_width(width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
