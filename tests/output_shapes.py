@@ -175,8 +175,8 @@ ChoiceError = shape("ChoiceError",
     "the baseline has no such figure.",
     {"figure label": str, "whole estimate": float, "error_percent change_percent change_error_percent": float | None})
 Changed = shape("Changed",
-    "One figure of a program on an allocator; `change`: better, worse, new or gone; `percent`: null if new or gone, or 0 "
-    "before.",
+    "One figure of a program on an allocator; `change`: better, worse, new or gone; `percent`: null if new or gone, or "
+    "0 before.",
     {"change program column figure": str, "version_before version_after": str | None,
      "before after percent": float | None})
 AtlasChanges = shape("AtlasChanges", Output,

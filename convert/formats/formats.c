@@ -18,6 +18,8 @@ const struct format formats[] = {
     {"tape", "heaptape trace (core/trace/FORMAT.md)", ".tape", NULL, NULL},
     {"work", "heaptape workload (core/workload/WORKLOAD.md)", ".work", NULL, NULL},
     {"text", "heaptape text, as dump prints it (convert/formats/text.c)", ".txt", &import_format_text, NULL},
+    {"minimalloc", "lifetimes of objects, for solvers of storage allocation (convert/formats/minimalloc.c)",
+     ".minimalloc.csv", NULL, &export_format_minimalloc},
     {"csv", "comma-separated values, as dump --format csv", ".csv", NULL, NULL},
     {"jsonl", "one JSON object per line, as dump --format jsonl", ".jsonl", NULL, NULL},
     {"android", "Android memory_replay text, plain or in a zip (convert/formats/android.c)", ".android",

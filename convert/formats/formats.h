@@ -55,7 +55,8 @@ bool import_lttng_is_trace(const char *path);
    the format can't express; struct export is what they share.
 
    They write the history that `check` proves: steps in their legal order, releases of objects never seen left out, a
-   free inserted where one was not seen. Losses are counted and reported. Memory is O(live objects + threads). Not
+   free inserted where one was not seen. Losses are counted and reported. Memory is O(live objects + threads), of
+   minimalloc O(objects). Not
    thread-safe. */
 
 struct export; /* below */
@@ -64,7 +65,8 @@ struct export_format {
   int (*run)(struct export *export);
 };
 
-extern const struct export_format export_format_android, export_format_mtrace, export_format_rep, export_format_wl;
+extern const struct export_format export_format_android, export_format_minimalloc, export_format_mtrace,
+    export_format_rep, export_format_wl;
 
 struct export_job {
   const struct export_format *format;

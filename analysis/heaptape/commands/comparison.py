@@ -38,7 +38,7 @@ SUBJECT_OF = {"calls": "instructions", "syscalls": "system", "memory": "memory",
 METRICS = {
     "calls": ("total_instructions", "instructions/", "string_", "startup_instructions"),
     "syscalls": ("syscalls/", "syscall_bytes/", "page_faults"),
-    "memory": ("peak_rss", "mean_rss", "ideal_rss", "vm_size", "held_rss", "purged_rss"),
+    "memory": ("peak_rss", "mean_rss", "ideal_rss", "achievable_rss", "vm_size", "held_rss", "purged_rss"),
     "cycles": ("total_cycles", "calls/", "bare_", "pmu/"),
 }
 

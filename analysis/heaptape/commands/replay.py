@@ -200,6 +200,7 @@ def run(arguments: argparse.Namespace) -> int:
     from heaptape.results.disturbance import doubts
     from heaptape.run import replay
     from heaptape.run.passes import OF_ACCESSES, need_origins
+    from heaptape.tape import placement
 
     settings = _replay_settings(arguments)
     tables = comparison.table_names(arguments.table, arguments.format, "replay")
@@ -215,6 +216,8 @@ def run(arguments: argparse.Namespace) -> int:
         about = replaying.about(workload, name, arguments.input)
         if arguments.passes is None and not arguments.verify and not arguments.warm and replay.has_accesses(workload):
             settings = dataclasses.replace(settings, passes=(*settings.passes, *OF_ACCESSES))
+        if "memory" in tables:
+            about["achievable_bytes"] = placement.best(placement.lifetimes(workload)).bytes
         for doubt in doubts(about.get("witness")):
             console.warning(f"{arguments.input}: {doubt}")
         replaying.calibrate(settings.passes, arguments.home, work)

@@ -21,7 +21,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.process import convert_json
 from heaptape.tape import calls
-from heaptape.tape.workload_format import NO_SLOT, Workload, read_workload
+from heaptape.tape.workload_format import NO_SLOT, read_workload
 
 SIZE_CLASSES_PER_DOUBLING = 4
 
@@ -64,7 +64,7 @@ class Objects:
 
 def read_objects(path: Path) -> Objects:
     """The objects of a legal workload file. Raises FormatError."""
-    ops = _ops_in_order(read_workload(path))
+    ops = read_workload(path).ops_in_order()
     call, slot = ops["call"].to_numpy(), ops["slot"].to_numpy()
     number, passed_null = call & calls.ID_MASK, (call & calls.NULL_IN) != 0
     births = calls.ACQUIRES[number] & ((calls.RELEASE_KIND[number] == calls.NOTHING) | passed_null)
@@ -75,7 +75,7 @@ def read_objects(path: Path) -> Objects:
     last[of_op] = np.arange(len(of_op))  # the last value written stays
     # A death releases and hands out nothing.
     dies = (calls.RELEASE_KIND[number] == calls.RELEASES) & ~(calls.ACQUIRES[number] & ((call & calls.NULL_OUT) == 0))
-    count = np.where(calls.PARAM_KIND[number] == calls.COUNT, ops["param"].to_numpy(), 1)
+    count = np.where(calls.PARAM_KIND[number] == calls.COUNT, np.maximum(ops["param"].to_numpy(), 1), 1)
     size = ops["size"].to_numpy().astype(np.float64) * count
     table = pd.DataFrame(
         {
@@ -86,18 +86,6 @@ def read_objects(path: Path) -> Objects:
         }
     )
     return Objects(of_op, table)
-
-
-def _ops_in_order(workload: Workload) -> pd.DataFrame:
-    """All threads' ops in the total order, with a column `thread`."""
-    schedule = workload.schedule()
-    runs = schedule["ops"].to_numpy().astype(np.int64)
-    thread = np.repeat(schedule["thread"].to_numpy().astype(np.int64), runs)
-    ops = pd.concat([workload.ops_of(number) for number in range(workload.threads)], ignore_index=True)
-    # The k-th op of all threads' streams, concatenated, belongs at the place of the k-th smallest thread.
-    place: np.ndarray = np.empty(len(thread), np.int64)
-    place[np.argsort(thread, kind="stable")] = np.arange(len(thread))
-    return ops.iloc[place].reset_index(drop=True).assign(thread=thread)
 
 
 def _object_of_each_op(births: np.ndarray, nothing: np.ndarray, slot: np.ndarray) -> np.ndarray:

@@ -293,10 +293,11 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, Run, float | None]]
                 value = number(getattr(run, key).get(name))
                 if value is not None:
                     yield f"{key}/{name}", unit, run, value
-    ideal = number(file.workload.ideal_rss_bytes)
-    if ideal is not None:
-        for run in {run.label: run for run in file.measured}.values():
-            yield "ideal_rss", "bytes", run, ideal
+    for metric, value in zip(margins.KNOWN, (file.workload.ideal_rss_bytes, file.workload.achievable_bytes)):
+        bound = number(value)
+        if bound is not None:
+            for run in {run.label: run for run in file.measured}.values():
+                yield metric, "bytes", run, bound
 
 
 def _engines_own(file: Results) -> dict[str, float]:

@@ -109,7 +109,7 @@ class Distilled(msgspec.Struct):
 class Workload(msgspec.Struct):
     """What was replayed. `request_sizes`: rows of largest size in bytes, calls, bytes. `recorded`: rows of ops done,
     RssAnon, VmSize while it was recorded. `cpu_ns`: user and system time of the recorded program, by then. `witness`:
-    what compiling the trace found. `lacks`: what the trace does not have.
+    what compiling the trace found. `lacks`: what the trace does not have. `achievable_bytes`: tape/placement.py.
     """
 
     name: Text = None
@@ -117,6 +117,7 @@ class Workload(msgspec.Struct):
     ops: Count = None
     threads: Count = None
     ideal_rss_bytes: Count = None
+    achievable_bytes: Count = None
     peak_live_os_page_bytes: Count = None
     peak_live_objects: Count = None
     live_objects_end: Count = None

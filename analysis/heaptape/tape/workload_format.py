@@ -86,6 +86,19 @@ class Workload:
             }
         )
 
+    def ops_in_order(self) -> "pd.DataFrame":
+        """All threads' ops in the total order, as `ops_of` has them, with a column `thread`."""
+        import pandas as pd
+
+        schedule = self.schedule()
+        runs = schedule["ops"].to_numpy().astype(np.int64)
+        thread = np.repeat(schedule["thread"].to_numpy().astype(np.int64), runs)
+        ops = pd.concat([self.ops_of(number) for number in range(self.threads)], ignore_index=True)
+        # The k-th op of all threads' streams, concatenated, belongs at the place of the k-th smallest thread.
+        place: np.ndarray = np.empty(len(thread), np.int64)
+        place[np.argsort(thread, kind="stable")] = np.arange(len(thread))
+        return ops.iloc[place].reset_index(drop=True).assign(thread=thread)
+
     def schedule(self) -> "pd.DataFrame":
         """The recorded total order: columns thread and ops, one row per run of one thread."""
         import pandas as pd

@@ -89,7 +89,9 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
     ratios: dict[tuple[str, str], list[LogRatio]] = {}
     series = {
         key: steadied(group.set_index("round")["value"], key[1])
-        for key, group in table[table["metric"] != "ideal_rss"].groupby(["workload", "metric", "allocator"], sort=False)
+        for key, group in table[~table["metric"].isin(margins.KNOWN)].groupby(
+            ["workload", "metric", "allocator"], sort=False
+        )
     }
     for (workload, metric, allocator), values in series.items():
         base = series.get((workload, metric, baseline))
@@ -147,7 +149,7 @@ def long_table(files: Sequence[Results], baseline: str, method: Method = "t") ->
         )
     percents = relative(table, baseline, method).drop(columns=["repetitions", "margin_percent"])
     merged = values.merge(percents, on=keys, how="outer", sort=False)
-    merged.loc[(merged["allocator"] == baseline) & (merged["metric"] != "ideal_rss"), "percent"] = 100.0
+    merged.loc[(merged["allocator"] == baseline) & ~merged["metric"].isin(margins.KNOWN), "percent"] = 100.0
     merged["reason"] = merged["reason"].fillna("")
     merged["repetitions"] = merged["repetitions"].astype("Int64")
     order = {name: number for number, name in enumerate(dict.fromkeys([*table["workload"], GEOMETRIC, ARITHMETIC]))}

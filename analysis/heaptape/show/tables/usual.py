@@ -186,6 +186,7 @@ def _absolute_tables(shown: "_Figures", suffix: str) -> list[tuple[str, Table]]:
         "peak_rss": "peak RSS",
         "mean_rss": "mean RSS",
         "ideal_rss": "ideal RSS",
+        "achievable_rss": "achievable",
         "overhead": "overhead",
         "held_rss": "all freed",
         "purged_rss": "purged",
@@ -278,7 +279,7 @@ def _margin_of(metric: str, values: pd.Series, shown: "_Figures") -> float:
 def _figure(metric: str, value: float) -> Cell:
     if metric in ("total_instructions", "startup_instructions", "total_cycles", "bare_wall", "bare_cpu"):
         return in_unit(value, 1e6)
-    sizes = ("string_bytes", "peak_rss", "mean_rss", "ideal_rss", "overhead", "vm_size", "smallest_limit")
+    sizes = ("string_bytes", "peak_rss", "mean_rss", *margins.KNOWN, "overhead", "vm_size", "smallest_limit")
     if metric in sizes or metric in HELD_METRICS:
         return in_unit(value, MIB)
     return in_unit(value) if metric.startswith(("calls/", "pmu/")) else grouped(value)
