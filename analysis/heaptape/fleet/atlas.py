@@ -76,7 +76,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     calls: int
     threads: int
     peak_live_bytes: int
-    profile: dict[str, float] = {}
+    profile: dict[str, int | float] = {}
 
     @property
     def family(self) -> str:
@@ -106,7 +106,7 @@ class Atlas(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     absent: dict[str, str]
     programs: list[Program]
     failures: list[Failure]
-    cells: dict[str, dict[str, list[float | None]]]
+    cells: dict[str, dict[str, list[int | float | None]]]
 
     def table(self) -> pd.DataFrame:
         """Columns program, column, figure, value: what is known, of FIGURES."""

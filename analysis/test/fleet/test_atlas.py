@@ -55,6 +55,8 @@ def test_a_file_is_read_as_it_was_written_and_a_changed_figure_is_one_changed_li
         atlas.write(one, str(tmp_path / "a.json"))
         assert atlas.read(str(tmp_path / "a.json")) == one
         texts.append((tmp_path / "a.json").read_text().splitlines())
+        atlas.write(atlas.read(str(tmp_path / "a.json")), str(tmp_path / "again.json"))
+        assert (tmp_path / "again.json").read_text().splitlines() == texts[-1]
     assert len(texts[0]) == len(texts[1])
     assert sum(before != after for before, after in zip(*texts)) == 1
 

@@ -29,7 +29,7 @@ INSTALLED = (
 )  # fmt: skip
 COLUMNS = (
     "glibc", *INSTALLED, "tcmalloc", "tbbmalloc", "glibc:trim-at-once", "glibc:one-arena", "jemalloc@5:decay-0",
-    "mimalloc@3:purge-at-once", "tcmalloc:aggressive-decommit", "reference", "magazine", "bucket",
+    "mimalloc@3:purge-at-once", "mimalloc@3:no-thp", "tcmalloc:aggressive-decommit", "reference", "magazine", "bucket",
 )  # fmt: skip
 ACCESSES = ("--accesses", "--preload", str(live.c_library()))
 
