@@ -2,9 +2,9 @@
 #include "replay/engine/state.h"
 
 #include "core/base/os.h"
+#include "core/isolated/isolated_heap.h"
 #include "core/system/process.h"
 #include "replay/calls/call.h"
-#include "core/isolated/isolated_heap.h"
 #include "replay/calls/touch.h"
 #include "replay/engine/loop.h"
 

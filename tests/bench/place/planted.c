@@ -31,9 +31,11 @@ static void *filled(void *object, size_t bytes) {
 #define TEN(m, t) m(t##0) m(t##1) m(t##2) m(t##3) m(t##4) m(t##5) m(t##6) m(t##7) m(t##8) m(t##9)
 TEN(SITE, 1)
 TEN(SITE, 2)
-TEN(SITE, 3) TEN(SITE, 4) TEN(SITE, 5)
+TEN(SITE, 3)
+TEN(SITE, 4)
+TEN(SITE, 5)
 #define NAME(n) site_##n,
-    static void *(*const sites[SITES])(size_t) = {TEN(NAME, 1) TEN(NAME, 2) TEN(NAME, 3) TEN(NAME, 4) TEN(NAME, 5)};
+static void *(*const sites[SITES])(size_t) = {TEN(NAME, 1) TEN(NAME, 2) TEN(NAME, 3) TEN(NAME, 4) TEN(NAME, 5)};
 
 __attribute__((noinline)) static void *session(size_t bytes) {
   return filled(calloc(1, bytes), bytes);
