@@ -114,10 +114,8 @@ static int handler_host(void) {
   return 0;
 }
 
-static int handler_test(void) {
-  if (!CAN_STEP)
-    return puts("instructions can be stepped through on x86-64 alone"), 77;
-  CHECK(record_self(NULL) == 0, "the host failed");
+/* Of the recording of handler_host. */
+static int handler_check(void) {
   int steps[2], allocations[2];
   FILE *file = fopen("calls", "r");
   for (int i = 0; i < 2; i++)
@@ -131,6 +129,21 @@ static int handler_test(void) {
   CHECK(seen[1].acquired == after && seen[1].released == after, "after it: %ld, %ld of %d", seen[1].acquired,
         seen[1].released, after);
   return 0;
+}
+
+static int handler_test(void) {
+  if (!CAN_STEP)
+    return puts("instructions can be stepped through on x86-64 alone"), 77;
+  CHECK(record_self(NULL) == 0, "the host failed");
+  return handler_check();
+}
+
+/* The hooks are in their guarded forms, and the allocator is interrupted, too. */
+static int handler_guarded_test(void) {
+  if (!CAN_STEP)
+    return puts("instructions can be stepped through on x86-64 alone"), 77;
+  record_self_on_bump();
+  return handler_check();
 }
 
 /* A handler interrupts between taking a slot and writing its record, fills the ring, and is itself interrupted at such
@@ -481,6 +494,7 @@ static int storm_test(void) {
 
 const struct claim claims[] = {
     {"handler_at_any_instruction_loses_no_call", handler_test, handler_host},
+    {"handler_at_any_instruction_of_another_allocator_loses_no_call", handler_guarded_test, handler_host},
     {"interrupted_calls_keep_their_slots", slots_test, slots_host},
     {"longjmp_out_of_a_handler_ends_no_recording", longjmp_test, longjmp_host},
     {"sigkill_at_any_instruction_loses_no_call", anywhere_test, anywhere_host},
