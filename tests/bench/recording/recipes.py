@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every recipe of a real program, recorded once: docs/measurements/workloads.md.
+"""Every recipe of a real program, recorded once: docs/measurements/data/recipes.txt.
 
     python -m tests.bench.recording.recipes [NAME...]
 
