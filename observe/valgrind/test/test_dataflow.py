@@ -87,7 +87,7 @@ def test_a_load_waits_for_the_store_to_its_word(cycles):
 def test_a_mispredicted_branch_costs_its_cycles(cycles):
     least, most = cycles("branch", branch=0), cycles("branch", branch=100)
     assert cycles.mispredicted == pytest.approx(0.5, abs=0.05)
-    assert most - least == pytest.approx(100 * cycles.mispredicted, rel=0.02)
+    assert most - least == pytest.approx(100 * cycles.mispredicted, rel=0.05)
 
 
 def test_a_mispredicted_branch_waits_for_its_load(cycles):
