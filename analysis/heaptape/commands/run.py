@@ -30,9 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not command:
         raise UsageError("run: a program is missing: heaptape run --place PLAN -- CMD")
     plan.read(Path(arguments.place))
-    library = next(
-        (path for path in (one / NAME for one in arguments.home.library_directories()) if path.is_file()), None
-    )
+    library = arguments.home.library(NAME)
     if library is None:
         raise HeaptapeError(f"{NAME} is missing: run 'make'")
     if shutil.which(command[0]) is None:

@@ -55,6 +55,10 @@ class Home:
         """Where our own allocators are searched for, before the system's directories."""
         return [self.directory / "lib", self.directory / "lib" / "heaptape"]
 
+    def library(self, name: str) -> Path | None:
+        """Our library of that file name. None: it is not built."""
+        return next((file for folder in self.library_directories() if (file := folder / name).is_file()), None)
+
     def pattern_directories(self) -> list[Path]:
         return [self.directory / "workloads", self.directory / "libexec" / "heaptape" / "workloads"]
 

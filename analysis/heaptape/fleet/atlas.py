@@ -170,31 +170,33 @@ def of_store(store: Store, choices: Mapping[str, Choice], study: Sequence[str], 
     by_label = {choice.label: name for name, choice in choices.items()}
     passed = {key for of in records.values() for key in of}
     all_ = [record for of in records.values() for record in of.values()]
+    machines, candidates = store.machines(), {one.path: one.record for one in installed.find_all(installed.root())}
     return Atlas(
         schema=1,
         day=f"{datetime.now(timezone.utc):%Y-%m-%d}",
         heaptape=__version__,
         engines=sorted({record.cell.engine[:SHORT_SHA] for record in all_}),
-        machine=_machine(store, all_),
-        columns=[_column(name, choice, libraries[name], choice.allocator in study) for name, choice in choices.items()],
+        machine=_machine(machines, all_),
+        columns=[
+            _column(name, choice, candidates.get(choice.path), libraries[name], choice.allocator in study)
+            for name, choice in choices.items()
+        ],
         absent=dict(absent),
         programs=[_program(name, workloads[sha].about, sha, profiles.get(sha, {})) for name, sha in found],
         failures=_failures(store, by_label, {name for name, _ in found}, passed),
         cells={
-            name: _cells(workloads[sha].about, list(records[sha].values()), by_label, store.machines())
-            for name, sha in found
+            name: _cells(workloads[sha].about, list(records[sha].values()), by_label, machines) for name, sha in found
         },
     )
 
 
-def _machine(store: Store, records: Sequence[Record]) -> dict[str, str]:
-    known, used = store.machines(), sorted({record.machine for record in records})
+def _machine(known: Mapping[str, dict], records: Sequence[Record]) -> dict[str, str]:
+    used = sorted({record.machine for record in records})
     keys = ("cpu", "cores", "os", "kernel", "libc", "transparent_huge_pages")
     return {key: ", ".join(dict.fromkeys(str(known.get(one, {}).get(key)) for one in used)) for key in keys}
 
 
-def _column(name: str, choice: Choice, library: str, study: bool) -> Column:
-    record = next((one.record for one in installed.find_all(installed.root()) if one.path == choice.path), None)
+def _column(name: str, choice: Choice, record: installed.Record | None, library: str, study: bool) -> Column:
     source = f"{record.source.origin} {record.source.package}" if record else choice.version.rpartition(" ")[0]
     own = f"heaptape {__version__}" if study else ""
     version = record.version if record else (choice.version or own).rpartition(" ")[2]

@@ -154,10 +154,9 @@ def measure_costs(home: Home, rounds: int = ROUNDS, path: Path | None = None) ->
     sets, pages = plan([Geometry(), geometry, dataflow.simulated(geometry)])
     arguments = ["--working-sets", ",".join(map(str, sets)), "--os-pages", ",".join(map(str, pages))]
     arguments += ["--rounds", str(rounds)]
-    for library in (folder / LOADED_LIBRARY for folder in home.library_directories()):
-        if library.is_file():
-            arguments += ["--library", str(library)]
-            break
+    library = home.library(LOADED_LIBRARY)
+    if library:
+        arguments += ["--library", str(library)]
     before = describe()
     measured = _run([str(program), *arguments])
     measured |= {

@@ -82,10 +82,11 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    folders = default_home().library_directories()
-    path = next((file for folder in folders if (file := folder / "libheaptape-reader.so").is_file()), None)
+    home = default_home()
+    path = home.library("libheaptape-reader.so")
     if path is None:
-        raise HeaptapeError(f"its library libheaptape-reader.so is missing from {folders[0]}: run 'make'")
+        folder = home.library_directories()[0]
+        raise HeaptapeError(f"its library libheaptape-reader.so is missing from {folder}: run 'make'")
     library = ctypes.CDLL(str(path))
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, name, None)
