@@ -131,8 +131,8 @@ Choice = shape("Choice", "An allocator that was compared.",
     {"name version sha256": str})
 Held = shape("Held",
     "A figure of each run on both allocators, and whether the new allocator is beyond the tolerance.",
-    {"unit": str, "old new": list[float], "change_percent": float | None, "span_percent": float, "beyond": str | None,
-     "verdict": Literal["within", "noise", "worse", "shown"]})
+    {"unit": str, "old new": list[float], "change_percent": float | None, "span_percent": float,
+     "beyond tolerated": str | None, "verdict": Literal["within", "noise", "worse", "shown"]})
 Judged = shape("Judged", 'A workload of the corpus. `broken`: which promise of malloc, or "".',
     {"name source": str, "workload": dict[str, Any], "failed": bool, "errors": list[str],
      "broken": dict[Literal["old", "new"], str], "figures": dict[str, Held]})

@@ -6,12 +6,14 @@
 #include "convert/inspect/inspect.h"
 #include "convert/rewrite/rewrite.h"
 #include "core/base/files.h"
+#include "core/base/text.h"
 #include "core/workload/witness.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct slicing {
   struct slice_spec spec;
@@ -63,13 +65,11 @@ struct conversion {
 };
 
 static int list_formats(void) {
+  size_t width = text_width(STDOUT_FILENO);
   for (const struct format *format = formats; format->name; format++) {
     bool reads = format->import || !strcmp(format->name, "tape"), writes = format->suffix != NULL;
-    printf("%-14s %-11s %s\n", format->name,
-           reads && writes ? "read, write"
-           : reads         ? "read"
-                           : "write",
-           format->description);
+    int column = printf("%-14s %-11s ", format->name, reads && writes ? "read, write" : reads ? "read" : "write");
+    text_print(stdout, format->description, width, (size_t)column, (size_t)column);
   }
   return finish_output(EXIT_DONE);
 }

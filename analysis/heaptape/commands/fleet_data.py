@@ -13,6 +13,8 @@ from heaptape.common import console
 from heaptape.common.console import WorkProgress
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, records, write_bytes, write_text
+from heaptape.common.phrases import counted
+from heaptape.common.tables import screen_width, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +137,7 @@ def _ingest(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"ingested": done, "there": there, "failed": failed})
     else:
-        print(f"{done:,} traces ingested, {there:,} were there before, {len(failed):,} not. Store {store.url}")
+        print(f"{counted(done, 'trace')} ingested, {there:,} were there before, {len(failed):,} not. Store {store.url}")
     return 1 if failed else 0
 
 
@@ -273,7 +275,8 @@ def _report(arguments: argparse.Namespace) -> int:
             write_bytes(str(Path(arguments.parquet) / f"{name}.parquet"), table.to_parquet(index=False))
     write_text(arguments.output, fleet_page.make(found, store.url))
     if arguments.output != STANDARD_OUTPUT:
-        print("\n".join([*fleet_page.sentences(found), arguments.output]))
+        said = [line for one in fleet_page.sentences(found) for line in wrapped(one, screen_width())]
+        print("\n".join([*said, arguments.output]))
     return 0
 
 
@@ -310,7 +313,8 @@ def _atlas(arguments: argparse.Namespace) -> int:
         print_json({"changes": [] if changes is None else records(changes)})
         return 0
     known = sum(value is not None for of in found.cells.values() for values in of.values() for value in values)
-    print(f"{len(found.programs)} recordings, {len(found.columns)} allocators and settings, {known:,} figures.")
+    recordings, candidates = counted(len(found.programs), "recording"), len(found.columns)
+    print(f"{recordings}, {candidates} allocators and settings, {known:,} figures.")
     if changes is not None:
         print(_changes_in_words(changes))
     return 0

@@ -142,7 +142,7 @@ def limits_of(arguments: argparse.Namespace, command: str) -> "Limits":
 
 def _write(data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.gate.minimise import junit_xml
-    from heaptape.show.tables.decision_tables import gate_lines, gate_tables, wrapped
+    from heaptape.show.tables.decision_tables import gate_lines, gate_next, gate_tables, wrapped
     from heaptape.show.tables.latex import render
 
     if arguments.output:
@@ -151,6 +151,6 @@ def _write(data: dict, arguments: argparse.Namespace) -> None:
         write_text(arguments.junit, junit_xml(data))
     if STANDARD_OUTPUT not in (arguments.output, arguments.junit):
         wanted = arguments.table or arguments.format != "text"
-        text = render(gate_tables(data), arguments.format) if wanted else wrapped(gate_lines(data))
+        text = render(gate_tables(data), arguments.format) if wanted else wrapped(gate_lines(data)) + gate_next(data)
         write_text(STANDARD_OUTPUT, text)
     console.verdict(f"gate {'passed' if data['passed'] else 'failed'}", data["passed"])

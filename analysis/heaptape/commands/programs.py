@@ -4,12 +4,14 @@
 import os
 import signal
 import subprocess
+import textwrap
 from collections.abc import Sequence
 
 from heaptape.commands import observe
 from heaptape.common import console
 from heaptape.common.home import Home
 from heaptape.common.output import flush_standard_output
+from heaptape.common.tables import screen_width
 
 # name -> (program, leading arguments, its line in `heaptape --help`)
 PROGRAMS: dict[str, tuple[str, tuple[str, ...], str]] = {
@@ -54,7 +56,10 @@ def _list_formats(home: Home) -> int:
     done = subprocess.run([home.program("convert"), "convert", "--list"], check=False)
     if done.returncode == 0:
         for name, description in DESCRIPTIONS.items():
-            print(f"{name:<14} {'write':<11} {description}")
+            beside = f"{name:<14} {'write':<11} "
+            print(
+                textwrap.fill(description, screen_width(), initial_indent=beside, subsequent_indent=" " * len(beside))
+            )
         flush_standard_output()
     return done.returncode
 

@@ -96,6 +96,7 @@ def _finished(home: Home, trace: str, as_json: bool) -> int:
     """Prints the summary of a trace that is not being recorded. Raises HeaptapeError if the file is not a trace."""
     from heaptape.common.phrases import counted, size
     from heaptape.common.process import convert_json
+    from heaptape.common.tables import screen_width, wrapped
 
     about = convert_json(home, "info", trace)
     if as_json:
@@ -104,11 +105,13 @@ def _finished(home: Home, trace: str, as_json: bool) -> int:
         write_text(STANDARD_OUTPUT, json.dumps(finished) + "\n")
         return 0
     end = about.get("footer", {}).get("end", "the file has no end: its recorder was killed, or runs elsewhere")
-    text = (
-        f"{Path(trace).name} is not being recorded here ({end}).\n"
+    said = (
+        f"{Path(trace).name} is not being recorded here ({end}).",
         f"{counted(about['events'], 'call')}, {counted(about['threads'], 'thread')}, peak live "
         f"{size(about['peak_live_bytes'])}, {counted(about.get('live_at_end', 0), 'object')} live at the end, "
-        f"{about.get('dropped', 0):,} dropped.\nMore: heaptape info, heaptape profile\n"
+        f"{about.get('dropped', 0):,} dropped.",
+        "More: heaptape info, heaptape profile",
     )
-    write_text(STANDARD_OUTPUT, text)
+    width = screen_width()
+    write_text(STANDARD_OUTPUT, "".join(f"{line}\n" for one in said for line in wrapped(one, width)))
     return 0

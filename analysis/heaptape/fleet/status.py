@@ -8,6 +8,7 @@ from itertools import islice
 import msgspec
 
 from heaptape.common.console import duration
+from heaptape.common.phrases import counted
 from heaptape.common.tables import Cell, Table
 from heaptape.fleet.plan import Task, plans_of, tasks_of
 from heaptape.fleet.store import HEARTBEAT_S, Failed, Failure, FleetStatus, Record, Store
@@ -84,7 +85,8 @@ def failed_table(found: FleetStatus) -> Table:
 
 
 def in_words(found: FleetStatus) -> list[str]:
-    lines = [f"{found.store}: {found.cells:,} cells of {found.plans} plans: {found.done:,} done, {found.left:,} left"]
+    plans = counted(found.plans, "plan")
+    lines = [f"{found.store}: {found.cells:,} cells of {plans}: {found.done:,} done, {found.left:,} left"]
     if found.damaged:
         lines.append(f"{found.damaged} damaged files were set aside")
     lines += [f"{one.worker} runs {', '.join(one.cells) or 'nothing'} ({one.done:,} done)" for one in found.running]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from heaptape.common.errors import UsageError, unknown
+from heaptape.common.phrases import size
 from heaptape.run.exact import FIGURES
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -116,6 +117,13 @@ def parse_tolerances(text: str) -> dict[str, Condition]:
     if not found:
         raise UsageError("--tolerate: no figure")
     return found
+
+
+def tolerated(beyond: Condition) -> str:
+    """ "1 % + 64.0 KiB": how much worse than `old` a figure may be before the condition holds."""
+    share = f"{100 * (beyond.factor - 1):.6g} %" if beyond.factor != 1 or not beyond.amount else ""
+    amount = size(beyond.amount) if FIGURES[beyond.figure].unit == "bytes" else f"{beyond.amount:,g}"
+    return " + ".join([share] * bool(share) + [amount] * bool(beyond.amount))
 
 
 def _beyond(figure: str, text: str) -> Condition:

@@ -23,7 +23,7 @@ from heaptape.common.home import Home
 from heaptape.common.process import processors, scratch_folder
 from heaptape.common.version import __version__
 from heaptape.gate import minimise
-from heaptape.gate.condition import Condition, parse
+from heaptape.gate.condition import Condition, parse, tolerated
 from heaptape.gate.minimise import Limits, Minimiser, Question
 from heaptape.results import margins
 from heaptape.results.structs import workload_of
@@ -96,6 +96,7 @@ class Compared:
                 "change_percent": values.change_percent,
                 "span_percent": values.span_percent,
                 "beyond": tolerances[name].text if name in tolerances else None,
+                "tolerated": tolerated(tolerances[name]) if name in tolerances else None,
                 "verdict": verdict if name in tolerances else "shown",
             }
         return {

@@ -455,7 +455,7 @@ def _suite(workload: Mapping, data: Mapping) -> ElementTree.Element:
 def _message(figure: Mapping) -> str:
     change = figure["change_percent"]
     amount = "new, where there was none" if change is None else f"{change:+.2f} %"
-    return f"{amount}; beyond tolerance: {figure['beyond']}"
+    return f"{amount}; tolerated: {figure['tolerated']}"
 
 
 def _case(suite: ElementTree.Element, name: str, kind: str, message: str) -> ElementTree.Element:

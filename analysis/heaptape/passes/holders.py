@@ -238,14 +238,8 @@ def _leak(found: Blame) -> Verdict | None:
 
 
 def _retained(found: Blame, at: pd.Series) -> str:
-    before = found.positions[found.positions["position"] <= at["position"]]
-    highest = {key: int(before[key].max()) for key in ("live_bytes", "rss_anon_bytes")}
-    live, rss, left = (int(at[key]) for key in ("live_bytes", "rss_anon_bytes", "empty_bytes"))
-    return (
-        f"{size(left)} ({share(left, rss)} of resident memory) are empty pages that the allocator has not returned; "
-        f"live memory has fallen to {share(live, highest['live_bytes'])} of its peak, resident memory to "
-        f"{share(rss, highest['rss_anon_bytes'])}"
-    )
+    rss, left = int(at["rss_anon_bytes"]), int(at["empty_bytes"])
+    return f"{size(left)} ({share(left, rss)} of resident memory) are empty pages that the allocator has not returned"
 
 
 def _thin(found: Blame, at: pd.Series) -> str:

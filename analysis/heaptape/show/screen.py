@@ -36,7 +36,7 @@ from heaptape.show.tables.latex import render_latex
 
 MOST_ROWS = 10
 CLEAR_PERCENT = 2.0  # from this change on, a cell is coloured
-SHORT_MARKS = {LEAST_MEMORY: "least", BASELINE: BASELINE, FASTEST: FASTEST}
+SHORT_MARKS = {LEAST_MEMORY: "lean", BASELINE: BASELINE, FASTEST: FASTEST}
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,7 @@ def test_list_names_every_format_that_is_written():
     inner = succeed(CONVERT, "convert", "--list").stdout
     listed = succeed(HEAPTAPE, "convert", "--list").stdout
     assert listed.startswith(inner)
-    names = [line.split()[0] for line in listed.splitlines()]
+    names = [line.split()[0] for line in listed.splitlines() if line[0] != " "]
     assert names[-len(NAMES) :] == list(NAMES)
     assert len(set(names)) == len(names)
 

@@ -93,6 +93,12 @@ RARER = [
     ["check", "{tape}"],
     ["report", "{results}", "-o", "r.html"],
     ["observe", "--", "true"],
+    ["convert", "--list"],
+    ["convert", "{tape}", "{made}.txt"],
+    ["top", "{tape}"],
+    ["dump", "{tape}"],
+    pytest.param(["fleet", "replay", "{tape}", "-aglibc", "--passes=memory", "--store={made}"], marks=LONG),
+    ["fleet", "ingest", "{tape}", "--store", "{made}"],
     pytest.param(["machine"], marks=LONG),
     pytest.param(
         ["minimise", "{tape}", "--old=glibc", "--new=jemalloc", "--if=rss-peak>1*old", "-o{made}"], marks=LONG
@@ -105,7 +111,7 @@ RARER = [
 def test_no_line_of_a_rarer_command_is_wider_than_the_terminal_except_for_a_long_word(
     words, tape, results, tmp_path, monkeypatch
 ):
-    """`dump`, `convert --list` and `ctl` print columns for programs, `top` and `fleet` are tested with theirs."""
+    """`ctl` prints for programs; `bisect` builds an allocator, and is tested with its bisections."""
     monkeypatch.chdir(tmp_path)
     for width in (60, 80, 200):
         monkeypatch.setenv("COLUMNS", str(width))

@@ -3,13 +3,13 @@
 change anything.
 """
 
-import shutil
+import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from heaptape.common.phrases import counted, percent, size
-from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded, significant
+from heaptape.common.tables import MIB, MISSING, Cell, Table, command_lines, rounded, screen_width, significant
 from heaptape.results import margins
 from heaptape.results.cells import signed
 from heaptape.results.comparing.worth import NO_REASON, why_not
@@ -354,8 +354,9 @@ MARKS = {
 
 def wrapped(lines: Sequence[str]) -> str:
     """Lines for a terminal, 80 columns wide in a pipe."""
-    width = shutil.get_terminal_size((80, 24)).columns
-    wrap = textwrap.TextWrapper(width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False).wrap
+    wrap = textwrap.TextWrapper(
+        screen_width(), subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+    ).wrap
     return "".join(f"{one}\n" for line in lines for one in wrap(line) or [""])
 
 
@@ -370,6 +371,29 @@ def gate_lines(data: Mapping) -> list[str]:
     lines = [f"{both}: {failed} of {which} {'fails' if failed == 1 else 'fail'}.", *notes]
     more = len(lines) - MOST_LINES
     return [*lines[:MOST_LINES], f"… and {more} more lines: --table all"] if more > 0 else lines
+
+
+def gate_next(data: Mapping) -> str:
+    """The lines that say what to type where the gate fails: the replay of the first minimised tape, or what minimises
+    the first figure that is worse. Empty: nothing to look into.
+    """
+    for one in data["minimised"]:
+        tape = shlex.quote(f"{one['folder']}/minimised.tape")
+        return _next(one["replay"].replace("minimised.tape", tape))
+    stuck = [(one["workload"], one["figure"]) for one in data["not_minimised"]]
+    pair = " ".join(f"--{which} {shlex.quote(data[which]['name'])}" for which in ("old", "new"))
+    for workload in data["workloads"]:
+        conditions = [(name, one["beyond"]) for name, one in workload["figures"].items() if one["verdict"] == "worse"]
+        conditions += [("broken", "broken>0")] * (bool(workload["broken"]["new"]) and not workload["broken"]["old"])
+        for figure, condition in conditions:
+            if (workload["name"], figure) not in stuck:
+                source = shlex.quote(workload["source"])
+                return _next(f"heaptape minimise {source} {pair} --if {shlex.quote(condition)}")
+    return ""
+
+
+def _next(command: str) -> str:
+    return "\n".join(["", *command_lines(f"Next: {command}", screen_width(), " " * 8), ""])
 
 
 def gate_tables(data: Mapping) -> list[Table]:
@@ -428,11 +452,12 @@ def _notes(data: Mapping) -> Iterator[str]:
 
 
 def _figure_note(name: str, found: Mapping) -> str:
-    """ "rss-peak 12.0 MiB, was 10.0 MiB; ..."."""
+    """ "rss-peak is 12.0 MiB, was 10.0 MiB (+20 %): ..."."""
     new, old = (min(found[which]) for which in ("new", "old"))
     shown = size if found["unit"] == "bytes" else "{:,.0f}".format
     change = "" if found["change_percent"] is None else f" ({percent(found['change_percent'])})"
-    text = f"{name} {shown(new)}, was {shown(old)}{change}; beyond tolerance: {found['beyond']}"
+    often = " in some runs, not in all" * (found["verdict"] == "noise")
+    text = f"{name} is {shown(new)}, was {shown(old)}{change}: beyond the tolerated {found['tolerated']}{often}"
     if found["span_percent"]:
         text += f"; not exact: differs by {significant(found['span_percent'])} % over {len(found['new'])} runs"
     return text
