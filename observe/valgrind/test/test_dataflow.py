@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The simulated cycles of planted loops: chains wait, streams overlap within the window, branches wait for their loads.
 
-Each figure is the difference of two runs of other lengths, per round: start-up and the end are not in it.
+Each figure is the difference of two runs of other lengths, per round: start-up and the end are not in it,
+but for single misses that one of them has and the other not, as the environment and the stack differ by machine.
 """
 
 import functools
@@ -23,7 +24,8 @@ WIDTH, WINDOW, BRANCH, STRING = 4, 400, 20, 35
 FIRST, SECOND, MEMORY = 5, 16, 1000
 SECOND_TLB, WALK = 7, 60
 NODES_BYTES, OS_PAGES = 1 << 20, 256
-ROUNDS = 4000
+ROUNDS = 20_000
+SINGLE_MISSES = 4
 # The nodes are in the second TLB, not in the first, and in no cache.
 SMALL, LARGE = "4096:8,32768:8", "4096:8,4194304:8"
 
@@ -55,49 +57,53 @@ def cycles(tmp_path_factory):
     return per_round
 
 
+def about(cycles, rel, rounds=ROUNDS):
+    return pytest.approx(cycles, abs=rel * cycles + SINGLE_MISSES * MEMORY / (2 * rounds))
+
+
 @pytest.mark.parametrize(("caches", "latency"), [(SMALL, MEMORY), (LARGE, SECOND)])
 def test_a_chain_takes_the_latency_of_the_level_that_it_hits(cycles, caches, latency):
     of_tlb = SECOND_TLB * (1 - 16 / OS_PAGES)
     rounds = NODES_BYTES // 64  # the shorter run has brought all lines into the cache
-    assert cycles("chain", caches, rounds=rounds) == pytest.approx(latency + of_tlb, rel=0.02)
+    assert cycles("chain", caches, rounds=rounds) == about(latency + of_tlb, rel=0.02, rounds=rounds)
 
 
 def test_streams_that_do_not_depend_on_each_other_overlap(cycles):
-    assert cycles("streams") == pytest.approx(cycles("chain"), rel=0.02)  # eight loads take as long as one
+    assert cycles("streams") == about(cycles("chain"), rel=0.02)  # eight loads take as long as one
 
 
 @pytest.mark.parametrize(("window", "misses"), [(400, 1), (64, 2)])
 def test_misses_overlap_only_within_the_window(cycles, window, misses):
-    assert cycles("far", window=window) == pytest.approx(misses * cycles("chain"), rel=0.05)
+    assert cycles("far", window=window) == about(misses * cycles("chain"), rel=0.05)
 
 
 @pytest.mark.parametrize("width", [2, 4])
 def test_instructions_that_wait_for_nothing_take_the_width(cycles, width):
-    assert cycles("nop", width=width) == pytest.approx(102 / width, rel=0.05)
+    assert cycles("nop", width=width) == about(102 / width, rel=0.05)
 
 
 def test_dependent_additions_take_a_cycle_each(cycles):
-    assert cycles("add") == pytest.approx(100, rel=0.01)
+    assert cycles("add") == about(100, rel=0.01)
 
 
 def test_a_load_waits_for_the_store_to_its_word(cycles):
-    assert cycles("memory") == pytest.approx(FIRST + 1, rel=0.01)
+    assert cycles("memory") == about(FIRST + 1, rel=0.01)
 
 
 def test_a_mispredicted_branch_costs_its_cycles(cycles):
     least, most = cycles("branch", branch=0), cycles("branch", branch=100)
     assert cycles.mispredicted == pytest.approx(0.5, abs=0.05)
-    assert most - least == pytest.approx(100 * cycles.mispredicted, rel=0.05)
+    assert most - least == about(100 * cycles.mispredicted, rel=0.05)
 
 
 def test_a_mispredicted_branch_waits_for_its_load(cycles):
     """Without the branches, loads whose addresses are known would overlap: one in two now waits."""
     found = cycles("branch-on-load")
-    assert found == pytest.approx(cycles.mispredicted * (MEMORY + BRANCH), rel=0.1)
+    assert found == about(cycles.mispredicted * (MEMORY + BRANCH), rel=0.1)
 
 
 def test_a_string_instruction_takes_its_start_and_a_cycle_for_each_line(cycles):
-    assert cycles("fill") == pytest.approx(STRING + 1024 / 64 - 1, rel=0.1)
+    assert cycles("fill") == about(STRING + 1024 / 64 - 1, rel=0.1)
 
 
 def test_the_same_run_takes_the_same_cycles(tmp_path):
