@@ -6,7 +6,8 @@
 
 Plans N faults in C and N in Python (100; FOLDER/planned.jsonl), then, with one fault at a time, runs the tests of its
 part until one fails (FOLDER/judged.jsonl; the same command continues), and prints the shares. They are lower bounds:
-other parts' tests do not judge. Of what fails, the test is run once more without the fault.
+other parts' tests do not judge. Of what fails, the test is run once more without the fault; one that fails then, too,
+is left out from there on.
 """
 
 import argparse
@@ -131,17 +132,19 @@ def verdict(tests: list[str]) -> tuple[str, str]:
     return ("not caught" if status == 0 else "undecided"), ""
 
 
-def judge(fault: dict) -> dict:
+def judge(fault: dict, unfit: list[str]) -> dict:
+    """The fault with its verdict. Adds to `unfit` tests that fail without it."""
     path = REPOSITORY / fault["file"]
     text = path.read_text()
     began = time.monotonic()
     path.write_text(planted(text, fault))
     try:
-        found, by = verdict(tests_of(Path(fault["file"])))
+        found, by = verdict([*tests_of(Path(fault["file"])), *(f"--deselect={test}" for test in unfit)])
     finally:
         path.write_text(text)
     if "::" in by and verdict([by])[0] != "not caught":
-        found = "undecided"  # the test fails without the fault, too
+        unfit.append(by)
+        return judge(fault, unfit)
     return {**fault, "verdict": found, "by": by, "seconds": round(time.monotonic() - began)}
 
 
@@ -173,8 +176,9 @@ def main() -> int:
         random.Random(SEED).shuffle(faults)  # any first part of them is a sample
         planned.write_text("".join(json.dumps(fault) + "\n" for fault in faults))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended; the planted fault is taken out"))
+    unfit: list[str] = []
     for fault in rows(planned)[len(rows(judged)) :]:
-        row = judge(fault)
+        row = judge(fault, unfit)
         with judged.open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(f"{row['verdict']:12} {row['seconds']:4} s  {row['file']}:{row['line']}  {row['by']}", flush=True)
