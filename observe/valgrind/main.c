@@ -153,8 +153,10 @@ static void begin(void) {
   if (mode != MODE_REPLAY)
     return;
   simulate_data_only = True;
-  if (!accesses || !replay_open(accesses))
-    VG_(fmsg_bad_option)("--accesses", "mode replay needs a stream of accesses that can be read\n");
+  if (!accesses || !replay_open(accesses)) {
+    VG_(umsg)("valgrind: --accesses: mode replay needs a stream of accesses that can be read\n");
+    VG_(exit)(1);
+  }
 }
 
 static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,

@@ -36,7 +36,7 @@ def run(*command, cwd=None, status=0):
     return done
 
 
-def valgrind(tool, program, *options, after=()):
+def valgrind(tool, program, *options, after=(), status=0):
     """Runs each tool from the same folder, so that the client's environment, and so its stack, are the same."""
     environment = {**os.environ, "VALGRIND_LIB": str(LIBRARY)}
     environment.pop("PYTEST_CURRENT_TEST", None)
@@ -44,7 +44,7 @@ def valgrind(tool, program, *options, after=()):
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
     if done.returncode == NO_SKIP:
         pytest.skip("no AVX2 here")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
     return done
 
 
@@ -341,6 +341,13 @@ def test_sizes_are_options(simulate):
 def test_impossible_caches_are_refused(tmp_path, caches):
     result = run(OBSERVE, "--simulate", "--caches", caches, "-o", tmp_path / "r", "--", "/bin/true", status=1)
     assert "--caches" in result.stderr
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--accesses=/nonexistent"]])
+def test_a_replay_without_accesses_is_refused(tmp_path, options):
+    result = valgrind("heaptape", "/bin/true", "--mode=replay", f"--out-file={tmp_path / 'r'}", *options, status=1)
+    assert "--accesses" in result.stderr
     assert not (tmp_path / "r").exists()
 
 
