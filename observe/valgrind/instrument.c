@@ -1,10 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The pieces of instrumentation that the modes share. */
+/* What the modes share: pieces of instrumentation, and memory. */
 #include "observe/valgrind/instrument.h"
 #include "observe/valgrind/tool.h"
 
+#include <pub_tool_aspacemgr.h>
 #include <pub_tool_libcassert.h>
+#include <pub_tool_libcprint.h>
+#include <pub_tool_libcproc.h>
 #include <pub_tool_machine.h>
+
+static void *from_pointer(void *memory) {
+  return memory;
+}
+
+static void *from_result(SysRes result) {
+  return sr_isError(result) ? NULL : (void *)sr_Res(result);
+}
+
+void *map_zeroed(SizeT bytes, const HChar *what) {
+  /* A pointer in Valgrind 3.19, a result in 3.24. */
+  __typeof__(VG_(am_shadow_alloc)(bytes)) mapped = VG_(am_shadow_alloc)((bytes + 4095) & ~(SizeT)4095);
+  void *memory = _Generic(mapped, void * : from_pointer, SysRes : from_result)(mapped);
+  if (!memory) {
+    VG_(umsg)("heaptape: no memory for %s: %lu bytes\n", what, bytes);
+    VG_(exit)(1);
+  }
+  return memory;
+}
 
 struct executed executed;
 

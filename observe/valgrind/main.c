@@ -17,7 +17,6 @@
 #include "observe/valgrind/timing.h"
 #include "observe/valgrind/tool.h"
 
-#include <pub_tool_aspacemgr.h>
 #include <pub_tool_libcassert.h>
 #include <pub_tool_libcbase.h>
 #include <pub_tool_libcprint.h>
@@ -35,25 +34,6 @@ static Long filter_bytes;
 static UInt threads_started = 1;
 
 static const HChar *const burst_starts[] = {"out", "in", NULL};
-
-static void *from_pointer(void *memory) {
-  return memory;
-}
-
-static void *from_result(SysRes result) {
-  return sr_isError(result) ? NULL : (void *)sr_Res(result);
-}
-
-void *map_zeroed(SizeT bytes, const HChar *what) {
-  /* A pointer in Valgrind 3.19, a result in 3.24. */
-  __typeof__(VG_(am_shadow_alloc)(bytes)) mapped = VG_(am_shadow_alloc)((bytes + 4095) & ~(SizeT)4095);
-  void *memory = _Generic(mapped, void * : from_pointer, SysRes : from_result)(mapped);
-  if (!memory) {
-    VG_(umsg)("heaptape: no memory for %s: %lu bytes\n", what, bytes);
-    VG_(exit)(1);
-  }
-  return memory;
-}
 
 static void require(Bool good, const HChar *option) {
   if (!good)
