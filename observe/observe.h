@@ -11,6 +11,7 @@
    kernel forbids notification, only the command's own process is seen, and only at even intervals. Single-threaded. */
 #pragma once
 
+#include "core/base/cli.h"
 #include "core/base/error.h"
 
 #include <stdbool.h>
@@ -84,13 +85,16 @@ void observe_finish(struct observation *all);
 struct simulation {
   const char *output; /* of the command itself; its other processes write to OUTPUT.PID. NULL: to stderr, and other
                          processes' results are lost */
-  const char *caches, *tlbs;                    /* as in the options; NULL: the tool's defaults */
-  const char *instruction_cache;                /* the same */
-  bool data_only;                               /* no caches for instructions */
-  const char *core, *latencies, *tlb_latencies; /* of the timing; NULL: none */
-  const char *shift; /* OS pages that are mapped before the program's libraries; NULL: none */
+  const char *caches, *tlbs, *instruction_cache, *core, *latencies, *tlb_latencies, *shift; /* NULL: not given */
+  bool data_only;
   char **command;
 };
+
+/* The options of the simulation, which are the tool's, too. Fields are of struct simulation. */
+extern const struct cli_option simulation_options[];
+
+/* Is any of them given? */
+bool simulation_has_options(const struct simulation *simulation);
 
 /* Returns the status to exit with: the command's (128 + its signal), 127 or 126 if it can't be started; or -1 with
    error: Valgrind is missing or of another version, or could not run the program. */

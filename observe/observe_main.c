@@ -47,26 +47,7 @@ static const struct cli_option options_table[] = {
      .help = "time between two samples, in microseconds", .fallback = "2000; 50000 with --time-only"},
     {"simulate", 0, NULL, cli_flag, offsetof(struct options, simulate),
      .help = "run CMD under Valgrind: instructions, and misses of caches and TLBs", .group = "simulation"},
-    {"caches", 0, "BYTES:WAYS,...", cli_text, offsetof(struct options, simulation.caches),
-     .help = "the data caches, innermost first", .group = "simulation"},
-    {"instruction-cache", 0, "BYTES:WAYS", cli_text, offsetof(struct options, simulation.instruction_cache),
-     .help = "the cache of instructions", .group = "simulation"},
-    {"data-only", 0, NULL, cli_flag, offsetof(struct options, simulation.data_only),
-     .help = "no caches for instructions", .group = "simulation"},
-    {"tlbs", 0, "ENTRIES:WAYS,...", cli_text, offsetof(struct options, simulation.tlbs),
-     .help = "the TLBs, innermost first", .group = "simulation"},
-    {"core", 0, "WIDTH:WINDOW:BRANCH:STRING", cli_text, offsetof(struct options, simulation.core),
-     .help = "count cycles, too: of a processor that dispatches WIDTH instructions a cycle from WINDOW of them, and "
-             "loses BRANCH cycles by a misprediction, STRING by starting a repeated string instruction",
-     .group = "simulation"},
-    {"latencies", 0, "ANY[:NEAR[:FORESEEN]],...", cli_text, offsetof(struct options, simulation.latencies),
-     .help =
-         "cycles of a hit in each data cache, then in memory: in any OS page, in one just used, in order of address",
-     .group = "simulation"},
-    {"tlb-latencies", 0, "CYCLES,...", cli_text, offsetof(struct options, simulation.tlb_latencies),
-     .help = "cycles of a miss of each TLB", .group = "simulation"},
-    {"shift", 0, "PAGES", cli_text, offsetof(struct options, simulation.shift),
-     .help = "OS pages that are mapped before the program's libraries", .group = "simulation"},
+    {.name = "", .rows = simulation_options, .field = offsetof(struct options, simulation)},
     {.name = NULL},
 };
 
@@ -94,9 +75,7 @@ static int parse(int count, char **arguments, struct options *options) {
   const struct simulation *simulation = &options->simulation;
   if (simulation->data_only && simulation->instruction_cache)
     return cli_wrong(&program, &command, "--data-only leaves no --instruction-cache");
-  if (!options->simulate &&
-      (simulation->caches || simulation->tlbs || simulation->instruction_cache || simulation->data_only ||
-       simulation->shift || simulation->core || simulation->latencies || simulation->tlb_latencies))
+  if (!options->simulate && simulation_has_options(simulation))
     return cli_wrong(&program, &command, "options of the simulation need --simulate");
   if (options->simulate && (options->time_only || options->interval_us))
     return cli_wrong(&program, &command, "--simulate takes neither --time-only nor --interval-us");

@@ -5,9 +5,34 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+const struct cli_option simulation_options[] = {
+    {"caches", 0, "BYTES:WAYS,...", cli_text, offsetof(struct simulation, caches),
+     .help = "the data caches, innermost first", .group = "simulation"},
+    {"instruction-cache", 0, "BYTES:WAYS", cli_text, offsetof(struct simulation, instruction_cache),
+     .help = "the cache of instructions", .group = "simulation"},
+    {"data-only", 0, NULL, cli_flag, offsetof(struct simulation, data_only), .help = "no caches for instructions",
+     .group = "simulation"},
+    {"tlbs", 0, "ENTRIES:WAYS,...", cli_text, offsetof(struct simulation, tlbs), .help = "the TLBs, innermost first",
+     .group = "simulation"},
+    {"core", 0, "WIDTH:WINDOW:BRANCH:STRING", cli_text, offsetof(struct simulation, core),
+     .help = "count cycles, too: of a processor that dispatches WIDTH instructions a cycle from WINDOW of them, and "
+             "loses BRANCH cycles by a misprediction, STRING by starting a repeated string instruction",
+     .group = "simulation"},
+    {"latencies", 0, "ANY[:NEAR[:FORESEEN]],...", cli_text, offsetof(struct simulation, latencies),
+     .help =
+         "cycles of a hit in each data cache, then in memory: in any OS page, in one just used, in order of address",
+     .group = "simulation"},
+    {"tlb-latencies", 0, "CYCLES,...", cli_text, offsetof(struct simulation, tlb_latencies),
+     .help = "cycles of a miss of each TLB", .group = "simulation"},
+    {"shift", 0, "PAGES", cli_text, offsetof(struct simulation, shift),
+     .help = "OS pages that are mapped before the program's libraries", .group = "simulation"},
+    {.name = NULL},
+};
 
 static pid_t running;
 
@@ -15,25 +40,28 @@ static void pass_on(int number) {
   kill(running, number);
 }
 
+/* Was the option given? Its field is a bool where it takes no value. */
+static bool is_given(const struct simulation *simulation, const struct cli_option *option, const char **value) {
+  const char *field = (const char *)simulation + option->field;
+  *value = option->value ? *(const char *const *)field : *(const bool *)field ? "yes" : NULL;
+  return *value;
+}
+
+bool simulation_has_options(const struct simulation *simulation) {
+  const char *value;
+  for (const struct cli_option *option = simulation_options; option->name; option++)
+    if (is_given(simulation, option, &value))
+      return true;
+  return false;
+}
+
 static void add_options(struct valgrind_command *command, const struct simulation *simulation) {
+  const char *value;
   valgrind_command_add_live(command, "simulate", true);
   valgrind_command_add(command, "--out-file=%s", simulation->output);
-  if (simulation->caches)
-    valgrind_command_add(command, "--caches=%s", simulation->caches);
-  if (simulation->instruction_cache)
-    valgrind_command_add(command, "--instruction-cache=%s", simulation->instruction_cache);
-  if (simulation->tlbs)
-    valgrind_command_add(command, "--tlbs=%s", simulation->tlbs);
-  if (simulation->data_only)
-    valgrind_command_add(command, "--data-only=yes");
-  if (simulation->core)
-    valgrind_command_add(command, "--core=%s", simulation->core);
-  if (simulation->latencies)
-    valgrind_command_add(command, "--latencies=%s", simulation->latencies);
-  if (simulation->tlb_latencies)
-    valgrind_command_add(command, "--tlb-latencies=%s", simulation->tlb_latencies);
-  if (simulation->shift)
-    valgrind_command_add(command, "--shift=%s", simulation->shift);
+  for (const struct cli_option *option = simulation_options; option->name; option++)
+    if (is_given(simulation, option, &value))
+      valgrind_command_add(command, "--%s=%s", option->name, value);
 }
 
 static int judge(const struct simulation *simulation, const char *log, int status, struct error *error) {

@@ -217,7 +217,7 @@ static void preflight(const struct command *command, char *program, struct prelo
 static void conclude_upkeep(const struct command *command) {
   uint32_t bursts = serving->outcome.bursts, deleted = serving->outcome.files_deleted;
   double percent = budget_used_percent(&serving->upkeep.budget);
-  if (command->settings.budget > 0 && !diagnostics_quiet())
+  if (command->settings.budget > 0 && !diagnostics.quiet)
     fprintf(stderr, "heaptape: %u burst%s; recording cost %.2f %% of the program's CPU time, of %g %% allowed%s\n",
             bursts, bursts == 1 ? "" : "s", percent, 100 * command->settings.budget,
             bursts == 0 && percent > 100 * command->settings.budget ? ": no burst began, as counting calls costs more"
@@ -264,7 +264,7 @@ static void choose_clock(struct collector_settings *settings) {
 /* --- a process that runs --- */
 
 static void report_restorer_began(int pid, const struct redirection *redirection) {
-  if (diagnostics_quiet())
+  if (diagnostics.quiet)
     return;
   char functions[64] = "";
   if (redirection->functions)
@@ -279,7 +279,7 @@ static void report_restorer_began(int pid, const struct redirection *redirection
 }
 
 static void report_restorer_ended(int pid, uint32_t processes) {
-  if (processes && !diagnostics_quiet())
+  if (processes && !diagnostics.quiet)
     fprintf(stderr, "heaptape: process %d: everything is put back%s\n", pid,
             processes > 1 ? ", in its fork children too" : "");
 }

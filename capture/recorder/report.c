@@ -497,8 +497,8 @@ static void print_unwritten(void) {
 void report_conclude(const struct collector_settings *settings, bool all_processes) {
   print_unwritten();
   settle_files(settings, all_processes);
-  print_images(settings, diagnostics_quiet() ? 0 : all_processes ? 1 : LINES);
-  if (!diagnostics_quiet() && all.images.count) {
+  print_images(settings, diagnostics.quiet ? 0 : all_processes ? 1 : LINES);
+  if (!diagnostics.quiet && all.images.count) {
     print_deleted();
     print_next();
     if (all_processes)

@@ -145,7 +145,7 @@ static char *default_workload_path(const char *in) {
 static int print_result(const char *out, const struct witness *witness, bool json) {
   if (json)
     return print_json(json_pack("{ss so}", "out", out, "witness", witness_json(witness)));
-  if (!diagnostics_quiet()) {
+  if (!diagnostics.quiet) {
     char ops[TEXT_NUMBER_BYTES], threads[TEXT_NUMBER_BYTES], live[TEXT_NUMBER_BYTES];
     fprintf(stderr, "%s: %s of %s, peak live %s\n", out, text_counted(ops, witness->ops, "op"),
             text_counted(threads, witness->threads, "thread"), text_size(live, (double)witness->peak_live_bytes));

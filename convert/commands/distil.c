@@ -148,7 +148,7 @@ static int run_distil(struct cli_words words) {
                                 "whole_ops", (json_int_t)counts.whole_ops, "counted_ops",
                                 (json_int_t)counts.counted_ops, "warm_up_ops", (json_int_t)counts.warm_up_ops,
                                 "objects", (json_int_t)counts.objects));
-  if (!diagnostics_quiet())
+  if (!diagnostics.quiet)
     fprintf(stderr, "%s: %" PRIu64 " ops of %" PRIu64 ": %" PRIu64 " count, %" PRIu64 " warm up\n", settings.out,
             counts.ops, counts.whole_ops, counts.counted_ops, counts.warm_up_ops);
   return EXIT_DONE;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/formats/importing.h"
 
+#include "core/base/json.h"
+
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,21 +13,11 @@
    files (bench_import dj, and Android's system UI). */
 enum { BLOCK_EVENTS = 1 << 14, ZSTD_LEVEL = 1 };
 
-static json_t *words_of(const char *words) {
-  json_t *array = json_array();
-  while (*words) {
-    size_t length = strcspn(words, " ");
-    json_array_append_new(array, json_stringn(words, length));
-    words += length + (words[length] == ' ');
-  }
-  return array;
-}
-
 static char *info_of(const struct import_facts *facts) {
   bool timed = strcmp(facts->clock, "nanoseconds") == 0;
   json_t *info = json_pack("{s{ss si sI} ss ss so}", "clock", "kind", facts->clock, "hz", timed ? 1000000000 : 0,
                            "origin_stamp", (json_int_t)facts->origin_stamp, "order", facts->order, "source",
-                           facts->source, "lacks", words_of(facts->lacks));
+                           facts->source, "lacks", json_split(facts->lacks, " "));
   if (info && facts->program && facts->program[0])
     json_object_set_new(info, "program", json_string(facts->program));
   if (info && facts->os_page_bytes)

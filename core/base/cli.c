@@ -2,10 +2,11 @@
 #include "core/base/cli.h"
 
 #include "core/base/diagnostics.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,20 +14,25 @@
 
 enum { MAX_OPTIONS = 64, MAX_COMMANDS = 32, WIDTH = 100, TERM_WIDTH = 23, DESCRIPTION_SCHEMA = 1 };
 
-/* Codes of getopt_long: the options of all commands, then the index of a command's own. */
-enum { HELP = 0x5000, DESCRIBE, OWN };
+/* Codes of getopt_long: --describe-options, which no help shows, and the index of another option. */
+enum { DESCRIBE = 0x5000, OPTION };
 
+/* The last options of every command; --help, which has no setting, is the very last. */
 static const struct cli_option common_options[] = {
     {.name = "color",
      .value = "auto|always|never",
+     .field = offsetof(struct diagnostics, color),
      .group = "messages",
      .help = "colour errors and warnings: at a terminal (auto, unless NO_COLOR is set), always or never"},
     {.name = "quiet",
+     .take = cli_flag,
+     .field = offsetof(struct diagnostics, quiet),
      .group = "messages",
      .help = "neither progress nor notes on standard error; errors and warnings stay"},
     {.name = "help", .letter = 'h', .group = "messages", .help = "this text"},
     {.name = NULL},
 };
+enum { COMMON = sizeof common_options / sizeof *common_options - 1 };
 
 /* A command's options, with the tables that it includes. */
 struct flat_table {
@@ -147,31 +153,6 @@ static int finish_output(const struct cli_program *program) {
 
 /* Help. */
 
-static void print_spaces(size_t count) {
-  printf("%*s", (int)count, "");
-}
-
-/* Prints the text's words, wrapped; the cursor is at column. Lines after the first are indented. */
-static void print_wrapped(const char *text, size_t column, size_t indent) {
-  bool first = true;
-  while (*(text += strspn(text, " \n"))) {
-    size_t bytes = strcspn(text, " \n");
-    if (!first && column + 1 + bytes > WIDTH) {
-      printf("\n");
-      print_spaces(indent);
-      column = indent;
-    } else if (!first) {
-      printf(" ");
-      column++;
-    }
-    printf("%.*s", (int)bytes, text);
-    column += bytes;
-    text += bytes;
-    first = false;
-  }
-  printf("\n");
-}
-
 static void print_details(const char *text) {
   while (*text) {
     const char *end = strstr(text, "\n\n");
@@ -180,7 +161,7 @@ static void print_details(const char *text) {
       printf("%.*s\n", (int)bytes, text);
     } else {
       char *paragraph = strndup(text, bytes);
-      print_wrapped(paragraph ? paragraph : "", 0, 0);
+      text_print(stdout, paragraph ? paragraph : "", WIDTH, 0, 0);
       free(paragraph);
     }
     printf("\n");
@@ -199,11 +180,11 @@ static void print_option(const struct cli_option *option) {
     printf("\n");
     column = 0;
   }
-  print_spaces(TERM_WIDTH - column);
+  printf("%*s", (int)(TERM_WIDTH - column), "");
   char *text = NULL;
   if (option->fallback && asprintf(&text, "%s (default %s)", option->help, option->fallback) < 0)
     text = NULL;
-  print_wrapped(text ? text : option->help, TERM_WIDTH, TERM_WIDTH);
+  text_print(stdout, text ? text : option->help, WIDTH, TERM_WIDTH, TERM_WIDTH);
   free(text);
 }
 
@@ -245,23 +226,6 @@ static int print_help_of_all(const struct cli_program *program) {
 
 /* Description. */
 
-static json_t *text_or_null(const char *text) {
-  return text ? json_string(text) : json_null();
-}
-
-static json_t *describe_choices(const struct cli_option *option) {
-  if (!is_choice(option))
-    return json_null();
-  json_t *choices = json_array();
-  for (const char *text = option->value;; text++) {
-    size_t bytes = strcspn(text, "|");
-    json_array_append_new(choices, json_stringn(text, bytes));
-    text += bytes;
-    if (*text == '\0')
-      return choices;
-  }
-}
-
 static json_t *describe_options(const struct cli_option *option) {
   json_t *list = json_array();
   for (; option->name; option++) {
@@ -273,30 +237,20 @@ static json_t *describe_options(const struct cli_option *option) {
     json_array_append_new(flags, json_sprintf("--%s", option->name));
     if (option->value)
       value = optional ? json_stringn(option->value + 2, strlen(option->value) - 3) : json_string(option->value);
-    json_array_append_new(
-        list, json_pack("{s:o, s:o, s:b, s:o, s:b, s:s, s:o, s:s}", "flags", flags, "value", value, "value_optional",
-                        optional, "choices", describe_choices(option), "repeats", option->repeats, "help", option->help,
-                        "default", text_or_null(option->fallback), "group", option->group ? option->group : "options"));
+    json_array_append_new(list, json_pack("{s:o, s:o, s:b, s:o, s:b, s:s, s:s?, s:s}", "flags", flags, "value", value,
+                                          "value_optional", optional, "choices",
+                                          is_choice(option) ? json_split(option->value, "|") : json_null(), "repeats",
+                                          option->repeats, "help", option->help, "default", option->fallback, "group",
+                                          option->group ? option->group : "options"));
   }
   return list;
-}
-
-static json_t *describe_lines(const char *text, const char *separator) {
-  json_t *lines = json_array();
-  while (*text) {
-    const char *end = strstr(text, separator);
-    size_t bytes = end ? (size_t)(end - text) : strlen(text);
-    json_array_append_new(lines, json_stringn(text, bytes));
-    text += bytes + (end ? strlen(separator) : 0);
-  }
-  return lines;
 }
 
 static json_t *describe_command(const struct cli_command *command) {
   json_int_t most = command->most;
   return json_pack("{s:s, s:s, s:o, s:o, s:{s:I, s:o, s:b}, s:o}", "called", command->called, "summary",
-                   command->summary, "synopsis", describe_lines(command->synopsis, "\n"), "details",
-                   describe_lines(command->details, "\n\n"), "arguments", "least", (json_int_t)command->least, "most",
+                   command->summary, "synopsis", json_split(command->synopsis, "\n"), "details",
+                   json_split(command->details, "\n\n"), "arguments", "least", (json_int_t)command->least, "most",
                    most ? json_integer(most) : json_null(), "end_options", command->ends_at_argument, "options",
                    describe_options(options_of(command).at));
 }
@@ -316,7 +270,7 @@ static int describe(const struct cli_program *program) {
 /* Parsing. */
 
 struct getopt_table {
-  struct flat_table flat; /* getopt's code of an own option: OWN + its index */
+  struct flat_table flat; /* getopt's code of an option: OPTION + its index */
   struct option options[MAX_OPTIONS + 1];
   char letters[2 * MAX_OPTIONS + 4];
   int count;
@@ -333,25 +287,21 @@ static void add_row(struct getopt_table *table, const struct cli_option *option,
     table->letters[table->letter_count++] = ':';
 }
 
-/* The options that all commands have are the last of the flat table. */
 static void fill(struct getopt_table *table, const struct cli_command *command) {
-  static const int codes[] = {DIAGNOSTICS_COLOR, DIAGNOSTICS_QUIET, HELP};
   *table = (struct getopt_table){.flat = options_of(command)};
-  int own = table->flat.count - (int)(sizeof codes / sizeof *codes);
   if (command->ends_at_argument)
     table->letters[table->letter_count++] = '+';
   table->letters[table->letter_count++] = ':'; /* tells options that lack a value from unknown ones */
   for (int i = 0; i < table->flat.count; i++)
-    add_row(table, &table->flat.at[i], i < own ? OWN + i : codes[i - own]);
+    add_row(table, &table->flat.at[i], OPTION + i);
   add_row(table, &(struct cli_option){.name = "describe-options"}, DESCRIBE);
 }
 
-/* NULL: it is none of the command's own. */
-static const struct cli_option *own_option(const struct getopt_table *table, int code) {
-  for (int i = 0; i < table->flat.count; i++)
-    if (table->options[i].val >= OWN && (table->options[i].val == code || table->flat.at[i].letter == code))
-      return &table->flat.at[i];
-  return NULL;
+static int index_of(const struct getopt_table *table, int code) {
+  int index = 0;
+  while (table->options[index].val != code && table->flat.at[index].letter != code)
+    index++;
+  return index;
 }
 
 static int refuse(const struct cli_program *program, const struct cli_command *command, const char *word,
@@ -366,8 +316,8 @@ static int refuse(const struct cli_program *program, const struct cli_command *c
   return cli_wrong(program, command, "unknown option %s", word);
 }
 
-static int take_own(const struct cli_program *program, const struct cli_command *command,
-                    const struct cli_option *option, void *settings) {
+static int take_value(const struct cli_program *program, const struct cli_command *command,
+                      const struct cli_option *option, void *settings) {
   void *field = (char *)settings + option->field;
   if (is_choice(option)) {
     *(int *)field = choice_index(option->value, optarg);
@@ -389,19 +339,16 @@ static int parse_options(const struct cli_program *program, const struct cli_com
   opterr = 0;
   optind = 0; /* GNU: begin anew */
   while (result == CLI_RUN && (code = getopt_long(words->count, words->at, table.letters, table.options, NULL)) != -1) {
-    const struct cli_option *own = own_option(&table, code);
-    if (code == HELP || code == 'h')
-      return print_help(program, command);
     if (code == DESCRIBE)
       return describe(program);
     if (code == ':')
       return cli_wrong(program, command, "%s needs a value", words->at[optind - 1]);
     if (code == '?')
       return refuse(program, command, words->at[optind - 1], table.options);
-    if (own)
-      result = take_own(program, command, own, settings);
-    else if (!diagnostics_take(code, optarg))
-      return cli_wrong(program, command, "--color is one of auto|always|never, not %s", optarg);
+    int index = index_of(&table, code), own = table.flat.count - COMMON;
+    if (index == table.flat.count - 1)
+      return print_help(program, command);
+    result = take_value(program, command, &table.flat.at[index], index < own ? settings : &diagnostics);
   }
   return result;
 }

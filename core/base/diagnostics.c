@@ -13,24 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static enum { AUTO, ALWAYS, NEVER } color;
-static bool quiet;
-
-bool diagnostics_take(int option, const char *value) {
-  static const char *const names[] = {[AUTO] = "auto", [ALWAYS] = "always", [NEVER] = "never"};
-  if (option == DIAGNOSTICS_QUIET)
-    return quiet = true;
-  for (unsigned i = 0; option == DIAGNOSTICS_COLOR && i < sizeof names / sizeof *names; i++)
-    if (strcmp(value, names[i]) == 0) {
-      color = i;
-      return true;
-    }
-  return false;
-}
-
-bool diagnostics_quiet(void) {
-  return quiet;
-}
+struct diagnostics diagnostics;
 
 static bool is_set(const char *name) {
   const char *value = getenv(name);
@@ -38,8 +21,8 @@ static bool is_set(const char *name) {
 }
 
 static bool is_coloured(void) {
-  if (color != AUTO)
-    return color == ALWAYS;
+  if (diagnostics.color != DIAGNOSTICS_AUTO)
+    return diagnostics.color == DIAGNOSTICS_ALWAYS;
   const char *terminal = getenv("TERM");
   return !is_set("NO_COLOR") && isatty(STDERR_FILENO) == 1 && terminal && strcmp(terminal, "dumb") != 0;
 }
@@ -150,7 +133,7 @@ void progress_begin(struct progress *progress, const char *label, uint64_t total
   *progress = (struct progress){.label = label,
                                 .total = total,
                                 .began_ns = os_monotonic_ns(),
-                                .terminal = isatty(STDERR_FILENO) == 1 && !diagnostics_quiet()};
+                                .terminal = isatty(STDERR_FILENO) == 1 && !diagnostics.quiet};
 }
 
 void progress_show(struct progress *progress, uint64_t done) {

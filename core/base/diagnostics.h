@@ -12,20 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* For a table of getopt_long: the values are above those of the programs' own options. */
-enum { DIAGNOSTICS_COLOR = 0x4000, DIAGNOSTICS_QUIET };
-#define DIAGNOSTICS_COLOR_OPTION "color", required_argument, NULL, DIAGNOSTICS_COLOR
-#define DIAGNOSTICS_QUIET_OPTION "quiet", no_argument, NULL, DIAGNOSTICS_QUIET
-#define DIAGNOSTICS_HELP                                                                                               \
-  "  --color auto|always|never\n"                                                                                      \
-  "                       colour errors and warnings: at a terminal (auto, unless NO_COLOR is set), always or never\n" \
-  "  --quiet              neither progress nor notes on standard error; errors and warnings stay\n"
-
-/* Handles one of the two options. False: it is neither, or --color has an unknown value. */
-bool diagnostics_take(int option, const char *value);
-
-/* Is --quiet in effect: no progress, no notes? */
-bool diagnostics_quiet(void);
+/* What the two options say; cli.c sets it. */
+extern struct diagnostics {
+  enum { DIAGNOSTICS_AUTO, DIAGNOSTICS_ALWAYS, DIAGNOSTICS_NEVER } color;
+  bool quiet; /* no progress, no notes */
+} diagnostics;
 
 /* Begins a line: the program's name, in colour where that is on. The caller writes the text and ends the line. */
 void diagnostics_begin_error(const char *program);

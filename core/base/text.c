@@ -77,8 +77,8 @@ static void print_word(FILE *out, const char *word, size_t bytes) {
 }
 
 void text_print(FILE *out, const char *text, size_t width, size_t column, size_t indent) {
-  for (bool first = true; *(text += strspn(text, " ")); first = false) {
-    size_t bytes = strcspn(text, " "), columns = columns_of(text, bytes);
+  for (bool first = true; *(text += strspn(text, " \n")); first = false) {
+    size_t bytes = strcspn(text, " \n"), columns = columns_of(text, bytes);
     if (!first && column + 1 + columns > width) {
       fprintf(out, "\n%*s", (int)indent, "");
       column = indent;

@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-machine: the costs of instructions, cache misses, TLB misses, page faults and system calls on this machine,
    as JSON on stdout. */
+#include "core/base/cli.h"
+#include "core/base/diagnostics.h"
 #include "observe/machine/chains.h"
 #include "observe/machine/measurement.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
-
-static const char USAGE[] =
-    "usage: heaptape-machine [--working-sets BYTES,...] [--os-pages N,...] [--library FILE] [--rounds N] | --sizes\n"
-    "  --working-sets BYTES,...  chains of loads over working sets of these sizes, 4 KiB to 4 GiB (default: halves of caches of 32 KiB,\n"
-    "                            256 KiB, 1 MiB and 32 MiB, and 128 MiB)\n"
-    "  --os-pages N,...          chains of one line in each of N OS pages, 64 to 1048576 (default 256,6144)\n"
-    "  --library FILE            loads this one, for the cost of the dynamic linker's instructions (default: not measured)\n"
-    "  --rounds N                samples of each figure, 3 to 1024 (default 30)\n"
-    "  --sizes                   measure nothing: print the TLBs that CPUID reports\n";
+struct options {
+  struct plan plan;
+  bool sizes;
+};
 
 /* Reads numbers between two limits, rounded down to a multiple of CHAINS_WALKERS units. Returns how many; 0: invalid
    text. */
@@ -41,72 +37,73 @@ static size_t parse_list(const char *text, size_t lowest, size_t highest, size_t
   return 0;
 }
 
-static bool parse_option(struct plan *plan, int option) {
-  size_t number[PLAN_MAX];
-  switch (option) {
-  case 'w':
-    plan->working_sets = parse_list(optarg, 4096, (size_t)4 << 30, CHAINS_LINE_BYTES, plan->working_set_bytes);
-    return plan->working_sets > 0;
-  case 'p':
-    plan->os_page_sets = parse_list(optarg, 64, 1 << 20, 1, plan->os_pages);
-    return plan->os_page_sets > 0;
-  case 'l':
-    plan->library = optarg;
-    return true;
-  case 'r':
-    plan->rounds = (unsigned)strtoul(optarg, NULL, 10);
-    return parse_list(optarg, 3, SAMPLES_MAX, 1, number) == 1;
-  default:
-    return false;
-  }
+static const char *take_working_sets(void *field, const char *value) {
+  struct plan *plan = field;
+  plan->working_sets = parse_list(value, 4096, (size_t)4 << 30, CHAINS_LINE_BYTES, plan->working_set_bytes);
+  return plan->working_sets ? NULL : "is not a list of bytes from 4096 to 4294967296";
 }
+
+static const char *take_os_pages(void *field, const char *value) {
+  struct plan *plan = field;
+  plan->os_page_sets = parse_list(value, 64, 1 << 20, 1, plan->os_pages);
+  return plan->os_page_sets ? NULL : "is not a list of numbers from 64 to 1048576";
+}
+
+static const char *take_rounds(void *field, const char *value) {
+  const char *problem = cli_count_32(field, value);
+  return problem || *(unsigned *)field < 3 || *(unsigned *)field > SAMPLES_MAX ? "is not a number from 3 to 1024"
+                                                                               : NULL;
+}
+
+static const struct cli_option table[] = {
+    {"working-sets", 0, "BYTES,...", take_working_sets, offsetof(struct options, plan),
+     .help = "chains of loads over working sets of these sizes, 4 KiB to 4 GiB",
+     .fallback = "halves of caches of 32 KiB, 256 KiB, 1 MiB and 32 MiB, and 128 MiB"},
+    {"os-pages", 0, "N,...", take_os_pages, offsetof(struct options, plan),
+     .help = "chains of one line in each of N OS pages, 64 to 1048576", .fallback = "256,6144"},
+    {"library", 0, "FILE", cli_text, offsetof(struct options, plan.library),
+     .help = "loads this one, for the cost of the dynamic linker's instructions", .fallback = "not measured"},
+    {"rounds", 0, "N", take_rounds, offsetof(struct options, plan.rounds), .help = "samples of each figure, 3 to 1024",
+     .fallback = "30"},
+    {"sizes", 0, NULL, cli_flag, offsetof(struct options, sizes),
+     .help = "measure nothing: print the TLBs that CPUID reports"},
+    {.name = NULL},
+};
+static const struct cli_command command = {.called = "heaptape-machine",
+                                           .summary = "measure what misses, faults and instructions cost here",
+                                           .synopsis = "[OPTION...]",
+                                           .details = "",
+                                           .options = table};
+static const struct cli_command *const commands[] = {&command, NULL};
+static const struct cli_program program = {"heaptape-machine", commands};
 
 /* Prints and releases the object. Returns the exit status. */
 static int print_json(json_t *object) {
   int failed = json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
   json_decref(object);
   if (failed || putchar('\n') == EOF || fflush(stdout) != 0) {
-    fprintf(stderr, "heaptape-machine: standard output: can't be written\n");
-    return EXIT_FAILED;
+    diagnostics_error(program.name, "standard output: can't be written");
+    return CLI_FAILED;
   }
-  return EXIT_DONE;
+  return CLI_DONE;
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {{"working-sets", required_argument, NULL, 'w'},
-                                          {"os-pages", required_argument, NULL, 'p'},
-                                          {"library", required_argument, NULL, 'l'},
-                                          {"rounds", required_argument, NULL, 'r'},
-                                          {"sizes", no_argument, NULL, 's'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
-  struct plan plan = {.working_set_bytes = {16 << 10, 128 << 10, 512 << 10, 16 << 20, 128 << 20},
-                      .working_sets = 5,
-                      .os_pages = {256, 6144},
-                      .os_page_sets = 2,
-                      .rounds = 30};
-  opterr = 0;
-  for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-    if (option == 'h') {
-      fputs(USAGE, stdout);
-      return EXIT_DONE;
-    }
-    if (option == 's')
-      return print_json(measurement_sizes());
-    if (!parse_option(&plan, option)) {
-      fprintf(stderr, "heaptape-machine: %s: unknown option or invalid value\n", argv[optind - 1]);
-      return EXIT_USAGE;
-    }
-  }
-  if (optind < argc) {
-    fprintf(stderr, "heaptape-machine: %s: unexpected argument\n", argv[optind]);
-    return EXIT_USAGE;
-  }
+  struct options options = {.plan = {.working_set_bytes = {16 << 10, 128 << 10, 512 << 10, 16 << 20, 128 << 20},
+                                     .working_sets = 5,
+                                     .os_pages = {256, 6144},
+                                     .os_page_sets = 2,
+                                     .rounds = 30}};
+  struct cli_words words = {argv, argc};
+  int status = cli_parse(&program, &command, &options, &words);
+  if (status != CLI_RUN)
+    return status;
+  if (words.count > 0)
+    return cli_wrong(&program, &command, "unexpected argument: %s", words.at[0]);
   struct error error = {{0}};
-  json_t *result = measurement_make(&plan, &error);
-  if (!result) {
-    fprintf(stderr, "heaptape-machine: %s\n", error.text);
-    return EXIT_FAILED;
-  }
-  return print_json(result);
+  json_t *result = options.sizes ? measurement_sizes() : measurement_make(&options.plan, &error);
+  if (result)
+    return print_json(result);
+  diagnostics_error(program.name, "%s", error.text);
+  return CLI_FAILED;
 }
