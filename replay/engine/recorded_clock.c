@@ -31,9 +31,10 @@ static int real_clock(clockid_t clock, struct timespec *now) {
   return (int)syscall(SYS_clock_gettime, clock, now); /* before main: an allocator's constructor */
 }
 
+/* Not CLOCK_MONOTONIC_RAW: Google's tcmalloc measures the processor's cycles against it while it is loaded. */
 static bool may_follow(clockid_t clock) {
-  return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_RAW ||
-         clock == CLOCK_REALTIME_COARSE || clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_BOOTTIME;
+  return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME_COARSE ||
+         clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_BOOTTIME;
 }
 
 /* The second from which the clock follows recorded time. */

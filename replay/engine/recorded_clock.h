@@ -6,10 +6,10 @@
    Job: answer the allocator's clock_gettime: the dynamic linker finds the executable's definition first. Not its job:
    sleeping until a time (pace.h); gettimeofday, from which deadlines of sleeping background threads are computed.
    Invariants: time starts at the real clock of the same kind and never runs back; it advances only with recorded time,
-   so that the replay's speed does not matter; clocks of processor time, and all clocks that the engine itself reads,
-   are real. Before the first op, the allocator's clocks stand at the whole second in which they were first read, and
-   follow from there: so what an allocator computes from them is the same in every run. Where a workload has no
-   times, they advance evenly, by RECORDED_CLOCK_STEP_NS for each op. */
+   so that the replay's speed does not matter; clocks of processor time, CLOCK_MONOTONIC_RAW, and all clocks that the
+   engine itself reads, are real. Before the first op, the allocator's clocks stand at the whole second in which they
+   were first read, and follow from there: so what an allocator computes from them is the same in every run. Where a
+   workload has no times, they advance evenly, by RECORDED_CLOCK_STEP_NS for each op. */
 #pragma once
 
 #include <stdatomic.h>

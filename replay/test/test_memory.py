@@ -78,6 +78,10 @@ def test_allocators_clock_goes_as_it_was_recorded(tmp_path, after_ms):
     assert held[0][0] == pytest.approx(10 * after_ms, abs=60)  # some ops are frees; times are exact to 1 ms
 
 
+def test_an_allocator_can_calibrate_its_cycle_counter_while_it_is_loaded(small):
+    assert memory_pass(small[0], CALIBRATES=1)["clock"] == "steps"
+
+
 @pytest.mark.parametrize("options", [("--clock", "real"), ("--order", "paced=1000")])
 def test_allocators_clock_is_real_on_demand(tmp_path, options):
     """Recorded over 200,000 s, which no replay waits for."""

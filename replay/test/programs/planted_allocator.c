@@ -12,8 +12,8 @@
    live objects times OS pages), PLANT_KEEP_FREED (free does not unmap it), PLANT_SPIKE_AT=N and PLANT_SPIKE_BYTES (the
    Nth malloc maps, writes and unmaps that many bytes before it returns), PLANT_LOOPS (how often each malloc runs a loop
    of a few instructions), PLANT_STARTUP_LOOPS (the same for the constructor), PLANT_HOLD_AFTER_MS (the first malloc
-   that many ms after the very first one, by the clock, maps 1 MiB and keeps it). malloc_trim gives the held bytes
-   back in one madvise. */
+   that many ms after the very first one, by the clock, maps 1 MiB and keeps it), PLANT_CALIBRATES (the constructor
+   needs CLOCK_MONOTONIC_RAW to go on). malloc_trim gives the held bytes back in one madvise. */
 #include "core/base/os.h"
 
 #include <malloc.h>
@@ -52,9 +52,28 @@ static void go_round(uint64_t times) {
     __asm__ volatile("");
 }
 
+static void die(const char *why) {
+  ssize_t ignored = write(STDERR_FILENO, why, strlen(why));
+  (void)ignored;
+  abort();
+}
+
+static void calibrate(void) {
+  struct timespec first, now;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &first);
+  for (uint64_t readings = 0; readings < 10000000; readings++) {
+    clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+    if (now.tv_sec != first.tv_sec || now.tv_nsec != first.tv_nsec)
+      return;
+  }
+  die("planted allocator: the clock stands still\n");
+}
+
 __attribute__((constructor)) static void begin(void) {
   if (arena)
     return;
+  if (setting("PLANT_CALIBRATES"))
+    calibrate();
   arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (arena == MAP_FAILED)
     abort();
@@ -78,12 +97,6 @@ __attribute__((constructor)) static void begin(void) {
   go_round(setting("PLANT_STARTUP_LOOPS"));
   memset(arena, 1, hold_bytes);
   used = hold_bytes;
-}
-
-static void die(const char *why) {
-  ssize_t ignored = write(STDERR_FILENO, why, strlen(why));
-  (void)ignored;
-  abort();
 }
 
 /* Maps resident anonymous memory without transparent huge pages. */
