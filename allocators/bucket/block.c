@@ -19,7 +19,7 @@ void block_fault(const char *where, const void *object) {
 
 enum { OWN_STEP_BYTES = 64, OWN_BYTES = 64 << 10 };
 
-static struct lock memory_mutex; /* of the two below */
+struct lock memory_lock; /* of the two below */
 static char *own;
 static size_t own_left_bytes;
 static _Atomic size_t mapped_bytes;
@@ -53,12 +53,12 @@ bool system_purge(void *start, size_t bytes) {
 
 void *system_own(size_t bytes) {
   bytes = round_up(bytes, OWN_STEP_BYTES);
-  system_lock();
+  lock_take(&memory_lock);
   if (bytes > own_left_bytes) {
     size_t mapped = round_up(bytes > OWN_BYTES ? bytes : OWN_BYTES, os_page_bytes);
     char *memory = system_map(mapped);
     if (!memory) {
-      system_unlock();
+      lock_drop(&memory_lock);
       return NULL;
     }
     own = memory;
@@ -67,30 +67,18 @@ void *system_own(size_t bytes) {
   char *taken = own;
   own += bytes;
   own_left_bytes -= bytes;
-  system_unlock();
+  lock_drop(&memory_lock);
   return taken;
-}
-
-void system_lock(void) {
-  lock_take(&memory_mutex);
-}
-
-void system_unlock(void) {
-  lock_drop(&memory_mutex);
-}
-
-void system_after_fork(void) {
-  lock_reset(&memory_mutex);
 }
 
 enum { WORD_BITS = 64, WORDS = NUMBERS / WORD_BITS };
 
-static struct lock numbers_mutex;
+struct lock numbers_lock;
 static uint64_t taken[WORDS];
 static unsigned beyond; /* how many numbers from NUMBERS on were assigned */
 
 int number_take(void) {
-  numbers_lock();
+  lock_take(&numbers_lock);
   int number = NO_NUMBER;
   for (int word = 0; word < WORDS && number == NO_NUMBER; word++)
     if (~taken[word]) {
@@ -100,28 +88,19 @@ int number_take(void) {
     }
   if (number == NO_NUMBER)
     number = NUMBERS + (int)(beyond++ % NUMBERS);
-  numbers_unlock();
+  lock_drop(&numbers_lock);
   return number;
 }
 
 void number_give_back(int number) {
   if (number == NO_NUMBER || number >= NUMBERS)
     return;
-  numbers_lock();
+  lock_take(&numbers_lock);
   taken[number / WORD_BITS] &= ~(UINT64_C(1) << number % WORD_BITS);
-  numbers_unlock();
+  lock_drop(&numbers_lock);
 }
 
-void numbers_lock(void) {
-  lock_take(&numbers_mutex);
-}
-
-void numbers_unlock(void) {
-  lock_drop(&numbers_mutex);
-}
-
-void numbers_after_fork(int mine) {
-  lock_reset(&numbers_mutex);
+void numbers_keep(int mine) {
   memset(taken, 0, sizeof taken);
   if (mine != NO_NUMBER && mine < NUMBERS)
     taken[mine / WORD_BITS] = UINT64_C(1) << mine % WORD_BITS;

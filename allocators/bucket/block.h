@@ -120,10 +120,8 @@ size_t system_bytes(void);
 /* Returns memory for the allocator's own tables, all zero, in steps of 64 bytes, never given back. NULL: none. */
 void *system_own(size_t bytes);
 
-/* Call around a fork. */
-void system_lock(void);
-void system_unlock(void);
-void system_after_fork(void);
+/* Held around a fork. */
+extern struct lock memory_lock HIDDEN;
 
 /* Numbers of threads: each living thread that has allocated has one, the lowest that was free; numbers of ended threads
    are reused. Beyond NUMBERS live threads at a time, further numbers are assigned in sequence and never reused.
@@ -136,7 +134,8 @@ enum { NUMBERS = 4096, NO_NUMBER = -1 };
 int number_take(void);
 void number_give_back(int number);
 
-/* Call around a fork; in the child, `mine` is the only thread's number, or NO_NUMBER. */
-void numbers_lock(void);
-void numbers_unlock(void);
-void numbers_after_fork(int mine);
+/* Held around a fork. */
+extern struct lock numbers_lock HIDDEN;
+
+/* In a fork's child: `mine` is the only thread's number, or NO_NUMBER. Needs the lock. */
+void numbers_keep(int mine);

@@ -407,22 +407,19 @@ void buckets_print(FILE *stream) {
 
 void buckets_lock(void) {
   fork_among_threads = threads_may_run();
-  numbers_lock();
+  lock_take(&numbers_lock);
   for (unsigned index = 0; index < shared_count; index++)
     lock_take(&shared[index].lock);
-  system_lock();
+  lock_take(&memory_lock);
 }
 
-void buckets_unlock(void) {
-  system_unlock();
+void buckets_unlock(bool in_child) {
+  lock_drop(&memory_lock);
+  for (unsigned index = 0; in_child && fork_among_threads && index < shared_count + owned_count; index++)
+    bucket_after_fork(&shared[index]);
   for (unsigned index = 0; index < shared_count; index++)
     lock_drop(&shared[index].lock);
-  numbers_unlock();
-}
-
-void buckets_after_fork(void) {
-  system_after_fork();
-  numbers_after_fork(thread.number);
-  for (unsigned index = 0; fork_among_threads && index < shared_count + owned_count; index++)
-    bucket_after_fork(&shared[index]);
+  if (in_child)
+    numbers_keep(thread.number);
+  lock_drop(&numbers_lock);
 }

@@ -155,5 +155,4 @@ void buckets_setup(void);
 
 /* Call around a fork. */
 void buckets_lock(void);
-void buckets_unlock(void);
-void buckets_after_fork(void);
+void buckets_unlock(bool in_child);

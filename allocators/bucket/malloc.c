@@ -262,14 +262,9 @@ void allocator_before_fork(void) {
   oversize_lock();
 }
 
-void allocator_after_fork_in_parent(void) {
+void allocator_after_fork(bool in_child) {
   oversize_unlock();
-  buckets_unlock();
-}
-
-void allocator_after_fork_in_child(void) {
-  oversize_after_fork();
-  buckets_after_fork();
+  buckets_unlock(in_child);
 }
 
 /* The rest of the malloc API (most of it: common/entry.c), and the heap walk. */

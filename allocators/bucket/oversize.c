@@ -353,7 +353,3 @@ void oversize_lock(void) {
 void oversize_unlock(void) {
   lock_drop(&lock);
 }
-
-void oversize_after_fork(void) {
-  lock_reset(&lock);
-}

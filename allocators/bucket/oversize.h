@@ -59,7 +59,6 @@ void oversize_walk(cache_visit *visit, void *context);
 /* Call around a fork. */
 void oversize_lock(void);
 void oversize_unlock(void);
-void oversize_after_fork(void);
 
 /* The free oversize blocks, ordered by size and then by address: a treap (Seidel and Aragon), so that its depth is
    logarithmic on average whatever the order of frees. libmtmalloc has a list instead, which is searched from the

@@ -182,9 +182,14 @@ const char allocator_name[] = ALLOCATOR_NAME, allocator_variable[] = ALLOCATOR_V
 bool started;
 size_t os_page_bytes = 4096;
 
+static void after_fork_in_parent(void) {
+  allocator_after_fork(false);
+}
+
+/* The counters first: dropping a lock counts. */
 static void after_fork_in_child(void) {
-  allocator_after_fork_in_child();
   counters_after_fork();
+  allocator_after_fork(true);
 }
 
 /* POSIX runs prepare handlers in reverse order of registration. Ours are registered by the first malloc of the process,
@@ -198,7 +203,7 @@ void startup_first(void) {
   if (bytes)
     os_page_bytes = bytes;
   allocator_start();
-  pthread_atfork(allocator_before_fork, allocator_after_fork_in_parent, after_fork_in_child);
+  pthread_atfork(allocator_before_fork, after_fork_in_parent, after_fork_in_child);
   errno = error;
 }
 

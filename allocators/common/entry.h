@@ -121,11 +121,10 @@ struct heap_sums {
    constructor makes, before a second thread can exist. Must not allocate through the API. */
 void allocator_start(void);
 
-/* Around a fork: takes all locks, in a fixed order; drops them; in the child, resets them, as its one thread holds
-   them. */
+/* Around a fork: takes all locks, in a fixed order; drops them, in the parent and in the child, whose one thread holds
+   them; in the child also forgets what the other threads had. */
 void allocator_before_fork(void);
-void allocator_after_fork_in_parent(void);
-void allocator_after_fork_in_child(void);
+void allocator_after_fork(bool in_child);
 
 /* Returns an object at a multiple of alignment, a power of two above 16. object_bytes: any value. NULL: no memory,
    errno undefined. */

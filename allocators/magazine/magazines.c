@@ -176,10 +176,6 @@ void depot_unlock(unsigned number) {
   lock_drop(&depots[number].lock);
 }
 
-void depot_after_fork(unsigned number) {
-  lock_reset(&depots[number].lock);
-}
-
 struct zone *check_object(const char *where, const void *object) {
   struct zone *zone = zone_of(object);
   if (UNLIKELY(!is_aligned(object)))

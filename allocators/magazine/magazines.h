@@ -30,7 +30,6 @@ void depot_setup(void);
 /* Call around a fork. */
 void depot_lock(unsigned number);
 void depot_unlock(unsigned number);
-void depot_after_fork(unsigned number);
 
 /* The magazines of each thread: per size class two arrays of free objects, `loaded` and `previous`.
 

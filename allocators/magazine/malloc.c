@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/common/allocator.h"
 #include "allocators/common/base.h"
+#include "allocators/common/counters.h"
 #include "allocators/common/entry.h"
 #include "allocators/magazine/magazines.h"
 #include "allocators/magazine/slab.h"
@@ -189,25 +190,17 @@ void allocator_before_fork(void) {
     depot_lock(number);
     slab_lock(number);
   }
-  zones_lock();
-  runs_lock();
+  lock_take(&zones_lock);
+  lock_take(&runs_lock);
 }
 
-void allocator_after_fork_in_parent(void) {
-  runs_unlock();
-  zones_unlock();
+void allocator_after_fork(bool in_child) {
+  (void)in_child;
+  lock_drop(&runs_lock);
+  lock_drop(&zones_lock);
   for (unsigned number = 0; number < CLASSES; number++) {
     slab_unlock(number);
     depot_unlock(number);
-  }
-}
-
-void allocator_after_fork_in_child(void) {
-  runs_after_fork();
-  zones_after_fork();
-  for (unsigned number = 0; number < CLASSES; number++) {
-    slab_after_fork(number);
-    depot_after_fork(number);
   }
 }
 

@@ -32,10 +32,6 @@ void slab_unlock(unsigned number) {
   lock_drop(&slabs[number].lock);
 }
 
-void slab_after_fork(unsigned number) {
-  lock_reset(&slabs[number].lock);
-}
-
 /* Adds a zone at the end: the current zone stays current until it is full. */
 static void add_partial(struct slab *slab, struct zone *zone) {
   zone->next = NULL;

@@ -27,9 +27,6 @@ enum slab_state { SLAB_USED, SLAB_MAGAZINE, SLAB_FREE, SLAB_FRESH };
 void slab_walk(unsigned number, void (*visit)(const void *address, size_t bytes, enum slab_state state, void *context),
                void *context);
 
-/* Call around a fork. */
-void slab_after_fork(unsigned number);
-
 /* Large objects: each in its own run of zones, of which only the written OS pages cost memory. A run of one zone comes
    from the zone magazine; longer ones are mapped, and some are kept when they are freed. */
 

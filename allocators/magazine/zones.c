@@ -77,7 +77,7 @@ int system_move(void *from, size_t from_bytes, void *to, size_t to_bytes) {
 
 enum { SLACK_SHARE = 4 /* a run serves requests down to 3/4 of its size */ };
 
-static struct lock runs_mutex;
+struct lock runs_lock;
 static struct zone *kept_runs; /* newest first */
 static size_t kept_bytes;
 
@@ -89,14 +89,14 @@ static void unlink_run(struct zone *run) {
 }
 
 static struct zone *take_between(size_t least_bytes, size_t most_bytes) {
-  lock_take(&runs_mutex);
+  lock_take(&runs_lock);
   struct zone *best = NULL;
   for (struct zone *run = kept_runs; run; run = run->next)
     if (run->run_bytes >= least_bytes && run->run_bytes <= most_bytes && (!best || run->run_bytes < best->run_bytes))
       best = run;
   if (best)
     unlink_run(best);
-  lock_drop(&runs_mutex);
+  lock_drop(&runs_lock);
   return best;
 }
 
@@ -116,7 +116,7 @@ static void unmap_run(struct zone *run) {
 }
 
 void runs_give(struct zone *run) {
-  lock_take(&runs_mutex);
+  lock_take(&runs_lock);
   bool keep = kept_bytes + run->run_bytes <= tunables.run_cache;
   if (keep) {
     run->next = kept_runs;
@@ -126,40 +126,28 @@ void runs_give(struct zone *run) {
     kept_runs = run;
     kept_bytes += run->run_bytes;
   }
-  lock_drop(&runs_mutex);
+  lock_drop(&runs_lock);
   if (!keep)
     unmap_run(run);
 }
 
 bool runs_trim(void) {
-  lock_take(&runs_mutex);
+  lock_take(&runs_lock);
   bool any = kept_runs != NULL;
   while (kept_runs) {
     struct zone *run = kept_runs;
     unlink_run(run);
     unmap_run(run);
   }
-  lock_drop(&runs_mutex);
+  lock_drop(&runs_lock);
   return any;
 }
 
 void runs_walk(void (*visit)(const struct zone *run, void *context), void *context) {
-  lock_take(&runs_mutex);
+  lock_take(&runs_lock);
   for (const struct zone *run = kept_runs; run; run = run->next)
     visit(run, context);
-  lock_drop(&runs_mutex);
-}
-
-void runs_lock(void) {
-  lock_take(&runs_mutex);
-}
-
-void runs_unlock(void) {
-  lock_drop(&runs_mutex);
-}
-
-void runs_after_fork(void) {
-  lock_reset(&runs_mutex);
+  lock_drop(&runs_lock);
 }
 
 enum {
@@ -168,7 +156,7 @@ enum {
 };
 enum { SCALE_HALVE, SCALE_SUBTRACT, SCALE_NONE }; /* the words of the tunable burst_scale */
 
-static struct lock zones_mutex;
+struct lock zones_lock;
 static struct zone *kept_zones[KEPT_MAX]; /* newest last */
 static size_t kept_count;
 static size_t burst; /* zones of the last burst; 0: none yet */
@@ -227,11 +215,11 @@ static struct zone *divide_run(void) {
 
 struct zone *zones_take(void) {
   COUNT(zones_taken);
-  lock_take(&zones_mutex);
+  lock_take(&zones_lock);
   struct zone *zone = kept_count > 0 ? kept_zones[--kept_count] : divide_run();
   if (!zone)
     zone = map_burst();
-  lock_drop(&zones_mutex);
+  lock_drop(&zones_lock);
   return zone;
 }
 
@@ -252,7 +240,7 @@ static void shed(size_t keep) {
 }
 
 void zones_give(struct zone *zone) {
-  lock_take(&zones_mutex);
+  lock_take(&zones_lock);
   if (tunables.zone_cache == 0) {
     mapped_bytes -= ZONE_BYTES;
     system_unmap(zone, ZONE_BYTES);
@@ -261,7 +249,7 @@ void zones_give(struct zone *zone) {
       shed(tunables.shed_to < tunables.zone_cache ? tunables.shed_to : tunables.zone_cache - 1);
     kept_zones[kept_count++] = zone;
   }
-  lock_drop(&zones_mutex);
+  lock_drop(&zones_lock);
 }
 
 void zone_purge(struct zone *zone, size_t from_bytes) {
@@ -273,37 +261,25 @@ void zone_purge(struct zone *zone, size_t from_bytes) {
 }
 
 bool zones_trim(void) {
-  lock_take(&zones_mutex);
+  lock_take(&zones_lock);
   bool any = kept_count > 0;
   unmap_zones(0, kept_count);
   kept_count = 0;
-  lock_drop(&zones_mutex);
+  lock_drop(&zones_lock);
   return any;
 }
 
 size_t zones_mapped_bytes(size_t *most) {
-  lock_take(&zones_mutex);
+  lock_take(&zones_lock);
   size_t bytes = mapped_bytes;
   *most = mapped_bytes_max;
-  lock_drop(&zones_mutex);
+  lock_drop(&zones_lock);
   return bytes;
 }
 
 void zones_walk(void (*visit)(const struct zone *zone, void *context), void *context) {
-  lock_take(&zones_mutex);
+  lock_take(&zones_lock);
   for (size_t index = 0; index < kept_count; index++)
     visit(kept_zones[index], context);
-  lock_drop(&zones_mutex);
-}
-
-void zones_lock(void) {
-  lock_take(&zones_mutex);
-}
-
-void zones_unlock(void) {
-  lock_drop(&zones_mutex);
-}
-
-void zones_after_fork(void) {
-  lock_reset(&zones_mutex);
+  lock_drop(&zones_lock);
 }

@@ -125,10 +125,8 @@ bool runs_trim(void);
 /* Calls visit for each kept run, under the lock. */
 void runs_walk(void (*visit)(const struct zone *run, void *context), void *context);
 
-/* Call around a fork. */
-void runs_lock(void);
-void runs_unlock(void);
-void runs_after_fork(void);
+/* Held around a fork. */
+extern struct lock runs_lock HIDDEN;
 
 /* The zone magazine, in front of mmap: free zones of any former use.
 
@@ -154,7 +152,5 @@ size_t zones_mapped_bytes(size_t *most);
 /* Calls visit for each kept zone, under the lock. */
 void zones_walk(void (*visit)(const struct zone *zone, void *context), void *context);
 
-/* Call around a fork. */
-void zones_lock(void);
-void zones_unlock(void);
-void zones_after_fork(void);
+/* Held around a fork. */
+extern struct lock zones_lock HIDDEN;

@@ -215,12 +215,8 @@ void allocator_before_fork(void) {
   arenas_lock_all();
 }
 
-void allocator_after_fork_in_parent(void) {
-  arenas_unlock_all();
-}
-
-void allocator_after_fork_in_child(void) {
-  arenas_after_fork();
+void allocator_after_fork(bool in_child) {
+  arenas_unlock_all(in_child);
 }
 
 /* free, from entry to return, in the order of an object's steps:

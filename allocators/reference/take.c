@@ -487,16 +487,11 @@ void arenas_lock_all(void) {
     lock_take(&arena->lock);
 }
 
-void arenas_unlock_all(void) {
-  for (struct arena *arena = &main_arena; arena; arena = arena_next(arena))
-    lock_drop(&arena->lock);
-  lock_drop(&list_lock);
-}
-
-void arenas_after_fork(void) {
+void arenas_unlock_all(bool in_child) {
   for (struct arena *arena = &main_arena; arena; arena = arena_next(arena)) {
-    lock_reset(&arena->lock);
-    atomic_store_explicit(&arena->threads, arena == thread.arena, memory_order_relaxed);
+    if (in_child)
+      atomic_store_explicit(&arena->threads, arena == thread.arena, memory_order_relaxed);
+    lock_drop(&arena->lock);
   }
-  lock_reset(&list_lock);
+  lock_drop(&list_lock);
 }

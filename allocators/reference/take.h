@@ -54,7 +54,6 @@ static inline struct arena *arena_lock_mine(void) {
 /* Call as the calling thread ends. */
 void arena_detach(void);
 
-/* Around a fork: all locks, in a fixed order; the child resets them, as its one thread holds them. */
+/* Around a fork: all locks, in a fixed order. In the child there are no other threads. */
 void arenas_lock_all(void);
-void arenas_unlock_all(void);
-void arenas_after_fork(void);
+void arenas_unlock_all(bool in_child);
