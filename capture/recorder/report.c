@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAME_BYTES = 4 * 64, LINES = 6, TREE_LINES = 24, NAMES_SHOWN = 5, INDENT = 2 };
+enum { NAME_BYTES = 4 * 64, LINES = 6, TREE_LINES = 24, NAMES_SHOWN = 5, INDENT = 2, WRAPPER_CALLS = 10000 };
 
 /* A process image, with all its files if they rotate. */
 struct image {
@@ -242,11 +242,14 @@ static void delete_small(void) {
 }
 
 /* Sorts the images by calls, except that the first one has the highest peak memory of those with at least half of the
-   most calls: a shell that starts a small program may make a few calls more than the program. */
+   most calls: a shell that starts a small program may make a few calls more than the program. Below WRAPPER_CALLS, which
+   shells and their scripts make to start a program, calls decide nothing: of all that made one. */
 static void sort_images(void) {
   vector_sort(&all.images, by_events);
   uint32_t first = 0;
-  for (uint32_t i = 1; i < all.images.count && 2 * all.images.at[i].events >= all.images.at[0].events; i++)
+  uint64_t most = all.images.count ? all.images.at[0].events : 0;
+  uint64_t least = most < WRAPPER_CALLS ? 1 : (most + 1) / 2;
+  for (uint32_t i = 1; i < all.images.count && all.images.at[i].events >= least; i++)
     if (all.images.at[i].peak_memory_bytes > all.images.at[first].peak_memory_bytes)
       first = i;
   for (; first > 0; first--) {

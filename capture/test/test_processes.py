@@ -76,6 +76,17 @@ def test_a_shell_with_a_few_calls_more_does_not_take_the_programs_file(tmp_path:
     assert programs(tmp_path)["t.tape"] == "busier"
 
 
+@pytest.mark.parametrize("wrapper", [("sh", "-c", "exec {}"), ("bash", "-c", "true; {}; true"), ("env", "X=1", "{}")])
+def test_a_program_of_few_calls_and_much_memory_is_the_one_recorded_whatever_starts_it(
+    tmp_path: Path, wrapper: tuple[str, ...]
+) -> None:
+    few = compile_c(tmp_path / "few", "#include <stdlib.h>\n#include <string.h>\n"
+                    "int main(void) { return memset(malloc(16000000), 1, 16000000) == 0; }")  # fmt: skip
+    recorded(tmp_path, *(word.format(few) for word in wrapper))
+    assert programs(tmp_path)["t.tape"] == "few"
+    assert info(tmp_path / "t.tape")["events"] == 1
+
+
 def test_images_of_a_percent_or_more_keep_their_files_and_the_busiest_of_them_is_first(tmp_path: Path) -> None:
     done = recorded(tmp_path, "sh", "-c", TWO_BUSY)
     found = {tape.name: info(tape)["events"] for tape in tmp_path.glob("*.tape")}

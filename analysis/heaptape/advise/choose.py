@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, too_small_gain
-from heaptape.results.comparing.worth import LEAST_PERCENT, is_reason, why_not
+from heaptape.results.comparing.worth import LEAST_PERCENT, WITHIN_ERROR, is_reason, why_not
 from heaptape.results.model.counts import Counts
-from heaptape.results.model.time_model import calls_ns, changes, estimate
-from heaptape.show.answer import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, range_text
+from heaptape.results.model.time_model import calls_ns, changes, estimate, reason_below_ns
+from heaptape.show.answer import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, cpu_text, open_text, range_text
 
 MEMORY, CPU, BOTH = "memory", "cpu", "both"
 AIMS = {MEMORY: (MEMORY,), CPU: (CPU,), BOTH: (MEMORY, CPU)}
@@ -131,7 +131,10 @@ class Judge:
         """The change as the answer has it."""
         ms = (one / 1e6 for one in (change.ns, change.ns_low, change.ns_high))
         ends = (change.percent, change.low, change.high)
-        return Cpu(change.kind, *(estimate(change.row, self.cpu_ns) if change.kind == ESTIMATED else ends), *ms)
+        if change.kind == ESTIMATED:
+            ends = estimate(change.row, self.cpu_ns)
+        below = reason_below_ns(change.row) if change.kind == MILLISECONDS else 0.0
+        return Cpu(change.kind, *ends, *ms, below)
 
     def gains(self, row: Row, now: Row) -> bool:
         return self.gains_memory(row, now) or self.gains_cpu(row, now)
@@ -218,7 +221,7 @@ def finalists(rows: Sequence[Row], now: Row, kept: Collection[str], judge: Judge
     costs = {row.label: change for row in rows if row.label in kept and (change := judge.change(now, row))}
     out: dict[str, str] = {}
     for label, change in sorted(costs.items(), key=lambda item: item[1].ns):
-        if label != now.label and _may_be_a_reason(judge.as_cpu(change)):
+        if label != now.label and judge.as_cpu(change).may_be_reason:
             out.setdefault(label.partition(":")[0], label)
     return list(out.values())[:MOST_FINALISTS]
 
@@ -235,10 +238,6 @@ def contenders(rows: Sequence[Row], now: Row, judge: Judge) -> list[str]:
         return change.ns > SCREEN_MARGIN * calls_ns(one.counts)
 
     return [row.label for row in rows if row is now or not any(beats(one, row) for one in rows if one is not row)]
-
-
-def _may_be_a_reason(cpu: Cpu) -> bool:
-    return cpu.ms_low < 0 if cpu.kind == MILLISECONDS else cpu.low <= -LEAST_PERCENT
 
 
 def _for_memory(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick:
@@ -284,8 +283,7 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick
     if not leave and (change.ns >= 0 or change.percent > -NOTHING):
         return Pick(CPU, now.label, best.label, why=NONE_FASTER)
     if not leave and not cpu.is_reason:
-        is_open = _may_be_a_reason(cpu)
-        return Pick(CPU, now.label, best.label, why=_why_no_faster(best, cpu), open=is_open)
+        return Pick(CPU, now.label, best.label, why=_why_no_faster(best, cpu), open=cpu.may_be_reason)
     equal = [row for row in able if row is best or _is_tie(row, best, None if leave else now, judge)]
     leanest = min(equal, key=lambda row: row.peak_bytes)
     as_lean = [row for row in equal if not judge.memory_apart(row, leanest)]
@@ -294,7 +292,11 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick
 
 
 def _why_no_faster(best: Row, cpu: Cpu) -> str:
-    if cpu.kind != MILLISECONDS and cpu.gain >= LEAST_PERCENT:
+    if cpu.kind == MILLISECONDS:
+        if cpu.may_be_reason:
+            return f"not resolved ({best.label} {cpu_text(cpu)}: {open_text(cpu)})"
+        return too_small_gain("fastest", best.label, f"{cpu.gain:.1f} ms of CPU time", WITHIN_ERROR)
+    if cpu.gain >= LEAST_PERCENT:
         runs = best.live.rounds if best.live else 0
         what = {
             ESTIMATED: ": live runs or data accesses decide",
@@ -302,9 +304,7 @@ def _why_no_faster(best: Row, cpu: Cpu) -> str:
             LIVE: f" after {runs} live runs: a longer --budget decides",
         }
         return f"not resolved ({best.label} {range_text(cpu)}{what[cpu.kind]})"
-    sure = why_not(cpu.gain, cpu.error) if cpu.kind != MILLISECONDS else "not beyond the error"
-    gain = f"{cpu.gain:.1f} {'ms' if cpu.kind == MILLISECONDS else '%'} of CPU time"
-    return too_small_gain("fastest", best.label, gain, sure)
+    return too_small_gain("fastest", best.label, f"{cpu.gain:.1f} % of CPU time", why_not(cpu.gain, cpu.error))
 
 
 def _is_tie(row: Row, best: Row, now: Row | None, judge: Judge) -> bool:

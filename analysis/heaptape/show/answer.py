@@ -22,7 +22,7 @@ from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, percent, 
 from heaptape.common.tables import MIB
 from heaptape.results import margins, replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order
-from heaptape.results.comparing.worth import LEAST_PERCENT, NO_REASON, is_reason, why_not
+from heaptape.results.comparing.worth import LEAST_PERCENT, NO_REASON, WITHIN_ERROR, is_reason, why_not
 from heaptape.results.model import time_model
 from heaptape.results.schema import Results, figures, unique_name
 from heaptape.results.structs import Workload
@@ -38,7 +38,8 @@ class Cpu:
     """The change of the program's CPU time: percent of the baseline's, and ms, with their ends. `kind`: ESTIMATED
     (without cache effects, but the ends of the percentage include what they did to other programs), RANGE (the truth is
     expected between the ends), LIVE (of live runs, with its 95 % interval), or MILLISECONDS (without cache effects, and
-    the program's CPU time is not known, so percent, low and high are NaN).
+    the program's CPU time is not known, so percent, low and high are NaN; a reason to change only if that time is below
+    `reason_below_ns`).
     """
 
     kind: str
@@ -48,6 +49,7 @@ class Cpu:
     ms: float
     ms_low: float
     ms_high: float
+    reason_below_ns: float = 0.0
 
     @property
     def gain(self) -> float:
@@ -61,8 +63,13 @@ class Cpu:
 
     @property
     def is_reason(self) -> bool:
-        """Is it a reason to change? Where percent is not known, any sure gain is."""
-        return self.ms_high < 0 if self.kind == MILLISECONDS else is_reason(self.gain, self.error)
+        """Is it known to be a reason to change?"""
+        return self.kind != MILLISECONDS and is_reason(self.gain, self.error)
+
+    @property
+    def may_be_reason(self) -> bool:
+        """Could it be a reason to change, by the lower end, or by what the program takes?"""
+        return self.reason_below_ns > 0 if self.kind == MILLISECONDS else self.low <= -LEAST_PERCENT
 
     @property
     def is_figure(self) -> bool:
@@ -177,6 +184,11 @@ def cpu_text(cpu: Cpu) -> str:
     return range_text(cpu)
 
 
+def open_text(cpu: Cpu) -> str:
+    """What is not known of a change in ms that may be a reason to change."""
+    return f"a reason to change only if the program takes less than {phrases.seconds(cpu.reason_below_ns)} of CPU time"
+
+
 def range_text(cpu: Cpu) -> str:
     """ "-8 to -3 %"."""
     low, high = (percent(end).removesuffix(" %") for end in (cpu.low, cpu.high))
@@ -231,7 +243,8 @@ def _cpu_changes(predicted: pd.DataFrame, cpu_ns: Mapping[str, float | None]) ->
             kind = ESTIMATED if total else MILLISECONDS
             ends = list(time_model.estimate(row, total))
         ms = [row[key] / 1e6 for key in ("ns", "ns_low", "ns_high")]
-        found[row["workload"], row["allocator"]] = Cpu(kind, *ends, *ms)
+        below = time_model.reason_below_ns(row) if kind == MILLISECONDS else 0.0
+        found[row["workload"], row["allocator"]] = Cpu(kind, *ends, *ms, below)
     return found
 
 
@@ -318,7 +331,7 @@ def _marked(rows: Sequence[Row], baseline: str, use: Mapping[str, str]) -> list[
     timed = [row for row in rows if row.cpu]
     if timed:
         best = min(timed, key=lambda row: -row.cpu.gain if row.cpu else 0.0)
-        if best.cpu and best.cpu.is_reason:
+        if best.cpu and (best.cpu.is_reason or best.cpu.reason_below_ns > 0):
             marks[best.label].append(FASTEST)
         elif best.cpu and best.cpu.gain <= 0 and baseline in marks:
             marks[baseline].append(FASTEST)
@@ -354,6 +367,10 @@ def _saves(row: Row, other: Row) -> tuple[float, float | None]:
     return 100 * (1 - ratio), (other.peak_bytes or 0.0) - (row.peak_bytes or 0.0) if known else None
 
 
+def _fastest(timed: Sequence[Row]) -> Row:
+    return max(timed, key=lambda row: row.cpu.gain if row.cpu else 0.0)
+
+
 def _use(rows: Sequence[Row], baseline: str, errors: Mapping[str, float]) -> dict[str, str]:
     base = next((row for row in rows if row.label == baseline), None)
     others = [row for row in rows if row.label != baseline]
@@ -362,8 +379,9 @@ def _use(rows: Sequence[Row], baseline: str, errors: Mapping[str, float]) -> dic
         return use
     timed = [row for row in others if row.cpu]
     if timed:
-        fastest = max(timed, key=lambda row: row.cpu.gain if row.cpu else 0.0)
-        use["cpu"] = fastest.label if fastest.cpu and fastest.cpu.is_reason else baseline
+        fastest = _fastest(timed)
+        if fastest.cpu and not fastest.cpu.reason_below_ns:
+            use["cpu"] = fastest.label if fastest.cpu.is_reason else baseline
     sized = [row for row in others if row.peak_percent is not None]
     if sized and base.peak_percent is not None:
         lean = min(sized, key=lambda row: row.peak_percent or 0.0)
@@ -389,6 +407,8 @@ def _sentences(rows: Sequence[Row], baseline: str, use: Mapping[str, str], error
     cpu, memory = use.get("cpu"), use.get("memory")
     if cpu is not None and cpu == memory and cpu != baseline:
         return [f"Use {cpu}: CPU time {_cpu_words(by_label[cpu])}, {_memory_words(by_label[cpu])}."]
+    if not use:
+        return _more(cpu, rows, baseline)
     if {cpu, memory} <= {baseline, None}:
         why = [_why_cpu(rows, baseline)] * (cpu is not None) + [_why_memory(rows, baseline, errors)] * (
             memory is not None
@@ -413,7 +433,15 @@ def _sentences(rows: Sequence[Row], baseline: str, use: Mapping[str, str], error
 
 
 def _more(cpu: str | None, rows: Sequence[Row], baseline: str) -> list[str]:
-    """What the counts of calls say where CPU time is not known."""
+    """What is known of CPU time where the change can't be judged: of an estimate in ms when it would be a reason, else
+    what the counts of calls say.
+    """
+    open_ones = [row for row in rows if row.cpu and row.cpu.reason_below_ns]
+    if cpu is None and open_ones:
+        row = _fastest(open_ones)
+        price = _price(row, next(one for one in rows if one.label == baseline))
+        assert row.cpu
+        return [f"For CPU time {row.label} ({cpu_text(row.cpu)}){price}: {open_text(row.cpu)}."]
     counted = [row for row in rows if row.instructions_percent is not None]
     if cpu is not None or len(counted) < 2:
         return []
@@ -449,10 +477,12 @@ def _why_cpu(rows: Sequence[Row], baseline: str) -> str:
     others = [row for row in rows if row.label != baseline and row.cpu]
     if not others:
         return ""
-    best = max(others, key=lambda row: row.cpu.gain if row.cpu else 0.0)
+    best = _fastest(others)
     assert best.cpu
-    if best.cpu.gain <= 0 or best.cpu.kind == MILLISECONDS:
-        return f"{NONE_FASTER} beyond the error" if best.cpu.gain > 0 else NONE_FASTER
+    if best.cpu.gain <= 0:
+        return NONE_FASTER
+    if best.cpu.kind == MILLISECONDS:
+        return phrases.too_small_gain("fastest", best.label, f"{best.cpu.gain:.1f} ms of CPU time", WITHIN_ERROR)
     if best.cpu.kind == ESTIMATED and best.cpu.gain >= LEAST_PERCENT and not best.cpu.is_reason:
         return f"CPU time is not resolved ({best.label} {range_text(best.cpu)}: a live check or data accesses decide)"
     why = why_not(best.cpu.gain, best.cpu.error)

@@ -11,7 +11,17 @@ import pytest
 from heaptape.advise import advise
 from results.planted import keep_measurement
 
-from tests.support import HEAPTAPE, HEAPTAPE_HERE, call_heaptape, compile_c, import_text, published, refused
+from tests.support import (
+    HEAPTAPE,
+    HEAPTAPE_HERE,
+    RECORD,
+    call_heaptape,
+    compile_c,
+    import_text,
+    published,
+    refused,
+    run,
+)
 
 SOURCE = (Path(__file__).parents[1] / "gate" / "small_allocator.c").read_text()
 CHANGED = {
@@ -70,6 +80,14 @@ def tape(tmp_path_factory):
     return import_text(tmp_path_factory.mktemp("tape"), "\n".join(lines) + "\n", "clock=nanoseconds")
 
 
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory, program):
+    """A recording that has the program's CPU time."""
+    path = tmp_path_factory.mktemp("timed") / "program.tape"
+    assert run(RECORD, "-o", path, "--", program).status == 3
+    return path
+
+
 def advised(*arguments):
     done = call_heaptape("advise", "--json", *arguments)
     assert done.status == 0, done.stderr
@@ -86,7 +104,7 @@ def use(made):
     return {pick["aim"]: pick["use"] for pick in made["picks"]}
 
 
-def test_the_planted_order_is_found(planted, tape):
+def test_the_planted_order_is_found(planted, tape, timed):
     names = [word for name in ("slow", "lean") for word in ("-a", planted[name])]
     made = advised(tape, *names, "--baseline", planted["fat"])
     assert made["today"] == "fat.so"
@@ -95,12 +113,18 @@ def test_the_planted_order_is_found(planted, tape):
     assert memory["environment"] == {"LD_PRELOAD": str(planted["lean"])}
     peaks = {one["allocator"]: one["peak_bytes"] for one in made["candidates"]}
     assert peaks["lean.so"] < peaks["fat.so"] / 2
-    made = advised(tape, "-a", planted["lean"], "--baseline", planted["slow"], "--objective", "cpu")
-    assert use(made) == {"cpu": "lean.so"}
     assert cpu["stay"] or cpu["use"] == "lean.so"
+    names = ["-a", planted["lean"], "--baseline", planted["slow"], "--objective", "cpu"]
+    assert use(advised(timed, *names)) == {"cpu": "lean.so"}
+    (unknown,) = advised(tape, *names)["picks"]
+    assert unknown["stay"]
+    assert re.search(
+        r"lean.so ≈ -[0-9.]+ ms: a reason to change only if the program takes less than .*s of CPU", unknown["why"]
+    )
 
 
-def test_the_instructions_of_all_calls_are_counted_only_on_candidates_that_are_not_beaten(planted, tape, monkeypatch):
+def test_the_instructions_of_all_calls_are_counted_only_on_candidates_that_are_not_beaten(planted, timed, monkeypatch):
+    tape = timed
     names = [word for name in ("fat", "lean") for word in ("-a", planted[name])] + ["--baseline", planted["slow"]]
     exact = {one["label"]: one["figures"]["instructions"] for one in advised(tape, *names, "--exact")["candidates"]}
     monkeypatch.setattr(advise, "SCREEN_OPS", 1000)
@@ -127,10 +151,10 @@ def test_an_allocator_that_breaks_a_promise_is_not_advised(planted, tape):
     assert "the allocator is at fault" in said
 
 
-def test_a_limit_is_kept(planted, tape):
+def test_a_limit_is_kept(planted, timed):
     names = ["-a", planted["fat"], "--baseline", planted["slow"], "--objective", "cpu"]
-    assert use(advised(tape, *names)) == {"cpu": "fat.so"}
-    limited = advised(tape, *names, "--limit", "rss-peak<=1.05*today")
+    assert use(advised(timed, *names)) == {"cpu": "fat.so"}
+    limited = advised(timed, *names, "--limit", "rss-peak<=1.05*today")
     assert use(limited) == {"cpu": "slow.so"}
     assert limited["refused"] == {"fat.so": "beyond rss-peak<=1.05*today"}
 

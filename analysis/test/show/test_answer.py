@@ -4,6 +4,7 @@ first, and a figure that is too noisy is not a number, in every format.
 """
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -15,9 +16,10 @@ from heaptape.results.comparing.intervals import COUNTED_AGREES, too_noisy
 from heaptape.results.comparing.summary import in_words
 from heaptape.results.comparing.verdicts import paragraphs, verdicts
 from heaptape.results.comparing.worth import is_reason, why_not
+from heaptape.results.model.time_model import estimate, reason_below_ns
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Workload
-from heaptape.show.answer import answer, bypassed, cpu_text, short_version
+from heaptape.show.answer import Cpu, answer, bypassed, cpu_text, short_version
 from heaptape.show.figures import fleet_plots
 from heaptape.show.tables.kinds import Question
 from heaptape.show.tables.latex import render_latex
@@ -91,6 +93,28 @@ def test_a_program_whose_cpu_time_is_not_known_gets_milliseconds():
     change = found.row("fast").cpu
     assert change.kind == "milliseconds"
     assert cpu_text(change).endswith(" ms")
+
+
+def test_a_gain_in_milliseconds_is_a_reason_only_if_the_program_is_known_to_be_short():
+    small = {"glibc": (2e9, 100, 50), "fast": (2e9 - 1e6, 100, 50)}
+    found = answer([counted("p", small, cpu_ns=None)], "glibc")
+    assert found.use["cpu"] == "glibc"
+    assert re.search("the fastest, fast, saves 0.[1-9] ms of CPU time, within the error", found.sentences[0])
+    large = {"glibc": (2e9, 100, 50), "fast": (2e8, 100, 60)}
+    found = answer([counted("p", large, cpu_ns=None)], "glibc")
+    assert (found.row("fast").marks, "cpu" in found.use) == (("fastest",), False)
+    said = r"For CPU time fast \(≈ -[0-9]+ ms\), for 10.0 MiB more peak memory: a reason to change only if the program "
+    assert re.match(said + r"takes less than [0-9.]+ s of CPU time\.", found.sentences[1])
+
+
+@given(st.floats(1, 1e9), st.floats(-1, 1.5), st.floats(0, 1), st.floats(1, 1e3))
+def test_the_limit_below_which_milliseconds_are_a_reason_is_that_of_percent(calls, gain, error, longer):
+    row = {"calls_ns": calls, "ns": -gain * calls, "ns_low": -gain * calls, "ns_high": -gain * (1 - error) * calls}
+    cpu_ns = calls * longer
+    judged = Cpu("estimated", *estimate(row, cpu_ns), 0, 0, 0)
+    below = reason_below_ns(row)
+    if abs(below / cpu_ns - 1) > 1e-6:
+        assert judged.is_reason == (cpu_ns < below)
 
 
 def test_memory_that_bypasses_malloc_is_said_first():

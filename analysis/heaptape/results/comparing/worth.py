@@ -10,6 +10,7 @@ from heaptape.common.tables import significant
 LEAST_PERCENT = 2.0
 LEAST_BYTES = 1 << 20
 NO_REASON = "no reason to change"
+WITHIN_ERROR = "within the error"
 
 
 def is_reason(gain_percent: float, error_percent: float = 0.0, gain_bytes: float | None = None) -> bool:
@@ -28,7 +29,7 @@ def why_not(gain_percent: float, error_percent: float = 0.0, gain_bytes: float |
     if not gain_percent > 0:
         return "no gain"
     if gain_percent <= error_percent:
-        return f"within the error of {significant(error_percent)} %"
+        return f"{WITHIN_ERROR} of {significant(error_percent)} %"
     if gain_percent < LEAST_PERCENT:
         return f"less than {LEAST_PERCENT:g} %"
     return "less than 1 MiB"

@@ -15,7 +15,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.passes.misses import bursts_in_words
-from heaptape.results.comparing import summary
+from heaptape.results.comparing import summary, worth
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, choose_baseline, relative
 from heaptape.results.margins import stand_in
 from heaptape.results.model.counts import METRICS, OF_CALLS, OF_START_UP, PARTS, START_UP, Counts, counts
@@ -143,6 +143,18 @@ def estimate(row: Mapping, cpu_ns: float | None) -> tuple[float, float, float]:
     percent, low, high = (100 * row[key] / cpu_ns for key in ("ns", "ns_low", "ns_high"))
     down, up = cache_effects(row["calls_ns"], cpu_ns)
     return percent, min(low, percent + down), max(high, percent + up)
+
+
+def reason_below_ns(row: Mapping) -> float:
+    """The CPU time of the program on the baseline below which the change in a row of `prediction` without misses is a
+    reason to change (comparing/worth.py), by the upper end of its `estimate`; 0: none is.
+    """
+    if not row["ns_high"] < 0:
+        return 0.0
+    calls = 0.0 if math.isnan(row["calls_ns"]) else row["calls_ns"]
+    within_error = (-100 * row["ns"] / CACHE_EFFECTS[1] - 100 * calls) / CACHE_EFFECTS_FLOOR
+    most = min(-100 * row["ns"] / worth.LEAST_PERCENT, within_error)
+    return most if most > calls else 0.0  # a program takes at least what its calls cost
 
 
 def _unshared(one: Counts, two: Counts) -> list[str]:
