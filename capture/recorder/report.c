@@ -241,16 +241,22 @@ static void delete_small(void) {
   }
 }
 
-/* Sorts the images by calls, except that the first one has the highest peak memory of those with at least half of the
-   most calls: a shell that starts a small program may make a few calls more than the program. Below WRAPPER_CALLS, which
-   shells and their scripts make to start a program, calls decide nothing: of all that made one. */
+/* Should the image be first instead of `first`, which has more calls? Where it has at least half of the most calls, if
+   its peak memory is higher: a shell that starts a small program may make a few calls more than the program. Where none
+   has WRAPPER_CALLS, which a shell script makes to start a program, also if its peak memory is twice as high. */
+static bool is_rather_first(const struct image *image, const struct image *first) {
+  uint64_t most = all.images.at[0].events;
+  if (2 * image->events >= most)
+    return image->peak_memory_bytes > first->peak_memory_bytes;
+  return most < WRAPPER_CALLS && image->events && image->peak_memory_bytes > 2 * first->peak_memory_bytes;
+}
+
+/* Sorts the images by calls, the one that is to have the requested file first. */
 static void sort_images(void) {
   vector_sort(&all.images, by_events);
   uint32_t first = 0;
-  uint64_t most = all.images.count ? all.images.at[0].events : 0;
-  uint64_t least = most < WRAPPER_CALLS ? 1 : (most + 1) / 2;
-  for (uint32_t i = 1; i < all.images.count && all.images.at[i].events >= least; i++)
-    if (all.images.at[i].peak_memory_bytes > all.images.at[first].peak_memory_bytes)
+  for (uint32_t i = 1; i < all.images.count; i++)
+    if (is_rather_first(&all.images.at[i], &all.images.at[first]))
       first = i;
   for (; first > 0; first--) {
     struct image before = all.images.at[first - 1];

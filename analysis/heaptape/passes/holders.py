@@ -52,6 +52,11 @@ def usual_groupings(found: Blame) -> tuple[str, ...]:
     return ("site", "function") if sites > MANY_SITES else ("site",)
 
 
+def named_grouping(found: Blame) -> str:
+    """Whose largest group the sentence names: call sites; without call stacks request sizes."""
+    return usual_groupings(found)[0] if not without_stacks(found) else "size"
+
+
 def best_grouping(*found: Blame) -> str:
     """The most useful grouping for one table: by function, or by site if there are few; without stacks by size."""
     usual = [usual_groupings(one) for one in found]
@@ -220,7 +225,7 @@ def _leak(found: Blame) -> Verdict | None:
     if live == 0 or 2 * int(end["live_resident_bytes"]) < rss:
         return None
     middle = places.iloc[int((places["position"] - int(end["position"]) // 2).abs().to_numpy().argmin())]
-    grouping = usual_groupings(found)[0]
+    grouping = named_grouping(found)
     one, other = (at_position(found, "", int(where["position"]), grouping) for where in (middle, end))
     change = difference(one, other)
     change = change.assign(grown=change["live_bytes_other"] - change["live_bytes_one"])
@@ -244,7 +249,7 @@ def _retained(found: Blame, at: pd.Series) -> str:
 
 def _thin(found: Blame, at: pd.Series) -> str:
     live, beside = int(at["live_resident_bytes"] + at["rounding_bytes"]), int(at["beside_live_bytes"])
-    groups = at_position(found, "", int(at["position"]), usual_groupings(found)[0])
+    groups = at_position(found, "", int(at["position"]), named_grouping(found))
     groups, who = groups[groups["kind"] == GROUP], ""
     if len(groups):
         top = groups.iloc[0]
