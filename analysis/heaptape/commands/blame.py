@@ -134,7 +134,7 @@ def _shown(
     """The answer for each allocator, position and file, with what changes between them; or tables by name; with --try,
     what the experiments saved.
     """
-    from heaptape.passes import blame, proposals
+    from heaptape.passes import blame, holders, proposals
     from heaptape.passes.blame_data import position_at
     from heaptape.show import holding, screen
     from heaptape.show.pages import holders as library
@@ -154,7 +154,7 @@ def _shown(
         promised = proposals.promising(proposals.estimates(holder.found, holder.allocator, place))
         source = traces.get(holder.source, f"{holder.source}.tape")
         about = holder.source, holder.allocator, holder.ops
-        groupings = view.groupings(holder) if view.by else (holding.first_grouping(holder.found),)
+        groupings = view.groupings(holder) if view.by else (holders.first_grouping(holder.found),)
         made = holding.screen(holder.found, about, (view.places[-1], place), groupings[0], promised, source)
         shown.append(screen.render(made, form))
     others = [one for name in view.by[1:] for one in library.tables_of(view, "groups") if f": by {name}, " in one.title]

@@ -52,9 +52,9 @@ def usual_groupings(found: Blame) -> tuple[str, ...]:
     return ("site", "function") if sites > MANY_SITES else ("site",)
 
 
-def named_grouping(found: Blame) -> str:
-    """Whose largest group the sentence names: call sites; without call stacks request sizes."""
-    return usual_groupings(found)[0] if not without_stacks(found) else "size"
+def first_grouping(found: Blame) -> str:
+    """By call site; without call stacks by size."""
+    return "size" if without_stacks(found) else "site"
 
 
 def best_grouping(*found: Blame) -> str:
@@ -225,13 +225,13 @@ def _leak(found: Blame) -> Verdict | None:
     if live == 0 or 2 * int(end["live_resident_bytes"]) < rss:
         return None
     middle = places.iloc[int((places["position"] - int(end["position"]) // 2).abs().to_numpy().argmin())]
-    grouping = named_grouping(found)
+    grouping = first_grouping(found)
     one, other = (at_position(found, "", int(where["position"]), grouping) for where in (middle, end))
     change = difference(one, other)
     change = change.assign(grown=change["live_bytes_other"] - change["live_bytes_one"])
     most = change[change["kind"] == GROUP].nlargest(1, "grown")
     who = (
-        f"; {size(most['grown'].iloc[0])} of the growth belong to {short_site(most['group'].iloc[0])}"
+        f"; {size(most['grown'].iloc[0])} of the growth belong to {_named(most['group'].iloc[0], grouping)}"
         if len(most)
         else ""
     )
@@ -242,6 +242,10 @@ def _leak(found: Blame) -> Verdict | None:
     return Verdict("leak", f"leak, or data that only grow: {text}")
 
 
+def _named(group: str, grouping: str) -> str:
+    return f"objects of {group}" if grouping == "size" else short_site(group)
+
+
 def _retained(found: Blame, at: pd.Series) -> str:
     rss, left = int(at["rss_anon_bytes"]), int(at["empty_bytes"])
     return f"{size(left)} ({share(left, rss)} of resident memory) are empty pages that the allocator has not returned"
@@ -249,13 +253,14 @@ def _retained(found: Blame, at: pd.Series) -> str:
 
 def _thin(found: Blame, at: pd.Series) -> str:
     live, beside = int(at["live_resident_bytes"] + at["rounding_bytes"]), int(at["beside_live_bytes"])
-    groups = at_position(found, "", int(at["position"]), named_grouping(found))
+    grouping = first_grouping(found)
+    groups = at_position(found, "", int(at["position"]), grouping)
     groups, who = groups[groups["kind"] == GROUP], ""
     if len(groups):
         top = groups.iloc[0]
         part = int(top["empty_bytes"])
         who = (
-            f"; {share(part, beside)} of it is kept by {short_site(top['group'])}"
+            f"; {share(part, beside)} of it is kept by {_named(top['group'], grouping)}"
             if part >= LEAST_KEPT * beside
             else "; no group keeps much of it"
         )

@@ -19,8 +19,9 @@ from heaptape.results.schema import Results, figures
 LEAST_SAVING = 0.01
 # The same for experiments that are estimated at all: under another allocator they may save more.
 LEAST_TOLD = 0.001
-# Share of live objects, over all positions: a larger group is the whole program, and can only be a leak.
-MOST_OBJECTS = 0.95
+# Share of live objects or bytes, over all positions: a larger group is the whole program. A function of it may still be
+# a leak; other such groups are none.
+MOST_OF_PROGRAM = 0.95
 # Share of what a function's objects promise: a call stack that promises this much is proposed instead.
 ENOUGH_OF_FUNCTION = 0.9
 # Another action than segregation has to promise this many times as much to be a group's first.
@@ -123,13 +124,19 @@ def _groups(found: Blame, at: int) -> Iterator[Group]:
 
 
 def _is_whole(found: Blame, group: Group) -> bool:
-    return group.objects.sum() > MOST_OBJECTS * found.positions["live_objects"].sum()
+    places = found.positions
+    shares = (
+        (group.objects.sum(), places["live_objects"].sum()),
+        (group.live.sum(), places["live_resident_bytes"].sum()),
+    )
+    return any(part > MOST_OF_PROGRAM * whole for part, whole in shares)
 
 
 def _others(found: Blame, at: int) -> Iterator[Group]:
     for grouping in WITHOUT_STACKS:
         if grouping != "phase" or found.marks:
-            yield from (_group(found, grouping, number) for number in _numbers(found, grouping, at))
+            groups = (_group(found, grouping, number) for number in _numbers(found, grouping, at))
+            yield from (group for group in groups if not _is_whole(found, group))
 
 
 def _functions(found: Blame, at: int) -> Iterator[Group]:

@@ -65,11 +65,6 @@ def screen(
     return Screen(f"{text}{resident} resident, {live} live.", table, said, caveats, more)
 
 
-def first_grouping(found: Blame) -> str:
-    """By call site; without call stacks by size."""
-    return "size" if holders.without_stacks(found) else "site"
-
-
 def _promise(row: pd.Series) -> str:
     action, group = str(row["action"]), holders.short_site(str(row["name"]))
     what = ACTIONS.get(action, "pool {}").format(f"the objects of {group}")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from heaptape.passes import blame as holders_table
 from heaptape.passes import blame_data as blame
-from heaptape.passes import proposals
+from heaptape.passes import holders, proposals
 from heaptape.results.schema import Results
 from planted_runs import decoded
 from synthetic_blame import OS_PAGE, Layout, Thing, make_run, planted
@@ -77,6 +77,22 @@ def test_without_stacks_it_is_sizes_threads_and_phases():
     rows = promising_of(layouts, stacks=False)
     assert rows["experiment"].tolist() == ["thread=1=segregate"]
     assert proposals.best(rows, 3) == ["thread=1=segregate"]
+
+
+def test_the_whole_program_is_no_group_to_remove_or_to_blame():
+    """All objects grow, are one thread's, and have one size, as has nearly all memory."""
+    tiny = [Thing((10**6 + number) * OS_PAGE, 8) for number in range(400)]  # not resident
+    small = [replace(layout, things=[*layout.things, *tiny]) for layout in planted("leak", pages=PAGES)]
+    for layouts in (planted("leak", pages=PAGES), small):
+        found = decoded(make_run("glibc", layouts, stacks=False))
+        assert proposals.estimates(found, "glibc", blame.widest(found)).empty
+        said = holders.verdict(found, blame.widest(found)).sentence
+        assert said.endswith("of the growth belong to objects of 224 to 255 bytes")
+    of_two = [
+        replace(layout, things=[replace(thing, thread=number % 2) for number, thing in enumerate(layout.things)])
+        for layout in planted("leak", pages=PAGES)
+    ]
+    assert set(promising_of(of_two, stacks=False)["experiment"]) <= {"thread=0=remove", "thread=1=remove"}
 
 
 def test_names_that_group_expressions_can_not_have_get_asterisks():
