@@ -2,6 +2,7 @@
 #include "allocators/test/model.h"
 
 #include "allocators/common/entry.h"
+#include "core/base/split_mix.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,11 +19,7 @@ void model_fail(const char *format, ...) {
 }
 
 uint64_t model_random(struct model *model) {
-  /* xorshift64* */
-  model->random ^= model->random >> 12;
-  model->random ^= model->random << 25;
-  model->random ^= model->random >> 27;
-  return model->random * 0x2545F4914F6CDD1Du;
+  return split_mix_next(&model->random);
 }
 
 size_t model_size(struct model *model) {

@@ -74,7 +74,7 @@ static void write_nodes(struct trace_writer *writer, uint64_t *random) {
       CHECK(trace_writer_module(writer, &module) == 0, "module");
     }
     uint32_t parent = (uint32_t)test_below(random, i + 1);
-    CHECK(trace_writer_stack_node(writer, parent, test_random(random) >> test_below(random, 64)), "node %u", i);
+    CHECK(trace_writer_stack_node(writer, parent, split_mix_next(random) >> test_below(random, 64)), "node %u", i);
   }
   CHECK(trace_writer_thread_name(writer, 1, "worker") == 0, "name");
 }
@@ -90,7 +90,8 @@ static void write_trace(const char *path, uint64_t seed, int events) {
         error.text);
   for (uint32_t thread = 0; thread < THREADS; thread++) {
     heaps[thread].top = 0x10000000u + thread * 0x1000000000u;
-    generators[thread] = (struct generator){.random = test_random(&random), .aligned = thread % 2, .stamp_every = 20};
+    generators[thread] =
+        (struct generator){.random = split_mix_next(&random), .aligned = thread % 2, .stamp_every = 20};
   }
   if (seed % 3 == 0) {
     write_nodes(writer, &random);

@@ -147,10 +147,9 @@ static struct rows rows_of(const struct recorded_process *process) {
     if (object->live && object->node)
       add_row(&rows, &(struct row){.node = object->node, .live = live_object_estimate(object)});
   }
-  for (uint32_t i = 0; i < process->sites.room; i++) {
-    const struct site *site = &process->sites.sites[i];
-    if (site->node)
-      add_row(&rows, &(struct row){.node = site->node, .site = *site, .recent = site_recent(site, now_ns)});
+  for (size_t i = 0; i < process->sites.sites.count; i++) {
+    const struct site *site = &process->sites.sites.at[i];
+    add_row(&rows, &(struct row){.node = site->node, .site = *site, .recent = site_recent(site, now_ns)});
   }
   add_up(&rows);
   list_first(&rows, by_live);

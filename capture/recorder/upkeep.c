@@ -16,8 +16,7 @@
 #include <unistd.h>
 
 static double draw(struct budget *budget) {
-  budget->random += SPLIT_MIX_STEP;
-  return (double)(split_mix(budget->random) >> 11) / (double)(1ull << 53);
+  return (double)(split_mix_next(&budget->random) >> 11) / (double)(1ull << 53);
 }
 
 static double per_period(const struct budget *budget) {

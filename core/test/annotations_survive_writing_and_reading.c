@@ -49,7 +49,7 @@ static void test_nodes(uint64_t seed) {
   node_count = 0;
   for (uint64_t i = 0; i < 20000; i++) {
     uint32_t parent = (uint32_t)test_below(&seed, node_count + 1u), node;
-    uint64_t instruction = test_random(&seed) >> test_below(&seed, 64);
+    uint64_t instruction = split_mix_next(&seed) >> test_below(&seed, 64);
     if (node_count == NODES || (node_count && test_below(&seed, 2))) {
       uint32_t old = 1 + (uint32_t)test_below(&seed, node_count);
       node = trace_writer_stack_node(writer, nodes[old].parent, nodes[old].instruction);

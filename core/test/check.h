@@ -2,6 +2,8 @@
 /* What a test program needs: a check that prints and exits on failure, and reproducible random numbers. */
 #pragma once
 
+#include "core/base/split_mix.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +19,6 @@
     }                                                                                                                  \
   } while (0)
 
-/* xorshift64*: *state must not be 0. */
-static inline uint64_t test_random(uint64_t *state) {
-  *state ^= *state >> 12;
-  *state ^= *state << 25;
-  *state ^= *state >> 27;
-  return *state * 0x2545f4914f6cdd1du;
-}
-
-static inline uint64_t test_below(uint64_t *state, uint64_t limit) {
-  return test_random(state) % limit;
+static inline uint64_t test_below(uint64_t *counter, uint64_t limit) {
+  return split_mix_next(counter) % limit;
 }

@@ -45,7 +45,7 @@ static void round_trip(const char *path, uint64_t seed) {
   for (uint32_t node = 1; node <= 50; node++)
     CHECK(trace_writer_stack_node(writer, node / 2, node) == node, "node %u", node);
   for (uint32_t thread = 0; thread < THREADS; thread++) {
-    struct generator g = {.random = test_random(&random),
+    struct generator g = {.random = split_mix_next(&random),
                           .stamp = test_below(&random, 1u << 30),
                           .aligned = thread % 2,
                           .stamp_every = 1 + (uint32_t)test_below(&random, 30),

@@ -19,7 +19,7 @@ struct generator {
 static inline uint64_t generate_address(struct generator *g) {
   uint64_t *place = &g->pool[test_below(&g->random, 512)];
   if (*place == 0 || test_below(&g->random, 16) == 0)
-    *place = (test_random(&g->random) >> (17 + test_below(&g->random, 20))) | 1u << 20;
+    *place = (split_mix_next(&g->random) >> (17 + test_below(&g->random, 20))) | 1u << 20;
   return g->aligned ? *place & ~(uint64_t)15 : *place;
 }
 
@@ -39,9 +39,9 @@ static inline struct trace_event generate_event(struct generator *g) {
          ((event.call & (CALL_NULL_IN | CALL_NULL_OUT)) && test_below(&g->random, 8)));
   const struct call_info *info = &call_table[event.call & CALL_ID_MASK];
   if (info->has_size)
-    event.size_bytes = test_random(&g->random) >> test_below(&g->random, 65) % 64;
+    event.size_bytes = split_mix_next(&g->random) >> test_below(&g->random, 65) % 64;
   if (info->param != NONE)
-    event.param = test_random(&g->random) >> (32 + test_below(&g->random, 32));
+    event.param = split_mix_next(&g->random) >> (32 + test_below(&g->random, 32));
   if (trace_event_takes(&event))
     event.released = generate_address(g);
   if (trace_event_acquires(&event))
@@ -55,9 +55,9 @@ static inline struct trace_event generate_event(struct generator *g) {
   if (g->stack_nodes == 0)
     return event;
   if (test_below(&g->random, 4))
-    event.latency = 1 + (test_random(&g->random) >> 1 >> test_below(&g->random, 63));
+    event.latency = 1 + (split_mix_next(&g->random) >> 1 >> test_below(&g->random, 63));
   if (trace_event_acquires(&event) && test_below(&g->random, 4))
-    event.slack_bytes = trace_event_slack(100, 99 + (test_random(&g->random) >> (16 + test_below(&g->random, 48))));
+    event.slack_bytes = trace_event_slack(100, 99 + (split_mix_next(&g->random) >> (16 + test_below(&g->random, 48))));
   event.stack = (uint32_t)test_below(&g->random, g->stack_nodes + 1);
   return event;
 }

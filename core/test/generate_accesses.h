@@ -17,7 +17,7 @@ struct access_generator {
 
 static inline int64_t generate_granule(struct access_generator *g) {
   uint64_t bits = test_below(&g->random, 60);
-  int64_t granule = (int64_t)(test_random(&g->random) >> 5 >> (59 - bits)); /* below 2^bits */
+  int64_t granule = (int64_t)(split_mix_next(&g->random) >> 5 >> (59 - bits)); /* below 2^bits */
   return test_below(&g->random, 8)   ? granule & 0xff
          : test_below(&g->random, 2) ? granule
                                      : -granule - (granule < (1ll << 59) - 1);
@@ -31,7 +31,7 @@ static inline struct access_item generate_access(struct access_generator *g) {
     item.thread = (uint32_t)(test_below(&g->random, 20) ? test_below(&g->random, 4) : test_below(&g->random, 1 << 24));
     item.acquires = test_below(&g->random, 2);
     item.stack_pointer = test_below(&g->random, 20) ? 0x7ffff0000000 - 8 * test_below(&g->random, 1000)
-                                                    : test_random(&g->random) & ~(uint64_t)7;
+                                                    : split_mix_next(&g->random) & ~(uint64_t)7;
     g->acquired += item.acquires;
   } else if (g->acquired && sort % 3) {
     uint64_t slot = test_below(&g->random, g->spread);
@@ -46,7 +46,7 @@ static inline struct access_item generate_access(struct access_generator *g) {
     uint64_t slot = test_below(&g->random, g->spread);
     if (slot >= g->page_count || test_below(&g->random, 10) == 0) {
       slot = slot < g->page_count ? slot : g->page_count++;
-      g->pages[slot] = test_random(&g->random) >> 12 >> test_below(&g->random, 52);
+      g->pages[slot] = split_mix_next(&g->random) >> 12 >> test_below(&g->random, 52);
     }
     item.kind = ACCESS_OTHER;
     item.granule = (int64_t)(g->pages[slot] << 8 | test_below(&g->random, 256));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* workload_read returns what workload_write wrote, word for word, across extents of all sizes, with a patched TOUCHED
    word in a flushed extent and one in a pending extent. Also the example of how to generate a workload for a test. */
+#include "core/test/check.h"
 #include "core/trace/event.h"
 #include "core/workload/workload_read.h"
 #include "core/workload/workload_write.h"
@@ -12,14 +13,6 @@
 #include <unistd.h>
 
 enum { OPS = 100000, THREADS = 3 };
-
-#define REQUIRE(condition)                                                                                             \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);                                    \
-      return 1;                                                                                                        \
-    }                                                                                                                  \
-  } while (0)
 
 /* Thread of the op at a position: a thread has uneven numbers of ops in a row. */
 static uint32_t thread_at(uint64_t position) {
@@ -33,7 +26,7 @@ static int generate(const char *path, struct error *error) {
     return 1;
   for (uint64_t position = 0; position < OPS; position++) {
     uint32_t thread = thread_at(position);
-    REQUIRE(workload_begin_op(writer, thread) == 0);
+    CHECK(workload_begin_op(writer, thread) == 0);
     if (position == 0)
       early = workload_put_touched(writer, thread);
     if (position == OPS - 1)
@@ -61,15 +54,15 @@ static int read_thread(const struct workload *workload, uint32_t thread, uint64_
   bool ended = false, started = false;
   workload_stream_open(&stream, workload, thread);
   while (workload_stream_next(&stream, &word)) {
-    REQUIRE(!ended);
+    CHECK(!ended);
     switch (word_code(word)) {
     case WORD_MARK:
-      REQUIRE(word_payload(word) == position); /* that of the op which follows */
-      REQUIRE(*ops == before || position - marked >= WORKLOAD_MARK_INTERVAL);
+      CHECK(word_payload(word) == position); /* that of the op which follows */
+      CHECK(*ops == before || position - marked >= WORKLOAD_MARK_INTERVAL);
       marked = position;
       break;
     case WORD_START:
-      REQUIRE(word_wait_thread(word) == thread + 1 && !started);
+      CHECK(word_wait_thread(word) == thread + 1 && !started);
       started = true;
       break;
     case WORD_TOUCHED:
@@ -82,18 +75,18 @@ static int read_thread(const struct workload *workload, uint32_t thread, uint64_
       ended = true;
       break;
     default:
-      REQUIRE(word_code(word) == CALL_malloc);
-      REQUIRE(marked + WORKLOAD_MARK_INTERVAL > position);
-      REQUIRE(word_slot(word) == position);
-      REQUIRE((size_high << 24 | word_size_low(word)) == position << 20);
+      CHECK(word_code(word) == CALL_malloc);
+      CHECK(marked + WORKLOAD_MARK_INTERVAL > position);
+      CHECK(word_slot(word) == position);
+      CHECK((size_high << 24 | word_size_low(word)) == position << 20);
       size_high = 0;
       ++*ops;
       for (position++; position < OPS && thread_at(position) != thread;)
         position++;
     }
   }
-  REQUIRE(ended && started == (thread + 1 < THREADS));
-  REQUIRE(stream.at == stream.end);
+  CHECK(ended && started == (thread + 1 < THREADS));
+  CHECK(stream.at == stream.end);
   return 0;
 }
 
@@ -102,32 +95,32 @@ int main(void) {
   struct error error = {""};
   struct workload workload;
   int fd = mkstemps(path, 5);
-  REQUIRE(fd >= 0);
+  CHECK(fd >= 0);
   close(fd);
   if (generate(path, &error) != 0 || workload_open(&workload, path, &error) != 0) {
     fprintf(stderr, "%s\n", error.text);
     return 1;
   }
   unlink(path);
-  REQUIRE(workload.header.ops == OPS && workload.header.threads == THREADS);
+  CHECK(workload.header.ops == OPS && workload.header.threads == THREADS);
   static const char INFO[] = "{\"name\": \"generated\"}";
   size_t info_bytes;
   const char *info = workload_info(&workload, &info_bytes);
-  REQUIRE(info_bytes == sizeof INFO - 1 && memcmp(info, INFO, info_bytes) == 0);
+  CHECK(info_bytes == sizeof INFO - 1 && memcmp(info, INFO, info_bytes) == 0);
   uint64_t ops = 0, touched = 0, scheduled = 0, word;
   for (uint32_t thread = 0; thread < THREADS; thread++) {
     uint64_t before = ops;
-    REQUIRE(read_thread(&workload, thread, &ops, &touched) == 0);
-    REQUIRE(workload.op_counts[thread] == ops - before);
+    CHECK(read_thread(&workload, thread, &ops, &touched) == 0);
+    CHECK(workload.op_counts[thread] == ops - before);
   }
-  REQUIRE(ops == OPS && touched == 17 + 18);
+  CHECK(ops == OPS && touched == 17 + 18);
   struct workload_stream schedule;
   workload_stream_open(&schedule, &workload, THREADS);
   while (workload_stream_next(&schedule, &word)) {
     for (uint64_t i = 0; i < word >> 32; i++)
-      REQUIRE(thread_at(scheduled++) == (uint32_t)word);
+      CHECK(thread_at(scheduled++) == (uint32_t)word);
   }
-  REQUIRE(scheduled == OPS);
+  CHECK(scheduled == OPS);
   workload_close(&workload);
   return 0;
 }

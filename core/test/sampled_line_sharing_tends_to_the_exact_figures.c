@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Counts the same objects exactly and by samples of OS pages: over many placements, the samples' mean is near the exact
    figure, and everything is 0 once all objects are released. */
+#include "core/base/split_mix.h"
 #include "core/sharing/line_sharing.h"
 
 #include <stdio.h>
@@ -17,10 +18,8 @@ static struct object objects[OBJECTS];
 static struct line_sharing_counts counts;
 
 static uint64_t random_number(void) {
-  static uint64_t state = 88172645463325252u;
-  state ^= state << 13;
-  state ^= state >> 7;
-  return state ^= state << 17;
+  static uint64_t counter;
+  return split_mix_next(&counter);
 }
 
 /* Returns the counts after all objects were added; at_end: after they were removed again. */

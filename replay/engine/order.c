@@ -62,7 +62,7 @@ static int turns_setup(uint64_t seed) {
 }
 
 static uint64_t random_below(uint64_t below) {
-  return split_mix(turns.random_state += SPLIT_MIX_STEP) % below;
+  return split_mix_next(&turns.random_state) % below;
 }
 
 static bool may_run(const struct replay_thread *thread) {

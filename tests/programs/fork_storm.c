@@ -8,6 +8,8 @@
    COUNTS is the file with the calls of each process, valid whenever it ends: for each five u64, its pid, calls of
    posix_memalign, reallocarray and free that have returned, and 1 once all its threads have ended. Nothing else in the
    processes calls the first two. */
+#include "core/base/split_mix.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -34,13 +36,6 @@ struct storm {
   unsigned rounds, threads;
   int depth;
 };
-
-static uint64_t random_next(uint64_t *state) {
-  *state ^= *state << 13;
-  *state ^= *state >> 7;
-  *state ^= *state << 17;
-  return *state;
-}
 
 static void begin_process(void) {
   for (int i = 0; i < PROCESSES_MAX; i++) {
@@ -83,7 +78,7 @@ static void fork_now(const struct storm *storm) {
 static void *blow(void *argument) {
   struct storm *storm = argument;
   for (unsigned round = 0; round < storm->rounds; round++) {
-    uint64_t random = random_next(&storm->random);
+    uint64_t random = split_mix_next(&storm->random);
     void *block = NULL;
     if (posix_memalign(&block, 16, 1 + (random >> 40) % 500) != 0)
       _exit(4);

@@ -2,6 +2,7 @@
 #include "capture/recorder/processes/estimates.h"
 
 #include "core/base/os.h"
+#include "core/base/split_mix.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -304,18 +305,13 @@ struct live_estimate live_sample_estimate(const struct live_sample *sample) {
 
 /* --- stacks that acquire --- */
 
-enum { SITES_ROOM_FIRST = 256, DRAWN_FEW = 32, DRAWN_MANY = 256 };
+enum { DRAWN_FEW = 32, DRAWN_MANY = 256 };
 
 static const double RECENT_NS = 5e9, MEAN_LEAST = 1, MEAN_MOST = 1e12;
 
-/* xorshift64*, from 0 (not included) to 1. */
+/* From 0 (not included) to 1. */
 static double random_share(struct site_sample *sample) {
-  uint64_t x = sample->random;
-  x ^= x >> 12;
-  x ^= x << 25;
-  x ^= x >> 27;
-  sample->random = x;
-  return ((double)(x * 0x2545f4914f6cdd1du >> 11) + 1) / 9007199254740993.0;
+  return ((double)(split_mix_next(&sample->random) >> 11) + 1) / 9007199254740993.0;
 }
 
 static void plan(struct site_sample *sample) {
@@ -323,42 +319,24 @@ static void plan(struct site_sample *sample) {
 }
 
 void site_sample_open(struct site_sample *sample, uint64_t seed) {
-  *sample = (struct site_sample){.mean = MEAN_LEAST, .random = seed | 1};
+  *sample = (struct site_sample){.mean = MEAN_LEAST, .random = seed};
 }
 
 void site_sample_close(struct site_sample *sample) {
-  free(sample->sites);
+  free(sample->sites.at);
+  free(sample->place_of.at);
   *sample = (struct site_sample){.left = INT64_MAX};
 }
 
-static struct site *find_sites(struct site *sites, uint32_t room, uint32_t node) {
-  uint32_t place = (node * 0x9e3779b1u >> 7) & (room - 1);
-  while (sites[place].node && sites[place].node != node)
-    place = (place + 1) & (room - 1);
-  return &sites[place];
-}
-
-static void enlarge_sites(struct site_sample *sample) {
-  uint32_t room = sample->room ? 2 * sample->room : SITES_ROOM_FIRST;
-  struct site *sites = calloc(room, sizeof *sites);
-  if (!sites)
-    return;
-  for (uint32_t i = 0; i < sample->room; i++)
-    if (sample->sites[i].node)
-      *find_sites(sites, room, sample->sites[i].node) = sample->sites[i];
-  free(sample->sites);
-  sample->sites = sites;
-  sample->room = room;
-}
-
 static struct site *site_of(struct site_sample *sample, uint32_t node) {
-  if (2 * sample->used >= sample->room && sample->used < SITES_MAX)
-    enlarge_sites(sample);
-  struct site *site = sample->room ? find_sites(sample->sites, sample->room, node) : NULL;
-  if (!site || (!site->node && (sample->used >= SITES_MAX || 2 * sample->used >= sample->room)))
+  uint32_t *place = vector_reach(&sample->place_of, node);
+  if (place && *place)
+    return &sample->sites.at[*place - 1];
+  struct site *site = place && sample->sites.count < SITES_MAX ? vector_add(&sample->sites) : NULL;
+  if (!site)
     return &sample->others;
-  sample->used += site->node == 0;
-  site->node = node;
+  *site = (struct site){.node = node};
+  *place = (uint32_t)sample->sites.count;
   return site;
 }
 

@@ -18,6 +18,8 @@
    in others. In the recorder; allocates with malloc; one thread. */
 #pragma once
 
+#include "core/base/vector.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -98,7 +100,7 @@ enum { SITES_MAX = 1 << 14, SITE_CALL_BYTES = 128 };
 
 /* Sums since the recording's start. */
 struct site {
-  uint32_t node; /* 0: the place is free */
+  uint32_t node;
   double calls, bytes;
   double calls_variance, bytes_variance;
   double recent; /* bytes and calls, as of recent_ns; halves in a few seconds */
@@ -110,16 +112,16 @@ struct site_sample {
   int64_t left; /* until the next draw; bytes and calls, where a call counts as SITE_CALL_BYTES */
   double mean;  /* between two draws */
   uint64_t random;
-  uint32_t drawn;     /* since the sample was last adapted */
-  struct site *sites; /* open hash */
-  uint32_t room, used;
+  uint32_t drawn; /* since the sample was last adapted */
+  VECTOR(struct site) sites;
+  VECTOR(uint32_t) place_of; /* by node: its site's place in sites plus 1; 0: it has none */
   struct site others;
 };
 
 void site_sample_open(struct site_sample *sample, uint64_t seed);
 void site_sample_close(struct site_sample *sample);
 
-/* Called when left has fallen below 0, for the acquire that caused it. */
+/* Called when left has fallen below 0, for the acquire that caused it. node: at most STACK_NODES_MAX. */
 void site_sample_draw(struct site_sample *sample, uint32_t node, uint64_t request_bytes);
 
 static inline void site_sample_acquire(struct site_sample *sample, uint32_t node, uint64_t request_bytes) {

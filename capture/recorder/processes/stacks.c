@@ -6,68 +6,51 @@
 #include "core/base/vector.h"
 #include "core/system/process.h"
 
-#include <elf.h>
 #include <fcntl.h>
+#include <gelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { NOTES_MAX_BYTES = 1 << 16, HEADERS_MAX = 256 };
-
-static bool find_build_id(const uint8_t *notes, size_t bytes, char *id) {
-  size_t at = 0;
-  while (bytes - at >= sizeof(Elf64_Nhdr)) {
-    Elf64_Nhdr note;
-    memcpy(&note, notes + at, sizeof note);
-    size_t name = at + sizeof note, desc = name + (((size_t)note.n_namesz + 3) & ~(size_t)3);
-    size_t next = desc + (((size_t)note.n_descsz + 3) & ~(size_t)3);
-    if (desc > bytes || next > bytes || next <= at)
-      return false;
-    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(notes + name, "GNU", 4) == 0 &&
-        note.n_descsz > 0 && note.n_descsz <= TRACE_MAX_BUILD_ID_BYTES) {
-      for (uint32_t i = 0; i < note.n_descsz; i++)
-        snprintf(id + 2 * (size_t)i, 3, "%02x", notes[desc + i]);
-      return true;
-    }
-    at = next;
+/* notes: NULL where they can't be read. */
+static bool find_build_id(Elf_Data *notes, char *id) {
+  GElf_Nhdr note;
+  size_t name, bytes, next = 0;
+  while (notes && (next = gelf_getnote(notes, next, &note, &name, &bytes)) > 0) {
+    const char *at = notes->d_buf;
+    if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 || memcmp(at + name, "GNU", 4) != 0 ||
+        note.n_descsz == 0 || note.n_descsz > TRACE_MAX_BUILD_ID_BYTES)
+      continue;
+    for (uint32_t i = 0; i < note.n_descsz; i++)
+      snprintf(id + 2 * (size_t)i, 3, "%02x", (uint8_t)at[bytes + i]);
+    return true;
   }
   return false;
-}
-
-static bool read_note(int fd, const Elf64_Phdr *header, char *id) {
-  if (header->p_filesz > NOTES_MAX_BYTES)
-    return false;
-  uint8_t *notes = malloc(header->p_filesz + 1);
-  bool found = notes && os_pread_all(fd, notes, header->p_filesz, header->p_offset) == 0 &&
-               find_build_id(notes, header->p_filesz, id);
-  free(notes);
-  return found;
 }
 
 /* The build id of the ELF file as hexadecimal digits, and the address of its first byte according to its own headers.
    id has room for 2 * TRACE_MAX_BUILD_ID_BYTES + 1. False: it is not an ELF file, or has no build id (id is empty
    then). */
 static bool read_elf(int fd, char *id, uint64_t *first_address) {
-  Elf64_Ehdr file;
+  bool found = false, loaded = false;
+  size_t count = 0;
+  GElf_Phdr header;
   id[0] = '\0';
   *first_address = 0;
-  if (os_pread_all(fd, &file, sizeof file, 0) != 0 || memcmp(file.e_ident, ELFMAG, SELFMAG) != 0 ||
-      file.e_ident[EI_CLASS] != ELFCLASS64 || file.e_phentsize != sizeof(Elf64_Phdr))
-    return false;
-  bool found = false, loaded = false;
-  for (int i = 0; i < file.e_phnum && i < HEADERS_MAX; i++) {
-    Elf64_Phdr header;
-    if (os_pread_all(fd, &header, sizeof header, file.e_phoff + (uint64_t)i * sizeof header) != 0)
-      break;
+  Elf *elf = elf_version(EV_CURRENT) == EV_NONE ? NULL : elf_begin(fd, ELF_C_READ, NULL);
+  if (elf_getphdrnum(elf, &count) != 0)
+    count = 0;
+  for (size_t i = 0; i < count && gelf_getphdr(elf, (int)i, &header); i++) {
     if (header.p_type == PT_LOAD && !loaded) {
       *first_address = header.p_vaddr - header.p_offset;
       loaded = true;
     }
     if (header.p_type == PT_NOTE && !found)
-      found = read_note(fd, &header, id);
+      found = find_build_id(elf_getdata_rawchunk(elf, (int64_t)header.p_offset, header.p_filesz, ELF_T_NHDR), id);
   }
+  elf_end(elf);
   return found;
 }
 

@@ -4,6 +4,7 @@
    unchanged. Functions that can't be moved are refused for the right reason. */
 #include "capture/redirect/entry_patch.h"
 #include "core/base/split_mix.h"
+#include "core/test/check.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -36,21 +37,6 @@ __asm__(".text\n"
         "hook:\n"
         "  incq hook_calls(%rip)\n"
         "  jmp *hook_trampoline(%rip)\n");
-
-static int failures;
-
-static uint64_t next(uint64_t *seed) {
-  return split_mix(*seed += SPLIT_MIX_STEP);
-}
-
-#define CHECK(condition, ...)                                                                                          \
-  do {                                                                                                                 \
-    if (!(condition)) {                                                                                                \
-      failures++;                                                                                                      \
-      fprintf(stderr, __VA_ARGS__);                                                                                    \
-      fputc('\n', stderr);                                                                                             \
-    }                                                                                                                  \
-  } while (0)
 
 /* A function under construction. Each piece keeps rdi, rsi and rdx, or decreases rdi, and changes rax. */
 struct maker {
@@ -129,18 +115,18 @@ static void add_piece(struct maker *maker, uint64_t random) {
 static uint32_t make_function(struct maker *maker, uint64_t *seed) {
   maker->begin = maker->at = 64;
   maker->tails = maker->count = 0;
-  if (next(seed) % 3 == 0)
+  if (split_mix_next(seed) % 3 == 0)
     add(maker, "\xf3\x0f\x1e\xfa", 4);
-  uint32_t pieces = (uint32_t)(next(seed) % 9);
+  uint32_t pieces = (uint32_t)(split_mix_next(seed) % 9);
   for (uint32_t i = 0; i < pieces; i++) {
     maker->starts[maker->count++] = maker->at;
-    add_piece(maker, next(seed));
+    add_piece(maker, split_mix_next(seed));
   }
   for (uint32_t i = 0; i < maker->tails; i++)
     maker->area[maker->tail[i]] = (uint8_t)(maker->at - maker->tail[i] - 1);
   add(maker, "\xc3", 1);
   uint32_t bytes = maker->at - maker->begin;
-  memset(maker->area + maker->at, next(seed) % 2 ? 0xcc : 0x90, 64);
+  memset(maker->area + maker->at, split_mix_next(seed) % 2 ? 0xcc : 0x90, 64);
   return bytes;
 }
 
@@ -169,9 +155,9 @@ static uint32_t differences(const struct entry_patch *patch, uint64_t function, 
   uint64_t room = patch->trampoline & ~(uint64_t)(ENTRY_ROOM_BYTES - 1);
   uint32_t wrong = 0;
   for (int i = 0; i < ARGUMENTS; i++) {
-    arguments[i][0] = next(seed) % 5; /* of which a function may count down */
-    arguments[i][1] = next(seed);
-    arguments[i][2] = next(seed);
+    arguments[i][0] = split_mix_next(seed) % 5; /* of which a function may count down */
+    arguments[i][1] = split_mix_next(seed);
+    arguments[i][2] = split_mix_next(seed);
     before[i] = call(function, arguments[i][0], arguments[i][1], arguments[i][2]);
   }
   apply(patch, room);
@@ -188,13 +174,13 @@ static void random_functions(uint8_t *area) {
   uint64_t seed = 7;
   uint32_t redirected = 0, jumped = 0, pointless = 0, shadowed = 0, others = 0;
   for (int i = 0; i < 64; i++)
-    ((uint64_t *)(area + DATA_AT))[i] = next(&seed) % 128;
+    ((uint64_t *)(area + DATA_AT))[i] = split_mix_next(&seed) % 128;
   memcpy(area + HELPER_AT, "\x48\x03\x04\x24\xc3", 5); /* adds the return address to rax */
   for (int i = 0; i < FUNCTIONS; i++) {
     struct maker maker = {.area = area};
     uint32_t bytes = make_function(&maker, &seed);
     uint64_t address = (uint64_t)(uintptr_t)area + maker.begin;
-    struct entry_function function = {address, area + maker.begin, bytes, bytes + (next(&seed) % 2 ? 16 : 0)};
+    struct entry_function function = {address, area + maker.begin, bytes, bytes + (split_mix_next(&seed) % 2 ? 16 : 0)};
     struct entry_target target = {.room = (uint64_t)(uintptr_t)area + ROOM_AT, .hook = (uint64_t)(uintptr_t)hook};
     struct entry_patch patch;
     const char *why = entry_patch_make(&function, &target, &patch);
@@ -338,6 +324,6 @@ int main(void) {
   library_functions(near);
   refusals();
   jumps_from_elsewhere();
-  return failures != 0;
+  return 0;
 }
 #endif

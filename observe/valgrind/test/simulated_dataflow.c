@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Loops of one kind of dependence: simulated_dataflow KIND ROUNDS. Chains and streams walk over 1 MiB in random order.
  */
+#include "core/base/split_mix.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,25 +17,18 @@ struct node {
 static struct node nodes[NODES];
 static volatile uint64_t sink;
 
-static uint64_t random_next(void) {
-  static uint64_t state = 88172645463325252u;
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return state;
-}
-
 /* One ring over all nodes. */
 static void lay(void) {
   static uint32_t order[NODES];
+  uint64_t counter = 0;
   for (uint32_t index = 0; index < NODES; index++) {
-    uint32_t other = (uint32_t)(random_next() % (index + 1));
+    uint32_t other = (uint32_t)(split_mix_next(&counter) % (index + 1));
     order[index] = order[other];
     order[other] = index;
   }
   for (uint32_t index = 0; index < NODES; index++) {
     nodes[order[index]].next = &nodes[order[(index + 1) % NODES]];
-    nodes[order[index]].random = random_next();
+    nodes[order[index]].random = split_mix_next(&counter);
   }
 }
 

@@ -6,18 +6,11 @@
 #include "replay/passes/blame/attribution.h"
 
 #include "core/base/os.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/check.h"
 
 enum { OBJECTS = 70000, OS_PAGES = 256, BASE = 1 << 30 };
 
 static uint64_t os_page;
-
-static void fail(const char *what, uint32_t os_page_number) {
-  printf("OS page %u: %s\n", os_page_number, what);
-  exit(1);
-}
 
 static void make(uint32_t objects) {
   page_lists_begin();
@@ -34,11 +27,9 @@ static uint64_t check(uint32_t least, uint32_t most) {
   for (uint32_t number = 0; number < OS_PAGES; number++) {
     uint32_t count;
     const uint32_t *list = page_lists_of(os_pages_place(BASE + number * os_page), &count);
-    if (count < least || count > most)
-      fail("its list is too short or too long", number);
+    CHECK(count >= least && count <= most, "OS page %u has %u", number, count);
     for (uint32_t index = 0; index < count; index++)
-      if (list[index] != index)
-        fail("its list has other objects, or another order", number);
+      CHECK(list[index] == index, "OS page %u has other objects, or another order", number);
     all += count;
   }
   return all;
@@ -46,15 +37,11 @@ static uint64_t check(uint32_t least, uint32_t most) {
 
 int main(void) {
   os_page = os_page_bytes();
-  if (os_pages_setup(0) != 0 || page_lists_setup(OBJECTS) != 0) {
-    puts("no memory");
-    return 1;
-  }
+  CHECK(os_pages_setup(0) == 0 && page_lists_setup(OBJECTS) == 0);
   os_pages_begin();
   os_pages_add_resident(BASE, OS_PAGES * os_page);
   make(OBJECTS);
-  if (check(1, OBJECTS) > OS_PAGES_PLACES + (uint64_t)OBJECTS)
-    fail("the lists have more than there is room for", 0);
+  CHECK(check(1, OBJECTS) <= OS_PAGES_PLACES + (uint64_t)OBJECTS, "the lists have more than there is room for");
   make(3);
-  return check(3, 3) == 3 * OS_PAGES ? 0 : 1;
+  CHECK(check(3, 3) == 3 * OS_PAGES);
 }

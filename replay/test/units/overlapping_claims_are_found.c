@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Random claims and releases against a table of every byte's owner: a claim reports an owner exactly when a piece of 8
    bytes that it needs has another owner, it never takes such a piece, and released pieces are free again. */
+#include "core/test/check.h"
 #include "replay/passes/claims.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { PIECES = 6000, OWNERS = 200, STEPS = 40000 };
 
@@ -14,18 +11,10 @@ static const uint64_t BASE = ((uint64_t)5 << 24) - PIECES / 2 * 8;
 
 static uint32_t owner_of[PIECES];
 static struct { uint64_t address, bytes; } claims[OWNERS + 1];
-static uint64_t random_state = 88172645463325252u;
+static uint64_t counter;
 
 static uint64_t draw(uint64_t limit) {
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  return random_state % limit;
-}
-
-static void fail(unsigned step, uint32_t found, uint32_t expected) {
-  printf("step %u: claims_add returned %" PRIu32 ", not %" PRIu32 "\n", step, found, expected);
-  exit(1);
+  return test_below(&counter, limit);
 }
 
 static void claim(unsigned step, uint32_t owner) {
@@ -41,8 +30,7 @@ static void claim(unsigned step, uint32_t owner) {
   claims[owner].address = address;
   claims[owner].bytes = bytes;
   uint32_t said = claims_add(address, bytes, owner);
-  if (said != there)
-    fail(step, said, there);
+  CHECK(said == there, "step %u: claims_add returned %u, not %u", step, said, there);
 }
 
 static void release(uint32_t owner) {
@@ -55,10 +43,7 @@ static void release(uint32_t owner) {
 }
 
 int main(void) {
-  if (claims_setup() != 0) {
-    puts("no address space");
-    return 1;
-  }
+  CHECK(claims_setup() == 0);
   unsigned overlaps = 0;
   for (unsigned step = 0; step < STEPS; step++) {
     uint32_t owner = 1 + (uint32_t)draw(OWNERS);
@@ -68,9 +53,7 @@ int main(void) {
       claim(step, owner);
     overlaps += claims[owner].bytes > 64;
   }
-  if (claims_add((uint64_t)1 << 50, 100, 1) != 0 || claims_add(BASE, 0, 7) != 0) {
-    puts("addresses that are not checked, and empty ranges, must have no owner");
-    return 1;
-  }
-  return overlaps > 0 ? 0 : 1;
+  CHECK(claims_add((uint64_t)1 << 50, 100, 1) == 0, "an address that is not checked has no owner");
+  CHECK(claims_add(BASE, 0, 7) == 0, "an empty range has no owner");
+  CHECK(overlaps > 0);
 }

@@ -4,9 +4,8 @@
 #include "replay/memory/residency.h"
 
 #include "core/base/os.h"
+#include "core/test/check.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -17,14 +16,8 @@ static uint8_t data[64 << 10] = {1};
 static uint64_t found[OS_PAGES], of_data, of_stack, last_address;
 static int stack_mark;
 
-static void fail(const char *what) {
-  puts(what);
-  exit(1);
-}
-
 static void visit(uint64_t address, uint64_t bytes) {
-  if (address < last_address)
-    fail("addresses do not rise");
+  CHECK(address >= last_address, "addresses do not rise");
   last_address = address + bytes;
   uint64_t first = (uint64_t)(uintptr_t)mapping, os_page = os_page_bytes();
   for (uint64_t at = address; at < address + bytes; at += os_page) {
@@ -44,14 +37,10 @@ static void check(enum residency_method method) {
   memset(found, 0, sizeof found);
   last_address = 0;
   residency_visit(visit);
-  for (unsigned number = 0; number < OS_PAGES; number++) {
-    if (found[number] != (touched(number) ? 1 : 0)) {
-      printf("method %d: OS page %u was found %d times\n", (int)method, number, (int)found[number]);
-      exit(1);
-    }
-  }
-  if (of_data > 0 || of_stack > 0)
-    fail("the program's own data or stack was visited");
+  for (unsigned number = 0; number < OS_PAGES; number++)
+    CHECK(found[number] == touched(number), "method %d: OS page %u was found %d times", (int)method, number,
+          (int)found[number]);
+  CHECK(of_data == 0 && of_stack == 0, "the program's own data or stack was visited");
 }
 
 int main(void) {
@@ -59,8 +48,7 @@ int main(void) {
   size_t os_page = os_page_bytes();
   mapping = mmap(NULL, OS_PAGES * os_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   uint8_t *shared = os_map(OS_PAGES * os_page, true);
-  if (mapping == MAP_FAILED || !shared)
-    fail("no memory");
+  CHECK(mapping != MAP_FAILED && shared);
   madvise(mapping, OS_PAGES * os_page, MADV_NOHUGEPAGE);
   memset(shared, 1, OS_PAGES * os_page);
   for (unsigned number = 0; number < OS_PAGES; number++) {
@@ -73,8 +61,7 @@ int main(void) {
     return 77;
   }
   check(best);
-  if (residency_setup(false) != RESIDENCY_PAGEMAP)
-    fail("the fallback was not taken");
+  CHECK(residency_setup(false) == RESIDENCY_PAGEMAP, "the fallback was not taken");
   check(RESIDENCY_PAGEMAP);
   printf("found by method %d and by the fallback\n", (int)best);
   return 0;
