@@ -235,6 +235,8 @@ static void conclude(const struct command *command, int exec_error, const char *
   else if (!recorded && serving->outcome.refused == 0)
     diagnostics_warning(RECORD, "%s: nothing was recorded: the program did not load libheaptape.so",
                         command->arguments[0]);
+  else if (!recorded)
+    diagnostics_error(RECORD, "%s: nothing was recorded: its calls were not even counted", command->arguments[0]);
   if (command->settings.in_bursts && report_written().bursts == 0 && recorded)
     diagnostics_warning(RECORD, "no burst began, so there are no data accesses: \"%s\" did not occur",
                         command->settings.burst.from);
@@ -490,6 +492,7 @@ int main(int argc, char **argv) {
   int exec_error;
   if (read(failed[0], &exec_error, sizeof exec_error) != sizeof exec_error)
     exec_error = 0;
+  bool refused = serving->outcome.recorded == 0 && serving->outcome.refused > 0;
   bool complained = simulator && !exec_error && simulator_complained(simulator, child_pid, &error);
   conclude(&command, exec_error, output, made);
   if (simulator)
@@ -501,7 +504,7 @@ int main(int argc, char **argv) {
     return exec_error == ENOENT ? 127 : 126;
   if (complained)
     fail(&error, 1);
-  if (report_written().without_accesses)
+  if (report_written().without_accesses || (refused && ended == 0))
     return 1;
   return WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
 }

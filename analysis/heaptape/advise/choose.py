@@ -16,7 +16,7 @@ from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, too_small
 from heaptape.results.comparing.worth import LEAST_PERCENT, WITHIN_ERROR, is_reason, why_not
 from heaptape.results.model.counts import Counts
 from heaptape.results.model.time_model import calls_ns, changes, estimate, reason_below_ns
-from heaptape.show.answer import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, cpu_text, open_text, range_text
+from heaptape.show.answer import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, open_text, range_text
 
 MEMORY, CPU, BOTH = "memory", "cpu", "both"
 AIMS = {MEMORY: (MEMORY,), CPU: (CPU,), BOTH: (MEMORY, CPU)}
@@ -278,9 +278,8 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick
     able = [row for row in others if row.label in costs]
     able = [row for row in able if row.label in judge.field] or able
     best = min(able, key=lambda row: costs[row.label].ns)
-    change = costs[best.label]
-    cpu = judge.as_cpu(change)
-    if not leave and (change.ns >= 0 or change.percent > -NOTHING):
+    cpu = judge.as_cpu(costs[best.label])
+    if not leave and cpu.gain < NOTHING:
         return Pick(CPU, now.label, best.label, why=NONE_FASTER)
     if not leave and not cpu.is_reason:
         return Pick(CPU, now.label, best.label, why=_why_no_faster(best, cpu), open=cpu.may_be_reason)
@@ -294,7 +293,7 @@ def _for_cpu(now: Row, others: Sequence[Row], judge: Judge, leave: bool) -> Pick
 def _why_no_faster(best: Row, cpu: Cpu) -> str:
     if cpu.kind == MILLISECONDS:
         if cpu.may_be_reason:
-            return f"not resolved ({best.label} {cpu_text(cpu)}: {open_text(cpu)})"
+            return f"{best.label} saves {cpu.gain:.1f} ms of CPU time, {open_text(cpu)}"
         return too_small_gain("fastest", best.label, f"{cpu.gain:.1f} ms of CPU time", WITHIN_ERROR)
     if cpu.gain >= LEAST_PERCENT:
         runs = best.live.rounds if best.live else 0
@@ -303,7 +302,7 @@ def _why_no_faster(best: Row, cpu: Cpu) -> str:
             RANGE: ": live runs decide",
             LIVE: f" after {runs} live runs: a longer --budget decides",
         }
-        return f"not resolved ({best.label} {range_text(cpu)}{what[cpu.kind]})"
+        return f"whether {best.label} is faster is not known ({range_text(cpu)}{what[cpu.kind]})"
     return too_small_gain("fastest", best.label, f"{cpu.gain:.1f} % of CPU time", why_not(cpu.gain, cpu.error))
 
 

@@ -185,8 +185,8 @@ def cpu_text(cpu: Cpu) -> str:
 
 
 def open_text(cpu: Cpu) -> str:
-    """What is not known of a change in ms that may be a reason to change."""
-    return f"a reason to change only if the program takes less than {phrases.seconds(cpu.reason_below_ns)} of CPU time"
+    """When a change in ms is a reason to change."""
+    return f"a reason to change only if the program takes less than {phrases.seconds(cpu.reason_below_ns)} of it"
 
 
 def range_text(cpu: Cpu) -> str:
@@ -414,7 +414,7 @@ def _sentences(rows: Sequence[Row], baseline: str, use: Mapping[str, str], error
             memory is not None
         )
         text = "; ".join(one for one in why if one)
-        judged = "No reason to change" if cpu is not None else NO_REASON.capitalize() + " for memory"
+        judged = NO_REASON.capitalize() if cpu is not None else f"For memory {NO_REASON}"
         return [f"{judged}{': ' + text if text else ''}.", *_more(cpu, rows, baseline)]
     parts = []
     if cpu is not None:
@@ -441,7 +441,7 @@ def _more(cpu: str | None, rows: Sequence[Row], baseline: str) -> list[str]:
         row = _fastest(open_ones)
         price = _price(row, next(one for one in rows if one.label == baseline))
         assert row.cpu
-        return [f"For CPU time {row.label} ({cpu_text(row.cpu)}){price}: {open_text(row.cpu)}."]
+        return [f"For CPU time {row.label} ({cpu_text(row.cpu)}){price}, {open_text(row.cpu)}."]
     counted = [row for row in rows if row.instructions_percent is not None]
     if cpu is not None or len(counted) < 2:
         return []
@@ -479,12 +479,13 @@ def _why_cpu(rows: Sequence[Row], baseline: str) -> str:
         return ""
     best = _fastest(others)
     assert best.cpu
-    if best.cpu.gain <= 0:
+    if best.cpu.gain < NOTHING:
         return NONE_FASTER
     if best.cpu.kind == MILLISECONDS:
         return phrases.too_small_gain("fastest", best.label, f"{best.cpu.gain:.1f} ms of CPU time", WITHIN_ERROR)
     if best.cpu.kind == ESTIMATED and best.cpu.gain >= LEAST_PERCENT and not best.cpu.is_reason:
-        return f"CPU time is not resolved ({best.label} {range_text(best.cpu)}: a live check or data accesses decide)"
+        decides = "a live check or data accesses decide"
+        return f"whether {best.label} is faster is not known ({range_text(best.cpu)}: {decides})"
     why = why_not(best.cpu.gain, best.cpu.error)
     return phrases.too_small_gain("fastest", best.label, f"{best.cpu.gain:.1f} % of CPU time", why)
 

@@ -30,6 +30,8 @@ COUNT_ERROR_PERCENT = 0.5
 # in malloc and free, plus CACHE_EFFECTS_FLOOR: 95 % range (docs/methods/TIME_MODEL.md, "Without accesses").
 CACHE_EFFECTS = (-0.54, 0.25)
 CACHE_EFFECTS_FLOOR = 10.0
+# A program takes at least this, to be executed and linked, and at least what its calls cost.
+LEAST_PROGRAM_NS = 1e6
 COLUMNS = [
     "workload", "allocator", "part", "percent", "low", "high", "ns", "ns_low", "ns_high", "counted", "repetitions",
     "missing", "of_bursts", "calls_ns",
@@ -154,7 +156,7 @@ def reason_below_ns(row: Mapping) -> float:
     calls = 0.0 if math.isnan(row["calls_ns"]) else row["calls_ns"]
     within_error = (-100 * row["ns"] / CACHE_EFFECTS[1] - 100 * calls) / CACHE_EFFECTS_FLOOR
     most = min(-100 * row["ns"] / worth.LEAST_PERCENT, within_error)
-    return most if most > calls else 0.0  # a program takes at least what its calls cost
+    return most if most > max(calls, LEAST_PROGRAM_NS) else 0.0
 
 
 def _unshared(one: Counts, two: Counts) -> list[str]:
