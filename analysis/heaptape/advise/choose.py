@@ -129,12 +129,10 @@ class Judge:
 
     def as_cpu(self, change: Change) -> Cpu:
         """The change as the answer has it."""
-        ms = (one / 1e6 for one in (change.ns, change.ns_low, change.ns_high))
-        ends = (change.percent, change.low, change.high)
-        if change.kind == ESTIMATED:
-            ends = estimate(change.row, self.cpu_ns)
-        below = reason_below_ns(change.row) if change.kind == MILLISECONDS else 0.0
-        return Cpu(change.kind, *ends, *ms, below)
+        known = (change.percent, change.low, change.high)
+        ends = list(estimate(change.row, self.cpu_ns) if change.kind == ESTIMATED else known)
+        ends += [one / 1e6 for one in (change.ns, change.ns_low, change.ns_high)]
+        return Cpu(change.kind, *ends, *([reason_below_ns(change.row)] if change.kind == MILLISECONDS else []))
 
     def gains(self, row: Row, now: Row) -> bool:
         return self.gains_memory(row, now) or self.gains_cpu(row, now)

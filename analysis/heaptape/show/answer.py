@@ -242,9 +242,9 @@ def _cpu_changes(predicted: pd.DataFrame, cpu_ns: Mapping[str, float | None]) ->
         if math.isnan(row["percent"]):
             kind = ESTIMATED if total else MILLISECONDS
             ends = list(time_model.estimate(row, total))
-        ms = [row[key] / 1e6 for key in ("ns", "ns_low", "ns_high")]
-        below = time_model.reason_below_ns(row) if kind == MILLISECONDS else 0.0
-        found[row["workload"], row["allocator"]] = Cpu(kind, *ends, *ms, below)
+        ends += [row[key] / 1e6 for key in ("ns", "ns_low", "ns_high")]
+        ends.append(time_model.reason_below_ns(row) if kind == MILLISECONDS else 0.0)
+        found[row["workload"], row["allocator"]] = Cpu(kind, *ends)
     return found
 
 
