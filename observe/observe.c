@@ -88,10 +88,8 @@ static void sample(struct observed *image, uint64_t now_ns, bool memory) {
 
 static void close_image(struct observed *image) {
   image->live = false;
-  if (image->statm_fd >= 0)
-    close(image->statm_fd);
-  if (image->stat_fd >= 0)
-    close(image->stat_fd);
+  os_close(image->statm_fd);
+  os_close(image->stat_fd);
   image->statm_fd = image->stat_fd = -1;
 }
 
@@ -247,6 +245,5 @@ void observe_finish(struct observation *all) {
     free(all->images[index].rows);
     all->images[index].rows = NULL;
   }
-  if (all->listener >= 0)
-    close(all->listener);
+  os_close(all->listener);
 }

@@ -344,8 +344,7 @@ static int read_plan(const char *path, struct plan *plan, struct plan_error *err
     *error = (struct plan_error){"is larger than 1 MiB", 0};
   else
     status = plan_parse(plan, text, (size_t)bytes, error);
-  if (fd >= 0)
-    close(fd);
+  os_close(fd);
   if (text)
     os_unmap(text, PLAN_TEXT_BYTES + 1);
   return status;

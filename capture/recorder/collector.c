@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -118,8 +117,7 @@ void collector_close(struct collector *collector) {
   for (uint32_t i = 0; i < collector->pending_count; i++)
     close(collector->pending[i]);
   close(collector->socket);
-  if (collector->inner_socket >= 0)
-    close(collector->inner_socket);
+  os_close(collector->inner_socket);
   close(collector->epoll);
   close(collector->control_fd);
   free(collector->processes.at);
@@ -244,16 +242,14 @@ static uint64_t own_peak_bytes(void) {
 /* Is one of our children, adopted orphans included, running, waiting for a processor, or waiting for a disk? False
    where the kernel does not list children. */
 static bool a_child_is_held_up(void) {
-  char list[32], pids[4096], *at = pids, *end;
-  snprintf(list, sizeof list, "task/%d/children", getpid());
-  if (!proc_read_file(getpid(), list, pids, sizeof pids))
-    return false;
-  for (long pid; (pid = strtol(at, &end, 10)) > 0; at = end) {
-    char state = proc_thread_state((int)pid, (int)pid);
-    if (state == 'R' || state == 'D')
-      return true;
+  int children[CHILDREN_MOST];
+  size_t count = proc_children(getpid(), children, CHILDREN_MOST);
+  bool held_up = false;
+  for (size_t i = 0; i < count && !held_up; i++) {
+    char state = proc_thread_state(children[i], children[i]);
+    held_up = state == 'R' || state == 'D';
   }
-  return false;
+  return held_up;
 }
 
 struct lingering {

@@ -3,6 +3,7 @@
 
 #include "capture/redirect/linked.h"
 #include "capture/redirect/redirect.h"
+#include "core/base/os.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -107,8 +108,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   free(info);
   if (!process) {
     process_upkeep_free(upkeep);
-    if (pid_fd >= 0)
-      close(pid_fd);
+    os_close(pid_fd);
     report_error(&error);
     collector->outcome.refused++;
     return NULL;
@@ -181,8 +181,7 @@ static void serve_addition(const struct collector *collector, int connection, st
     collector_watch(collector, process->accesses.fd);
   reply->refused = fd < 0;
   reply_to(connection, reply, &fd, fd >= 0);
-  if (fd >= 0)
-    close(fd);
+  os_close(fd);
 }
 
 static int parent_of(int pid) {
@@ -254,8 +253,7 @@ static bool serve_connection(struct collector *collector, int connection) {
     reply.rings = first ? REGION_RINGS_FIRST : REGION_RINGS_MORE;
   }
   reply_to(connection, &reply, fds, fds[0] < 0 ? 0 : first ? 2 : 1);
-  if (fds[0] >= 0)
-    close(fds[0]);
+  os_close(fds[0]);
   return true;
 }
 

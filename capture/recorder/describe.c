@@ -35,8 +35,7 @@ void describe_further_path(const struct collector_settings *settings, int pid, c
     if (settings->rotate_bytes)
       return;
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0)
-      close(fd);
+    os_close(fd);
     if (fd >= 0 || errno != EEXIST)
       return;
   }
@@ -61,8 +60,8 @@ void describe_program_name(const struct attach_request *request, char *name, siz
   }
   char program[4096], comm[64] = "";
   proc_program(pid, program, sizeof program);
-  if (proc_read_file(pid, "comm", comm, sizeof comm) && comm[strlen(comm) - 1] == '\n')
-    comm[strlen(comm) - 1] = '\0';
+  if (proc_read_file(pid, "comm", comm, sizeof comm))
+    comm[strcspn(comm, "\n")] = '\0';
   const char *base = basename(program);
   snprintf(name, bytes, "%s", strncmp(base, comm, strlen(comm)) == 0 ? base : comm);
 }
@@ -74,20 +73,22 @@ static bool has(const json_t *names, const char *name) {
   return false;
 }
 
-/* The process's LD_PRELOAD, to be freed; NULL: it has none, or there is no memory. */
-static char *preloads_of(int pid) {
+char *describe_preloads(int pid) {
   static const char NAME[] = "LD_PRELOAD=";
   char path[64], *variable = NULL;
   size_t room = 0;
   snprintf(path, sizeof path, "/proc/%d/environ", pid);
+  errno = 0;
   FILE *environment = fopen(path, "re");
   bool found = false;
   while (environment && !found && getdelim(&variable, &room, '\0', environment) > 0)
     found = strncmp(variable, NAME, sizeof NAME - 1) == 0;
+  int error = errno;
   if (environment)
     fclose(environment);
   char *value = found ? strdup(variable + sizeof NAME - 1) : NULL;
   free(variable);
+  errno = error;
   return value;
 }
 
@@ -114,7 +115,7 @@ static json_t *libraries(int pid) {
   FILE *maps = proc_open_maps(pid);
   if (!maps)
     return NULL;
-  char *preloads = preloads_of(pid);
+  char *preloads = describe_preloads(pid);
   json_t *names = json_array();
   while (proc_maps_next(maps, &mapping)) {
     const char *slash = strrchr(mapping.path, '/'), *base = slash ? slash + 1 : "", *suffix = strstr(base, ".so");
@@ -158,8 +159,7 @@ static bool calls_mallocx(int pid) {
     }
   }
   elf_end(elf);
-  if (fd >= 0)
-    close(fd);
+  os_close(fd);
   return found;
 }
 

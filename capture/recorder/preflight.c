@@ -2,6 +2,7 @@
 #include "capture/recorder/record.h"
 
 #include "capture/redirect/redirect.h"
+#include "core/base/os.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -99,8 +100,7 @@ static int check_file(const char *path, int depth, struct error *error) {
   char start[PATH_MAX];
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0 || fstat(fd, &status) != 0) {
-    if (fd >= 0)
-      close(fd);
+    os_close(fd);
     return errno == EACCES ? 0
                            : refuse(error, path, "cannot be read"); /* EACCES: executable but not readable: unchecked */
   }
@@ -152,8 +152,7 @@ static bool names_glibc(const char *library) {
   void *file = MAP_FAILED;
   if (fd >= 0 && fstat(fd, &status) == 0)
     file = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (fd >= 0)
-    close(fd);
+  os_close(fd);
   if (file == MAP_FAILED)
     return false;
   bool named = memmem(file, (size_t)status.st_size, version, strlen(version)) != NULL;

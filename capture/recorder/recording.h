@@ -174,7 +174,7 @@ void process_upkeep_free(struct process_upkeep *upkeep);
 
    Invariants: only the serving thread touches the state, except for fields whose comments name others; a process is in
    the list from its attaching until its trace is closed. */
-enum { PENDING_MAX = 512 };
+enum { PENDING_MAX = 512, CHILDREN_MOST = 2048 };
 
 /* Why a program that a recorded process has executed did not ask to be recorded. */
 enum unfollowed_cause {
@@ -380,3 +380,7 @@ void describe_first_path(const struct collector_settings *settings, char *path, 
    that the name stays ours. Where the recording rotates, it is always F.PID.tape and not created: its files are
    numbered. */
 void describe_further_path(const struct collector_settings *settings, int pid, char *path, size_t bytes);
+
+/* The LD_PRELOAD with which the process was started, to be freed; NULL with errno 0: it has none; else it can't be
+   read. */
+char *describe_preloads(int pid);

@@ -3,6 +3,7 @@
 
 #include "capture/redirect/redirect.h"
 #include "core/base/error.h"
+#include "core/base/os.h"
 #include "core/base/text.h"
 #include "core/system/process.h"
 
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SUSPECTS_MAX = 4096, NAMES_SHOWN = 5, ENVIRONMENT_BYTES = 256 << 10 };
+enum { SUSPECTS_MAX = 4096, NAMES_SHOWN = 5 };
 
 static const uint64_t LOOK_NS = 5000000, LATER_NS = 50000000, COST_SHARE = 100;
 
@@ -67,34 +68,20 @@ static bool is_ours(int pid) {
   return strncmp(theirs, own, folder) == 0 && !strchr(theirs + folder, '/');
 }
 
-/* Has the environment with which the process was started our library in LD_PRELOAD? -1: it can't be read, with errno.
- */
+/* Is our library in the LD_PRELOAD with which the process was started? -1: it can't be read, with errno. */
 static int has_our_environment(int pid) {
-  static char text[ENVIRONMENT_BYTES];
-  static const char library[] = "/libheaptape.so";
-  int fd = proc_open(pid, "environ");
-  size_t used = 0;
-  ssize_t got = fd < 0 ? -1 : 0;
-  while (fd >= 0 && used < sizeof text && (got = read(fd, text + used, sizeof text - used)) > 0)
-    used += (size_t)got;
-  int error = errno;
-  if (fd >= 0)
-    close(fd);
-  errno = error;
-  return got < 0 ? -1 : memmem(text, used, library, strlen(library)) != NULL;
+  char *preloads = describe_preloads(pid);
+  int ours = preloads ? strstr(preloads, "/libheaptape.so") != NULL : errno ? -1 : 0;
+  free(preloads);
+  return ours;
 }
 
 /* Did the kernel tell the loader to trust no variable of the environment? */
 static bool is_secure(int pid) {
-  Elf64_auxv_t entries[64];
   int fd = proc_open(pid, "auxv");
-  ssize_t got = fd < 0 ? 0 : read(fd, entries, sizeof entries);
-  if (fd >= 0)
-    close(fd);
-  for (size_t i = 0; (i + 1) * sizeof *entries <= (size_t)(got < 0 ? 0 : got); i++)
-    if (entries[i].a_type == AT_SECURE)
-      return entries[i].a_un.a_val != 0;
-  return false;
+  bool secure = proc_auxiliary(fd, AT_SECURE) != 0;
+  os_close(fd);
+  return secure;
 }
 
 static enum unfollowed_cause cause_of(int pid) {
@@ -124,11 +111,7 @@ static enum unfollowed_cause cause_of(int pid) {
 static bool read_process(int pid, char *name, size_t bytes, bool *executed) {
   enum { FORKED_ONLY = 0x40 }; /* the kernel's PF_FORKNOEXEC */
   struct proc_stat stat;
-  int fd = proc_open(pid, "stat");
-  bool lives = proc_stat_read(fd, &stat) && stat.state != 'Z' && stat.state != 'X';
-  if (fd >= 0)
-    close(fd);
-  if (!lives)
+  if (!proc_stat_of(pid, "stat", &stat))
     return false;
   snprintf(name, bytes, "%s", stat.name);
   *executed = !(stat.flags & FORKED_ONLY);
@@ -161,15 +144,14 @@ static void add(struct collector *collector, int pid) {
 
 /* Adds the children of the process's main thread that have executed a program and are not recorded. */
 static void look_for_children(struct collector *collector, int pid) {
-  char list[48], pids[4096], *at = pids, *end, name[64];
+  int children[CHILDREN_MOST];
+  size_t count = proc_children(pid, children, CHILDREN_MOST);
+  char name[64];
   bool executed;
-  snprintf(list, sizeof list, "task/%d/children", pid);
-  if (!proc_read_file(pid, list, pids, sizeof pids))
-    return;
-  for (long child; (child = strtol(at, &end, 10)) > 0; at = end)
-    if (!has_attached(collector, child) && !is_ours((int)child) &&
-        read_process((int)child, name, sizeof name, &executed) && executed)
-      add(collector, (int)child);
+  for (size_t i = 0; i < count; i++)
+    if (!has_attached(collector, children[i]) && !is_ours(children[i]) &&
+        read_process(children[i], name, sizeof name, &executed) && executed)
+      add(collector, children[i]);
 }
 
 void unfollowed_executed(struct collector *collector, int pid) {

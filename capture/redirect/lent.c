@@ -2,6 +2,7 @@
 #include "capture/redirect/lent.h"
 
 #include "capture/wire/redirect.h"
+#include "core/base/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,12 +51,8 @@ static bool copy(const struct lent *lent, const char *library) {
   int from = open(library, O_RDONLY | O_CLOEXEC), to = open_copy(lent);
   struct stat file = {.st_size = -1};
   ssize_t got = from >= 0 && to >= 0 && fstat(from, &file) == 0 ? sendfile(to, from, NULL, (size_t)file.st_size) : -1;
-  int number = errno;
-  if (from >= 0)
-    close(from);
-  if (to >= 0)
-    close(to);
-  errno = number;
+  os_close(from);
+  os_close(to);
   return got > 0 && got == file.st_size;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/redirect/linked.h"
 
+#include "core/base/os.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -116,8 +118,7 @@ void linked_redirect(int pid, int connection, const struct linked_place *place, 
     else
       redirect(&work, pid, connection, place);
   }
-  if (work.memory >= 0)
-    close(work.memory);
+  os_close(work.memory);
   linked_patches_close(&work.patches);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/redirect/linked.h"
 
+#include "core/base/os.h"
 #include "core/trace/event.h"
 
 #if defined(__x86_64__)
@@ -337,8 +338,7 @@ void linked_patches_close(struct linked_patches *patches) {
   free(patches->why);
   free(patches->symbols.at);
   elf_end(patches->elf);
-  if (patches->executable >= 0)
-    close(patches->executable);
+  os_close(patches->executable);
   *patches = (struct linked_patches){.executable = -1};
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/redirect/tracee.h"
 
+#include "core/base/os.h"
+
 #include <elf.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -43,15 +45,10 @@ bool area_is_free(const struct tracee *tracee, uint64_t from, uint64_t to) {
 /* One word of the auxiliary vector; 0: it is not in it. */
 static uint64_t auxiliary(const struct tracee *tracee, uint64_t type) {
   char path[TRACEE_PATH_BYTES];
-  Elf64_auxv_t entry;
-  uint64_t value = 0;
   tracee_proc_path(tracee->pid, "auxv", path);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  while (fd >= 0 && !value && read(fd, &entry, sizeof entry) == sizeof entry)
-    if (entry.a_type == type)
-      value = entry.a_un.a_val;
-  if (fd >= 0)
-    close(fd);
+  uint64_t value = proc_auxiliary(fd, type);
+  os_close(fd);
   return value;
 }
 

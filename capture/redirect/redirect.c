@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/redirect/redirect.h"
 
+#include "core/base/os.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -288,8 +290,7 @@ static bool is_recorded(const struct view *view) {
   bool listens =
       connect(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes)) == 0 ||
       errno != ECONNREFUSED;
-  if (fd >= 0)
-    close(fd);
+  os_close(fd);
   return listens;
 }
 

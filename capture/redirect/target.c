@@ -3,6 +3,7 @@
 
 #include "capture/redirect/linked.h"
 #include "capture/redirect/seccomp.h"
+#include "core/base/os.h"
 #include "core/system/process.h"
 
 #include <elf.h>
@@ -67,10 +68,8 @@ int target_socket(int pid) {
       made = -1;
     }
   }
-  if (its >= 0)
-    close(its);
-  if (own >= 0)
-    close(own);
+  os_close(its);
+  os_close(own);
   return made;
 }
 

@@ -249,8 +249,7 @@ void tracee_close(struct tracee *tracee) {
   free(tracee->threads.at);
   tracee->threads.at = NULL;
   tracee->threads.count = tracee->threads.room = 0;
-  if (tracee->memory_fd >= 0)
-    close(tracee->memory_fd);
+  os_close(tracee->memory_fd);
   tracee->memory_fd = -1;
 }
 

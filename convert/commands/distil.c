@@ -3,6 +3,7 @@
 #include "convert/commands/commands.h"
 #include "convert/rewrite/rewrite.h"
 #include "core/base/files.h"
+#include "core/base/os.h"
 #include "core/base/vector.h"
 
 #include <fcntl.h>
@@ -199,8 +200,7 @@ static int map_kept(const char *path, struct workload_trace_selection *wanted, s
   struct stat about;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0 || fstat(fd, &about) != 0) {
-    if (fd >= 0)
-      close(fd);
+    os_close(fd);
     return error_errno(error, path, "can't read");
   }
   static const uint8_t nothing[1];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/formats/reading.h"
 
+#include "core/base/os.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -105,8 +107,7 @@ static int open_gzip(struct byte_source *source) {
   int fd = dup(source->fd);
   source->gzip = fd < 0 ? NULL : gzdopen(fd, "rb");
   if (!source->gzip) {
-    if (fd >= 0)
-      close(fd);
+    os_close(fd);
     return error_set(source->error, source->path, "out of memory");
   }
   gzbuffer(source->gzip, PACKED_BYTES);
@@ -140,8 +141,7 @@ int byte_source_of_fd(struct byte_source **out, int fd, const char *path, struct
   struct byte_source *source = calloc(1, sizeof *source);
   if (!source || !(source->path = strdup(path))) {
     free(source);
-    if (fd >= 0)
-      close(fd);
+    os_close(fd);
     return error_set(error, path, "out of memory");
   }
   source->error = error;
@@ -178,8 +178,7 @@ void byte_source_close(struct byte_source *source) {
   if (source->gzip)
     gzclose(source->gzip);
   ZSTD_freeDStream(source->zstd);
-  if (source->fd >= 0)
-    close(source->fd);
+  os_close(source->fd);
   free(source->path);
   free(source);
 }

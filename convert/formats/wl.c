@@ -237,8 +237,7 @@ static int map(struct wl_import *wl) {
   struct stat status;
   if (fd < 0 || fstat(fd, &status) != 0) {
     error_errno(import->error, import->path, "can't open");
-    if (fd >= 0)
-      close(fd);
+    os_close(fd);
     return -1;
   }
   /* Threads' streams may be anywhere in the file, so the input must be an unpacked file. */

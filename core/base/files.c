@@ -134,8 +134,7 @@ int temporary_file_open(struct temporary_file *file, struct error *error) {
 }
 
 void temporary_file_close(struct temporary_file *file) {
-  if (file->fd >= 0)
-    close(file->fd);
+  os_close(file->fd);
   file->fd = -1;
 }
 

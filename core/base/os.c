@@ -140,6 +140,13 @@ int os_reserve(int fd, uint64_t offset, uint64_t bytes) {
   return 0;
 }
 
+void os_close(int fd) {
+  int saved = errno;
+  if (fd >= 0)
+    close(fd);
+  errno = saved;
+}
+
 int os_thread_id(void) {
   return (int)syscall(SYS_gettid);
 }

@@ -239,6 +239,9 @@ int os_pread_all(int fd, void *bytes, size_t count, uint64_t offset);
    is no room. Returns 0 also where the file system can't reserve. */
 int os_reserve(int fd, uint64_t offset, uint64_t bytes);
 
+/* Closes the descriptor, unless it is below 0. Keeps errno. */
+void os_close(int fd);
+
 /* The kernel's id of the calling thread. */
 int os_thread_id(void);
 

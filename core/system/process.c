@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/system/process.h"
 
+#include "core/base/os.h"
+
+#include <elf.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/filter.h>
@@ -33,8 +36,7 @@ bool proc_read(int fd, char *text, size_t bytes) {
 bool proc_read_file(int pid, const char *name, char *text, size_t bytes) {
   int fd = proc_open(pid, name);
   bool got = proc_read(fd, text, bytes);
-  if (fd >= 0)
-    close(fd);
+  os_close(fd);
   return got;
 }
 
@@ -99,15 +101,37 @@ bool proc_maps_next(FILE *maps, struct proc_mapping *mapping) {
   return true;
 }
 
+bool proc_stat_of(int pid, const char *name, struct proc_stat *stat) {
+  int fd = proc_open(pid, name);
+  bool lives = proc_stat_read(fd, stat) && stat->state != 'Z' && stat->state != 'X';
+  os_close(fd);
+  return lives;
+}
+
 char proc_thread_state(int pid, int tid) {
   char name[32];
   struct proc_stat stat;
   snprintf(name, sizeof name, "task/%d/stat", tid);
-  int fd = proc_open(pid, name);
-  bool ended = !proc_stat_read(fd, &stat) || stat.state == 'Z' || stat.state == 'X';
-  if (fd >= 0)
-    close(fd);
-  return ended ? 0 : stat.state;
+  return proc_stat_of(pid, name, &stat) ? stat.state : 0;
+}
+
+size_t proc_children(int pid, int *children, size_t most) {
+  char name[32], text[4096], *at = text, *end;
+  size_t count = 0;
+  snprintf(name, sizeof name, "task/%d/children", pid);
+  if (!proc_read_file(pid, name, text, sizeof text))
+    return 0;
+  for (long child; count < most && (child = strtol(at, &end, 10)) > 0; at = end)
+    children[count++] = (int)child;
+  return count;
+}
+
+uint64_t proc_auxiliary(int fd, uint64_t type) {
+  Elf64_auxv_t entry;
+  for (off_t at = 0; pread(fd, &entry, sizeof entry, at) == sizeof entry; at += (off_t)sizeof entry)
+    if (entry.a_type == type)
+      return entry.a_un.a_val;
+  return 0;
 }
 
 DIR *proc_open_threads(int pid) {

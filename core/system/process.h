@@ -63,8 +63,18 @@ struct proc_mapping {
 /* Reads the next line of an open maps file; false: there is none. */
 bool proc_maps_next(FILE *maps, struct proc_mapping *mapping);
 
+/* The same, but opens and closes the file, which is NAME of /proc/PID. False also: it has ended. */
+bool proc_stat_of(int pid, const char *name, struct proc_stat *stat);
+
 /* The state letter of a thread, 'S': asleep, 'T': stopped, ...; 0: it has ended. */
 char proc_thread_state(int pid, int tid);
+
+/* Fills in the processes that the process's main thread has started, at most `most`. Returns how many; 0 also where the
+   kernel does not list children. */
+size_t proc_children(int pid, int *children, size_t most);
+
+/* The word of that type in an open `auxv`; 0: it has none, or can't be read (fd may be -1). */
+uint64_t proc_auxiliary(int fd, uint64_t type);
 
 /* Opens /proc/PID/task; NULL: it can't be opened. The caller closes it. */
 DIR *proc_open_threads(int pid);

@@ -390,8 +390,7 @@ void workload_writer_fail_reason(const struct workload_writer *writer, struct er
 void workload_writer_abandon(struct workload_writer *writer) {
   if (!writer)
     return;
-  if (writer->fd >= 0)
-    close(writer->fd);
+  os_close(writer->fd);
   for (uint32_t thread = 0; thread < writer->threads; thread++)
     free(writer->streams.at[thread].words);
   free(writer->streams.at);

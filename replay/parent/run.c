@@ -227,8 +227,7 @@ static int supervise(struct run *run, const struct run_spec *spec, pid_t child, 
     if (*killed_because)
       kill(child, SIGKILL);
   }
-  if (polled[0].fd >= 0)
-    close(polled[0].fd);
+  os_close(polled[0].fd);
   if (spec->progress_fd >= 0 && !spec->op_limit)
     dprintf(spec->progress_fd, "%" PRIu64 " %" PRIu64 "\n", ops_done(run), spec->ops);
   return status;

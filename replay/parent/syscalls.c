@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/parent/syscalls.h"
 
+#include "core/base/os.h"
 #include "core/system/process.h"
 
 #include <stdlib.h>
@@ -96,8 +97,7 @@ void syscalls_finish(struct syscalls *counts, const struct replay_result *result
   if (counts->listener < 0)
     return;
   close(counts->listener);
-  if (counts->status_fd >= 0)
-    close(counts->status_fd);
+  os_close(counts->status_fd);
   /* The last of them is the engine's mapping of the shared area, without which it can't report that its main has begun.
    */
   for (uint32_t index = 0; index + 1 < counts->early_count; index++) {

@@ -16,10 +16,8 @@ void sampler_open(struct sampler *sampler, int pid) {
 }
 
 void sampler_close(struct sampler *sampler) {
-  if (sampler->status_fd >= 0)
-    close(sampler->status_fd);
-  if (sampler->stat_fd >= 0)
-    close(sampler->stat_fd);
+  os_close(sampler->status_fd);
+  os_close(sampler->stat_fd);
   sampler->status_fd = sampler->stat_fd = -1;
 }
 

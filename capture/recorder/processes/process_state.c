@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/processes/process_state.h"
 
+#include "core/base/os.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -21,9 +23,7 @@ int shared_memory_open(const char *name, size_t size_bytes, void **memory) {
     return -1;
   void *mapped = sealed_mapping(fd, size_bytes);
   if (mapped == MAP_FAILED) {
-    int error = errno;
-    close(fd);
-    errno = error;
+    os_close(fd);
     return -1;
   }
   *memory = mapped;

@@ -299,8 +299,7 @@ int recorded_process_close(struct recorded_process *process, const struct record
   for (uint32_t i = 0; i < process->regions; i++)
     munmap(process->region[i].memory, region_bytes(process->region[i].rings));
   sampler_close(&process->sampler);
-  if (process->pid_fd >= 0)
-    close(process->pid_fd);
+  os_close(process->pid_fd);
   free(process->readers.at);
   free(process->path);
   free(process);

@@ -314,8 +314,7 @@ int trace_reader_open(struct trace_reader **out, const char *path, struct error 
 void trace_reader_close(struct trace_reader *reader) {
   if (!reader)
     return;
-  if (reader->source.fd >= 0)
-    close(reader->source.fd);
+  os_close(reader->source.fd);
   buffer_free(&reader->places);
   buffer_free(&reader->others);
   free(reader->info_json);

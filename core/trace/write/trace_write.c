@@ -117,8 +117,7 @@ static int open_output(struct trace_writer *writer, const struct trace_writer_op
 }
 
 void trace_writer_free(struct trace_writer *writer) {
-  if (writer->fd >= 0)
-    close(writer->fd);
+  os_close(writer->fd);
   for (uint32_t i = 0; i < writer->threads.count; i++)
     free(writer->threads.at[i].events);
   free(writer->threads.at);

@@ -214,8 +214,7 @@ static int launch(struct run *run, const struct run_spec *spec, struct error *er
   workload_close(&workload);
   if (status == 0)
     status = memory_launch(run, spec, error);
-  if (names->fd >= 0)
-    close(names->fd);
+  os_close(names->fd);
   if (status != 0)
     json_decref(names->json);
   return status;

@@ -253,8 +253,7 @@ static bool map_file(struct image *image, const char *path) {
     if (bytes != MAP_FAILED)
       *image = (struct image){bytes, (uint64_t)about.st_size};
   }
-  if (fd >= 0)
-    close(fd);
+  os_close(fd);
   return image->bytes;
 }
 
