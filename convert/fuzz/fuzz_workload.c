@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer target: any bytes as a workload; then runs all of check and info on it. */
+/* libFuzzer target: any bytes as a workload; then runs all of check, info and dump on it. */
 #include "convert/fuzz/workload_fuzzing.h"
+#include "convert/history/merge.h"
 #include "convert/inspect/inspect.h"
 #include "core/workload/workload_read.h"
 
@@ -14,6 +15,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     return 0;
   json_decref(info_of_workload(&fuzzed.workload, &error));
   workload_check(&fuzzed.workload, &proof, &error);
+  FILE *nowhere = fopen("/dev/null", "w");
+  const struct dump_options options = {.format = DUMP_TEXT, .thread = MERGE_ALL_THREADS};
+  if (dump_workload(&fuzzed.workload, &options, (struct output_stream){nowhere, "/dev/null"}, &error) != 0 &&
+      !error.text[0])
+    __builtin_trap();
+  fclose(nowhere);
   fuzzed_workload_close(&fuzzed);
   return 0;
 }

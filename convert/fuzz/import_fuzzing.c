@@ -4,6 +4,7 @@
 #include "convert/compile/compile.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ int fuzz_one_import(const struct import_format *format, const uint8_t *bytes, si
   if (write(in_fd, bytes, count) != (ssize_t)count)
     __builtin_trap();
   if (import_file(format, in, &options, tape, &error) != 0) {
-    if (!error.text[0])
+    if (strncmp(error.text, in, strlen(in)) != 0 || error.text[strlen(in)] != ':')
       __builtin_trap();
   } else {
     if (trace_reader_open(&reader, tape, &error) != 0)

@@ -410,3 +410,18 @@ def test_objects_of_2_63_bytes_are_refused(tmp_path, size):
     column.raw = column.raw[:-1] + leb(size)
     tape.write(tape_path)
     assert_refused(tape_path, "check", "compile", "profile")
+
+
+@pytest.mark.long
+def test_workload_whose_words_are_damaged_is_refused_or_legal(tmp_path):
+    """Words have no checksum: check must find what is wrong by their meaning."""
+    work = compile_trace(import_text(tmp_path, text(legal(7, 3, 60, 6), 3)))
+    original = work.read_bytes()
+    statuses, source = [], random.Random(5)
+    for _ in range(150):
+        data = bytearray(original)
+        data[source.randrange(256, 256 + 512)] ^= 1 << source.randrange(8)
+        work.write_bytes(data)
+        statuses.append(run(CONVERT, "check", work).status)
+    assert set(statuses) == {0, 1}
+    assert sum(statuses) > 15
