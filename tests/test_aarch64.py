@@ -27,7 +27,6 @@ EMULATOR_LACKS = {
     "capture/hosts/lives/host_survives_collector_killed": "robust futexes, which show that the recorder has died",
     "capture/hosts/interruptions/signal_handler_that_allocates_corrupts_no_record": "speed: not all signals' "
     "records have room, which is counted",
-    "replay/units/memory_apart_keeps_the_rules_of_malloc": "the program's RSS: it is qemu's",
 }
 
 CHAIN = """

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.real_programs import BASE, run_here
-from tests.support import HEAPTAPE_HERE, OUT, REPOSITORY, Result, record, run, succeed
+from tests.support import HEAPTAPE_HERE, OUT, Result, record, run, succeed
 
 # The allocators of allocators/part.mk.
 OURS = ("reference", "magazine", "bucket")
@@ -100,41 +100,6 @@ def here_on_libc(name: str) -> object:
 @EACH
 def test_python(library):
     assert "forked" in assert_same(library, "/usr/bin/python3", "-c", PYTHON, PYTHONMALLOC="malloc")
-
-
-@EACH
-@pytest.mark.long
-def test_sqlite3(library):
-    assert assert_same(library, "sqlite3", ":memory:", SQL).startswith("20000|")
-
-
-@EACH
-@pytest.mark.long
-def test_git(library, tmp_path):
-    assert_same(library, "git", "init", "-q", tmp_path)
-    for number in range(300):
-        (tmp_path / f"file{number}").write_text(f"line {number}\n" * number)
-    author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    for command in (("add", "."), (*author, "commit", "-qm", "all"), ("gc", "-q"), ("fsck", "--strict")):
-        done = run("git", "-C", tmp_path, *command, env={"LD_PRELOAD": library})
-        assert done.status == 0, done.stderr
-    assert_same(library, "git", "-C", tmp_path, "log", "--stat")
-
-
-@functools.cache
-def compiled(folder: Path, preload: str) -> bytes:
-    """An object file that gcc and the assembler made."""
-    source, target = REPOSITORY / "core/base/os.c", folder / "os.o"
-    command = ("gcc", "-std=gnu11", "-O2", "-D_GNU_SOURCE", f"-I{REPOSITORY}", "-c", source, "-o", target)
-    assert succeed(*command, env={"LD_PRELOAD": preload}).stderr == ""
-    return target.read_bytes()
-
-
-@EACH
-@pytest.mark.long
-def test_gcc(library, tmp_path_factory):
-    folder = tmp_path_factory.getbasetemp()
-    assert compiled(folder, library) == compiled(folder, "")
 
 
 @pytest.fixture(scope="module")

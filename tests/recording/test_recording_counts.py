@@ -16,7 +16,7 @@ at either end:
   counts. An image is identified by its pid; images of one pid (exec) are added up.
 A deterministic program shows the other half, that the order of the libraries hides nothing: counted without
 heaptape, it makes as many calls as are recorded with it.
-Long: more programs like those of the default run: one more process, one more tree, a server.
+Long: a server.
 """
 
 import os
@@ -85,31 +85,6 @@ def test_python_is_recorded_completely(tmp_path: Path, counts: Path) -> None:
     program = "import json, threading; print(len(json.dumps([str(i) * 3 for i in range(50000)])))"
     record_counted(tmp_path, counts, sys.executable, "-c", program)
     assert_all_recorded(tmp_path, counts, at_least=100_000)
-
-
-@pytest.mark.long
-def test_sqlite_is_recorded_completely(tmp_path: Path, counts: Path) -> None:
-    statements = (
-        "create table t(a, b); with recursive n(i) as (select 1 union all select i + 1 from n where i < 30000)"
-        " insert into t select i, 'x' || i from n; create index q on t(b);"
-        " select count(*), sum(length(b)) from t where b like '%7%'; select * from t order by b desc limit 5;"
-    )
-    record_counted(tmp_path, counts, need("sqlite3"), ":memory:", statements)
-    assert_all_recorded(tmp_path, counts, at_least=30_000)
-
-
-@pytest.mark.long
-def test_git_is_recorded_completely_with_its_children(tmp_path: Path, counts: Path) -> None:
-    git = need("git")
-    source = tmp_path / "source"
-    succeed(git, "init", "-q", source)
-    for number in range(30):
-        (source / f"{number}.txt").write_text("".join(f"{number * line}\n" for line in range(2400)))
-    succeed(git, "-C", source, "add", ".")
-    identity = ("-c", "user.name=n", "-c", "user.email=e@example.org")
-    succeed(git, "-C", source, *identity, "commit", "-q", "-m", "one")
-    record_counted(tmp_path, counts, git, "clone", "-q", f"file://{source}", tmp_path / "clone")
-    assert_all_recorded(tmp_path, counts, at_least=2_000, processes=3)
 
 
 def test_gcc_is_recorded_completely_with_its_process_tree(tmp_path: Path, counts: Path) -> None:

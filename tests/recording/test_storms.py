@@ -167,17 +167,3 @@ def test_storm_under_another_allocator_is_recorded_as_a_legal_history(tmp_path: 
         tape = tmp_path / f"{seed}.tape"
         record(tape, *remote_storm(seed, rounds=20000), options=("--preload", str(found[0])))
         assert_clean(tape)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("stamp", ["tags", "every"])
-@pytest.mark.parametrize("pattern", ["xmalloc", "larson", "many_threads"])
-def test_pattern_is_recorded_as_a_legal_history(tmp_path: Path, pattern: str, stamp: str) -> None:
-    sizes = {
-        "xmalloc": ("--pairs=3", "--batches=40", "--batch=500"),
-        "larson": ("--threads=4", "--rounds=10000", "--generations=8"),
-        "many_threads": ("--threads=128", "--generations=2", "--turns=5"),
-    }
-    tape = tmp_path / "t.tape"
-    record(tape, workload(pattern), *sizes[pattern], "--quiet=1", options=("--stamp", stamp))
-    assert_clean(tape)
