@@ -85,7 +85,7 @@ def cost_ns(worker: Worker, pid: int) -> float:
 
 def attached_cost(programs: tuple[Path, Path], folder: Path) -> float:
     worker = Worker(programs, 0)
-    worker.ask("c" * 400)  # so that a thread comes by
+    worker.request("c" * 400)  # so that a thread comes by
     attached = Attached(worker.pid, folder / "t.tape")
     for _ in range(400):
         worker.answer()
