@@ -102,8 +102,7 @@ static json_t *image_as_json(const struct observed *image, bool notified, bool m
     json_set_count(calls, observed_call_names[call], image->calls[call]);
   for (uint32_t index = 0; index < image->row_count; index++) {
     const struct observed_row *row = &image->rows[index];
-    json_array_append_new(rows, json_pack("[I, I, I, I]", (json_int_t)row->time_ns, (json_int_t)row->cpu_ns,
-                                          (json_int_t)row->rss_anon_bytes, (json_int_t)row->vm_size_bytes));
+    json_append_counts(rows, 4, (uint64_t[]){row->time_ns, row->cpu_ns, row->rss_anon_bytes, row->vm_size_bytes});
   }
   json_object_set_new(object, "syscalls", calls);
   json_object_set_new(object, "timeline", rows);

@@ -317,10 +317,10 @@ static json_t *describe_process(const struct recorded_process *process) {
   if (!object)
     return NULL;
   const struct trace_totals *totals = trace_writer_totals(process->writer);
-  json_object_set_new(object, "events", json_integer((json_int_t)totals->events));
+  json_set_count(object, "events", totals->events);
   json_object_set_new(object, "threads", json_integer(totals->threads));
-  json_object_set_new(object, "dropped", json_integer((json_int_t)(totals->dropped - process->skipped)));
-  json_object_set_new(object, "file_bytes", json_integer((json_int_t)totals->file_bytes));
+  json_set_count(object, "dropped", (totals->dropped - process->skipped));
+  json_set_count(object, "file_bytes", totals->file_bytes);
   return object;
 }
 

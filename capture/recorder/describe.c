@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/recording.h"
 
+#include "core/base/json.h"
 #include "core/base/os.h"
 #include "core/system/process.h"
 
@@ -216,8 +217,8 @@ char *describe_file_info(const char *info_json, const struct describe_file *file
                                 (json_int_t)file->first, "oldest_kept", (json_int_t)file->oldest));
   if (file->origin_stamp) {
     json_t *clock = json_object_get(info, "clock"), *lacks = json_object_get(info, "lacks");
-    json_object_set_new(clock, "origin_stamp", json_integer((json_int_t)file->origin_stamp));
-    json_object_set_new(clock, "origin_unix_ns", json_integer((json_int_t)os_unix_ns()));
+    json_set_count(clock, "origin_stamp", file->origin_stamp);
+    json_set_count(clock, "origin_unix_ns", os_unix_ns());
     add_lack(lacks, "in_flight");
     add_lack(lacks, "start");
   }

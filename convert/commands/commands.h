@@ -32,9 +32,6 @@ extern const struct cli_command command_compile, command_check, command_info, co
 /* Prints the error; returns EXIT_FAILED. */
 int failed(const struct error *error);
 
-/* Returns status, or EXIT_FAILED with a message if output was lost (a full disk, a closed pipe). */
-int finish_output(int status);
-
 /* Prints the object with its shape's version (docs/formats/SCHEMAS.md) and takes its reference; returns the exit
    status. */
 int print_json(json_t *object);

@@ -71,7 +71,7 @@ static int list_formats(void) {
     int column = printf("%-14s %-11s ", format->name, reads && writes ? "read, write" : reads ? "read" : "write");
     text_print(stdout, format->description, width, (size_t)column, (size_t)column);
   }
-  return finish_output(EXIT_DONE);
+  return cli_finish_output(CONVERT);
 }
 
 static int write_format(struct trace_reader *reader, const struct format *to, struct output_stream out,

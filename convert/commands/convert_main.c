@@ -3,7 +3,6 @@
 #include "convert/compile/compile.h"
 #include "core/base/files.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,13 +19,6 @@ int failed(const struct error *error) {
   return EXIT_FAILED;
 }
 
-int finish_output(int status) {
-  if (fflush(stdout) == 0 && !ferror(stdout))
-    return status;
-  diagnostics_error(CONVERT, "standard output: can't write: %s", strerror(errno));
-  return EXIT_FAILED;
-}
-
 /* Version of the shapes that docs/formats/SCHEMAS.md names. */
 enum { OUTPUT_SCHEMA = 1 };
 
@@ -37,7 +29,7 @@ int print_json(json_t *object) {
   printf("\n");
   json_decref(whole);
   json_decref(object);
-  return finish_output(EXIT_DONE);
+  return cli_finish_output(CONVERT);
 }
 
 static void show_progress(void *context, uint64_t events) {

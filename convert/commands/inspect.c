@@ -37,7 +37,7 @@ static int check_workload(const struct workload *workload, bool json, struct err
   if (json)
     return print_json(workload_proof_json(&proof));
   workload_proof_print(&proof, stdout);
-  return finish_output(EXIT_DONE);
+  return cli_finish_output(CONVERT);
 }
 
 static int check_trace(struct trace_reader *reader, const struct check_settings *settings, struct error *error) {
@@ -52,7 +52,7 @@ static int check_trace(struct trace_reader *reader, const struct check_settings 
     return failed(error);
   if (!settings->json)
     witness_print(&witness, stdout);
-  int status = settings->json ? print_json(witness_json(&witness)) : finish_output(EXIT_DONE);
+  int status = settings->json ? print_json(witness_json(&witness)) : cli_finish_output(CONVERT);
   return status != EXIT_DONE || witness_ok(&witness) ? status : EXIT_FAILED;
 }
 
@@ -135,7 +135,7 @@ static int run_info(struct cli_words words) {
   }
   info_print(info, settings.table != 0, stdout);
   json_decref(info);
-  return finish_output(EXIT_DONE);
+  return cli_finish_output(CONVERT);
 }
 
 const struct cli_command command_info = {
@@ -243,10 +243,6 @@ const struct cli_command command_dump = {.called = "heaptape dump",
                                          .most = 1,
                                          .run = run_dump};
 
-static int bad_request(const char *in, const char *what, struct error *error) {
-  return error_set(error, in, "%s", what);
-}
-
 static int add_modules(struct symbols *symbols, const json_t *modules, const char *in, struct error *error) {
   size_t index;
   const json_t *module;
@@ -255,12 +251,12 @@ static int add_modules(struct symbols *symbols, const json_t *modules, const cha
     struct trace_module record = {0};
     if (json_unpack((json_t *)module, "{s:s,s?s,s?s,s:I,s:I,s:I}", "name", &record.name, "path", &record.path,
                     "build_id", &record.build_id, "start", &start, "end", &end, "bias", &bias) != 0)
-      return bad_request(in, "a module lacks its name, start, end or bias", error);
+      return error_set(error, in, "a module lacks its name, start, end or bias");
     record.start = (uint64_t)start;
     record.end = (uint64_t)end;
     record.bias = (uint64_t)bias;
     if (symbols_add_module(symbols, &record) != 0)
-      return bad_request(in, "out of memory", error);
+      return error_set(error, in, "out of memory");
   }
   return 0;
 }
@@ -270,9 +266,9 @@ static int add_instructions(struct symbols *symbols, const json_t *instructions,
   const json_t *instruction;
   json_array_foreach(instructions, index, instruction) {
     if (!json_is_integer(instruction))
-      return bad_request(in, "an instruction is not a number", error);
+      return error_set(error, in, "an instruction is not a number");
     if (symbols_add_instruction(symbols, (uint64_t)json_integer_value(instruction)) != 0)
-      return bad_request(in, "out of memory", error);
+      return error_set(error, in, "out of memory");
   }
   return 0;
 }
@@ -290,10 +286,10 @@ static json_t *frames_of(struct symbols *symbols, uint32_t node) {
 
 static int print_names(const json_t *request, const char *in, struct error *error) {
   struct symbols *symbols = symbols_new();
-  int result = symbols ? 0 : bad_request(in, "out of memory", error);
+  int result = symbols ? 0 : error_set(error, in, "out of memory");
   if (result == 0 &&
       (!json_is_array(json_object_get(request, "modules")) || !json_is_array(json_object_get(request, "instructions"))))
-    result = bad_request(in, "has no lists \"modules\" and \"instructions\"", error);
+    result = error_set(error, in, "has no lists \"modules\" and \"instructions\"");
   if (result == 0)
     result = add_modules(symbols, json_object_get(request, "modules"), in, error);
   if (result == 0)

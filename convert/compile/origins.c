@@ -3,6 +3,7 @@
 
 #include "convert/history/trace_info.h"
 #include "convert/stacks/stacks.h"
+#include "core/base/json.h"
 #include "core/workload/origins.h"
 
 #include <stddef.h>
@@ -189,7 +190,7 @@ static void add_births(const struct origins_writer *writer, json_t *json) {
   size_t number;
   json_t *site;
   json_array_foreach(json_object_get(json, "sites"), number, site)
-      json_object_set_new(site, "births", json_integer((json_int_t)writer->sites.at[number].births));
+      json_set_count(site, "births", writer->sites.at[number].births);
 }
 
 /* Makes the table of functions, and puts all names into the JSON. */

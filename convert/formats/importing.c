@@ -21,9 +21,9 @@ static char *info_of(const struct import_facts *facts) {
   if (info && facts->program && facts->program[0])
     json_object_set_new(info, "program", json_string(facts->program));
   if (info && facts->os_page_bytes)
-    json_object_set_new(info, "os_page_bytes", json_integer((json_int_t)facts->os_page_bytes));
+    json_set_count(info, "os_page_bytes", facts->os_page_bytes);
   if (info && facts->pid)
-    json_object_set_new(info, "pid", json_integer((json_int_t)facts->pid));
+    json_set_count(info, "pid", facts->pid);
   if (info && facts->note)
     json_object_set_new(info, "note", json_string(facts->note));
   char *text = info ? json_dumps(info, JSON_REAL_PRECISION(12)) : NULL;

@@ -92,7 +92,7 @@ static json_t *marks_json(struct trace_reader *reader, struct error *error) {
     json_t *object = json_pack("{sI sI ss}", "thread", (json_int_t)mark->thread, "events", (json_int_t)mark->events,
                                "text", mark->text);
     if (summary->clock_hz > 0)
-      json_object_set_new(object, "time_ns", json_integer((json_int_t)trace_stamp_ns(summary, mark->stamp)));
+      json_set_count(object, "time_ns", trace_stamp_ns(summary, mark->stamp));
     json_array_append_new(array, object);
   }
   recorded_marks_free(&marks);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/history/trace_info.h"
 #include "convert/inspect/inspect.h"
+#include "core/base/json.h"
 #include "core/base/vector.h"
 #include "core/sharing/line_sharing.h"
 #include "core/trace/event.h"
@@ -212,9 +213,9 @@ static json_t *lifetimes_json(struct profile_lifetime (*table)[PROFILE_AGES]) {
   for (unsigned size = 0; size < SIZE_BUCKETS; size++)
     for (unsigned age = 0; age < PROFILE_AGES; age++)
       if (table[size][age].objects)
-        json_array_append_new(
-            rows, json_pack("[I,I,I,I]", (json_int_t)size_bucket_lower(size), (json_int_t)(age ? 1ull << (age - 1) : 0),
-                            (json_int_t)table[size][age].objects, (json_int_t)table[size][age].bytes));
+        json_append_counts(rows, 4,
+                           (uint64_t[]){size_bucket_lower(size), (age ? 1ull << (age - 1) : 0),
+                                        table[size][age].objects, table[size][age].bytes});
   return rows;
 }
 
@@ -226,9 +227,9 @@ static json_t *pairs_json(const struct profile_tables *tables) {
   qsort(tables->pairs, PROFILE_PAIRS, sizeof *tables->pairs, most_objects_first);
   json_t *rows = json_array();
   for (unsigned i = 0; i < PROFILE_PAIRS && tables->pairs[i].objects; i++)
-    json_array_append_new(rows, json_pack("[I,I,I,I]", (json_int_t)tables->pairs[i].acquirer,
-                                          (json_int_t)tables->pairs[i].releaser, (json_int_t)tables->pairs[i].objects,
-                                          (json_int_t)tables->pairs[i].bytes));
+    json_append_counts(rows, 4,
+                       (uint64_t[]){tables->pairs[i].acquirer, tables->pairs[i].releaser, tables->pairs[i].objects,
+                                    tables->pairs[i].bytes});
   return rows;
 }
 
@@ -237,9 +238,9 @@ static json_t *reallocs_json(const struct profile_tables *tables) {
   json_t *chains = json_array();
   for (unsigned i = 1; i <= PROFILE_CHAINS; i++)
     if (tables->chains[i].objects)
-      json_array_append_new(chains, json_pack("[i,I,I,I]", (int)i, (json_int_t)tables->chains[i].objects,
-                                              (json_int_t)tables->chains[i].first_bytes,
-                                              (json_int_t)tables->chains[i].last_bytes));
+      json_append_counts(
+          chains, 4,
+          (uint64_t[]){i, tables->chains[i].objects, tables->chains[i].first_bytes, tables->chains[i].last_bytes});
   return json_pack("{sI sI sI sI sI so}", "calls", (json_int_t)reallocs->calls, "in_place",
                    (json_int_t)reallocs->in_place, "grew", (json_int_t)reallocs->grew, "shrank",
                    (json_int_t)reallocs->shrank, "copied_bytes", (json_int_t)reallocs->copied_bytes, "chains", chains);
@@ -281,11 +282,10 @@ static json_t *sites_json(struct profile_tables *tables) {
     for (uint32_t i = 0; i < tables->site_count; i++)
       if (marked[i]) {
         const struct profile_site *site = &tables->sites[i];
-        json_array_append_new(rows, json_pack("[I,I,I,I,I,I,I,I,I,I]", (json_int_t)i, (json_int_t)site->objects,
-                                              (json_int_t)site->bytes, (json_int_t)site->live_objects,
-                                              (json_int_t)site->live_bytes, (json_int_t)site->peak_live_bytes,
-                                              (json_int_t)site->lifetime_bytes, (json_int_t)site->remote_objects,
-                                              (json_int_t)site->peak_bytes, (json_int_t)site->peak_objects));
+        json_append_counts(rows, 10,
+                           (uint64_t[]){i, site->objects, site->bytes, site->live_objects, site->live_bytes,
+                                        site->peak_live_bytes, site->lifetime_bytes, site->remote_objects,
+                                        site->peak_bytes, site->peak_objects});
       }
   }
   free(ranked);
@@ -298,9 +298,8 @@ static json_t *touched_json(const struct profile_tables *tables) {
   for (unsigned size = 0; size < SIZE_BUCKETS; size++) {
     const struct profile_touched *touched = &tables->touched[size];
     if (touched->objects)
-      json_array_append_new(rows,
-                            json_pack("[I,I,I,I]", (json_int_t)size_bucket_lower(size), (json_int_t)touched->objects,
-                                      (json_int_t)touched->bytes, (json_int_t)touched->os_pages));
+      json_append_counts(rows, 4,
+                         (uint64_t[]){size_bucket_lower(size), touched->objects, touched->bytes, touched->os_pages});
   }
   return rows;
 }
@@ -310,7 +309,7 @@ static void profile_tables_json(struct profile_tables *tables, json_t *object) {
   json_object_set_new(object, "lifetimes_bytes", lifetimes_json(tables->by_bytes));
   json_object_set_new(object, "lifetimes_ns", lifetimes_json(tables->by_ns));
   json_object_set_new(object, "thread_pairs", pairs_json(tables));
-  json_object_set_new(object, "pairs_left_out", json_integer((json_int_t)tables->pairs_left_out));
+  json_set_count(object, "pairs_left_out", tables->pairs_left_out);
   json_object_set_new(object, "reallocs", reallocs_json(tables));
   json_object_set_new(object, "touched", touched_json(tables));
   if (tables->site_count > 1)
@@ -450,11 +449,10 @@ static json_t *windows_json(const struct profile *profile) {
   for (unsigned i = 0; i < PROFILE_WINDOWS; i++) {
     const struct profile_window *window = &profile->windows[i];
     if (window->ops)
-      json_array_append_new(rows, json_pack("[I,I,I,I,I,I,I,I]", (json_int_t)window->position,
-                                            (json_int_t)trace_stamp_ns(profile->summary, window->stamp),
-                                            (json_int_t)window->ops, (json_int_t)window->acquires,
-                                            (json_int_t)window->releases, (json_int_t)window->acquired_bytes,
-                                            (json_int_t)window->live_bytes, (json_int_t)window->live_objects));
+      json_append_counts(rows, 8,
+                         (uint64_t[]){window->position, trace_stamp_ns(profile->summary, window->stamp), window->ops,
+                                      window->acquires, window->releases, window->acquired_bytes, window->live_bytes,
+                                      window->live_objects});
   }
   return rows;
 }
@@ -465,12 +463,11 @@ static json_t *profile_json(struct profile *profile, const struct witness *witne
   trace_info_read(&info, profile->summary->info_json);
   json_object_set_new(object, "program", info.program ? json_string(info.program) : json_null());
   trace_info_free(&info);
-  json_object_set_new(object, "ops", json_integer((json_int_t)profile->position));
-  json_object_set_new(object, "threads", json_integer((json_int_t)witness->threads));
-  json_object_set_new(object, "allocated_bytes", json_integer((json_int_t)profile->allocated_bytes));
+  json_set_count(object, "ops", profile->position);
+  json_set_count(object, "threads", witness->threads);
+  json_set_count(object, "allocated_bytes", profile->allocated_bytes);
   if (profile->summary->clock_hz > 0)
-    json_object_set_new(object, "duration_ns",
-                        json_integer((json_int_t)trace_stamp_ns(profile->summary, profile->summary->last_stamp)));
+    json_set_count(object, "duration_ns", trace_stamp_ns(profile->summary, profile->summary->last_stamp));
   json_object_set_new(object, "witness", witness_json(witness));
   json_object_set_new(object, "windows", windows_json(profile));
   profile_tables_json(&profile->tables, object);

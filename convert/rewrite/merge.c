@@ -6,6 +6,7 @@
    new. Memory is O(threads of all). Not thread-safe. */
 #include "convert/history/trace_info.h"
 #include "convert/rewrite/rewrite.h"
+#include "core/base/json.h"
 #include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"
 
@@ -174,9 +175,9 @@ static void shift_origins(struct merge_clock *clocks, uint32_t count, json_t *in
   for (uint32_t i = 0; i < count; i++)
     clocks[i].to += shift;
   json_t *clock = json_object_get(info, "clock");
-  json_object_set_new(clock, "origin_stamp", json_integer((json_int_t)earliest->to));
+  json_set_count(clock, "origin_stamp", earliest->to);
   if (earliest->unix_ns > 0)
-    json_object_set_new(clock, "origin_unix_ns", json_integer((json_int_t)earliest->unix_ns));
+    json_set_count(clock, "origin_unix_ns", earliest->unix_ns);
 }
 
 static uint64_t align_stamp(void *context, uint64_t stamp) {

@@ -226,8 +226,7 @@ static void note_position(struct rewriter *rewriter) {
   const struct positions *requested = &rewriter->rewriting->positions;
   size_t next = json_array_size(rewriter->positions);
   if (next < requested->count && requested->at[next] == rewriter->position)
-    json_array_append_new(rewriter->positions, json_pack("[I, I]", (json_int_t)rewriter->position,
-                                                         (json_int_t)rewriter->emitter.witness.ops));
+    json_append_counts(rewriter->positions, 2, (uint64_t[]){rewriter->position, rewriter->emitter.witness.ops});
 }
 
 /* Puts what comes before the op: early births before the thread's first op, late births when a phase ends. */

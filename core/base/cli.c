@@ -144,10 +144,10 @@ int cli_wrong(const struct cli_program *program, const struct cli_command *comma
   return CLI_WRONG_USAGE;
 }
 
-static int finish_output(const struct cli_program *program) {
+int cli_finish_output(const char *program) {
   if (fflush(stdout) == 0 && !ferror(stdout))
     return CLI_DONE;
-  diagnostics_error(program->name, "standard output: can't write: %s", strerror(errno));
+  diagnostics_error(program, "standard output: can't write: %s", strerror(errno));
   return CLI_FAILED;
 }
 
@@ -213,7 +213,7 @@ static int print_help(const struct cli_program *program, const struct cli_comman
   print_usage(command);
   print_details(command->details);
   print_options(options_of(command).at);
-  return finish_output(program);
+  return cli_finish_output(program->name);
 }
 
 static int print_help_of_all(const struct cli_program *program) {
@@ -221,7 +221,7 @@ static int print_help_of_all(const struct cli_program *program) {
   for (const struct cli_command *const *command = program->commands; *command; command++)
     printf("  %-30s %s\n", (*command)->called, (*command)->summary);
   printf("\nCOMMAND --help shows one command. --describe-options describes all as JSON.\n");
-  return finish_output(program);
+  return cli_finish_output(program->name);
 }
 
 /* Description. */
@@ -264,7 +264,7 @@ static int describe(const struct cli_program *program) {
   json_dumpf(whole, stdout, JSON_INDENT(1));
   printf("\n");
   json_decref(whole);
-  return finish_output(program);
+  return cli_finish_output(program->name);
 }
 
 /* Parsing. */

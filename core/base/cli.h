@@ -68,6 +68,10 @@ int cli_parse(const struct cli_program *program, const struct cli_command *comma
 __attribute__((format(printf, 3, 4))) int cli_wrong(const struct cli_program *program,
                                                     const struct cli_command *command, const char *format, ...);
 
+/* Writes out what was printed. Returns CLI_DONE, or CLI_FAILED with a message if output was lost (a full disk, a closed
+   pipe). */
+int cli_finish_output(const char *program);
+
 /* Takers for tables. Fields: bool; const char *; uint64_t; uint32_t; double. Numbers are decimal and at least 0. */
 const char *cli_flag(void *field, const char *value);
 const char *cli_text(void *field, const char *value);

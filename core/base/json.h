@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts as JSON numbers, and lists of strings. */
+/* Counts as JSON numbers, rows of them, and lists of strings. */
 #pragma once
 
 #include <jansson.h>
@@ -12,6 +12,13 @@ static inline json_t *json_unsigned(uint64_t value) {
 
 static inline void json_set_count(json_t *object, const char *key, uint64_t value) {
   json_object_set_new(object, key, json_unsigned(value));
+}
+
+static inline void json_append_counts(json_t *rows, unsigned count, const uint64_t counts[count]) {
+  json_t *row = json_array();
+  for (unsigned i = 0; i < count; i++)
+    json_array_append_new(row, json_unsigned(counts[i]));
+  json_array_append_new(rows, row);
 }
 
 /* The parts of the text between separators. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/base/address_map.h"
+#include "core/base/json.h"
 #include "core/base/os.h"
 #include "core/base/text.h"
 #include "core/base/vector.h"
@@ -445,9 +446,9 @@ json_t *witness_json(const struct witness *witness) {
   };
   json_object_set_new(object, "ok", json_boolean(witness_ok(witness)));
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-    json_object_set_new(object, counts[i].key, json_integer((json_int_t)counts[i].value));
+    json_set_count(object, counts[i].key, counts[i].value);
   if (witness->ranges_checked)
-    json_object_set_new(object, "overlapping_ranges", json_integer((json_int_t)witness->overlapping_ranges));
+    json_set_count(object, "overlapping_ranges", witness->overlapping_ranges);
   json_object_set_new(object, "truncated", json_boolean(witness->truncated));
   json_object_set_new(object, "lacks_start", json_boolean(witness->lacks_start));
   json_object_set_new(object, "lacks_calls", json_boolean(witness->lacks_calls));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/base/json.h"
 #include "core/trace/event.h"
 #include "core/workload/statistics.h"
 #include "core/workload/workload_read.h"
@@ -143,8 +144,7 @@ json_t *size_histogram_json(const struct size_histogram *histogram) {
   json_t *rows = json_array();
   for (unsigned i = 0; i < SIZE_BUCKETS; i++)
     if (histogram->buckets[i].count)
-      json_array_append_new(rows, json_pack("[I,I,I]", (json_int_t)size_bucket_lower(i),
-                                            (json_int_t)histogram->buckets[i].count,
-                                            (json_int_t)histogram->buckets[i].bytes));
+      json_append_counts(rows, 3,
+                         (uint64_t[]){size_bucket_lower(i), histogram->buckets[i].count, histogram->buckets[i].bytes});
   return rows;
 }

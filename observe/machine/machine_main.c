@@ -79,13 +79,10 @@ static const struct cli_program program = {"heaptape-machine", commands};
 
 /* Prints and releases the object. Returns the exit status. */
 static int print_json(json_t *object) {
-  int failed = json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+  json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+  putchar('\n');
   json_decref(object);
-  if (failed || putchar('\n') == EOF || fflush(stdout) != 0) {
-    diagnostics_error(program.name, "standard output: can't be written");
-    return CLI_FAILED;
-  }
-  return CLI_DONE;
+  return cli_finish_output(program.name);
 }
 
 int main(int argc, char **argv) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/machine/measurement.h"
 
+#include "core/base/json.h"
 #include "core/base/os.h"
 #include "observe/machine/chains.h"
 #include "observe/machine/code.h"
@@ -229,7 +230,7 @@ static json_t *result_json(struct measurement *all) {
     json_object_set_new(set, "near_dependent_ns", quantiles_json(&all->sets[index].near_dependent, 1));
     json_object_set_new(set, "near_independent_ns", quantiles_json(&all->sets[index].near_independent, 1));
     json_object_set_new(set, "stream_ns", quantiles_json(&all->sets[index].stream, 1));
-    json_object_set_new(set, "bytes", json_integer((json_int_t)plan->working_set_bytes[index]));
+    json_set_count(set, "bytes", plan->working_set_bytes[index]);
     json_array_append_new(sets, set);
   }
   for (size_t index = 0; index < plan->os_page_sets; index++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The main of every synthetic program: options, then the pattern as a program or as a workload file. */
+#include "core/base/json.h"
 #include "workloads/synthetic/pattern.h"
 
 #include "core/base/os.h"
@@ -93,7 +94,7 @@ static void set_option(const char *program, const char *argument) {
 static json_t *options_json(const struct option_number *options, json_t *object) {
   for (; options->name; options++)
     if (options->value != &quiet && options->value != &turn_calls && options->value != &pattern_seed)
-      json_object_set_new(object, options->name, json_integer((json_int_t)*options->value));
+      json_set_count(object, options->name, *options->value);
   return object;
 }
 
@@ -111,8 +112,8 @@ static json_t *info_json(const char *name) {
   json_t *about = json_object(), *object = json_object();
   json_object_set_new(about, "name", json_string(name));
   json_object_set_new(about, "summary", json_string(pattern->summary));
-  json_object_set_new(about, "seed", json_integer((json_int_t)pattern_seed));
-  json_object_set_new(about, "turn", json_integer((json_int_t)turn_calls));
+  json_set_count(about, "seed", pattern_seed);
+  json_set_count(about, "turn", turn_calls);
   json_object_set_new(about, "options", options_json(pattern->options, json_object()));
   json_object_set_new(object, "name", json_string(name));
   json_object_set_new(object, "program", json_string(command.text));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/base/json.h"
 #include "core/trace/write/trace_write.h"
 
 #include "core/base/address_map.h"
@@ -416,10 +417,10 @@ json_t *footer_accesses(const struct trace_writer *writer) {
                                "other", (json_int_t)totals->other);
   for (int total = 0; accesses && total < ACCESS_TOTAL_LIMIT; total++)
     if (totals->known[total])
-      json_object_set_new(accesses, access_total_names[total], json_integer((json_int_t)totals->counted[total]));
+      json_set_count(accesses, access_total_names[total], totals->counted[total]);
   if (accesses && totals->in_bursts)
-    json_object_set_new(accesses, "bursts", json_integer((json_int_t)(totals->switches + 1) / 2));
+    json_set_count(accesses, "bursts", (totals->switches + 1) / 2);
   if (accesses && totals->lost)
-    json_object_set_new(accesses, "lost", json_integer((json_int_t)totals->lost));
+    json_set_count(accesses, "lost", totals->lost);
   return accesses;
 }
