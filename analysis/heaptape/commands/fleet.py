@@ -6,6 +6,7 @@ here; `keys`, `scheduler` and `worker` are the fleet's processes. Commands about
 import argparse
 import contextlib
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -172,6 +173,8 @@ def _report(plan: "Plan", first: "Left", last: "Left", failed: dict[str, str], s
         f"{plan.cells():,} cells: {last.done:,} done ({first.done:,} were there before), {len(reasons):,} not. "
         f"Store {store.url}"
     )
+    if not reasons:
+        print(f"More: heaptape fleet report {shlex.quote(store.url)}")
     lines = list(dict.fromkeys(reasons.values()))
     for line in lines[:FAILURES_SHOWN]:
         console.error(f"failed: {line}")

@@ -4,6 +4,7 @@
 import argparse
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from heaptape.common.console import WorkProgress
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, records, write_bytes, write_text
 from heaptape.common.phrases import counted
-from heaptape.common.tables import screen_width, wrapped
+from heaptape.common.tables import MISSING, Cell, Table, render_text, screen_width, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,7 +155,6 @@ def _query(arguments: argparse.Namespace) -> int:
     needed()
     import sys
 
-    from heaptape.common.tables import Cell, Table
     from heaptape.fleet.dataset import query
     from heaptape.fleet.store import open_store
     from heaptape.show.tables.latex import render
@@ -165,11 +165,8 @@ def _query(arguments: argparse.Namespace) -> int:
         text = found.to_csv(index=False)
     elif arguments.format == "json":
         text = (found.to_json(orient="records", date_format="iso") or "[]") + "\n"
-    elif arguments.format == "text" and len(found):
-        text = found.to_string(index=False) + "\n"
     elif len(found):
-        rows = [[Cell(str(value)) for value in row] for row in found.itertuples(index=False)]
-        text = render([Table("", [str(name) for name in found.columns], rows)], arguments.format)
+        text = render([_table(found)], arguments.format)
     else:
         text = "no rows\n"
     write_text(STANDARD_OUTPUT, text)
@@ -223,21 +220,28 @@ def _choose(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _table(frame: "pd.DataFrame", title: str = "") -> Table:
+    rows = [[_cell(value) for value in row] for row in frame.itertuples(index=False)]
+    is_text = [all(cell.value is None for cell in column) for column in zip(*rows)]
+    texts = (*is_text, False).index(False)
+    return Table(title, [str(name) for name in frame.columns], rows, text_columns=texts)
+
+
+def _cell(value: object) -> Cell:
+    if isinstance(value, float):
+        return Cell(MISSING if value != value else f"{value:,.2f}".removesuffix(".00"), value)
+    return Cell(f"{value:,}", value) if isinstance(value, int) else Cell(str(value))
+
+
 def _chosen_in_words(chosen: "Chosen", errors: "pd.DataFrame", measured: int, count: int) -> str:
-    shown = chosen.traces[["name", "program", "ops", "recordings", "weight"]]
-    lines = [shown.to_string(index=False, formatters={"weight": "{:,.1f}".format, "ops": "{:,}".format})]
-    lines.append(
-        f"\n{len(chosen.traces)} of {count:,}, which have {100 * chosen.explained:.0f} % of the fleet's variety."
-    )
+    table = _table(chosen.traces[["name", "program", "ops", "recordings", "weight"]])
+    said = f"{len(chosen.traces)} of {count:,}, which have {100 * chosen.explained:.0f} % of the fleet's variety."
     if len(errors):
         largest = errors.sort_values("error_percent", key=abs, ascending=False).head(ERRORS_SHOWN)
-        lines.append("Their error against the whole, by the exact cells of all:")
-        lines.append(largest.to_string(index=False, float_format="{:,.2f}".format))
-    else:
-        lines.append(
-            f"Error not known, as not all have exact cells: {measured:,} of {count:,} recordings have a workload here."
-        )
-    return "\n".join(lines)
+        of_all = _table(largest, "Their error against the whole, by the exact cells of all")
+        return render_text([replace(table, notes=[said]), of_all]).rstrip("\n")
+    said += f" Error not known, as not all have exact cells: {measured:,} of {count:,} recordings have a workload here."
+    return render_text([replace(table, notes=[said])]).rstrip("\n")
 
 
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -344,7 +348,7 @@ def _changes_in_words(changes: "pd.DataFrame") -> str:
     shown = changes[changes["percent"].notna()].head(CHANGES_SHOWN)
     if shown.empty:
         return head
-    return f"{head}; the greatest:\n{shown.to_string(index=False, float_format='{:,.1f}'.format)}"
+    return render_text([_table(shown, f"{head}; the greatest")]).rstrip("\n")
 
 
 SUBCOMMANDS = {

@@ -180,7 +180,8 @@ def _run(line: Sequence[str], home: Home) -> int:
     if left and hasattr(arguments, "names") and not any(word.startswith("-") for word in left):
         arguments.names, left = [*arguments.names, *left], []  # argparse gives up on names behind an option
     if left:
-        parser_of(parser, argv[0]).refuse(left)
+        whole = parser_of(parser, argv[0])
+        (parser_of(whole, argv[1]) if len(argv) > 1 else whole).refuse(left)
     arguments.own_options = argv[argv.index("--") + 1 :] if _own_options(argv) else []
     arguments.home = home
     return COMMANDS[arguments.command].run(arguments)
@@ -208,7 +209,8 @@ def parser_of(parser: argparse.ArgumentParser, command: str) -> Parser:
 
 def parsers_of_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """Name -> parser of each command of the whole line."""
-    return next(dict(a.choices or {}) for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    found = (dict(a.choices or {}) for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return next(found, {})
 
 
 def _own_options(argv: Sequence[str]) -> bool:

@@ -111,7 +111,7 @@ def test_the_page_needs_nothing_else_and_shows_intervals_and_chance():
     page = fleet_page.make(found, "s3://bucket/<store>")
     assert "s3://bucket/&lt;store&gt;" in page
     assert not re.search(r'(?:src|href)="(?!#|data:)', page)
-    assert "Peak RSS: y for all saves 10 bytes, 0.8 % of glibc&#39;s; at worst +5.0 % (c)." in page
+    assert "Peak RSS: no reason to change: y for all saves 10 bytes, 0.8 % of glibc&#39;s, less than 2 %." in page
     assert "-20.0 ± 0.0" in page
     assert re.search(r">\(\S+ ± \S+\)<", page), "in brackets: no more than chance"
     assert page.count("<figure") == 2

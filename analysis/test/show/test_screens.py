@@ -99,6 +99,11 @@ RARER = [
     ["dump", "{tape}"],
     pytest.param(["fleet", "replay", "{tape}", "-aglibc", "--passes=memory", "--store={made}"], marks=LONG),
     ["fleet", "ingest", "{tape}", "--store", "{made}"],
+    pytest.param(["fleet", "status", "{store}"], marks=LONG),
+    pytest.param(["fleet", "report", "{store}", "-o{made}"], marks=LONG),
+    pytest.param(["fleet", "atlas", "{store}", "-o{made}"], marks=LONG),
+    pytest.param(["fleet", "choose", "{store}", "-n1"], marks=LONG),
+    pytest.param(["place", "{stacks}", "-o{made}"], marks=LONG),
     pytest.param(["machine"], marks=LONG),
     pytest.param(
         ["minimise", "{tape}", "--old=glibc", "--new=jemalloc", "--if=rss-peak>1*old", "-o{made}"], marks=LONG
@@ -111,11 +116,17 @@ RARER = [
 def test_no_line_of_a_rarer_command_is_wider_than_the_terminal_except_for_a_long_word(
     words, tape, results, tmp_path, monkeypatch
 ):
-    """`ctl` prints for programs; `bisect` builds an allocator, and is tested with its bisections."""
+    """`ctl`, `compile` and `run` print no table; nor does `bisect`, which builds an allocator."""
     monkeypatch.chdir(tmp_path)
+    if "{store}" in words:
+        succeed(HEAPTAPE, "fleet", "replay", tape, "-aglibc", "-ajemalloc", "--passes=memory", "--store=store")
+        succeed(HEAPTAPE, "fleet", "ingest", tape, "--store=store")
+    if "{stacks}" in words:
+        succeed(HEAPTAPE, "record", "--stacks", "-o", "s.tape", "--", "ls", "-lR", "/etc")
     for width in (60, 80, 200):
         monkeypatch.setenv("COLUMNS", str(width))
-        own = [word.format(tape=tape, results=results, made=f"{width}.out") for word in words]
+        places = {"tape": tape, "results": results, "made": f"{width}.out", "store": "store", "stacks": "s.tape"}
+        own = [word.format(**places) for word in words]
         done = succeed(HEAPTAPE, *own) if own[0] in PROGRAMS else call_heaptape(*own)
         assert done.status == 0, done.stderr
         wide = [line for line in done.stdout.splitlines() if len(line) > width]

@@ -11,6 +11,7 @@ from heaptape.common.phrases import size
 from heaptape.common.tables import MISSING, Cell, Table
 from heaptape.common.version import __version__
 from heaptape.fleet.matrix import FIGURES, Matrix
+from heaptape.results.comparing.worth import NO_REASON, is_reason, why_not
 from heaptape.show.figures.fleet_plots import heat_map
 from heaptape.show.pages import template
 from heaptape.show.pages.pictures import STYLE, WIDTH_IN, Picture, inline_svg
@@ -38,11 +39,15 @@ def sentences(found: Matrix) -> list[str]:
     for row in found.single.itertuples():
         what = FIGURES[row.figure]
         if row.label == found.baseline:
-            sentence = f"{what}: no candidate is better than {found.baseline} over the fleet within the bound."
+            bound = f"{found.worst_percent:g} % more on any workload"
+            sentence = f"{what}: no candidate needs less than {found.baseline} in all, and at most {bound}."
         else:
+            gain = 100 * (1 - row.ratio)
+            saves = f"{row.label} for all saves {quantity(row.saved, row.unit)}, {gain:.1f} % of {found.baseline}'s"
             sentence = (
-                f"{what}: {row.label} for all saves {quantity(row.saved, row.unit)}, {100 * (1 - row.ratio):.1f} % of "
-                f"{found.baseline}'s; at worst {_signed(row.worst_ratio)} ({row.worst_workload})."
+                f"{what}: {saves}; at worst {_signed(row.worst_ratio)} ({row.worst_workload})."
+                if is_reason(gain)
+                else f"{what}: {NO_REASON}: {saves}, {why_not(gain)}."
             )
         lines.append(sentence[0].upper() + sentence[1:] + (f" Left out: {row.left_out}." if row.left_out else ""))
     return lines
