@@ -66,8 +66,7 @@ def _table(measured: dict, known: "Penalties") -> "Table":
     for inner, outer in levels([level.capacity for level in geometry.caches]):
         where = f"hits {_bytes(outer)}" if outer else "goes to memory"
         rows.append((f"load that misses {_bytes(inner)} and {where}", known.cache_miss(inner, outer)))
-        if known.has_near:
-            rows.append((f"the same in an OS page just used, {_bytes(inner)}", known.near_miss(inner, outer)))
+        rows.append((f"the same in an OS page just used, {_bytes(inner)}", known.near_miss(inner, outer)))
         rows.append((f"the same in order of address, {_bytes(inner)}", known.sequential_miss(inner, outer)))
     for entries, more in levels([level.capacity for level in geometry.tlbs]):
         where = f"hits {more:,}" if more else "walks the page table"

@@ -6,7 +6,6 @@ position and grouping add up to RSS, and their rounding and empty bytes to RSS l
 which they don't is refused.
 """
 
-import base64
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.results import structs
 from heaptape.results.schema import Results
 from heaptape.results.structs import Run
+from heaptape.tape.embedded import inflated
 from heaptape.tape.stack_names import Frame
 
 GROUPINGS = ("site", "function", "thread", "size", "phase", "age")
@@ -198,7 +198,7 @@ def _groups(table: structs.Blame, positions: int) -> tuple[tuple[str, ...], pd.D
         raise ValueError("unknown encoding or columns")
     if len(set(groupings)) != len(groupings):
         raise ValueError("a grouping named twice")
-    raw = _inflated(table.values or "")
+    raw = inflated(table.values or "", MAX_RAW_BYTES)
     if len(raw) != 8 * len(columns) * _whole(table.rows):
         raise ValueError("not as many values as announced")
     values = np.frombuffer(raw, "<i8").reshape(len(columns), -1)
@@ -213,14 +213,6 @@ def _groups(table: structs.Blame, positions: int) -> tuple[tuple[str, ...], pd.D
     frame["grouping"] = [groupings[number] for number in frame["grouping"]]
     known = tuple(name for name in GROUPINGS if name in groupings)
     return known, frame[frame["grouping"].isin(known)].reset_index(drop=True)
-
-
-def _inflated(text: str) -> bytes:
-    decoder = zlib.decompressobj()
-    raw = decoder.decompress(base64.b64decode(text, validate=True), MAX_RAW_BYTES)
-    if not decoder.eof:
-        raise ValueError("its values are cut off, or too large")
-    return raw
 
 
 def _origins(table: structs.Blame) -> tuple:

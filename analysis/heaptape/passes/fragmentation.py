@@ -8,7 +8,6 @@ never handed out, data of its library, and the few OS pages by which the engine'
 up to the measured RSS exactly, at every position.
 """
 
-import base64
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.passes import PassTable
 from heaptape.results.schema import Results
 from heaptape.results.structs import Run
+from heaptape.tape.embedded import inflated
 
 # The parts of RSS, in the order in which they are drawn, and their names for people.
 PARTS = {
@@ -70,9 +70,8 @@ def decode(run: Run) -> Fragmentation | None:
         positions, columns = np.array(table.positions, np.int64), table.columns or []
         if table.encoding != "zlib+base64" or positions.ndim != 1 or len(set(columns)) != len(columns):
             raise ValueError("unknown encoding, or malformed positions or columns")
-        decoder = zlib.decompressobj()
-        raw = decoder.decompress(base64.b64decode(table.values or "", validate=True), MAX_RAW_BYTES)
-        if not decoder.eof or len(raw) != 8 * len(columns) * len(positions):
+        raw = inflated(table.values or "", MAX_RAW_BYTES)
+        if len(raw) != 8 * len(columns) * len(positions):
             raise ValueError("not as many values as announced")
         values = np.frombuffer(raw, "<i8").reshape(len(columns), len(positions))
         states = tuple(table.walk_states or ())

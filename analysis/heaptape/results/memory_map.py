@@ -6,7 +6,6 @@ Gaps, stretches in which no region was ever used, are left out for drawing, so t
 is the memory that the allocator used, in address order.
 """
 
-import base64
 import zlib
 from dataclasses import dataclass, replace
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.results import structs
+from heaptape.tape.embedded import inflated
 
 CELL = np.dtype([("region", "<u8"), ("live_bytes", "<u4"), ("resident_bytes", "<u4")])
 # A gap of fewer regions than this is drawn, a larger one is left out.
@@ -64,10 +64,7 @@ def decode(table: structs.MemoryMap, allocator: str) -> MemoryMap:
         region_bytes, positions = table.region_bytes or 0, np.array(table.positions, np.int64)
         if table.encoding != "zlib+base64" or region_bytes <= 0:
             raise ValueError("unknown encoding or region size")
-        decoder = zlib.decompressobj()
-        raw = decoder.decompress(base64.b64decode(table.cells or "", validate=True), MAX_RAW_BYTES)
-        if not decoder.eof:
-            raise ValueError("cut off, or too large")
+        raw = inflated(table.cells or "", MAX_RAW_BYTES)
         if tuple(table.columns or ()) != CELL.names:
             raise ValueError(f"unknown columns {table.columns}")
         memory = _cells(region_bytes, positions, raw)

@@ -7,7 +7,6 @@ written as results and compared. A missing figure stays missing; it never become
 
 import gc
 import json
-import math
 import statistics
 import sys
 from collections.abc import Iterable, Iterator
@@ -23,6 +22,7 @@ from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import file_bytes
 from heaptape.results import margins
+from heaptape.results.latency import latency
 from heaptape.results.memory_map import CompactMap, decode, without_gaps
 from heaptape.results.structs import ResultsFile, Run, Workload, label, number, timeline_frame
 from heaptape.tape.embedded import is_page, unpack
@@ -234,27 +234,16 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[columns]
 
 
-def call_details(files: Iterable[Results]) -> pd.DataFrame:
-    """Latency per call type: columns workload, allocator, call, count, mean, p50, p99, p999, max (cycles).
-
-    Medians over the repetitions, except max: the largest seen. NaN where a run lacks the key, or has too few calls
-    for a percentile to be more than the maximum: below 100 for p99, 1,000 for p999.
-    """
-    rows = []
+def latencies(files: Iterable[Results]) -> pd.DataFrame:
+    """`results.latency` of all runs of the files."""
     names: dict[tuple, str] = {}
-    keys = ("count", "mean", "p50", "p99", "p999", "max")
-    for file in files:
-        name = unique_name(file, names)
-        for run in _runs_of_pass(file, ("time",), "calls"):
-            for call, detail in (run.calls or {}).items():
-                values = {key: number(getattr(detail, key)) for key in keys}
-                rows.append({"workload": name, "allocator": run.label, "call": call} | values)
-    frame = pd.DataFrame(rows, columns=["workload", "allocator", "call", *keys])
-    how = dict.fromkeys(keys, "median") | {"max": "max"}
-    frame = frame.astype(dict.fromkeys(keys, float))
-    for key, fewest in (("p99", 100), ("p999", 1000)):
-        frame.loc[frame["count"] < fewest, key] = math.nan
-    return frame.groupby(["workload", "allocator", "call"], sort=False).agg(how).reset_index()
+    return latency((unique_name(file, names), run) for file in files for run in file.measured)
+
+
+def call_details(files: Iterable[Results]) -> pd.DataFrame:
+    """`latencies` by call type, of all sizes together."""
+    frame = latencies(files)
+    return frame[frame["up_to_bytes"].isna()].drop(columns="up_to_bytes").reset_index(drop=True)
 
 
 def _file_figures(file: Results) -> Iterator[tuple[str, str, Run, float | None]]:

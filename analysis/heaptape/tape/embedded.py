@@ -43,16 +43,19 @@ def unpack(path: str, page: bytes) -> Iterator[dict]:
             held = json.loads(script[1])
             if held["encoding"] != ENCODING:
                 raise ValueError(f"encoding {held['encoding']!r} is not known")
-            yield json.loads(_inflate(base64.b64decode(held["data"], validate=True)))
+            yield json.loads(inflated(held["data"], MAX_RAW_BYTES))
         except (KeyError, TypeError, ValueError, RecursionError, zlib.error) as error:
             raise FormatError(path, script.start(), f"its raw results can't be read: {error}") from error
     if not found:
         raise FormatError(path, None, "not a report of heaptape: no raw results in it")
 
 
-def _inflate(packed: bytes) -> bytes:
-    decoder = zlib.decompressobj(31)
-    raw = decoder.decompress(packed, MAX_RAW_BYTES)
+def inflated(text: str, most_bytes: int) -> bytes:
+    """The bytes of base64 text, of zlib or gzip. Raises ValueError, or zlib.error, if it is cut off, or more than
+    `most_bytes`.
+    """
+    decoder = zlib.decompressobj(47)
+    raw = decoder.decompress(base64.b64decode(text, validate=True), most_bytes)
     if not decoder.eof:
         raise ValueError("cut off, or too large")
     return raw

@@ -340,23 +340,13 @@ def test_a_miss_that_becomes_sequential_never_costs_more():
 def test_fresh_lines_are_sequential_in_the_share_that_all_misses_are():
     # 10 fresh OS pages: 640 lines of 1,000 misses, of which 250 are sequential.
     known = penalties(measurement())
-    file = results({"glibc": [misses(faults=10, sequential=(0, 0, 250))]})
+    file = results({"glibc": [misses(tlbs=(3000, 0), faults=10, sequential=(0, 0, 250))]})
     terms = {term.name: term for term in counts(file, known)["glibc"][0].terms}
     fresh = terms["fresh lines in sequence"]
     assert (terms["fresh lines at random"].count, fresh.count) == (480, 160)
     assert (fresh.penalty.high, terms["fresh lines at random"].penalty.high) == (10, 140)
     last = 32 << 20
     assert (terms[f"caches {last} at random"].count, terms[f"caches {last} in sequence"].count) == (270, 90)
-
-
-def test_where_no_walk_in_order_was_measured_sequential_misses_cost_as_all_do():
-    lacking = measurement()
-    for one in lacking["working_sets"]:
-        del one["stream_ns"]
-    file = results({"glibc": [misses(sequential=(0, 0, 0))], "other": [misses(sequential=(3000, 2000, 1000))]})
-    found = prediction([file], "glibc", penalties(lacking))
-    assert row(found, "other")["ns"] == 0
-    assert row(found, "other")["missing"] == ""
 
 
 def test_sequential_misses_that_only_one_has_are_not_compared():

@@ -11,11 +11,11 @@ from heaptape.commands.main import make_parser
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.tables import Cell, Table, render_markdown, render_text
 from heaptape.passes import latency
-from heaptape.passes.latency import percentile
 from heaptape.results import replay_errors as fidelity
 from heaptape.results.comparing.compare import absolute, long_table, relative
 from heaptape.results.comparing.variants import Corners
-from heaptape.results.schema import Results, figures
+from heaptape.results.latency import percentile
+from heaptape.results.schema import Results, figures, latencies
 from heaptape.show.tables import corner_tables as table_frames
 from heaptape.show.tables.corner_tables import overhead_tables
 from heaptape.show.tables.kinds import KINDS, Question
@@ -122,7 +122,7 @@ def test_latency_by_hand():
     sizes = [{"up_to_bytes": 16, "count": 9, "mean": 3.0, "histogram": [[3, 9]], "max": 4}]
     sizes.append({"up_to_bytes": None, "count": 5, "mean": 7.0, "histogram": [[7, 5]], "max": 7})
     runs = [timed(i, sizes, count=1000, mean=10.0 * i, histogram=histogram, max=5000 + i) for i in (1, 2, 4)]
-    frame = latency.latency([Results("w.json", {"workload": {"name": "w"}, "runs": runs})]).set_index("up_to_bytes")
+    frame = latencies([Results("w.json", {"workload": {"name": "w"}, "runs": runs})]).set_index("up_to_bytes")
     whole = frame.loc[frame.index.isna()].iloc[0]
     assert [whole[key] for key in ("count", "mean", "p50", "p90", "p99", "max")] == [1000, 20, 20, 30, 30, 5004]
     # The bucket of 5000 is 128 wide: 4096 / 32.

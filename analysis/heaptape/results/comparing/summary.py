@@ -124,9 +124,14 @@ def _failures(file: Results) -> list[str]:
     ]
 
 
-def _noise(table: pd.DataFrame) -> list[str]:
+def _spread(table: pd.DataFrame) -> pd.Series:
+    """By allocator: the standard deviation of total cycles over the repetitions, as a share of their mean."""
     groups = table[table["metric"] == "total_cycles"].groupby("allocator")["value"]
-    spread = (groups.std() / groups.mean()).dropna()
+    return (groups.std() / groups.mean()).dropna()
+
+
+def _noise(table: pd.DataFrame) -> list[str]:
+    spread = _spread(table)
     if spread.empty:
         return []
     text = (
@@ -144,12 +149,8 @@ def engine_cost(file: Results) -> float | None:
 
 
 def spread_of_cycles(file: Results) -> float | None:
-    """Standard deviation of total cycles over the repetitions, as a share of their mean: the median of the allocators.
-    None if nothing was repeated.
-    """
-    table = figures([file])
-    groups = table[table["metric"] == "total_cycles"].groupby("allocator")["value"]
-    spread = (groups.std() / groups.mean()).dropna()
+    """The median of the allocators' `_spread`. None if nothing was repeated."""
+    spread = _spread(figures([file]))
     return None if spread.empty else float(spread.median())
 
 

@@ -234,18 +234,16 @@ def _level(row: SimulatedLevel, capacity: int) -> _Level:
 
 @dataclass(frozen=True)
 class _Steps:
-    """Penalties of a miss of one level: anywhere, in an OS page just used, in sequence. None: not measured."""
+    """Penalties of a miss of one level: anywhere, in an OS page just used, in sequence."""
 
     anywhere: Penalty
-    near: Penalty | None
-    sequential: Penalty | None
+    near: Penalty
+    sequential: Penalty
 
 
 def _cache_steps(capacities: Sequence[int], penalties: Penalties) -> Iterator[_Steps]:
-    unknown = [None] * len(capacities)
-    near = penalties.near_steps(capacities) or unknown
-    sequential = penalties.sequential_steps(capacities) or unknown
-    return map(_Steps, penalties.cache_steps(capacities), near, sequential)
+    kinds = (penalties.cache_steps, penalties.near_steps, penalties.sequential_steps)
+    return map(_Steps, *(steps(capacities) for steps in kinds))
 
 
 def _kinds(row: _Level, steps: _Steps, other_pages: float | None) -> list[tuple[str, float, Penalty]]:
@@ -254,14 +252,14 @@ def _kinds(row: _Level, steps: _Steps, other_pages: float | None) -> list[tuple[
     Sequential misses, if they are counted. At most as many of the rest as the first TLB missed (`other_pages`) are in
     an OS page that was not just used, as that TLB has the OS pages that were used last. All other misses are near.
     """
-    sequential = row.sequential if steps.sequential else None
+    sequential = row.sequential
     suffix = "" if sequential is None else " at random"
     rest = row.misses - (sequential or 0)
-    far = rest if steps.near is None or other_pages is None else min(rest, other_pages)
+    far = rest if other_pages is None else min(rest, other_pages)
     kinds = [(suffix, far, steps.anywhere)]
-    if steps.near and other_pages is not None:
+    if other_pages is not None:
         kinds.append((f"{suffix}{NEAR}", rest - far, steps.near))
-    if steps.sequential and sequential is not None:
+    if sequential is not None:
         kinds.append((" in sequence", sequential, steps.sequential))
     return kinds
 

@@ -204,8 +204,7 @@ class Penalties:
         miss that prefetchers foresee never costs more than one that they don't.
         """
         low = self._miss(inner_bytes, outer_bytes, "stream_ns", "stream_ns").low
-        other = self.near_miss if self.has_near else self.cache_miss
-        high = other(inner_bytes, outer_bytes).low
+        high = self.near_miss(inner_bytes, outer_bytes).low
         return Penalty.between(min(low, high), high)
 
     def tlb_miss(self, inner_entries: int, outer_entries: int | None) -> Penalty:
@@ -223,22 +222,11 @@ class Penalties:
         return _steps([self.cache_miss(*pair) for pair in levels(capacities)])
 
     def near_steps(self, capacities: Sequence[int]) -> list[Penalty]:
-        """The same for accesses to OS pages that were just used. Empty: the measurement, of an earlier version, has no
-        such chains.
-        """
-        return _steps([self.near_miss(*pair) for pair in levels(capacities)]) if self.has_near else []
-
-    @property
-    def has_near(self) -> bool:
-        """Whether loads in OS pages that were just used were measured."""
-        return all("near_dependent_ns" in row for row in self.measured["working_sets"])
+        """The same for accesses to OS pages that were just used."""
+        return _steps([self.near_miss(*pair) for pair in levels(capacities)])
 
     def sequential_steps(self, capacities: Sequence[int]) -> list[Penalty]:
-        """The same for accesses that continue a stream of lines. Empty: the measurement, of an earlier version, has no
-        walks in order of address.
-        """
-        if not all("stream_ns" in row for row in self.measured["working_sets"]):
-            return []
+        """The same for accesses that continue a stream of lines."""
         return _steps([self.sequential_miss(*pair) for pair in levels(capacities)])
 
     def tlb_steps(self, entries: Sequence[int]) -> list[Penalty]:
@@ -302,7 +290,7 @@ def penalties(measured: dict[str, Any]) -> Penalties:
             *_string_costs(measured.get("strings")),
             _start_up_costs(measured.get("loading"), kernel),
         )
-        found.cache_miss(SIMULATED_CACHES[0].capacity, None)
+        found.sequential_miss(SIMULATED_CACHES[0].capacity, None)
         found.tlb_miss(SIMULATED_TLBS[0].capacity, None)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise HeaptapeError(f"the measurement of this machine lacks a figure that the model needs ({error})") from error
