@@ -6,9 +6,8 @@ pass `verify` on a few workloads, one of them with alignments).
 import os
 import re
 import shutil
-import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
@@ -60,41 +59,6 @@ def surroundings(version: str, flags: str, folder: Path) -> dict[str, str]:
     jobs = str(processors())
     own |= {"FLAGS": flags, "VERSION": version, "JOBS": jobs, "LC_ALL": "C", "SOURCE_DATE_EPOCH": "0"}
     return kept | own
-
-
-def run(script: str, folder: Path, environment: Mapping[str, str], log: Path) -> str:
-    """Runs a script (sh -e) in the folder, its output into the log. Returns an error in one line, else empty. If this
-    is ended from outside, all processes that the script started are ended too.
-    """
-    # It waits for a line before it begins: a signal that ends us before we know its process must not leave it running.
-    waiting = f"read -r begin\nexec </dev/null\n{script}"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            ["sh", "-e", "-c", waiting],
-            cwd=folder,
-            env=dict(environment),
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            process.communicate(b"begin\n")
-            status = process.returncode
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise
-    return f"its build ended with {status}: {_last_line(log)}" if status else ""
-
-
-def _last_line(log: Path) -> str:
-    """The last line with a compiler's error, as the very last may be make's; else the last line."""
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - (1 << 16)))
-        lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if re.search(r"\berror: ", line)]
-    return (errors or lines or ["(it printed nothing)"])[-1]
 
 
 def library(folder: Path, pattern: str) -> Path:

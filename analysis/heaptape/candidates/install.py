@@ -16,7 +16,7 @@ from heaptape.candidates import build
 from heaptape.candidates.sources import Plan
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, cache_folder
-from heaptape.common.process import locked, scratch_folder
+from heaptape.common.process import build_error, locked, run_script, scratch_folder
 from heaptape.run import installed, machine, registry
 from heaptape.run.installed import Installed, Record, Source
 
@@ -79,11 +79,11 @@ def _make(plan: Plan, room: Path, result: Path, home: Home, wishes: Wishes) -> R
 
 
 def _build(plan: Plan, folder: Path, flags: str, log: Path, kept: Path) -> None:
-    wrong = build.run(plan.build, folder, build.surroundings(plan.version, flags, folder), log)
-    if wrong:
-        stays = kept / f"{plan.label}.log"
+    status = run_script(f"set -e\n{plan.build}", folder, log, build.surroundings(plan.version, flags, folder))
+    if status:
+        error, stays = build_error(log), kept / f"{plan.label}.log"
         log.replace(stays)
-        raise HeaptapeError(f"{plan.label}: {wrong} ({stays})")
+        raise HeaptapeError(f"{plan.label}: its build ended with {status}: {error} ({stays})")
     (kept / f"{plan.label}.log").unlink(missing_ok=True)
 
 

@@ -12,7 +12,7 @@ import re
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -139,6 +139,40 @@ def _work(work: Callable[[int], object], share: range, pipe: "Connection", other
             return
         if not outcome[0]:
             return
+
+
+def run_script(script: str, folder: Path, log: Path, environment: Mapping[str, str] | None = None) -> int:
+    """Runs a script (sh) in the folder, its output into the log, and returns its status. If this is ended from
+    outside, all processes that the script started are ended too.
+    """
+    # It waits for a line before it begins: a signal that ends us before we know its process must not leave it running.
+    waiting = f"read -r begin\nexec </dev/null\n{script}"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["sh", "-c", waiting],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            process.communicate(b"begin\n")
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+    return process.returncode
+
+
+def build_error(log: Path) -> str:
+    """The last line with a compiler's error, as the very last may be make's; else the last line."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - (1 << 16)))
+        lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\berror: ", line)]
+    return (errors or lines or ["(it printed nothing)"])[-1]
 
 
 def convert_json(home: Home, *arguments: str) -> dict:

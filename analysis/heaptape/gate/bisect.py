@@ -23,7 +23,7 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import write_json
-from heaptape.common.process import locked, scratch_folder
+from heaptape.common.process import build_error, locked, run_script, scratch_folder
 from heaptape.gate.condition import Condition, parse
 from heaptape.gate.minimise import shown
 from heaptape.run.exact import Bench
@@ -170,7 +170,8 @@ class Builds:
             return Build(library, log)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._clone.check_out(revision)
-        failure = self._make(log)
+        status = run_script(self._recipe.command, self._clone.tree, log)
+        failure = f"status {status}: {build_error(log)[:200]}" if status else ""
         made = self._clone.tree / self._recipe.library
         if not failure and not made.is_file():
             failure = f"the build made no {self._recipe.library}"
@@ -183,28 +184,6 @@ class Builds:
             shutil.rmtree(folder, ignore_errors=True)
             ready.rename(folder)
         return Build(library, log)
-
-    def _make(self, log: Path) -> str:
-        """Builds. Returns why it failed, else empty. If an exception is raised here, all its processes are ended."""
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                ["sh", "-c", self._recipe.command],
-                cwd=self._clone.tree,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            try:
-                status = process.wait()
-            except BaseException:
-                os.killpg(process.pid, 15)
-                process.wait()
-                raise
-        if not status:
-            return ""
-        lines = log.read_text(errors="replace").strip().splitlines()
-        return f"status {status}: {lines[-1][:200]}" if lines else f"status {status}"
 
 
 GOOD, BAD, SKIP = "good", "bad", "skip"

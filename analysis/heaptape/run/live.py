@@ -29,8 +29,16 @@ class Place:
 
 
 def observed(recipe: Recipe, place: Place, choice: Choice, memory: bool, run: Runner) -> dict:
-    """One run on an allocator: figures of the recipe's program. `run`: runs it, behind a wrapper and in an
-    environment, with a file for its output; it returns status 0 where the program ended as it should.
+    """`observe`: figures of the recipe's program."""
+    return observe(recipe.name, lambda programs: meant(programs, recipe), place, choice, memory, run)
+
+
+def observe(
+    name: str, choose: Callable[[Sequence[dict]], dict], place: Place, choice: Choice, memory: bool, run: Runner
+) -> dict:
+    """One run on an allocator: figures of the program that `choose` finds among those that ran. `run`: runs it, behind
+    a wrapper and in an environment, with a file for its output; it returns status 0 where the program ended as it
+    should. `name`: in errors.
 
     With `memory`: rss_anon_peak_bytes, rss_anon_mean_bytes (over its processor time: on a busy machine wall time passes
     while other programs run) and rss_anon_wall_mean_bytes, vm_size_peak_bytes, page_faults, syscalls {name: count},
@@ -44,12 +52,12 @@ def observed(recipe: Recipe, place: Place, choice: Choice, memory: bool, run: Ru
     printed = place.scratch / "output"
     finished = run(wrapper, environment, printed)
     if finished.status:
-        raise HeaptapeError(f"{recipe.name} on {choice.label}: {_ended(finished.status)}{last_words(printed)}")
+        raise HeaptapeError(f"{name} on {choice.label}: {_ended(finished.status)}{last_words(printed)}")
     try:
         data = json.loads(output.read_bytes())
-        return figures(meant(data["programs"], recipe), memory) | {"wall_s": round(finished.wall_s, 3)}
+        return figures(choose(data["programs"]), memory) | {"wall_s": round(finished.wall_s, 3)}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HeaptapeError(f"{recipe.name} on {choice.label}: the observer's output can't be read: {error}") from None
+        raise HeaptapeError(f"{name} on {choice.label}: the observer's output can't be read: {error}") from None
 
 
 def c_library() -> str:

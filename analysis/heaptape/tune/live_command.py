@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A command run live with two settings alternately (A B A B): do the replays' predictions for the second hold?"""
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,11 +10,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.process import scratch_folder
 from heaptape.results.comparing.intervals import log_ratio
 from heaptape.run import live
+from heaptape.run.recipes import Finished
 from heaptape.run.registry import Choice
 
 # figure of a replay -> the live program's figure that it stands for
@@ -53,7 +52,7 @@ def take(turns: Turns, tell: Callable[[str, float], None] = lambda what, share: 
     with scratch_folder() as scratch:
         for done, (round_, memory, side, choice) in enumerate(plan):
             tell(f"live: {choice.label}", done / len(plan))
-            figures = _observe(turns, choice, memory, scratch)
+            figures = _observe(turns, choice, memory, live.Place(scratch, scratch, turns.home))
             rows.append({"side": side, "round": round_} | figures)
     return pd.DataFrame(rows)
 
@@ -104,22 +103,20 @@ def _order(turns: Turns) -> Iterator[tuple[int, bool, str, Choice]]:
             yield round_, memory, "after", turns.after
 
 
-def _observe(turns: Turns, choice: Choice, memory: bool, scratch: Path) -> dict[str, float]:
-    output, printed = scratch / "observed.json", scratch / "output"
-    options = [] if memory else ["--time-only"]
-    command = [str(turns.home.program("observe")), *options, "-o", str(output), "--", *turns.command]
+def _observe(turns: Turns, choice: Choice, memory: bool, place: live.Place) -> dict[str, float]:
     other = {**turns.before.environment, **turns.after.environment}
     inherited = {name: value for name, value in os.environ.items() if name not in other}
-    environment = inherited | choice.environment | {"LD_PRELOAD": choice.preload or live.c_library()}
-    with printed.open("wb") as log:
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    name = Path(turns.command[0]).name
-    if done.returncode != 0:
-        raise HeaptapeError(f"{name} on {choice.label}: exit status {done.returncode}{live.last_words(printed)}")
-    try:
-        found = live.figures(_meant(json.loads(output.read_bytes())["programs"], turns.command[0]), memory)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HeaptapeError(f"{name} on {choice.label}: the observer's output can't be read: {error}") from None
+
+    def run(wrapper: Sequence[str], environment: Mapping[str, str], printed: Path) -> Finished:
+        command = [*wrapper, *turns.command]
+        with printed.open("wb") as log:
+            done = subprocess.run(
+                command, env=inherited | dict(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        return Finished(done.returncode, 0.0, 0.0)
+
+    path = turns.command[0]
+    found = live.observe(Path(path).name, lambda programs: _meant(programs, path), place, choice, memory, run)
     if not memory:
         return {CPU: found[CPU]}
     kept = {key: found[key] for key in COUNTERPARTS.values() if key in found and key not in (CPU, "syscalls")}
