@@ -134,7 +134,7 @@ def _shown(
     """The answer for each allocator, position and file, with what changes between them; or tables by name; with --try,
     what the experiments saved.
     """
-    from heaptape.passes import blame, holders, proposals
+    from heaptape.passes import blame, holders
     from heaptape.passes.blame_data import position_at
     from heaptape.show import holding, screen
     from heaptape.show.pages import holders as library
@@ -143,21 +143,21 @@ def _shown(
     if tried is not None:
         return render([blame.ranking(tried)], form)
     if tables:
-        return render([one for name in tables for one in library.tables_of(view, name)], form)
-    changes = library.tables_of(view, "change")
+        return render([one for name in tables for one in library.tables(view)[name]], form)
+    changes = library.differences(view)
     if changes:
         said = "\n".join(library.sentences(view)) + "\n\n" if form == "text" else ""
         return said + render(changes[: 1 if form == "text" else None], form)
     shown = []
     for holder in view.holders:
         place = position_at(holder.found, view.places[-1])
-        promised = proposals.promising(proposals.estimates(holder.found, holder.allocator, place))
+        promised = library.promising(view, holder)
         source = traces.get(holder.source, f"{holder.source}.tape")
         about = holder.source, holder.allocator, holder.ops
         groupings = view.groupings(holder) if view.by else (holders.first_grouping(holder.found),)
         made = holding.screen(holder.found, about, (view.places[-1], place), groupings[0], promised, source)
         shown.append(screen.render(made, form))
-    others = [one for name in view.by[1:] for one in library.tables_of(view, "groups") if f": by {name}, " in one.title]
+    others = [one for name in view.by[1:] for one in library.tables(view)["groups"] if f": by {name}, " in one.title]
     return "\n".join(shown) + (("\n" + render(others, form)) if others else "")
 
 

@@ -62,14 +62,14 @@ def test_of_a_distillate_they_say_first_that_it_is_one():
 
 def test_pinners_have_what_the_layout_implies():
     found = view_of(file_of("fragmentation"))
-    table = holders.tables(found)[0]
+    table = holders.tables(found)["groups"][0]
     assert table.title == (
         "fragmentation: by site, at op 4,000, where RSS is most above live bytes: RSS 256.0 KiB, live 15.0 KiB"
     )
     rows = rows_of(table)
     # 64 OS pages, each with one object of 240 bytes and 16 of rounding.
     assert rows == {"#1 make_survivor < fill < main": ["64", "15.0", "1.0", "240.0", "256.0", "100.0"]}
-    states = rows_of(next(table for table in holders.tables(found) if table.title == "What is resident and not live"))
+    states = rows_of(holders.tables(found)["states"][0])
     assert states["in partly filled OS pages: caches, bins, headers"] == ["240.0", "99.6"]
     assert states["all"] == ["241.0", "100"]
 
@@ -77,7 +77,7 @@ def test_pinners_have_what_the_layout_implies():
 def test_groups_that_are_not_shown_are_added_up():
     runs = [run_of("a", "none")]
     file = Results("x.json", {"runs": runs})
-    rows = rows_of(holders.tables(view_of(file, by=("age",)))[0])
+    rows = rows_of(holders.tables(view_of(file, by=("age",)))["groups"][0])
     whole = sum(float(cells[1]) for cells in rows.values())
     assert whole == pytest.approx(16 * 64 * 240 / 1024, abs=0.5)
 
@@ -87,7 +87,7 @@ def test_without_stacks_it_is_by_thread_size_and_age_and_one_line_says_so():
     assert holders.sentences(found)[1] == (
         "The recording has no call stacks: record with --stacks. By thread, size and age instead."
     )
-    titles = [table.title for table in holders.tables(found)]
+    titles = [table.title for kind in holders.tables(found).values() for table in kind]
     assert [re.search(r"by (\w+)", title)[1] for title in titles[:3]] == ["thread", "size", "age"]
     with pytest.raises(HeaptapeError, match="record with --stacks"):
         holders.flame(found.holders, "widest", "prog")

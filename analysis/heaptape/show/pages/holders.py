@@ -103,34 +103,23 @@ def sentences(view: View) -> list[str]:
     return out
 
 
-def tables(view: View) -> list[Table]:
-    """Pinners, states and time of each holder; then differences between two positions, else from the first holder."""
-    shown: list[Table] = []
+def tables(view: View) -> dict[str, list[Table]]:
+    """By kind: groups, states, time; change: between two positions, else from the first holder."""
     named = _named(view.holders)
-    for holder in named:
-        groupings = view.groupings(holder)
-        for where in view.places:
-            position = position_at(holder.found, where)
-            shown += [blame.pinners(holder.found, holder.label, where, position, name) for name in groupings]
-    shown = [dataclasses.replace(table, notes=[]) for table in shown[:-1]] + shown[-1:]
+    groups = [
+        blame.pinners(holder.found, holder.label, where, position_at(holder.found, where), name)
+        for holder in named
+        for where in view.places
+        for name in view.groupings(holder)
+    ]
+    groups = [dataclasses.replace(table, notes=[]) for table in groups[:-1]] + groups[-1:]
     positions = {holder.label: position_at(holder.found, view.places[-1]) for holder in named}
-    shown.append(blame.by_state({holder.label: holder.found for holder in named}, positions))
-    shown += [blame.over_time(holder.found, holder.label, view.groupings(holder)[0]) for holder in named]
-    return shown + differences(view)
-
-
-def tables_of(view: View, name: str) -> list[Table]:
-    """The tables of `tables` by their kind: groups, states, time, change."""
-    beginnings = {"states": "What is resident", "time": ": over time"}
-    if name == "change":
-        return differences(view)
-    changes = {table.title for table in differences(view)}
-    others = [table for table in tables(view) if table.title not in changes]
-    kinds = {
-        table.title: next((kind for kind, part in beginnings.items() if part in table.title), "groups")
-        for table in others
+    return {
+        "groups": groups,
+        "states": [blame.by_state({holder.label: holder.found for holder in named}, positions)],
+        "time": [blame.over_time(holder.found, holder.label, view.groupings(holder)[0]) for holder in named],
+        "change": differences(view),
     }
-    return [table for table in others if kinds[table.title] == name]
 
 
 def differences(view: View) -> list[Table]:
@@ -174,7 +163,8 @@ def positions(view: View) -> dict[str, int]:
     return {holder.allocator: position_at(holder.found, view.places[-1]) for holder in view.holders}
 
 
-def _promising(view: View, holder: Holder) -> pd.DataFrame:
+def promising(view: View, holder: Holder) -> pd.DataFrame:
+    """`proposals.promising` of one allocator, at the (last) position."""
     position = position_at(holder.found, view.places[-1])
     return proposals.promising(proposals.estimates(holder.found, holder.allocator, position))
 
@@ -196,7 +186,7 @@ def as_json(view: View, tried: pd.DataFrame | None = None) -> str:
             "groups": records(pd.concat(rows, ignore_index=True)),
             "states": records(holders.states(holder.found, place)),
             "over_time": records(holder.found.positions),
-            "proposals": records(_promising(view, holder)),
+            "proposals": records(promising(view, holder)),
         })  # fmt: skip
     found = {"tried": records(tried)} if tried is not None else {}
     return json.dumps({"schema": 1, "holders": out} | found, indent=1) + "\n"
@@ -274,7 +264,7 @@ def section(file: Results, order: Sequence[str]) -> Section | None:
 def report_tables(file: Results, order: Sequence[str]) -> list[Table]:
     """The tables of `heaptape blame`; none where there is no blame."""
     view = _report_view(file, order)
-    return tables(view) if view else []
+    return [table for kind in tables(view).values() for table in kind] if view else []
 
 
 def _report_view(file: Results, order: Sequence[str]) -> View | None:
