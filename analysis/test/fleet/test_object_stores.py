@@ -84,19 +84,20 @@ def test_of_many_who_make_a_store_at_a_time_one_does(url):
 def test_damaged_objects_are_set_aside_reported_and_count_as_missing(url):
     lines = []
     store = open_store(url, create=True, tell=lines.append)
-    for number in range(3):
+    for number in range(4):
         store.put_cell(record(number))
-    halved, flipped, kept = store.files.names("cells")
+    another, halved, flipped, kept = store.files.names("cells")
     data = store.files.read(flipped)
+    store.files.write(another, store.files.read(kept))
     store.files.write(halved, store.files.read(halved)[:-9])
     store.files.write(flipped, data[:90] + bytes([data[90] ^ 1]) + data[91:])
     with ThreadPoolExecutor(2) as pool:  # both find them
         found = list(pool.map(lambda _: [one.cell.key for one in store.records()], range(2)))
     assert found == [[Path(kept).stem]] * 2
     assert store.files.names("cells") == [kept]
-    assert sum("set aside as damaged/" in line for line in lines) >= 2
+    assert sum("set aside as damaged/" in line for line in lines) >= 3
     # Without renaming each may leave a copy of its own.
-    assert len({name.rpartition(".")[0] for name in store.files.names("damaged")}) == 2
+    assert len({name.rpartition(".")[0] for name in store.files.names("damaged")}) == 3
 
 
 @pytest.mark.long

@@ -4,7 +4,6 @@
 import errno
 import itertools
 import os
-import shutil
 import subprocess
 
 import msgspec
@@ -55,21 +54,6 @@ def test_a_sealed_file_is_read_as_it_was_and_a_flipped_bit_or_a_cut_is_found(val
     for damaged in (bytes(flipped), text[:place]):
         with pytest.raises(ValueError, match="."):
             unsealed(damaged)
-
-
-def test_a_damaged_cell_is_set_aside_and_reported_and_counts_as_missing(tmp_path):
-    lines = []
-    store = open_store(str(tmp_path / "s"), create=True, tell=lines.append)
-    for number in range(3):
-        store.put_cell(record(number))
-    first, second, third = sorted((tmp_path / "s").glob("cells/*/*.json"))
-    first.write_bytes(first.read_bytes()[:-20])
-    shutil.copyfile(third, second)  # whole, but another cell's
-    assert [one.cell.key for one in store.records()] == [third.stem]
-    assert store.cell_keys() == {third.stem}
-    assert len(lines) == 2
-    assert all("set aside as damaged/" in line for line in lines)
-    assert len(list((tmp_path / "s" / "damaged").iterdir())) == 2
 
 
 @pytest.mark.parametrize(

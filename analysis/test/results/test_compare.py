@@ -127,13 +127,6 @@ def test_percentiles_of_few_calls_are_missing(count, missing):
     assert [key for key in ("p50", "p99", "p999", "max") if math.isnan(row[key])] == missing
 
 
-def test_call_details_are_medians_and_the_largest():
-    runs = [run("a", i, calls={"malloc": {"count": 1, "p50": p, "max": p}}) for i, p in enumerate((1.0, 5.0, 90.0))]
-    row = call_details([file_of(*runs)]).iloc[0]
-    assert (row["p50"], row["max"]) == (5, 90)
-    assert math.isnan(row["p99"])
-
-
 def test_markdown_has_as_many_cells_in_every_row():
     files = [Results("x", make_results("one", 1)), Results("y", make_results("two", 2))]
     for table in tables.comparison(files, "glibc"):

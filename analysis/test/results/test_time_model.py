@@ -491,11 +491,6 @@ def of_bursts(
     return made | {"bursts": {"count": 2} | counts | more}
 
 
-def change_of(base, other):
-    frame = prediction([results({"glibc": [base], "other": [other]})], "glibc")
-    return frame[frame["part"] == "all"].iloc[0]
-
-
 FASTER = {"allocator": 50_000, "caches": (1000, 500, 100)}
 
 
@@ -533,7 +528,7 @@ def test_an_unknown_share_is_reported_as_unknown():
 
 
 def test_without_first_accesses_the_change_is_that_of_a_whole_recording():
-    burst, whole = (change_of(make(), make(**FASTER)) for make in (of_bursts, misses))
+    burst, whole = (change(make(), make(**FASTER)) for make in (of_bursts, misses))
     for key in ("percent", "low", "high", "ns"):
         assert burst[key] == pytest.approx(whole[key])
     assert burst["of_bursts"]
@@ -555,7 +550,7 @@ def test_what_first_accesses_cost_is_between_nothing_and_the_whole(first):
     other = of_bursts(**without | {"faults": 0} if without else {})
     for level, one in zip((*other["caches"], *other["tlbs"]), (*base["caches"], *base["tlbs"])):
         level["misses"] -= one["first_misses"]
-    found = change_of(base, other)
+    found = change(base, other)
     assert found["low"] < found["percent"] < 0
     assert found["high"] == pytest.approx(0.5, abs=0.05)  # the largest error of counts, on both sides
 
@@ -568,8 +563,7 @@ def test_other_passes_of_the_whole_program_are_left_out():
     runs = {"glibc": [of_bursts()], "other": [of_bursts()]}
     for one in runs.values():
         one[0]["page_faults"] = None
-    frame = prediction([results(runs, tuple(memory))], "glibc")
-    found = frame[frame["part"] == "all"].iloc[0]
+    found = row(prediction([results(runs, tuple(memory))], "glibc"), "other")
     assert found["percent"] == 0
     assert "page faults" in found["missing"]
 
