@@ -52,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _table(measured: dict, known: "Penalties") -> "Table":
+    from heaptape.common.phrases import capacity
     from heaptape.common.tables import Cell, Table
     from heaptape.results.model.penalties import Geometry, geometry_of, levels
 
@@ -64,10 +65,10 @@ def _table(measured: dict, known: "Penalties") -> "Table":
         rows.append(("string instruction (rep stos, rep movs) of one line", known.string_instruction))
         rows.append(("byte of a longer one", known.string_byte))
     for inner, outer in levels([level.capacity for level in geometry.caches]):
-        where = f"hits {_bytes(outer)}" if outer else "goes to memory"
-        rows.append((f"load that misses {_bytes(inner)} and {where}", known.cache_miss(inner, outer)))
-        rows.append((f"the same in an OS page just used, {_bytes(inner)}", known.near_miss(inner, outer)))
-        rows.append((f"the same in order of address, {_bytes(inner)}", known.sequential_miss(inner, outer)))
+        where = f"hits {capacity(outer)}" if outer else "goes to memory"
+        rows.append((f"load that misses {capacity(inner)} and {where}", known.cache_miss(inner, outer)))
+        rows.append((f"the same in an OS page just used, {capacity(inner)}", known.near_miss(inner, outer)))
+        rows.append((f"the same in order of address, {capacity(inner)}", known.sequential_miss(inner, outer)))
     for entries, more in levels([level.capacity for level in geometry.tlbs]):
         where = f"hits {more:,}" if more else "walks the page table"
         rows.append((f"load that misses {entries:,} TLB entries and {where}", known.tlb_miss(entries, more)))
@@ -93,7 +94,3 @@ def _cells(penalty: "Penalty") -> list:
     from heaptape.common.tables import Cell, rounded
 
     return [Cell(rounded(value), value) for value in (penalty.low, penalty.middle, penalty.high)]
-
-
-def _bytes(size: int) -> str:
-    return f"{size >> 20:,} MiB" if size >= 1 << 20 else f"{size >> 10:,} KiB"

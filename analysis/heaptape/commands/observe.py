@@ -223,6 +223,7 @@ def _real(programs: list[dict]) -> list[dict]:
 
 def _simulated_table(found: dict) -> "Table":
     """A row for each figure, whose name is long; a column for each of the three sides."""
+    from heaptape.common.phrases import capacity
     from heaptape.common.tables import MISSING, Cell, Table
 
     sides = [found, found.get("allocator") or {}, found.get("program") or {}]
@@ -240,7 +241,7 @@ def _simulated_table(found: dict) -> "Table":
         rows.append([Cell("instruction cache misses"), *cells])
     for kind, size in (("caches", "bytes"), ("tlbs", "entries")):
         for index, level in enumerate(found.get(kind) or []):
-            name = f"misses of {_bytes(level[size])}" if kind == "caches" else f"TLB misses, {level[size]:,} entries"
+            name = f"misses of {capacity(level[size])}" if kind == "caches" else f"TLB misses, {level[size]:,} entries"
             levels = [(side.get(kind) or [{}] * (index + 1))[index] for side in sides]
             rows.append([Cell(name), *[_cell(one.get("misses"), 1) for one in levels]])
     return Table(
@@ -256,9 +257,3 @@ def _cell(value: float | None, divisor: float) -> "Cell":
     if value is None:
         return Cell(MISSING)
     return Cell(f"{value:,}" if divisor == 1 else rounded(value / divisor), value)
-
-
-def _bytes(size: int) -> str:
-    return (
-        f"{size >> 20} MiB" if size % (1 << 20) == 0 else f"{size >> 10} KiB" if size % 1024 == 0 else f"{size} bytes"
-    )

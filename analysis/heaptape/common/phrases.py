@@ -21,6 +21,14 @@ def size(value: float) -> str:
     return counted(round(value), "byte")
 
 
+def capacity(size_bytes: int) -> str:
+    """Bytes of a cache or a class of sizes, exactly, in the largest unit of which they are a whole number."""
+    for shift, name in ((20, "MiB"), (10, "KiB")):
+        if size_bytes >> shift and size_bytes % (1 << shift) == 0:
+            return f"{size_bytes >> shift:,} {name}"
+    return f"{size_bytes:,} bytes"
+
+
 def size_above(value: float) -> float:
     """The bytes rounded up to a number of which `size` shows all digits."""
     unit = next((unit for unit in (1 << 30, MIB, 1 << 10) if value >= unit), 1)

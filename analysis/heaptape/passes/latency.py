@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from heaptape.common.phrases import capacity
 from heaptape.common.tables import Cell, Table
 from heaptape.passes import PassTable
 from heaptape.results.cells import grouped
@@ -43,14 +44,7 @@ def size_class(up_to_bytes: float) -> str:
         return "all sizes"
     if math.isinf(up_to_bytes):
         return "larger"
-    return "0 bytes" if up_to_bytes == 0 else f"up to {_short(int(up_to_bytes))}"
-
-
-def _short(size: int) -> str:
-    for unit, shift in (("MiB", 20), ("KiB", 10)):
-        if size >> shift and size % (1 << shift) == 0:
-            return f"{size >> shift} {unit}"
-    return f"{size} bytes"
+    return "0 bytes" if up_to_bytes == 0 else f"up to {capacity(int(up_to_bytes))}"
 
 
 TABLE = PassTable(lambda files, _: latencies(files), lambda frame, _: tables(frame))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from heaptape.common.phrases import capacity
 from heaptape.common.tables import MISSING, Cell, Table
 from heaptape.passes import PassTable
 from heaptape.results.cells import by_workload, in_unit, with_margin
@@ -124,7 +125,7 @@ def heading(count: str) -> str:
         return f"TLB {int(size):,}"
     if kind != "cache":
         return count.replace("_", " ")
-    return f"{int(size) >> 20} MiB" if int(size) >= 1 << 20 else f"{int(size) >> 10} KiB"
+    return capacity(int(size))
 
 
 TABLE = PassTable(frame, tables, lambda files, baseline: tables(frame(files, baseline), baseline), counted=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
+from heaptape.common.phrases import capacity as capacity_text
 from heaptape.results.model.penalties import LEAST_NS, Penalties, Penalty
 from heaptape.results.schema import SYSTEM_CALLS, Results, number
 from heaptape.results.structs import Bursts, Misses, Run, SimulatedLevel
@@ -285,7 +286,7 @@ def _of_cache(row: _Level, kinds: Sequence[tuple[str, float, Penalty]], fresh: f
 def _size(part: str, capacity: int) -> str:
     if part == TLBS:
         return f"a TLB of {capacity:,} entries"
-    return f"{capacity >> 20:,} MiB" if capacity >= 1 << 20 else f"{capacity >> 10:,} KiB"
+    return capacity_text(capacity)
 
 
 def _memory_calls(misses: Misses, penalties: Penalties) -> dict[str, float | None]:
