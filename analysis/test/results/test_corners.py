@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The four-corner matrix: worked out by hand, and true for any figures."""
 
-import math
-
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.comparing.variants import COMPARISONS, Corners, four_corners, parse_corners
 from heaptape.results.schema import Results, figures
-from heaptape.show.tables.corner_tables import corner_tables, rss_overhead
+from heaptape.show.tables.corner_tables import corner_tables
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_runs import file_of, runs_of
@@ -37,29 +35,9 @@ def test_matrix_by_hand():
     )
 
 
-def test_means_are_over_workloads():
-    other = {name: tuple(2 * v for v in values) for name, values in CYCLES.items()} | {"fast": (800, 880)}
-    cells = matrix(results_of(CYCLES, "one"), results_of(other, "two"))
-    assert cells["arithmetic mean", "A+"] == pytest.approx((90 + 200) / 2)
-    assert cells["geometric mean", "A+"] == pytest.approx(math.sqrt(90 * 200))
-
-
 def test_a_missing_corner_leaves_out_what_needs_it():
     cells = matrix(results_of({name: values for name, values in CYCLES.items() if name != "both"}))
     assert {column for _, column in cells} == {"Neither", "A", "B", "A+", "B+", "B/A"}
-
-
-def test_overhead_by_hand():
-    rss = {"n": 1500, "fast": 1400, "tc": 1600, "both": 1700}
-    frame = rss_overhead([results_of(CYCLES, rss=rss)], NAMES.labels).set_index("variant")
-    assert set(frame["workload"]) == {"w"}
-    assert set(frame["ideal_bytes"]) == {1000}
-    assert frame["overhead_bytes"].to_dict() == {"Neither": 500, "A": 400, "B": 600, "Both": 700}
-    assert frame["overhead_percent"].to_dict() == {"Neither": 100, "A": 80, "B": 120, "Both": 140}
-    assert frame["overhead_percent_of_ideal"].to_dict() == {"Neither": 50, "A": 40, "B": 60, "Both": 70}
-    assert frame["rss_percent"].to_dict() == pytest.approx(
-        {"Neither": 100, "A": 93.333333, "B": 106.666667, "Both": 113.333333}
-    )
 
 
 def test_tables_leave_out_what_was_not_measured():
