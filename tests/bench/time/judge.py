@@ -13,11 +13,11 @@ import pandas as pd
 from heaptape.common.home import default_home
 from heaptape.results.comparing.sequential import DIFFERENT
 from heaptape.run import recipes, registry
-from heaptape.run.live import Session
 from heaptape.run.machine import of_this_machine
 from heaptape.run.recipes import Recipe
 
 from tests.bench.fidelity import counted, timed, timed_certificate, timed_document
+from tests.bench.fidelity.live_rounds import Session
 from tests.support import OUT
 
 ALLOCATORS = ("glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference")
