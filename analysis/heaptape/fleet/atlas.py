@@ -168,7 +168,7 @@ def of_store(store: Store, choices: Mapping[str, Choice], study: Sequence[str], 
     workloads, profiles = store.workloads(), _profiles(store)
     found = sorted((workloads[sha].name, sha) for sha in records if sha in workloads)
     by_label = {choice.label: name for name, choice in choices.items()}
-    passed = {key for of in records.values() for key in of}
+    passed = {(name, *key) for name, sha in found for key in records[sha]}
     all_ = [record for of in records.values() for record in of.values()]
     machines, candidates = store.machines(), {one.path: one.record for one in installed.find_all(installed.root())}
     return Atlas(
@@ -217,15 +217,17 @@ def _program(name: str, about: Mapping, sha256: str, profile: dict[str, float]) 
 
 
 def _failures(
-    store: Store, names: Mapping[str, str], programs: set[str], passed: set[tuple[str, str]]
+    store: Store, names: Mapping[str, str], programs: set[str], passed: set[tuple[str, str, str]]
 ) -> list[Failure]:
-    """Cells that failed, with the last reason. An allocator on which a pass never `passed` has one for all programs."""
-    done, found = store.cell_keys(), {}
-    for key, attempts in store.failures().items():
+    """Cells that failed, with the last reason, but not those that another engine `passed` (program, column, pass). An
+    allocator on which a pass never did has one for all programs.
+    """
+    anywhere, found = {key[1:] for key in passed}, {}
+    for attempts in store.failures().values():
         last = attempts[-1]
-        if key not in done and last.label in names and last.workload in programs:
-            column = names[last.label]
-            program = last.workload if (column, last.pass_) in passed else ""
+        column = names.get(last.label)
+        if column and last.workload in programs and (last.workload, column, last.pass_) not in passed:
+            program = last.workload if (column, last.pass_) in anywhere else ""
             reason = last.reason.partition(".work: ")[2] or last.reason
             found[column, program, last.pass_] = Failure(column, program, last.pass_, reason)
     return [found[key] for key in sorted(found)]

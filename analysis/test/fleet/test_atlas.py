@@ -3,13 +3,15 @@
 and choosing allocators by profiles of other programs.
 """
 
+import shutil
+
 import msgspec
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.fleet import atlas
 from heaptape.fleet.atlas import Atlas, Column, Program
 from heaptape.fleet.dataset import FEATURES
-from heaptape.fleet.store import open_store
+from heaptape.fleet.store import Failure, open_store
 
 from tests.support import call_heaptape
 
@@ -135,6 +137,15 @@ def test_an_atlas_of_a_store_has_the_figures_of_its_cells(folder, undisturbed):
             ]
             assert found.cells[program]["syscalls"][at] == sum(calls)
     assert "cpu" not in found.cells["w0"]  # accesses were not recorded
+
+
+def test_cells_that_failed_are_told_but_not_those_that_another_engine_passed(undisturbed, tmp_path):
+    store = open_store(str(shutil.copytree(undisturbed, tmp_path / "store")))
+    for number, pass_ in enumerate(("memory", "misses")):
+        store.put_failure(f"{number}" * 64, Failure("glibc", pass_, "w0", "a.work: it aborted", "m" * 16, 1.0))
+    done = call_heaptape("fleet", "atlas", store.url, "-a", "glibc", "-o", tmp_path / "out")
+    assert done.status == 0, done.stderr
+    assert atlas.read(str(tmp_path / "out/atlas.json")).failures == [atlas.Failure("glibc", "", "misses", "it aborted")]
 
 
 def test_the_command_prints_what_changed_since_the_atlas_before(folder, undisturbed, tmp_path):
