@@ -55,8 +55,9 @@ int preflight_same_libc(const char *program, const char *library, struct error *
 /* --- report.c: on standard error: errors as they occur, and at the end what was recorded; and which files stay.
 
    The one rule on several process images: the requested file is that of the busiest image: of those with at least
-   half of the most calls, the one with the highest peak memory (RssAnon), unless none makes 10,000 calls and one with
-   fewer calls has twice that memory; images with less than 1 % of all calls lose their file, are counted and named.
+   half of the most calls, the one with the highest peak memory (RssAnon); if that, and the command, only start
+   programs (they ended by exec or are shells, with less than 10,000 calls; or have less than 1,000), one with fewer
+   calls and twice its memory. Images with less than 1 % of all calls lose their file, are counted and named.
    Invariants: a file is deleted only if its recording is complete; what was recorded is said in a few lines, whatever
    the number of processes --- */
 

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAME_BYTES = 4 * 64, LINES = 6, TREE_LINES = 24, NAMES_SHOWN = 5, INDENT = 2, WRAPPER_CALLS = 10000 };
+enum { NAME_BYTES = 4 * 64, LINES = 6, TREE_LINES = 24, NAMES_SHOWN = 5, INDENT = 2, STARTER_CALLS = 10000 };
 
 /* A process image, with all its files if they rotate. */
 struct image {
@@ -241,14 +241,27 @@ static void delete_small(void) {
   }
 }
 
+/* Did it only start other programs, by what is known of it? */
+static bool is_starter(const struct image *image) {
+  static const char *const shells[] = {"sh", "bash", "dash", "zsh", "ksh", "busybox"};
+  for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
+    if (strcmp(image->name, shells[i]) == 0)
+      return image->events < STARTER_CALLS;
+  return image->events < (strcmp(image->end, "exec") == 0 ? STARTER_CALLS : FEW_CALLS);
+}
+
 /* Should the image be first instead of `first`, which has more calls? Where it has at least half of the most calls, if
-   its peak memory is higher: a shell that starts a small program may make a few calls more than the program. Where none
-   has WRAPPER_CALLS, which a shell script makes to start a program, also if its peak memory is twice as high. */
+   its peak memory is higher: a shell that starts a small program may make a few calls more than the program. Else, if
+   `first` and the command itself only start others, and its peak memory is twice as high. */
 static bool is_rather_first(const struct image *image, const struct image *first) {
-  uint64_t most = all.images.at[0].events;
-  if (2 * image->events >= most)
+  if (2 * image->events >= all.images.at[0].events)
     return image->peak_memory_bytes > first->peak_memory_bytes;
-  return most < WRAPPER_CALLS && image->events && image->peak_memory_bytes > 2 * first->peak_memory_bytes;
+  const struct image *command = first;
+  for (uint32_t i = 0; i < all.images.count; i++)
+    if (all.images.at[i].number < command->number)
+      command = &all.images.at[i];
+  return image->events && is_starter(first) && is_starter(command) &&
+         image->peak_memory_bytes > 2 * first->peak_memory_bytes;
 }
 
 /* Sorts the images by calls, the one that is to have the requested file first. */

@@ -85,6 +85,11 @@ def test_a_program_of_few_calls_and_much_memory_is_the_one_recorded_whatever_sta
     recorded(tmp_path, *(word.format(few) for word in wrapper))
     assert programs(tmp_path)["t.tape"] == "few"
     assert info(tmp_path / "t.tape")["events"] == 1
+    many = compile_c(tmp_path / "many", "#include <stdlib.h>\n"
+                     "int main(int count, char **words) { for (int i = 0; i < 2000; i++) free(malloc(9));"
+                     "return count > 1 ? system(words[1]) : 0; }")  # fmt: skip
+    recorded(tmp_path, many, few)
+    assert programs(tmp_path)["t.tape"] == "many"
 
 
 def test_images_of_a_percent_or_more_keep_their_files_and_the_busiest_of_them_is_first(tmp_path: Path) -> None:

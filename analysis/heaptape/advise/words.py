@@ -121,12 +121,12 @@ def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[C
     """The rows of one allocator to use: peak memory and CPU time."""
     aims = [AIM[pick.aim] for pick in changes if pick.label == label]
     only = "" if len(aims) == len(advice.picks) else f"For {aims[0]} use "
-    title = f"{only or 'Use '}{label}"
+    title = Cell(f"{only or 'Use '}{label}", short=f"{aims[0]}: {label}" if only else "")
     now, row = advice.row(advice.today), advice.row(label)
     change = 100 * (row.peak_bytes / now.peak_bytes - 1) if now.peak_bytes > 0 else math.nan
     memory = f"{change_of_size(now.peak_bytes, row.peak_bytes)} ({percent(change)})"
     good = True if advice.judge.gains_memory(row, now) else False if advice.judge.gains_memory(now, row) else None
-    rows = [[Cell(title), Cell("peak memory"), Cell(memory, change, good=good), Cell("replayed")]]
+    rows = [[title, Cell("peak memory"), Cell(memory, change, good=good), Cell("replayed")]]
     cpu = advice.judge.cpu(now, row)
     if cpu:
         how = {RANGE: "simulated caches", LIVE: f"{row.live.rounds if row.live else 0} live rounds"}

@@ -40,7 +40,7 @@ def hardness(found: Profile) -> list[str]:
         ),
         (
             young > 0.5,
-            f"Lifetimes: {_percent(young)} of the objects are freed before 64 KiB more are allocated: caches pay off.",
+            f"Lifetimes: {_percent(young)} of the objects are freed before 64 KiB more are allocated: a cache serves them.",
         ),
         (
             found.acquired > 0 and young < 0.2,
