@@ -2,7 +2,6 @@
 """Makes the advice: tries candidates, replays them, checks them against malloc's contract, and decides."""
 
 import math
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -49,7 +48,6 @@ MOST_CAVEATS = 2
 # calls only on those that are not beaten.
 SCREEN_OPS, SCREENED = 1_000_000, 4
 REPEATS = 0.1  # a program that is run again makes as many calls, but for this share
-ONE_ARENA = re.compile(r"(arena_max=1|narenas:1)(?![0-9])")  # settings that make threads share a lock
 
 
 @dataclass(frozen=True)
@@ -265,12 +263,8 @@ class Advisor:
         """What could change the advice, the most important first."""
         said = [bypassed(workload_of(self.about))]
         if self.about["threads"] > 1:
-            settings = {one.label: " ".join(one.choice.environment.values()) for one in self._tried}
-            said += [
-                f"{pick.label} makes all threads share one arena, and so wait for each other."
-                for pick in picks
-                if ONE_ARENA.search(settings.get(pick.label, ""))
-            ]
+            settings = {one.label: one.choice.environment for one in self._tried}
+            said += [line for pick in picks for line in phrases.serialising(pick.label, settings.get(pick.label, {}))]
         now = _of(rows, self._now.label)
         labels = {pick.best for pick in picks if pick.best} | {pick.label for pick in picks} - {now.label}
         if CPU in AIMS[self._wish.objective]:

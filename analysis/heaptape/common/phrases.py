@@ -4,12 +4,14 @@ once, with slots for what differs. What a sentence may claim is decided elsewher
 """
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from heaptape.common.tables import MIB, significant
 
 NOTHING = 0.05  # percent: a smaller change is shown as none
 NONE_FASTER, NONE_LEANER = "none is faster", "none needs less memory"
+ONE_ARENA = re.compile(r"(arena_max=1|narenas:1)(?![0-9])")  # settings that make threads share a lock
 NO_STACKS = "The recording has no call stacks: record with --stacks"
 
 
@@ -83,6 +85,12 @@ def about_workload(name: str, calls: int | None, threads: int | None, more: Sequ
     parts = [counted(calls, "call")] if calls else []
     parts += [counted(threads, "thread")] if threads else []
     return ", ".join([f"{name}: {parts[0]}", *parts[1:], *more]) + "." if parts else f"{name}."
+
+
+def serialising(name: str, environment: Mapping[str, str]) -> list[str]:
+    """A sentence where the settings make threads wait for each other."""
+    found = ONE_ARENA.search(" ".join(environment.values()))
+    return [f"{name} makes all threads share one arena, and so wait for each other."] if found else []
 
 
 def too_small_gain(which: str, name: str, gain: str, why: str) -> str:

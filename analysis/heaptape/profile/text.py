@@ -40,12 +40,13 @@ def hardness(found: Profile) -> list[str]:
         ),
         (
             young > 0.5,
-            f"Lifetimes: {_percent(young)} of the objects are freed before 64 KiB more are allocated: a cache serves them.",
+            f"Lifetimes: {_percent(young)} of the objects are freed before 64 KiB more are allocated: a cache of freed "
+            "objects serves them.",
         ),
         (
             found.acquired > 0 and young < 0.2,
-            f"Lifetimes: only {_percent(young)} of the objects are freed before 64 KiB more are allocated: caches "
-            "help little.",
+            f"Lifetimes: only {_percent(young)} of the objects are freed before 64 KiB more are allocated: a cache "
+            "of freed objects helps little.",
         ),
         (
             remote > 0.01,

@@ -361,6 +361,16 @@ def test_a_saving_within_its_error_or_below_the_floors_is_no_reason_to_change(da
     assert first.startswith("No reason to change") == (not says.startswith("Set:"))
 
 
+@pytest.mark.parametrize(("value", "waits"), [("arena_max=1", True), ("arena_max=16", False), ("narenas:1", True)])
+def test_settings_that_make_threads_share_an_arena_say_so(value, waits):
+    data = found(0.9)
+    data["winner"]["environment"] = {"CONF": value}
+    assert ("That makes all threads share one arena, and so wait for each other." in conclusion(data)) == waits
+    data = found(0.985)
+    data["winner"]["environment"] = {"CONF": value}
+    assert "wait for each other" not in " ".join(conclusion(data))
+
+
 def test_the_answer_fits_a_screen_of_24_lines_of_80_columns():
     data = found(0.9)
     text = render_text([tune_answer(data)], 80) + wrapped([*conclusion(data), "All points are in a file."])

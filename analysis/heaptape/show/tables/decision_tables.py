@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from heaptape.common.phrases import counted, percent, size
+from heaptape.common.phrases import counted, percent, serialising, size
 from heaptape.common.tables import MIB, MISSING, Cell, Table, command_lines, rounded, screen_width, significant
 from heaptape.results import margins
 from heaptape.results.cells import signed
@@ -157,6 +157,7 @@ def conclusion(data: Mapping) -> list[str]:
             "Set:",
             f"  {environment_line(best['environment'])}",
             f"Against the default: {changes}{_errors(data)}.",
+            *serialising("That", best["environment"]),
         ]
     else:
         found = [f"{_words(name)} {_change_in_words(best, name)}, {why}" for name, why in reasons.items()]
