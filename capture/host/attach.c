@@ -273,6 +273,20 @@ static void name_program(struct attach_request *request) {
   memcpy(request->program, name, strnlen(name, sizeof request->program - 1));
 }
 
+/* Each call takes the slow path. */
+static void be_slow(void) {
+  host_state.idle = PRODUCER_SLOW;
+  host_state.quick_bytes[0] = host_state.quick_bytes[1] = 0;
+}
+
+static void choose_quick(uint64_t touch_min_bytes) {
+  uint64_t least = touch_min_bytes < RECORD_QUICK_BYTES ? touch_min_bytes : RECORD_QUICK_BYTES;
+  host_state.quick_bytes[0] = least;
+  host_state.quick_bytes[1] = real_is_musl() ? 0 : least;
+  if (real_may_call_back())
+    be_slow();
+}
+
 static void prepare_columns(const struct process *process, const struct attach_reply *reply) {
   stack_settings.area = NULL;
   if (!(reply->flags & ATTACH_COLUMNS))
@@ -283,8 +297,7 @@ static void prepare_columns(const struct process *process, const struct attach_r
     host_state.clock_cost = measure_clock_cost();
   if (!real_has_usable_size())
     host_state.flags &= ~(uint32_t)ATTACH_USABLE;
-  host_state.idle = PRODUCER_OPTIONAL;
-  host_state.quick_bytes = 0;
+  be_slow();
 }
 
 /* Calls of heaptape_pause minus those of heaptape_resume; changed with the process locked. A fork child begins with its
@@ -378,11 +391,9 @@ static bool attach(struct process *process) {
                                        .flags = reply.flags,
                                        .region = process->region[0].memory,
                                        .touch_min_bytes = reply.touch_min_bytes,
-                                       .small_bytes = reply.touch_min_bytes < RECORD_QUICK_BYTES ? reply.touch_min_bytes
-                                                                                                 : RECORD_QUICK_BYTES,
                                        .os_page_bytes = os_page_bytes(),
-                                       .idle = real_may_call_back() ? PRODUCER_GUARDED : PRODUCER_IDLE};
-      host_state.quick_bytes = host_state.idle == PRODUCER_IDLE ? host_state.small_bytes : 0;
+                                       .idle = PRODUCER_IDLE};
+      choose_quick(reply.touch_min_bytes);
       except_places();
       prepare_columns(process, &reply);
       if (reply.flags & ATTACH_ACCESSES)

@@ -23,12 +23,11 @@
 #endif
 #define EXPORT __attribute__((visibility("default")))
 
-/* Each entry point exists three times. The exported form has only the common case, in as few instructions as possible:
-   the thread is in no other hook, the real function is libc's and therefore calls no hook, the step needs no stamp, the
-   ring has room. So the thread need not be marked as being in the real function, nor in the hook: a hook that acquires
-   uses its producer only after the call, and a hook that releases ends in a jump. The guarded form is the common case
-   of other allocators: it records in the same way, and a mark shows that the thread is in the real function. Everything
-   else is in the slow form, which gets the caller's address. Instruction counts: docs/measurements/capture.md. */
+/* Each entry point exists twice. The exported form has only the common case, in as few instructions as possible: the
+   thread is in no other hook, the real function calls no hook, the step needs no stamp, the ring has room. So the
+   thread need not be marked as being in the real function, nor in the hook: a hook that acquires uses its producer only
+   after the call, and a hook that releases ends in a jump. Everything else is in the slow form, which gets the caller's
+   address. Instruction counts: docs/measurements/capture.md. */
 #define SLOW static __attribute__((noinline))
 #define AND_CALLER(...) (__VA_ARGS__, const void *caller, uintptr_t frame)
 #define OWN_FRAME __builtin_frame_address(0)
@@ -60,7 +59,7 @@ struct place {
 /* The request is in a struct hook_sizes, of which call_of_op makes a hook_call. The exported forms end in calls of the
    functions below, whose arguments all fit into registers. So these calls are jumps, and no value of the exported
    forms needs a register that they would have to save. */
-/* After the real call, for a thread that is in another hook, or has no producer. Returns result. */
+/* After the real call, for a thread that is not in state IDLE, or has no producer. Returns result. */
 SLOW void *acquired_late(uint8_t op, struct hook_sizes sizes, void *result, struct place place) {
   struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, place.caller, place.frame, NULL);
   if (in.producer)
@@ -73,18 +72,18 @@ static inline struct place place_of(void *const *frame) {
   return (struct place){frame[-1], (uintptr_t)frame};
 }
 
-/* After the real call, where the step is not of the common case. False: nothing was recorded, and the thread is in
-   another hook, or has no producer. */
-static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call call, void *result, uintptr_t frame) {
-  bool large = call.request_bytes >= host_state.small_bytes;
+/* After the real call, where the step is not of the common case. False: nothing was recorded, and the thread is not in
+   state IDLE. */
+static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call call, bool large, void *result,
+                                                                uintptr_t frame) {
   struct producer_event event = step_of(call, result);
   struct producer *producer = producer_if_idle();
   if (!producer)
     return false;
   if (!large && result && producer_record_unstamped(producer, event))
     return true;
-  struct producer_entry in = {producer, producer->quick.state};
   producer_hold_rest(producer, frame);
+  struct producer_entry in = {producer, PRODUCER_IDLE};
   if (!large && producer_record_stamped(producer, event))
     producer_leave(in);
   else
@@ -96,7 +95,7 @@ static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call
    any registers have been saved. */
 #define ACQUIRED_REST(ident)                                                                                           \
   SLOW void *more_##ident(struct hook_sizes sizes, void *result, void *const *frame) {                                 \
-    if (!acquired_rest(call_of_op(CALL_##ident, &sizes), result, (uintptr_t)frame))                                    \
+    if (!acquired_rest(call_of_op(CALL_##ident, &sizes), false, result, (uintptr_t)frame))                             \
       acquired_late(CALL_##ident, sizes, result, place_of(frame));                                                     \
     return result;                                                                                                     \
   }                                                                                                                    \
@@ -104,18 +103,11 @@ static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call
     return producer_may_skip() && producer_skip(frame[-1]) ? result : more_##ident(sizes, result, frame);              \
   }
 
-/* The ends of a hook that acquires: in its exported form, and in its guarded form. */
-#define ACQUIRED_PLAIN(ident, got, size, param)                                                                        \
+/* The end of a hook that acquires in its exported form. */
+#define ACQUIRED_QUICK(ident, got, size, param)                                                                        \
   if (__builtin_expect(producer_record_quick(producer_mine, step_of(CALL_AS(ident, size, param, true), got)), 1))      \
     return got;                                                                                                        \
   return rest_##ident((struct hook_sizes){size, param}, got, FRAME)
-#define ACQUIRED_GUARDED(ident, quick, got, size, param, frame)                                                        \
-  producer_unmark(quick);                                                                                              \
-  if (__builtin_expect(REQUEST(ident, size, param) < host_state.small_bytes &&                                         \
-                           producer_record_quick(quick, step_of(CALL_AS(ident, size, param, true), got)),              \
-                       1))                                                                                             \
-    return got;                                                                                                        \
-  return rest_##ident((struct hook_sizes){size, param}, got, frame)
 
 /* Before the release of an object that may be large: records how much of it is resident. Returns its request in bytes,
    0 if it is not large. */
@@ -144,20 +136,22 @@ SLOW void releasing(struct producer_entry in, enum producer_state calling, struc
     producer_set_state(in.producer, calling);
 }
 
-/* Before the real call of a release that is not of the common case, which is then made in state was. Precondition:
+/* Before the real call of a release that is not of the common case, which is then made in state IDLE. Precondition:
    state RECORDING. False: the object is of the bootstrap arena, and the real function must not be called. */
-static inline __attribute__((always_inline)) bool releasing_rest(struct producer_entry in, struct hook_call call,
+static inline __attribute__((always_inline)) bool releasing_rest(struct producer *producer, struct hook_call call,
                                                                  const void *object) {
+  struct producer_entry in = {producer, PRODUCER_IDLE};
   struct producer_event event = step_of(call, object);
   event.stamped = !call.has_size;
   bool real_one = !real_in_arena(object);
-  if (real_one && (large_may_be(object) || !producer_record_stamped(in.producer, event)))
+  if (real_one && (large_may_be(object) || !producer_record_stamped(producer, event)))
     releasing(in, PRODUCER_CALLING, call, object);
   producer_leave(in);
   return real_one;
 }
 
-/* The complete uncommon case of a release, where the thread is in no other hook. False: it is, and nothing was done. */
+/* The complete uncommon case of a release, where the thread is in state IDLE. False: it is not, and nothing was
+   done. */
 static inline __attribute__((always_inline)) bool release_rest(struct hook_call call, const void *object,
                                                                uintptr_t frame, bool *real_one) {
   struct producer_event event = step_of(call, object);
@@ -168,9 +162,8 @@ static inline __attribute__((always_inline)) bool release_rest(struct hook_call 
   *real_one = true;
   if (producer_record_unstamped(producer, event))
     return true;
-  struct producer_entry in = {producer, producer->quick.state};
   producer_hold_rest(producer, frame);
-  *real_one = releasing_rest(in, call, object);
+  *real_one = releasing_rest(producer, call, object);
   return true;
 }
 
@@ -188,38 +181,6 @@ static inline __attribute__((always_inline)) bool release_rest(struct hook_call 
       more_##ident PASS_REST arguments;                                                                                \
     else                                                                                                               \
       free_it;                                                                                                         \
-  }
-
-/* The guarded form of a release. of: the mark during the real call. A thread that can't be marked has just begun a
-   pause. */
-#define RELEASE_GUARDED(ident, declaration, arguments, size, param, recorded, of, free_it)                             \
-  SLOW void unmarked_##ident AND_REST declaration {                                                                    \
-    struct place place = place_of(frame);                                                                              \
-    struct producer_quick *quick = producer_ready();                                                                   \
-    bool real_one;                                                                                                     \
-    if (!quick || !(recorded) || !release_rest(QUICK_CALL_OF(ident, size, param), object, place.frame, &real_one)) {   \
-      slow_##ident WITH_PLACE arguments;                                                                               \
-      return;                                                                                                          \
-    }                                                                                                                  \
-    quick = producer_ready();                                                                                          \
-    if (quick)                                                                                                         \
-      producer_mark(quick, frame, of);                                                                                 \
-    if (real_one)                                                                                                      \
-      free_it;                                                                                                         \
-    if (quick)                                                                                                         \
-      producer_unmark(quick);                                                                                          \
-  }                                                                                                                    \
-  SLOW void guarded_##ident AND_REST declaration {                                                                     \
-    struct producer_quick *quick = producer_ready();                                                                   \
-    if (__builtin_expect(!quick || !(recorded) ||                                                                      \
-                             !producer_record_quick(quick, step_of(QUICK_CALL_OF(ident, size, param), object)),        \
-                         0)) {                                                                                         \
-      unmarked_##ident PASS_REST arguments;                                                                            \
-      return;                                                                                                          \
-    }                                                                                                                  \
-    producer_mark(quick, frame, of);                                                                                   \
-    free_it;                                                                                                           \
-    producer_unmark(quick);                                                                                            \
   }
 
 /* A resize has two steps: BEGIN before the real call, the event after it. */
@@ -256,20 +217,25 @@ SLOW void resized(struct producer_entry in, struct hook_call call, struct resize
   producer_leave(in);
 }
 
+/* Of musl's functions, those that acquire may call others of the malloc API, except malloc and realloc. */
+#define MAY_CALL(ident) (CALL_##ident != CALL_malloc)
 #define PARAM_OF(ident, value) (HAS_PARAM_##ident ? &(uint64_t){value} : NULL)
 #define REQUEST(ident, size, param) (HAS_COUNT_##ident ? product(size, param) : (size))
 #define CALL_AS(ident, size, param, small)                                                                             \
   ((struct hook_call){CALL_##ident, HAS_SIZE_##ident, small, REQUEST(ident, size, param), size, PARAM_OF(ident, param)})
 #define CALL_OF(ident, size, param) CALL_AS(ident, size, param, false)
-#define QUICK_CALL_OF(ident, size, param) CALL_AS(ident, size, param, !HAS_SIZE_##ident) /* of a release */
+#define QUICK_CALL_OF(ident, size, param) CALL_AS(ident, size, param, (size) < RECORD_QUICK_BYTES) /* of a release */
 
 /* The optional columns (latency, usable size, stacks) are recorded by the slow forms only. Where one is wanted,
-   PRODUCER_OPTIONAL replaces PRODUCER_IDLE, so that no hook is in its common case, and recordings without columns pay
+   PRODUCER_SLOW replaces PRODUCER_IDLE, so that no hook is in its common case, and recordings without columns pay
    nothing for them. */
+static inline bool has_columns(struct producer_entry in) {
+  return in.was == PRODUCER_SLOW && (host_state.flags & ATTACH_COLUMNS);
+}
 
 /* The time before the real call; 0: its latency is not wanted. */
 static inline uint64_t timing(struct producer_entry in) {
-  return in.was == PRODUCER_OPTIONAL && (host_state.flags & ATTACH_LATENCY) ? os_stamp() : 0;
+  return in.was == PRODUCER_SLOW && (host_state.flags & ATTACH_LATENCY) ? os_stamp() : 0;
 }
 
 /* The latency of the real call that began at `begin`, plus 1; 0: not known. */
@@ -283,7 +249,7 @@ static inline uint64_t timed(uint64_t begin) {
 /* Fills in the columns for acquired and resized; NULL: none are wanted. */
 static inline const struct record_columns *fill(struct record_columns *columns, struct producer_entry in,
                                                 uint64_t begin, void *object, uint64_t request_bytes) {
-  if (in.was != PRODUCER_OPTIONAL)
+  if (!has_columns(in))
     return NULL;
   *columns = (struct record_columns){.latency = timed(begin), .stack = stack_settings.area ? in.producer->stack : 0};
   if ((host_state.flags & ATTACH_USABLE) && object && !real_in_arena(object))
@@ -300,7 +266,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
 
 #define HOOK_ACQUIRE(ident, result, declaration, arguments, size, param)                                               \
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
-    struct producer_entry in = producer_enter(PRODUCER_CALLING, caller, frame, OWN_FRAME);                             \
+    struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                        \
     struct record_columns columns;                                                                                     \
     uint64_t begin = timing(in);                                                                                       \
     result got = real.ident arguments;                                                                                 \
@@ -309,27 +275,30 @@ static inline void released(struct producer_entry in, const void *object, uint64
     return got;                                                                                                        \
   }                                                                                                                    \
   ACQUIRED_REST(ident)                                                                                                 \
-  SLOW result guarded_##ident AND_REST declaration {                                                                   \
-    struct producer_quick *quick = producer_ready();                                                                   \
+  SLOW result large_##ident AND_REST declaration {                                                                     \
     struct place place = place_of(frame);                                                                              \
-    if (!quick)                                                                                                        \
-      return slow_##ident WITH_PLACE arguments;                                                                        \
-    producer_mark(quick, frame, MARK_CALLING);                                                                         \
+    if (producer_may_skip() && producer_skip(place.caller))                                                            \
+      return real.ident arguments;                                                                                     \
     result got = real.ident arguments;                                                                                 \
-    ACQUIRED_GUARDED(ident, quick, got, size, param, frame);                                                           \
+    if (!acquired_rest(CALL_OF(ident, size, param), true, got, place.frame))                                           \
+      acquired_late(CALL_##ident, (struct hook_sizes){size, param}, got, place);                                       \
+    return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
-    if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes, 0))                                    \
-      return guarded_##ident WITH_REST arguments;                                                                      \
+    if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes[MAY_CALL(ident)], 0)) {                 \
+      if (host_state.quick_bytes[MAY_CALL(ident)] == 0)                                                                \
+        return slow_##ident WITH_CALLER arguments;                                                                     \
+      return large_##ident WITH_REST arguments;                                                                        \
+    }                                                                                                                  \
     result got = real.ident arguments;                                                                                 \
-    ACQUIRED_PLAIN(ident, got, size, param);                                                                           \
+    ACQUIRED_QUICK(ident, got, size, param);                                                                           \
   }
 
 #define HOOK_RELEASE(ident, result, declaration, arguments, size, param)                                               \
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
     if (__builtin_expect(real_in_arena(object), 0))                                                                    \
       return;                                                                                                          \
-    struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_RELEASES, caller, frame, NULL);              \
+    struct producer_entry in = producer_enter_slow(PRODUCER_CALLING | PRODUCER_RELEASES, caller, frame, NULL);         \
     if (in.producer)                                                                                                   \
       releasing(in, PRODUCER_CALLING, CALL_OF(ident, size, param), object);                                            \
     uint64_t begin = timing(in);                                                                                       \
@@ -338,12 +307,8 @@ static inline void released(struct producer_entry in, const void *object, uint64
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \
   REST(ident, declaration, arguments, size, param, real.ident arguments)                                               \
-  RELEASE_GUARDED(ident, declaration, arguments, size, param, true, MARK_CALLING, real.ident arguments)                \
   EXPORT result ident declaration {                                                                                    \
-    if (__builtin_expect(host_state.idle != PRODUCER_IDLE, 0))                                                         \
-      guarded_##ident WITH_REST arguments;                                                                             \
-    else if (__builtin_expect(                                                                                         \
-                 producer_record_quick(producer_mine, step_of(QUICK_CALL_OF(ident, size, param), object)), 1))         \
+    if (__builtin_expect(producer_record_quick(producer_mine, step_of(QUICK_CALL_OF(ident, size, param), object)), 1)) \
       real.ident arguments;                                                                                            \
     else                                                                                                               \
       rest_##ident WITH_REST arguments;                                                                                \
@@ -355,7 +320,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
   SLOW result slow_##ident AND_CALLER declaration {                                                                    \
     if (real_in_arena(object))                                                                                         \
       return real_arena_move(object, PRODUCT(ident, size, param));                                                     \
-    struct producer_entry in = producer_enter(PRODUCER_CALLING, caller, frame, OWN_FRAME);                             \
+    struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                        \
     if (!in.producer)                                                                                                  \
       return real.ident arguments;                                                                                     \
     struct record_columns columns;                                                                                     \
@@ -367,52 +332,46 @@ static inline void released(struct producer_entry in, const void *object, uint64
     return got;                                                                                                        \
   }                                                                                                                    \
   SLOW result began_##ident(struct hook_sizes sizes, void *got, void *object, void *const *frame) {                    \
-    struct producer_entry in = producer_enter(PRODUCER_CALLING, frame[-1], (uintptr_t)frame, NULL);                    \
+    struct hook_call call = call_of_op(CALL_##ident, &sizes);                                                          \
+    struct producer_entry in = {producer_if_idle(), PRODUCER_IDLE};                                                    \
     if (in.producer)                                                                                                   \
-      resized(in, call_of_op(CALL_##ident, &sizes), (struct resize){object, true, 0}, got, NULL);                      \
+      producer_hold_rest(in.producer, (uintptr_t)frame);                                                               \
+    else                                                                                                               \
+      in = producer_enter_slow(PRODUCER_CALLING, frame[-1], (uintptr_t)frame, NULL);                                   \
+    if (in.producer)                                                                                                   \
+      resized(in, call, (struct resize){object, true, 0}, got, NULL);                                                  \
     return got;                                                                                                        \
   }                                                                                                                    \
   SLOW result rest_##ident AND_REST declaration {                                                                      \
     struct place place = place_of(frame);                                                                              \
-    if (!producer_if_idle() && !real_in_arena(object) && producer_skip(place.caller))                                  \
+    struct producer_entry in = {producer_if_idle(), PRODUCER_IDLE};                                                    \
+    if (!in.producer && !real_in_arena(object) && producer_skip(place.caller))                                         \
       return real.ident arguments;                                                                                     \
-    return slow_##ident WITH_PLACE arguments;                                                                          \
-  }                                                                                                                    \
-  static inline __attribute__((always_inline)) bool begin_##ident(struct producer_quick *quick, const void *object) {  \
-    struct producer_event begin = {.op = RECORD_BEGIN, .address = object};                                             \
-    if (__builtin_expect(!producer_record_quick(quick, begin), 0))                                                     \
-      return false;                                                                                                    \
-    ((struct producer *)quick)->open++;                                                                                \
-    return true;                                                                                                       \
-  }                                                                                                                    \
-  static inline __attribute__((always_inline)) bool end_##ident(struct producer_quick *quick, struct hook_call call,   \
-                                                                const void *got) {                                     \
-    if (__builtin_expect(                                                                                              \
-            call.request_bytes >= host_state.small_bytes || !producer_record_quick(quick, step_of(call, got)), 0))     \
-      return false;                                                                                                    \
-    ((struct producer *)quick)->open--;                                                                                \
-    return true;                                                                                                       \
-  }                                                                                                                    \
-  SLOW result guarded_##ident AND_REST declaration {                                                                   \
-    struct producer_quick *quick = producer_ready();                                                                   \
-    if (!quick || !begin_##ident(quick, object))                                                                       \
-      return rest_##ident PASS_REST arguments;                                                                         \
-    producer_mark(quick, frame, MARK_CALLING);                                                                         \
+    if (!in.producer)                                                                                                  \
+      return slow_##ident WITH_PLACE arguments;                                                                        \
+    producer_hold_rest(in.producer, place.frame);                                                                      \
+    if (real_in_arena(object)) {                                                                                       \
+      producer_leave(in);                                                                                              \
+      return slow_##ident WITH_PLACE arguments;                                                                        \
+    }                                                                                                                  \
+    struct resize resize = resizing(in, object);                                                                       \
     result got = real.ident arguments;                                                                                 \
-    producer_unmark(quick);                                                                                            \
-    if (end_##ident(quick, CALL_AS(ident, size, param, true), got))                                                    \
-      return got;                                                                                                      \
-    return began_##ident((struct hook_sizes){size, param}, got, object, frame);                                        \
+    resized(in, CALL_OF(ident, size, param), resize, got, NULL);                                                       \
+    return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
-    if (__builtin_expect(host_state.idle != PRODUCER_IDLE, 0))                                                         \
-      return guarded_##ident WITH_REST arguments;                                                                      \
-    if (__builtin_expect(!begin_##ident(producer_mine, object), 0))                                                    \
+    struct producer_event begin = {.op = RECORD_BEGIN, .address = object};                                             \
+    if (__builtin_expect(!producer_record_quick(producer_mine, begin), 0))                                             \
       return rest_##ident WITH_REST arguments;                                                                         \
+    struct producer *producer = producer_now();                                                                        \
+    producer->open++;                                                                                                  \
     result got = real.ident arguments;                                                                                 \
-    if (__builtin_expect(end_##ident(producer_mine, CALL_AS(ident, size, param, true), got), 1))                       \
-      return got;                                                                                                      \
-    return began_##ident((struct hook_sizes){size, param}, got, object, FRAME);                                        \
+    if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes[0] ||                                   \
+                             !producer_record_quick(producer_mine, step_of(CALL_AS(ident, size, param, true), got)),   \
+                         0))                                                                                           \
+      return began_##ident((struct hook_sizes){size, param}, got, object, FRAME);                                      \
+    producer->open--;                                                                                                  \
+    return got;                                                                                                        \
   }
 #define PRODUCT(ident, size, param) (HAS_PARAM_##ident ? (size) * (param) : (size))
 
@@ -422,25 +381,40 @@ static inline void released(struct producer_entry in, const void *object, uint64
   HOOK_##kind(ident, result, declaration, arguments, size, param)
 #include "capture/host/real/entry_points.def"
 
-EXPORT int posix_memalign(void **result, size_t align, size_t size) {
-  struct producer_entry in = producer_enter(PRODUCER_CALLING, CALLER, NULL);
+SLOW int slow_posix_memalign(void **result, size_t align, size_t size, struct place place) {
+  struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, place.caller, place.frame, OWN_FRAME);
   struct record_columns columns;
-  uint64_t begin = timing(in), param = align;
+  uint64_t begin = timing(in);
   int error = real.posix_memalign(result, align, size);
   void *got = error ? NULL : *result;
-  if (__builtin_expect(in.producer != NULL, 1))
-    acquired(in, (struct hook_call){CALL_posix_memalign, true, false, size, size, &param}, got,
-             fill(&columns, in, begin, got, size));
+  if (in.producer)
+    acquired(in, CALL_OF(posix_memalign, size, align), got, fill(&columns, in, begin, got, size));
   return error;
 }
 
-SLOW size_t slow_malloc_usable_size(void *object, void *const *frame) {
+ACQUIRED_REST(posix_memalign)
+
+EXPORT int posix_memalign(void **result, size_t align, size_t size) {
+  if (size >= host_state.quick_bytes[MAY_CALL(posix_memalign)])
+    return slow_posix_memalign(result, align, size, place_of(FRAME));
+  int error = real.posix_memalign(result, align, size);
+  void *got = error ? NULL : *result;
+  if (__builtin_expect(!producer_record_quick(producer_mine, step_of(CALL_AS(posix_memalign, size, align, true), got)),
+                       0))
+    rest_posix_memalign((struct hook_sizes){size, align}, got, FRAME);
+  return error;
+}
+
+SLOW size_t slow_malloc_usable_size(void *object, struct hook_call call, void *const *frame) {
+  bool real_one;
   if (__builtin_expect(real_in_arena(object), 0))
     return real_arena_usable(object);
-  struct place place = place_of(frame);
-  struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, place.caller, place.frame, NULL);
+  if ((producer_may_skip() && producer_skip(frame[-1])) || release_rest(call, object, (uintptr_t)frame, &real_one))
+    return real.malloc_usable_size(object);
+  struct producer_entry in =
+      producer_enter_slow(PRODUCER_CALLING | PRODUCER_TOUCHES, frame[-1], (uintptr_t)frame, NULL);
   if (in.producer)
-    releasing(in, PRODUCER_CALLING, (struct hook_call){.op = CALL_malloc_usable_size}, object);
+    releasing(in, PRODUCER_CALLING, call, object);
   uint64_t begin = timing(in);
   size_t usable_bytes = real.malloc_usable_size(object);
   if (in.producer)
@@ -449,18 +423,13 @@ SLOW size_t slow_malloc_usable_size(void *object, void *const *frame) {
 }
 
 EXPORT size_t malloc_usable_size(void *object) {
-  bool may_call_hooks = host_state.idle != PRODUCER_IDLE;
-  struct producer_quick *quick = may_call_hooks ? producer_ready() : producer_mine;
   struct hook_call call = {.op = CALL_malloc_usable_size, .small = true};
-  if (__builtin_expect(!quick || !producer_record_quick(quick, step_of(call, object)), 0))
-    return slow_malloc_usable_size(object, FRAME);
-  if (!may_call_hooks)
+  if (host_state.quick_bytes[0] && producer_record_quick(producer_mine, step_of(call, object)))
     return real.malloc_usable_size(object);
-  producer_mark(quick, FRAME, MARK_CALLING);
-  size_t usable_bytes = real.malloc_usable_size(object);
-  producer_unmark(quick);
-  return usable_bytes;
+  return slow_malloc_usable_size(object, call, FRAME);
 }
+
+__thread struct new_call *new_newest __attribute__((tls_model("initial-exec")));
 
 /* An operator new may end by an exception, its own or a new-handler's. The unwinder calls the personality routine of
    each frame that it passes; ours records the failed call. So libheaptape.so does not need the unwinder's library,
@@ -471,112 +440,150 @@ enum { UNWIND_CLEANUP_PHASE = 2, UNWIND_CONTINUE = 8 };
 __attribute__((used)) int hooks_personality(int version, int actions, uint64_t class, void *exception, void *context);
 int hooks_personality(int version, int actions, uint64_t class, void *exception, void *context) {
   (void)version, (void)class, (void)exception, (void)context;
-  struct producer_throw thrown;
-  if ((actions & UNWIND_CLEANUP_PHASE) && producer_thrown(&thrown)) {
+  if ((actions & UNWIND_CLEANUP_PHASE) && new_newest) {
     int error = errno;
-    struct producer_entry in = {producer_now(), thrown.was};
-    const uint64_t *param = call_has_param(thrown.op) ? &thrown.param : NULL;
-    acquired(in, (struct hook_call){.op = thrown.op, .size = thrown.size_bytes, .param = param}, NULL, NULL);
+    struct new_call thrown = *new_newest;
+    const uint64_t *param = call_has_param(thrown.op) ? &thrown.sizes.param : NULL;
+    struct hook_call call = {.op = thrown.op, .size = thrown.sizes.size, .param = param};
+    new_ends(&thrown);
+    acquired(thrown.in, call, NULL, NULL);
     errno = error;
   }
   return UNWIND_CONTINUE;
 }
 
-/* The frame that has this personality; only for calls that are recorded. The assembler statement at its end keeps the
-   call from becoming a jump, which would leave no frame. */
-#define OPERATOR_NEW_FRAME(ident, declaration, arguments)                                                              \
-  static __attribute__((noinline)) void *call_##ident declaration {                                                    \
+static inline bool is_outermost(struct producer_entry in) {
+  return in.was == PRODUCER_IDLE || in.was == PRODUCER_SLOW;
+}
+
+/* The frame that has this personality; only for calls that are recorded. The assembler
+   statement at its end keeps the call from becoming a jump, which would leave no frame. */
+#define OPERATOR_NEW_FRAME(ident, declaration, arguments, size, param)                                                 \
+  static __attribute__((noinline)) void *call_##ident AND_ENTRY declaration {                                          \
     __asm__ volatile(".cfi_personality 0x1b, hooks_personality");                                                      \
+    struct new_call call;                                                                                              \
+    new_begins(&call, in, CALL_##ident, (struct hook_sizes){size, param});                                             \
     void *got = operators.ident arguments;                                                                             \
     __asm__ volatile("" : "+r"(got));                                                                                  \
+    new_ends(&call);                                                                                                   \
     return got;                                                                                                        \
   }
 
-static inline bool is_outermost(struct producer_entry in) {
-  return producer_is_quick(in.was) || in.was == PRODUCER_OPTIONAL;
+/* The same in state IDLE, for an operator that calls no hook: its frame only keeps the size, in a register that each
+   callee preserves, where the personality routine finds it by the unwinder that called it. Not for the aligned forms.
+   code: the operator's place in `operators`. */
+#if defined(__x86_64__)
+#define QUIET_FRAME(ident, code, declaration)                                                                          \
+  _Static_assert(offsetof(struct operators, ident) == code, "the assembler code has another place");                   \
+  void *quiet_##ident declaration;                                                                                     \
+  __attribute__((used)) int thrown_##ident(int version, int actions, uint64_t class, void *exception, void *context);  \
+  int thrown_##ident(int version, int actions, uint64_t class, void *exception, void *context) {                       \
+    (void)version, (void)class, (void)exception;                                                                       \
+    if (actions & UNWIND_CLEANUP_PHASE)                                                                                \
+      thrown_quietly(CALL_##ident, __builtin_return_address(0), context);                                              \
+    return UNWIND_CONTINUE;                                                                                            \
+  }                                                                                                                    \
+  __asm__(".text\n.type quiet_" #ident ", @function\nquiet_" #ident ":\n"                                              \
+          ".cfi_startproc\n.cfi_personality 0x1b, thrown_" #ident "\n"                                                 \
+          "  pushq %rbx\n.cfi_def_cfa_offset 16\n.cfi_offset %rbx, -16\n"                                              \
+          "  movq %rdi, %rbx\n"                                                                                        \
+          "  call *operators+" #code "(%rip)\n"                                                                        \
+          "  popq %rbx\n.cfi_def_cfa_offset 8\n"                                                                       \
+          "  ret\n.cfi_endproc\n.size quiet_" #ident ", . - quiet_" #ident "\n");
+enum { RBX = 3 }; /* its number in unwind tables */
+
+SLOW void thrown_quietly(uint8_t op, const void *unwinder, void *context) {
+  int error = errno;
+  uint64_t (*get)(void *context, int number) = (uint64_t(*)(void *, int))symbols_code_near(unwinder, "_Unwind_GetGR");
+  struct producer_entry in = producer_enter(PRODUCER_CALLING, NULL, os_stack_pointer());
+  if (in.producer && get) {
+    acquired(in, (struct hook_call){.op = op, .size = get(context, RBX)}, NULL, NULL);
+  } else if (in.producer) {
+    producer_drop(in.producer);
+    producer_leave(in);
+  }
+  errno = error;
 }
 
-#define AND_ENTRY(...) (__VA_ARGS__, struct producer_entry in, bool is_malloc)
-#define WITH_ENTRY(...) (__VA_ARGS__, in, is_malloc)
+QUIET_FRAME(new, 8, (size_t size))
+QUIET_FRAME(new_array, 16, (size_t size))
+QUIET_FRAME(new_nothrow, 24, (size_t size, const void *nothrow))
+QUIET_FRAME(new_array_nothrow, 32, (size_t size, const void *nothrow))
+#define QUIETLY(ident) quiet_##ident
+#else
+#define QUIETLY(ident) operators.ident
+#endif
+#define QUIETLY_new QUIETLY(new)
+#define QUIETLY_new_array QUIETLY(new_array)
+#define QUIETLY_new_nothrow QUIETLY(new_nothrow)
+#define QUIETLY_new_array_nothrow QUIETLY(new_array_nothrow)
+#define QUIETLY_new_aligned(...) NULL
+#define QUIETLY_new_array_aligned(...) NULL
+#define QUIETLY_new_aligned_nothrow(...) NULL
+#define QUIETLY_new_array_aligned_nothrow(...) NULL
+
+#define AND_ENTRY(...) (__VA_ARGS__, struct producer_entry in)
+#define WITH_ENTRY(...) (__VA_ARGS__, in)
 #define OPERATOR_NEW_HOOK(ident, declaration, arguments, size, param)                                                  \
-  OPERATOR_NEW_FRAME(ident, declaration, arguments)                                                                    \
-  static inline __attribute__((always_inline)) void *recorded_##ident AND_ENTRY declaration {                          \
-    void *got = is_malloc ? real.malloc(size + !size) : NULL;                                                          \
-    if (!got) {                                                                                                        \
-      producer_may_throw(in, CALL_##ident, size, param);                                                               \
-      got = call_##ident arguments;                                                                                    \
-      producer_did_not_throw(in);                                                                                      \
-    }                                                                                                                  \
-    return got;                                                                                                        \
-  }                                                                                                                    \
+  OPERATOR_NEW_FRAME(ident, declaration, arguments, size, param)                                                       \
   SLOW void *slow_##ident AND_CALLER declaration {                                                                     \
     if (!(operators.flags & OPERATORS_RECORDED) && !operators_find(caller))                                            \
       return operators.ident arguments;                                                                                \
-    struct producer_entry in = producer_enter(PRODUCER_NEW, caller, frame, OWN_FRAME);                                 \
+    struct producer_entry in = producer_enter_slow(PRODUCER_NEW, caller, frame, OWN_FRAME);                            \
     if (!in.producer)                                                                                                  \
       return operators.ident arguments;                                                                                \
     struct record_columns columns;                                                                                     \
     bool is_malloc = !HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC) && is_outermost(in);            \
     uint64_t begin = timing(in);                                                                                       \
-    void *got = recorded_##ident WITH_ENTRY arguments; /* else its latency would have that of our own hook */          \
+    void *got = is_malloc ? real.malloc(size + !size) : NULL; /* else its latency would have that of our own hook */   \
+    if (!got)                                                                                                          \
+      got = call_##ident WITH_ENTRY arguments;                                                                         \
     acquired(in, CALL_OF(ident, size, param), got, fill(&columns, in, begin, got, size));                              \
     return got;                                                                                                        \
   }                                                                                                                    \
   ACQUIRED_REST(ident)                                                                                                 \
-  SLOW void *guarded_##ident AND_REST declaration {                                                                    \
-    struct producer_quick *quick = producer_ready();                                                                   \
-    struct place place = place_of(frame);                                                                              \
-    uint32_t flags = operators.flags;                                                                                  \
-    if (!quick || !(flags & OPERATORS_RECORDED))                                                                       \
-      return slow_##ident WITH_PLACE arguments;                                                                        \
-    struct producer_entry in = {(struct producer *)quick, PRODUCER_GUARDED};                                           \
-    bool is_malloc = !HAS_PARAM_##ident && (flags & OPERATORS_NEW_IS_MALLOC);                                          \
-    producer_mark(quick, frame, MARK_NEW);                                                                             \
-    void *got = recorded_##ident WITH_ENTRY arguments;                                                                 \
-    ACQUIRED_GUARDED(ident, quick, got, size, param, frame);                                                           \
-  }                                                                                                                    \
   EXPORT void *ident declaration {                                                                                     \
-    void *got = NULL;                                                                                                  \
-    if (!HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC) && size < host_state.quick_bytes)            \
+    void *got;                                                                                                         \
+    if (HAS_PARAM_##ident || size >= host_state.quick_bytes[0])                                                        \
+      return slow_##ident WITH_CALLER arguments;                                                                       \
+    if (__builtin_expect(operators.flags & OPERATORS_NEW_IS_MALLOC, 0)) {                                              \
       got = real.malloc(size + !size);                                                                                 \
-    if (__builtin_expect(!got, 0))                                                                                     \
-      return guarded_##ident WITH_REST arguments;                                                                      \
-    ACQUIRED_PLAIN(ident, got, size, param);                                                                           \
+      if (!got)                                                                                                        \
+        return slow_##ident WITH_CALLER arguments;                                                                     \
+    } else {                                                                                                           \
+      atomic_signal_fence(memory_order_seq_cst); /* else the compiler loads the flags once, by one more instruction */ \
+      if (!(operators.flags & OPERATORS_NEW_IS_QUIET))                                                                 \
+        return slow_##ident WITH_CALLER arguments;                                                                     \
+      got = QUIETLY_##ident arguments;                                                                                 \
+    }                                                                                                                  \
+    ACQUIRED_QUICK(ident, got, size, param);                                                                           \
   }
 
-/* The operator must not be called by a jump: an allocator's operator may end in a jump to free, and where the thread is
+/* An operator that may call a hook must not be called by a jump: it may end in a jump to free, and where the thread is
    paused, only the return address of that free, in our hook, shows that it is the operator's. */
 #define OPERATOR_DELETE_HOOK(ident, declaration, arguments, size, param)                                               \
-  static inline __attribute__((always_inline)) void delete_##ident declaration {                                       \
-    if (operators.flags & OPERATORS_DELETE_IS_FREE)                                                                    \
-      real.free(object);                                                                                               \
-    else                                                                                                               \
-      operators.ident arguments;                                                                                       \
-  }                                                                                                                    \
   SLOW void slow_##ident AND_CALLER declaration {                                                                      \
     struct producer_entry in = {NULL, 0};                                                                              \
     if ((operators.flags & OPERATORS_RECORDED) || operators_find(caller))                                              \
-      in = producer_enter(PRODUCER_DELETE | PRODUCER_RELEASES, caller, frame, NULL);                                   \
+      in = producer_enter_slow(PRODUCER_DELETE | PRODUCER_RELEASES, caller, frame, NULL);                              \
     if (in.producer)                                                                                                   \
       releasing(in, PRODUCER_DELETE, CALL_OF(ident, size, param), object);                                             \
     uint64_t begin = timing(in);                                                                                       \
-    if (is_outermost(in) && (operators.flags & OPERATORS_DELETE_IS_FREE))                                              \
-      real.free(object);                                                                                               \
+    if (is_outermost(in) && operators.quick_##ident)                                                                   \
+      operators.quick_##ident arguments;                                                                               \
     else                                                                                                               \
       operators.ident arguments;                                                                                       \
     __asm__ volatile(""); /* no jump */                                                                                \
     if (in.producer)                                                                                                   \
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \
-  REST(ident, declaration, arguments, size, param, real.free(object))                                                  \
-  RELEASE_GUARDED(ident, declaration, arguments, size, param, operators.flags &OPERATORS_RECORDED, MARK_DELETE,        \
-                  delete_##ident arguments)                                                                            \
+  REST(ident, declaration, arguments, size, param, operators.quick_##ident arguments)                                  \
   EXPORT void ident declaration {                                                                                      \
-    if (__builtin_expect(!(operators.flags & OPERATORS_DELETE_IS_FREE) || host_state.idle != PRODUCER_IDLE, 0))        \
-      guarded_##ident WITH_REST arguments;                                                                             \
+    if (__builtin_expect(!operators.quick_##ident, 0))                                                                 \
+      slow_##ident WITH_CALLER arguments;                                                                              \
     else if (__builtin_expect(                                                                                         \
                  producer_record_quick(producer_mine, step_of(QUICK_CALL_OF(ident, size, param), object)), 1))         \
-      real.free(object);                                                                                               \
+      operators.quick_##ident arguments;                                                                               \
     else                                                                                                               \
       rest_##ident WITH_REST arguments;                                                                                \
   }
@@ -587,11 +594,11 @@ uint64_t step_time(struct producer_entry in) {
 }
 
 bool step_wants_usable(struct producer_entry in) {
-  return in.was == PRODUCER_OPTIONAL && (host_state.flags & ATTACH_USABLE);
+  return in.was == PRODUCER_SLOW && (host_state.flags & ATTACH_USABLE);
 }
 
 static const struct record_columns *columns_of(struct record_columns *columns, const struct step *step) {
-  if (step->in.was != PRODUCER_OPTIONAL)
+  if (!has_columns(step->in))
     return NULL;
   *columns = (struct record_columns){.latency = timed(step->began),
                                      .stack = stack_settings.area ? step->in.producer->stack : 0};
@@ -627,7 +634,7 @@ void step_resized(const struct step *step, struct resize resize, const void *res
 #include "capture/host/real/entry_points.def"
 
 static void record_live(const void *object, uint64_t bytes) {
-  struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER, NULL);
+  struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER);
   if (!in.producer)
     return;
   uint32_t os_pages = large_resident_os_pages(object, bytes, false);

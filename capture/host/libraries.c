@@ -9,7 +9,9 @@ dlopen(RTLD_DEEPBIND): such a library's references are bound to its own dependen
    versa. The references that would be bound to us without that flag are bound to us again; all others stay.
 
    Not reached: calls of the library's own constructors (they run inside the real dlopen), and libraries named without a
-   slash, as the real dlopen searches for those by its caller's paths, and we would be its caller. */
+   slash, as the real dlopen searches for those by its caller's paths, and we would be its caller.
+
+   Allocators: their references to functions of their own (libraries_bind_own, real.h). */
 #include "capture/host/process.h"
 #include "capture/host/real/real.h"
 #include "capture/host/stacks/stack.h"
@@ -109,29 +111,36 @@ struct object {
   size_t relocation_bytes[2];
 };
 
-static void put(const struct object *object, void **reference, void *value) {
+static bool put(const struct object *object, void **reference, void *value) {
   uintptr_t os_page = (uintptr_t)sysconf(_SC_PAGESIZE), page = (uintptr_t)reference & ~(os_page - 1);
   bool sealed = (uintptr_t)reference >= object->relro_from && (uintptr_t)reference < object->relro_to;
   if (sealed && mprotect((void *)page, os_page, PROT_READ | PROT_WRITE) != 0)
-    return;
+    return false;
   __atomic_store_n(reference, value, __ATOMIC_RELEASE);
   if (sealed)
     mprotect((void *)page, os_page, PROT_READ);
+  return true;
 }
 
-static void put_back(const struct object *object, ElfW(Addr) base, const ElfW(Rela) * relocation) {
+/* The symbol to which the relocation's reference is bound; NULL: it is another kind of relocation. */
+static const ElfW(Sym) * referred(const struct object *object, const ElfW(Rela) * relocation) {
   unsigned type = (unsigned)ELF64_R_TYPE(relocation->r_info);
   if ((type != JUMP_SLOT && type != GLOBAL_DATA && type != ABSOLUTE) || relocation->r_addend)
-    return;
-  const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(relocation->r_info)];
-  const char *name = object->names + symbol->st_name;
+    return NULL;
+  return &object->symbols[ELF64_R_SYM(relocation->r_info)];
+}
+
+static bool put_back(const struct object *object, ElfW(Addr) base, const ElfW(Rela) * relocation) {
+  const ElfW(Sym) *symbol = referred(object, relocation);
+  const char *name = symbol ? object->names + symbol->st_name : "";
   /* The names of the hook list and of the operators begin with one of these; a look-up costs a microsecond. */
-  if (symbol->st_shndx != SHN_UNDEF || !*name || !strchr("_acfmprv", *name))
-    return;
+  if (!*name || symbol->st_shndx != SHN_UNDEF || !strchr("_acfmprv", *name))
+    return true;
   void *global = dlsym(RTLD_DEFAULT, name);
   void **reference = (void **)(base + relocation->r_offset);
   if (global && is_ours(global) && *reference != global)
     put(object, reference, global);
+  return true;
 }
 
 static void read_dynamic(struct object *object, uintptr_t base, const ElfW(Dyn) * entry) {
@@ -147,18 +156,11 @@ static void read_dynamic(struct object *object, uintptr_t base, const ElfW(Dyn) 
   }
 }
 
-/* New objects are at the list's end. An object that another thread has loaded meanwhile is already bound according to
-   the global scope, so nothing changes for it. */
-struct visit {
-  size_t count, skip;
-};
-
-static int visit_object(struct dl_phdr_info *info, size_t bytes, void *context) {
-  struct visit *visit = context;
-  (void)bytes;
-  if (visit->count++ < visit->skip)
-    return 0;
+/* Passes each relocation to `change`; false: one of these calls returned false. */
+static bool change_references(const struct dl_phdr_info *info,
+                              bool (*change)(const struct object *, ElfW(Addr), const ElfW(Rela) *)) {
   struct object object = {0};
+  bool all = true;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *header = &info->dlpi_phdr[i];
     if (header->p_type == PT_DYNAMIC)
@@ -170,7 +172,21 @@ static int visit_object(struct dl_phdr_info *info, size_t bytes, void *context) 
   }
   for (int table = 0; table < 2 && object.symbols && object.names; table++)
     for (size_t i = 0; i < object.relocation_bytes[table] / sizeof(ElfW(Rela)); i++)
-      put_back(&object, info->dlpi_addr, &object.relocations[table][i]);
+      all &= change(&object, info->dlpi_addr, &object.relocations[table][i]);
+  return all;
+}
+
+/* New objects are at the list's end. An object that another thread has loaded meanwhile is already bound according to
+   the global scope, so nothing changes for it. */
+struct visit {
+  size_t count, skip;
+};
+
+static int visit_object(struct dl_phdr_info *info, size_t bytes, void *context) {
+  struct visit *visit = context;
+  (void)bytes;
+  if (visit->count++ >= visit->skip)
+    change_references(info, put_back);
   return 0;
 }
 
@@ -185,6 +201,95 @@ __attribute__((used, visibility("hidden"))) void *deepbind_open(const char *file
   if (handle)
     dl_iterate_phdr(visit_object, &after);
   return handle;
+}
+
+/* --- allocators --- */
+
+static const struct {
+  const char *name;
+  void *winner; /* ours, unless the program defines the name */
+} hooks[] = {
+#define HOOK(ident, ...) {#ident, (void *)ident},
+#define OPERATOR(ident, symbol, ...) {symbol, (void *)ident},
+#include "capture/host/real/entry_points.def"
+};
+
+static bool bind_own(const struct object *object, ElfW(Addr) base, const ElfW(Rela) * relocation) {
+  const ElfW(Sym) *symbol = referred(object, relocation);
+  for (size_t i = 0; symbol && i < sizeof hooks / sizeof *hooks; i++) {
+    uintptr_t from, to;
+    if (!is_ours(hooks[i].winner) || strcmp(object->names + symbol->st_name, hooks[i].name) != 0)
+      continue;
+    void *own = dlsym(RTLD_NEXT, hooks[i].name), **reference = (void **)(base + relocation->r_offset);
+    if (!own || !real_library_of(own, &from, &to) || (uintptr_t)reference < from || (uintptr_t)reference >= to)
+      return false;
+    return put(object, reference, own);
+  }
+  return true;
+}
+
+struct bind {
+  const void *base;
+  bool all;
+};
+
+static int bind_object(struct dl_phdr_info *info, size_t bytes, void *context) {
+  struct bind *bind = context;
+  (void)bytes;
+  if (!info->dlpi_name || (const void *)info->dlpi_addr != bind->base)
+    return 0;
+  bind->all = change_references(info, bind_own);
+  return 1;
+}
+
+bool libraries_bind_own(const void *function) {
+  Dl_info info;
+  if (!dladdr(function, &info))
+    return false;
+  struct bind bind = {info.dli_fbase, false};
+  dl_iterate_phdr(bind_object, &bind);
+  return bind.all;
+}
+
+struct text {
+  const void *base;
+  const char *name;
+  bool found;
+};
+
+static int find_text(struct dl_phdr_info *info, size_t bytes, void *context) {
+  struct text *text = context;
+  uintptr_t names = 0, names_bytes = 0;
+  (void)bytes;
+  if ((const void *)info->dlpi_addr != text->base)
+    return 0;
+  for (int i = 0; i < info->dlpi_phnum; i++)
+    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
+      const ElfW(Dyn) *entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+      for (; entry->d_tag != DT_NULL; entry++)
+        if (entry->d_tag == DT_STRTAB)
+          names = symbols_pointer(info->dlpi_addr, entry);
+        else if (entry->d_tag == DT_STRSZ)
+          names_bytes = entry->d_un.d_val;
+    }
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+    const char *at = (const char *)(info->dlpi_addr + header->p_vaddr), *end = at + header->p_memsz;
+    if (header->p_type != PT_LOAD || (header->p_flags & (PF_R | PF_W)) != PF_R)
+      continue;
+    while ((at = memmem(at, (size_t)(end - at), text->name, strlen(text->name) + 1)) &&
+           (uintptr_t)at - names < names_bytes)
+      at++;
+    text->found |= at != NULL;
+  }
+  return 1;
+}
+
+bool libraries_has_text(const void *function, const char *name) {
+  Dl_info info;
+  struct text text = {dladdr(function, &info) ? info.dli_fbase : NULL, name, false};
+  dl_iterate_phdr(find_text, &text);
+  return text.found;
 }
 
 /* --- dlclose --- */

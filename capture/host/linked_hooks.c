@@ -22,7 +22,8 @@ struct linked_call {
   struct resize resize;
   const void *object; /* the one that is released, resized or touched */
   void **result;      /* where the object's address is stored (LINKED_RESULT) */
-  bool marked;        /* a mark shows that the thread is in the function */
+  bool quick;         /* the call began in state IDLE, and without the slow part */
+  struct new_call as_new;
   uint64_t pad;
   uint64_t real;
   const struct linked_function *function;
@@ -30,7 +31,7 @@ struct linked_call {
   uintptr_t frame_pointer;
   const void *caller;
 };
-#define CALL_BYTES 208
+#define CALL_BYTES 256
 _Static_assert(offsetof(struct linked_call, frame_pointer) == CALL_BYTES && CALL_BYTES % 16 == 0,
                "the assembler code has another size, or the stack's alignment is not the caller's");
 _Static_assert(offsetof(struct linked_call, real) == CALL_BYTES - 96, "the assembler code has other places");
@@ -182,40 +183,34 @@ static inline bool begins(const struct linked_function *function) {
 static inline int go_on(struct linked_call *call) {
   if (call->function->kind != LINKED_NEW || !call->step.in.producer)
     return CALL_REAL;
-  producer_may_throw(call->step.in, call->step.call, call->step.sizes.size, call->step.sizes.param);
+  new_begins(&call->as_new, call->step.in, call->step.call, call->step.sizes);
   return CALL_THROWING;
-}
-
-static inline void mark(struct linked_call *call) {
-  uint8_t kind = call->function->kind;
-  enum producer_mark of = kind == LINKED_NEW ? MARK_NEW : kind == LINKED_DELETE ? MARK_DELETE : MARK_CALLING;
-  producer_mark(&call->step.in.producer->quick, call, of);
-  call->marked = true;
 }
 
 /* SLOWLY: nothing has been recorded, and the call has no producer. */
 int linked_before(struct linked_call *call) {
   const struct linked_function *function = call->function;
-  struct producer_quick *quick = producer_ready();
+  struct producer *producer = producer_if_idle();
   call->real = function->real;
   call->step.in.producer = NULL;
-  call->marked = false;
-  if (!quick || function->kind == LINKED_OTHER)
+  call->quick = false;
+  if (!producer || function->kind == LINKED_OTHER)
     return !producer_now() && producer_passes(call->caller) ? CALL_REAL : SLOWLY;
   describe(call);
   if (begins(function)) {
     struct producer_event event = {.op = RECORD_BEGIN, .address = call->object};
     if (function->kind != LINKED_RESIZE)
       event = step_of(call_of_op(call->step.call, &call->step.sizes), call->object);
-    if (!producer_record_quick(quick, event))
+    if (!producer_record_quick(&producer->quick, event))
       return SLOWLY;
   }
-  call->step.in = (struct producer_entry){(struct producer *)quick, PRODUCER_GUARDED};
   if (function->kind == LINKED_RESIZE) {
-    call->step.in.producer->open++;
+    producer->open++;
     call->resize = (struct resize){call->object, true, 0};
   }
-  mark(call);
+  call->step.in = (struct producer_entry){producer, PRODUCER_IDLE};
+  call->quick = true;
+  producer_begin(producer, state_in(function), (uintptr_t)call);
   return go_on(call);
 }
 
@@ -223,7 +218,7 @@ int linked_before_slow(struct linked_call *call) {
   const struct linked_function *function = call->function;
   struct step *step = &call->step;
   step->in =
-      producer_enter(state_in(function) | more_of(function), call->caller, (uintptr_t)call, &call->frame_pointer);
+      producer_enter_slow(state_in(function) | more_of(function), call->caller, (uintptr_t)call, &call->frame_pointer);
   if (!step->in.producer)
     return CALL_REAL;
   describe(call);
@@ -234,10 +229,6 @@ int linked_before_slow(struct linked_call *call) {
   else if (function->kind == LINKED_OTHER) /* calls.def has no such call */
     producer_drop(step->in.producer);
   step->began = step_time(step->in);
-  if (step->in.was == PRODUCER_GUARDED) {
-    producer_leave(step->in);
-    mark(call);
-  }
   return go_on(call);
 }
 
@@ -255,16 +246,17 @@ int linked_after(struct linked_call *call) {
   if (!producer)
     return CALL_REAL;
   if (function->kind == LINKED_NEW)
-    producer_did_not_throw(step->in);
-  if (!call->marked)
+    new_ends(&call->as_new);
+  if (!call->quick)
     return SLOWLY;
-  producer_unmark(&producer->quick);
+  producer_set_state(producer, PRODUCER_IDLE);
+  producer_note_frame(producer, PRODUCER_NO_FRAME);
   if (more_of(function) || function->kind == LINKED_OTHER)
     return CALL_REAL;
   struct hook_call request = call_of_op(step->call, &step->sizes);
   bool resizes = function->kind == LINKED_RESIZE;
   request.small = true;
-  if ((resizes && !(call->resize.object && call->resize.begun)) || request.request_bytes >= host_state.small_bytes ||
+  if ((resizes && !(call->resize.object && call->resize.begun)) || request.request_bytes >= host_state.quick_bytes[0] ||
       !producer_record_quick(&producer->quick, step_of(request, acquired_by(call))))
     return SLOWLY;
   producer->open -= resizes;
@@ -283,7 +275,7 @@ static void note_usable(struct linked_call *call, void *object) {
 int linked_after_slow(struct linked_call *call) {
   struct step *step = &call->step;
   uint8_t kind = call->function->kind;
-  if (call->marked)
+  if (call->quick)
     producer_hold_rest(step->in.producer, (uintptr_t)call);
   if (more_of(call->function)) {
     step_released(step, call->object);

@@ -55,23 +55,20 @@ enum producer_state {
   PRODUCER_DELETE,    /* inside a real operator delete, which may itself call free */
   PRODUCER_RECORDING, /* cursor is being moved */
   PRODUCER_OFF,       /* excluded */
-  PRODUCER_GUARDED,   /* IDLE where the allocator is not libc's, so that its functions may call hooks */
-  PRODUCER_OPTIONAL,  /* IDLE where optional columns are recorded: each call then takes the slow path */
-  PRODUCER_MARKED,    /* GUARDED, and its mark shows that it is in a real function; plus enum producer_mark */
+  PRODUCER_SLOW,      /* IDLE where each call takes the slow path: optional columns are recorded, or a real function may
+                         call a hook */
 };
-
-/* Which real function a mark is of: CALLING, NEW or DELETE. Frames are multiples of 8. */
-enum producer_mark { MARK_CALLING, MARK_NEW, MARK_DELETE };
 
 struct host_state {
   struct tables *tables;
   uint32_t flags;              /* enum attach_flags */
   const struct region *region; /* the first */
   uint64_t touch_min_bytes;
-  uint64_t small_bytes; /* requests below it are recorded in one slot and are not large */
-  uint64_t quick_bytes; /* the same in state IDLE, where they take the exported forms; else 0 */
+  /* In state IDLE, requests below it are recorded in one slot, are not large, and the real function calls no hook; [0]:
+     of malloc, realloc and operators, [1]: of other functions. */
+  uint64_t quick_bytes[2];
   uint64_t os_page_bytes;
-  uint32_t idle;       /* enum producer_state of a thread in no call: IDLE, GUARDED or OPTIONAL */
+  uint32_t idle;       /* enum producer_state of a thread in no call: IDLE or SLOW */
   uint32_t clock_cost; /* duration of two clock readings, in its units; subtracted from each latency */
 };
 extern struct host_state host_state __attribute__((visibility("hidden")));

@@ -179,15 +179,6 @@ void producer_flush_side(struct producer *producer) {
   errno = error;
 }
 
-void producer_leave_rest(struct producer_entry in) {
-  bool marked = in.was >= PRODUCER_MARKED;
-  producer_set_state(in.producer, marked ? PRODUCER_GUARDED : in.was);
-  if (producer_has_side(in.producer))
-    producer_flush_side(in.producer);
-  if (marked)
-    producer_mark(&in.producer->quick, (void *)in.producer->frame, in.was - PRODUCER_MARKED);
-}
-
 bool producer_step_slow(struct producer *producer, const void *address, uint64_t *stamp) {
   if (!producer->ring || park_if_paused(producer))
     return false;
@@ -344,8 +335,9 @@ static struct producer *begin_thread(void) {
 /* Did a handler leave by longjmp the call that holds the producer? Then this call's frame is at about the depth of that
    call's frame, or above. A handler's frame is below that frame by more than the size of the kernel's signal frame, or
    on a separate stack; a new-handler, and a function that an operator calls to throw, is below it by any distance. */
-static bool is_abandoned(const struct producer *producer, uint32_t state, uintptr_t frame) {
+static bool is_abandoned(const struct producer *producer, uintptr_t frame) {
   enum { SIGNAL_FRAME_BYTES = 512 }; /* at least; the saved registers alone are more */
+  uint32_t state = producer->quick.state;
   if (frame + (state == PRODUCER_NEW || state == PRODUCER_DELETE ? 1 : SIGNAL_FRAME_BYTES) <= producer->frame)
     return false;
   if (host_sandboxed()) /* a record in the side buffer is better than a system call that may kill the process */
@@ -379,25 +371,10 @@ static struct producer *unpark(void) {
   return producer;
 }
 
-/* What the thread is doing; PRODUCER_MARKED and above: its mark says so. */
-static uint32_t state_of(const struct producer *producer) {
-  uint32_t state = producer->quick.state;
-  uintptr_t mark = producer->quick.mark;
-  bool marked = state == PRODUCER_GUARDED && mark && mark != PRODUCER_NO_FRAME;
-  return marked ? PRODUCER_MARKED + mark % 8 : state;
-}
-
-/* The state that says the same as a mark. */
-static uint32_t state_without_mark(uint32_t state) {
-  return state == PRODUCER_MARKED + MARK_NEW      ? PRODUCER_NEW
-         : state == PRODUCER_MARKED + MARK_DELETE ? PRODUCER_DELETE
-         : state == PRODUCER_MARKED               ? PRODUCER_CALLING
-                                                  : state;
-}
-
 /* Is the call a part of the one that holds the producer? An operator new may take memory from malloc but releases none:
    a free from its code is the end of an exception. For an operator delete, the reverse holds. */
-static bool is_part(struct producer *producer, uint32_t state, uint32_t what, const void *caller) {
+static bool is_part(struct producer *producer, uint32_t what, const void *caller) {
+  uint32_t state = producer->quick.state;
   if (producer->unwinding) {
     atomic_fetch_add_explicit(&producer->ring->nested, 1, memory_order_relaxed);
     return true;
@@ -424,44 +401,32 @@ static __attribute__((noinline)) uint32_t take_unwound(struct producer *producer
   return stack;
 }
 
-static __attribute__((noinline)) struct producer_entry enter_rest(uint32_t what, const void *caller, uintptr_t frame,
-                                                                  const void *own_frame) {
-  struct producer *producer = producer_now() ? producer_now() : unpark();
-  if (!producer && !mine.parked)
+/* A hook begins where the thread is in another, or has no producer (in->producer NULL). True: it is in no other now,
+   and in->producer is the thread's. False: *in is the entry. */
+static bool enter_rest(struct producer_entry *in, uint32_t what, const void *caller, uintptr_t frame) {
+  struct producer *producer = in->producer ? in->producer : unpark();
+  in->producer = NULL;
+  if (!producer && mine.parked)
+    return false;
+  if (!producer || producer->quick.state == PRODUCER_WIPED)
     producer = begin_thread();
-  else if (producer && producer->quick.state == PRODUCER_WIPED)
-    producer = begin_thread();
-  else if (!producer)
-    return (struct producer_entry){NULL, 0};
   else if (producer->quick.state == PRODUCER_OFF)
     producer = NULL;
   if (!producer)
-    return (struct producer_entry){NULL, 0};
-  uint32_t was = state_of(producer), state = state_without_mark(was);
-  if (was != host_state.idle) {
-    if (is_part(producer, state, what, caller))
-      return (struct producer_entry){NULL, 0};
-    if (state != was)
-      producer->frame = producer->quick.mark & ~(uintptr_t)7;
-    if (!is_abandoned(producer, state, frame)) {
-      struct producer_entry in = {producer, was};
-      if (state == PRODUCER_CALLING || state != was)
+    return false;
+  if (producer->quick.state != host_state.idle) {
+    if (is_part(producer, what, caller))
+      return false;
+    if (!is_abandoned(producer, frame)) {
+      *in = (struct producer_entry){producer, producer->quick.state};
+      if (in->was == PRODUCER_CALLING)
         producer_set_state(producer, what & PRODUCER_STATES);
-      return in;
+      return false;
     }
     let_go(producer);
   }
-  producer_begin(producer, what & PRODUCER_STATES, frame);
-  if (host_state.idle == PRODUCER_OPTIONAL && stack_settings.area) {
-    atomic_signal_fence(memory_order_seq_cst);
-    if (what & (PRODUCER_RELEASES | PRODUCER_TOUCHES))
-      producer->stack = 0;
-    else if (stack_is_unwound())
-      producer->stack = take_unwound(producer, caller, own_frame);
-    else
-      producer->stack = stack_take(&producer->memo, caller, own_frame);
-  }
-  return (struct producer_entry){producer, host_state.idle};
+  in->producer = producer;
+  return true;
 }
 
 /* The cases where nothing is recorded at present come first, so that they cost the program little. */
@@ -484,9 +449,26 @@ bool producer_passes(const void *caller) {
 }
 
 struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
-  if (passes(caller))
-    return (struct producer_entry){NULL, 0};
-  return enter_rest(what, caller, frame, own_frame);
+  struct producer *producer = producer_now();
+  if (!producer || producer->quick.state != host_state.idle) {
+    struct producer_entry in = {producer, 0};
+    if (!producer && passes(caller))
+      return in;
+    if (!enter_rest(&in, what, caller, frame))
+      return in;
+    producer = in.producer;
+  }
+  producer_begin(producer, what & PRODUCER_STATES, frame);
+  if (host_state.idle == PRODUCER_SLOW && stack_settings.area) {
+    atomic_signal_fence(memory_order_seq_cst);
+    if (what & (PRODUCER_RELEASES | PRODUCER_TOUCHES))
+      producer->stack = 0;
+    else if (stack_is_unwound())
+      producer->stack = take_unwound(producer, caller, own_frame);
+    else
+      producer->stack = stack_take(&producer->memo, caller, own_frame);
+  }
+  return (struct producer_entry){producer, host_state.idle};
 }
 
 /* The thread's producer, even if it is paused or excluded; NULL if it can have none. */
@@ -515,7 +497,7 @@ void heaptape_lib_exclude(void) {
   if (mine.parked && !producer_now()) /* so that its calls are checked one by one */
     have_no_producer();
   struct producer *producer = producer_now();
-  if (producer && state_of(producer) == host_state.idle)
+  if (producer && producer->quick.state == host_state.idle)
     producer_set_state(producer, PRODUCER_OFF);
 }
 
@@ -543,10 +525,10 @@ static bool put_mark(struct producer *producer, const char *text, size_t length)
 
 void heaptape_lib_mark(const char *text) {
   struct producer *producer = text ? producer_of_thread() : NULL;
-  uint32_t was = producer ? state_of(producer) : PRODUCER_NONE;
-  if (was != host_state.idle && was != PRODUCER_OFF)
+  if (!producer || (producer->quick.state != host_state.idle && producer->quick.state != PRODUCER_OFF))
     return;
   int error = errno;
+  uint32_t was = producer->quick.state;
   producer_hold_rest(producer, os_stack_pointer());
   size_t length = strnlen(text, TRACE_MARK_MAX_BYTES + 1);
   if (length > TRACE_MARK_MAX_BYTES)

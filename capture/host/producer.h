@@ -36,6 +36,12 @@ static inline struct producer *producer_now(void) {
   return __builtin_expect(quick->state == PRODUCER_NONE, 0) ? NULL : (struct producer *)quick;
 }
 
+/* The thread's producer, if it is in state IDLE. */
+static inline struct producer *producer_if_idle(void) {
+  struct producer_quick *quick = producer_mine;
+  return __builtin_expect(quick->state == PRODUCER_IDLE, 1) ? (struct producer *)quick : NULL;
+}
+
 /* A handler may change next at any time, so the compiler must read it here and once. */
 static inline uint64_t producer_next(const struct producer_quick *quick) {
   return *(const volatile uint64_t *)&quick->next;
@@ -49,18 +55,6 @@ static inline __attribute__((always_inline)) void producer_note_frame(struct pro
   atomic_signal_fence(memory_order_seq_cst);
   producer->frame = frame;
   atomic_signal_fence(memory_order_seq_cst);
-}
-
-/* Is that a state of a thread in no hook, in which only the uncommon cases need the slow forms? */
-static inline bool producer_is_quick(uint32_t state) {
-  return state == PRODUCER_IDLE || state == PRODUCER_GUARDED;
-}
-
-/* The thread's producer, if it is in state IDLE or GUARDED, and in no hook. */
-static inline struct producer *producer_if_idle(void) {
-  struct producer_quick *quick = producer_mine;
-  bool idle = quick->state == PRODUCER_IDLE || (quick->state == PRODUCER_GUARDED && quick->mark == PRODUCER_NO_FRAME);
-  return __builtin_expect(idle, 1) ? (struct producer *)quick : NULL;
 }
 
 /* Takes hold of next, in state RECORDING. A handler that interrupts before next is held takes slots in front. */
@@ -81,29 +75,7 @@ static inline __attribute__((always_inline)) void producer_set_state(struct prod
   }
   producer->quick.state = state;
   atomic_signal_fence(memory_order_seq_cst);
-  producer->quick.common = producer_is_quick(state) ? ownership_common(producer->tick, producer->own) : 0;
-  producer->quick.mark = state == PRODUCER_GUARDED ? PRODUCER_NO_FRAME : 0;
-  atomic_signal_fence(memory_order_seq_cst);
-}
-
-/* For hooks where the allocator may call hooks: the calling thread's, if it is in no real function. Then it may mark
-   itself, and record by producer_record_quick; in state RECORDING (in a handler) that fails. NULL: producer_enter. */
-static inline struct producer_quick *producer_ready(void) {
-  struct producer_quick *quick = producer_mine;
-  return __builtin_expect(quick->mark == PRODUCER_NO_FRAME, 1) ? quick : NULL;
-}
-
-/* Around a real function. A handler that interrupts it restores the mark (producer_leave); a call that comes from the
-   allocator finds it, and is not recorded. */
-static inline __attribute__((always_inline)) void producer_mark(struct producer_quick *quick, const void *frame,
-                                                                enum producer_mark of) {
-  atomic_signal_fence(memory_order_seq_cst);
-  quick->mark = (uintptr_t)frame | of;
-  atomic_signal_fence(memory_order_seq_cst);
-}
-static inline __attribute__((always_inline)) void producer_unmark(struct producer_quick *quick) {
-  atomic_signal_fence(memory_order_seq_cst);
-  quick->mark = PRODUCER_NO_FRAME;
+  producer->quick.common = state == PRODUCER_IDLE ? ownership_common(producer->tick, producer->own) : 0;
   atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -114,9 +86,6 @@ struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uin
    be. */
 bool producer_passes(const void *caller);
 bool producer_step_slow(struct producer *producer, const void *address, uint64_t *stamp);
-
-/* producer_leave of a call inside another. */
-void producer_leave_rest(struct producer_entry in);
 
 /* Moves the side buffer's records into the ring. */
 void producer_flush_side(struct producer *producer);
@@ -167,17 +136,15 @@ static inline __attribute__((always_inline)) void producer_begin(struct producer
 }
 
 /* A hook begins. what: the state during the real call, plus PRODUCER_RELEASES where the call releases and acquires
-   nothing, PRODUCER_TOUCHES where it does neither; caller: its return address; frame: its own; own_frame: as for
-   producer_enter_slow. */
+   nothing, PRODUCER_TOUCHES where it does neither; caller: its return address; frame: its own. */
 enum { PRODUCER_RELEASES = 16, PRODUCER_TOUCHES = 32, PRODUCER_STATES = 15 };
-static inline __attribute__((always_inline)) struct producer_entry
-producer_enter(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
+static inline __attribute__((always_inline)) struct producer_entry producer_enter(uint32_t what, const void *caller,
+                                                                                  uintptr_t frame) {
   struct producer *producer = producer_if_idle();
   if (__builtin_expect(!producer, 0))
-    return producer_enter_slow(what, caller, frame, own_frame);
-  uint32_t was = producer->quick.state;
+    return producer_enter_slow(what, caller, frame, NULL);
   producer_begin(producer, what & PRODUCER_STATES, frame);
-  return (struct producer_entry){producer, was};
+  return (struct producer_entry){producer, PRODUCER_IDLE};
 }
 
 /* Only a handler of this thread changes side_count, so a plain read between two fences is enough, which the compiler
@@ -191,12 +158,9 @@ static inline __attribute__((always_inline)) void producer_leave(struct producer
   HT_ASSERT(in.was != PRODUCER_WIPED && in.producer->quick.state != host_state.idle);
   if (__builtin_expect(in.was == PRODUCER_RECORDING, 0))
     return;
-  if (__builtin_expect(!producer_is_quick(in.was) && in.was != PRODUCER_OPTIONAL, 0)) {
-    producer_leave_rest(in);
-    return;
-  }
   producer_set_state(in.producer, in.was);
-  producer_note_frame(in.producer, PRODUCER_NO_FRAME);
+  if (in.was == PRODUCER_IDLE || in.was == PRODUCER_SLOW)
+    producer_note_frame(in.producer, PRODUCER_NO_FRAME);
   if (__builtin_expect(producer_has_side(in.producer), 0))
     producer_flush_side(in.producer);
 }
@@ -236,22 +200,6 @@ static inline __attribute__((always_inline)) void producer_put(struct producer *
   record_put(end - 2, event.op | (uint64_t)(uintptr_t)event.address << 8, event.stamped ? stamp : event.word);
 }
 
-/* The common case of producer_record, for a hook that began in state idle: a step that needs no stamp, at a
-   place without large objects, and room. Precondition: state RECORDING. False: nothing was written; call
-   producer_record. The limit is read after the entry: see producer_step. */
-static inline __attribute__((always_inline)) bool producer_record_common(struct producer *producer,
-                                                                         struct producer_event event) {
-  if (__builtin_expect(ownership_load(event.address) != ownership_common(producer->tick, producer->own), 0))
-    return false;
-  atomic_signal_fence(memory_order_seq_cst);
-  uint64_t *to = producer->cursor;
-  if (__builtin_expect(to >= producer->quick.limit, 0))
-    return false;
-  producer_put(producer, to, event, 0);
-  atomic_signal_fence(memory_order_seq_cst);
-  return true;
-}
-
 /* Takes the slots at *to if they are still the next ones, by one instruction that a handler can't interrupt. False: a
    handler has taken slots since next was read. */
 static inline __attribute__((always_inline)) bool producer_take(struct producer_quick *quick, uint64_t *to,
@@ -259,11 +207,11 @@ static inline __attribute__((always_inline)) bool producer_take(struct producer_
   return __builtin_expect(os_replace_own(&quick->next, to, *to + (has_param ? 32 : 16)), 1);
 }
 
-/* producer_record_common in state IDLE or GUARDED, which the thread keeps. quick: the calling thread's. The slots are
-   taken after the step was checked, and only if no handler has recorded anything since before the check: its stamps
-   would be in front of them, and its tags may be what the check saw. (A handler whose events go round the ring to
-   exactly the same slot is not noticed.) A handler that interrupts later records behind them. False: nothing was
-   written, and no slot taken. */
+/* Records a step of the common case in state IDLE, which the thread keeps: a step that needs no stamp, at a place
+   without large objects, and room. quick: the calling thread's. The slots are taken after the step was checked, and
+   only if no handler has recorded anything since before the check: its stamps would be in front of them, and its tags
+   may be what the check saw. (A handler whose events go round the ring to exactly the same slot is not noticed.) A
+   handler that interrupts later records behind them. False: nothing was written, and no slot taken. */
 static inline __attribute__((always_inline)) bool producer_record_quick(struct producer_quick *quick,
                                                                         struct producer_event event) {
   uint64_t at = producer_next(quick);
@@ -288,8 +236,8 @@ static inline void producer_hold_rest(struct producer *producer, uintptr_t frame
   producer_begin(producer, PRODUCER_RECORDING, frame);
 }
 
-/* After producer_record_quick has returned false, in state IDLE or GUARDED: records a step that needs no stamp, as it
-   has no object, or is the first at its place. Takes the slots in the same way. False: nothing was written. */
+/* After producer_record_quick has returned false, in state IDLE: records a step that needs no stamp, as it has no
+   object, or is the first at its place. Takes the slots in the same way. False: nothing was written. */
 static inline __attribute__((always_inline)) bool producer_record_unstamped(struct producer *producer,
                                                                             struct producer_event event) {
   uint64_t at = producer_next(&producer->quick);
@@ -343,29 +291,6 @@ static inline __attribute__((always_inline)) bool producer_record_stamped(struct
   return true;
 }
 
-/* Before and after the call of an operator new that an exception may leave: producer_may_throw before it,
-   producer_did_not_throw where it returned, producer_thrown where the exception passes, which fills in what is to be
-   recorded (false: nothing). An entry that a longjmp left behind is removed by the next call that is not inside
-   another. */
-static inline void producer_may_throw(struct producer_entry in, uint8_t op, uint64_t size_bytes, uint64_t param) {
-  struct producer *producer = in.producer;
-  if (in.was == host_state.idle)
-    producer->throws = 0;
-  if (producer->throws < PRODUCER_THROWS)
-    producer->may_throw[producer->throws] = (struct producer_throw){size_bytes, param, op, in.was};
-  producer->throws++;
-}
-static inline void producer_did_not_throw(struct producer_entry in) {
-  in.producer->throws -= in.producer->throws > 0;
-}
-static inline bool producer_thrown(struct producer_throw *thrown) {
-  struct producer *producer = producer_now();
-  if (!producer || producer->throws == 0 || --producer->throws >= PRODUCER_THROWS)
-    return false;
-  *thrown = producer->may_throw[producer->throws];
-  return true;
-}
-
 /* Writes a control record about the next step, and leaves the producer in state RECORDING. Nothing is written where
    there is no room and the recording does not wait, or where a handler interrupted the writing of a record. */
 void producer_note(struct producer_entry in, uint8_t op, const void *address, uint64_t word);
@@ -409,7 +334,7 @@ static inline __attribute__((always_inline)) bool producer_record(struct produce
 static inline __attribute__((always_inline)) bool producer_record_simulated(struct producer_entry in,
                                                                             struct producer_event event) {
   struct producer *producer = in.producer;
-  if (!accesses_are_recorded() || !producer_is_quick(in.was) || (host_state.flags & ATTACH_COUNTER) ||
+  if (!accesses_are_recorded() || in.was != PRODUCER_IDLE || (host_state.flags & ATTACH_COUNTER) ||
       producer->tick != ownership_tick())
     return false;
   if (!producer->cursor)

@@ -19,7 +19,6 @@
 
 enum {
   PRODUCER_SIDE_RECORDS = 96,
-  PRODUCER_THROWS = 4, /* nested operators new (a new-handler may call one) whose failure by a throw is recorded */
   PRODUCER_BYTES = 2048,
   PRODUCER_RECORD_BYTES = 16,
   /* Records that always fit behind limit: those of one call, at most 4, the ends of resizes that have begun, and the
@@ -40,13 +39,9 @@ enum {
 struct producer_quick {
   uint64_t next; /* address of the next slot to take, which is free if it is below limit */
   uint64_t *limit;
-  uint64_t common; /* value of ownership_load at a step of the common case; 0 in all states but IDLE and GUARDED, and
-                      NONE during a pause: see producer_skip */
+  uint64_t common; /* value of ownership_load at a step of the common case; 0 in all states but IDLE, and NONE during a
+                      pause: see producer_skip */
   volatile uint32_t state; /* enum producer_state */
-  /* The mark by which a hook in state GUARDED shows that the thread is in a real function: the hook's frame, plus enum
-     producer_mark; PRODUCER_NO_FRAME: it is in none. 0 where the thread may not mark: there is no producer, or a state
-     other than GUARDED says what it does. */
-  uintptr_t mark;
 };
 
 struct producer {
@@ -80,12 +75,6 @@ struct producer {
   uint32_t stack;  /* of the call that took the producer from OPTIONAL */
   bool unwinding;  /* the thread is in a walk that may allocate */
   struct stack_memo *memo;
-  uint32_t throws; /* operators new that have begun; those beyond PRODUCER_THROWS are not in may_throw */
-  struct producer_throw {
-    uint64_t size_bytes, param;
-    uint8_t op;
-    uint32_t was;
-  } may_throw[PRODUCER_THROWS];
   struct producer_quick parked; /* the thread's in a pause, in state NONE; here, so that a fork child finds it wiped */
   uint64_t side[PRODUCER_SIDE_RECORDS][2];
 };

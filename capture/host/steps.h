@@ -93,6 +93,26 @@ struct resize {
   uint64_t large_bytes; /* of the old object, 0: it is not large */
 };
 
+/* A call of an operator new that an exception may leave, on the stack of its hook. in.producer NULL: in state IDLE.
+   After a longjmp, the newest one may be of a call that was left; no exception then finds it, but those inside new
+   calls find these. */
+struct new_call {
+  struct new_call *outer;
+  struct producer_entry in;
+  struct hook_sizes sizes;
+  uint8_t op;
+};
+extern __thread struct new_call *new_newest __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static inline void new_begins(struct new_call *call, struct producer_entry in, uint8_t op, struct hook_sizes sizes) {
+  *call = (struct new_call){new_newest, in, sizes, op};
+  atomic_signal_fence(memory_order_seq_cst);
+  new_newest = call;
+}
+static inline void new_ends(const struct new_call *call) {
+  new_newest = call->outer;
+}
+
 /* The time before the real call; 0: its latency is not wanted. */
 uint64_t step_time(struct producer_entry in);
 

@@ -159,6 +159,25 @@ static void describe_linked(struct view *view, const struct linked_running *link
            view->own_malloc ? "" : " and ", program);
 }
 
+static bool is_in_its_library(const struct redirect_call *call, uint64_t address) {
+  return call->place == REDIRECT_OTHER && address >= call->from && address < call->to;
+}
+
+/* Has an allocator's library a reference to a function that is redirected, and not its own? */
+static bool refers_to_others(const struct view *view) {
+  for (size_t i = 0; i < view->references.all.count; i++) {
+    const struct reference *reference = &view->references.all.at[i];
+    const struct redirect_call *call = &view->table.call[reference->call];
+    bool own = call->kind == REDIRECT_OTHER_CALL || call->place == REDIRECT_NOWHERE ||
+               is_in_its_library(call, reference->address);
+    for (uint32_t other = 0; !own && other < view->calls; other++)
+      if (view->table.call[other].kind == REDIRECT_CALL &&
+          is_in_its_library(&view->table.call[other], reference->address))
+        return true;
+  }
+  return false;
+}
+
 /* For the first recording of the process. The library keeps them forever. */
 static int find_reals(struct view *view, const struct linked_running *linked, struct error *error) {
   struct symbol symbol, size;
@@ -174,6 +193,7 @@ static int find_reals(struct view *view, const struct linked_running *linked, st
     describe_linked(view, linked, allocator);
   else
     snprintf(view->table.allocator, sizeof view->table.allocator, "%s", object_name(allocator));
+  view->table.calls_back = refers_to_others(view);
   view->table.has_usable_size = definer_of(&view->objects, view->tracee, "malloc_usable_size", &size) == allocator;
   return 0;
 }
@@ -198,9 +218,22 @@ static void change_word(const struct view *view, struct change *change, uint64_t
     change->failed = true;
 }
 
+/* An allocator's library calls its own functions directly; the reference may be one that is bound at its first use. */
+static void change_own(const struct view *view, struct change *change, const struct reference *reference) {
+  const struct redirect_call *call = &view->table.call[reference->call];
+  uint64_t value;
+  if (change->to_hooks && tracee_read_word(view->tracee, reference->address, &value) && value != call->real &&
+      is_in_its_library(call, value))
+    change_word(view, change, reference->address, call->real);
+}
+
 static void change_reference(const struct view *view, struct change *change, const struct reference *reference) {
   const struct redirect_call *call = &view->table.call[reference->call];
   uint64_t value, behind = 0, hook = hook_of(call);
+  if (is_in_its_library(call, reference->address)) {
+    change_own(view, change, reference);
+    return;
+  }
   if (!tracee_read_word(view->tracee, reference->address, &value))
     return;
   bool at_gate = gate_entry_at(view->tracee, value, &behind);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A library that has only reallocarray, which calls realloc by name. */
+/* A library that has only reallocarray, which calls realloc by name, and aligned_alloc, which calls memalign. */
 #include <errno.h>
 #include <stddef.h>
 
 __attribute__((visibility("default"))) void *reallocarray(void *object, size_t count, size_t size);
 void *realloc(void *object, size_t size);
+__attribute__((visibility("default"))) void *aligned_alloc(size_t align, size_t size);
+void *memalign(size_t align, size_t size);
 
 void *reallocarray(void *object, size_t count, size_t size) {
   size_t bytes;
@@ -16,4 +18,11 @@ void *reallocarray(void *object, size_t count, size_t size) {
   if (!moved) /* so that the call above does not become a jump */
     errno = ENOMEM;
   return moved;
+}
+
+void *aligned_alloc(size_t align, size_t size) {
+  void *object = memalign(align, size);
+  if (!object)
+    errno = ENOMEM;
+  return object;
 }

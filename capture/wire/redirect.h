@@ -13,7 +13,7 @@
 #define REDIRECT_LIBRARY "libheaptape-attach.so"
 #define REDIRECT_SYMBOL heaptape_redirect
 #define REDIRECT_MAGIC 0x3172696465726174u
-enum { REDIRECT_VERSION = 3, REDIRECT_CALLS_MAX = 48, REDIRECT_THREAD_PARTS = 3 };
+enum { REDIRECT_VERSION = 4, REDIRECT_CALLS_MAX = 48, REDIRECT_THREAD_PARTS = 3 };
 
 /* Where a real function is. */
 enum redirect_place {
@@ -60,6 +60,7 @@ struct redirect_table {
   char setting[128];   /* as HEAPTAPE_SOCKET; empty: not to be recorded */
   char allocator[64];  /* base name of the object that has malloc */
   uint64_t has_usable_size;
+  uint64_t calls_back;     /* an allocator's library refers to functions of another library that are redirected */
   void *own;               /* address of the pointer to the library's process state */
   uint64_t retired;        /* process state of the recording before, which no thread uses any more; 0: none */
   uint64_t thread_pointer; /* of the thread that loaded the library */

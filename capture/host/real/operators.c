@@ -110,15 +110,46 @@ static uint32_t take(void **target, void *function, void *missing, uint32_t flag
   return 0;
 }
 
+/* As enum operator_flags, but not in operators.flags: the operators delete are the standard library's, which only call
+   free. */
+enum { DELETE_IS_FREE = 1 << 16 };
+#define OPERATOR_NEW_FLAG OPERATORS_NEW_IS_MALLOC
+#define OPERATOR_DELETE_FLAG DELETE_IS_FREE
+
+/* Sets what depends on all operators. plain: the flags of the kinds that are the standard library's. free ignores the
+   further arguments of an operator. */
+static void choose_quick(struct operators *resolved, uint32_t plain) {
+  bool quiet = true;
+#define OPERATOR_NEW_QUICK(ident, result, declaration)                                                                 \
+  union {                                                                                                              \
+    result(*code) declaration;                                                                                         \
+    void *data;                                                                                                        \
+  } its_##ident = {resolved->ident};                                                                                   \
+  quiet &= real_calls_no_hook(its_##ident.data);
+#define OPERATOR_DELETE_QUICK(ident, result, declaration)                                                              \
+  union {                                                                                                              \
+    result(*code) declaration;                                                                                         \
+    void (*free)(void *object);                                                                                        \
+    void *data;                                                                                                        \
+  } its_##ident = {resolved->ident};                                                                                   \
+  if (plain & DELETE_IS_FREE)                                                                                          \
+    its_##ident.free = real.free;                                                                                      \
+  else if (!real_calls_no_hook(its_##ident.data))                                                                      \
+    its_##ident.data = NULL;                                                                                           \
+  resolved->quick_##ident = its_##ident.code;
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
+  OPERATOR_##kind##_QUICK(ident, result, declaration)
+#include "capture/host/real/entry_points.def"
+  resolved->flags |= (plain & OPERATORS_NEW_IS_MALLOC) | (quiet ? OPERATORS_NEW_IS_QUIET : 0);
+}
+
 static void find_from(void *handle) {
   struct operators resolved = {.flags = OPERATORS_FOUND | OPERATORS_RECORDED};
   struct ranges in_standard = {.count = 0}, in_others = {.count = 0};
   dl_iterate_phdr(add_standard, &in_standard);
-  uint32_t plain = OPERATORS_NEW_IS_MALLOC | OPERATORS_DELETE_IS_FREE;
+  uint32_t plain = OPERATORS_NEW_IS_MALLOC | DELETE_IS_FREE;
   bool replaced = false;
   int at = 0;
-#define OPERATOR_NEW_FLAG OPERATORS_NEW_IS_MALLOC
-#define OPERATOR_DELETE_FLAG OPERATORS_DELETE_IS_FREE
 /* A union turns the data pointer of dlsym into a function pointer without a cast that ISO C forbids. */
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
   {                                                                                                                    \
@@ -135,7 +166,7 @@ static void find_from(void *handle) {
   if (real_malloc_is_the_programs() || (replaced && plain))
     resolved.flags = OPERATORS_FOUND;
   else
-    resolved.flags |= plain;
+    choose_quick(&resolved, plain);
   /* Two threads may do this at the same time: they find the same operators. */
   uint32_t flags = resolved.flags;
   resolved.flags = operators.flags;
@@ -152,7 +183,7 @@ static void take_from_recorder(const struct redirect_table *table) {
   struct ranges in_standard = {.count = 0}, in_others = {.count = 0};
   const struct redirect_call *call = table->call;
   bool any = false;
-  uint32_t plain = OPERATORS_NEW_IS_MALLOC | OPERATORS_DELETE_IS_FREE;
+  uint32_t plain = OPERATORS_NEW_IS_MALLOC | DELETE_IS_FREE;
   while (call->kind != REDIRECT_OPERATOR)
     call++;
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
@@ -175,7 +206,11 @@ static void take_from_recorder(const struct redirect_table *table) {
 #include "capture/host/real/entry_points.def"
   standard = in_standard;
   others = in_others;
-  uint32_t flags = resolved.flags | (any ? OPERATORS_RECORDED | plain : 0);
+  if (any) {
+    resolved.flags |= OPERATORS_RECORDED;
+    choose_quick(&resolved, plain);
+  }
+  uint32_t flags = resolved.flags;
   resolved.flags = operators.flags;
   operators = resolved;
   __atomic_store_n(&operators.flags, flags, __ATOMIC_RELEASE);

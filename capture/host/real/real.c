@@ -101,6 +101,12 @@ const ElfW(Sym) * symbols_find_near(const void *address, const char *name) {
   return query.symbol;
 }
 
+void *symbols_code_near(const void *address, const char *name) {
+  Dl_info info;
+  const ElfW(Sym) *symbol = dladdr(address, &info) ? symbols_find_near(address, name) : NULL;
+  return symbol && symbol->st_shndx != SHN_UNDEF ? (char *)info.dli_fbase + symbol->st_value : NULL;
+}
+
 _Alignas(16) char real_arena[REAL_ARENA_BYTES];
 static _Atomic size_t arena_used;
 static __thread bool resolving __attribute__((tls_model("initial-exec")));
@@ -249,7 +255,7 @@ static int allocator_count;
 /* An executable with an allocator whose functions are redirected to our hooks, and the range that contains them. */
 static struct range executable, inner;
 static char allocator_name[64] = "unknown";
-static bool has_usable_size;
+static bool has_usable_size, calls_back, is_musl;
 static bool began_with_cpp;
 static const void *libc_base;
 
@@ -303,13 +309,16 @@ bool real_is_replaced(void *winner) {
 static void note_allocator(const void *function) {
   if (allocator_count == ALLOCATORS_MAX || real_is_allocator_code(function))
     return;
-  if (code_of(function, &allocators[allocator_count]))
-    allocator_count++;
+  if (!code_of(function, &allocators[allocator_count]))
+    return;
+  allocator_count++;
+  calls_back |= !libraries_bind_own(function);
 }
 
 /* Notes musl's own functions that call others of the malloc API through the dynamic linker, and so through us; glibc
    has none. They are noted one by one: the rest of libc calls malloc as programs do. */
 static void note_musl(void) {
+  is_musl = true;
   static const char *const names[] = {"calloc", "posix_memalign", "memalign", "valloc", "reallocarray"};
   for (size_t i = 0; i < sizeof names / sizeof *names && allocator_count < ALLOCATORS_MAX; i++) {
     const ElfW(Sym) *symbol = symbols_find_near(libc_base, names[i]);
@@ -379,6 +388,7 @@ static void take_from_recorder(const struct redirect_table *table) {
   }
   memcpy(allocators, libraries, (size_t)count * sizeof *libraries);
   allocator_count = count;
+  calls_back = table->calls_back;
   memcpy(allocator_name, table->allocator, sizeof allocator_name - 1);
   has_usable_size = table->has_usable_size;
   real = calls;
@@ -412,12 +422,14 @@ bool real_resolve(void) {
       result(*code) declaration;                                                                                       \
     } symbol = {.data = next(#ident)};                                                                                 \
     calls.ident = symbol.code;                                                                                         \
-    note_allocator(symbol.data); /* for each function, as they need not come from one library */                       \
+    if (strcmp(#ident, "reallocarray") != 0)                                                                           \
+      note_allocator(symbol.data); /* for each function, as they need not come from one library */                     \
   }
 #include "capture/host/real/entry_points.def"
   void *malloc_code = next("malloc"), *array_code = next("reallocarray");
-  /* libc's reallocarray calls realloc through us: the call would be recorded as both, or as realloc. */
-  if (!calls.reallocarray || base_of(array_code) == libc_base)
+  /* libc's reallocarray, and that of a library with no other such function (libbsd), call realloc through us: the call
+     would be recorded as both, or as realloc. */
+  if (!calls.reallocarray || base_of(array_code) != base_of(malloc_code) || base_of(array_code) == libc_base)
     calls.reallocarray = plain_reallocarray;
   if (!calls.free_sized)
     calls.free_sized = missing_free_sized;
@@ -513,7 +525,24 @@ const char *real_allocator_name(void) {
 }
 
 bool real_may_call_back(void) {
-  return allocator_count > 0;
+  return calls_back;
+}
+
+bool real_is_musl(void) {
+  return is_musl;
+}
+
+bool real_calls_no_hook(const void *function) {
+  static const void *known; /* the library of the last answer; operators are mostly of one */
+  static bool looks_up;
+  struct code code;
+  if (calls_back || real_is_ours(function) || is_within(executable, function) || !real_is_allocator_code(function) ||
+      !code_of(function, &code))
+    return false;
+  if (code.base != known)
+    looks_up = libraries_has_text(function, "_Znwm");
+  known = code.base;
+  return !looks_up;
 }
 
 bool real_is_operator_code(const void *address) {

@@ -39,6 +39,15 @@ const char *real_allocator_name(void);
 /* Does the allocator have a malloc_usable_size for its own objects? Valid after real_resolve. */
 bool real_has_usable_size(void);
 
+/* In libraries.c: an object in which functions of an allocator are. Its references to hooks of ours whose real
+   functions it defines itself are changed to these, as if it had been linked with -Bsymbolic: so its functions never
+   call hooks. (Calls that it makes of itself outside any call of the program are not recorded either.) False: some
+   could not be changed, or refer to another library's functions. Call while real_resolve is looking up. */
+bool libraries_bind_own(const void *function);
+
+/* Has the object of that function the name among its constants, other than its symbols' names? */
+bool libraries_has_text(const void *function, const char *name);
+
 /* Does the program define malloc itself, so that no call of malloc reaches us? Valid after real_resolve. */
 bool real_malloc_is_the_programs(void);
 
@@ -64,8 +73,15 @@ bool real_is_allocator_code(const void *address);
  */
 bool real_is_operator_code(const void *address);
 
-/* May the real functions call ours? glibc's never do. Valid after real_resolve. */
+/* May the real functions call ours? glibc's never do; an allocator's library calls its own functions directly, as its
+   references to them are changed (libraries_bind_own). It may where it refers to functions of another library. musl's
+   malloc, free and realloc don't call others, its other functions may. Valid after real_resolve. */
 bool real_may_call_back(void);
+bool real_is_musl(void);
+
+/* Is that operator of an allocator's library, and calls no hook? False where the library may look up other operators
+   (dlsym), as libraries that count calls do: the standard library's call malloc. */
+bool real_calls_no_hook(const void *function);
 
 /* The bootstrap arena. */
 extern char real_arena[] __attribute__((visibility("hidden")));
@@ -111,6 +127,9 @@ static inline uintptr_t symbols_pointer(uintptr_t base, const ElfW(Dyn) * entry)
 /* That symbol of the object, defined there or not, or NULL; by its GNU hash table, which all current linkers make. */
 const ElfW(Sym) * symbols_find(const struct dl_phdr_info *object, const char *name);
 
+/* The code of that function of the object that contains that address; NULL: it has none. */
+void *symbols_code_near(const void *address, const char *name);
+
 /* The same for the object that contains that address. */
 const ElfW(Sym) * symbols_find_near(const void *address, const char *name);
 
@@ -130,17 +149,25 @@ enum operator_flags {
      are the standard library's: these call the program's, and its calls of malloc are recorded. Nor where the program
      brings its own malloc, whose calls cannot be recorded. */
   OPERATORS_RECORDED = 2,
-  /* Only with RECORDED. The operators are the standard library's, which only call malloc (or free): our hooks call
-     malloc or free directly, and the operator only where there is no memory. This halves the cost of recording a C++
-     program, as the operator's inner call would reach our hooks again. Not for the aligned forms of new. */
+  /* Only with RECORDED. The operators are the standard library's, which only call malloc: our hooks call malloc
+     directly, and the operator only where there is no memory. This halves the cost of recording a C++ program, as the
+     operator's inner call would reach our hooks again. Not for the aligned forms of new. */
   OPERATORS_NEW_IS_MALLOC = 4,
-  OPERATORS_DELETE_IS_FREE = 8,
+  OPERATORS_NEW_IS_QUIET = 8, /* only with RECORDED: the operators are an allocator's, and call no hook */
 };
 
 struct operators {
   uint32_t flags;
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) result(*ident) declaration;
 #include "capture/host/real/entry_points.def"
+/* Where it is recorded and calls no hook: the operator, or free, which does the same; else NULL. */
+#define QUICK_NEW(ident, result, declaration)
+#define QUICK_DELETE(ident, result, declaration) result(*quick_##ident) declaration;
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
+  QUICK_##kind(ident, result, declaration)
+#include "capture/host/real/entry_points.def"
+#undef QUICK_NEW
+#undef QUICK_DELETE
 };
 extern struct operators operators __attribute__((visibility("hidden")));
 

@@ -106,7 +106,8 @@ int record_self(const char *const *options) {
 void record_self_on_bump(void) {
   char preload[PATH_MAX];
   snprintf(preload, sizeof preload, "%s", built_file("lib/test/libbump.so"));
-  CHECK(record_self((const char *const[]){"--preload", preload, NULL}) == 0, "the host failed");
+  int status = record_self((const char *const[]){"--preload", preload, NULL});
+  CHECK(status == 0, "the host failed: wait status %#x", status);
 }
 
 static long footer_number(const json_t *footer, const char *key) {

@@ -6,9 +6,11 @@
 #include "core/test/check.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 
 #if defined(__x86_64__)
@@ -16,13 +18,28 @@ enum { CAN_STEP = 1 };
 
 static uintptr_t step_from, step_to; /* code of the library */
 static volatile int step_count, step_act_at;
+static volatile bool step_gave_up; /* before acting: nothing is known of the instructions that follow */
 static void (*step_act)(void);
 
-/* The remaining call is not stepped: it may block SIGTRAP, and would be killed by it. */
+/* The next instruction is a system call that may block SIGTRAP: the hook waits for room in the ring, as the recorder
+   got no processor for long. The instruction behind it would be stepped with SIGTRAP blocked, which ends the process.
+ */
+static inline bool step_may_block(const greg_t *registers) {
+  static const unsigned char syscall_instruction[] = {0x0f, 0x05};
+  return registers[REG_RAX] == SYS_rt_sigprocmask &&
+         memcmp((const void *)(uintptr_t)registers[REG_RIP], syscall_instruction, sizeof syscall_instruction) == 0;
+}
+
+/* The remaining call is not stepped, either: it may block SIGTRAP. */
 static void step_handler(int signal, siginfo_t *info, void *context) {
   (void)signal, (void)info;
   greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
   uintptr_t at = (uintptr_t)registers[REG_RIP];
+  if (step_may_block(registers)) {
+    step_gave_up = true;
+    registers[REG_EFL] &= ~0x100;
+    return;
+  }
   if (at < step_from || at >= step_to || step_count++ != step_act_at)
     return;
   registers[REG_EFL] &= ~0x100;
@@ -47,6 +64,7 @@ static inline void step_prepare(void (*act)(void)) {
 /* Steps from here to step_end; acts after that instruction of the library. */
 static inline void step_begin(int act_at) {
   step_count = 0;
+  step_gave_up = false;
   step_act_at = act_at;
   __asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tlea 128(%%rsp), %%rsp" ::
                        : "memory", "cc");
@@ -58,6 +76,7 @@ static inline void step_end(void) {
 #else
 enum { CAN_STEP = 0 };
 static volatile int step_count;
+static volatile bool step_gave_up;
 static inline void step_prepare(void (*act)(void)) {
   (void)act;
 }
