@@ -511,7 +511,7 @@ QUIET_FRAME(new_nothrow, 24, (size_t size, const void *nothrow))
 QUIET_FRAME(new_array_nothrow, 32, (size_t size, const void *nothrow))
 #define QUIETLY(ident) quiet_##ident
 #else
-#define QUIETLY(ident) operators.ident
+#define QUIETLY(ident) operators.ident /* never called */
 #endif
 #define QUIETLY_new QUIETLY(new)
 #define QUIETLY_new_array QUIETLY(new_array)

@@ -119,7 +119,11 @@ enum { DELETE_IS_FREE = 1 << 16 };
 /* Sets what depends on all operators. plain: the flags of the kinds that are the standard library's. free ignores the
    further arguments of an operator. */
 static void choose_quick(struct operators *resolved, uint32_t plain) {
+#if defined(__x86_64__)
   bool quiet = true;
+#else
+  bool quiet = false; /* hooks.c has no frame for one that throws */
+#endif
 #define OPERATOR_NEW_QUICK(ident, result, declaration)                                                                 \
   union {                                                                                                              \
     result(*code) declaration;                                                                                         \
