@@ -3,14 +3,18 @@
 and jemalloc, and the site that causes it is named; wrong input gives one line.
 """
 
+import functools
 import json
+import shutil
+import threading
 import xml.etree.ElementTree as ElementTree
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from tests.support import ALLOCATORS as KNOWN
-from tests.support import HEAPTAPE_HERE, OUT, call_heaptape, made_once, published, record, succeed
+from tests.support import HEAPTAPE_HERE, OUT, call_heaptape, compile_c, made_once, published, record, succeed
 
 PROGRAM = OUT / "test-programs" / "planted_memory"
 OBJECTS = "16384"
@@ -34,6 +38,34 @@ def tapes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
     folder = made_once(tmp_path_factory, "blame-tapes", make)
     return {mode: folder / f"{mode}.tape" for mode in (*MODES, "plain")}
+
+
+@pytest.mark.skipif(not shutil.which("objcopy"), reason="needs binutils")
+def test_names_of_a_stripped_program_come_from_a_debuginfod_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_id = "0123456789abcdef0123456789abcdef01234567"
+    source = """#include <stdlib.h>
+        __attribute__((noinline)) static void *fill(void) { return malloc(30000); }
+        int main(void) { for (int i = 0; i < 200; i++) if (!fill()) return 1; return 0; }"""
+    program = compile_c(tmp_path / "program", source, "-g", "-O1", f"-Wl,--build-id=0x{build_id}")
+    served = tmp_path / "web" / "buildid" / build_id / "debuginfo"
+    served.parent.mkdir(parents=True)
+    succeed("objcopy", "--only-keep-debug", program, served)
+    succeed("strip", program)
+    tape = tmp_path / "s.tape"
+    record(tape, program, options=("--stacks",))
+    said = " ".join(succeed(HEAPTAPE_HERE, "blame", tape).stdout.split())
+    assert f"program lacks names: install its debug package, or heaptape blame {tape} --debuginfod." in said
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "web"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("DEBUGINFOD_URLS", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache"))
+        named = succeed(HEAPTAPE_HERE, "blame", tape, "--debuginfod").stdout
+        server.shutdown()
+    assert "fill < main" in named
+    assert "lacks names" not in named
 
 
 def allocators() -> list[str]:

@@ -11,7 +11,7 @@ from heaptape.passes.blame_data import GROUP, UNHELD, Blame
 from heaptape.passes.proposals import LEAST_SAVING
 from heaptape.show.screen import Screen
 
-MOST_GROUPS = 6
+MOST_GROUPS = 5
 FIGURES_WIDTH = 40  # columns of the table that names can't take
 PLACES = {
     "widest": "at its widest gap",
