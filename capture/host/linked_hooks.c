@@ -210,7 +210,7 @@ int linked_before(struct linked_call *call) {
   }
   call->step.in = (struct producer_entry){producer, PRODUCER_IDLE};
   call->quick = true;
-  producer_begin(producer, state_in(function), (uintptr_t)call);
+  producer_show(producer, state_in(function), 0, (uintptr_t)call);
   return go_on(call);
 }
 
@@ -249,8 +249,7 @@ int linked_after(struct linked_call *call) {
     new_ends(&call->as_new);
   if (!call->quick)
     return SLOWLY;
-  producer_set_state(producer, PRODUCER_IDLE);
-  producer_note_frame(producer, PRODUCER_NO_FRAME);
+  producer_show(producer, PRODUCER_IDLE, ownership_common(producer->tick, producer->own), PRODUCER_NO_FRAME);
   if (more_of(function) || function->kind == LINKED_OTHER)
     return CALL_REAL;
   struct hook_call request = call_of_op(step->call, &step->sizes);

@@ -135,6 +135,18 @@ static inline __attribute__((always_inline)) void producer_begin(struct producer
   producer_note_frame(producer, frame);
 }
 
+/* The quick form of beginning and of leaving, between state IDLE and another that is not RECORDING. common: the
+ * state's. */
+static inline __attribute__((always_inline)) void producer_show(struct producer *producer, uint32_t state,
+                                                                uint64_t common, uintptr_t frame) {
+  HT_ASSERT(!producer->cursor);
+  producer_note_frame(producer, frame);
+  producer->quick.state = state;
+  atomic_signal_fence(memory_order_seq_cst);
+  producer->quick.common = common;
+  producer_note_frame(producer, frame);
+}
+
 /* A hook begins. what: the state during the real call, plus PRODUCER_RELEASES where the call releases and acquires
    nothing, PRODUCER_TOUCHES where it does neither; caller: its return address; frame: its own. */
 enum { PRODUCER_RELEASES = 16, PRODUCER_TOUCHES = 32, PRODUCER_STATES = 15 };
