@@ -14,8 +14,10 @@
 
 enum { MAX_OPTIONS = 64, MAX_COMMANDS = 32, WIDTH = 100, TERM_WIDTH = 23, DESCRIPTION_SCHEMA = 1 };
 
-/* Codes of getopt_long: --describe-options, which no help shows, and the index of another option. */
-enum { DESCRIBE = 0x5000, OPTION };
+/* Codes of getopt_long: two options that no help lists, --describe-options and --help-all; and the index of another. */
+enum { DESCRIBE = 0x5000, HELP_ALL, OPTION };
+/* Of the command's own options, --help shows as many groups as do not exceed this. */
+enum { SHOWN_OPTIONS = 12 };
 
 /* The last options of every command; --help, which has no setting, is the very last. */
 static const struct cli_option common_options[] = {
@@ -28,7 +30,7 @@ static const struct cli_option common_options[] = {
      .take = cli_flag,
      .field = offsetof(struct diagnostics, quiet),
      .group = "messages",
-     .help = "neither progress nor notes on standard error; errors and warnings stay"},
+     .help = "no progress and no notes on standard error; errors and warnings are still printed"},
     {.name = "help", .letter = 'h', .group = "messages", .help = "this text"},
     {.name = NULL},
 };
@@ -188,15 +190,34 @@ static void print_option(const struct cli_option *option) {
   free(text);
 }
 
-static void print_options(const struct cli_option *option) {
-  const char *group = NULL;
-  for (; option->name; option++) {
-    const char *now = option->group ? option->group : "options";
-    if (!group || strcmp(group, now) != 0)
-      printf("%s%s:\n", group ? "\n" : "", now);
-    group = now;
-    print_option(option);
+static const char *group_of(const struct cli_option *option) {
+  return option->group ? option->group : "options";
+}
+
+/* The options of a group, which stand together. */
+static uint32_t group_count(const struct cli_option *first) {
+  uint32_t count = 1;
+  while (first[count].name && strcmp(group_of(&first[count]), group_of(first)) == 0)
+    count++;
+  return count;
+}
+
+static void print_options(const struct cli_option *option, bool all) {
+  uint32_t shown = 0, hidden = 0;
+  for (uint32_t count; option->name; option += count) {
+    count = group_count(option);
+    bool own = strcmp(group_of(option), "messages") != 0;
+    if (own && shown && !all && shown + count > SHOWN_OPTIONS) {
+      hidden += count;
+      continue;
+    }
+    printf("%s%s:\n", shown ? "\n" : "", group_of(option));
+    for (uint32_t i = 0; i < count; i++)
+      print_option(&option[i]);
+    shown += count;
   }
+  if (hidden)
+    printf("\n--help-all shows %u more options.\n", hidden);
 }
 
 static void print_usage(const struct cli_command *command) {
@@ -209,10 +230,10 @@ static void print_usage(const struct cli_command *command) {
   printf("\n");
 }
 
-static int print_help(const struct cli_program *program, const struct cli_command *command) {
+static int print_help(const struct cli_program *program, const struct cli_command *command, bool all) {
   print_usage(command);
   print_details(command->details);
-  print_options(options_of(command).at);
+  print_options(options_of(command).at, all);
   return cli_finish_output(program->name);
 }
 
@@ -295,6 +316,7 @@ static void fill(struct getopt_table *table, const struct cli_command *command) 
   for (int i = 0; i < table->flat.count; i++)
     add_row(table, &table->flat.at[i], OPTION + i);
   add_row(table, &(struct cli_option){.name = "describe-options"}, DESCRIBE);
+  add_row(table, &(struct cli_option){.name = "help-all"}, HELP_ALL);
 }
 
 static int index_of(const struct getopt_table *table, int code) {
@@ -341,13 +363,15 @@ static int parse_options(const struct cli_program *program, const struct cli_com
   while (result == CLI_RUN && (code = getopt_long(words->count, words->at, table.letters, table.options, NULL)) != -1) {
     if (code == DESCRIBE)
       return describe(program);
+    if (code == HELP_ALL)
+      return print_help(program, command, true);
     if (code == ':')
       return cli_wrong(program, command, "%s needs a value", words->at[optind - 1]);
     if (code == '?')
       return refuse(program, command, words->at[optind - 1], table.options);
     int index = index_of(&table, code), own = table.flat.count - COMMON;
     if (index == table.flat.count - 1)
-      return print_help(program, command);
+      return print_help(program, command, false);
     result = take_value(program, command, &table.flat.at[index], index < own ? settings : &diagnostics);
   }
   return result;

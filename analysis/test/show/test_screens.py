@@ -214,6 +214,17 @@ def test_help_shows_twelve_options_and_help_all_the_rest(command):
     assert [option for option in every - {"--help-all"} if option not in whole] == []
 
 
+@pytest.mark.parametrize("command", ["record", "info", "dump", "check", "convert", "compile"])
+def test_help_of_a_command_in_c_shows_twelve_options_and_help_all_the_rest(command):
+    short, whole = (succeed(HEAPTAPE, command, option).stdout for option in ("--help", "--help-all"))
+    own, every = (
+        re.findall(r"^  (?:-[a-z], )?(--[a-z-]+)", text.partition("\nmessages:")[0], re.M) for text in (short, whole)
+    )
+    assert len(own) <= 12
+    assert set(own) <= set(every)
+    assert (f"--help-all shows {len(every) - len(own)} more options." in short) == (len(every) > len(own))
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
