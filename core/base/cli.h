@@ -59,8 +59,8 @@ struct cli_program {
 int cli_main(const struct cli_program *program, int argc, char **argv);
 
 /* Parses a command's words, of which the first is left out, into settings, which have their defaults. Then *words are
-   the arguments that aren't options. Returns CLI_RUN, or else the exit status: --help, --help-all or --describe-options was
-   printed, or an error. */
+   the arguments that aren't options. Returns CLI_RUN, or else the exit status: --help, --help-all or --describe-options
+   was printed, or an error. */
 int cli_parse(const struct cli_program *program, const struct cli_command *command, void *settings,
               struct cli_words *words);
 
