@@ -19,9 +19,10 @@ const struct cli_option simulation_options[] = {
      .group = "simulation"},
     {"tlbs", 0, "ENTRIES:WAYS,...", cli_text, offsetof(struct simulation, tlbs), .help = "the TLBs, innermost first",
      .group = "simulation"},
-    {"core", 0, "WIDTH:WINDOW:BRANCH:STRING", cli_text, offsetof(struct simulation, core),
-     .help = "count cycles, too: of a processor that dispatches WIDTH instructions a cycle from WINDOW of them, and "
-             "loses BRANCH cycles by a misprediction, STRING by starting a repeated string instruction",
+    {"core", 0, "WIDTH:WINDOW:LOADS:BRANCH:STRING", cli_text, offsetof(struct simulation, core),
+     .help = "count cycles, too: of a processor that dispatches WIDTH instructions a cycle from WINDOW of them, of "
+             "which LOADS loads wait for their addresses, and loses BRANCH cycles by a misprediction, STRING by "
+             "starting a repeated string instruction",
      .group = "simulation"},
     {"latencies", 0, "ANY[:NEAR[:FORESEEN]],...", cli_text, offsetof(struct simulation, latencies),
      .help =

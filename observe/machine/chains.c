@@ -146,11 +146,12 @@ void chains_walk_independent(struct chains *chains, enum chains_order order, siz
   memcpy(chains->rings[order].walkers, walkers, sizeof walkers);
 }
 
-#define CHAINS_FILL(X) X(0, 48) X(1, 96) X(2, 160) X(3, 224) X(4, 320) X(5, 448) X(6, 640)
+#define CHAINS_FREE(X) X(0, 48) X(1, 96) X(2, 160) X(3, 224) X(4, 320) X(5, 448) X(6, 640)
+#define CHAINS_WAITING(X) X(7, 16) X(8, 32) X(9, 48) X(10, 64) X(11, 96) X(12, 160) X(13, 224)
 
-const unsigned chains_fillers[CHAINS_FILLERS] = {
-#define CHAINS_FILLER(index, count) [index] = (count),
-    CHAINS_FILL(CHAINS_FILLER)
+const struct chains_filler chains_fillers[CHAINS_FILLERS] = {
+#define CHAINS_FILLER(index, count) [index] = {count, (index) > 6},
+    CHAINS_FREE(CHAINS_FILLER) CHAINS_WAITING(CHAINS_FILLER)
 #undef CHAINS_FILLER
 };
 
@@ -159,15 +160,22 @@ void chains_walk_pairs(struct chains *chains, unsigned filler, size_t pairs) {
   void **one = chains->rings[CHAINS_FAR].walkers[0], **other = chains->rings[CHAINS_FAR].walkers[CHAINS_WALKERS / 2];
   for (size_t pair = 0; pair < pairs; pair++) {
     switch (filler) {
-#define CHAINS_PAIR(index, count)                                                                                      \
+/* rax is 0, once the load has come back. */
+#define CHAINS_PAIR(index, filling)                                                                                    \
   case index:                                                                                                          \
-    __asm__ volatile("mov (%0),%0\n .rept " #count "\n nop\n .endr\n mov (%1),%1\n .rept " #count "\n nop\n .endr"     \
+    __asm__ volatile("mov (%0),%0\n mov %0,%%rax\n shr $63,%%rax\n" filling                                            \
+                     "mov (%1),%1\n mov %1,%%rax\n shr $63,%%rax\n" filling                                            \
                      : "+r"(one), "+r"(other)                                                                          \
-                     :                                                                                                 \
-                     : "memory");                                                                                      \
+                     : "r"(chains)                                                                                     \
+                     : "rax", "rcx", "cc", "memory");                                                                  \
     break;
-      CHAINS_FILL(CHAINS_PAIR)
+#define CHAINS_PAIR_FREE(index, count) CHAINS_PAIR(index, ".rept " #count "\n nop\n .endr\n")
+#define CHAINS_PAIR_WAITING(index, count) CHAINS_PAIR(index, ".rept " #count "\n mov (%2,%%rax),%%ecx\n .endr\n")
+      CHAINS_FREE(CHAINS_PAIR_FREE)
+      CHAINS_WAITING(CHAINS_PAIR_WAITING)
 #undef CHAINS_PAIR
+#undef CHAINS_PAIR_FREE
+#undef CHAINS_PAIR_WAITING
     }
   }
   chains->rings[CHAINS_FAR].walkers[0] = one;

@@ -178,11 +178,13 @@ static void sample_pairs(struct measurement *all) {
 
 /* The window and the branches of the processor's core. */
 static json_t *core_json(struct measurement *all) {
-  json_t *pairs = json_array();
-  for (unsigned filler = 0; filler < CHAINS_FILLERS; filler++)
-    json_array_append_new(pairs, json_pack("{s:i, s:o}", "instructions", (int)chains_fillers[filler], "pair_ns",
-                                           quantiles_json(&all->pairs[filler], 1)));
-  return json_pack("{s:o, s:o, s:o}", "pairs", pairs, "branch_known_ns",
+  json_t *pairs = json_array(), *waiting = json_array();
+  for (unsigned filler = 0; filler < CHAINS_FILLERS; filler++) {
+    struct chains_filler behind = chains_fillers[filler];
+    json_array_append_new(behind.waits ? waiting : pairs, json_pack("{s:i, s:o}", "instructions", (int)behind.count,
+                                                                    "pair_ns", quantiles_json(&all->pairs[filler], 1)));
+  }
+  return json_pack("{s:o, s:o, s:o, s:o}", "pairs", pairs, "waiting_loads", waiting, "branch_known_ns",
                    quantiles_json(&all->code[CODE_BRANCH_KNOWN], 1), "branch_random_ns",
                    quantiles_json(&all->code[CODE_BRANCH_RANDOM], 1));
 }

@@ -2,7 +2,7 @@
 /* The Valgrind tool `heaptape`: options, and the functions that Valgrind's core calls.
 
    --mode=count|simulate|replay|accesses, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
-   --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --core=WIDTH:WINDOW:BRANCH:STRING,
+   --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --core=WIDTH:WINDOW:LOADS:BRANCH:STRING,
    --latencies=ANY:NEAR:FORESEEN,..., --tlb-latencies=CYCLES,..., --accesses=F.accesses, --filter=BYTES,
    --bursts=in|out, --burst-from=MARK, --burst-to=MARK */
 #include "core/system/valgrind_requests.h"
@@ -91,9 +91,10 @@ static void print_usage(void) {
    "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n"
    "    --data-only=no|yes               no caches for instructions [no]; always in mode replay\n"
    "    --shift=PAGES                    mode simulate: map this many OS pages before the program's libraries [0]\n"
-   "    --core=WIDTH:WINDOW:BRANCH:STRING    mode simulate: cycles, of a processor that dispatches WIDTH instructions a\n"
-   "                                     cycle from WINDOW of them, loses BRANCH cycles with each misprediction, and\n"
-   "                                     takes STRING to start a repeated string instruction\n"
+   "    --core=WIDTH:WINDOW:LOADS:BRANCH:STRING    mode simulate: cycles, of a processor that dispatches WIDTH\n"
+   "                                     instructions a cycle from WINDOW of them, of which LOADS loads wait for their\n"
+   "                                     addresses, loses BRANCH cycles with each misprediction, and takes STRING to\n"
+   "                                     start a repeated string instruction\n"
    "    --latencies=ANY:NEAR:FORESEEN,...    cycles of a hit in each data cache, then in memory: of others, in an OS\n"
    "                                     page that was just used, in a stream that a prefetcher foresees\n"
    "    --tlb-latencies=CYCLES,...       cycles of a miss of each TLB\n"

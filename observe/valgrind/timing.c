@@ -9,6 +9,7 @@ enum {
   LATENCIES_MAX = 10,
   KINDS = 3, /* of misses */
   WINDOW_MAX = 1024,
+  LOADS_MAX = 512,
   WORD_SHIFT = 3,
   WORDS = 1 << 16,
   BRANCHES = 1 << 16,
@@ -19,13 +20,14 @@ enum { LIKELY = 2 };
 Bool timing_is_on;
 struct timing timing = {.width = 1};
 
-enum { WIDTH, WINDOW, BRANCH, STRING, CORE };
+enum { WIDTH, WINDOW, LOADS, BRANCH, STRING, CORE };
 static ULong core[CORE];
 static ULong latencies[LATENCIES_MAX][KINDS], tlb_latencies[LATENCIES_MAX][1];
 static UInt latency_count, tlb_latency_count;
 
 static ULong ended[WINDOW_MAX]; /* a ring: when the instructions of the window end */
 static UInt newest;
+static ULong waiting[LOADS_MAX]; /* a heap, the least first: when the LOADS loads begin that begin last */
 static ULong reset_at, mispredictions;
 
 /* When the words that were stored last are ready; the word's address chooses its place. */
@@ -75,7 +77,7 @@ Bool timing_set_core(const HChar *text) {
   timing_is_on = True;
   timing.width = core[WIDTH];
   return end && *end == '\0' && core[WIDTH] >= 1 && core[WIDTH] <= 64 && core[WINDOW] >= 1 &&
-         core[WINDOW] <= WINDOW_MAX;
+         core[WINDOW] <= WINDOW_MAX && core[LOADS] >= 1 && core[LOADS] <= LOADS_MAX;
 }
 
 Bool timing_set_latencies(const HChar *text) {
@@ -119,6 +121,28 @@ static inline void dispatch(UWord instructions) {
   }
 }
 
+/* The first of so many waiting loads has to begin before another load is dispatched. */
+static inline void dispatch_load(void) {
+  if (timing.dispatch < waiting[0])
+    timing.dispatch = waiting[0];
+  if (timing.retire < timing.dispatch)
+    timing.retire = timing.dispatch;
+}
+
+static void load_waits(ULong until) {
+  if (until <= waiting[0])
+    return;
+  UInt place = 0;
+  for (UInt child = 1; child < core[LOADS]; child = 2 * place + 1) {
+    child += child + 1 < core[LOADS] && waiting[child + 1] < waiting[child];
+    if (waiting[child] >= until)
+      break;
+    waiting[place] = waiting[child];
+    place = child;
+  }
+  waiting[place] = until;
+}
+
 VG_REGPARM(1) void timing_instructions(UWord before) {
   dispatch(before);
 }
@@ -148,8 +172,12 @@ VG_REGPARM(3) UWord timing_access(Addr address, UWord how, UWord ready) {
   if (how & TIMING_STRING)
     access_of_string(address, (how & TIMING_LOADS) != 0);
   simulate_access(address, how & (TIMING_LOADS - 1));
+  if (how & TIMING_LOADS)
+    dispatch_load();
   if (ready < timing.dispatch)
     ready = timing.dispatch;
+  else if (how & TIMING_LOADS)
+    load_waits(ready);
   UWord word = address >> WORD_SHIFT;
   if (stored[word % WORDS].word == word && stored[word % WORDS].ready > ready)
     ready = stored[word % WORDS].ready;

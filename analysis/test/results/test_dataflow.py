@@ -13,8 +13,8 @@ def options(made: dict) -> dict[str, str]:
 
 
 def test_the_core_is_what_planted_loops_show():
-    window = round((224 * 448) ** 0.5)
-    assert options(measured())["--core"] == f"5:{window}:20:8"
+    window, loads = (round((within * beyond) ** 0.5) for within, beyond in ((224, 448), (48, 64)))
+    assert options(measured())["--core"] == f"5:{window}:{loads}:20:8"
 
 
 def test_a_load_takes_the_time_of_a_chain_that_fits_into_the_cache():
@@ -28,12 +28,17 @@ def test_a_load_takes_the_time_of_a_chain_that_fits_into_the_cache():
 
 
 def test_a_walk_takes_what_one_line_in_each_os_page_takes_longer():
-    first, walk = map(int, options(measured())["--tlb-latencies"].split(","))
-    assert 0 < first < walk
+    found = options(measured())
+    assert found["--tlbs"] == "64:64,1536:12,6144:12,24576:12"
+    first, *walks = map(int, found["--tlb-latencies"].split(","))
+    assert 0 < first < walks[0]
+    assert walks == sorted(walks)
 
 
-def test_without_the_core_nothing_is_simulated():
+def test_without_the_whole_core_nothing_is_simulated():
     made = measured()
+    del made["core"]["waiting_loads"]
+    assert dataflow.options(made) == []
     del made["core"]
     assert dataflow.options(made) == []
     assert dataflow.options(measurement()) == []

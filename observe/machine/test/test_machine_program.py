@@ -58,9 +58,11 @@ def test_working_sets_have_a_node_in_each_line(measured):
 
 def test_the_core_has_its_branches_and_pairs_of_loads_with_ever_more_between_them(measured):
     core = measured["core"]
-    counts = [row["instructions"] for row in core["pairs"]]
-    assert counts == sorted(set(counts))
-    figures = [*(row["pair_ns"] for row in core["pairs"]), core["branch_known_ns"], core["branch_random_ns"]]
+    for kind in ("pairs", "waiting_loads"):
+        counts = [row["instructions"] for row in core[kind]]
+        assert counts == sorted(set(counts))
+    pairs = [row["pair_ns"] for kind in ("pairs", "waiting_loads") for row in core[kind]]
+    figures = [*pairs, core["branch_known_ns"], core["branch_random_ns"]]
     assert all(map(is_whole, figures))
 
 

@@ -57,6 +57,18 @@ static void walk_far(uint64_t rounds) {
   sink = (uintptr_t)one + (uintptr_t)other;
 }
 
+/* The same with 50 loads behind each that wait for it. */
+static void walk_waiting(uint64_t rounds) {
+  struct node *one = &nodes[0], *other = &nodes[NODES / 2];
+  for (uint64_t round = 0; round < rounds; round++)
+    __asm__ volatile("mov (%0),%0\n mov %0,%%rax\n shr $63,%%rax\n .rept 50\n add (%2,%%rax),%%rcx\n .endr\n"
+                     "mov (%1),%1\n mov %1,%%rax\n shr $63,%%rax\n .rept 50\n add (%2,%%rax),%%rcx\n .endr"
+                     : "+r"(one), "+r"(other)
+                     : "r"(nodes)
+                     : "rax", "rcx", "cc");
+  sink = (uintptr_t)one + (uintptr_t)other;
+}
+
 /* Branches at random: on a register, or on a node that is loaded, whose address is known long before. */
 static void branch(uint64_t rounds, int loads) {
   uint64_t state = 1, sum = 0;
@@ -108,6 +120,8 @@ int main(int count, char **arguments) {
     walk(rounds, STREAMS);
   else if (!strcmp(kind, "far"))
     walk_far(rounds);
+  else if (!strcmp(kind, "waiting"))
+    walk_waiting(rounds);
   else if (!strcmp(kind, "branch"))
     branch(rounds, 0);
   else if (!strcmp(kind, "branch-on-load"))

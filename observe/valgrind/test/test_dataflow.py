@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
     not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="the Valgrind tool was not built"
 )
 
-WIDTH, WINDOW, BRANCH, STRING = 4, 400, 20, 35
+WIDTH, WINDOW, LOADS, BRANCH, STRING = 4, 400, 100, 20, 35
 FIRST, SECOND, MEMORY = 5, 16, 1000
 SECOND_TLB, WALK = 7, 60
 NODES_BYTES, OS_PAGES = 1 << 20, 256
@@ -28,6 +28,10 @@ ROUNDS = 20_000
 SINGLE_MISSES = 4
 # The nodes are in the second TLB, not in the first, and in no cache.
 SMALL, LARGE = "4096:8,32768:8", "4096:8,4194304:8"
+
+
+def core_of(width=WIDTH, window=WINDOW, loads=LOADS, branch=BRANCH):
+    return f"{width}:{window}:{loads}:{branch}:{STRING}"
 
 
 @functools.cache
@@ -48,8 +52,8 @@ def run(folder, kind, rounds, caches, core):
 def cycles(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dataflow")
 
-    def per_round(kind, caches=SMALL, window=WINDOW, branch=BRANCH, width=WIDTH, rounds=ROUNDS):
-        core = f"{width}:{window}:{branch}:{STRING}"
+    def per_round(kind, caches=SMALL, rounds=ROUNDS, **changed):
+        core = core_of(**changed)
         short, long = (run(folder, kind, count, caches, core) for count in (rounds, 3 * rounds))
         per_round.mispredicted = (long["mispredicted_branches"] - short["mispredicted_branches"]) / (2 * rounds)
         return (long["cycles"] - short["cycles"]) / (2 * rounds)
@@ -75,6 +79,11 @@ def test_streams_that_do_not_depend_on_each_other_overlap(cycles):
 @pytest.mark.parametrize(("window", "misses"), [(400, 1), (64, 2)])
 def test_misses_overlap_only_within_the_window(cycles, window, misses):
     assert cycles("far", window=window) == about(misses * cycles("chain"), rel=0.05)
+
+
+@pytest.mark.parametrize(("loads", "misses"), [(100, 1), (40, 2)])
+def test_misses_overlap_only_as_long_as_loads_behind_them_find_room_to_wait(cycles, loads, misses):
+    assert cycles("waiting", loads=loads) == about(misses * cycles("chain"), rel=0.05)
 
 
 @pytest.mark.parametrize("width", [2, 4])
@@ -107,7 +116,7 @@ def test_a_string_instruction_takes_its_start_and_a_cycle_for_each_line(cycles):
 
 
 def test_the_same_run_takes_the_same_cycles(tmp_path):
-    core = f"{WIDTH}:{WINDOW}:{BRANCH}:{STRING}"
+    core = core_of()
     run.cache_clear()
     first = run(tmp_path, "branch-on-load", 500, SMALL, core)["cycles"]
     run.cache_clear()
@@ -115,7 +124,7 @@ def test_the_same_run_takes_the_same_cycles(tmp_path):
 
 
 def test_latencies_have_to_fit_the_caches(tmp_path):
-    words = ["--core", "4:96:16:35", "--latencies", "5,16", "--tlb-latencies", "7,60"]
+    words = ["--core", core_of(), "--latencies", "5,16", "--tlb-latencies", "7,60"]
     done = subprocess.run([OBSERVE, "--simulate", *words, "--", "true"], capture_output=True, text=True, timeout=100)
     assert done.returncode == 1
     assert "--latencies" in done.stderr

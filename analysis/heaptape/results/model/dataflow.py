@@ -5,6 +5,7 @@ faults and system calls add.
 A load takes the time of a chain over a working set that just fits into the cache that it hits. Behind the second cache
 the simulated ones are powers of four of it, not the machine's own, as neighbours of a virtual machine use the last
 level, too: how long a load takes that comes back after so much other memory is what a chain over that much measures.
+So is how long a walk takes after so many other OS pages: the page tables need the caches, too.
 """
 
 import math
@@ -13,7 +14,7 @@ from typing import Any
 
 from heaptape.results.model.penalties import Geometry, Level, Penalties, geometry_of, levels, os_pages_between
 
-OUTER = 2  # caches behind the second one, each four times as large as the one before
+OUTER = 2  # caches behind the second one, and TLBs behind the last, each four times as large as the one before
 MOST_BYTES = 256 << 20  # chains over more measure the misses of huge pages' TLBs
 OVERLAPS = 1.5  # two loads that take less than so many times one overlap
 
@@ -26,7 +27,9 @@ def simulated(geometry: Geometry) -> Geometry:
     """
     first, second = geometry.caches[:2]
     outer = [Level(second.capacity << (2 * step), second.ways) for step in range(1, OUTER + 1)]
-    return Geometry((first, second, *outer), geometry.tlbs)
+    last = geometry.tlbs[-1]
+    walked = [Level(last.capacity << (2 * step), last.ways) for step in range(1, OUTER + 1)]
+    return Geometry((first, second, *outer), (*geometry.tlbs, *walked))
 
 
 def options(measured: Mapping[str, Any]) -> list[str]:
@@ -35,15 +38,18 @@ def options(measured: Mapping[str, Any]) -> list[str]:
     """
     own, core = geometry_of(dict(measured)), measured.get("core") or {}
     cycle = _cycle_ns(measured)
-    window = _window([(row["instructions"], row["pair_ns"]["median"]) for row in core.get("pairs", ())])
-    if own is None or not cycle or not window:
+    window, loads = (
+        _overlapping([(row["instructions"], row["pair_ns"]["median"]) for row in core.get(kind, ())])
+        for kind in ("pairs", "waiting_loads")
+    )
+    if own is None or not cycle or not window or not loads:
         return []
     geometry = simulated(own)
     width = max(round(cycle / measured["code"]["arithmetic"]["instruction_ns"]["quarter"]), 1)
     # Every second one of branch_random is mispredicted.
     branch = 2 * (core["branch_random_ns"]["quarter"] - core["branch_known_ns"]["quarter"])
     start = measured["strings"]["fill"]["line_ns"]["quarter"]
-    numbers = (width, window, round(max(branch, 0) / cycle), round(start / cycle))
+    numbers = (width, window, loads, round(max(branch, 0) / cycle), round(start / cycle))
     second = geometry.caches[1].capacity
     sets = [_latencies(measured, size, second, cycle) for size in _working_sets(geometry)]
     latencies = ",".join(":".join(map(str, one)) for one in sets)
@@ -63,7 +69,7 @@ def _cycle_ns(measured: Mapping[str, Any]) -> float:
     return float(measured["code"]["cycle_ns"]["median"])
 
 
-def _window(pairs: Sequence[tuple[int, float]]) -> int:
+def _overlapping(pairs: Sequence[tuple[int, float]]) -> int:
     """Between the most instructions behind each load with which two loads still overlap, and the next larger number.
     0: not measured.
     """
