@@ -5,9 +5,10 @@
    order, WIDTH a cycle, and an instruction no earlier than the end of the one WINDOW before it; they end in order. A
    load begins when it is dispatched, its address is ready and the last store to its word has its value; it takes the
    latency of the level that it hits (simulate.h) and of the TLB. Of the dispatched loads at most LOADS have not begun.
-   So loads that depend on each other wait for each other, and others overlap. A mispredicted conditional branch (gshare) stops dispatch until its condition is ready,
-   and for BRANCH cycles more. A repeated string instruction takes STRING cycles to start, and one for each line.
-   Invariants: nothing is timed, so the same run gives the same cycles; retire >= dispatch.
+   So loads that depend on each other wait for each other, and others overlap. A mispredicted conditional branch
+   (gshare) stops dispatch until its condition is ready, and for BRANCH cycles more. A repeated string instruction takes
+   STRING cycles to start, and one for each line. Invariants: nothing is timed, so the same run gives the same cycles;
+   retire >= dispatch.
 
    Left out: the latency of stores; instruction misses; indirect branches, which count as predicted; the number of
    execution units; what one instruction is split into. Threads run one after the other, and their cycles add up. */
@@ -16,8 +17,8 @@
 #include "observe/valgrind/output.h"
 #include "observe/valgrind/tool.h"
 
-/* Options --core=WIDTH:WINDOW:LOADS:BRANCH:STRING, --latencies=ANY[:NEAR[:FORESEEN]],... of each cache, then of memory: of a
-   miss in another OS page than the last misses, in one of these, and in a stream that a prefetcher foresees; and
+/* Options --core=WIDTH:WINDOW:LOADS:BRANCH:STRING, --latencies=ANY[:NEAR[:FORESEEN]],... of each cache, then of memory:
+   of a miss in another OS page than the last misses, in one of these, and in a stream that a prefetcher foresees; and
    --tlb-latencies=CYCLES,... of a miss of each TLB. Each returns False for invalid text. */
 Bool timing_set_core(const HChar *text);
 Bool timing_set_latencies(const HChar *text);
