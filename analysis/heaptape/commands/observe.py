@@ -72,20 +72,23 @@ def described(home: Home) -> dict[str, Any]:
     return described
 
 
-def _help(home: Home) -> str:
+def _help(home: Home, all_: bool) -> str:
+    """Without the parameters of a model, which `heaptape machine` finds, unless `all_` are wanted."""
     (command,) = described(home)["commands"]
     lines = [f"usage: heaptape observe {SYNOPSIS}", ""]
     for paragraph in command["details"]:
         lines += [*textwrap.wrap(paragraph, 100), ""]
-    for group in dict.fromkeys(option["group"] for option in command["options"]):
+    hidden = [] if all_ else [option for option in command["options"] if OF_THE_MODEL & set(option["flags"])]
+    shown = [option for option in command["options"] if option not in hidden]
+    for group in dict.fromkeys(option["group"] for option in shown):
         lines.append(f"{group}:")
-        for option in (option for option in command["options"] if option["group"] == group):
+        for option in (option for option in shown if option["group"] == group):
             text = option["help"] + (f" (default {option['default']})" if option["default"] else "")
             term = f"  {', '.join(option['flags'])} {option['value'] or ''}".rstrip()
             wrapped = [" " * 23 + line for line in textwrap.wrap(text, 77)]
             lines += [term.ljust(23) + wrapped[0].lstrip(), *wrapped[1:]] if len(term) < 22 else [term, *wrapped]
         lines.append("")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"--help-all shows {len(hidden)} more options.\n"] if hidden else lines)
 
 
 def run(arguments: Sequence[str], home: Home) -> int:
@@ -94,8 +97,8 @@ def run(arguments: Sequence[str], home: Home) -> int:
     split = list(arguments).index("--") if "--" in arguments else len(arguments)
     options, command = list(arguments[:split]), list(arguments[split + 1 :])
     program = str(home.program("observe"))
-    if {"-h", "--help"} & set(options):
-        print(_help(home), end="")
+    if {"-h", "--help", "--help-all"} & set(options):
+        print(_help(home, "--help-all" in options), end="")
         return 0
     if "--describe-options" in options:
         print(json.dumps(described(home), indent=1))

@@ -105,3 +105,6 @@ def test_help_is_ours_and_the_programs():
     assert done.returncode == 0
     assert "--format text|md|csv|latex|json" in done.stdout
     assert "--instruction-cache BYTES:WAYS" in done.stdout
+    assert "--help-all shows 5 more options." in done.stdout
+    assert "--tlb-latencies" not in done.stdout
+    assert "--tlb-latencies" in observe("--help-all").stdout
