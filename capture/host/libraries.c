@@ -4,7 +4,7 @@
    dlclose: after it, another library may get the addresses of the closed one, so the collector reads the modules before
    it, and unwind rules are forgotten after it.
 
-dlopen(RTLD_DEEPBIND): such a library's references are bound to its own dependencies first, so its calls of malloc
+   dlopen(RTLD_DEEPBIND): such a library's references are bound to its own dependencies first, so its calls of malloc
    and free bypass us and go to the C library, although it may release objects that were acquired through us, and vice
    versa. The references that would be bound to us without that flag are bound to us again; all others stay.
 
