@@ -107,6 +107,7 @@ struct object {
   ElfW(Addr) relro_from, relro_to;
   const ElfW(Sym) * symbols;
   const char *names;
+  size_t names_bytes;
   const ElfW(Rela) * relocations[2];
   size_t relocation_bytes[2];
 };
@@ -149,6 +150,8 @@ static void read_dynamic(struct object *object, uintptr_t base, const ElfW(Dyn) 
       object->symbols = (const ElfW(Sym) *)symbols_pointer(base, entry);
     else if (entry->d_tag == DT_STRTAB)
       object->names = (const char *)symbols_pointer(base, entry);
+    else if (entry->d_tag == DT_STRSZ)
+      object->names_bytes = entry->d_un.d_val;
     else if (entry->d_tag == DT_JMPREL || entry->d_tag == DT_RELA)
       object->relocations[entry->d_tag == DT_RELA] = (const ElfW(Rela) *)symbols_pointer(base, entry);
     else if (entry->d_tag == DT_PLTRELSZ || entry->d_tag == DT_RELASZ)
@@ -156,11 +159,8 @@ static void read_dynamic(struct object *object, uintptr_t base, const ElfW(Dyn) 
   }
 }
 
-/* Passes each relocation to `change`; false: one of these calls returned false. */
-static bool change_references(const struct dl_phdr_info *info,
-                              bool (*change)(const struct object *, ElfW(Addr), const ElfW(Rela) *)) {
+static struct object read_object(const struct dl_phdr_info *info) {
   struct object object = {0};
-  bool all = true;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *header = &info->dlpi_phdr[i];
     if (header->p_type == PT_DYNAMIC)
@@ -170,6 +170,14 @@ static bool change_references(const struct dl_phdr_info *info,
       object.relro_to = object.relro_from + header->p_memsz;
     }
   }
+  return object;
+}
+
+/* Passes each relocation to `change`; false: one of these calls returned false. */
+static bool change_references(const struct dl_phdr_info *info,
+                              bool (*change)(const struct object *, ElfW(Addr), const ElfW(Rela) *)) {
+  struct object object = read_object(info);
+  bool all = true;
   for (int table = 0; table < 2 && object.symbols && object.names; table++)
     for (size_t i = 0; i < object.relocation_bytes[table] / sizeof(ElfW(Rela)); i++)
       all &= change(&object, info->dlpi_addr, &object.relocations[table][i]);
@@ -259,26 +267,17 @@ struct text {
 
 static int find_text(struct dl_phdr_info *info, size_t bytes, void *context) {
   struct text *text = context;
-  uintptr_t names = 0, names_bytes = 0;
   (void)bytes;
   if ((const void *)info->dlpi_addr != text->base)
     return 0;
-  for (int i = 0; i < info->dlpi_phnum; i++)
-    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
-      const ElfW(Dyn) *entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-      for (; entry->d_tag != DT_NULL; entry++)
-        if (entry->d_tag == DT_STRTAB)
-          names = symbols_pointer(info->dlpi_addr, entry);
-        else if (entry->d_tag == DT_STRSZ)
-          names_bytes = entry->d_un.d_val;
-    }
+  struct object object = read_object(info);
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *header = &info->dlpi_phdr[i];
     const char *at = (const char *)(info->dlpi_addr + header->p_vaddr), *end = at + header->p_memsz;
     if (header->p_type != PT_LOAD || (header->p_flags & (PF_R | PF_W)) != PF_R)
       continue;
     while ((at = memmem(at, (size_t)(end - at), text->name, strlen(text->name) + 1)) &&
-           (uintptr_t)at - names < names_bytes)
+           (uintptr_t)at - (uintptr_t)object.names < object.names_bytes)
       at++;
     text->found |= at != NULL;
   }

@@ -115,6 +115,12 @@ static void begin_accesses(void) {
   accesses_begin();
 }
 
+/* VG_(fmsg_bad_option) ends the program only while options are read. */
+static void refuse(const HChar *why) {
+  VG_(umsg)("valgrind: %s\n", why);
+  VG_(exit)(1);
+}
+
 static void begin(void) {
   /* So that superblocks begin where functions begin and calls return. Callgrind does the same. */
   VG_(clo_vex_control).guest_chase = False;
@@ -127,17 +133,13 @@ static void begin(void) {
     else
       simulate_begin();
   }
-  if (timing_is_on && (mode != MODE_SIMULATE || !timing_fits())) {
-    VG_(umsg)("valgrind: --core needs --latencies of each data cache and of memory, and --tlb-latencies of each TLB\n");
-    VG_(exit)(1);
-  }
+  if (timing_is_on && (mode != MODE_SIMULATE || !timing_fits()))
+    refuse("--core needs --latencies of each data cache and of memory, and --tlb-latencies of each TLB");
   if (mode != MODE_REPLAY)
     return;
   simulate_data_only = True;
-  if (!accesses || !replay_open(accesses)) {
-    VG_(umsg)("valgrind: --accesses: mode replay needs a stream of accesses that can be read\n");
-    VG_(exit)(1);
-  }
+  if (!accesses || !replay_open(accesses))
+    refuse("--accesses: mode replay needs a stream of accesses that can be read");
 }
 
 static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,

@@ -39,31 +39,30 @@ static struct {
 static UChar branches[BRANCHES];
 static UWord history;
 
-/* Reads NUMBER[:NUMBER...] of at most `limit` numbers; the last given is that of those left out. Returns the end. NULL:
-   invalid text. */
-static const HChar *read_numbers(const HChar *text, ULong *numbers, UInt limit) {
-  UInt count = 0;
-  for (;; text++) {
+/* Reads NUMBER[:NUMBER...] of at most `limit` numbers, and sets *text to their end. Returns how many; 0: invalid text.
+ */
+static UInt read_numbers(const HChar **text, ULong *numbers, UInt limit) {
+  for (UInt count = 0;; ++*text) {
     HChar *end;
-    Long number = VG_(strtoll10)(text, &end);
-    if (end == text || number < 0 || number > 1 << 20)
-      return NULL;
+    Long number = VG_(strtoll10)(*text, &end);
+    if (end == *text || number < 0 || number > 1 << 20)
+      return 0;
     numbers[count++] = (ULong)number;
-    text = end;
+    *text = end;
     if (count == limit || *end != ':')
-      break;
+      return count;
   }
-  for (; count < limit; count++)
-    numbers[count] = numbers[count - 1];
-  return text;
 }
 
-/* Returns how many items, separated by commas; 0: invalid text. */
+/* Reads items of up to `each` numbers, separated by commas; an item's last number is that of those left out. Returns
+   how many items; 0: invalid text. */
 static UInt read_list(const HChar *text, ULong *numbers, UInt each) {
-  for (UInt count = 0; count < LATENCIES_MAX; count++, text++) {
-    text = read_numbers(text, numbers + (SizeT)count * each, each);
-    if (!text)
+  for (UInt count = 0; count < LATENCIES_MAX; count++, text++, numbers += each) {
+    UInt given = read_numbers(&text, numbers, each);
+    if (given == 0)
       return 0;
+    for (; given < each; given++)
+      numbers[given] = numbers[given - 1];
     if (*text == '\0')
       return count + 1;
     if (*text != ',')
@@ -73,11 +72,11 @@ static UInt read_list(const HChar *text, ULong *numbers, UInt each) {
 }
 
 Bool timing_set_core(const HChar *text) {
-  const HChar *end = read_numbers(text, core, CORE);
+  Bool whole = read_numbers(&text, core, CORE) == CORE && *text == '\0';
   timing_is_on = True;
   timing.width = core[WIDTH];
-  return end && *end == '\0' && core[WIDTH] >= 1 && core[WIDTH] <= 64 && core[WINDOW] >= 1 &&
-         core[WINDOW] <= WINDOW_MAX && core[LOADS] >= 1 && core[LOADS] <= LOADS_MAX;
+  return whole && core[WIDTH] >= 1 && core[WIDTH] <= 64 && core[WINDOW] >= 1 && core[WINDOW] <= WINDOW_MAX &&
+         core[LOADS] >= 1 && core[LOADS] <= LOADS_MAX;
 }
 
 Bool timing_set_latencies(const HChar *text) {
@@ -108,25 +107,21 @@ void timing_write(VgFile *file) {
    mispredictions);
 }
 
+static inline void dispatch_no_earlier(ULong time) {
+  if (timing.dispatch < time)
+    timing.dispatch = time;
+  if (timing.retire < timing.dispatch)
+    timing.retire = timing.dispatch;
+}
+
 /* The oldest instruction of the window has to end before another is dispatched. */
 static inline void dispatch(UWord instructions) {
   for (; instructions > 0; instructions--) {
     ended[newest] = timing.retire;
     newest = newest + 1 == core[WINDOW] ? 0 : newest + 1;
     timing.dispatch++;
-    if (ended[newest] > timing.dispatch)
-      timing.dispatch = ended[newest];
-    if (timing.retire < timing.dispatch)
-      timing.retire = timing.dispatch;
+    dispatch_no_earlier(ended[newest]);
   }
-}
-
-/* The first of so many waiting loads has to begin before another load is dispatched. */
-static inline void dispatch_load(void) {
-  if (timing.dispatch < waiting[0])
-    timing.dispatch = waiting[0];
-  if (timing.retire < timing.dispatch)
-    timing.retire = timing.dispatch;
 }
 
 static void load_waits(ULong until) {
@@ -158,11 +153,9 @@ static void access_of_string(Addr address, Bool loads) {
   static UWord lines[2];
   UWord line = address / SIMULATED_LINE_BYTES;
   if (number != executed.strings)
-    timing.dispatch += core[STRING] * timing.width;
+    dispatch_no_earlier(timing.dispatch + core[STRING] * timing.width);
   else if (line != lines[loads])
-    timing.dispatch += timing.width;
-  if (timing.retire < timing.dispatch)
-    timing.retire = timing.dispatch;
+    dispatch_no_earlier(timing.dispatch + timing.width);
   number = executed.strings;
   lines[loads] = line;
 }
@@ -173,7 +166,7 @@ VG_REGPARM(3) UWord timing_access(Addr address, UWord how, UWord ready) {
     access_of_string(address, (how & TIMING_LOADS) != 0);
   simulate_access(address, how & (TIMING_LOADS - 1));
   if (how & TIMING_LOADS)
-    dispatch_load();
+    dispatch_no_earlier(waiting[0]); /* of so many waiting loads the first has to begin before another is dispatched */
   if (ready < timing.dispatch)
     ready = timing.dispatch;
   else if (how & TIMING_LOADS)
@@ -208,7 +201,5 @@ VG_REGPARM(3) void timing_branch(Addr instruction, UWord how, UWord ready) {
   mispredictions++;
   if (timing.dispatch < ready)
     timing.dispatch = ready;
-  timing.dispatch += core[BRANCH] * timing.width;
-  if (timing.retire < timing.dispatch)
-    timing.retire = timing.dispatch;
+  dispatch_no_earlier(timing.dispatch + core[BRANCH] * timing.width);
 }

@@ -28,17 +28,22 @@ class Place:
     home: Home
 
 
+@dataclass(frozen=True)
+class Subject:
+    """A program, by its name in errors, and how it is found among those that ran."""
+
+    name: str
+    find: Callable[[Sequence[dict]], dict]
+
+
 def observed(recipe: Recipe, place: Place, choice: Choice, memory: bool, run: Runner) -> dict:
     """`observe`: figures of the recipe's program."""
-    return observe(recipe.name, lambda programs: meant(programs, recipe), place, choice, memory, run)
+    return observe(Subject(recipe.name, lambda programs: meant(programs, recipe)), place, choice, memory, run)
 
 
-def observe(
-    name: str, choose: Callable[[Sequence[dict]], dict], place: Place, choice: Choice, memory: bool, run: Runner
-) -> dict:
-    """One run on an allocator: figures of the program that `choose` finds among those that ran. `run`: runs it, behind
-    a wrapper and in an environment, with a file for its output; it returns status 0 where the program ended as it
-    should. `name`: in errors.
+def observe(subject: Subject, place: Place, choice: Choice, memory: bool, run: Runner) -> dict:
+    """One run on an allocator: figures of the subject. `run`: runs it, behind a wrapper and in an environment, with a
+    file for its output; it returns status 0 where the program ended as it should.
 
     With `memory`: rss_anon_peak_bytes, rss_anon_mean_bytes (over its processor time: on a busy machine wall time passes
     while other programs run) and rss_anon_wall_mean_bytes, vm_size_peak_bytes, page_faults, syscalls {name: count},
@@ -52,12 +57,12 @@ def observe(
     printed = place.scratch / "output"
     finished = run(wrapper, environment, printed)
     if finished.status:
-        raise HeaptapeError(f"{name} on {choice.label}: {_ended(finished.status)}{last_words(printed)}")
+        raise HeaptapeError(f"{subject.name} on {choice.label}: {_ended(finished.status)}{last_words(printed)}")
     try:
         data = json.loads(output.read_bytes())
-        return figures(choose(data["programs"]), memory) | {"wall_s": round(finished.wall_s, 3)}
+        return figures(subject.find(data["programs"]), memory) | {"wall_s": round(finished.wall_s, 3)}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HeaptapeError(f"{name} on {choice.label}: the observer's output can't be read: {error}") from None
+        raise HeaptapeError(f"{subject.name} on {choice.label}: the observer's output can't be read: {error}") from None
 
 
 def c_library() -> str:

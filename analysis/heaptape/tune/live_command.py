@@ -116,7 +116,9 @@ def _observe(turns: Turns, choice: Choice, memory: bool, place: live.Place) -> d
         return Finished(done.returncode, 0.0, 0.0)
 
     path = turns.command[0]
-    found = live.observe(Path(path).name, lambda programs: _meant(programs, path), place, choice, memory, run)
+    found = live.observe(
+        live.Subject(Path(path).name, lambda programs: _meant(programs, path)), place, choice, memory, run
+    )
     if not memory:
         return {CPU: found[CPU]}
     kept = {key: found[key] for key in COUNTERPARTS.values() if key in found and key not in (CPU, "syscalls")}

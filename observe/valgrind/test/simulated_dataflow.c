@@ -48,26 +48,21 @@ static void walk(uint64_t rounds, uint64_t streams) {
   sink = (uintptr_t)at[0];
 }
 
-/* Two misses that do not depend on each other, with 100 instructions behind each. */
-static void walk_far(uint64_t rounds) {
-  struct node *one = &nodes[0], *other = &nodes[NODES / 2];
-  for (uint64_t round = 0; round < rounds; round++)
-    __asm__ volatile("mov (%0),%0\n .rept 100\n nop\n .endr\n mov (%1),%1\n .rept 100\n nop\n .endr"
-                     : "+r"(one), "+r"(other));
-  sink = (uintptr_t)one + (uintptr_t)other;
-}
-
-/* The same with 50 loads behind each that wait for it. */
-static void walk_waiting(uint64_t rounds) {
-  struct node *one = &nodes[0], *other = &nodes[NODES / 2];
-  for (uint64_t round = 0; round < rounds; round++)
-    __asm__ volatile("mov (%0),%0\n mov %0,%%rax\n shr $63,%%rax\n .rept 50\n add (%2,%%rax),%%rcx\n .endr\n"
-                     "mov (%1),%1\n mov %1,%%rax\n shr $63,%%rax\n .rept 50\n add (%2,%%rax),%%rcx\n .endr"
-                     : "+r"(one), "+r"(other)
-                     : "r"(nodes)
-                     : "rax", "rcx", "cc");
-  sink = (uintptr_t)one + (uintptr_t)other;
-}
+/* Two misses that do not depend on each other, with instructions behind each. */
+#define WALK_PAIRS(name, behind_one, behind_other)                                                                     \
+  static void name(uint64_t rounds) {                                                                                  \
+    struct node *one = &nodes[0], *other = &nodes[NODES / 2];                                                          \
+    for (uint64_t round = 0; round < rounds; round++)                                                                  \
+      __asm__ volatile("mov (%0),%0\n" behind_one "mov (%1),%1\n" behind_other                                         \
+                       : "+r"(one), "+r"(other)                                                                        \
+                       : "r"(nodes)                                                                                    \
+                       : "rax", "rcx", "cc");                                                                          \
+    sink = (uintptr_t)one + (uintptr_t)other;                                                                          \
+  }
+#define NOPS ".rept 100\n nop\n .endr\n"
+#define WAITING_LOADS(node) "mov " node ",%%rax\n shr $63,%%rax\n .rept 50\n add (%2,%%rax),%%rcx\n .endr\n"
+WALK_PAIRS(walk_far, NOPS, NOPS)
+WALK_PAIRS(walk_waiting, WAITING_LOADS("%0"), WAITING_LOADS("%1"))
 
 /* Branches at random: on a register, or on a node that is loaded, whose address is known long before. */
 static void branch(uint64_t rounds, int loads) {

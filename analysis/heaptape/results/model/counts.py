@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
-from heaptape.common.phrases import capacity as capacity_text
+from heaptape.common.phrases import capacity
 from heaptape.results.model.penalties import LEAST_NS, Penalties, Penalty
 from heaptape.results.schema import SYSTEM_CALLS, Results, number
 from heaptape.results.structs import Bursts, Misses, Run, SimulatedLevel
@@ -193,14 +193,14 @@ def _levels(misses: Misses, penalties: Penalties) -> Iterator[tuple[Term, str | 
     other_pages = tlbs[0].misses if tlbs else None
     for row, steps in zip(rows, _cache_steps([row.capacity for row in rows], penalties)):
         last = row is rows[-1]
-        name = "last-level misses" if last else f"misses of {_size(CACHES, row.capacity)}"
+        name = "last-level misses" if last else f"misses of {capacity(row.capacity)}"
         for term in _of_cache(row, _kinds(row, steps, other_pages), min(row.misses, fresh_lines) if last else None):
             yield term, name, row.misses
         if bursts is not None:
             first = float(bursts.first_lines or 0)
             yield Term(f"first lines, caches {row.capacity}", CACHES, first, _perhaps(steps.anywhere)), None, 0
     for row, step in zip(tlbs, penalties.tlb_steps([row.capacity for row in tlbs])):
-        name = f"misses of {_size(TLBS, row.capacity)}"
+        name = f"misses of a TLB of {row.capacity:,} entries"
         yield Term(f"TLB {row.capacity}", TLBS, row.misses, step), name, row.misses
         if bursts is not None:
             first = float(bursts.first_pages or 0)
@@ -281,12 +281,6 @@ def _of_cache(row: _Level, kinds: Sequence[tuple[str, float, Penalty]], fresh: f
             range_ = Penalty.between(LEAST_NS, penalty.high)
             yield Term(f"fresh lines{suffix}", CACHES, mine, range_, f"fresh lines{tied}")
         yield Term(f"{name}{suffix}", CACHES, count - mine, penalty, f"{name}{tied}")
-
-
-def _size(part: str, capacity: int) -> str:
-    if part == TLBS:
-        return f"a TLB of {capacity:,} entries"
-    return capacity_text(capacity)
 
 
 def _memory_calls(misses: Misses, penalties: Penalties) -> dict[str, float | None]:

@@ -26,10 +26,11 @@ def simulated(geometry: Geometry) -> Geometry:
     [0, 1, 4]
     """
     first, second = geometry.caches[:2]
-    outer = [Level(second.capacity << (2 * step), second.ways) for step in range(1, OUTER + 1)]
-    last = geometry.tlbs[-1]
-    walked = [Level(last.capacity << (2 * step), last.ways) for step in range(1, OUTER + 1)]
-    return Geometry((first, second, *outer), (*geometry.tlbs, *walked))
+    return Geometry((first, *_with_outer(second)), (*geometry.tlbs[:-1], *_with_outer(geometry.tlbs[-1])))
+
+
+def _with_outer(level: Level) -> list[Level]:
+    return [Level(level.capacity << (2 * step), level.ways) for step in range(OUTER + 1)]
 
 
 def options(measured: Mapping[str, Any]) -> list[str]:
