@@ -271,18 +271,31 @@ bool tracee_move(const struct tracee_thread *thread, uint64_t instruction) {
   return ptrace(PTRACE_SETREGS, thread->tid, NULL, &all) == 0;
 }
 
-/* Executes one instruction. A signal that arrives before it is kept for later. */
+/* Executes one instruction. A signal that arrives before it is kept for later; a second one is sent again. */
 static int step(struct tracee_thread *thread) {
-  int status;
+  siginfo_t of_signal;
+  bool is_known = thread->signal && ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &of_signal) == 0;
+  int status, second = 0;
   for (;;) {
     if (ptrace(PTRACE_SINGLESTEP, thread->tid, NULL, NULL) != 0 || waitpid(thread->tid, &status, __WALL) < 0 ||
         !WIFSTOPPED(status))
       return -1;
     if (status >> 16 == 0 && WSTOPSIG(status) == SIGTRAP)
-      return 0;
-    if (status >> 16 != PTRACE_EVENT_STOP)
-      thread->signal = WSTOPSIG(status);
+      break;
+    if (status >> 16 == PTRACE_EVENT_STOP)
+      continue;
+    if (thread->signal) {
+      second = WSTOPSIG(status);
+      continue;
+    }
+    thread->signal = WSTOPSIG(status);
+    is_known = ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &of_signal) == 0;
   }
+  if (is_known) /* it is delivered at this stop, and else would come from us */
+    ptrace(PTRACE_SETSIGINFO, thread->tid, NULL, &of_signal);
+  if (second)
+    syscall(SYS_tkill, thread->tid, second);
+  return 0;
 }
 
 static int make_syscall(struct tracee_thread *thread, const struct tracee_syscall *call, int64_t *result) {
@@ -311,7 +324,7 @@ int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call
   uint64_t mask, all = ~(uint64_t)0;
   for (size_t i = 0; i < tracee->threads.count; i++) {
     struct tracee_thread *thread = &tracee->threads.at[i];
-    if (thread->state != TRACEE_STOPPED || thread->signal ||
+    if (thread->state != TRACEE_STOPPED ||
         ptrace(PTRACE_GETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &mask) != 0)
       continue;
     ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &all);

@@ -356,6 +356,44 @@ def test_no_library_is_loaded_in_a_handler(handlers, tmp_path: Path) -> None:
     assert process.wait(HANG_S) == 0
 
 
+SIGNALS = """
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile int number, came, strange;
+static void count(int signal, siginfo_t *from, void *context) {
+  (void)signal, (void)context;
+  came++;
+  strange += from->si_code != SI_QUEUE || from->si_value.sival_int != number;
+}
+int main(void) {
+  static void *volatile object;
+  struct pollfd input = {0, POLLIN, 0};
+  struct sigaction counted = {.sa_sigaction = count, .sa_flags = SA_SIGINFO};
+  sigaction(SIGUSR1, &counted, NULL);
+  if (write(1, "\\n", 1) != 1) return 1;
+  while (++number % 4096 || poll(&input, 1, 0) == 0) {
+    if (sigqueue(getpid(), SIGUSR1, (union sigval){.sival_int = number}) != 0) return 2;
+    if (number % 64 == 0) { object = malloc(100); free(object); }
+  }
+  return strange || came + 1 != number;
+}
+"""
+
+
+def test_a_thread_that_stops_at_a_signal_loads_the_library_and_gets_the_signal_whole(tmp_path: Path) -> None:
+    program = compile_c(tmp_path / "signals", SIGNALS, "-O1")
+    for number in range(4):  # a signal is met at one stop of five
+        process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdin and process.stdout and process.stdout.read(1) == b"\n"
+        trace = tmp_path / f"{number}.tape"
+        succeed(RECORD, "--attach", str(process.pid), "-o", trace, "--duration", "0.1")
+        assert calls_of(requests(trace), "malloc", 100)
+        process.stdin.close()
+        assert process.wait(HANG_S) == 0
+
+
 HOLDS = 6  # the main thread is at such instructions in about every second one
 
 
@@ -426,7 +464,7 @@ def test_a_handler_that_is_to_come_back_to_overwritten_instructions_is_waited_fo
     attached = Attached(interrupted.pid, tmp_path / "t.tape")
     interrupted.interrupt()
     interrupted.go_on()
-    attached.stop()
+    attached.stop_when_it_holds(1000)
     assert check(tmp_path / "t.tape")["ok"]
     assert interrupted.end() == 0
 
@@ -435,7 +473,7 @@ def test_a_handler_comes_back_to_a_trampoline_after_the_recording(interrupted: I
     before = text(interrupted.pid)
     attached = Attached(interrupted.pid, tmp_path / "t.tape")
     interrupted.interrupt()
-    attached.stop()
+    attached.stop_when_it_holds(1000)
     assert text(interrupted.pid) == before
     interrupted.go_on()
     interrupted.interrupt()
