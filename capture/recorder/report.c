@@ -415,7 +415,7 @@ static void print_next(void) {
   const char *python = getenv("PYTHONMALLOC"); /* the hint is for those who have not set it */
   memory_bypass_text(bypass, largest->peak_live_bytes, largest->peak_memory_bytes, python ? "" : largest->name);
   if (image->events && image->events < FEW_CALLS)
-    text_add(&line, "heaptape: %s: so few calls that start-up decides what is measured.", image->name);
+    text_add(&line, "heaptape: %s: so few calls that start-up decides their instructions and time.", image->name);
   if (line.used)
     print_line(&line, 0);
   line.used = 0;

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heaptape.commands.outcome import FORMATS, Parser
+from heaptape.commands.outcome import FORMATS, Parser, all_options
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
@@ -88,7 +88,7 @@ def _help(home: Home, all_: bool) -> str:
             wrapped = [" " * 23 + line for line in textwrap.wrap(text, 77)]
             lines += [term.ljust(23) + wrapped[0].lstrip(), *wrapped[1:]] if len(term) < 22 else [term, *wrapped]
         lines.append("")
-    return "\n".join([*lines, f"--help-all shows {len(hidden)} more options.\n"] if hidden else lines)
+    return "\n".join([*lines, f"{all_options(len(hidden))}\n"] if hidden else lines)
 
 
 def run(arguments: Sequence[str], home: Home) -> int:

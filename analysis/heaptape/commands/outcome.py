@@ -16,6 +16,11 @@ FORMATS = ("text", "md", "csv", "latex")
 EVERYWHERE = {"-h", "--help", "--help-all", "--color", "--quiet"}
 
 
+def all_options(hidden: int) -> str:
+    """The last line of a help text that shows not all options; core/base/cli.c has the same words."""
+    return f"--help-all shows {hidden} more options."
+
+
 class _HelpAll(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:  # noqa: ANN401
         assert isinstance(parser, Parser)
@@ -50,7 +55,7 @@ class Parser(argparse.ArgumentParser):
         finally:
             for one, words in kept:
                 one.help = words
-        return f"{text}\n{len(rare)} more option{'s' * (len(rare) != 1)}: {self.prog} --help-all\n"
+        return f"{text}\n{all_options(len(rare))}\n"
 
     def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401
         """In place of argparse's, which is silent where nothing can be written."""

@@ -528,7 +528,7 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], predicted: pd.DataFr
         if text
     ]
     few = [file.name for file in files if 0 < (file.workload.ops or FEW_CALLS) < FEW_CALLS]
-    found += [f"{', '.join(few)}: so few calls that start-up decides what is measured."] * bool(few)
+    found += [f"{', '.join(few)}: so few calls that start-up decides their instructions and time."] * bool(few)
     failed = list(dict.fromkeys(run.label for file in files for run in file.failures))
     found += [f"Failed, and so left out: {', '.join(failed)}."] * bool(failed)
     stand_ins = [file.name for file in files if margins.stand_in(file.workload)]
