@@ -32,6 +32,19 @@
 enum { BOOT_REGION = PLAN_REGIONS + 1 };
 _Static_assert((int)BOOT_REGION <= (int)REGION_LIMIT, "one region is the library's");
 
+#if defined(__GLIBC__)
+/* The C library's own, as ours has the name. */
+static void *real_dlsym(void *handle, const char *name) {
+  static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
+  static void *(*found)(void *, const char *);
+  for (size_t i = 0; !found && i < sizeof versions / sizeof *versions; i++)
+    found = (void *(*)(void *, const char *))dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+  return found ? found(handle, name) : NULL;
+}
+#else
+#define real_dlsym dlsym
+#endif
+
 /* This thread is looking up functions; what dlsym acquires meanwhile is of the region BOOT_REGION. */
 static __thread bool resolving __attribute__((tls_model("initial-exec")));
 static void resolve(void);
@@ -53,7 +66,7 @@ static struct {
 };
 
 static void *boot_acquire(size_t size, size_t align, bool zeroed) {
-  return isolated_owner_limit ? isolated_acquire(BOOT_REGION, &(struct isolated_request){size, align, zeroed}) : NULL;
+  return isolated_owner_limit ? isolated_acquire(BOOT_REGION, (struct isolated_request){size, align, zeroed}) : NULL;
 }
 
 static void *boot_malloc(size_t size) {
@@ -122,14 +135,14 @@ SLOW void resolve_operators(const void *caller) {
   Dl_info info;
   int error = errno;
   void *library = RTLD_NEXT;
-  if (!dlsym(RTLD_NEXT, "_Znwm") && dladdr(caller, &info) && info.dli_fname)
+  if (!real_dlsym(RTLD_NEXT, "_Znwm") && dladdr(caller, &info) && info.dli_fname)
     library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
   {                                                                                                                    \
     union {                                                                                                            \
       void *data;                                                                                                      \
       result(*code) declaration;                                                                                       \
-    } found = {library ? dlsym(library, symbol) : NULL};                                                               \
+    } found = {library ? real_dlsym(library, symbol) : NULL};                                                          \
     if (found.data)                                                                                                    \
       real.ident = found.code;                                                                                         \
   }
@@ -164,7 +177,7 @@ static void resolve(void) {
     union {                                                                                                            \
       void *data;                                                                                                      \
       result(*code) declaration;                                                                                       \
-    } next = {dlsym(RTLD_NEXT, #ident)};                                                                               \
+    } next = {real_dlsym(RTLD_NEXT, #ident)};                                                                          \
     if (next.data)                                                                                                     \
       found.ident = next.code;                                                                                         \
   }
@@ -178,47 +191,52 @@ static void resolve(void) {
 
 #define CALLER __builtin_return_address(0)
 
-/* The region of the call, for a function that was reached by sibling calls; 0: none. */
-#define REGION                                                                                                         \
-  ({                                                                                                                   \
-    const uintptr_t *frame = __builtin_frame_address(0);                                                               \
-    sites_region((struct sites_call){(uintptr_t)CALLER, (uintptr_t)(frame + 2), frame[0]});                            \
-  })
-
-/* NULL: the program's allocator has to serve the call. */
-static ALWAYS_INLINE void *place(unsigned region, struct isolated_request request) {
-  return region ? isolated_acquire(region, &request) : NULL;
+/* The region of a call whose return address is in the table; 0: further frames decide. */
+static ALWAYS_INLINE unsigned region_of(const struct sites *table, const void *caller) {
+  return table->regions[sites_place(table, (uintptr_t)caller)];
 }
+
+/* Where further frames decide, for a function that was reached by sibling calls. 0: the call is of no site. */
+#define REGION_ABOVE sites_region_above(sites, (uintptr_t)CALLER, __builtin_frame_address(0))
 
 static ALWAYS_INLINE bool is_alignment(size_t align) {
   return align && (align & (align - 1)) == 0;
 }
 
-static __attribute__((noinline)) void *malloc_in(unsigned region, size_t size) {
-  void *object = isolated_malloc(region, size);
-  return object ? object : real.malloc(size);
-}
-SLOW void *malloc_above(size_t size) {
-  unsigned region = REGION;
-  return region ? malloc_in(region, size) : real.malloc(size);
-}
-static ALWAYS_INLINE void *placed_malloc(const void *caller, size_t size) {
-  unsigned region = sites_first.regions[sites_first_place((uintptr_t)caller)];
-  return region ? malloc_in(region, size) : malloc_above(size);
-}
-EXPORT void *malloc(size_t size) {
-  return unlikely(sites_may_be(CALLER)) ? placed_malloc(CALLER, size) : real.malloc(size);
+static ALWAYS_INLINE void *aligned_in(unsigned region, size_t align, size_t size) {
+  return is_alignment(align) ? isolated_acquire(region, (struct isolated_request){size, align, false}) : NULL;
 }
 
-SLOW void *placed_calloc(size_t count, size_t size) {
+static ALWAYS_INLINE void *zeroed_in(unsigned region, size_t count, size_t size) {
   size_t bytes;
-  void *object =
-      __builtin_mul_overflow(count, size, &bytes) ? NULL : place(REGION, (struct isolated_request){bytes, 0, true});
-  return object ? object : real.calloc(count, size);
+  bool overflows = __builtin_mul_overflow(count, size, &bytes);
+  return overflows ? NULL : isolated_acquire(region, (struct isolated_request){bytes, 0, true});
 }
-EXPORT void *calloc(size_t count, size_t size) {
-  return unlikely(sites_may_be(CALLER)) ? placed_calloc(count, size) : real.calloc(count, size);
-}
+
+/* in_region: NULL where the region has no memory, and the program's allocator has to serve the call. */
+#define LIST(...) __VA_ARGS__
+#define ACQUIRES(function, ident, declaration, arguments, in_region)                                                   \
+  static __attribute__((noinline)) void *ident##_in(unsigned region, LIST declaration) {                               \
+    void *object = (in_region);                                                                                        \
+    return object ? object : real.ident arguments;                                                                     \
+  }                                                                                                                    \
+  SLOW void *ident##_above declaration {                                                                               \
+    unsigned region = REGION_ABOVE;                                                                                    \
+    return region ? ident##_in(region, LIST arguments) : real.ident arguments;                                         \
+  }                                                                                                                    \
+  static ALWAYS_INLINE void *placed_##ident(const void *caller, LIST declaration) {                                    \
+    unsigned region = region_of(sites, caller);                                                                        \
+    return region ? ident##_in(region, LIST arguments) : ident##_above arguments;                                      \
+  }                                                                                                                    \
+  EXPORT void *function declaration {                                                                                  \
+    return unlikely(sites_has(sites, CALLER)) ? placed_##ident(CALLER, LIST arguments) : real.ident arguments;         \
+  }
+
+ACQUIRES(malloc, malloc, (size_t size), (size), isolated_malloc(region, size))
+ACQUIRES(calloc, calloc, (size_t count, size_t size), (count, size), zeroed_in(region, count, size))
+ACQUIRES(aligned_alloc, aligned_alloc, (size_t align, size_t size), (align, size), aligned_in(region, align, size))
+ACQUIRES(memalign, memalign, (size_t align, size_t size), (align, size), aligned_in(region, align, size))
+ACQUIRES(valloc, valloc, (size_t size), (size), aligned_in(region, os_page_bytes(), size))
 
 /* Of an object of a region, which stays there, unless the region has no memory. */
 SLOW void *resize(void *object, size_t size) {
@@ -239,7 +257,7 @@ SLOW void *resize(void *object, size_t size) {
 EXPORT void *realloc(void *object, size_t size) {
   if (unlikely(isolated_owns(object)))
     return resize(object, size);
-  if (!object && sites_may_be(CALLER))
+  if (!object && sites_has(sites, CALLER))
     return placed_malloc(CALLER, size);
   return real.realloc(object, size);
 }
@@ -248,7 +266,7 @@ EXPORT void *reallocarray(void *object, size_t count, size_t size) {
   bool overflows = __builtin_mul_overflow(count, size, &bytes);
   if (!overflows && isolated_owns(object))
     return resize(object, bytes);
-  if (!overflows && !object && sites_may_be(CALLER))
+  if (!overflows && !object && sites_has(sites, CALLER))
     return placed_malloc(CALLER, bytes);
   if (!overflows || !isolated_owns(object))
     return real.reallocarray(object, count, size);
@@ -257,34 +275,18 @@ EXPORT void *reallocarray(void *object, size_t count, size_t size) {
 }
 
 SLOW int placed_posix_memalign(void **result, size_t align, size_t size) {
-  void *object = is_alignment(align) && align % sizeof(void *) == 0
-                     ? place(REGION, (struct isolated_request){size, align, false})
-                     : NULL;
+  unsigned region = region_of(sites, CALLER);
+  if (!region)
+    region = REGION_ABOVE;
+  void *object = region && align % sizeof(void *) == 0 ? aligned_in(region, align, size) : NULL;
   if (!object)
     return real.posix_memalign(result, align, size);
   *result = object;
   return 0;
 }
 EXPORT int posix_memalign(void **result, size_t align, size_t size) {
-  return unlikely(sites_may_be(CALLER)) ? placed_posix_memalign(result, align, size)
-                                        : real.posix_memalign(result, align, size);
-}
-SLOW void *placed_aligned_alloc(size_t align, size_t size) {
-  void *object = is_alignment(align) ? place(REGION, (struct isolated_request){size, align, false}) : NULL;
-  return object ? object : real.aligned_alloc(align, size);
-}
-EXPORT void *aligned_alloc(size_t align, size_t size) {
-  return unlikely(sites_may_be(CALLER)) ? placed_aligned_alloc(align, size) : real.aligned_alloc(align, size);
-}
-SLOW void *placed_memalign(size_t align, size_t size) {
-  void *object = is_alignment(align) ? place(REGION, (struct isolated_request){size, align, false}) : NULL;
-  return object ? object : real.memalign(align, size);
-}
-EXPORT void *memalign(size_t align, size_t size) {
-  return unlikely(sites_may_be(CALLER)) ? placed_memalign(align, size) : real.memalign(align, size);
-}
-EXPORT void *valloc(size_t size) {
-  return unlikely(sites_may_be(CALLER)) ? placed_memalign(os_page_bytes(), size) : real.valloc(size);
+  return unlikely(sites_has(sites, CALLER)) ? placed_posix_memalign(result, align, size)
+                                            : real.posix_memalign(result, align, size);
 }
 EXPORT void *pvalloc(size_t size) { /* of whole OS pages: not placed */
   return real.pvalloc(size);
@@ -306,13 +308,8 @@ EXPORT void free(void *object) RELEASES(free, (void *object), (object)) EXPORT
         RELEASES(free_aligned_sized, (void *object, size_t align, size_t size), (object, align, size))
 
 #define ENTRY_NEW(ident, declaration, arguments, size, param)                                                          \
-  SLOW void *placed_##ident declaration {                                                                              \
-    void *object = place(REGION, (struct isolated_request){size, param, false});                                       \
-    return object ? object : real.ident arguments;                                                                     \
-  }                                                                                                                    \
-  EXPORT void *operator_##ident declaration {                                                                          \
-    return unlikely(sites_may_be(CALLER)) ? placed_##ident arguments : real.ident arguments;                           \
-  }
+  ACQUIRES(operator_##ident, ident, declaration, arguments,                                                            \
+           (param) ? aligned_in(region, param, size) : isolated_malloc(region, size))
 #define ENTRY_DELETE(ident, declaration, arguments, size, param)                                                       \
   EXPORT void operator_##ident declaration RELEASES(ident, declaration, arguments)
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
@@ -359,21 +356,24 @@ static bool is_program(const char *name) {
   return !*name || !slash || strcmp(slash + 1, name) == 0;
 }
 
-static void use_plan(const char *path, struct plan *plan) {
+/* Returns whether sites may still come, so that the plan has to stay. */
+static bool use_plan(const char *path, struct plan *plan) {
   struct plan_error error = {NULL, 0};
   if (isolated_owner_limit == 0) {
     say(path, &(struct plan_error){"no address space for regions", 0}, "nothing is placed");
   } else if (read_plan(path, plan, &error) != 0) {
     say(path, &error, "nothing is placed");
   } else {
-    uint32_t added = sites_add(plan);
+    uint32_t added = sites_begin(plan);
     if (added < plan->site_count && is_program(plan->program)) {
       char what[128];
       snprintf(what, sizeof what, "%u of %u sites are of builds that are not loaded", plan->site_count - added,
                plan->site_count);
-      say(path, &(struct plan_error){what, 0}, added ? "they are not placed" : "nothing is placed");
+      say(path, &(struct plan_error){what, 0}, "not placed unless they are loaded later");
     }
+    return added < plan->site_count;
   }
+  return false;
 }
 
 static const char *plan_path(char **environment) {
@@ -396,8 +396,24 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
   struct plan *plan = path && *path ? os_map(sizeof *plan, false) : NULL;
   if (plan) {
     pthread_atfork(isolated_before_fork, isolated_after_fork, isolated_after_fork);
-    use_plan(path, plan);
-    os_unmap(plan, sizeof *plan);
+    if (!use_plan(path, plan))
+      os_unmap(plan, sizeof *plan);
   }
   errno = saved_errno;
 }
+
+#if defined(__GLIBC__)
+/* --- libraries that are loaded later --- */
+
+/* A library is used after names were looked up in it. By a sibling call, as the loader looks at its caller. */
+EXPORT void *dlsym(void *handle, const char *name) {
+  sites_refresh();
+  return real_dlsym(handle, name);
+}
+EXPORT int dlclose(void *handle) {
+  int (*real_dlclose)(void *) = (int (*)(void *))real_dlsym(RTLD_NEXT, "dlclose");
+  int status = real_dlclose ? real_dlclose(handle) : -1;
+  sites_refresh();
+  return status;
+}
+#endif

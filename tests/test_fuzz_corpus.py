@@ -36,6 +36,21 @@ PLANS = (
     '{"windows": [[7, 15, 90, 1]], "heap": "touched", "highs": 3}',
     '{"windows": [[100, 150, 200, 2]], "large": {"bytes": 64, "share": 0.5}, "seed": 7, "manifest": {"kind": "time"}}',
 )
+PLACEMENT = """# heaptape run --place THIS -- CMD
+version = 1
+program = "redis-server"
+
+[predicted]
+peak_rss_before = 1234567
+
+[[site]]
+region = 1
+function = "sdsnew (sds.c:155)"
+frames = [
+  "dd4aee2b97ea99a569846f0920fd2c9cb0e0ab9f+0x16c3",
+  "dd4aee2b97ea99a569846f0920fd2c9cb0e0ab9f+0xffff", # its caller
+]
+"""
 MEMORY_BYTES = 1 << 30
 
 
@@ -98,12 +113,21 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
         "fuzz_workload": [work.read_bytes()],
         "fuzz_distil": [plan.encode() + rest for plan in PLANS for rest in (b"", b"\0" + work.read_bytes())],
         "fuzz_group": [f"{group}\nzmalloc\nzrealloc\n\nlibssl.so.3".encode() for group in GROUPS],
+        "fuzz_plan": [PLACEMENT.encode(), PLACEMENT.replace(" = ", "=").encode() * 2],
         "fuzz_rewrite": [bytes([window, 200, kind]) + text for window in (0, 60) for kind in range(4)],
     }
 
 
 def test_every_target_is_known() -> None:
-    readers = {"fuzz_trace_read", "fuzz_workload", "fuzz_origins", "fuzz_group", "fuzz_rewrite", "fuzz_distil"}
+    readers = {
+        "fuzz_trace_read",
+        "fuzz_workload",
+        "fuzz_origins",
+        "fuzz_group",
+        "fuzz_rewrite",
+        "fuzz_distil",
+        "fuzz_plan",
+    }
     assert readers | {"fuzz_import", "fuzz_import_heaptrack"} <= set(TARGETS)
 
 

@@ -14,11 +14,11 @@ enum {
   RUN_BITS = 16,
   RUN_BYTES = 1 << RUN_BITS,
   RUNS = BLOCK_BYTES / RUN_BYTES,
-  CLASS_MAX_BYTES = 16 << 10,
+  CLASS_MAX_BYTES = ISOLATED_CLASS_MAX_BYTES,
   LONG_CLASS_BYTES = 1 << 10, /* from this size on, runs of a class are long, so that the unused end weighs less */
   LONG_RUNS = 4,
   SPAN_MAX_BYTES = 2 << 20,
-  CLASS_STEP_BYTES = 16,
+  CLASS_STEP_BYTES = ISOLATED_CLASS_STEP_BYTES,
   CLASSES = CLASS_MAX_BYTES / CLASS_STEP_BYTES,
   MOST_BLOCKS = 1 << 18, /* of one region: 1 TiB */
 };
@@ -41,14 +41,15 @@ struct block {
   uint64_t free_runs; /* a bit each; never run 0, which holds the descriptions */
 };
 
+/* Small, and aside from its classes: the regions that serve nothing share one OS page. */
 struct region {
   uint32_t lock; /* LOCK_… */
-  struct run *with_room[CLASSES];
-  struct run *empty; /* the run that is kept although nothing lives in it; NULL: none */
-  struct block *blocks;
   uint32_t block_count;
+  struct run **with_room; /* by class */
+  struct run *empty;      /* the run that is kept although nothing lives in it; NULL: none */
+  struct block *blocks;
   uint32_t first_with_room; /* no block below has a free run */
-};
+} __attribute__((aligned(64)));
 
 enum { LOCK_FREE, LOCK_HELD, LOCK_AWAITED };
 
@@ -99,13 +100,13 @@ int isolated_setup(unsigned count, bool shared) {
   size_t of_owners = sizeof *isolated_owners << (ISOLATED_ADDRESS_BITS - BLOCK_BITS);
   struct isolated_owner *map = map_sparse(of_owners, shared);
   regions = map_sparse((count + 1) * sizeof *regions, shared);
-  if (!map || !regions)
+  struct run **classes = map_sparse(count * CLASSES * sizeof *classes, shared);
+  struct block *blocks = map_sparse(count * MOST_BLOCKS * sizeof *blocks, shared);
+  if (!map || !regions || !classes || !blocks)
     return -1;
-  for (unsigned i = 1; i <= count; i++) {
-    regions[i].blocks = map_sparse(MOST_BLOCKS * sizeof(struct block), shared);
-    if (!regions[i].blocks)
-      return -1;
-  }
+  for (unsigned i = 1; i <= count; i++)
+    regions[i] = (struct region){.with_room = classes + (size_t)(i - 1) * CLASSES,
+                                 .blocks = blocks + (size_t)(i - 1) * MOST_BLOCKS};
   region_count = count;
   isolated_owners = map;
   isolated_owner_limit = (uintptr_t)1 << (ISOLATED_ADDRESS_BITS - BLOCK_BITS);
@@ -287,15 +288,6 @@ static void keep_empty(struct region *region, struct run *run) {
   give_runs(region, before);
 }
 
-static void release_of_class(struct region *region, struct run *run, void *object) {
-  memcpy(object, &run->freed, sizeof run->freed);
-  run->freed = object;
-  if (run->used-- == run->room)
-    put_with_room(region, class_number(run->class_bytes), run);
-  if (run->used == 0)
-    keep_empty(region, run);
-}
-
 static void *acquire_span(struct region *region, size_t bytes) {
   unsigned count = (unsigned)((bytes + RUN_BYTES - 1) >> RUN_BITS);
   struct run *run = take_runs(region, count);
@@ -321,34 +313,20 @@ static void *acquire_mapping(unsigned region, size_t bytes, size_t align_bytes) 
   return memory;
 }
 
-static void *acquire_aligned(unsigned number, size_t bytes, size_t align) {
-  if (align <= 16 || (align & (align - 1)) != 0)
-    align = 16;
-  if (bytes < align)
-    bytes = align;
+void *isolated_acquire_large(unsigned number, size_t bytes, size_t align) {
   if (bytes > SPAN_MAX_BYTES || align > RUN_BYTES)
     return acquire_mapping(number, bytes, align);
-  size_t class_bytes = bytes <= CLASS_MAX_BYTES ? (class_of(bytes) + align - 1) & ~(align - 1) : 0;
   struct region *region = &regions[number];
   lock(region);
-  bool fits = class_bytes && class_bytes <= CLASS_MAX_BYTES;
-  return unlock(region, fits ? acquire_of_class(region, class_bytes) : acquire_span(region, bytes));
-}
-
-void *isolated_acquire(unsigned number, const struct isolated_request *request) {
-  size_t bytes = request->size_bytes;
-  if (request->align_bytes <= 16 && bytes <= CLASS_MAX_BYTES) {
-    void *object = isolated_malloc(number, bytes);
-    return request->zeroed && object ? memset(object, 0, bytes) : object;
-  }
-  void *object = acquire_aligned(number, bytes, request->align_bytes);
-  if (request->zeroed && object && bytes <= CLASS_MAX_BYTES) /* others' memory comes from the kernel */
-    memset(object, 0, bytes);
-  return object;
+  return unlock(region, acquire_span(region, bytes));
 }
 
 static __attribute__((noinline)) void *malloc_slowly(unsigned number, size_t bytes) {
-  return acquire_aligned(number, bytes, 0);
+  if (bytes > CLASS_MAX_BYTES)
+    return isolated_acquire_large(number, bytes, 0);
+  struct region *region = &regions[number];
+  lock(region);
+  return unlock(region, acquire_of_class(region, class_of(bytes)));
 }
 
 static __attribute__((noinline)) void *malloc_locked(struct region *region, size_t bytes) {
@@ -374,6 +352,32 @@ static __attribute__((noinline)) void unmap_object(void *object, struct isolated
   errno = saved_errno;
 }
 
+static ALWAYS_INLINE void link_freed(struct run *run, void *object) {
+  memcpy(object, &run->freed, sizeof run->freed);
+  run->freed = object;
+  run->used--;
+}
+
+/* Of a span, or where the run gets room or becomes empty. */
+static __attribute__((noinline)) void release_locked(struct region *region, struct run *run, void *object) {
+  if (run->class_bytes) {
+    if (run->used == run->room)
+      put_with_room(region, class_number(run->class_bytes), run);
+    link_freed(run, object);
+    if (run->used == 0)
+      keep_empty(region, run);
+  } else {
+    give_runs(region, run);
+  }
+  unlock(region, NULL);
+}
+
+static __attribute__((noinline)) void release_slowly(struct region *region, struct run *run, void *object) {
+  lock(region);
+  release_locked(region, run, object);
+}
+
+/* Like isolated_malloc, calls nothing but at its ends. */
 void isolated_release(void *object) {
   if (!object)
     return;
@@ -385,12 +389,14 @@ void isolated_release(void *object) {
   }
   struct region *region = &regions[owner->region];
   struct run *run = run_of(object);
-  lock(region);
-  if (run->class_bytes)
-    release_of_class(region, run, object);
-  else
-    give_runs(region, run);
-  unlock(region, NULL);
+  if (unlikely(!try_lock(region))) {
+    release_slowly(region, run, object);
+  } else if (unlikely(run->class_bytes == 0 || run->used == run->room || run->used == 1)) {
+    release_locked(region, run, object);
+  } else {
+    link_freed(run, object);
+    unlock(region, NULL);
+  }
 }
 
 size_t isolated_usable_bytes(const void *object) {
@@ -409,7 +415,7 @@ void *isolated_resize(void *object, size_t size_bytes) {
                                                     : whole_os_pages(size_bytes);
   if (new_bytes == old_bytes)
     return object;
-  void *moved = isolated_acquire(owner_of(object)->region, &(struct isolated_request){.size_bytes = size_bytes});
+  void *moved = isolated_malloc(owner_of(object)->region, size_bytes);
   if (!moved)
     return NULL;
   memcpy(moved, object, old_bytes < size_bytes ? old_bytes : size_bytes);

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Regions are numbered from 1. */
 enum { REGION_LIMIT = 15 };
@@ -30,16 +31,33 @@ int isolated_setup(unsigned count, bool shared);
 void isolated_before_fork(void);
 void isolated_after_fork(void);
 
-/* For a new object of that region, aligned to 16 bytes or align_bytes (0 or a power of two; any other value counts as
-   16). zeroed: its bytes are 0. NULL: no memory. */
+/* A new object of that region, aligned to 16 bytes: the short way. NULL: no memory. */
+void *isolated_malloc(unsigned region, size_t size_bytes);
+
+/* The same for more than ISOLATED_CLASS_MAX_BYTES, zeroed and aligned to align_bytes. */
+void *isolated_acquire_large(unsigned region, size_t size_bytes, size_t align_bytes);
+
+/* The same, aligned to 16 bytes or align_bytes (0 or a power of two; any other value counts as 16). zeroed: its bytes
+   are 0. */
 struct isolated_request {
   size_t size_bytes, align_bytes;
   bool zeroed;
 };
-void *isolated_acquire(unsigned region, const struct isolated_request *request);
-
-/* The same for a request without alignment, not zeroed: the short way. */
-void *isolated_malloc(unsigned region, size_t size_bytes);
+enum { ISOLATED_CLASS_MAX_BYTES = 16 << 10, ISOLATED_CLASS_STEP_BYTES = 16 };
+static inline __attribute__((always_inline)) void *isolated_acquire(unsigned region, struct isolated_request request) {
+  size_t bytes = request.size_bytes, align = request.align_bytes;
+  if (align > ISOLATED_CLASS_STEP_BYTES && (align & (align - 1)) == 0) {
+    if (bytes > SIZE_MAX / 4 || align > SIZE_MAX / 4)
+      return NULL;
+    bytes = (bytes + (bytes == 0) + align - 1) & ~(align - 1); /* such a class is aligned, as runs are */
+  } else {
+    align = 0;
+  }
+  if (bytes > ISOLATED_CLASS_MAX_BYTES)
+    return isolated_acquire_large(region, bytes, align);
+  void *object = isolated_malloc(region, bytes);
+  return request.zeroed && object ? memset(object, 0, bytes) : object;
+}
 
 /* object: of any region, or NULL. */
 void isolated_release(void *object);

@@ -55,7 +55,7 @@ static void acquire(unsigned slot) {
   size_t align = random_below(4) ? 0 : (size_t)1 << random_below(18);
   struct isolated_request request = {some_size(), align, random_below(4) == 0};
   unsigned region = 1 + slot % 3;
-  uint8_t *object = isolated_acquire(region, &request);
+  uint8_t *object = isolated_acquire(region, request);
   CHECK(object != NULL);
   CHECK((uintptr_t)object % (align > 16 ? align : 16) == 0);
   for (size_t i = 0; request.zeroed && i < request.size_bytes; i++)
@@ -103,6 +103,6 @@ int main(void) {
   uint64_t left = rss_anon_bytes() - before;
   CHECK(left < (uint64_t)3 * (256 << 10) + (1 << 20));
   CHECK(left < peak);
-  CHECK(isolated_acquire(1, &(struct isolated_request){.size_bytes = SIZE_MAX - 4096}) == NULL);
+  CHECK(isolated_acquire(1, (struct isolated_request){.size_bytes = SIZE_MAX - 4096}) == NULL);
   return 0;
 }

@@ -137,7 +137,7 @@ static void *acquire_isolated(const struct op *op) {
     request.align_bytes = op->param;
   if (id == CALL_valloc || id == CALL_pvalloc)
     request.align_bytes = os_page_bytes();
-  return isolated_acquire(op->region, &request);
+  return isolated_acquire(op->region, request);
 }
 
 void *call_isolated(const struct op *op) {

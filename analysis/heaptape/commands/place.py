@@ -114,6 +114,7 @@ def _more_instructions(figures: dict[str, float], base: dict[str, float]) -> flo
 
 
 def _sentences(found: "Found", arguments: argparse.Namespace) -> list[str]:
+    from heaptape.common.console import printable
     from heaptape.common.phrases import counted, percent, size
     from heaptape.results.comparing.worth import NO_REASON
 
@@ -128,16 +129,11 @@ def _sentences(found: "Found", arguments: argparse.Namespace) -> list[str]:
     saved = found.base[metric] - found.best.figures[metric]
     change = percent(-100 * saved / found.base[metric])
     sites = counted(len(found.plan.sites), "call site")
-    said.insert(0, f"{_name(found.best)} in memory of their own ({sites}) save {size(saved)} ({change}).")
+    name = printable(found.best.candidate.name)
+    said.insert(0, f"{name} in memory of their own ({sites}) save {size(saved)} ({change}).")
     if found.left_out:
         said.append(f"{counted(found.left_out, 'call site')} can't be told from others, and are left out of the plan.")
     return said
-
-
-def _name(tried: "Tried") -> str:
-    from heaptape.common.console import printable
-
-    return printable(f"{tried.candidate.name}".removesuffix(", in one region"))
 
 
 def _as_json(found: "Found") -> dict:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Searches placements that save memory: a handful of groups of call sites, each replayed (docs/use/PLACE.md)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
@@ -16,16 +17,18 @@ from heaptape.place.plan import Plan, Site
 from heaptape.results.comparing.compare import absolute
 from heaptape.results.comparing.worth import is_reason
 from heaptape.results.schema import Results, figures
-from heaptape.run import rounds, whatif
+from heaptape.run import replay, rounds, whatif
 from heaptape.run.registry import Choice
-from heaptape.run.replay import origins_of
 from heaptape.run.rounds import Run
+from heaptape.run.samples import read_samples, replayed
 from heaptape.tape.trace import open_trace
+from heaptape.tape.workload_format import read_workload
 
 AIMS = {"peak": "peak_rss", "mean": "mean_rss"}
 INSTRUCTIONS = "total_instructions"
 MOST_FUNCTIONS = 4
 LONG_LIVED, SHORT_LIVED = 0.25, 0.01  # mean lifetimes, as shares of the recording
+KEPT_SHARES = 0.75, 0.95  # of empty bytes in pages with live objects
 MOST_OF_LIFETIMES = 64  # call sites of a candidate by lifetimes
 MOST_OBJECTS = 0.95  # share of the live objects: more is the whole program
 
@@ -78,32 +81,30 @@ class Search:
 
 def search(asked: Search, scratch: Path) -> Found:
     """Raises HeaptapeError, also for a recording without call stacks."""
-    first = _replay(asked, asked.source, scratch / "first", [], ("blame",))
-    (found,) = blame_data.of_allocators(first).values()
-    sites, program = _sites(asked.source, scratch / "first")
-    all_tried = candidates(found, asked.choice.label, sites, asked.aim)
-    results = _replay(asked, asked.source, scratch / "all", all_tried, ("memory",))
-    base, tried = _figures(results, all_tried, asked.choice)
+    bench = _Bench(asked, asked.source, scratch / "source")
+    (found,) = blame_data.of_allocators(bench.replay(bench.workload, "blame")).values()
+    made = candidates(found, asked.choice.label, bench.sites, asked.aim)
+    base = bench.memory(bench.workload)
+    workloads = {one: bench.compile(one.regions, f"candidate-{at}") for at, one in enumerate(made)}
+    tried = [Tried(one, bench.memory(workload)) for one, workload in workloads.items()]
     metric = AIMS[asked.aim]
     tried.sort(key=lambda one: one.figures[metric])
-    ops = int(first.workload.ops or 0)
+    if tried and _is_worth(base, tried[0].figures, metric):
+        base |= bench.instructions(bench.workload)
     for at, one in enumerate(tried):
         if not _is_worth(base, one.figures, metric):
             break
-        counted = _replay(asked, asked.source, scratch / f"counted-{at}", [one.candidate], ("instructions",))
-        before, (after,) = _figures(counted, [one.candidate], asked.choice)
-        base |= before
-        tried[at] = best = Tried(one.candidate, one.figures | after.figures)
-        more = 100 * (best.figures.get(INSTRUCTIONS, 0.0) / before.get(INSTRUCTIONS, 1.0) - 1)
+        tried[at] = best = Tried(one.candidate, one.figures | bench.instructions(workloads[one.candidate]))
+        more = 100 * (best.figures.get(INSTRUCTIONS, 0.0) / base.get(INSTRUCTIONS, 1.0) - 1)
         if more > asked.most_instructions:
             continue
-        placed, left_out = plans.placed(sites, best.candidate.regions)
-        made = Plan(placed, program, _predicted(asked, base, best.figures)) if placed else None
-        held_out = _held_out(asked, made, scratch) if made and asked.held_out else None
+        placed, left_out = plans.placed(bench.sites, best.candidate.regions)
+        plan = Plan(placed, bench.program, _predicted(asked, base, best.figures)) if placed else None
+        held_out = _held_out(asked, plan, scratch) if plan and asked.held_out else None
         if held_out and not _is_worth(*held_out, metric):
-            return Found(ops, base, tried, None, None, held_out, len(left_out))
-        return Found(ops, base, tried, best if made else None, made, held_out, len(left_out))
-    return Found(ops, base, tried, None, None, None, 0)
+            return Found(bench.ops, base, tried, None, None, held_out, len(left_out))
+        return Found(bench.ops, base, tried, best if plan else None, plan, held_out, len(left_out))
+    return Found(bench.ops, base, tried, None, None, None, 0)
 
 
 def _is_worth(before: dict[str, float], after: dict[str, float], metric: str) -> bool:
@@ -125,17 +126,20 @@ def candidates(found: Blame, allocator: str, sites: dict[int, Site], aim: str) -
     one; long-lived and short-lived objects apart.
     """
     functions = _functions(found, allocator, sites, aim)
-    names = [name for name, _ in functions]
-    own = [numbers for _, numbers in functions]
-    made = [Candidate(" + ".join(names[:count]), tuple(own[:count])) for count in (1, 2, len(own)) if own]
-    if len(own) > 1:
-        made.append(Candidate(f"{' + '.join(names)}, in one region", (frozenset().union(*own),)))
+    made = [
+        Candidate(" + ".join(name for name, _ in some), tuple(numbers for _, numbers in some))
+        for some in (functions[:1], functions)
+    ]
+    made += [
+        Candidate(f"sites that keep {100 * share:.0f} % of empty space", (_keepers(found, sites, share),))
+        for share in KEPT_SHARES
+    ]
     long_lived, short_lived = _by_lifetime(found, sites)
     made.append(Candidate("long-lived objects", (long_lived,)))
     made.append(Candidate("short-lived objects", (short_lived,)))
     seen, kept = set(), []
     for one in made:
-        if all(one.regions) and one.regions not in seen:
+        if one.regions and all(one.regions) and one.regions not in seen:
             seen.add(one.regions)
             kept.append(one)
     return kept
@@ -158,14 +162,25 @@ def _functions(found: Blame, allocator: str, sites: dict[int, Site], aim: str) -
     return made
 
 
+def _by_site(found: Blame, sites: dict[int, Site], figure: str) -> pd.Series:
+    """A figure of each site, its mean over even positions; the largest first."""
+    even = np.flatnonzero(["even" in words.split(",") for words in found.positions["why"]])
+    rows = found.groups[(found.groups["grouping"] == "site") & found.groups["at"].isin(even)]
+    mean = rows.groupby("group")[figure].sum() / max(len(even), 1)
+    return mean[mean.index.isin(list(sites))].sort_values(ascending=False)
+
+
+def _keepers(found: Blame, sites: dict[int, Site], share: float) -> frozenset[int]:
+    """The fewest sites that keep that share of the empty bytes in pages with live objects."""
+    kept = _by_site(found, sites, "empty_bytes")
+    return frozenset(int(number) for number in kept.index[kept.cumsum() - kept < share * kept.sum()])
+
+
 def _by_lifetime(found: Blame, sites: dict[int, Site]) -> tuple[frozenset[int], frozenset[int]]:
     """The sites whose objects live long, and those whose objects live shortly: mean lifetimes by Little's law, from the
     mean of live objects and the births. Of each kind, those with most live objects.
     """
-    even = np.flatnonzero(["even" in words.split(",") for words in found.positions["why"]])
-    rows = found.groups[(found.groups["grouping"] == "site") & found.groups["at"].isin(even)]
-    mean = rows.groupby("group")["objects"].sum() / max(len(even), 1)
-    mean = mean[mean.index.isin(list(sites))].sort_values(ascending=False)
+    mean = _by_site(found, sites, "objects")
     life = {int(number): objects / max(sites[int(number)].births, 1) for number, objects in mean.items()}
     kinds = (
         [number for number, share in life.items() if share >= LONG_LIVED],
@@ -180,50 +195,60 @@ def _by_lifetime(found: Blame, sites: dict[int, Site]) -> tuple[frozenset[int], 
 # --- replays ---
 
 
-def _replay(
-    asked: Search, source: Path, scratch: Path, wanted: Sequence[Candidate], passes: tuple[str, ...]
-) -> Results:
-    scratch.mkdir()
-    experiments = [_experiment(one.regions) for one in wanted]
-    settings = rounds.Settings(1, passes=passes, seed=1, optional=("instructions",))
-    job = whatif.Job(source, experiments, [asked.choice], settings)
-    return Results(str(source), whatif.run(job, asked.home, scratch, asked.on_progress, asked.on_failure))
+class _Bench:
+    """A recording, compiled once, and replays of it and of its rewritten workloads."""
 
-
-def _experiment(regions: Iterable[Iterable[int]]) -> whatif.Experiment:
-    return whatif.Experiment(tuple(f"site={','.join(map(str, sorted(one)))}=segregate" for one in regions))
-
-
-def _figures(results: Results, wanted: Sequence[Candidate], choice: Choice) -> tuple[dict[str, float], list[Tried]]:
-    values = absolute(figures([results])).xs(results.name)
-    metrics = [metric for metric in (*AIMS.values(), INSTRUCTIONS) if metric in values.columns]
-
-    def of(label: str) -> dict[str, float]:
-        if label not in values.index:
-            raise HeaptapeError(f"{results.name}: {label} gave no figures")
-        return {metric: float(values.loc[label][metric]) for metric in metrics}
-
-    labels = [about.labels[choice.label] for about in results.parsed.whatif or []]
-    return of(choice.label), [Tried(one, of(label)) for one, label in zip(wanted, labels)]
-
-
-def _sites(source: Path, scratch: Path) -> tuple[dict[int, Site], str]:
-    """Its call sites, and the file name of its program."""
-    origins = origins_of(scratch / f"{source.stem}.work")
-    with open_trace(source) as trace:
+    def __init__(self, asked: Search, source: Path, scratch: Path) -> None:
+        scratch.mkdir()
+        self.asked, self.scratch = asked, scratch
+        self.job = whatif.Job(source, [], [asked.choice], rounds.Settings(1, seed=1))
+        self.workload = replay.prepare(str(source), asked.home, scratch, origins=True)
+        origins = replay.origins_of(self.workload)
         if origins is None:
             raise HeaptapeError(f"{source}: has no call stacks: record with --stacks")
-        return plans.sites_of(trace, origins), str(trace.info.get("program", ""))
+        with open_trace(source) as trace:
+            self.sites, self.program = plans.sites_of(trace, origins), str(trace.info.get("program", ""))
+        self.samples, _ = read_samples(source, self.workload)
+        self.ops = read_workload(self.workload).ops
+
+    def compile(self, regions: Iterable[Iterable[int]], name: str) -> Path:
+        """The workload with these sites segregated."""
+        groups = tuple(f"site={','.join(map(str, sorted(one)))}=segregate" for one in regions)
+        output = self.scratch / f"{name}.work"
+        return whatif.compile_workload(self.job, whatif.Experiment(groups), output, self.asked.home).workload
+
+    def replay(self, workload: Path, pass_: str) -> Results:
+        about = replay.describe_workload(workload, self.job.source.name.partition(".")[0])
+        settings = rounds.Settings(1, passes=(pass_,), seed=1, optional=("instructions",))
+
+        def on_progress(run: Run | None, share: float) -> None:
+            self.asked.on_progress(run, share, workload.stem)
+
+        data = replay.replay(
+            workload, about, [self.asked.choice], settings, self.asked.home, on_progress, self.asked.on_failure
+        )
+        return Results(about["name"], data)
+
+    def memory(self, workload: Path) -> dict[str, float]:
+        """Peak, and mean over the recorded program's processor time, as live runs have it."""
+        results = self.replay(workload, "memory")
+        run = results.first_runs("rss_anon_peak_bytes").get(self.asked.choice.label)
+        if run is None:
+            raise HeaptapeError(f"{results.name}: {self.asked.choice.label} gave no figures")
+        sampled = len(self.samples.cpu_ns) > 1
+        mean = replayed(run, self.samples)["rss_anon_mean_bytes"] if sampled else float(run.rss_anon_mean_bytes or 0)
+        return {"peak_rss": float(run.rss_anon_peak_bytes or 0), "mean_rss": mean}
+
+    def instructions(self, workload: Path) -> dict[str, float]:
+        """Of malloc and free; empty where they can't be counted."""
+        values = absolute(figures([self.replay(workload, "instructions")]))
+        return {INSTRUCTIONS: float(values[INSTRUCTIONS].iloc[0])} if INSTRUCTIONS in values.columns else {}
 
 
 def _held_out(asked: Search, made: Plan, scratch: Path) -> tuple[dict[str, float], dict[str, float]]:
     assert asked.held_out
-    _replay(asked, asked.held_out, scratch / "held-out", [], ("blame",))
-    sites, _ = _sites(asked.held_out, scratch / "held-out")
-    regions = plans.regions_in(sites, made.sites)
+    bench = _Bench(asked, asked.held_out, scratch / "held-out")
+    regions = plans.regions_in(bench.sites, made.sites)
     if not regions:
         raise HeaptapeError(f"{asked.held_out}: has none of the plan's call sites: is it of another build?")
-    one = Candidate("held out", tuple(map(frozenset, regions)))
-    results = _replay(asked, asked.held_out, scratch / "held-out-plan", [one], ("memory",))
-    base, (tried,) = _figures(results, [one], asked.choice)
-    return base, tried.figures
+    return bench.memory(bench.workload), bench.memory(bench.compile(regions, "placed"))
