@@ -26,11 +26,12 @@ lock: ## pin the newest Python dependencies anew (requirements.lock)
 	CUSTOM_COMPILE_COMMAND='make lock' $(OUT)/lock-venv/bin/pip-compile -q --upgrade --generate-hashes --strip-extras \
 	  --all-extras --no-emit-index-url --no-emit-find-links -o requirements.lock pyproject.toml
 
-lint-python: $(VENV)/.stamp ## ruff over all Python files, mypy over the package; licence lines (tools/spdx)
+lint-python: $(VENV)/.stamp ## ruff over all Python files, mypy over package and benches; licence lines (tools/spdx)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/python tools/spdx --check
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy --python-version 3.11 --follow-imports silent --exclude /test/ tests/bench
 
 .PHONY: lock lint-python
 

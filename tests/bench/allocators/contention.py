@@ -76,7 +76,7 @@ def cost(folder: Path) -> dict[str, float]:
     for _ in range(COST_RUNS):
         for pass_ in least:
             before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-            command = [REPLAY, "--pass", pass_, "--null", "--engine-cycles-per-op", "0", work]
+            command: list[str | Path] = [REPLAY, "--pass", pass_, "--null", "--engine-cycles-per-op", "0", work]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             taken = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
             least[pass_] = min(least[pass_], 1e9 * taken / COST_OPS)

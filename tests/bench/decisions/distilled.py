@@ -20,7 +20,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from heaptape.distil import fit, measured, plan
 from heaptape.distil.measured import Whole
 from heaptape.distil.plan import Planner, column
 from heaptape.results import distilled, margins
-from heaptape.results.structs import Correction, Distilled
+from heaptape.results.structs import Correction, Distilled, Run
 from heaptape.run import registry, replay
 from heaptape.run.registry import Choice
 from heaptape.tape.workload_format import read_workload
@@ -152,7 +152,7 @@ def _recorded(home: Home, scratch: Path) -> Iterator[str]:
 def _table(
     workload: Path, ratio: float, choices: Sequence[Choice], arguments: argparse.Namespace, home: Home
 ) -> pd.DataFrame:
-    """One row per choice and figure: value, percent (as distilled.estimates), whole, error and its parts (`_parts`)."""
+    """One row per choice and figure: value, percent (half of its 95 % interval), whole, error and its parts."""
     whole = _whole(workload, choices, arguments, home)
     accesses = measured.MISSES in _figures(arguments)
     count = functools.partial(measured.count, workload, home=home, accesses=accesses)
@@ -198,10 +198,19 @@ def _left_out(allocator: str, made: _Made) -> pd.DataFrame:
     corrections = msgspec.convert(fitted.corrections, dict[str, Correction])
     manifest = msgspec.structs.replace(made.manifest, corrections=corrections, expected=fitted.expected)
     return pd.concat(
-        _with_errors(choice.label, distilled.estimates(made.runs[choice.label], manifest), made)
+        _with_errors(choice.label, _estimates(made.runs[choice.label], manifest), made)
         for choice in made.choices
         if choice.allocator == allocator
     )
+
+
+def _estimates(runs: Mapping[str, Run], manifest: Distilled) -> pd.DataFrame:
+    """Each figure of the manifest: figure, value, percent."""
+    found = (
+        (figure, distilled.estimate(figure, runs[distilled.pass_of(figure)], manifest), percent)
+        for figure, percent in (manifest.expected or {}).items()
+    )
+    return pd.DataFrame(found, columns=["figure", "value", "percent"])
 
 
 def _with_errors(label: str, estimates: pd.DataFrame, made: _Made) -> pd.DataFrame:

@@ -52,9 +52,9 @@ def compare(name: str, objectives: Sequence[str], folder: Path) -> list[dict]:
     exhaustive = _best(Goals(tuple(objectives), (), {name: 1.0}), space, name, workload, folder, grid(space))
     for objective in objectives:
         searched = _best(Goals((objective,), (), {name: 1.0}), space, name, workload, folder)
-        row = {"workload": name, "objective": objective, "grid": exhaustive[objective][0]}
-        found, points = searched[objective]
-        row |= {"search": found, "replays": points, "within": found <= WITHIN * row["grid"]}
+        (best, _), (found, points) = exhaustive[objective], searched[objective]
+        row = {"workload": name, "objective": objective, "grid": best}
+        row |= {"search": found, "replays": points, "within": found <= WITHIN * best}
         print(*(f"{value:.4f}" if isinstance(value, float) else value for value in row.values()), flush=True)
         rows.append(row)
     return rows

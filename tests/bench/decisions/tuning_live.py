@@ -111,7 +111,7 @@ def _row(recipe: Recipe, data: Mapping) -> list[str]:
     about, best = [recipe.name, f"{data['calls']:,}"], data["winner"]
     if best is None or not best["settings"]:
         return [*about, "", "", "", "", "nothing to be won"]
-    (objective, *_), *limits = [data["search"]["objectives"], *data["search"]["limits"]]
+    objective, limits = data["search"]["objectives"][0], data["search"]["limits"]
     lived = {one["figure"]: one for one in data["live"]["figures"]}
     found = lived[objective]
     kept = [_limit(lived, limit) for limit in limits]

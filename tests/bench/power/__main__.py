@@ -103,8 +103,8 @@ def tests_of(file: Path) -> list[str]:
     """Of the part that the file belongs to."""
     part, folders = file.parts[0], ["tests/recording"] if file.parts[0] == "capture" else []
     if part == "analysis":
-        own = Path("analysis/test", file.parts[2])
-        return [str(own if own.is_dir() else own.parent)]
+        of_folder = Path("analysis/test", file.parts[2])
+        return [str(of_folder if of_folder.is_dir() else of_folder.parent)]
     if part == "core":  # what reads and writes files
         folders = ["convert/test"]
     own = [part] if (REPOSITORY / part / "test").is_dir() or part == "core" else []

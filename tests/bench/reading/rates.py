@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, record, succeed, workload
 
+UNCALIBRATED = [str(REPLAY), "--engine-cycles-per-op", "0"]
 SHOWN_CHARACTERS = 4000  # of standard error, the last
 
 
@@ -124,7 +125,7 @@ def generated(folder: Path, name: str, **shape: int) -> Path:
 
 def wall_ns_per_op(work: Path, order: str, *, pass_: str = "bare", null: bool = True, processors: str = "") -> float:
     """Wall time of the replay per op, least of 3 runs, on those processors (as taskset takes them; empty: all)."""
-    command = [REPLAY, "--pass", pass_, "--order", order, "--engine-cycles-per-op", "0", *(["--null"] if null else [])]
+    command = [*UNCALIBRATED, "--pass", pass_, "--order", order, *(["--null"] if null else [])]
     pinned = ["taskset", "-c", processors] if processors else []
     runs = [json.loads(succeed(*pinned, *command, work).stdout) for _ in range(3)]
     return min(run["wall_ns"] / run["ops"] for run in runs)
@@ -132,7 +133,7 @@ def wall_ns_per_op(work: Path, order: str, *, pass_: str = "bare", null: bool = 
 
 def cpu_ns_per_op(work: Path, order: str, *, null: bool = True) -> float:
     """CPU time of the streams per op, waits left out, least of 3 runs."""
-    command = [REPLAY, "--pass", "bare", "--order", order, "--engine-cycles-per-op", "0", *(["--null"] if null else [])]
+    command = [*UNCALIBRATED, "--pass", "bare", "--order", order, *(["--null"] if null else [])]
     runs = [json.loads(succeed(*command, work).stdout) for _ in range(3)]
     return min(run["cpu_ns"] / run["ops"] for run in runs)
 

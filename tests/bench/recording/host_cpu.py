@@ -129,9 +129,8 @@ def run_once(
     cpu_file = folder / "cpu"
     cpu_file.unlink(missing_ok=True)
     environment = {**os.environ, "CPU_AT_EXIT": str(cpu_file), "PYTHONMALLOC": "malloc", **preload}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     began = time.monotonic_ns()
-    with subprocess.Popen(command, env=environment, **quiet) as program:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
         if port:
             began = put_load(port)
             wall_ns = time.monotonic_ns() - began

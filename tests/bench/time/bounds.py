@@ -16,15 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 from heaptape.results.comparing.sequential import DIFFERENT, decision
 from heaptape.results.model.counts import Counts, of_misses
 from heaptape.results.model.penalties import SIMULATED_CACHES, Penalties, penalties
 from heaptape.results.model.time_model import changes
-from heaptape.run import live as live_rounds
+from heaptape.results.structs import Misses, Run
 
-from tests.bench.fidelity import timed, timed_certificate
+from tests.bench.fidelity import live_rounds, timed, timed_certificate
 from tests.bench.fidelity.certificate import BASELINE
 from tests.bench.fidelity.raw import read_results
 from tests.support import REPOSITORY
@@ -52,11 +53,20 @@ def by_app(folder: Path) -> dict[str, dict]:
 def sides(costs: dict, counted: dict) -> dict[str, Side]:
     """The sides of one app, by allocator, for those that ran in both ways. `costs`: measured by heaptape-machine."""
     known = penalties(costs)
-    replayed = {run["allocator"]: of_misses(run["misses"], {}, known) for run in counted["replays"] if "misses" in run}
+    replayed = {
+        run["allocator"]: _counts(run["misses"], run["allocator"], known)
+        for run in counted["replays"]
+        if "misses" in run
+    }
     live: dict[str, list[Counts]] = {}
     for run in sorted(counted["live"], key=lambda run: run["padding_bytes"]):
-        live.setdefault(run["allocator"], []).append(of_misses(as_of_pass(run["counts"]), {}, known))
+        counts = _counts(as_of_pass(run["counts"]), run["allocator"], known)
+        live.setdefault(run["allocator"], []).append(counts)
     return {label: Side(replayed[label], live[label]) for label in replayed if label in live}
+
+
+def _counts(misses: Mapping, allocator: str, known: Penalties) -> Counts:
+    return of_misses(msgspec.convert(misses, Misses), Run(allocator), known)
 
 
 def as_of_pass(counts: Mapping) -> dict:
