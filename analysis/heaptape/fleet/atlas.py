@@ -154,12 +154,13 @@ def _line(value: object) -> str:
 
 def of_store(store: Store, choices: Mapping[str, Choice], study: Sequence[str], absent: Mapping[str, str]) -> Atlas:
     """The atlas of a store's exact cells. `choices`: the columns, name -> what it stands for here; cells of other
-    libraries are left out. `study`: allocators that are not for use. Raises HeaptapeError where there are no cells.
+    libraries are left out, and of several engines' the newest counts. `study`: allocators that are not for use. Raises
+    HeaptapeError where there are no cells.
     """
     libraries = {name: sha256_of(choice.path) for name, choice in choices.items()}
     names = {(choice.label, libraries[name]): name for name, choice in choices.items()}
     records: dict[str, dict[tuple[str, str], Record]] = defaultdict(dict)
-    for record in sorted(store.records(), key=lambda one: one.cell.engine):
+    for record in sorted(store.records(), key=lambda one: one.unix_s):
         name = names.get((label(record.cell.allocator, record.result.get("variant")), record.cell.library))
         if name and is_exact(record.cell.pass_):
             records[record.cell.workload][name, record.cell.pass_] = record

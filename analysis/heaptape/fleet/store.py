@@ -120,7 +120,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A cell that was run. `result`: the engine's run, as in results files. `machine`: its id; its file is
     machines/ID.json. `block`: for timed cells, the same for all that were measured alternately. `seconds`: wall time of
-    the run. `whole`: the result has its curves (time lines, maps, histograms), too.
+    the run. `whole`: the result has its curves (time lines, maps, histograms), too. `unix_s`: when it was run; 0: not
+    known.
     """
 
     cell: Cell
@@ -129,6 +130,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     block: str | None
     seconds: float
     whole: bool = False
+    unix_s: float = 0.0
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -206,7 +206,8 @@ class Worker:
             cell, error = planned.cell, run.get("error")
             if error is None:
                 result = run if task.whole else without_curves(run)
-                record = Record(cell, result, self.machine, block, seconds / len(made), task.whole)
+                seconds_each = seconds / len(made)
+                record = Record(cell, result, self.machine, block, seconds_each, task.whole, time.time())
                 if cell.key in there:
                     self.store.put_cell(record)
                 elif not self.store.add_cell(record):

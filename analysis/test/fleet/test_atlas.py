@@ -148,6 +148,21 @@ def test_cells_that_failed_are_told_but_not_those_that_another_engine_passed(und
     assert atlas.read(str(tmp_path / "out/atlas.json")).failures == [atlas.Failure("glibc", "", "misses", "it aborted")]
 
 
+@pytest.mark.parametrize("newest", ["0" * 64, "f" * 64])
+def test_of_the_engines_that_ran_a_cell_the_newest_counts(undisturbed, tmp_path, newest):
+    store = open_store(str(shutil.copytree(undisturbed, tmp_path / "store")))
+    one = next(found for found in store.records() if (found.cell.allocator, found.cell.pass_) == ("glibc", "memory"))
+    for number, engine in enumerate(("0" * 64, "f" * 64)):
+        cell = msgspec.structs.replace(one.cell, engine=engine)
+        later = one.unix_s + (2 if engine == newest else 1)
+        result = one.result | {"page_faults": 777_000 + number}
+        store.put_cell(msgspec.structs.replace(one, cell=cell, unix_s=later, result=result))
+    assert call_heaptape("fleet", "atlas", store.url, "-a", "glibc", "-o", tmp_path / "out").status == 0
+    name = store.workloads()[one.cell.workload].name
+    faults = atlas.read(str(tmp_path / "out/atlas.json")).cells[name]["page_faults"]
+    assert faults == [777_000 if newest == "0" * 64 else 777_001]
+
+
 def test_the_command_prints_what_changed_since_the_atlas_before(folder, undisturbed, tmp_path):
     before = atlas.read(str(folder / "atlas.json"))
     before.cells["w1"]["peak_rss"][1] *= 2

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
 """The atlas of docs/atlas: records what is missing, replays it through `heaptape fleet`, and writes data and page.
 
-    python -m tests.bench.fleet.atlas [-j N] [NAME[@VERSION][:SETTING] ...]
+    python -m tests.bench.fleet.atlas [-j N] [--every N] [NAME[@VERSION][:SETTING] ...]
 
 Names are further allocators (or other versions), installed first. Stopped, the same command continues: recordings and
 the store are in OUT/atlas. On several machines: `heaptape fleet` on that store (docs/use/FLEET.md), then this again.
+--every N: a trial with each N-th recording, in OUT/atlas.trial, page included; it shows what all will take.
 """
 
 import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
@@ -23,13 +25,13 @@ from tests.bench.fidelity import counted
 from tests.support import OUT
 
 CORPUS, DOCS = CHECKOUT / "workloads" / "corpus", CHECKOUT / "docs" / "atlas"
-FOLDER = OUT / "atlas"
 INSTALLED = (
     "jemalloc@5", "mimalloc@3", "mimalloc@2", "google-tcmalloc", "snmalloc", "rpmalloc", "scudo", "hardened-malloc",
 )  # fmt: skip
 COLUMNS = (
-    "glibc", *INSTALLED, "tcmalloc", "tbbmalloc", "glibc:trim-at-once", "glibc:one-arena", "jemalloc@5:decay-0",
-    "mimalloc@3:purge-at-once", "mimalloc@3:no-thp", "tcmalloc:aggressive-decommit", "reference", "magazine", "bucket",
+    "glibc", *INSTALLED, "tcmalloc", "tbbmalloc", "glibc:no-tcache", "glibc:trim-at-once", "glibc:one-arena",
+    "jemalloc@5:background_thread", "jemalloc@5:decay-0", "mimalloc@3:purge-at-once", "mimalloc@3:no-thp",
+    "tcmalloc:aggressive-decommit", "reference", "magazine", "bucket",
 )  # fmt: skip
 ACCESSES = ("--accesses", "--preload", str(live.c_library()))
 
@@ -58,22 +60,32 @@ def available(names: Sequence[str]) -> list[str]:
     return found
 
 
-def record(folder: Path) -> None:
-    """Recipes that the corpus has no piece of, whole; short programs, with their data accesses, as NAME.short."""
-    pieces, cache = {path.stem for path in CORPUS.iterdir()}, recipes.cache_directory()
-    whole = [one for one in recipes.find() if one.name not in pieces]
-    for recipe in whole:
-        _record(recipe, folder / f"{recipe.name}.tape", (), cache)
-    for recipe in recipes.find(counted.DIRECTORIES):
-        _record(recipe, folder / f"{recipe.name}.short.tape", ACCESSES, cache / "counted")
-    zipped = CORPUS / "android-systemui.zip"
-    if not (folder / f"{zipped.stem}.tape").is_file():
-        heaptape("convert", zipped, folder / f"{zipped.stem}.tape")
+def recorded(folder: Path, every: int) -> list[Path]:
+    """The corpus; recipes that it has no piece of, whole; short programs, with their data accesses, as NAME.short. Each
+    `every`-th of them.
+    """
+    pieces, cache = sorted(CORPUS.glob("*.tape")), recipes.cache_directory()
+    zipped, known = CORPUS / "android-systemui.zip", {path.stem for path in CORPUS.iterdir()}
+    make: dict[Path, Callable[[Path], object]] = {
+        folder / f"{zipped.stem}.tape": partial(heaptape, "convert", zipped),
+        **{
+            folder / f"{one.name}.tape": partial(_record, one, (), cache)
+            for one in recipes.find()
+            if one.name not in known
+        },
+        **{
+            folder / f"{one.name}.short.tape": partial(_record, one, ACCESSES, cache / "counted")
+            for one in recipes.find(counted.DIRECTORIES)
+        },
+    }
+    chosen = [*pieces, *sorted(make)][::every]
+    for path in chosen:
+        if not path.is_file():
+            make[path](path)
+    return [path for path in chosen if path.is_file()]
 
 
-def _record(recipe: Recipe, path: Path, options: Sequence[str], cache: Path) -> None:
-    if path.is_file():
-        return
+def _record(recipe: Recipe, options: Sequence[str], cache: Path, path: Path) -> None:
     try:
         capture.capture(recipe, path, Home(OUT), options, cache=cache)
     except HeaptapeError as error:
@@ -83,25 +95,29 @@ def _record(recipe: Recipe, path: Path, options: Sequence[str], cache: Path) -> 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("-j", "--jobs", type=int, default=0, help="cells at a time (default: as fit)")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="each N-th recording only, as a trial")
     parser.add_argument("names", nargs="*", metavar="NAME[@VERSION][:SETTING]")
     arguments = parser.parse_args()
     began = time.monotonic()
-    recordings, store = FOLDER / "recordings", FOLDER / "store"
+    trial = arguments.every > 1
+    folder = OUT / ("atlas.trial" if trial else "atlas")
+    recordings, store = folder / "recordings", folder / "store"
     recordings.mkdir(parents=True, exist_ok=True)
     install([*INSTALLED, *arguments.names])
-    record(recordings)
+    tapes = recorded(recordings, arguments.every)
+    print(f"{time.monotonic() - began:,.0f} s: {len(tapes)} recordings")
     columns = list(dict.fromkeys([*COLUMNS, *arguments.names]))
-    tapes = [*sorted(CORPUS.glob("*.tape")), *sorted(recordings.glob("*.tape"))]
     chosen = [word for name in available(columns) for word in ("-a", name)]
     scheduler = f"local={arguments.jobs}" if arguments.jobs else "local"
-    for passes, inputs in (("memory,instructions", tapes), ("misses", sorted(recordings.glob("*.short.tape")))):
+    short = [path for path in tapes if path.name.endswith(".short.tape")]
+    for passes, inputs in (("memory,instructions", tapes), ("misses", short)):
         # Cells that fail are part of the atlas: some allocators don't run under Valgrind.
         heaptape(
             "fleet", "replay", *inputs, *chosen, "--passes", passes, "--store", store, "--scheduler", scheduler
         )  # fmt: skip
     failed = heaptape("fleet", "ingest", *tapes, "--store", store)
     listed = [word for name in columns for word in ("-a", name)]
-    failed |= heaptape("fleet", "atlas", store, *listed, "-o", DOCS)
+    failed |= heaptape("fleet", "atlas", store, *listed, "-o", folder / "page" if trial else DOCS)
     print(f"{time.monotonic() - began:,.0f} s")
     return failed
 
