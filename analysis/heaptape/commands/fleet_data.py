@@ -348,7 +348,11 @@ def _changes_in_words(changes: "pd.DataFrame") -> str:
     shown = changes[changes["percent"].notna()].head(CHANGES_SHOWN)
     if shown.empty:
         return head
-    return render_text([_table(shown, f"{head}; the greatest")]).rstrip("\n")
+    of = changes.dropna().drop_duplicates("column")
+    of = of[of["version_before"] != of["version_after"]]
+    versions = [f"{one.column}: {one.version_before} before, {one.version_after} now." for one in of.itertuples()]
+    table = _table(shown[["program", "column", "figure", "percent", "before", "after"]], f"{head}; the greatest")
+    return render_text([replace(table, notes=versions)]).rstrip("\n")
 
 
 SUBCOMMANDS = {

@@ -166,11 +166,13 @@ def test_of_the_engines_that_ran_a_cell_the_newest_counts(undisturbed, tmp_path,
 def test_the_command_prints_what_changed_since_the_atlas_before(folder, undisturbed, tmp_path):
     before = atlas.read(str(folder / "atlas.json"))
     before.cells["w1"]["peak_rss"][1] *= 2
+    before.columns[1] = msgspec.structs.replace(before.columns[1], version="0.0.9")
     atlas.write(before, str(tmp_path / "before.json"))
     done = call_heaptape("fleet", "atlas", folder / "atlas.json", "--against", tmp_path / "before.json")
     assert done.status == 0
     assert "1 better, 0 worse, 0 new, 0 gone" in done.stdout
     assert " -50 " in done.stdout
+    assert f"reference: 0.0.9 before, {atlas.read(str(folder / 'atlas.json')).columns[1].version} now." in done.stdout
     again = call_heaptape("fleet", "atlas", undisturbed, "-a", "glibc", "-a", "reference", "-o", folder)
     assert "0 better, 0 worse, 0 new, 0 gone" in again.stdout
     assert call_heaptape("fleet", "atlas", folder / "atlas.json", "-a", "glibc").status == 2
