@@ -33,7 +33,7 @@ int connections_open(struct collector *collector) {
   collector->secret = random[1];
   snprintf(collector->address, sizeof collector->address, "%s:%016llx%s%s", address.sun_path + 1,
            (unsigned long long)collector->secret, collector->settings->flags & ATTACH_DROP ? ATTACH_IMPATIENT : "",
-           collector->settings->flags & ATTACH_ACCESSES ? ATTACH_SIMULATED : "");
+           collector->settings->simulated ? ATTACH_SIMULATED : "");
   socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
   collector->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (listen_at(collector->socket, &address, bytes) != 0)
@@ -101,10 +101,10 @@ static struct recorded_process *add_process(struct collector *collector, const s
   else if (pid_fd < 0)
     error_set(&error, path, "process %d cannot be watched: no descriptor for it", pid);
   else
-    process = recorded_process_open(&(struct recording_start){pid, pid_fd, path, info, clock.origin_stamp,
-                                                              collector->settings->flags & ATTACH_ACCESSES,
-                                                              collector->settings->in_bursts},
-                                    &error);
+    process = recorded_process_open(
+        &(struct recording_start){pid, pid_fd, path, info, clock.origin_stamp, collector->settings->simulated,
+                                  collector->settings->flags & ATTACH_ACCESSES, collector->settings->in_bursts},
+        &error);
   free(info);
   if (!process) {
     process_upkeep_free(upkeep);

@@ -166,6 +166,7 @@ static const char *take_stacks(void *field, const char *value) {
 static const char *take_accesses(void *field, const char *value) {
   struct collector_settings *settings = field;
   settings->flags |= ATTACH_STAMP_EVERY | ATTACH_ACCESSES;
+  settings->simulated = true;
   settings->filter_bytes = value ? 0 : ACCESS_FILTER_BYTES;
   if (!value || strcmp(value, "all") == 0)
     return NULL;

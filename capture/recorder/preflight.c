@@ -67,7 +67,7 @@ static bool file_begins(const char *path, const char *start) {
   return strncmp(basename(path), start, strlen(start)) == 0;
 }
 
-static int check_elf(int fd, const char *path, const struct stat *status, struct error *error) {
+static int check_elf(int fd, const char *path, const struct stat *status, char *static_program, struct error *error) {
   struct program_file file;
   program_file_read(fd, &file);
   if (file.kind == PROGRAM_OF_OTHER_MACHINE)
@@ -75,14 +75,14 @@ static int check_elf(int fd, const char *path, const struct stat *status, struct
                   "a program for another kind of processor (or 32 bits): libheaptape.so can't be loaded into it");
   if (file.kind == PROGRAM_DAMAGED)
     return refuse(error, path, "a damaged ELF file");
-  /* loaders run other programs */
-  if (!file.loader[0] && !file_begins(path, "ld-linux") && !file_begins(path, "ld-musl-"))
-    return refuse(error, path, "statically linked: its malloc can't be reached from outside");
   if (gains_rights(path, status))
     return refuse(
         error, path,
         "setuid, setgid or with capabilities: the loader ignores LD_PRELOAD for it; run heaptape record as the "
         "user of those rights (sudo heaptape record -- CMD)");
+  /* loaders run other programs */
+  if (!file.loader[0] && !file_begins(path, "ld-linux") && !file_begins(path, "ld-musl-"))
+    snprintf(static_program, PATH_MAX, "%s", path);
   return 0;
 }
 
@@ -94,7 +94,7 @@ static bool read_interpreter(char *line) {
   return *line;
 }
 
-static int check_file(const char *path, int depth, struct error *error) {
+static int check_file(const char *path, int depth, char *static_program, struct error *error) {
   enum { SCRIPTS_MAX = 4 };
   struct stat status;
   char start[PATH_MAX];
@@ -108,22 +108,47 @@ static int check_file(const char *path, int depth, struct error *error) {
   start[got > 0 ? got : 0] = '\0';
   int result = 0;
   if (got >= SELFMAG && memcmp(start, ELFMAG, SELFMAG) == 0)
-    result = check_elf(fd, path, &status, error);
+    result = check_elf(fd, path, &status, static_program, error);
   else if (got > 2 && start[0] == '#' && start[1] == '!' && read_interpreter(start)) {
     if (access(start, X_OK) != 0) {
       error_set(error, path, "its interpreter %s cannot be run", start);
       result = 126;
     } else if (depth < SCRIPTS_MAX) {
-      result = check_file(start, depth + 1, error);
+      result = check_file(start, depth + 1, static_program, error);
     }
   }
   close(fd);
   return result;
 }
 
-int preflight_program(const char *command, char *path, size_t path_bytes, struct error *error) {
-  int found = find_program(command, path, path_bytes, error);
-  return found ? found : check_file(path, 0, error);
+int preflight_program(const char *command, char *path, char *static_program, struct error *error) {
+  int found = find_program(command, path, PATH_MAX, error);
+  static_program[0] = '\0';
+  return found ? found : check_file(path, 0, static_program, error);
+}
+
+int preflight_static(const struct command *command, const char *program, struct linked_list *functions,
+                     struct error *error) {
+  const struct collector_settings *settings = &command->settings;
+  const char *excluded = command->preload                    ? "--preload"
+                         : settings->flags & ATTACH_ACCESSES ? "--accesses"
+                         : settings->flags & ATTACH_STACKS   ? "--stacks"
+                         : settings->flags & ATTACH_LATENCY  ? "--latency"
+                         : settings->flags & ATTACH_USABLE   ? "--usable"
+                         : settings->flags & ATTACH_DROP     ? "--on-full drop"
+                         : settings->budget > 0              ? "--budget"
+                                                             : NULL;
+  if (excluded) {
+    error_set(error, program, "statically linked: it is recorded under Valgrind, where %s is not available", excluded);
+    return 1;
+  }
+  if (linked_list_read(functions, program) != 0)
+    return refuse(error, program, "cannot be read");
+  if (functions->count == 0)
+    return refuse(error, program,
+                  "statically linked, and stripped or without malloc: its allocator's functions are found by their "
+                  "symbols; build it without strip (Rust: strip = false) or -s");
+  return 0;
 }
 
 int preflight_preloadable(const char *path, struct error *error) {

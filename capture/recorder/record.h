@@ -32,10 +32,16 @@ int options_parse(struct command *command, int argc, char **argv);
 
 /* --- preflight.c: can the program be recorded at all? Starts and changes nothing, allocates nothing --- */
 
-/* Finds command as execvp would (path is filled in) and checks it: an ELF program of this machine, with a dynamic
-   loader, without rights that make the loader ignore LD_PRELOAD; or a script whose interpreter is one. Returns 0; 127
-   not found, 126 not executable, 1 cannot be recorded; error has the reason. */
-int preflight_program(const char *command, char *path, size_t path_bytes, struct error *error);
+/* Finds command as execvp would (path is filled in) and checks it: an ELF program of this machine, without rights that
+   make the loader ignore LD_PRELOAD; or a script whose interpreter is one. static_program: that program, if it names no
+   dynamic loader; else "". Both are PATH_MAX bytes. Returns 0; 127 not found, 126 not executable, 1 cannot be recorded;
+   error has the reason. */
+int preflight_program(const char *command, char *path, char *static_program, struct error *error);
+
+/* Can a static program be recorded with these options, and what are the functions of its allocator? 0, or 1 with
+   error. */
+int preflight_static(const struct command *command, const char *program, struct linked_list *functions,
+                     struct error *error);
 
 /* Finds one of our libraries relative to the running program: ../lib or ../../lib/heaptape. path is PATH_MAX bytes.
    Returns 0, or 1 with error. */
@@ -76,15 +82,17 @@ struct report_written {
 };
 struct report_written report_written(void);
 
-/* --- simulator.c: the program under Valgrind, where its data accesses are recorded: Valgrind's command line, and
-   Valgrind's own errors. The recorded library asks the collector for a stream and hands it to the tool. Invariant: what
-   Valgrind prints is kept out of the program's own output --- */
+/* --- simulator.c: the program under Valgrind, where its data accesses are recorded, or it is static: Valgrind's
+   command line, and Valgrind's own errors. For accesses, the recorded library asks the collector for a stream and hands
+   it to the tool; in a static program, the tool itself attaches. Invariant: what Valgrind prints is kept out of the
+   program's own output --- */
 
 struct simulator;
 
-/* Finds Valgrind and the tool, and makes a directory for Valgrind's messages. Returns 0, or -1 with error. settings are
-   kept by reference. */
-int simulator_open(struct simulator **out, const struct collector_settings *settings, struct error *error);
+/* Finds Valgrind and the tool, and makes a directory for Valgrind's messages. functions: of a static program; count 0:
+   it is none. Returns 0, or -1 with error. settings are kept by reference. */
+int simulator_open(struct simulator **out, const struct collector_settings *settings,
+                   const struct linked_list *functions, struct error *error);
 
 /* Becomes the program at path, under Valgrind. Returns only if that fails, with errno. */
 void simulator_become(struct simulator *simulator, const char *path, char **arguments);

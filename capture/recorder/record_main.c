@@ -188,11 +188,30 @@ static void set_signals(int toggle_signal, const struct burst_ends *burst) {
     sigaction(burst->to_signal, &action, NULL);
 }
 
-/* Finds the program (PATH_MAX bytes) and the libraries; exits where one of them is not usable. */
-static void preflight(const struct command *command, char *program, struct preloads *preloads) {
+/* A static program is recorded under Valgrind. */
+static int prepare_static(struct command *command, const char *program, struct linked_list *functions,
+                          struct error *error) {
+  struct collector_settings *settings = &command->settings;
+  int status = preflight_static(command, program, functions, error);
+  settings->flags |= ATTACH_STAMP_EVERY;
+  settings->simulated = true;
+  settings->touch_min_bytes = UINT64_MAX;
+  if (status == 0 && !diagnostics.quiet)
+    fprintf(stderr, "heaptape: %s is statically linked: recorded under Valgrind, about 10 times slower\n",
+            basename(program));
+  return status;
+}
+
+/* Finds the program (PATH_MAX bytes), the libraries, and the functions of a static program; exits where one of them is
+   not usable. */
+static void preflight(struct command *command, char *program, struct preloads *preloads,
+                      struct linked_list *functions) {
   const struct collector_settings *settings = &command->settings;
   struct error error = {""};
-  int status = preflight_program(command->arguments[0], program, PATH_MAX, &error);
+  char static_program[PATH_MAX];
+  int status = preflight_program(command->arguments[0], program, static_program, &error);
+  if (status == 0 && static_program[0])
+    status = prepare_static(command, static_program, functions, &error);
   if (status == 0)
     status = preflight_library("libheaptape.so", preloads->ours, &error);
   if (status == 0 && (settings->flags & ATTACH_STACKS) && settings->stack_unwind == UNWIND_LIBUNWIND) {
@@ -233,8 +252,8 @@ static void conclude(const struct command *command, int exec_error, const char *
   if (exec_error)
     diagnostics_error(RECORD, "%s: %s", command->arguments[0], strerror(exec_error));
   else if (!recorded && serving->outcome.refused == 0)
-    diagnostics_warning(RECORD, "%s: nothing was recorded: the program did not load libheaptape.so",
-                        command->arguments[0]);
+    diagnostics_warning(RECORD, "%s: nothing was recorded: the program did not %s", command->arguments[0],
+                        command->settings.simulated ? "call malloc" : "load libheaptape.so");
   else if (!recorded)
     diagnostics_error(RECORD, "%s: nothing was recorded: its calls were not even counted", command->arguments[0]);
   if (command->settings.in_bursts && report_written().bursts == 0 && recorded)
@@ -455,14 +474,15 @@ int main(int argc, char **argv) {
   struct error error = {""};
   char program[PATH_MAX], output[PATH_MAX];
   struct preloads preloads = {"", "", ""};
-  preflight(&command, program, &preloads);
+  struct linked_list functions = {.count = 0};
+  preflight(&command, program, &preloads, &functions);
 
   command.settings.name = basename(program);
   char *description = command.describe ? describe(command.arguments) : NULL;
   command.settings.describe_json = description;
   choose_clock(&command.settings);
   struct simulator *simulator = NULL;
-  if ((command.settings.flags & ATTACH_ACCESSES) && simulator_open(&simulator, &command.settings, &error) != 0)
+  if (command.settings.simulated && simulator_open(&simulator, &command.settings, &functions, &error) != 0)
     fail(&error, 1);
   if (collector_open(&serving, &command.settings, &error) != 0)
     fail(&error, 1);

@@ -41,6 +41,7 @@ struct collector_settings {
   const char *name;      /* program's base name, for the default output */
   uint32_t flags;        /* enum attach_flags */
   uint64_t filter_bytes; /* size of the cache that filters accesses, where flags has ATTACH_ACCESSES */
+  bool simulated;        /* the processes run under Valgrind, whose memory and times are not the program's */
   bool in_bursts;        /* accesses are recorded only in bursts; where burst.from is empty, from the start */
   struct burst_ends burst;
   uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */

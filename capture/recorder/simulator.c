@@ -4,6 +4,7 @@
 #include "core/system/valgrind.h"
 
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,24 +22,44 @@ static void add_bursts(struct valgrind_command *command, const struct burst_ends
     valgrind_command_add(command, "--burst-to=%s", burst->to);
 }
 
-int simulator_open(struct simulator **out, const struct collector_settings *settings, struct error *error) {
+/* The tool gets the list in a file, which it reads in each process. */
+static int add_functions(struct valgrind_command *command, const struct linked_list *functions, bool follow,
+                         struct error *error) {
+  char path[sizeof command->directory + 16];
+  snprintf(path, sizeof path, "%s/functions", command->directory);
+  FILE *file = fopen(path, "we");
+  bool written = file && fwrite(functions, sizeof *functions, 1, file) == 1;
+  if (!file || (fclose(file) != 0 && written) || !written)
+    return error_errno(error, path, "cannot be written");
+  valgrind_command_add_live(command, "calls", follow);
+  valgrind_command_add(command, "--functions=%s", path);
+  return 0;
+}
+
+int simulator_open(struct simulator **out, const struct collector_settings *settings,
+                   const struct linked_list *functions, struct error *error) {
+  const char *what = functions->count ? "a static program" : "--accesses";
   char why[384];
   struct simulator *simulator = calloc(1, sizeof *simulator);
   if (!simulator)
-    return error_set(error, "--accesses", "out of memory");
+    return error_set(error, what, "out of memory");
   simulator->settings = settings;
   struct valgrind_command *command = &simulator->command;
   int result = valgrind_find(&command->valgrind, why, sizeof why);
   if (result != 0)
-    error_set(error, "--accesses", "%s", why);
+    error_set(error, what, "%s", why);
   else
     result = valgrind_command_open(command, error);
+  if (result == 0 && functions->count)
+    result = add_functions(command, functions, settings->follow, error);
   if (result != 0) {
     simulator_close(simulator);
     return -1;
   }
-  valgrind_command_add_live(command, "accesses", settings->follow);
-  valgrind_command_add(command, "--filter=%llu", (unsigned long long)settings->filter_bytes);
+  if (!functions->count) {
+    valgrind_command_add_live(command, "accesses", settings->follow);
+    valgrind_command_add(command, "--filter=%llu", (unsigned long long)settings->filter_bytes);
+  }
   if (settings->in_bursts)
     add_bursts(command, &settings->burst);
   *out = simulator;

@@ -32,7 +32,8 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
                         "there under the same path, or use heaptape record --attach PID",
     [UNFOLLOWED_NETWORK] = "another network namespace, from which the recorder can't be reached: run heaptape record "
                            "inside it, as in: unshare -n heaptape record -- CMD",
-    [UNFOLLOWED_STATIC] = "statically linked: no library can be loaded into it",
+    [UNFOLLOWED_STATIC] =
+        "statically linked: no library can be loaded into it; record it by itself: heaptape record -- CMD",
     [UNFOLLOWED_MACHINE] = "a program of 32 bits or for another processor: libheaptape.so can't be loaded into it",
 };
 
@@ -107,13 +108,29 @@ static enum unfollowed_cause cause_of(int pid) {
                                          : UNFOLLOWED_PENDING;
 }
 
+/* Under Valgrind, the program is the first argument that is no option. A process that is ending has none. */
+static void name_client(int pid, char *name, size_t bytes) {
+  char words[4096] = "";
+  if (!proc_read_file(pid, "cmdline", words, sizeof words - 1))
+    return;
+  const char *word = words;
+  do
+    word += strlen(word) + 1;
+  while (*word == '-');
+  if (*word)
+    snprintf(name, bytes, "%s", basename(word));
+}
+
 /* The process's name, or false: it has ended. *executed: it has executed a program since its fork. */
 static bool read_process(int pid, char *name, size_t bytes, bool *executed) {
   enum { FORKED_ONLY = 0x40 }; /* the kernel's PF_FORKNOEXEC */
   struct proc_stat stat;
   if (!proc_stat_of(pid, "stat", &stat))
     return false;
-  snprintf(name, bytes, "%s", stat.name);
+  if (strncmp(stat.name, "heaptape-amd64-", sizeof "heaptape-amd64-" - 1) == 0) /* our Valgrind tool */
+    name_client(pid, name, bytes);
+  else
+    snprintf(name, bytes, "%s", stat.name);
   *executed = !(stat.flags & FORKED_ONLY);
   return true;
 }

@@ -69,6 +69,7 @@ struct linked_patches {
   struct linked_place place;            /* room, table: of the first function's stub and entry */
   uint64_t from, to;                    /* what the executable occupies */
   bool given_up[LINKED_FAMILIES_MOST];
+  bool is_static; /* it names no loader; else it must name one */
   int executable;
   Elf *elf;
 };
@@ -76,6 +77,9 @@ struct linked_patches {
 /* Finds the functions. -1: the executable can't be read, with errno. To be closed in any case. */
 int linked_patches_open(struct linked_patches *patches, int pid);
 void linked_patches_close(struct linked_patches *patches);
+
+/* Lists the functions in the file of a static program; count 0: it has none. -1: it can't be read, with errno. */
+int linked_list_read(struct linked_list *list, const char *program);
 
 /* Makes the patches. memory: /proc/PID/mem. False: the executable's code can't be read, or there is no memory. */
 bool linked_patches_make(struct linked_patches *patches, int memory, const struct linked_place *place);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const struct family {
@@ -122,7 +123,8 @@ static bool is_listed(const struct linked_patches *patches, uint64_t address) {
 /* Adds the symbol that was seen for one function of one family. */
 static int add(struct linked_patches *patches, const struct seen *seen, unsigned family, unsigned number) {
   const struct described *described = &table[number];
-  if (!seen->is_defined || is_listed(patches, seen->address))
+  bool is_left_out = described->means.kind == LINKED_INNER && !patches->is_static;
+  if (!seen->is_defined || is_left_out || is_listed(patches, seen->address))
     return 0;
   const char *prefix = strchr(described->letters, 'P') ? "" : families[family].prefix;
   struct linked_symbol symbol = {.prefix = prefix,
@@ -147,6 +149,7 @@ static int find_functions(struct linked_patches *patches) {
   sort_names();
   for (Elf_Scn *section = NULL; (section = elf_nextscn(patches->elf, section));)
     search_section(search, patches->elf, section);
+  search->marked[0] |= patches->is_static; /* the C library's, of which only the functions that are called are linked */
   int failed = 0;
   for (unsigned family = 0; family < FAMILIES; family++)
     for (unsigned number = 0; search->marked[family] && number < FUNCTIONS; number++)
@@ -303,15 +306,42 @@ static bool names_loader(Elf *elf) {
   return false;
 }
 
-int linked_patches_open(struct linked_patches *patches, int pid) {
-  *patches = (struct linked_patches){.executable = proc_open(pid, "exe")};
+static int open_file(struct linked_patches *patches) {
   if (patches->executable < 0)
     return -1;
   elf_version(EV_CURRENT);
   patches->elf = elf_begin(patches->executable, ELF_C_READ_MMAP, NULL);
-  if (patches->elf && elf_kind(patches->elf) == ELF_K_ELF && names_loader(patches->elf) && find_functions(patches) == 0)
+  if (patches->elf && elf_kind(patches->elf) == ELF_K_ELF && names_loader(patches->elf) != patches->is_static &&
+      find_functions(patches) == 0)
     patches->count = patches->symbols.count < LINKED_MOST ? patches->symbols.count : LINKED_MOST;
   return 0;
+}
+
+int linked_patches_open(struct linked_patches *patches, int pid) {
+  *patches = (struct linked_patches){.executable = proc_open(pid, "exe")};
+  return open_file(patches);
+}
+
+int linked_list_read(struct linked_list *list, const char *program) {
+  struct linked_patches patches = {.executable = open(program, O_RDONLY | O_CLOEXEC), .is_static = true};
+  struct stat status;
+  int result = open_file(&patches);
+  if (result == 0)
+    result = fstat(patches.executable, &status);
+  *list = (struct linked_list){.device = 0};
+  for (size_t i = 0; result == 0 && i < patches.count; i++) {
+    const struct linked_symbol *symbol = &patches.symbols.at[i];
+    const char *code = in_file(patches.elf, symbol->address, 1);
+    if (code && !symbol->chosen_at_run_time)
+      list->at[list->count++] =
+          (struct linked_listed){(uint64_t)(code - elf_rawfile(patches.elf, NULL)), symbol->bytes, symbol->means};
+  }
+  if (result == 0) {
+    list->device = status.st_dev;
+    list->inode = status.st_ino;
+  }
+  linked_patches_close(&patches);
+  return result;
 }
 
 bool linked_patches_make(struct linked_patches *patches, int memory, const struct linked_place *place) {

@@ -23,7 +23,7 @@ def make_program(path: Path, kind: str) -> str | Path:
         return "no-such-program"
     if kind == "setuid" and os.getuid() != 0:
         pytest.skip("needs root to give a file to another user")
-    compile_c(path, "int main(void) { return 0; }", *([kind] if kind.startswith("-static") else []))
+    compile_c(path, "int main(void) { return 0; }", *(kind.split() if kind.startswith("-static") else []))
     image = bytearray(path.read_bytes())
     if kind == "setuid":
         os.chown(path, 1, 1)
@@ -36,7 +36,7 @@ def make_program(path: Path, kind: str) -> str | Path:
         image[4] = 1  # EI_CLASS
         path.write_bytes(image)
     elif kind == "script":
-        interpreter = make_program(path.with_name("interpreter"), "-static")
+        interpreter = make_program(path.with_name("interpreter"), "-static -s")
         path.write_text(f"#!{interpreter}\n")
     return path
 
@@ -44,8 +44,8 @@ def make_program(path: Path, kind: str) -> str | Path:
 REFUSED = {
     "missing": (127, "no such program"),
     "not executable": (126, "not an executable file"),
-    "-static": (1, "statically linked"),
-    "-static-pie": (1, "statically linked"),
+    "-static -s": (1, "statically linked"),
+    "-static-pie -s": (1, "statically linked"),
     "script": (1, "statically linked"),
     "setuid": (1, "setuid"),
     "damaged": (1, "another kind of processor"),

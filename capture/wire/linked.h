@@ -18,6 +18,7 @@ enum linked_kind {
   LINKED_TOUCH,  /* returns the usable size of an object */
   LINKED_RESULT, /* posix_memalign: the object's address is stored where the first parameter points, and 0 is
                     returned */
+  LINKED_INNER,  /* not of the API: in it, the allocator calls functions of the API itself */
   LINKED_OTHER,  /* no call of calls.def means what it does: its calls are counted as dropped */
 };
 
@@ -81,4 +82,14 @@ struct linked_place {
   uint64_t room;  /* LINKED_ROOM_BYTES, near the executable's code */
   uint64_t table; /* struct linked_function[LINKED_MOST] */
   uint64_t hook;
+};
+
+/* The functions of a static program, whose calls our Valgrind tool records (observe/valgrind/calls.h): the recorder
+   writes them to a file, by their places in the program's file. */
+struct linked_list {
+  uint64_t device, inode, count;
+  struct linked_listed {
+    uint64_t file_offset, bytes;
+    struct linked_function function; /* real and usable are 0 */
+  } at[LINKED_MOST];
 };

@@ -194,7 +194,7 @@ static inline void control_advance_tick(struct control *control) {
    closes the connection. */
 #define HEAPTAPE_ENV "HEAPTAPE_SOCKET" /* NAME:SECRET, SECRET hexadecimal; optionally followed by */
 #define ATTACH_IMPATIENT "!"           /* --on-full drop: the host waits only briefly for a reply */
-#define ATTACH_SIMULATED "~"           /* --accesses: a process that is not under the Valgrind tool is not recorded */
+#define ATTACH_SIMULATED "~"           /* a process that is not under the Valgrind tool is not recorded */
 #define ATTACH_MAGIC 0x31656c7465737161u
 
 enum attach_kind { ATTACH_PROCESS = 1, ATTACH_REGION = 2, ATTACH_STACK_AREA = 3, ATTACH_ACCESS_STREAM = 4 };

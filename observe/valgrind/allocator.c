@@ -103,18 +103,18 @@ void allocator_signal_ends(void) {
 
 /* On amd64 the stack pointer is at the return address when a function begins, and above it when the function has
    returned, or was left by an exception or longjmp. */
-static VG_REGPARM(1) void enter(Addr stack_pointer) {
+void allocator_enter(Addr stack_pointer) {
   if (!allocator_runs)
     set_side(&(struct side){1, stack_pointer, NOT_LEFT});
 }
 
-static void leave(void) {
+void allocator_leave(void) {
   set_side(&program_side);
 }
 
 /* May a call instruction end at the address, so that a call returns to it? Checks the code as it is now, even if it is
    overwritten later (by a compiler at run time). Where the bytes before may not be mapped, the answer is yes. */
-static Bool may_follow_call(Addr address) {
+Bool allocator_may_end_at(Addr address) {
   enum { LONGEST = 7, DIRECT = 5, OS_PAGE = 4096 };
   const UChar *at = (const UChar *)address;
   if (address % OS_PAGE < LONGEST)
@@ -131,8 +131,9 @@ static Bool may_follow_call(Addr address) {
 void allocator_instrument(IRSB *into, const struct translation *translation) {
   IRExpr *stack = stack_pointer(into, translation->layout);
   enum object_code code = objects_code_at(translation->address);
-  if (may_follow_call(translation->address))
-    call_helper(into, "leave", leave, mkIRExprVec_0(), word_below(into, &allocator_left_above, stack));
+  if (allocator_may_end_at(translation->address))
+    call_helper(into, "allocator_leave", allocator_leave, mkIRExprVec_0(),
+                word_below(into, &allocator_left_above, stack));
   if (code == CODE_IS_API_FUNCTION || code == CODE_IS_ALLOCATORS)
-    call_helper(into, "enter", enter, mkIRExprVec_1(stack), word_equals(into, &allocator_runs, 0));
+    call_helper(into, "allocator_enter", allocator_enter, mkIRExprVec_1(stack), word_equals(into, &allocator_runs, 0));
 }

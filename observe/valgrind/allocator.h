@@ -30,6 +30,12 @@ void allocator_before_switches(void (*settle)(void));
    running. */
 void allocator_instrument(IRSB *into, const struct translation *translation);
 
+/* For a mode that knows by itself when the allocator begins and stops running: the same, in the running thread, and may
+   a call return to that address, so that the stack pointer has to be compared there? */
+void allocator_enter(Addr stack_pointer);
+void allocator_leave(void);
+Bool allocator_may_end_at(Addr address);
+
 /* In the running thread a signal's handler begins, on a separate stack or not, or has returned. */
 void allocator_signal_begins(Bool other_stack);
 void allocator_signal_ends(void);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The Valgrind tool `heaptape`: options, and the functions that Valgrind's core calls.
 
-   --mode=count|simulate|replay|accesses, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
+   --mode=count|simulate|replay|accesses|calls, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
    --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --core=WIDTH:WINDOW:LOADS:BRANCH:STRING,
    --latencies=ANY:NEAR:FORESEEN,..., --tlb-latencies=CYCLES,..., --accesses=F.accesses, --filter=BYTES,
-   --bursts=in|out, --burst-from=MARK, --burst-to=MARK */
+   --bursts=in|out, --burst-from=MARK, --burst-to=MARK, --functions=F */
 #include "core/system/valgrind_requests.h"
 #include "observe/valgrind/accesses.h"
 #include "observe/valgrind/allocator.h"
+#include "observe/valgrind/calls.h"
 #include "observe/valgrind/count.h"
 #include "observe/valgrind/objects.h"
 #include "observe/valgrind/output.h"
 #include "observe/valgrind/replay.h"
+#include "observe/valgrind/rings.h"
 #include "observe/valgrind/simulate.h"
 #include "observe/valgrind/syscalls.h"
 #include "observe/valgrind/timing.h"
@@ -24,11 +26,11 @@
 #include <pub_tool_options.h>
 #include <pub_tool_threadstate.h>
 
-static const HChar *const mode_names[] = {"count", "simulate", "replay", "accesses", NULL};
-enum { MODE_COUNT, MODE_SIMULATE, MODE_REPLAY, MODE_ACCESSES };
+static const HChar *const mode_names[] = {"count", "simulate", "replay", "accesses", "calls", NULL};
+enum { MODE_COUNT, MODE_SIMULATE, MODE_REPLAY, MODE_ACCESSES, MODE_CALLS };
 
 static Int mode;
-static const HChar *out_file = "heaptape.json", *accesses;
+static const HChar *out_file = "heaptape.json", *accesses, *functions;
 static Int first_process;
 static Long filter_bytes;
 static UInt threads_started = 1;
@@ -66,6 +68,7 @@ static Bool take_option(const HChar *option) {
   } else if VG_STR_CLO (option, "--tlb-latencies", text) {
     require_numbers(timing_set_tlb_latencies(text), option);
   } else if VG_STR_CLO (option, "--accesses", accesses) {
+  } else if VG_STR_CLO (option, "--functions", functions) {
   } else if VG_STRINDEX_CLO (option, "--bursts", burst_starts, in_burst) {
     accesses_set_bursts(in_burst);
   } else if VG_STR_CLO (option, "--burst-from", accesses_burst_from) {
@@ -83,7 +86,8 @@ static void print_usage(void) {
   VG_(printf)
   ("    --mode=MODE                      count: instructions by kind of call; simulate: caches and TLBs too; replay:\n"
    "                                     those of a recorded program's accesses and of the allocator that this\n"
-   "                                     process calls; accesses: none, accesses go to the recorder [count]\n"
+   "                                     process calls; accesses: none, accesses go to the recorder;\n"
+   "                                     calls: none, a static program's calls go to the recorder [count]\n"
    "    --out-file=F.json                result [heaptape.json]; of other processes F.json.PID\n"
    "    --first=PID                      the process whose result has the plain name [any]\n"
    "    --caches=BYTES:WAYS,...          first-level data cache and outer caches\n"
@@ -102,6 +106,7 @@ static void print_usage(void) {
    "    --filter=BYTES                   mode accesses: the cache whose hits are left out; 0: none [4096]\n"
    "    --bursts=in|out                  mode accesses: accesses are recorded in bursts, the first of which begins with\n"
    "                                     the program (in), or not\n"
+   "    --functions=F                    mode calls: the functions of the program's allocator\n"
    "    --burst-from=MARK, --burst-to=MARK   the marks at which a burst begins, and ends\n");
 }
 
@@ -130,11 +135,13 @@ static void begin(void) {
     allocator_begin();
     if (mode == MODE_ACCESSES)
       begin_accesses();
-    else
+    else if (mode != MODE_CALLS)
       simulate_begin();
   }
   if (timing_is_on && (mode != MODE_SIMULATE || !timing_fits()))
     refuse("--core needs --latencies of each data cache and of memory, and --tlb-latencies of each TLB");
+  if (mode == MODE_CALLS && (!functions || !calls_open(functions)))
+    refuse("--functions: mode calls needs a list of functions that can be read");
   if (mode != MODE_REPLAY)
     return;
   simulate_data_only = True;
@@ -150,6 +157,8 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
     return count_instrument(in, &translation);
   if (mode == MODE_ACCESSES)
     return accesses_instrument(in, &translation);
+  if (mode == MODE_CALLS)
+    return calls_instrument(in, &translation);
   return simulate_instrument(in, &translation, mode == MODE_REPLAY);
 }
 
@@ -158,6 +167,8 @@ static void write_result(Bool before_exec) {
     accesses_put_totals();
     return;
   }
+  if (mode == MODE_CALLS)
+    return;
   if (mode == MODE_REPLAY && !before_exec)
     replay_finish();
   struct output output = {out_file, first_process, mode_names[mode], before_exec};
@@ -206,6 +217,8 @@ static void after_thread(ThreadId thread) {
     count_thread_ends(thread);
   else
     allocator_thread_ends(thread);
+  if (mode == MODE_CALLS)
+    rings_thread_ends(thread);
 }
 
 static void in_fork_child(ThreadId thread) {
@@ -215,6 +228,8 @@ static void in_fork_child(ThreadId thread) {
     count_reset();
   else if (mode == MODE_ACCESSES)
     accesses_reset();
+  else if (mode == MODE_CALLS)
+    rings_forget();
   else
     simulate_reset();
   timing_reset();
@@ -240,7 +255,8 @@ static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
     *answer = mode == MODE_ACCESSES && accesses_take_event(arguments + 1);
     return True;
   case VALGRIND_REQUEST_RECORDING:
-    *answer = mode == MODE_ACCESSES && accesses_set_recording(arguments + 1);
+    *answer = mode == MODE_CALLS ? arguments[1] == RECORDING_IS_POSSIBLE
+                                 : mode == MODE_ACCESSES && accesses_set_recording(arguments + 1);
     return True;
   case VALGRIND_REQUEST_MARK:
     *answer = mode == MODE_ACCESSES && accesses_take_mark(arguments + 1);

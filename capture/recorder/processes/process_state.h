@@ -105,7 +105,7 @@ struct recorded_process {
   VECTOR(uint32_t) thread_of_serial; /* plus 1; 0: not known yet. Where accesses are recorded. */
   VECTOR(struct thread_calls) calls; /* by thread; likewise */
   const char *accesses_over;         /* why no more accesses are written; NULL: they are */
-  bool simulated;                    /* accesses are recorded: the process runs under Valgrind */
+  bool simulated;                    /* the process runs under Valgrind */
   bool latency;                      /* releases are held until their latency arrives */
   bool names;                        /* names of threads are recorded */
   uint32_t threads;

@@ -33,7 +33,7 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
   process->simulated = start->simulated;
   process->file = 1;
   process->pause_word = "paused";
-  if (process->simulated)
+  if (start->has_accesses)
     trace_writer_accesses_begin(process->writer);
   trace_writer_totals(process->writer)->accesses.in_bursts = start->in_bursts;
   sampler_open(&process->sampler, start->pid);

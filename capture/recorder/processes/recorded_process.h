@@ -24,8 +24,9 @@ struct recording_start {
   const char *path;
   const char *info_json; /* core/trace/FORMAT.md section 5 */
   uint64_t origin_stamp;
-  bool simulated; /* its accesses are recorded */
-  bool in_bursts; /* simulated accesses are recorded only in bursts */
+  bool simulated;    /* it runs under Valgrind */
+  bool has_accesses; /* its data accesses are recorded */
+  bool in_bursts;    /* only in bursts */
 };
 
 struct recording_end {
