@@ -18,7 +18,15 @@ from heaptape.run.installed import Checked
 from heaptape.run.registry import Choice
 
 COMPILERS = {"cc": ("CC", "cc"), "c++": ("CXX", "c++")}
-PACKAGES = {"cc": "gcc", "c++": "g++", "make": "make", "cmake": "cmake", "readelf": "binutils", "dpkg-deb": "dpkg"}
+PACKAGES = {
+    "cc": "gcc",
+    "c++": "g++",
+    "make": "make",
+    "cmake": "cmake",
+    "readelf": "binutils",
+    "ar": "binutils",
+    "dpkg-deb": "dpkg",
+}
 NEEDED = ("malloc", "free")
 # One of each row suffices, as replays call it for the others.
 WANTED = (("calloc",), ("realloc",), ("memalign", "posix_memalign", "aligned_alloc"))

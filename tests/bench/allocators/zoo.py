@@ -17,7 +17,7 @@ from tests.support import HEAPTAPE, Result, run
 CANDIDATES = (
     "mimalloc@2.0.9", "mimalloc@2.3.2", "mimalloc@3.3.2", "jemalloc@5.2.1", "jemalloc@5.3.1", "snmalloc@0.3.8",
     "snmalloc@0.7.6", "rpmalloc@1.4.1", "rpmalloc@1.4.3", "scudo@14", "scudo@19", "hardened-malloc@13.0.0",
-    "hardened-malloc@16.0.2026071503", "google-tcmalloc@0.1.14",
+    "hardened-malloc@16.0.2026071503", "google-tcmalloc@0.1.14", "musl@1.2.3",
 )  # fmt: skip
 LIMIT_S = 3600
 
