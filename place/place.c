@@ -255,10 +255,10 @@ SLOW void *resize(void *object, size_t size) {
   return moved;
 }
 EXPORT void *realloc(void *object, size_t size) {
-  if (unlikely(isolated_owns(object)))
-    return resize(object, size);
-  if (!object && sites_has(sites, CALLER))
+  if (unlikely(!object) && sites_has(sites, CALLER))
     return placed_malloc(CALLER, size);
+  if (unlikely(object && isolated_owns(object)))
+    return resize(object, size);
   return real.realloc(object, size);
 }
 EXPORT void *reallocarray(void *object, size_t count, size_t size) {

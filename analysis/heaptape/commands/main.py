@@ -85,6 +85,7 @@ TAKE_ANOTHERS_OPTIONS = (
     ("allocators",),
     ("compare",),
     ("demo",),
+    ("place",),
     ("run",),
     ("tune",),
 )

@@ -3,14 +3,17 @@
 
 import argparse
 import math
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
 from heaptape.commands.outcome import add_format_option
+from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
+    from heaptape.place.confirm import Confirmed
     from heaptape.place.search import Found, Tried
     from heaptape.show.screen import Screen
 
@@ -38,19 +41,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", metavar="PLAN.toml", help="where the plan goes")
     parser.add_argument("--code", choices=CODE, help="print the lines to patch at the sites of the plan")
+    parser.add_argument("--live-runs", type=int, default=3, metavar="N", help="of CMD, without and with (default 3)")
     parser.add_argument("--json", action="store_true", help="JSON instead of the answer")
     add_format_option(parser)
+    parser.usage = "heaptape place F [G] [options] [-- CMD ...]"
+    parser.epilog = "CMD, the recorded command, is run live without and with the plan, alternately."
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Searches, writes the plan, prints the answer or the code."""
-    from heaptape.place import code, plan, search
+    from heaptape.place import code, confirm, plan, search
     from heaptape.run import registry
+    from heaptape.run.live_command import Turns
     from heaptape.show import screen
 
     if arguments.code and arguments.input.endswith(".toml"):
         write_text(STANDARD_OUTPUT, code.lines(plan.read(Path(arguments.input)), arguments.code))
         return 0
+    if arguments.live_runs < 2:
+        raise UsageError("place --live-runs: at least two, so that there is an interval")
     if arguments.output:
         check_writable(arguments.output)
     known = registry.load(arguments.home)
@@ -63,14 +72,22 @@ def run(arguments: argparse.Namespace) -> int:
             work.on_progress, work.on_failure,
         )  # fmt: skip
         found = search.search(asked, work.scratch)
-    if arguments.output and found.plan:
-        write_text(arguments.output, plan.write(found.plan))
+        if arguments.output and found.plan:
+            write_text(arguments.output, plan.write(found.plan))
+        confirmed = None
+        if arguments.own_options and found.plan:
+            path = work.scratch / "plan.toml"
+            path.write_text(plan.write(found.plan))
+            turns = Turns(arguments.own_options, choice, choice, arguments.live_runs, arguments.home)
+            confirmed = confirm.confirm(found, path, turns, work.progress.update)
     if arguments.json:
-        write_json(STANDARD_OUTPUT, _as_json(found))
+        write_json(STANDARD_OUTPUT, _as_json(found) | {"live": confirmed and asdict(confirmed)})
     elif arguments.code and found.plan:
         write_text(STANDARD_OUTPUT, code.lines(found.plan, arguments.code))
     else:
-        write_text(STANDARD_OUTPUT, screen.render(_screen(found, asked.choice.label, arguments), arguments.format))
+        shown = _screen(found, asked.choice.label, arguments)
+        shown = replace(shown, sentences=[*shown.sentences, *(_live(confirmed) if confirmed else [])])
+        write_text(STANDARD_OUTPUT, screen.render(shown, arguments.format))
     return 0
 
 
@@ -133,6 +150,20 @@ def _sentences(found: "Found", arguments: argparse.Namespace) -> list[str]:
     said.insert(0, f"{name} in memory of their own ({sites}) save {size(saved)} ({change}).")
     if found.left_out:
         said.append(f"{counted(found.left_out, 'call site')} can't be told from others, and are left out of the plan.")
+    return said
+
+
+def _live(confirmed: "Confirmed") -> list[str]:
+    from heaptape.common.phrases import percent, size
+
+    said = []
+    for metric, name in (("peak_rss", "peak"), ("mean_rss", "mean")):
+        before, after, predicted = (part[metric] for part in (confirmed.before, confirmed.after, confirmed.predicted))
+        live = f"Live, {name} memory is {size(after)} instead of {size(before)}"
+        said.append(f"{live} ({percent(100 * (after / before - 1))}); predicted {percent(-100 * predicted / before)}.")
+    if confirmed.cpu:
+        low, high = (percent(100 * (confirmed.cpu[end] - 1)) for end in ("low", "high"))
+        said.append(f"Processor time changes by {percent(100 * (confirmed.cpu['ratio'] - 1))} ({low} to {high}).")
     return said
 
 

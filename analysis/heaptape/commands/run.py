@@ -14,7 +14,6 @@ DESCRIPTION = (
     "Runs the program with libheaptape-place.so, which serves the call sites of a plan of 'heaptape place' from "
     "regions of their own, and passes all other calls to the program's allocator (docs/use/PLACE.md)."
 )
-VARIABLE, NAME = "HEAPTAPE_PLACE", "libheaptape-place.so"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,14 +29,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not command:
         raise UsageError("run: a program is missing: heaptape run --place PLAN -- CMD")
     plan.read(Path(arguments.place))
-    library = arguments.home.library(NAME)
-    if library is None:
-        raise HeaptapeError(f"{NAME} is missing: run 'make'")
+    library = plan.library(arguments.home)
     if shutil.which(command[0]) is None:
         raise HeaptapeError(f"{command[0]}: no such program")
-    preload = [str(library.resolve()), *filter(None, [os.environ.get("LD_PRELOAD")])]
+    preload = [str(library), *filter(None, [os.environ.get("LD_PRELOAD")])]
     os.environ["LD_PRELOAD"] = ":".join(preload)
-    os.environ[VARIABLE] = str(Path(arguments.place).resolve())
+    os.environ[plan.VARIABLE] = str(Path(arguments.place).resolve())
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores it, and a program would inherit that
         signal.signal(number, signal.SIG_DFL)
     os.execvp(command[0], command)

@@ -263,7 +263,7 @@ def _lived(arguments: argparse.Namespace, data: dict, space: "Space") -> dict | 
     """Alternate live runs of default and winner, and their results for each objective and limit. None: the winner is
     the default.
     """
-    from heaptape.tune import live_command
+    from heaptape.run import live_command
 
     best = data["winner"]
     if best is None or not best["settings"]:

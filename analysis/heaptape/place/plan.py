@@ -13,10 +13,12 @@ import pandas as pd
 
 from heaptape.common.checked import read_toml
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
 from heaptape.tape.trace import Trace
 
 VERSION = 1
-MOST_REGIONS, MOST_SITES, MOST_DEPTH, MOST_FIRST = 14, 512, 64, 128  # of place/plan.h and place/sites.c
+VARIABLE, LIBRARY = "HEAPTAPE_PLACE", "libheaptape-place.so"  # the plan's path, for the library
+MOST_REGIONS, MOST_SITES, MOST_DEPTH, MOST_FRAMES, MOST_FIRST = 14, 512, 64, 4096, 128  # of place/*.[ch]
 ORIGINS_JSON = struct.Struct("<Q")  # its bytes, at offset 48 (docs/use/BLAME.md)
 FRAME = re.compile(r"[0-9a-f]{2,128}\+0x[0-9a-f]{1,16}")
 
@@ -37,6 +39,14 @@ class Plan:
     sites: tuple[PlacedSite, ...]
     program: str = ""
     predicted: Mapping[str, str | int] = field(default_factory=dict)
+
+
+def library(home: Home) -> Path:
+    """Raises HeaptapeError if it is not built."""
+    found = home.library(LIBRARY)
+    if found is None:
+        raise HeaptapeError(f"{LIBRARY} is missing: run 'make'")
+    return found.resolve()
 
 
 def write(plan: Plan) -> str:
@@ -164,17 +174,23 @@ def placed(sites: Mapping[int, Site], regions: Sequence[Iterable[int]]) -> tuple
         for depth in range(1, len(site.frames) + 1):
             seen.setdefault(site.frames[:depth], set()).add(region_of.get(number, 0))
     found: dict[tuple[str, ...], PlacedSite] = {}
-    left_out, first = [], set[str]()
+    left_out, first, frames = [], set[str](), 0
     for number in sorted(region_of, key=lambda one: -sites[one].births):
         site = sites[number]
         depths = range(1, len(site.frames) + 1)
         prefix = next((site.frames[:d] for d in depths if seen[site.frames[:d]] == {region_of[number]}), None)
         if prefix in found:
             continue
-        if prefix is None or len(found) == MOST_SITES or len(first | {prefix[0]}) > MOST_FIRST:
+        if (
+            prefix is None
+            or len(found) == MOST_SITES
+            or frames + len(prefix) > MOST_FRAMES
+            or len(first | {prefix[0]}) > MOST_FIRST
+        ):
             left_out.append(number)
             continue
         first.add(prefix[0])
+        frames += len(prefix)
         found[prefix] = PlacedSite(region_of[number], prefix, site.where)
     return tuple(found.values()), left_out
 

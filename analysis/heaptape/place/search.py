@@ -2,7 +2,7 @@
 """Searches placements that save memory: a handful of groups of call sites, each replayed (docs/use/PLACE.md)."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +17,11 @@ from heaptape.place.plan import Plan, Site
 from heaptape.results.comparing.compare import absolute
 from heaptape.results.comparing.worth import is_reason
 from heaptape.results.schema import Results, figures
+from heaptape.results.structs import Run as MemoryRun
 from heaptape.run import replay, rounds, whatif
 from heaptape.run.registry import Choice
 from heaptape.run.rounds import Run
-from heaptape.run.samples import read_samples, replayed
+from heaptape.run.samples import Samples, read_samples, replayed
 from heaptape.tape.trace import open_trace
 from heaptape.tape.workload_format import read_workload
 
@@ -29,6 +30,7 @@ INSTRUCTIONS = "total_instructions"
 MOST_FUNCTIONS = 4
 LONG_LIVED, SHORT_LIVED = 0.25, 0.01  # mean lifetimes, as shares of the recording
 KEPT_SHARES = 0.75, 0.95  # of empty bytes in pages with live objects
+MOST_GROWTH = 1.02  # of the figure that is not the aim
 MOST_OF_LIFETIMES = 64  # call sites of a candidate by lifetimes
 MOST_OBJECTS = 0.95  # share of the live objects: more is the whole program
 
@@ -43,21 +45,25 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Tried:
-    """`figures`: metric -> value, NaN where it is not known."""
+    """`figures`: metric -> value. `run`: of the memory pass."""
 
     candidate: Candidate
     figures: dict[str, float]
+    run: MemoryRun
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found. `base`: figures as recorded. `tried`: the best first, by the aim. `best`: None: nothing is
-    worth a change. `held_out`: the figures of the second recording as recorded and with the plan; None: not asked for.
-    `left_out`: call sites of the best that the plan can't tell from others.
+    """What a search found. `base`: figures as recorded, `base_run` their memory pass. `samples`: when the recorded
+    program was sampled. `tried`: the best first, by the aim. `best`: None: nothing is worth a change. `held_out`: the
+    figures of the second recording as recorded and with the plan; None: not asked for. `left_out`: call sites of the
+    best that the plan can't tell from others.
     """
 
     ops: int
+    samples: Samples
     base: dict[str, float]
+    base_run: MemoryRun
     tried: list[Tried]
     best: Tried | None
     plan: Plan | None
@@ -84,9 +90,10 @@ def search(asked: Search, scratch: Path) -> Found:
     bench = _Bench(asked, asked.source, scratch / "source")
     (found,) = blame_data.of_allocators(bench.replay(bench.workload, "blame")).values()
     made = candidates(found, asked.choice.label, bench.sites, asked.aim)
-    base = bench.memory(bench.workload)
+    base, base_run = bench.memory(bench.workload)
     workloads = {one: bench.compile(one.regions, f"candidate-{at}") for at, one in enumerate(made)}
-    tried = [Tried(one, bench.memory(workload)) for one, workload in workloads.items()]
+    tried = [Tried(one, *bench.memory(workload)) for one, workload in workloads.items()]
+    nothing = Found(bench.ops, bench.samples, base, base_run, tried, None, None, None, 0)
     metric = AIMS[asked.aim]
     tried.sort(key=lambda one: one.figures[metric])
     if tried and _is_worth(base, tried[0].figures, metric):
@@ -94,17 +101,21 @@ def search(asked: Search, scratch: Path) -> Found:
     for at, one in enumerate(tried):
         if not _is_worth(base, one.figures, metric):
             break
-        tried[at] = best = Tried(one.candidate, one.figures | bench.instructions(workloads[one.candidate]))
+        if any(one.figures[other] > MOST_GROWTH * base[other] for other in AIMS.values()):
+            continue
+        tried[at] = best = replace(one, figures=one.figures | bench.instructions(workloads[one.candidate]))
         more = 100 * (best.figures.get(INSTRUCTIONS, 0.0) / base.get(INSTRUCTIONS, 1.0) - 1)
         if more > asked.most_instructions:
             continue
         placed, left_out = plans.placed(bench.sites, best.candidate.regions)
-        plan = Plan(placed, bench.program, _predicted(asked, base, best.figures)) if placed else None
-        held_out = _held_out(asked, plan, scratch) if plan and asked.held_out else None
+        if not placed:
+            continue
+        plan = Plan(placed, bench.program, _predicted(asked, base, best.figures))
+        held_out = _held_out(asked, plan, scratch) if asked.held_out else None
         if held_out and not _is_worth(*held_out, metric):
-            return Found(bench.ops, base, tried, None, None, held_out, len(left_out))
-        return Found(bench.ops, base, tried, best if plan else None, plan, held_out, len(left_out))
-    return Found(bench.ops, base, tried, None, None, None, 0)
+            return replace(nothing, base=base, held_out=held_out, left_out=len(left_out))
+        return Found(bench.ops, bench.samples, base, base_run, tried, best, plan, held_out, len(left_out))
+    return replace(nothing, base=base)
 
 
 def _is_worth(before: dict[str, float], after: dict[str, float], metric: str) -> bool:
@@ -229,15 +240,15 @@ class _Bench:
         )
         return Results(about["name"], data)
 
-    def memory(self, workload: Path) -> dict[str, float]:
-        """Peak, and mean over the recorded program's processor time, as live runs have it."""
+    def memory(self, workload: Path) -> tuple[dict[str, float], MemoryRun]:
+        """Peak, and mean over the recorded program's processor time."""
         results = self.replay(workload, "memory")
         run = results.first_runs("rss_anon_peak_bytes").get(self.asked.choice.label)
         if run is None:
             raise HeaptapeError(f"{results.name}: {self.asked.choice.label} gave no figures")
         sampled = len(self.samples.cpu_ns) > 1
         mean = replayed(run, self.samples)["rss_anon_mean_bytes"] if sampled else float(run.rss_anon_mean_bytes or 0)
-        return {"peak_rss": float(run.rss_anon_peak_bytes or 0), "mean_rss": mean}
+        return {"peak_rss": float(run.rss_anon_peak_bytes or 0), "mean_rss": mean}, run
 
     def instructions(self, workload: Path) -> dict[str, float]:
         """Of malloc and free; empty where they can't be counted."""
@@ -251,4 +262,5 @@ def _held_out(asked: Search, made: Plan, scratch: Path) -> tuple[dict[str, float
     regions = plans.regions_in(bench.sites, made.sites)
     if not regions:
         raise HeaptapeError(f"{asked.held_out}: has none of the plan's call sites: is it of another build?")
-    return bench.memory(bench.workload), bench.memory(bench.compile(regions, "placed"))
+    (before, _), (after, _) = bench.memory(bench.workload), bench.memory(bench.compile(regions, "placed"))
+    return before, after

@@ -8,7 +8,6 @@ with the plan, alternately. Prints a Markdown table.
 """
 
 import argparse
-import dataclasses
 import statistics
 import tempfile
 from pathlib import Path
@@ -16,42 +15,38 @@ from pathlib import Path
 import msgspec
 from heaptape.common.home import Home, default_home
 from heaptape.place import plan, search
-from heaptape.run import capture, recipes, registry
-from heaptape.run.live import c_library
+from heaptape.place.confirm import LIVE, savings, with_plan
+from heaptape.run import capture, recipes, registry, replay
 from heaptape.run.recipes import Recipe
 from heaptape.run.registry import Choice
+from heaptape.run.samples import read_samples
 
 from tests.bench.fidelity.live_rounds import observe, place_for
 from tests.support import OUT, REPOSITORY
 
 MIB = 1 << 20
-BENCH = REPOSITORY / "tests" / "bench"
+RECIPES = REPOSITORY / "tests" / "bench" / "place"
 PLANTED = ("pins", "pipeline", "churn", "even")
-OTHERS = {"redis-deletion": BENCH / "whatif", "python-lines": BENCH / "whatif", "lua-parse": BENCH / "place"}
+OTHERS = ("redis-cache", "python-parse", "lua-parse", "sqlite3-mixed", "cc1")
 
 
 def recipe_of(name: str) -> Recipe:
     if name in OTHERS:
-        return recipes.read(OTHERS[name] / f"{name}.toml")
-    planted = recipes.read(BENCH / "place" / "planted.toml")
+        return recipes.read(RECIPES / f"{name}.toml")
+    planted = recipes.read(RECIPES / "planted.toml")
     return msgspec.structs.replace(planted, command=(str((OUT / "test-programs" / "planted").resolve()), name))
-
-
-def with_plan(choice: Choice, path: Path) -> Choice:
-    library = (OUT / "lib" / "libheaptape-place.so").resolve()
-    preload = f"{library}:{choice.preload or c_library()}"
-    return dataclasses.replace(choice, preload=preload, environment=choice.environment | {"HEAPTAPE_PLACE": str(path)})
 
 
 def measure(name: str, choice: Choice, repeats: int, home: Home, folder: Path) -> list[str]:
     """Rows of the table."""
     recipe, tape, path = recipe_of(name), folder / f"{name}.tape", folder / f"{name}.plan.toml"
-    capture.capture(recipe, tape, home, ["--stacks"], cache=folder)
-    asked = search.Search(
-        tape, None, choice, "peak", 100.0, home, lambda run, share, name: None, lambda run, error: None
-    )
-    scratch = folder / f"{name}.search"
+    clock, scratch = folder / f"{name}.clock.tape", folder / f"{name}.search"
     scratch.mkdir()
+    capture.capture(recipe, tape, home, ["--stacks"], cache=folder)
+    capture.capture(recipe, clock, home, [], cache=folder)
+    asked = search.Search(
+        tape, None, choice, "mean", 100.0, home, lambda run, share, name: None, lambda run, error: None
+    )
     found = search.search(asked, scratch)
     if not found.plan or not found.best:
         return [f"| {name} | nothing to win | | | | |"]
@@ -60,14 +55,19 @@ def measure(name: str, choice: Choice, repeats: int, home: Home, folder: Path) -
     with place_for(recipe, home, folder) as place:
         for _ in range(repeats):
             for placed, runs in seen.items():
-                runs.append(observe(recipe, place, with_plan(choice, path) if placed else choice, memory=True))
-    rows = []
-    for figure, metric in (("peak", "peak_rss"), ("mean", "mean_rss")):
-        plain, live = (statistics.median(run[f"rss_anon_{figure}_bytes"] for run in seen[placed]) for placed in seen)
-        predicted = found.base[metric] - found.best.figures[metric]
-        off = 100 * (predicted / (plain - live) - 1) if abs(plain - live) > 0.02 * plain else float("nan")
+                on = with_plan(choice, path, home) if placed else choice
+                runs.append(observe(recipe, place, on, memory=True))
+    before, after = (
+        {metric: statistics.median(run[key] for run in seen[placed]) for metric, key in LIVE.items()}
+        for placed in (False, True)
+    )
+    samples, _ = read_samples(clock, replay.prepare(str(clock), home, scratch))
+    predicted, rows = savings(found, samples), []
+    for metric, figure in (("peak_rss", "peak"), ("mean_rss", "mean")):
+        plain, live = before[metric], before[metric] - after[metric]
+        off = 100 * (predicted[metric] / live - 1) if abs(live) > 0.02 * plain else float("nan")
         about = f"{name} | {found.best.candidate.name} ({len(found.plan.sites)} sites) | {figure}, {plain / MIB:.1f}"
-        saved = f"{predicted / MIB:.2f} | {(plain - live) / MIB:.2f} ({100 * (plain - live) / plain:.1f} %)"
+        saved = f"{predicted[metric] / MIB:.2f} | {live / MIB:.2f} ({100 * live / plain:.1f} %)"
         rows.append(f"| {about} | {saved} | {off:+.1f} |")
     return rows
 

@@ -44,8 +44,14 @@ __attribute__((noinline)) static void *session(size_t bytes) {
 /* Keeps the objects for a while: most of the run is after the release. */
 static void *kept[1 << 20];
 static void work(long rounds) {
-  for (long i = 0; i < rounds; i++)
-    free(filled(malloc(5000), 5000));
+  for (long i = 0; i < rounds; i++) {
+    char *object = malloc(5000);
+    for (int turn = 0; turn < 100; turn++) {
+      filled(object, 5000);
+      __asm__ volatile("" ::: "memory");
+    }
+    free(object);
+  }
 }
 
 /* Objects that do not fit into the gaps that the ones before left among the sessions. */
@@ -63,7 +69,7 @@ static void pins(long scale) {
     while (count > 0)
       free(live[--count]);
   }
-  work(200000 * scale);
+  work(150000 * scale);
 }
 
 enum { QUEUE = 20000 };
@@ -98,7 +104,7 @@ static void pipeline(long scale) {
   if (pthread_create(&consumer, NULL, consume, NULL) != 0)
     exit(1);
   for (long i = 0; i < queue.count; i++) {
-    queue.messages[i % QUEUE] = message(100 + below(100) + (size_t)(i / (5 * QUEUE * scale)) * 400);
+    queue.messages[i % QUEUE] = message(200 + below(100) + (size_t)(i / (5 * QUEUE * scale)) * 400);
     if (i % 4 == 0)
       kept[i / 4] = receipt(40);
     if (i % QUEUE == QUEUE - 1) {
@@ -107,7 +113,7 @@ static void pipeline(long scale) {
     }
   }
   pthread_join(consumer, NULL);
-  work(100000 * scale);
+  work(150000 * scale);
 }
 
 struct entry {
@@ -135,7 +141,7 @@ static void churn(long scale) {
   for (size_t at = 0; at < CACHE; at++)
     if (cache[at])
       free(cache[at]->value);
-  work(50000 * scale);
+  work(150000 * scale);
 }
 
 static void even(long scale) {
