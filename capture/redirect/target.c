@@ -194,9 +194,11 @@ static int check_program(int pid, struct error *error) {
   if (file.kind == PROGRAM_DAMAGED)
     return refuse(error, pid, "a damaged ELF file");
   if (!file.loader[0])
-    return refuse(error, pid, "statically linked: it has no dynamic linker, which could load our library");
+    return refuse(error, pid, "statically linked: nothing can load our library: start it by heaptape record -- CMD");
   if (strstr(file.loader, "ld-musl"))
-    return refuse(error, pid, "uses musl: only the GNU C library's dynamic linker is known");
+    return refuse(error, pid,
+                  "uses musl, which loads no library with variables of each thread (initial-exec TLS) later: start it "
+                  "by heaptape record -- CMD");
   return check_library(pid, error);
 }
 

@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -76,8 +77,10 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
     """Starts a program, given by its text, and waits for its line."""
     started: list[subprocess.Popen] = []
 
-    def begin(source: str = SLEEPS, *options: str, before: tuple[str, ...] = ()) -> subprocess.Popen:
-        program = compile_c(tmp_path / f"program{len(started)}", source, "-w", *options)
+    def begin(
+        source: str = SLEEPS, *options: str, before: tuple[str, ...] = (), compiler: str = "cc"
+    ) -> subprocess.Popen:
+        program = compile_c(tmp_path / f"program{len(started)}", source, "-w", *options, compiler=compiler)
         started.append(subprocess.Popen([*before, str(program)], stdout=subprocess.PIPE, start_new_session=True))
         assert started[-1].stdout
         assert started[-1].stdout.readline() == b"\n", "the program has not begun"
@@ -152,6 +155,11 @@ def test_a_thread_of_a_process(start, tmp_path: Path) -> None:
 )
 def test_a_program(start, tmp_path: Path, source: str, options: tuple[str, ...], says: str) -> None:
     refuse(start(source, *options).pid, says, tmp_path)
+
+
+@pytest.mark.skipif(not shutil.which("musl-gcc"), reason="musl-tools is not installed")
+def test_a_program_of_musl(start, tmp_path: Path) -> None:
+    refuse(start(compiler="musl-gcc").pid, "uses musl", tmp_path)
 
 
 def test_a_vfork_child(start, tmp_path: Path) -> None:
