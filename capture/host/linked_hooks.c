@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The hook of functions in the executable. The meaning of their parameters is in the table's entry.
+/* The hooks of functions in the executable.
 
-   Callers that were compiled together with the function (gcc's -fipa-ra) keep values in any registers that the function
-   leaves alone, call it with a stack that is only aligned as it needs, and ignore all other calling conventions. So all
-   registers are the program's when the function begins, and the function's when it has returned. The common cases,
-   linked_before and linked_after, change only general registers (-mgeneral-regs-only here and in the code that they
-   call; capture/test/linked/test_linked_registers.py checks the code). All other code runs between saving and restoring
-   the vector state, about 200 cycles, as it is not known which registers the C library's functions use. */
+   linked_hook is for any of them; the meaning of their parameters is in the table's entry. Callers that were compiled
+   together with the function (gcc's -fipa-ra) keep values in any registers that the function leaves alone, call it with
+   a stack that is only aligned as it needs, and ignore all other calling conventions. So all registers are the
+   program's when the function begins, and the function's when it has returned. The common cases, linked_before and
+   linked_after, change only general registers (-mgeneral-regs-only here and in the code that they call;
+   capture/test/linked/test_linked_registers.py checks the code). All other code runs between saving and restoring the
+   vector state, about 200 cycles, as it is not known which registers the C library's functions use. */
 #include "capture/host/real/real.h"
 
 #if defined(__x86_64__)
@@ -39,6 +40,7 @@ _Static_assert(offsetof(struct linked_call, real) == CALL_BYTES - 96, "the assem
 /* What is to be done next. */
 enum { CALL_REAL, CALL_THROWING, SLOWLY };
 
+void linked_hook(void) __attribute__((visibility("hidden")));
 __attribute__((used)) int linked_before(struct linked_call *call), linked_before_slow(struct linked_call *call);
 __attribute__((used)) int linked_after(struct linked_call *call), linked_after_slow(struct linked_call *call);
 
@@ -210,17 +212,21 @@ int linked_before(struct linked_call *call) {
   }
   call->step.in = (struct producer_entry){producer, PRODUCER_IDLE};
   call->quick = true;
-  producer_show(producer, state_in(function), 0, (uintptr_t)call);
+  producer_show(producer, state_in(function));
+  producer_note_frame(producer, (uintptr_t)call);
   return go_on(call);
 }
 
 int linked_before_slow(struct linked_call *call) {
   const struct linked_function *function = call->function;
   struct step *step = &call->step;
-  step->in =
-      producer_enter_slow(state_in(function) | more_of(function), call->caller, (uintptr_t)call, &call->frame_pointer);
+  uint32_t what = state_in(function) | more_of(function);
+  uintptr_t frame = (uintptr_t)(&call->caller + 1);
+  step->in = producer_enter_slow(what, call->caller, frame, &call->frame_pointer);
   if (!step->in.producer)
     return CALL_REAL;
+  if (step->in.was == host_state.idle)
+    producer_note_frame(step->in.producer, (uintptr_t)call);
   describe(call);
   if (function->kind == LINKED_RESIZE)
     call->resize = step_resizing(step, call->object);
@@ -249,7 +255,7 @@ int linked_after(struct linked_call *call) {
     new_ends(&call->as_new);
   if (!call->quick)
     return SLOWLY;
-  producer_show(producer, PRODUCER_IDLE, ownership_common(producer->tick, producer->own), PRODUCER_NO_FRAME);
+  producer_show_idle(producer);
   if (more_of(function) || function->kind == LINKED_OTHER)
     return CALL_REAL;
   struct hook_call request = call_of_op(step->call, &step->sizes);
@@ -291,8 +297,149 @@ int linked_after_slow(struct linked_call *call) {
   return CALL_REAL;
 }
 
+/* --- functions that follow the calling convention --- */
+
+/* Such a function is called as any other, so that these hooks save nothing. They have the common case alone. All other
+   calls continue in linked_hook, before anything has been recorded, or end in rest(). */
+#define PARAMETERS uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, const struct linked_function *function
+#define ARGUMENTS a, b, c, d, e, function
+typedef uint64_t conventional(PARAMETERS);
+
+#define REAL ((conventional *)(uintptr_t)function->real)
+
+conventional linked_any __attribute__((visibility("hidden")));
+__asm__(".text\n"
+        ".type linked_any, @function\n"
+        "linked_any:\n"
+        ".cfi_startproc\n"
+        "  pushq %r9\n.cfi_adjust_cfa_offset 8\n"
+        "  jmp linked_hook\n"
+        ".cfi_endproc\n"
+        ".size linked_any, . - linked_any\n");
+
+/* The end of an acquire that is not of the common case, after the call. Returns got. */
+static __attribute__((noinline)) uint64_t acquired_rest(struct producer *producer, uint8_t op, struct hook_sizes sizes,
+                                                        uint64_t got) {
+  struct step step = {.in = {producer, PRODUCER_IDLE}, .call = op, .sizes = sizes};
+  producer_hold_rest(producer, os_stack_pointer());
+  step_acquired(&step, (void *)got);
+  return got;
+}
+
+/* The same for a resize that has begun. */
+static __attribute__((noinline)) uint64_t resized_rest(struct producer *producer, uint64_t size, const void *object,
+                                                       uint64_t got) {
+  struct step step = {.in = {producer, PRODUCER_IDLE}, .call = CALL_realloc, .sizes = {size, 0}};
+  producer_hold_rest(producer, os_stack_pointer());
+  step_resized(&step, (struct resize){object, true, 0}, (void *)got);
+  return got;
+}
+
+static inline __attribute__((always_inline)) uint64_t acquires(struct producer *producer, struct hook_call call,
+                                                               uint64_t got) {
+  producer_show_idle(producer);
+  if (__builtin_expect(producer_record_quick(&producer->quick, step_of(call, (void *)got)), 1))
+    return got;
+  return acquired_rest(producer, call.op, (struct hook_sizes){call.size, call.param ? *call.param : 0}, got);
+}
+
+static uint64_t on_malloc(PARAMETERS) {
+  struct producer *producer = producer_if_idle();
+  if (__builtin_expect(!producer || a >= host_state.quick_bytes[0], 0))
+    return linked_any(ARGUMENTS);
+  producer_show(producer, PRODUCER_CALLING);
+  uint64_t got = REAL(ARGUMENTS);
+  return acquires(producer, (struct hook_call){.op = CALL_malloc, .small = true, .size = a}, got);
+}
+
+static uint64_t on_calloc(PARAMETERS) {
+  struct producer *producer = producer_if_idle();
+  if (__builtin_expect(!producer || product(b, a) >= host_state.quick_bytes[0], 0))
+    return linked_any(ARGUMENTS);
+  producer_show(producer, PRODUCER_CALLING);
+  uint64_t got = REAL(ARGUMENTS);
+  return acquires(producer, (struct hook_call){.op = CALL_calloc, .small = true, .size = b, .param = &a}, got);
+}
+
+static uint64_t on_realloc(PARAMETERS) {
+  struct producer *producer = producer_if_idle();
+  struct producer_event begin = {.op = RECORD_BEGIN, .address = (void *)a};
+  if (__builtin_expect(!producer || !producer_record_quick(&producer->quick, begin), 0))
+    return linked_any(ARGUMENTS);
+  producer->open++;
+  producer_show(producer, PRODUCER_CALLING);
+  uint64_t got = REAL(ARGUMENTS);
+  producer_show_idle(producer);
+  struct producer_event end = {.op = CALL_realloc, .address = (void *)got, .word = b, .small = true};
+  if (__builtin_expect(b >= host_state.quick_bytes[0] || !producer_record_quick(&producer->quick, end), 0))
+    return resized_rest(producer, b, (void *)a, got);
+  producer->open--;
+  return got;
+}
+
+static inline __attribute__((always_inline)) uint64_t releases(struct producer_event event, uint32_t state,
+                                                               PARAMETERS) {
+  struct producer *producer = producer_if_idle();
+  event.address = (void *)a;
+  if (__builtin_expect(!producer || !producer_record_quick(&producer->quick, event), 0))
+    return linked_any(ARGUMENTS);
+  producer_show(producer, state);
+  uint64_t result = REAL(ARGUMENTS);
+  producer_show_idle(producer);
+  return result;
+}
+
+static uint64_t on_free(PARAMETERS) {
+  return releases((struct producer_event){.op = CALL_free, .small = true}, PRODUCER_CALLING, ARGUMENTS);
+}
+
+static uint64_t on_delete(PARAMETERS) {
+  return releases((struct producer_event){.op = function->call, .small = true}, PRODUCER_DELETE, ARGUMENTS);
+}
+
+static uint64_t on_delete_sized(PARAMETERS) {
+  struct producer_event event = {.op = function->call, .word = b, .small = b < RECORD_QUICK_BYTES};
+  return releases(event, PRODUCER_DELETE, ARGUMENTS);
+}
+
+/* The frame whose personality routine records the call where an exception passes. */
+static __attribute__((noinline)) uint64_t calls_new(PARAMETERS) {
+  __asm__ volatile(".cfi_personality 0x1b, hooks_personality");
+  struct new_call call;
+  new_begins(&call, (struct producer_entry){producer_now(), PRODUCER_IDLE}, function->call, (struct hook_sizes){a, 0});
+  uint64_t got = REAL(ARGUMENTS);
+  new_ends(&call);
+  return got;
+}
+
+static uint64_t on_new(PARAMETERS) {
+  struct producer *producer = producer_if_idle();
+  if (__builtin_expect(!producer || a >= host_state.quick_bytes[0], 0))
+    return linked_any(ARGUMENTS);
+  producer_show(producer, PRODUCER_NEW);
+  uint64_t got = calls_new(ARGUMENTS);
+  return acquires(producer, (struct hook_call){.op = function->call, .small = true, .size = a}, got);
+}
+
+void linked_list_hooks(uint64_t hook[LINKED_HOOKS]) {
+  conventional *const hooks[LINKED_HOOKS] = {
+      [LINKED_HOOK_MALLOC] = on_malloc,
+      [LINKED_HOOK_CALLOC] = on_calloc,
+      [LINKED_HOOK_REALLOC] = on_realloc,
+      [LINKED_HOOK_FREE] = on_free,
+      [LINKED_HOOK_NEW] = on_new,
+      [LINKED_HOOK_DELETE] = on_delete,
+      [LINKED_HOOK_DELETE_SIZED] = on_delete_sized,
+  };
+  for (unsigned i = 0; i < LINKED_HOOKS; i++)
+    hook[i] = (uintptr_t)hooks[i];
+  hook[LINKED_HOOK_ANY] = (uintptr_t)linked_hook;
+}
+
 #else
 
-void linked_hook(void) {}
+void linked_list_hooks(uint64_t hook[LINKED_HOOKS]) {
+  (void)hook;
+}
 
 #endif

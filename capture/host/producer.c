@@ -415,9 +415,10 @@ static bool enter_rest(struct producer_entry *in, uint32_t what, const void *cal
   if (!producer)
     return false;
   if (producer->quick.state != host_state.idle) {
-    if (is_part(producer, what, caller))
+    bool above = frame > producer->frame && is_abandoned(producer, frame); /* a part's frame is not */
+    if (!above && is_part(producer, what, caller))
       return false;
-    if (!is_abandoned(producer, frame)) {
+    if (!above && !is_abandoned(producer, frame)) {
       *in = (struct producer_entry){producer, producer->quick.state};
       if (in->was == PRODUCER_CALLING)
         producer_set_state(producer, what & PRODUCER_STATES);

@@ -135,16 +135,28 @@ static inline __attribute__((always_inline)) void producer_begin(struct producer
   producer_note_frame(producer, frame);
 }
 
-/* The quick form of beginning and of leaving, between state IDLE and another that is not RECORDING. common: the
- * state's. */
-static inline __attribute__((always_inline)) void producer_show(struct producer *producer, uint32_t state,
-                                                                uint64_t common, uintptr_t frame) {
+/* The quick form of beginning: from state IDLE to another that is not RECORDING. No call that the hook
+   makes has a frame above the noted one. */
+static inline __attribute__((always_inline)) void producer_show(struct producer *producer, uint32_t state) {
   HT_ASSERT(!producer->cursor);
-  producer_note_frame(producer, frame);
+  atomic_signal_fence(memory_order_seq_cst);
+  os_store_stack_pointer(&producer->frame);
   producer->quick.state = state;
   atomic_signal_fence(memory_order_seq_cst);
-  producer->quick.common = common;
-  producer_note_frame(producer, frame);
+  producer->quick.common = 0;
+  atomic_signal_fence(memory_order_seq_cst);
+  os_store_stack_pointer(&producer->frame);
+}
+
+/* The quick form of leaving, back to state IDLE. The frame is cleared once, at the end: in state IDLE nobody reads it.
+ */
+static inline __attribute__((always_inline)) void producer_show_idle(struct producer *producer) {
+  HT_ASSERT(!producer->cursor);
+  atomic_signal_fence(memory_order_seq_cst);
+  producer->quick.state = PRODUCER_IDLE;
+  atomic_signal_fence(memory_order_seq_cst);
+  producer->quick.common = ownership_common(producer->tick, producer->own);
+  producer_note_frame(producer, PRODUCER_NO_FRAME);
 }
 
 /* A hook begins. what: the state during the real call, plus PRODUCER_RELEASES where the call releases and acquires

@@ -48,9 +48,9 @@ struct producer {
   struct producer_quick quick;
   uint64_t *cursor; /* where the next record goes while the thread holds next, else NULL */
   struct ring *ring;
-  _Atomic uint32_t side_count; /* records in side */
-  uint32_t tick;               /* of the last stamp */
   uint32_t own;                /* tag, or TAG_NONE while it stamps each event */
+  uint32_t tick;               /* of the last stamp; behind own: one load takes both */
+  _Atomic uint32_t side_count; /* records in side */
   uint16_t tag;                /* the producer's, forever; TAG_NONE: there are more threads than tags */
 
   uintptr_t frame;     /* stack pointer of the hook that took the producer from IDLE; PRODUCER_NO_FRAME: none did */

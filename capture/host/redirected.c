@@ -33,5 +33,5 @@ __attribute__((constructor)) static void describe(void) {
   REDIRECT_SYMBOL.own = process_place();
   REDIRECT_SYMBOL.thread_pointer = (uint64_t)(uintptr_t)__builtin_thread_pointer();
   producer_describe_thread(REDIRECT_SYMBOL.thread);
-  REDIRECT_SYMBOL.linked.hook = (uintptr_t)linked_hook;
+  linked_list_hooks(REDIRECT_SYMBOL.linked.hook);
 }

@@ -8,6 +8,7 @@
 #include <Zydis/Zydis.h>
 
 enum {
+  ENDBR_BYTES = 4,
   JMP_REL32 = 0xe9,
   CALL_REL32 = 0xe8,
   INT3 = 0xcc,
@@ -52,15 +53,20 @@ static void put_jump(struct writer *writer, uint64_t target) {
 }
 
 static void put_stub(struct writer *writer, const struct entry_target *target) {
-  static const uint8_t push_argument[] = {0xff, 0x35, 18, 0, 0, 0};
-  uint8_t jump_to_hook[] = {0xff, 0x25, target->has_argument ? 4 : 0, 0, 0, 0};
-  if (target->has_argument)
+  static const uint8_t push_argument[] = {0xff, 0x35, 18, 0, 0, 0}, load_r9[] = {0x4c, 0x8b, 0x0d, 17, 0, 0, 0};
+  uint8_t jump_to_hook[] = {0xff, 0x25, 0, 0, 0, 0};
+  bool has_argument = target->passes != ENTRY_NO_ARGUMENT;
+  if (target->passes == ENTRY_ARGUMENT_ON_STACK)
     put(writer, push_argument, sizeof push_argument);
+  else if (has_argument)
+    put(writer, load_r9, sizeof load_r9);
+  if (has_argument)
+    jump_to_hook[2] = (uint8_t)(ENTRY_HOOK_AT - writer->used - sizeof jump_to_hook);
   put(writer, jump_to_hook, sizeof jump_to_hook);
-  while (target->has_argument && writer->used < ENTRY_HOOK_AT)
+  while (has_argument && writer->used < ENTRY_HOOK_AT)
     put_byte(writer, INT3);
   put(writer, &target->hook, sizeof target->hook);
-  if (target->has_argument)
+  if (has_argument)
     put(writer, &target->argument, sizeof target->argument);
   while (writer->used % 16)
     put_byte(writer, INT3);
@@ -287,6 +293,70 @@ static bool may_be_instruction(const struct entry_function *text, size_t at) {
   return false;
 }
 
+/* A walk through code along direct jumps, and calls where these are to be followed. */
+struct walk {
+  const struct entry_function *text;
+  bool follows_calls;
+  uint32_t count, instructions;
+  uint64_t to[1024];      /* where code to be read begins */
+  bool returns, pointers; /* to the first instruction; a call by a pointer is found */
+};
+
+static bool is_call_by_pointer(const struct decoded *decoded) {
+  return decoded->instruction.meta.category == ZYDIS_CATEGORY_CALL ||
+         (decoded->instruction.mnemonic == ZYDIS_MNEMONIC_JMP && relative_memory(decoded));
+}
+
+static bool is_target(const struct walk *walk, uint64_t address) {
+  for (uint32_t i = 0; i < walk->count; i++)
+    if (walk->to[i] == address)
+      return true;
+  return false;
+}
+
+/* False: there are too many. */
+static bool add_target(struct walk *walk, uint64_t target) {
+  if (target - walk->text->address >= walk->text->bytes || is_target(walk, target))
+    return true;
+  if (walk->count == sizeof walk->to / sizeof *walk->to)
+    return false;
+  walk->to[walk->count++] = target;
+  return true;
+}
+
+/* Reads code up to where its flow ends, or is read from another place. False: it is not code, or more than is read. */
+static bool walk_from(struct walk *walk, uint64_t address) {
+  enum { MOST = 8192 };
+  struct decoded decoded;
+  uint64_t begin = address - walk->text->address, target;
+  for (uint64_t at = begin; !walk->pointers; at += decoded.instruction.length) {
+    if (at != begin && is_target(walk, walk->text->address + at))
+      return true;
+    if (walk->instructions++ == MOST || at >= walk->text->bytes || !decode(walk->text, at, walk->text->bytes, &decoded))
+      return false;
+    bool direct = leads_to(&decoded, &target), calls = decoded.instruction.meta.category == ZYDIS_CATEGORY_CALL;
+    walk->pointers = walk->follows_calls && !direct && is_call_by_pointer(&decoded);
+    walk->returns |= direct && !calls && target - walk->to[0] <= ENDBR_BYTES;
+    if (direct && (walk->follows_calls || !calls) && !add_target(walk, target))
+      return false;
+    if (ends_flow(&decoded))
+      return true;
+  }
+  return true;
+}
+
+bool entry_patch_is_conventional(const struct entry_function *text, uint64_t address) {
+  for (int calls = 0; calls < 2; calls++) {
+    struct walk walk = {.text = text, .follows_calls = calls, .count = 1, .to = {address}};
+    for (uint32_t i = 0; i < walk.count && !walk.pointers; i++)
+      if (!walk_from(&walk, walk.to[i]))
+        return false;
+    if (calls ? !walk.pointers : walk.returns)
+      return false;
+  }
+  return true;
+}
+
 static void mark(const struct entry_patch *patches, size_t count, uint64_t target, bool *jumped_into) {
   for (size_t i = 0; i < count; i++)
     if (target > patches[i].at && target < patches[i].at + patches[i].bytes)
@@ -329,6 +399,11 @@ void entry_patch_find_jumps(const struct entry_function *text, const struct entr
 }
 
 #else
+
+bool entry_patch_is_conventional(const struct entry_function *text, uint64_t address) {
+  (void)text, (void)address;
+  return false;
+}
 
 const char *entry_patch_make(const struct entry_function *function, const struct entry_target *target,
                              struct entry_patch *patch) {

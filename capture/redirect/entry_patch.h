@@ -35,10 +35,14 @@ struct entry_function {
 
 /* Where the function's calls are redirected to. */
 struct entry_target {
-  uint64_t room;     /* address of ENTRY_ROOM_BYTES for stub and trampoline, a multiple of 16, within 2 GiB of the
-                        function and of the addresses it refers to */
-  uint64_t hook;     /* anywhere; called as the function is, with its caller's return address */
-  bool has_argument; /* the stub pushes `argument` above the return address; no register or flag changes */
+  uint64_t room; /* address of ENTRY_ROOM_BYTES for stub and trampoline, a multiple of 16, within 2 GiB of the
+                    function and of the addresses it refers to */
+  uint64_t hook; /* anywhere; called as the function is, with its caller's return address */
+  enum {
+    ENTRY_NO_ARGUMENT,
+    ENTRY_ARGUMENT_ON_STACK,    /* the stub pushes `argument` above the return address; no register or flag changes */
+    ENTRY_ARGUMENT_IN_REGISTER, /* that of the sixth parameter */
+  } passes;
   uint64_t argument;
 };
 
@@ -55,6 +59,13 @@ struct entry_patch {
 /* Returns NULL, or why the function can't be redirected: a static text that continues "it ...". */
 const char *entry_patch_make(const struct entry_function *function, const struct entry_target *target,
                              struct entry_patch *patch);
+
+/* Does the function at that address of a program's code change all registers that a call may change, as far as the
+   program's compiler knows? Then no caller keeps values in registers that it leaves alone (gcc's -fipa-ra), or calls it
+   with less aligned a stack. It does where it makes a call by a pointer, as calls of other libraries are, itself or in
+   a function that it calls. False also where none is found within some thousand instructions, and where it jumps to its
+   own first instruction. */
+bool entry_patch_is_conventional(const struct entry_function *text, uint64_t address);
 
 /* Marks the patches into which a jump or call with a 32-bit distance leads from anywhere in a program's code: cold
    parts of functions are elsewhere, and symbols need not name them. Checks every byte, so that it finds jumps that no

@@ -242,7 +242,7 @@ static void make_room(const struct linked_running *linked, const struct linked_o
     head->table[i] = linked_patches_entry(patches, i);
     uint8_t *stub = room + LINKED_STUBS_AT + i * ENTRY_ROOM_BYTES;
     memcpy(stub, patch->room, patch->room_bytes);
-    memcpy(stub + ENTRY_HOOK_AT, &orders->hook, sizeof orders->hook);
+    memcpy(stub + ENTRY_HOOK_AT, &orders->hook[patches->symbols.at[i].hook], sizeof *orders->hook);
   }
 }
 

@@ -41,6 +41,7 @@ struct linked_symbol {
   bool chosen_at_run_time;      /* GNU_IFUNC: the function is not where the symbol is */
   uint64_t address, bytes;      /* in the file's addresses */
   struct linked_function means; /* real and usable are 0 */
+  enum linked_hook hook;
 };
 
 /* The memory near the executable of a running process that is redirected (linked.h): what is needed to put
@@ -133,10 +134,10 @@ struct linked_done linked_running_done(const struct linked_running *linked);
 #define LINKED_THREAD_IN_THE_WAY                                                                                       \
   "a thread is at the first instructions of an allocator's function, and can't be moved (in a signal handler?)"
 
-/* While the threads are held: redirects all functions to the hook; already redirected functions now go to this hook.
+/* While the threads are held: redirects all functions to the hooks; already redirected functions now go to these.
    Sets *again where a thread is at a place from which it can't be moved now; then nothing is redirected. */
 struct linked_orders {
-  uint64_t hook;
+  const uint64_t *hook;         /* LINKED_HOOKS */
   const char *setting;          /* of the recorder */
   uint64_t syscall_instruction; /* in the process */
 };

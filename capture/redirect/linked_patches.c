@@ -241,8 +241,9 @@ static const char *make_patch(const struct linked_patches *patches, int memory, 
   } else {
     struct entry_function function = {address, code, symbol->bytes, known};
     struct entry_target target = {.room = place->room + number * ENTRY_ROOM_BYTES,
-                                  .hook = place->hook,
-                                  .has_argument = true,
+                                  .hook = place->hook[symbol->hook],
+                                  .passes = symbol->hook == LINKED_HOOK_ANY ? ENTRY_ARGUMENT_ON_STACK
+                                                                            : ENTRY_ARGUMENT_IN_REGISTER,
                                   .argument = place->table + number * sizeof(struct linked_function)};
     why = entry_patch_make(&function, &target, &patches->patch[number]);
   }
@@ -250,27 +251,79 @@ static const char *make_patch(const struct linked_patches *patches, int memory, 
   return why;
 }
 
-/* Finds jumps from anywhere in the executable, by the bytes of its file. */
-static bool find_jumps(struct linked_patches *patches) {
+/* The hook for functions of that meaning that follow the calling convention. */
+static enum linked_hook hook_for(const struct linked_function *means) {
+  bool takes_size = means->size == 0, takes_object = means->object == 0, sized = means->size == 1;
+  if (means->style != LINKED_PLAIN || means->count != LINKED_NONE)
+    return LINKED_HOOK_ANY;
+  if (means->call == CALL_calloc)
+    return sized && means->param == 0 ? LINKED_HOOK_CALLOC : LINKED_HOOK_ANY;
+  if (means->param != LINKED_NONE)
+    return LINKED_HOOK_ANY;
+  switch (means->kind) {
+  case LINKED_ACQUIRE:
+    return takes_size && means->call == CALL_malloc ? LINKED_HOOK_MALLOC : LINKED_HOOK_ANY;
+  case LINKED_RESIZE:
+    return takes_object && sized ? LINKED_HOOK_REALLOC : LINKED_HOOK_ANY;
+  case LINKED_RELEASE:
+    return takes_object && means->call == CALL_free ? LINKED_HOOK_FREE : LINKED_HOOK_ANY;
+  case LINKED_NEW:
+    return takes_size ? LINKED_HOOK_NEW : LINKED_HOOK_ANY;
+  case LINKED_DELETE:
+    return sized ? LINKED_HOOK_DELETE_SIZED : LINKED_HOOK_DELETE;
+  default:
+    return LINKED_HOOK_ANY;
+  }
+}
+
+/* Finds the next executable segment's code, in the file. False: there is no more, or (*known) it can't be read. */
+static bool next_text(const struct linked_patches *patches, size_t *next, struct entry_function *text, bool *known) {
   size_t file_bytes, headers;
   const char *file = elf_rawfile(patches->elf, &file_bytes);
-  bool *jumped_into = calloc(patches->count, sizeof *jumped_into);
-  bool known = file && jumped_into && elf_getphdrnum(patches->elf, &headers) == 0;
+  GElf_Phdr header;
+  *known = file && elf_getphdrnum(patches->elf, &headers) == 0;
+  while (*known && *next < headers) {
+    if (!gelf_getphdr(patches->elf, (int)(*next)++, &header) || header.p_type != PT_LOAD || !(header.p_flags & PF_X))
+      continue;
+    *known = header.p_offset <= file_bytes && header.p_filesz <= file_bytes - header.p_offset;
+    *text = (struct entry_function){patches->place.bias + header.p_vaddr, (const uint8_t *)file + header.p_offset,
+                                    header.p_filesz, header.p_filesz};
+    return *known;
+  }
+  return false;
+}
+
+static void find_extent(struct linked_patches *patches) {
+  size_t headers;
+  GElf_Phdr header;
   patches->from = UINT64_MAX;
-  for (size_t i = 0; known && i < headers; i++) {
-    GElf_Phdr header;
+  for (size_t i = 0; elf_getphdrnum(patches->elf, &headers) == 0 && i < headers; i++) {
     if (!gelf_getphdr(patches->elf, (int)i, &header) || header.p_type != PT_LOAD)
       continue;
     uint64_t from = patches->place.bias + header.p_vaddr, to = from + header.p_memsz;
     patches->from = from < patches->from ? from : patches->from;
     patches->to = to > patches->to ? to : patches->to;
-    if (!(header.p_flags & PF_X))
-      continue;
-    if (header.p_offset > file_bytes || header.p_filesz > file_bytes - header.p_offset) {
-      known = false;
-      break;
+  }
+}
+
+static void choose_hooks(struct linked_patches *patches) {
+  struct entry_function text;
+  bool known;
+  for (size_t next = 0; next_text(patches, &next, &text, &known);)
+    for (size_t i = 0; i < patches->count; i++) {
+      struct linked_symbol *symbol = &patches->symbols.at[i];
+      uint64_t address = patches->place.bias + symbol->address;
+      enum linked_hook hook = hook_for(&symbol->means);
+      if (hook != LINKED_HOOK_ANY && address - text.address < text.bytes && entry_patch_is_conventional(&text, address))
+        symbol->hook = hook;
     }
-    struct entry_function text = {from, (const uint8_t *)file + header.p_offset, header.p_filesz, header.p_filesz};
+}
+
+/* Finds jumps from anywhere in the executable, by the bytes of its file. */
+static bool find_jumps(struct linked_patches *patches) {
+  struct entry_function text;
+  bool *jumped_into = calloc(patches->count, sizeof *jumped_into), known = false;
+  for (size_t next = 0; jumped_into && next_text(patches, &next, &text, &known);) {
     entry_patch_find_jumps(&text, patches->patch, patches->count, jumped_into);
     for (size_t n = 0; n < patches->count; n++)
       if (jumped_into[n] && !patches->why[n])
@@ -352,6 +405,8 @@ bool linked_patches_make(struct linked_patches *patches, int memory, const struc
     return false;
   const char *why_none =
       vectors_can_be_saved() ? NULL : "runs on a processor without XSAVE, or with larger vectors than are known";
+  find_extent(patches);
+  choose_hooks(patches);
   for (size_t i = 0; i < patches->count; i++)
     patches->why[i] = why_none ? why_none : make_patch(patches, memory, i);
   if (!find_jumps(patches))

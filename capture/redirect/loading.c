@@ -60,7 +60,7 @@ static const char *const gate_calls[GATE_CALLS] = {"malloc", "calloc", "realloc"
 #if defined(__x86_64__)
 
 extern const char gate_begin[], gate_end[], gate_entry_0[], gate_entry_1[], gate_entry_2[], gate_entry_3[],
-    gate_linked[];
+    gate_linked[], gate_conventional[];
 
 /* The data are 4096 bytes behind gate_begin; the code refers to nothing else, so that it runs anywhere. System calls
    are made by number, as the C library's functions may be cancelled. */
@@ -98,6 +98,15 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         "  sahf\n"
         "  pop %rax\n"
         "  lea 8(%rsp), %rsp\n"
+        "  jmp *-8(%rsp)\n"
+        ".globl gate_conventional\n.hidden gate_conventional\n"
+        "gate_conventional:\n"
+        "  endbr64\n"
+        "  push (%r9)\n"
+        "  cmpl $1, " DATA(8) "\n"
+        "  jne 1f\n"
+        "  call gate_ask\n"
+        "1: lea 8(%rsp), %rsp\n"
         "  jmp *-8(%rsp)\n"
         "gate_ask:\n"
         "  push %rdi\n"
@@ -201,8 +210,8 @@ static uint64_t gate_entry_offset(unsigned call) {
   return (uint64_t)(entry[call] - gate_begin);
 }
 
-static uint64_t gate_linked_offset(void) {
-  return (uint64_t)(gate_linked - gate_begin);
+static uint64_t gate_linked_offset(enum linked_hook hook) {
+  return (uint64_t)((hook == LINKED_HOOK_ANY ? gate_linked : gate_conventional) - gate_begin);
 }
 
 #else
@@ -221,7 +230,8 @@ static uint64_t gate_entry_offset(unsigned call) {
   return 0;
 }
 
-static uint64_t gate_linked_offset(void) {
+static uint64_t gate_linked_offset(enum linked_hook hook) {
+  (void)hook;
   return 0;
 }
 
@@ -431,9 +441,11 @@ static bool loader_is_locked(const struct bringing *b) {
 
 /* Redirects functions in the executable. *why: they can't be redirected now. */
 static int redirect_to_gate(struct bringing *b, const char **why, struct error *error) {
-  struct linked_orders orders = {.hook = b->gate + gate_linked_offset(),
-                                 .setting = b->loading->setting,
-                                 .syscall_instruction = b->syscall_instruction};
+  uint64_t hook[LINKED_HOOKS];
+  for (unsigned i = 0; i < LINKED_HOOKS; i++)
+    hook[i] = b->gate + gate_linked_offset(i);
+  struct linked_orders orders = {
+      .hook = hook, .setting = b->loading->setting, .syscall_instruction = b->syscall_instruction};
   bool again;
   int result = linked_running_redirect(b->loading->linked, b->tracee, &orders, &again, error);
   if (result == 0 && again)

@@ -50,6 +50,21 @@ enum linked_style {
   "  xorl %edx, %edx\n  movl $" LINKED_TEXT(LINKED_VECTOR_MASK) ", %eax\n  xrstor64 (%rsp)\n"
 /* clang-format on */
 
+/* The hooks. All but the first are for functions that follow the calling convention (entry_patch_is_conventional), with
+   these parameters in front: these hooks do, too, and find the function's entry of the table in the last register for
+   parameters. The first one finds it on the stack. */
+enum linked_hook {
+  LINKED_HOOK_ANY,
+  LINKED_HOOK_MALLOC,       /* size */
+  LINKED_HOOK_CALLOC,       /* count, size */
+  LINKED_HOOK_REALLOC,      /* object, size */
+  LINKED_HOOK_FREE,         /* object */
+  LINKED_HOOK_NEW,          /* size; any operator */
+  LINKED_HOOK_DELETE,       /* object; any operator */
+  LINKED_HOOK_DELETE_SIZED, /* object, size; any operator */
+  LINKED_HOOKS,
+};
+
 enum {
   LINKED_MOST = 192,     /* functions */
   LINKED_PARAMETERS = 4, /* of a function, in registers */
@@ -81,7 +96,7 @@ struct linked_place {
   uint64_t bias;  /* of the executable's addresses in its file */
   uint64_t room;  /* LINKED_ROOM_BYTES, near the executable's code */
   uint64_t table; /* struct linked_function[LINKED_MOST] */
-  uint64_t hook;
+  uint64_t hook[LINKED_HOOKS];
 };
 
 /* The functions of a static program, whose calls our Valgrind tool records (observe/valgrind/calls.h): the recorder

@@ -46,9 +46,9 @@ struct redirect_thread_part {
 
 /* An allocator in the executable, whose functions are redirected at their entries. */
 struct redirect_linked {
-  uint64_t hook;     /* ours */
-  uint64_t room;     /* the recorder's memory near the executable; 0: there is no such allocator */
-  uint64_t from, to; /* what the executable occupies */
+  uint64_t hook[LINKED_HOOKS]; /* ours */
+  uint64_t room;               /* the recorder's memory near the executable; 0: there is no such allocator */
+  uint64_t from, to;           /* what the executable occupies */
   struct linked_done done;
 };
 

@@ -487,7 +487,7 @@ void linked_offer(struct linked_place *place) {
   *place = (struct linked_place){.table = (uintptr_t)functions};
 #if defined(__x86_64__)
   struct image image = {0};
-  place->hook = (uintptr_t)linked_hook;
+  linked_list_hooks(place->hook);
   if (dl_iterate_phdr(find_executable, &image) != 1 || image.range.from >= image.range.to)
     return;
   place->bias = image.bias;

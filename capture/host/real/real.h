@@ -102,7 +102,7 @@ void *real_arena_move(const void *object, size_t size_bytes);
    times. Async-signal-safe. Defined here as NULL, and in redirected.c for libheaptape-attach.so. */
 struct redirect_table *redirected_table(void);
 
-/* Functions of an allocator that is linked into the executable, which the collector redirects to linked_hook. Called
+/* Functions of an allocator that is linked into the executable, which the collector redirects to our hooks. Called
    with the process locked; may change errno. linked_offer, once per image: maps the memory near the executable, never
    writable here, which the collector fills in, and gives the table of the functions; place->room is 0 where there is no
    memory. A fork child has its parent's. linked_take, after the collector's reply: where no functions are redirected,
@@ -110,9 +110,9 @@ struct redirect_table *redirected_table(void);
 void linked_offer(struct linked_place *place);
 void linked_take(const struct linked_place *place, const struct linked_done *done);
 
-/* The hook, in linked_hooks.c: jumped to from a function's entry, by a stub that has pushed the address of its struct
-   linked_function. Leaves all registers, flags too, as the function would. Async-signal-safe. */
-void linked_hook(void);
+/* The hooks' addresses, in linked_hooks.c: jumped to from a function's entry, by a stub that has put the address of its
+   struct linked_function where enum linked_hook says. Async-signal-safe. */
+void linked_list_hooks(uint64_t hook[LINKED_HOOKS]);
 
 /* Symbols of loaded objects, read from their own tables: dlsym would need a handle, and dlopen, which returns one,
    allocates memory in the program; dladdr1 gives a symbol's definition and size, but musl does not have it.

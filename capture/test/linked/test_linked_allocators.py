@@ -143,6 +143,19 @@ def test_each_call_of_a_tcmalloc_in_the_executable_is_recorded_once(tmp_path: Pa
     assert_counted(program, tmp_path, OF_TCMALLOC)
 
 
+@pytest.mark.long
+def test_a_handler_at_any_instruction_of_a_hook_ends_no_recording(tmp_path: Path) -> None:
+    """Whether it returns, or leaves the allocator by longjmp. Its own calls may be nested."""
+    options = ("-D_GNU_SOURCE", f"-I{OUT.parent}", "-O1", library("libjemalloc_pic.a"), "-lstdc++", "-lm")
+    program = compile_c(tmp_path / "interrupted", SOURCES / "interrupted_hooks.c", *options)
+    called, handled, after = map(int, record(tmp_path / "t.tape", program).stdout.split())
+    assert check(tmp_path / "t.tape")["ok"]
+    dump = run(CONVERT, "dump", tmp_path / "t.tape").stdout
+    assert handled > called > 60, "each instruction"
+    assert dump.count(" malloc(1001) = ") >= called
+    assert dump.count(" malloc(3003) = ") == after
+
+
 def test_a_prefixed_allocator_and_libcs_are_both_recorded(with_a_prefix: Path, tmp_path: Path) -> None:
     assert_counted(with_a_prefix, tmp_path, WITH_FLAGS)
     assert info(tmp_path / "t.tape")["info"]["allocator"] == "libc.so.6 and every_call"

@@ -315,6 +315,29 @@ static void jumps_from_elsewhere(void) {
     }
 }
 
+/* A function that calls by a pointer, one that calls this one, one that jumps to itself after such a call, and one that
+   only computes. */
+extern const char conventions_begin[], conventions_end[], by_pointer[], by_callee[], loops[], computes[];
+__asm__(".text\n"
+        ".globl conventions_begin, conventions_end, by_pointer, by_callee, loops, computes\n"
+        "conventions_begin:\n"
+        "by_pointer:\n  cmpq $9, %rdi\n  jb 1f\n  ret\n1:  call *hook_trampoline(%rip)\n  ret\n"
+        "by_callee:\n  jmp 2f\n  .skip 8, 0xcc\n2:  call by_pointer\n  ret\n"
+        "loops:\n  endbr64\n3:  call by_pointer\n  decq %rdi\n  jnz 3b\n  ret\n"
+        "computes:\n  leaq 1(%rdi), %rax\n  ret\n"
+        "conventions_end:\n");
+
+static void conventions(void) {
+  const struct {
+    const char *function;
+    bool is;
+  } cases[] = {{by_pointer, true}, {by_callee, true}, {loops, false}, {computes, false}};
+  size_t bytes = (size_t)(conventions_end - conventions_begin);
+  struct entry_function text = {(uintptr_t)conventions_begin, (const uint8_t *)conventions_begin, bytes, bytes};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    CHECK(entry_patch_is_conventional(&text, (uintptr_t)cases[i].function) == cases[i].is, "case %zu", i);
+}
+
 int main(void) {
   void *area = mmap(NULL, AREA_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   void *near = mmap(NULL, OS_PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -324,6 +347,7 @@ int main(void) {
   library_functions(near);
   refusals();
   jumps_from_elsewhere();
+  conventions();
   return 0;
 }
 #endif
