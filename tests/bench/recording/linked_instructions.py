@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Cost of recording allocators in the executable, in instructions: python -m tests.bench.recording.linked_instructions.
-Counted by single steps (capture/bench/linked_paths.c), recorded less bare; the counts repeat exactly. Takes ten seconds.
+Counted by single steps (capture/bench/linked_paths.c), recorded less bare; repeats exactly. Takes ten seconds.
 """
 
 import tempfile
