@@ -386,7 +386,9 @@ def test_a_thread_that_stops_at_a_signal_loads_the_library_and_gets_the_signal_w
     program = compile_c(tmp_path / "signals", SIGNALS, "-O1")
     for number in range(4):  # a signal is met at one stop of five
         process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdin and process.stdout and process.stdout.read(1) == b"\n"
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.read(1) == b"\n"
         trace = tmp_path / f"{number}.tape"
         succeed(RECORD, "--attach", str(process.pid), "-o", trace, "--duration", "0.1")
         assert calls_of(requests(trace), "malloc", 100)

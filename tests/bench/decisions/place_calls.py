@@ -64,7 +64,7 @@ def costs(profile: Path) -> dict[tuple[Function, Function], float]:
 
 def measure(program: Path, site: str, out: Path, environment: dict[str, str]) -> tuple[float, float]:
     """Instructions of a call at the site, and of its release: less those of the program's allocator."""
-    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", program, site]
+    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", str(program), site]
     subprocess.run(command, env=os.environ | environment, check=True, capture_output=True)
     found = costs(out)
     passed = {caller.name: cost for (caller, called), cost in found.items() if caller.ours and not called.ours}
