@@ -26,7 +26,7 @@ const struct cli_option simulation_options[] = {
      .group = "simulation"},
     {"latencies", 0, "ANY[:NEAR[:FORESEEN]],...", cli_text, offsetof(struct simulation, latencies),
      .help =
-         "cycles of a hit in each data cache, then in memory: in any OS page, in one just used, in order of address",
+         "cycles of a hit in each data cache, then in memory: in any line, in the other of a pair, in order of address",
      .group = "simulation"},
     {"tlb-latencies", 0, "CYCLES,...", cli_text, offsetof(struct simulation, tlb_latencies),
      .help = "cycles of a miss of each TLB", .group = "simulation"},

@@ -18,8 +18,7 @@ enum {
   OUTER_LIMIT = 8,
   LEVEL_LIMIT = OUTER_LIMIT + 1,
   LINE_SHIFT = 6,
-  OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT,
-  NEAR_PAGES = 4
+  OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT
 };
 
 /* Program and allocator; and both once more, from OUTSIDE on, for separate counts. */
@@ -41,6 +40,7 @@ static struct level caches[LEVEL_LIMIT] = {{.capacity = 32768, .ways = 8},
                                            {.capacity = 1048576, .ways = 16},
                                            {.capacity = 33554432, .ways = 16}};
 static struct level tlbs[LEVEL_LIMIT] = {{.capacity = 64, .ways = 64}, {.capacity = 1536, .ways = 12}};
+static struct level pairs; /* of lines, one of which has missed the second cache, as long as that would keep them */
 static struct level instruction_cache = {.capacity = 32768, .ways = 8};
 static struct tlb first_tlb; /* of tlbs[0], in place of its cache */
 static UInt cache_count = 4, tlb_count = 2;
@@ -147,6 +147,11 @@ void simulate_begin(void) {
   shift_mappings();
   for (UInt index = 0; index < cache_count; index++)
     make_cache(&caches[index], caches[index].capacity >> LINE_SHIFT, LINE_SHIFT);
+  if (cache_count > 1) {
+    ULong lines = caches[1].capacity >> LINE_SHIFT;
+    pairs.ways = caches[1].ways;
+    make_cache(&pairs, lines / 2 < pairs.ways ? lines : lines / 2, LINE_SHIFT + 1);
+  }
   make_first_tlb(&tlbs[0]);
   for (UInt index = 1; index < tlb_count; index++)
     make_cache(&tlbs[index], tlbs[index].capacity, OS_PAGE_SHIFT);
@@ -221,19 +226,6 @@ static __attribute__((noinline)) void translate_page(UWord page, UInt side) {
   simulated_hit.tlb = missed;
 }
 
-/* Is the OS page one of those of the last NEAR_PAGES misses in other OS pages? It becomes the last. */
-static Bool is_near(UWord page) {
-  static UWord pages[NEAR_PAGES];
-  UInt place = 0;
-  while (place < NEAR_PAGES - 1 && pages[place] != page)
-    place++;
-  Bool found = pages[place] == page;
-  for (; place > 0; place--)
-    pages[place] = pages[place - 1];
-  pages[0] = page;
-  return found;
-}
-
 /* from, to: the lines, one or two, that the first level misses. A miss is sequential if all of these were foreseen. */
 static __attribute__((noinline)) void miss_data(Addr address, UWord bytes, UWord from, UWord to, UInt side) {
   Bool sequential = streams_foresee(&streams, from);
@@ -250,7 +242,8 @@ static __attribute__((noinline)) void miss_data(Addr address, UWord bytes, UWord
     caches[index].sequential_misses[side] += missing & sequential;
     caches[index].first_misses[side] += missing & first_line;
   }
-  simulated_hit = (struct simulated_hit){missed, simulated_hit.tlb, is_near(address >> OS_PAGE_SHIFT), sequential};
+  Bool near = missed > 1 && !cache_misses_block(&pairs.cache, from / 2);
+  simulated_hit = (struct simulated_hit){missed, simulated_hit.tlb, near, sequential};
 }
 
 static inline void access_line(UWord line, UInt side) {

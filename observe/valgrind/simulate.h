@@ -64,7 +64,8 @@ void simulate_write(VgFile *file);
 enum { SIMULATED_LINE_BYTES = 64 };
 
 /* Where the last access found its data: the cache (their number: memory), and how many TLBs it missed. Of a miss in the
-   first-level cache: is its OS page one of those of the last misses, and did a stream prefetcher foresee it? */
+   second cache: did the other line of its pair, of 128 aligned bytes, miss it not long before, as prefetchers bring
+   both? Of one in the first: did a stream prefetcher foresee it? */
 extern struct simulated_hit {
   UInt cache, tlb;
   Bool near, foreseen;

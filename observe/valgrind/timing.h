@@ -18,7 +18,7 @@
 #include "observe/valgrind/tool.h"
 
 /* Options --core=WIDTH:WINDOW:LOADS:BRANCH:STRING, --latencies=ANY[:NEAR[:FORESEEN]],... of each cache, then of memory:
-   of a miss in another OS page than the last misses, in one of these, and in a stream that a prefetcher foresees; and
+   of a miss, of one whose line is the other of a pair that a prefetcher brings, and of one in a stream; and
    --tlb-latencies=CYCLES,... of a miss of each TLB. Each returns False for invalid text. */
 Bool timing_set_core(const HChar *text);
 Bool timing_set_latencies(const HChar *text);

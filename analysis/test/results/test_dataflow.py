@@ -23,7 +23,8 @@ def test_a_load_takes_the_time_of_a_chain_that_fits_into_the_cache():
     rows = [tuple(map(int, row.split(":"))) for row in found["--latencies"].split(",")]
     # 16 KiB, 512 KiB, then 4 MiB for 2 and 16 MiB for 8, then 128 MiB for 64
     assert [row[0] for row in rows] == [2, 10, 82, 82, 362]
-    assert [row[1] for row in rows] == [1, 5, 41, 41, 181]
+    # every second load of the chain in few OS pages takes nothing: what a stream takes is left
+    assert [row[1] for row in rows] == [2, 5, 11, 11, 21]
     assert all(foreseen <= near <= other for other, near, foreseen in rows)
 
 

@@ -14,17 +14,19 @@ struct node {
   uint64_t random, rest[6];
 } __attribute__((aligned(64)));
 
-static struct node nodes[NODES];
+static struct node nodes[NODES] __attribute__((aligned(2 * sizeof(struct node))));
 static volatile uint64_t sink;
 
-/* One ring over all nodes. */
-static void lay(void) {
+/* One ring over all nodes; of pairs of neighbours if `beside` is 2. */
+static void lay(uint32_t beside) {
   static uint32_t order[NODES];
   uint64_t counter = 0;
-  for (uint32_t index = 0; index < NODES; index++) {
-    uint32_t other = (uint32_t)(split_mix_next(&counter) % (index + 1));
-    order[index] = order[other];
-    order[other] = index;
+  for (uint32_t index = 0; index < NODES; index += beside) {
+    uint32_t other = (uint32_t)(split_mix_next(&counter) % (index / beside + 1)) * beside;
+    for (uint32_t each = 0; each < beside; each++) {
+      order[index + each] = order[other + each];
+      order[other + each] = index + each;
+    }
   }
   for (uint32_t index = 0; index < NODES; index++) {
     nodes[order[index]].next = &nodes[order[(index + 1) % NODES]];
@@ -108,8 +110,8 @@ int main(int count, char **arguments) {
     return 1;
   const char *kind = arguments[1];
   uint64_t rounds = strtoull(arguments[2], NULL, 10);
-  lay();
-  if (!strcmp(kind, "chain"))
+  lay(!strcmp(kind, "pairs") ? 2 : 1);
+  if (!strcmp(kind, "chain") || !strcmp(kind, "pairs"))
     walk(rounds, 1);
   else if (!strcmp(kind, "streams"))
     walk(rounds, STREAMS);

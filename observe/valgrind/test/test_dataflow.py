@@ -35,9 +35,9 @@ def core_of(width=WIDTH, window=WINDOW, loads=LOADS, branch=BRANCH):
 
 
 @functools.cache
-def run(folder, kind, rounds, caches, core):
+def run(folder, kind, rounds, caches, core, near=MEMORY):
     path = Path(folder) / "result.json"
-    latencies = f"{FIRST},{SECOND},{MEMORY}"
+    latencies = f"{FIRST},{SECOND},{MEMORY}:{near}"
     options = ["--data-only", "--caches", caches, "--tlbs", "16:16,1024:8", "--core", core]
     options += ["--latencies", latencies, "--tlb-latencies", f"{SECOND_TLB},{WALK}"]
     done = subprocess.run(
@@ -52,9 +52,9 @@ def run(folder, kind, rounds, caches, core):
 def cycles(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dataflow")
 
-    def per_round(kind, caches=SMALL, rounds=ROUNDS, **changed):
+    def per_round(kind, caches=SMALL, rounds=ROUNDS, near=MEMORY, **changed):
         core = core_of(**changed)
-        short, long = (run(folder, kind, count, caches, core) for count in (rounds, 3 * rounds))
+        short, long = (run(folder, kind, count, caches, core, near) for count in (rounds, 3 * rounds))
         per_round.mispredicted = (long["mispredicted_branches"] - short["mispredicted_branches"]) / (2 * rounds)
         return (long["cycles"] - short["cycles"]) / (2 * rounds)
 
@@ -70,6 +70,11 @@ def test_a_chain_takes_the_latency_of_the_level_that_it_hits(cycles, caches, lat
     of_tlb = SECOND_TLB * (1 - 16 / OS_PAGES)
     rounds = NODES_BYTES // 64  # the shorter run has brought all lines into the cache
     assert cycles("chain", caches, rounds=rounds) == about(latency + of_tlb, rel=0.02, rounds=rounds)
+
+
+def test_prefetchers_bring_the_other_line_of_a_pair(cycles):
+    of_tlb = SECOND_TLB * (1 - 16 / OS_PAGES)
+    assert cycles("pairs", near=SECOND) == about((MEMORY + of_tlb + SECOND) / 2, rel=0.02)
 
 
 def test_streams_that_do_not_depend_on_each_other_overlap(cycles):

@@ -91,9 +91,10 @@ def _working_sets(geometry: Geometry) -> list[int]:
 
 
 def _latencies(measured: Mapping[str, Any], size: int, second: int, cycle: float) -> tuple[int, ...]:
-    """In cycles: of a load in any OS page, in one just used, and of one that a prefetcher foresees, which has then been
-    brought into the second cache, of `second` bytes, but no faster than a stream goes. The first two caches are the
-    core's own: other processes only disturb them, so the quartile counts; the others are shared, as they are.
+    """In cycles: of a load in any line, in the other line of a pair just loaded, and of one that a prefetcher foresees,
+    which has then been brought into the second cache, of `second` bytes, but no faster than a stream goes. Of a chain
+    in four OS pages at a time every second load is in the other line. The first two caches are the core's own: other
+    processes only disturb them, so the quartile counts; the others are shared, as they are.
     """
     quantile = "quarter" if size <= second // 2 else "median"
 
@@ -101,10 +102,10 @@ def _latencies(measured: Mapping[str, Any], size: int, second: int, cycle: float
         rows = [row for row in measured["working_sets"] if row["bytes"] <= MOST_BYTES]
         return float(min(rows, key=lambda row: abs(math.log(row["bytes"] / bytes_)))[key][quantile])
 
-    any_page = ns(size, "dependent_ns")
-    near = min(ns(size, "near_dependent_ns"), any_page)
-    foreseen = min(max(ns(second // 2, "near_dependent_ns"), ns(size, "stream_ns")), near)
-    return tuple(round(one / cycle) for one in (any_page, near, foreseen))
+    any_line = ns(size, "dependent_ns")
+    brought = max(ns(second // 2, "near_dependent_ns"), ns(size, "stream_ns"))
+    near = max(2 * ns(size, "near_dependent_ns") - any_line, brought)
+    return tuple(round(min(one, any_line) / cycle) for one in (any_line, near, brought))
 
 
 def _tlb_cycles(measured: Mapping[str, Any], pair: tuple[int, int | None], cycle: float) -> int:
