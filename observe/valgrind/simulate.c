@@ -14,12 +14,7 @@
 #include <pub_tool_mallocfree.h>
 #include <pub_tool_vki.h>
 
-enum {
-  OUTER_LIMIT = 8,
-  LEVEL_LIMIT = OUTER_LIMIT + 1,
-  LINE_SHIFT = 6,
-  OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT
-};
+enum { OUTER_LIMIT = 8, LEVEL_LIMIT = OUTER_LIMIT + 1, LINE_SHIFT = 6, OS_PAGE_SHIFT = PAGE_FAULTS_SHIFT };
 
 /* Program and allocator; and both once more, from OUTSIDE on, for separate counts. */
 enum { OUTSIDE = 2, SIDES = 4 };
