@@ -68,5 +68,5 @@ $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
 $(call c_bench,capture/bench/large_release_cost.c,,,)
 $(call c_bench,capture/bench/host_paths.c,,,-lstdc++ -pthread)
-$(call c_bench,capture/bench/drain_cost.c,,capture/recorder/processes core/system $(TRACE),$(CORE_LIBS) -pthread -lm)
+$(call c_bench,capture/bench/drain_cost.c,,capture/recorder/processes core/system $(TRACE),$(CORE_LIBS) -pthread -lm -lelf)
 $(OUT)/obj/capture/bench/%.o: HT_CFLAGS += -fno-builtin
