@@ -76,7 +76,7 @@ unsigned sites_region_above(const struct sites *table, uintptr_t address, const 
   struct position at = {address, (uintptr_t)(frame + 2), frame[0]};
   const struct site_node *node = &table->all_nodes[table->nodes[sites_place(table, address)]];
   for (;;) {
-    if (!unlikely(!node->by_stack)) {
+    if (node->by_stack) {
       at.stack_pointer += (uintptr_t)(intptr_t)node->cfa_offset;
       at.address = ((uintptr_t *)at.stack_pointer)[-1];
     } else if (node->kind == RULE_NONE || !to_caller(node, &at)) {

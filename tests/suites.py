@@ -301,7 +301,7 @@ def is_same_placed(name: str, bare: Outcome, run: Runner) -> bool:
     found, _ = plan.placed(sites, regions)
     path = folder / "plan.toml"
     path.write_text(plan.write(plan.Plan(found, program)))
-    preload = ["env", f"LD_PRELOAD={OUT}/lib/libheaptape-place.so", f"HEAPTAPE_PLACE={path}"]
+    preload = ["env", f"LD_PRELOAD={plan.library(Home(OUT))}", f"{plan.VARIABLE}={path}"]
     return is_same(name, f"with {len(found)} sites of {program} placed", bare, run(preload))
 
 

@@ -2,21 +2,18 @@
 /* The host's instructions for each path through a hook, to be counted by callgrind:
    tests/bench/recording/host_instructions.py runs it, bare and recorded, and reads the counts. Each loop is counted in
    batches of FEW and of MANY rounds, dumped as "loop:rounds". */
+#include "capture/bench/loops.h"
+
 #include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <valgrind/callgrind.h>
 
-void *operator_new(size_t size) __asm__("_Znwm");
-void operator_delete(void *object) __asm__("_ZdlPv");
-void operator_delete_sized(void *object, size_t size) __asm__("_ZdlPvm");
+enum { FEW = 16, MANY = 48, BATCHES = 24, LONG = 16384 };
 
-enum { FEW = 16, MANY = 48, BATCHES = 24, LONG = 16384, SIZE = 40 };
-
-static void *volatile held[MANY], *volatile object, *volatile kept;
+static void *volatile held[MANY];
 static sem_t asked, done;
 static int rounds_asked;
 static void (*ask)(int rounds);
@@ -54,31 +51,9 @@ static void make_and_release_remotely(int rounds) {
   by_other_thread(release_objects, rounds);
 }
 
-static void malloc_free(int rounds) {
-  for (int i = 0; i < rounds; i++) {
-    object = malloc(SIZE);
-    free(object);
-  }
-}
-static void calloc_free(int rounds) {
-  for (int i = 0; i < rounds; i++) {
-    object = calloc(1, SIZE);
-    free(object);
-  }
-}
-static void realloc_in_place(int rounds) {
-  for (int i = 0; i < rounds; i++)
-    kept = realloc(kept, SIZE - (size_t)i % 2);
-}
 static void realloc_moved(int rounds) {
   for (int i = 0; i < rounds; i++) {
     object = realloc(malloc(SIZE), 200);
-    free(object);
-  }
-}
-static void memalign_free(int rounds) {
-  for (int i = 0; i < rounds; i++) {
-    object = aligned_alloc(64, 64);
     free(object);
   }
 }
@@ -92,18 +67,6 @@ static void posix_memalign_free(int rounds) {
 static void usable_size(int rounds) {
   for (int i = 0; i < rounds; i++)
     object = (void *)malloc_usable_size(kept);
-}
-static void new_delete(int rounds) {
-  for (int i = 0; i < rounds; i++) {
-    object = operator_new(SIZE);
-    operator_delete(object);
-  }
-}
-static void new_delete_sized(int rounds) {
-  for (int i = 0; i < rounds; i++) {
-    object = operator_new(SIZE);
-    operator_delete_sized(object, SIZE);
-  }
 }
 static void free_null(int rounds) {
   for (int i = 0; i < rounds; i++) {

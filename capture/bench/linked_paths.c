@@ -5,18 +5,14 @@
    instructions of the process between two places. As steps outlast the recorder's tick, the recorder, which is the
    parent of a run with an argument, is stopped meanwhile. Of each length of a loop the median of all batches is taken;
    the difference is that of the further rounds. */
+#include "capture/bench/loops.h"
+
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-void *operator_new(size_t size) __asm__("_Znwm");
-void operator_delete(void *object) __asm__("_ZdlPv");
-void operator_delete_sized(void *object, size_t size) __asm__("_ZdlPvm");
+enum { FEW = 2, MANY = 5, BATCHES = 3 };
 
-enum { FEW = 2, MANY = 5, BATCHES = 3, SIZE = 40 };
-
-static void *volatile object, *volatile kept;
 static volatile long steps;
 
 static void step(int signal) {
@@ -25,41 +21,6 @@ static void step(int signal) {
 }
 
 #define STEP(change) "lea -128(%%rsp), %%rsp\n\tpushfq\n\t" change ", (%%rsp)\n\tpopfq\n\tlea 128(%%rsp), %%rsp"
-
-static void malloc_free(int rounds) {
-  for (int i = 0; i < rounds; i++) {
-    object = malloc(SIZE);
-    free(object);
-  }
-}
-static void calloc_free(int rounds) {
-  for (int i = 0; i < rounds; i++) {
-    object = calloc(1, SIZE);
-    free(object);
-  }
-}
-static void realloc_in_place(int rounds) {
-  for (int i = 0; i < rounds; i++)
-    kept = realloc(kept, SIZE - (size_t)i % 2);
-}
-static void memalign_free(int rounds) {
-  for (int i = 0; i < rounds; i++) {
-    object = aligned_alloc(64, 64);
-    free(object);
-  }
-}
-static void new_delete(int rounds) {
-  for (int i = 0; i < rounds; i++) {
-    object = operator_new(SIZE);
-    operator_delete(object);
-  }
-}
-static void new_delete_sized(int rounds) {
-  for (int i = 0; i < rounds; i++) {
-    object = operator_new(SIZE);
-    operator_delete_sized(object, SIZE);
-  }
-}
 
 static int compare(const void *a, const void *b) {
   long one = *(const long *)a, other = *(const long *)b;

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.recording.test_storms import assert_complete, processes
+from tests.recording.test_storms import assert_each_process_is_complete
 from tests.support import CONVERT, OUT, RECORD, REPOSITORY, assert_clean, compile_c, counted_calls, info, run, succeed
 
 pytestmark = pytest.mark.skipif(not shutil.which("musl-gcc"), reason="musl-tools is not installed")
@@ -166,12 +166,7 @@ def test_each_process_of_a_storm_is_recorded_completely(tmp_path, stamp):
     counts, threads = tmp_path / "counts", 4
     command = (RECORD, "--quiet", "--all-processes", "-o", tmp_path / "t.tape", "--stamp", stamp, "--", program, counts)
     assert run(*command, "3", str(threads), "5000", "2").status == 0
-    done = processes(counts)
-    tapes = {info(tape)["info"]["pid"]: tape for tape in tmp_path.glob("*.tape")}
-    assert tapes.keys() == done.keys()
-    for pid, tape in tapes.items():
-        assert_clean(tape)
-        assert_complete(tape, done[pid], threads)
+    assert_each_process_is_complete(tmp_path, counts, threads)
 
 
 def test_calls_that_libc_makes_are_recorded_as_the_program_s(tmp_path, counter, monkeypatch):

@@ -21,7 +21,7 @@ from capture.test.linked.test_linked_allocators import (
     build,
     library,
 )
-from tests.recording.test_storms import assert_complete, processes
+from tests.recording.test_storms import assert_each_process_is_complete
 from tests.support import (
     CONVERT,
     RECORD,
@@ -125,12 +125,7 @@ def test_each_process_of_a_static_storm_is_recorded_completely(tmp_path: Path, c
     counts, threads = tmp_path / "counts", 3
     command = (RECORD, "--quiet", "--all-processes", "-o", tmp_path / "t.tape", "--", program, counts)
     assert run(*command, "2", str(threads), "400", "2").status == 0
-    done = processes(counts)
-    tapes = {info(tape)["info"]["pid"]: tape for tape in tmp_path.glob("*.tape")}
-    assert tapes.keys() == done.keys()
-    for pid, tape in tapes.items():
-        assert_clean(tape)
-        assert_complete(tape, done[pid], threads)
+    assert_each_process_is_complete(tmp_path, counts, threads)
 
 
 def test_each_call_of_an_allocator_linked_into_a_static_program_is_recorded_once(tmp_path: Path) -> None:

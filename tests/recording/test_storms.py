@@ -105,6 +105,16 @@ def assert_complete(tape: Path, done: Done, threads: int) -> None:
     assert frees <= calls.get("free", 0)
 
 
+def assert_each_process_is_complete(folder: Path, counts: Path, threads: int) -> None:
+    """The folder has one trace of each process of a storm, and nothing is missing in it."""
+    done = processes(counts)
+    tapes = {info(tape)["info"]["pid"]: tape for tape in folder.glob("*.tape")}
+    assert tapes.keys() == done.keys()
+    for pid, tape in tapes.items():
+        assert_clean(tape)
+        assert_complete(tape, done[pid], threads)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(STORMS))
 def test_each_process_of_a_storm_is_recorded_completely(tmp_path: Path, seed: int) -> None:
@@ -119,12 +129,7 @@ def test_each_process_of_a_storm_is_recorded_completely(tmp_path: Path, seed: in
         if kill:
             kill_after(counts, delay_s=chance.uniform(0, 0.2))
         assert recorder.wait(120) in (0, 128 + signal.SIGKILL)
-    done = processes(counts)
-    tapes = {info(tape)["info"]["pid"]: tape for tape in tmp_path.glob("*.tape")}
-    assert tapes.keys() == done.keys()
-    for pid, tape in tapes.items():
-        assert_clean(tape)
-        assert_complete(tape, done[pid], threads)
+    assert_each_process_is_complete(tmp_path, counts, threads)
 
 
 ALLOCATORS = {

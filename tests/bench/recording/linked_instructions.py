@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.harness import heading, row
-from tests.support import OUT, compile_c, record, succeed
+from tests.support import REPOSITORY, compile_c, record, succeed
 
 LIBRARIES = {"jemalloc": "libjemalloc.a", "tcmalloc": "libtcmalloc_minimal.a"}
 FOLDER = Path("/usr/lib/x86_64-linux-gnu")
@@ -20,8 +20,8 @@ def counts(text: str) -> dict[str, float]:
 def over_bare(library: str) -> dict[str, float]:
     """Loop -> instructions per round of a program with that static library."""
     with tempfile.TemporaryDirectory() as name:
-        options = ("-O2", "-no-pie", FOLDER / library, "-lstdc++", "-lm", "-pthread")
-        program = compile_c(Path(name) / "paths", OUT.parent / "capture" / "bench" / "linked_paths.c", *options)
+        options = ("-O2", "-no-pie", f"-I{REPOSITORY}", FOLDER / library, "-lstdc++", "-lm", "-pthread")
+        program = compile_c(Path(name) / "paths", REPOSITORY / "capture/bench/linked_paths.c", *options)
         bare = counts(succeed(program).stdout)
         recorded = counts(record(Path(name) / "t.tape", program, "recorded").stdout)
     return {loop: recorded[loop] - count for loop, count in bare.items()}
