@@ -337,7 +337,7 @@ static void report_no_collector(void) {
                     ? "the collector has ended, or is in another network name space: this process is not recorded"
                 : errno == EAGAIN || errno == EWOULDBLOCK
                     ? "the collector does not answer: this process is not recorded"
-                    : "cannot reach the collector: this process is not recorded");
+                    : ATTACH_FAILED);
 }
 
 /* Attaches; called with the process locked, once per process. False: it is not to be recorded, or cannot be. */

@@ -65,7 +65,7 @@ static struct process *stop_if_requested(struct producer *producer) {
   if (process && atomic_load_explicit(&process->region[0].memory->stop, memory_order_relaxed))
     process_stop(process, NULL);
   else if (process && host_collector_died())
-    process_stop(process, "the collector has ended; recording stops, the program continues");
+    process_stop(process, ATTACH_ENDED);
   if (!process_is_off())
     return process;
   accesses_follow(true);

@@ -7,8 +7,10 @@ import csv
 import io
 import platform
 import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -162,3 +164,34 @@ def test_operators_of_a_static_program_are_recorded_as_such(every_object: Path, 
             operators[name], failed[name] = operators_of(tmp_path / "t.tape"), proof["failed_calls"]
         assert operators["static"] == operators["dynamic"]
         assert failed["static"] == failed["dynamic"] + retries
+
+
+WAITS = """
+#include <stdio.h>
+#include <stdlib.h>
+static void call(int rounds) { while (rounds-- > 0) { void *volatile object = malloc(40); free(object); } }
+int main(void) {
+  call(1000);
+  puts("waits");
+  fflush(stdout);
+  getchar();
+  call(1000);
+  puts("ends");
+  return 0;
+}
+"""
+
+
+def test_a_static_program_goes_on_where_the_recorder_is_killed_and_says_so_once(tmp_path: Path) -> None:
+    program = compile_c(tmp_path / "program", WAITS, "-O1", "-fno-builtin", "-static")
+    command = [RECORD, "-o", tmp_path / "t.tape", "--", program]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as recorder:
+        assert recorder.stdin
+        assert recorder.stdout
+        assert recorder.stderr
+        assert recorder.stdout.readline() == "waits\n"
+        recorder.kill()
+        recorder.stdin.write("\n")
+        recorder.stdin.close()
+        assert recorder.stdout.read() == "ends\n"
+        assert recorder.stderr.read().count("the collector has ended; recording stops") == 1

@@ -197,6 +197,10 @@ static inline void control_advance_tick(struct control *control) {
 #define ATTACH_SIMULATED "~"           /* a process that is not under the Valgrind tool is not recorded */
 #define ATTACH_MAGIC 0x31656c7465737161u
 
+/* What a host says, once, when it goes on without a recording. */
+#define ATTACH_ENDED "the collector has ended; recording stops, the program continues"
+#define ATTACH_FAILED "cannot reach the collector: this process is not recorded"
+
 enum attach_kind { ATTACH_PROCESS = 1, ATTACH_REGION = 2, ATTACH_STACK_AREA = 3, ATTACH_ACCESS_STREAM = 4 };
 
 struct attach_request {

@@ -37,6 +37,7 @@ static UInt flags; /* enum attach_flags */
 static struct track *tracks;
 static UInt track_count, track_room, threads;
 static UInt *of_thread; /* its track's number plus 1; 0: it has none */
+static struct vg_stat first_stderr;
 
 /* Valgrind has no such function for tools. Returns errors as the kernel does: minus errno. */
 static Long make_system_call(UWord number, const UWord arguments[6]) {
@@ -51,6 +52,13 @@ static Long make_system_call(UWord number, const UWord arguments[6]) {
   return result;
 }
 #define system_call(number, ...) make_system_call(number, (const UWord[6]){__VA_ARGS__})
+
+/* A line on standard error, if it is still the file that it was at the first call. */
+static void say(const HChar *line) {
+  struct vg_stat now;
+  if (VG_(fstat)(2, &now) == 0 && now.dev == first_stderr.dev && now.ino == first_stderr.ino)
+    VG_(write)(2, line, (Int)VG_(strlen)(line));
+}
 
 /* Reads NAME:SECRET. */
 static Bool read_setting(struct sockaddr_un *address, UInt *bytes, uint64_t *secret) {
@@ -102,7 +110,7 @@ static void *map_shared(Int fd, SizeT bytes) {
 /* Gets a region, the first one with the control page. */
 static Bool take_region(enum attach_kind kind) {
   Int fds[2] = {-1, -1};
-  struct attach_reply reply;
+  struct attach_reply reply = {.refused = 0};
   struct attach_request request = {.magic = ATTACH_MAGIC,
                                    .kind = kind,
                                    .forked = first_region != NULL,
@@ -125,6 +133,8 @@ static Bool take_region(enum attach_kind kind) {
       VG_(close)(fds[number]);
   if (socket >= 0)
     VG_(close)((Int)socket);
+  if ((!region || !control) && kind == ATTACH_PROCESS && !reply.refused)
+    say("heaptape: " ATTACH_FAILED "\n");
   if (!region || !control)
     return False;
   if (kind == ATTACH_PROCESS) {
@@ -140,13 +150,17 @@ static Bool take_region(enum attach_kind kind) {
 static Bool goes_on(void) {
   if (state == NOT_ATTACHED) {
     state = ATTACHED;
-    if (!of_thread)
+    if (!of_thread) {
       of_thread = VG_(calloc)("rings.threads", VG_N_THREADS, sizeof *of_thread);
+      VG_(fstat)(2, &first_stderr);
+    }
     if (!take_region(ATTACH_PROCESS))
       state = OFF;
-  } else if (state == ATTACHED &&
-             (atomic_load(&first_region->stop) || atomic_load(&control->collector_futex) & FUTEX_OWNER_DIED)) {
+  } else if (state == ATTACHED && atomic_load(&first_region->stop)) {
     state = OFF;
+  } else if (state == ATTACHED && atomic_load(&control->collector_futex) & FUTEX_OWNER_DIED) {
+    state = OFF;
+    say("heaptape: " ATTACH_ENDED "\n");
   }
   return state == ATTACHED;
 }
