@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from heaptape import memory_figures
 from heaptape.results.memory_map import gap_bytes, without_gaps
-from heaptape.show.figures import memory_plots
+from heaptape.show import drawing
 from matplotlib.colors import to_rgb
 from planted_runs import map_of
 from synthetic_results import encode_resident_map
@@ -54,6 +54,10 @@ def distance(one, other, eyes):
     return float(np.linalg.norm(lab(one, eyes) - lab(other, eyes)))
 
 
+def fullness(share):
+    return drawing.fullness_colours()[int(share * (drawing.SHADES - 1)), :3]
+
+
 def least(eyes):
     return GLANCE_GREY if eyes == "grey print" else GLANCE
 
@@ -69,10 +73,10 @@ def test_the_simulation_confuses_what_such_eyes_confuse():
 @pytest.mark.parametrize("eyes", EYES)
 @pytest.mark.parametrize("paper", [memory_figures.PAPER, "#16161a"])
 def test_what_is_resident_but_empty_stands_out_from_paper_and_from_every_fullness(eyes, paper):
-    empty = memory_plots.EMPTY_COLOUR
+    empty = drawing.EMPTY_COLOUR
     assert distance(empty, paper, eyes) > 2 * least(eyes)
     for share in np.linspace(0, 1, 21):
-        live = memory_plots.FULLNESS(share)[:3]
+        live = fullness(share)
         assert distance(live, paper, eyes) > least(eyes), share
         # In grey, nearly empty regions are nearly as light: hatching, where there is an area, distinguishes them.
         assert distance(live, empty, eyes) > (least(eyes) if eyes != "grey print" or share > 0.25 else 2.3), share
@@ -80,19 +84,19 @@ def test_what_is_resident_but_empty_stands_out_from_paper_and_from_every_fullnes
 
 @pytest.mark.parametrize("eyes", EYES)
 def test_fullness_gets_steadily_darker(eyes):
-    lightness = [lab(memory_plots.FULLNESS(share)[:3], eyes)[0] for share in np.linspace(0, 1, 11)]
+    lightness = [lab(fullness(share), eyes)[0] for share in np.linspace(0, 1, 11)]
     assert all(before - after > 2.3 for before, after in pairwise(lightness))
 
 
 @pytest.mark.parametrize("eyes", EYES)
 def test_parts_differ_from_their_neighbours(eyes):
-    for one, other in pairwise(memory_plots.PART_COLOURS.values()):
+    for one, other in pairwise(drawing.PART_COLOURS.values()):
         assert distance(one, other, eyes) > least(eyes), (one, other)
 
 
 @pytest.mark.parametrize("eyes", [eyes for eyes in EYES if eyes != "grey print"])
 def test_any_two_parts_are_distinguishable(eyes):
-    for one, other in combinations(memory_plots.PART_COLOURS.values(), 2):
+    for one, other in combinations(drawing.PART_COLOURS.values(), 2):
         assert distance(one, other, eyes) > GLANCE, (one, other)
 
 
@@ -103,8 +107,8 @@ def compact_map_of(cells, region_bytes=4096):
 def test_a_region_too_small_for_a_row_still_colours_it():
     """2,000 regions, of which every second is empty, in 100 rows: each row is half of either."""
     cells = [{region: (4096 * (region % 2), 4096) for region in range(2000)}] * 2
-    image = memory_plots.map_image(compact_map_of(cells), rows=100, columns=2)
-    full, empty = np.array(memory_plots.FULLNESS(1.0)[:3]), np.array(to_rgb(memory_plots.EMPTY_COLOUR))
+    image = drawing.map_image(compact_map_of(cells), rows=100, columns=2)
+    full, empty = fullness(1.0), np.array(to_rgb(drawing.EMPTY_COLOUR))
     assert image.shape == (100, 2, 4)
     assert np.allclose(image[..., :3], (full + empty) / 2, atol=1e-6)
     assert (image[..., 3] == 1).all()
@@ -113,11 +117,11 @@ def test_a_region_too_small_for_a_row_still_colours_it():
 def test_uneven_positions_take_the_room_that_they_stand_for():
     cells = [{}, {7: (4096, 4096)}, {}]
     drawn = without_gaps(map_of(encode_resident_map(4096, [0, 10, 100], cells)))
-    alpha = memory_plots.map_image(drawn, columns=100)[0, :, 3]
+    alpha = drawing.map_image(drawn, columns=100)[0, :, 3]
     assert alpha.tolist() == [0] * 10 + [1] * 90
 
 
 def test_gaps_are_what_is_missing_between_the_stretches():
     cells = [{5: (1, 4096), 6: (1, 4096), 1000: (1, 4096), 5000: (1, 4096)}]
     assert gap_bytes(compact_map_of(cells)).tolist() == [993 * 4096, 3999 * 4096]
-    assert [memory_plots.size_text(int(gap)) for gap in (993 * 4096, 1 << 43)] == ["3.9 MiB", "8 TiB"]
+    assert [drawing.size_text(int(gap)) for gap in (993 * 4096, 1 << 43)] == ["3.9 MiB", "8 TiB"]

@@ -9,6 +9,8 @@ import json
 import re
 from html.parser import HTMLParser
 from importlib import resources
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 from heaptape.common.errors import FormatError, HeaptapeError
@@ -127,7 +129,12 @@ def test_there_is_one_line_per_allocator_and_its_map_in_two_pickers(page, data):
         assert len(line) == len(workload["memory"]["x"]) <= 2 * charts.DRAWN_POINTS
         assert max(line) == round(whole[label]["rss_anon_bytes"].max() / 2**20, 2), "the peak is not thinned away"
     assert set(workload["maps"]) == {"glibc", "jemalloc"}
-    assert all(picture.startswith("data:image/png;base64,") for picture in workload["maps"].values())
+    for picture in workload["maps"].values():
+        svg = ElementTree.fromstring(unquote(picture.removeprefix("data:image/svg+xml,")))
+        texts = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+        assert {"progress, ops", "addresses, MiB", "0"} <= set(texts)
+        (image,) = svg.iter("{http://www.w3.org/2000/svg}image")
+        assert image.get("href").startswith("data:image/png;base64,")
     assert page.count("<option selected>") == 2
 
 

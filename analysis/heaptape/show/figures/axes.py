@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Plots of results. Each draws into an Axes that it is given, so that it works in a notebook and in the report.
 
-Lines have the colours of Okabe and Ito, maps those of cividis: both suit colour blindness, and dashes distinguish lines
-in print.
+Lines have the colours and dashes of show/drawing.py, maps those of cividis, which suits colour blindness.
 """
 
 import itertools
@@ -14,11 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from heaptape.common.tables import MIB
+from heaptape.show.drawing import INK, OKABE_ITO, style
 
-OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1")
-DASHES = ("-", "--", "-.", ":")
-# Axes and text: the report replaces this colour by the page's text colour, light or dark.
-INK = "#7a7a7b"
 MAP_COLOURS = "cividis"
 
 
@@ -27,11 +23,6 @@ def look(ink: str) -> dict:
     inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
     plain = {"axes.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
     return {"font.family": "sans-serif", "font.size": 9} | dict.fromkeys(inked, ink) | plain
-
-
-def style(number: int) -> dict:
-    """Colour and dash of the number-th allocator."""
-    return {"color": OKABE_ITO[number % len(OKABE_ITO)], "linestyle": DASHES[number // len(OKABE_ITO) % len(DASHES)]}
 
 
 def memory_over_progress(
@@ -54,24 +45,6 @@ def memory_over_progress(
     axes.set_ylim(bottom=0)
     axes.set_ylabel({"rss_anon_bytes": "RSS, MiB", "vm_size_bytes": "VmSize, MiB"}[column])
     progress_axis(axes)
-
-
-def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
-    """A time line of at most `most` rows that looks the same when drawn: from each stretch of progress its
-    first row, and those with the least and the largest value of each column.
-
-    >>> rows = pd.DataFrame({"position": range(1000), "rss_anon_bytes": [0] * 999 + [7]})
-    >>> len(thinned(rows, 80)) <= 80, thinned(rows, 80)["rss_anon_bytes"].max()
-    (True, np.int64(7))
-    """
-    if len(timeline) <= most:
-        return timeline
-    stretch = np.arange(len(timeline)) * max(most // 8, 1) // len(timeline)
-    grouped = timeline.groupby(stretch)
-    kept = [np.flatnonzero(np.diff(stretch, prepend=-1)), np.array([len(timeline) - 1])]
-    for column in timeline.columns[1:]:
-        kept += [grouped[column].idxmin().to_numpy(), grouped[column].idxmax().to_numpy()]
-    return timeline.iloc[np.unique(np.concatenate(kept))]
 
 
 def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:

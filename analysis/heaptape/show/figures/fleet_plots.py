@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, SymLogNorm
 
-from heaptape.show.figures.axes import INK, OKABE_ITO
+from heaptape.show.drawing import INK, OKABE_ITO
 
 LESS, MORE = OKABE_ITO[0], OKABE_ITO[1]
 # From a saving to a loss: blue and vermilion suit colour blindness.

@@ -8,7 +8,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 
-from heaptape.show.figures.axes import INK, MAP_COLOURS, style
+from heaptape.show.drawing import INK, style
+from heaptape.show.figures.axes import MAP_COLOURS
 
 
 def over_progress(axes: Axes, frames: Mapping[str, pd.DataFrame], percent: bool = False) -> None:

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 import matplotlib
 from matplotlib.figure import Figure
 
+from heaptape.common.tables import MIB
 from heaptape.passes import blame_data
 from heaptape.results import margins
 from heaptape.results.schema import Results
+from heaptape.show import drawing
 from heaptape.show.figures import axes as plots
 from heaptape.show.figures import memory_plots
 
@@ -48,7 +50,7 @@ def figure_holders(results: Results, allocators: str | Sequence[str], by: str = 
         )  # fmt: skip
         tops = []
         for axes, label in zip(grid.flat, known):
-            layers = memory_plots.holder_layers(frame[frame["allocator"] == label], largest)
+            layers = drawing.holder_layers(frame[frame["allocator"] == label], largest)
             memory_plots.holders(axes, layers, INK)
             tops.append(axes.get_ylim()[1])
             axes.set_title(label, loc="left", fontsize=9, fontweight="bold")
@@ -56,7 +58,7 @@ def figure_holders(results: Results, allocators: str | Sequence[str], by: str = 
         for axes in grid.flat[len(known) :]:
             axes.set_visible(False)
             grid[-2, 1].xaxis.set_tick_params(labelbottom=True)
-        grid[0, 0].set_ylim(0, max(*tops, 1.05 / memory_plots.MIB))
+        grid[0, 0].set_ylim(0, max(*tops, 1.05 / MIB))
         handles, labels = grid[0, 0].get_legend_handles_labels()
         figure.legend(
             handles, labels, loc="upper center", ncols=HOLDER_COLUMNS, columnspacing=1.2, handlelength=1.4, fontsize=8

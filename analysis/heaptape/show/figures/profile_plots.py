@@ -8,7 +8,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
-from heaptape.show.figures.axes import INK, MAP_COLOURS, MIB, OKABE_ITO, size_label
+from heaptape.common.tables import MIB
+from heaptape.show.drawing import INK, OKABE_ITO
+from heaptape.show.figures.axes import MAP_COLOURS, size_label
 
 ACQUIRED, RELEASED = OKABE_ITO[0], OKABE_ITO[1]
 

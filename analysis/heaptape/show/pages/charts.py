@@ -13,8 +13,7 @@ from heaptape.passes import blame_data, fragmentation
 from heaptape.results.model.counts import PARTS as TIME_PARTS
 from heaptape.results.model.time_model import ALL
 from heaptape.results.schema import Results, call_details
-from heaptape.show.figures import axes as plots
-from heaptape.show.figures import memory_plots
+from heaptape.show import drawing
 
 # Points of each line, before the lines of all allocators get each other's positions.
 DRAWN_POINTS = 160
@@ -46,7 +45,7 @@ class Latency:
 def colours(labels: Sequence[str]) -> dict[str, dict]:
     """Colour and dash of each allocator, the same in all charts: {label: {"color", "dash"}}."""
     dashes = {"-": [], "--": [6, 4], "-.": [8, 4, 2, 4], ":": [2, 3]}
-    styles = {label: plots.style(number) for number, label in enumerate(labels)}
+    styles = {label: drawing.style(number) for number, label in enumerate(labels)}
     return {label: {"color": style["color"], "dash": dashes[style["linestyle"]]} for label, style in styles.items()}
 
 
@@ -57,7 +56,7 @@ def memory(file: Results, labels: Sequence[str]) -> dict[str, Any]:
     frames = {label: frame for label, frame in file.timelines().items() if label in labels and len(frame)}
     if not frames:
         return {}
-    thin = {label: plots.thinned(frame, DRAWN_POINTS) for label, frame in frames.items()}
+    thin = {label: drawing.thinned(frame, DRAWN_POINTS) for label, frame in frames.items()}
     x = np.unique(np.concatenate([frame["position"] for frame in thin.values()]))
     longest = max(frames.values(), key=len)
     found = {"x": x.tolist(), "live": _mib(_held(longest, "live_bytes", x))}
@@ -87,7 +86,7 @@ def peak_parts(file: Results, labels: Sequence[str]) -> list[Bar]:
     bars = []
     for _, row in peak.iterrows():
         parts = [
-            (name, memory_plots.PART_COLOURS[key], 100 * max(row[key], 0) / most, f"{row[key] / MIB:,.1f} MiB")
+            (name, drawing.PART_COLOURS[key], 100 * max(row[key], 0) / most, f"{row[key] / MIB:,.1f} MiB")
             for key, name in fragmentation.PARTS.items()
         ]
         bars.append(Bar(row["allocator"], f"{row['rss_anon_bytes'] / MIB:,.1f} MiB", parts))
@@ -108,7 +107,7 @@ def time_parts(predicted: pd.DataFrame, labels: Sequence[str]) -> tuple[str, lis
     for label in dict.fromkeys(shown["allocator"]):
         mine = shown[shown["allocator"] == label].set_index("part")["change"]
         parts = [
-            (part, plots.OKABE_ITO[number], 100 * mine[part] / most, f"{mine[part]:+.1f}")
+            (part, drawing.OKABE_ITO[number], 100 * mine[part] / most, f"{mine[part]:+.1f}")
             for number, part in enumerate(TIME_PARTS)
             if part in mine.index
         ]
@@ -147,7 +146,7 @@ def holders(file: Results, labels: Sequence[str], grouping: str, largest: int = 
     top = blame_data.largest(frame, largest)
     found = {}
     for label in [label for label in labels if label in set(frame["allocator"])]:
-        layers = memory_plots.holder_layers(frame[frame["allocator"] == label], top)
+        layers = drawing.holder_layers(frame[frame["allocator"] == label], top)
         found[label] = {"x": layers.pop("position").tolist(), "layers": _joined(layers)}
     return found
 
@@ -155,11 +154,11 @@ def holders(file: Results, labels: Sequence[str], grouping: str, largest: int = 
 def _joined(layers: pd.DataFrame) -> list[list]:
     sums: dict[str, np.ndarray] = {}
     for column in layers.columns:
-        name = column.removesuffix(memory_plots.LIVE).removesuffix(memory_plots.HELD)
+        name = column.removesuffix(drawing.LIVE).removesuffix(drawing.HELD)
         sums[name] = sums.get(name, 0) + layers[column].clip(lower=0).to_numpy(float)
-    shades = [*memory_plots.HOLDER_COLOURS[: len(sums) - 4], memory_plots.OTHERS_COLOUR, *_UNHELD_COLOURS]
+    shades = [*drawing.HOLDER_COLOURS[: len(sums) - 4], drawing.OTHERS_COLOUR, *_UNHELD_COLOURS]
     layers = zip(sums.items(), shades)
-    return [[memory_plots.shortened(name, 44), shade, _mib(held)] for (name, held), shade in layers if held.any()]
+    return [[drawing.shortened(name, 44), shade, _mib(held)] for (name, held), shade in layers if held.any()]
 
 
-_UNHELD_COLOURS = (memory_plots.EMPTY_COLOUR, "#b9b9b9", "#858585")
+_UNHELD_COLOURS = (drawing.EMPTY_COLOUR, "#b9b9b9", "#858585")

@@ -18,7 +18,6 @@ from heaptape.profile import flame_graph
 from heaptape.results import margins
 from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results
-from heaptape.show.figures import memory_figures
 from heaptape.tape.stack_names import Frame
 
 WEIGHTS: flame_graph.Weights = {
@@ -232,6 +231,8 @@ def _tree(holder: Holder, where: str) -> flame_graph.Node:
 def write_graph(files: Sequence[Results], found: Sequence[Holder], grouping: str, path: str) -> None:
     """Writes memory over progress, coloured by group; the file name's ending determines the format."""
     import io
+
+    from heaptape.show.figures import memory_figures  # with matplotlib: 0.4 s
 
     figure = memory_figures.figure_holders(files[0], [holder.allocator for holder in found], grouping)
     if figure is None:

@@ -28,9 +28,9 @@ from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import LARGE, Machine, timeline_frame
 from heaptape.show import answer as answers
-from heaptape.show.figures.axes import thinned
+from heaptape.show.drawing import thinned
 from heaptape.show.pages import charts, holders, methods, template
-from heaptape.show.pages.pictures import memory_maps
+from heaptape.show.pages.maps import memory_maps
 from heaptape.show.screen import answer_table
 from heaptape.show.tables import time_table
 from heaptape.show.tables.usual import comparison

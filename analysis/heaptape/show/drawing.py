@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT
+"""What pages and figures draw alike: colours, and data made ready to draw. Without matplotlib, whose import takes as
+long as half of a report.
+
+One palette is for light and dark paper, colour-blind readers, and print in grey: neighbours differ in lightness, and
+resident but empty memory is orange everywhere (lighter than any region that is half full, darker than white paper) and
+hatched where it is an area. `analysis/test/show/test_memory_plots.py` measures these distances, simulated for
+protanopia, deuteranopia and tritanopia and in grey. Lines have the colours of Okabe and Ito, which suit colour
+blindness, too, and dashes distinguish them in print.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from heaptape.common.tables import MIB
+from heaptape.passes.blame_data import NOBODY, UNHELD
+from heaptape.passes.fragmentation import PARTS
+from heaptape.results.memory_map import CompactMap, gap_bytes
+
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1")
+DASHES = ("-", "--", "-.", ":")
+# Axes and text: the report replaces this colour by the page's text colour, light or dark.
+INK = "#7a7a7b"
+# Fullness of a region: from nearly empty, over half full, to full.
+FULLNESS_COLOURS = ("#9dbde0", "#5a8fd0", "#0d4596")
+EMPTY_COLOUR = "#ffb52e"
+EMPTY_HATCH = "////"
+PART_COLOURS = dict(zip(PARTS, ["#0f4c9c", "#8cc4e8", "#a8458a", EMPTY_COLOUR, "#858585"]))
+# Colours of groups that hold memory, the largest first, and of all other groups together.
+HOLDER_COLOURS = ("#0f4c9c", "#1b7f5c", "#a8458a", "#5aa9dd", "#b3541e", "#7d67b8", "#6f8f2f")
+OTHERS_COLOUR = "#4a4a4d"
+ALL_OTHERS, ALL_OTHERS_NUMBER = "all others", -9
+LIVE, HELD = " (live)", " (held beside)"
+IMAGE_ROWS, IMAGE_COLUMNS = 320, 400
+SHADES = 256
+GAP_LINES, GAP_LABELS = 60, 9
+
+
+def rgb(colour: str) -> np.ndarray:
+    """Red, green and blue (0 to 1) of "#rrggbb".
+
+    >>> rgb("#ff0080").round(2).tolist()
+    [1.0, 0.0, 0.5]
+    """
+    return np.frombuffer(bytes.fromhex(colour[1:]), np.uint8) / 255
+
+
+def fullness_colours() -> np.ndarray:
+    """RGBA of SHADES steps of fullness, of what is resident but empty, and of what is neither: transparent."""
+    marks = np.array([rgb(colour) for colour in FULLNESS_COLOURS])
+    shares = np.linspace(0, 1, SHADES)
+    ramp = np.column_stack([np.interp(shares, np.linspace(0, 1, len(marks)), channel) for channel in marks.T])
+    colours = np.ones((SHADES + 2, 4), np.float32)
+    colours[:, :3] = np.vstack([ramp, rgb(EMPTY_COLOUR), np.zeros(3)])
+    colours[-1, 3] = 0
+    return colours
+
+
+def map_image(compact: CompactMap, rows: int = IMAGE_ROWS, columns: int = IMAGE_COLUMNS) -> np.ndarray:
+    """RGBA (0 to 1) of a compact map, lowest address first: a column per equal step of progress, at most `rows` rows.
+
+    Cells that are neither live nor resident are transparent. A row that stands for several regions is their mean, so
+    that regions of which every second one is empty are half orange instead of being lost in sampling.
+    """
+    shades = np.minimum(np.nan_to_num(compact.fullness) * SHADES, SHADES - 1).astype(np.int16)
+    shades[compact.fullness < 0] = SHADES
+    shades[np.isnan(compact.fullness)] = SHADES + 1
+    cells = fullness_colours()[shades]
+    if len(cells) > rows:
+        begins = np.linspace(0, len(cells), rows, endpoint=False).astype(int)
+        counts = np.diff(np.append(begins, len(cells)))[:, None, None]
+        cells = np.add.reduceat(cells, begins, axis=0) / counts
+        cells[..., :3] /= np.where(cells[..., 3:] > 0, cells[..., 3:], 1)
+    return np.clip(cells[:, _shown_positions(compact.positions, columns)], 0, 1)
+
+
+def _shown_positions(positions: np.ndarray, columns: int) -> np.ndarray:
+    """For each image column the index of the last position that is not beyond its middle. Positions need not be evenly
+    spaced.
+    """
+    if len(positions) == 0:
+        return np.empty(0, int)
+    middles = (np.arange(columns) + 0.5) * positions[-1] / columns
+    return np.maximum(np.searchsorted(positions, middles, side="right") - 1, 0)
+
+
+def gap_lines(compact: CompactMap) -> list[float]:
+    """At which height, in MiB, a gap was left out; none if there are so many that their lines would hide the map."""
+    starts = compact.starts[1:] * compact.region_bytes / MIB
+    return starts.tolist() if len(starts) <= GAP_LINES else []
+
+
+def gap_labels(compact: CompactMap, top: float) -> list[tuple[float, str]]:
+    """Where, in MiB, the size of a gap is written, and the text; if there is no room for all up to `top`, of the
+    largest gaps.
+    """
+    gaps, starts = gap_bytes(compact), compact.starts[1:] * compact.region_bytes / MIB
+    placed: list[tuple[float, str]] = []
+    for index in np.argsort(-gaps.astype(float), kind="stable"):
+        if len(placed) < GAP_LABELS and all(abs(starts[index] - other) > top / 22 for other, _ in placed):
+            placed.append((float(starts[index]), f"{size_text(int(gaps[index]))} gap"))
+    return placed
+
+
+def style(number: int) -> dict:
+    """Colour and dash of the number-th allocator."""
+    return {"color": OKABE_ITO[number % len(OKABE_ITO)], "linestyle": DASHES[number // len(OKABE_ITO) % len(DASHES)]}
+
+
+def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
+    """A time line of at most `most` rows that looks the same when drawn: from each stretch of progress its
+    first row, and those with the least and the largest value of each column.
+
+    >>> rows = pd.DataFrame({"position": range(1000), "rss_anon_bytes": [0] * 999 + [7]})
+    >>> len(thinned(rows, 80)) <= 80, thinned(rows, 80)["rss_anon_bytes"].max()
+    (True, np.int64(7))
+    """
+    if len(timeline) <= most:
+        return timeline
+    stretch = np.arange(len(timeline)) * max(most // 8, 1) // len(timeline)
+    grouped = timeline.groupby(stretch)
+    kept = [np.flatnonzero(np.diff(stretch, prepend=-1)), np.array([len(timeline) - 1])]
+    for column in timeline.columns[1:]:
+        kept += [grouped[column].idxmin().to_numpy(), grouped[column].idxmax().to_numpy()]
+    return timeline.iloc[np.unique(np.concatenate(kept))]
+
+
+def shortened(name: str, letters: int = 34) -> str:
+    """A group's name, short enough for a key. A name that begins with _ is changed, as a key would leave it out."""
+    name = f"\N{ZERO WIDTH SPACE}{name}" if name.startswith("_") else name
+    return name if len(name) <= letters else name[: letters - 1] + "…"
+
+
+def holder_layers(rows: pd.DataFrame, largest: Sequence[int]) -> pd.DataFrame:
+    """From one allocator's and one grouping's rows of `Results.blame`: column position, then for each group in
+    `largest` (numbers), and for all other groups together, live bytes and bytes held beside them, then memory without a
+    holder.
+    """
+    held = rows.assign(held=rows["rounding_bytes"] + rows["empty_bytes"])
+    who = held["number"].where(held["number"].isin(largest) | (held["kind"] == UNHELD), ALL_OTHERS_NUMBER)
+    sums = held.groupby(["position", who])[["live_bytes", "held"]].sum().unstack(fill_value=0)
+    names = dict(zip(rows["number"], rows["group"])) | {ALL_OTHERS_NUMBER: ALL_OTHERS}
+    out: dict[str, np.ndarray] = {"position": sums.index.to_numpy()}
+    nothing = np.zeros(len(sums))
+    for number in (*largest, ALL_OTHERS_NUMBER):
+        name = _unlike(names.get(number, f"#{number}"), number, out)
+        for figure, ending in (("live_bytes", LIVE), ("held", HELD)):
+            out[name + ending] = sums[figure, number].to_numpy() if (figure, number) in sums.columns else nothing
+    for number, (_, name) in NOBODY.items():
+        out[name] = sums["held", number].to_numpy() if ("held", number) in sums.columns else nothing
+    return pd.DataFrame(out)
+
+
+def _unlike(name: str, number: int, taken: Mapping[str, np.ndarray]) -> str:
+    """The name, with the group's number if it is taken: two sites may have one name."""
+    return f"#{number} {name}" if name + LIVE in taken else name
+
+
+def size_text(size_bytes: int) -> str:
+    """A size for humans, in binary units."""
+    for power, name in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size_bytes >= 1 << power:
+            value = size_bytes / (1 << power)
+            return f"{value:.0f} {name}" if value >= 10 or value == int(value) else f"{value:.1f} {name}"
+    return f"{size_bytes} bytes"
