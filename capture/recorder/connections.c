@@ -18,6 +18,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/* The workload compiler ignores smaller objects; an object of this size always holds a whole OS page. */
+enum { TOUCH_MIN_BYTES = 8 << 10 };
+
 static int listen_at(int fd, const struct sockaddr_un *address, socklen_t bytes) {
   return fd < 0 || bind(fd, (const struct sockaddr *)address, bytes) != 0 ? -1 : listen(fd, 4096);
 }
@@ -197,12 +200,13 @@ static bool serve_connection(struct collector *collector, int connection) {
   } message;
   struct ucred peer;
   socklen_t peer_bytes = sizeof peer;
+  uint64_t touch_min_bytes = collector->settings->touch_min_bytes;
   struct attach_reply reply = {.magic = ATTACH_MAGIC,
                                .refused = 1,
                                .flags = collector->settings->flags,
                                .stack_depth = (uint16_t)collector->settings->stack_depth,
                                .stack_unwind = (uint16_t)collector->settings->stack_unwind,
-                               .touch_min_bytes = collector->settings->touch_min_bytes};
+                               .touch_min_bytes = touch_min_bytes ? touch_min_bytes : TOUCH_MIN_BYTES};
   int fds[2] = {-1, collector->control_fd};
   struct pollfd readable = {connection, POLLIN | POLLRDHUP, 0};
   if (poll(&readable, 1, 0) != 1)

@@ -260,7 +260,7 @@ void control_begin(struct collector *collector) {
   collector->paused = collector->settings->start_paused ? PAUSED_FROM_START : 0;
   const struct collector_settings *settings = collector->settings;
   collector->bursts = settings->in_bursts && !settings->burst.from[0]; /* the first one begins with the program */
-  if (!settings->restorer_pid)
+  if (!settings->restorer_pid && !settings->simulated)
     control_first_process(collector);
 }
 

@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The workload compiler ignores smaller objects; an object of this size always holds a whole OS page. */
-enum { TOUCH_MIN_BYTES = 8 << 10 };
-
 /* What the table's options fill in. */
 struct parsed {
   struct command command;
@@ -337,7 +334,6 @@ int options_parse(struct command *command, int argc, char **argv) {
   struct collector_settings *settings = &parsed.command.settings;
   struct cli_words words = {argv, argc};
   settings->keep = UINT32_MAX;
-  settings->touch_min_bytes = TOUCH_MIN_BYTES;
   settings->stack_depth = STACK_DEPTH_DEFAULT;
   int status = cli_parse(&program, &command_record, &parsed, &words);
   if (status != CLI_RUN)

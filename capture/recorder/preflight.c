@@ -130,14 +130,17 @@ int preflight_program(const char *command, char *path, char *static_program, str
 int preflight_static(const struct command *command, const char *program, struct linked_list *functions,
                      struct error *error) {
   const struct collector_settings *settings = &command->settings;
-  const char *excluded = command->preload                    ? "--preload"
-                         : settings->flags & ATTACH_ACCESSES ? "--accesses"
-                         : settings->flags & ATTACH_STACKS   ? "--stacks"
-                         : settings->flags & ATTACH_LATENCY  ? "--latency"
-                         : settings->flags & ATTACH_USABLE   ? "--usable"
-                         : settings->flags & ATTACH_DROP     ? "--on-full drop"
-                         : settings->budget > 0              ? "--budget"
-                                                             : NULL;
+  const char *excluded = command->preload                                                       ? "--preload"
+                         : settings->flags & ATTACH_ACCESSES                                    ? "--accesses"
+                         : settings->flags & ATTACH_STACKS                                      ? "--stacks"
+                         : settings->flags & ATTACH_LATENCY                                     ? "--latency"
+                         : settings->flags & ATTACH_USABLE                                      ? "--usable"
+                         : settings->flags & ATTACH_DROP                                        ? "--on-full drop"
+                         : settings->budget > 0                                                 ? "--budget"
+                         : settings->sample_ns                                                  ? "--sample-ms"
+                         : command->own_mappings                                                ? "--own-mappings"
+                         : settings->touch_min_bytes && settings->touch_min_bytes != UINT64_MAX ? "--touch-min"
+                                                                                                : NULL;
   if (excluded) {
     error_set(error, program, "statically linked: it is recorded under Valgrind, where %s is not available", excluded);
     return 1;

@@ -46,7 +46,7 @@ struct collector_settings {
   struct burst_ends burst;
   uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */
   uint32_t stack_unwind;     /* enum stack_unwind */
-  uint64_t touch_min_bytes;  /* resident OS pages of objects are recorded from this request on; UINT64_MAX: never */
+  uint64_t touch_min_bytes;  /* OS pages of objects are recorded from this request on; 0: default, UINT64_MAX: never */
   uint64_t duration_ns;      /* from the start to the end of recording; 0: until the program ends */
   uint64_t max_bytes;        /* recording ends before all traces together are larger; 0: no limit */
   uint64_t sample_ns;        /* from one sample of memory to the next; 0: the default */
@@ -309,7 +309,8 @@ void control_keep_limits(struct collector *collector);
 /* Called once, before anything is served. A limit of time runs from the first start. */
 void control_begin(struct collector *collector);
 
-/* Called when the first process is recorded: with --attach, the limit of time runs from then. */
+/* Called when the first process is recorded: with --attach, and under Valgrind, which takes a while to begin, the limit
+   of time runs from then. */
 void control_first_process(struct collector *collector);
 
 /* Closes the process's trace, reports it, and frees process. end and how as in struct recording_end. */

@@ -50,6 +50,7 @@ LINKED = {
     "glibc, position-independent": ("cc", "-static-pie"),
     "musl": ("musl-gcc", "-static"),
 }
+MEMORY = ("--sample-ms=10", "--touch-min=8192", "--own-mappings")
 FREE_NOTHING = ("free", "", "", "0", "")
 # Name, size, count or alignment, did it fail, and how many calls ago the thread got the object passed in.
 Call = tuple[str, ...]
@@ -113,10 +114,21 @@ def test_a_static_program_s_trace_replays(tmp_path: Path) -> None:
     assert "rss_anon_peak_bytes" not in info(tape)["recorded"], "it would be Valgrind's memory"
 
 
-@pytest.mark.parametrize("option", ["--stacks", "--latency", "--usable", "--accesses", "--budget=2", "--on-full=drop"])
+@pytest.mark.parametrize(
+    "option", ["--stacks", "--latency", "--usable", "--accesses", "--budget=2", "--on-full=drop", *MEMORY]
+)
 def test_an_option_that_valgrind_cannot_keep_is_refused_for_a_static_program(tmp_path: Path, option: str) -> None:
     program = compiled(tmp_path / "program", "cc", "-static")
     refused(RECORD, option, "-o", tmp_path / "t.tape", "--", program, says=f"where {option.split('=')[0]}")
+
+
+def test_the_limit_of_time_of_a_static_program_begins_when_valgrind_runs_it(tmp_path: Path) -> None:
+    """Valgrind itself takes longer to begin than this limit: there is a trace. The program goes on, with all kinds of
+    calls.
+    """
+    program = compiled(tmp_path / "program", "cc", "-static")
+    succeed(RECORD, "--duration=0.001", "-o", tmp_path / "t.tape", "--", program, "0", "100000")
+    assert "calls" in info(tmp_path / "t.tape")
 
 
 @pytest.mark.parametrize("compiler", ["cc", "musl-gcc"])

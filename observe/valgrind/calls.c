@@ -166,7 +166,7 @@ static void end(Addr address, Addr stack, UWord result) {
   struct call *call = &calls[VG_(get_running_tid)()];
   if (address != call->returns_to || stack != call->stack + sizeof stack)
     result = 0;
-  else if (call->kind == LINKED_RESULT)
+  else if (call->function && call->kind == LINKED_RESULT)
     result = (UInt)result ? 0 : *(const UWord *)call->result_at;
   finish(call, result);
 }
