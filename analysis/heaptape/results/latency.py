@@ -16,8 +16,9 @@ FIGURES = ("count", "mean", *SHARES, "max")
 SUB_BITS = 5  # the histogram's buckets: 32 to the octave (replay/passes/time/timing.h)
 
 
-def latency(runs: Iterable[tuple[str, Run]]) -> pd.DataFrame:
-    """Cycles of single calls: one row per (workload, allocator, call, size class). `runs`: each with its workload.
+def latency(runs: Iterable[tuple[str, Run]], classes: bool = True) -> pd.DataFrame:
+    """Cycles of single calls: one row per (workload, allocator, call, size class). `runs`: each with its workload;
+    `classes`: with the rows of size classes, not only of all sizes together.
 
     Columns: workload, allocator, call, up_to_bytes (the size class: the largest request, which is above that of the
     class before; infinite: larger requests than in any other class; NaN: all sizes together), count, mean, p50, p90,
@@ -28,7 +29,7 @@ def latency(runs: Iterable[tuple[str, Run]]) -> pd.DataFrame:
     rows: list[dict] = []
     for name, run in runs:
         if run.pass_ in (None, "", "time"):
-            rows += [{"workload": name, "allocator": run.label} | row for row in _run_rows(run)]
+            rows += [{"workload": name, "allocator": run.label} | row for row in _run_rows(run, classes)]
     keys = ["workload", "allocator", "call", "up_to_bytes"]
     frame = pd.DataFrame(rows, columns=[*keys, *FIGURES]).astype(dict.fromkeys(("up_to_bytes", *FIGURES), float))
     for figure, fewest in FEWEST_CALLS.items():
@@ -55,11 +56,11 @@ def percentile(histogram: Sequence[Sequence[float]], share: float, overhead: flo
     return bound + (width - 1) // 2
 
 
-def _run_rows(run: Run) -> Iterator[dict]:
+def _run_rows(run: Run, classes: bool) -> Iterator[dict]:
     overhead = run.counter_overhead_cycles or 0.0
     for call, detail in (run.calls or {}).items():
         yield {"call": call, "up_to_bytes": math.nan} | _figures(detail, overhead)
-        for size in detail.sizes or []:
+        for size in (detail.sizes or []) if classes else []:
             up_to = math.inf if size.up_to_bytes is None else size.up_to_bytes
             yield {"call": call, "up_to_bytes": up_to} | _figures(size, overhead)
 

@@ -234,16 +234,15 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[columns]
 
 
-def latencies(files: Iterable[Results]) -> pd.DataFrame:
+def latencies(files: Iterable[Results], classes: bool = True) -> pd.DataFrame:
     """`results.latency` of all runs of the files."""
     names: dict[tuple, str] = {}
-    return latency((unique_name(file, names), run) for file in files for run in file.measured)
+    return latency(((unique_name(file, names), run) for file in files for run in file.measured), classes)
 
 
 def call_details(files: Iterable[Results]) -> pd.DataFrame:
     """`latencies` by call type, of all sizes together."""
-    frame = latencies(files)
-    return frame[frame["up_to_bytes"].isna()].drop(columns="up_to_bytes").reset_index(drop=True)
+    return latencies(files, classes=False).drop(columns="up_to_bytes")
 
 
 def _file_figures(file: Results) -> Iterator[tuple[str, str, Run, float | None]]:

@@ -120,10 +120,13 @@ def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
     if len(timeline) <= most:
         return timeline
     stretch = np.arange(len(timeline)) * max(most // 8, 1) // len(timeline)
-    grouped = timeline.groupby(stretch)
-    kept = [np.flatnonzero(np.diff(stretch, prepend=-1)), np.array([len(timeline) - 1])]
+    begins = np.flatnonzero(np.diff(stretch, prepend=-1))
+    kept = [begins, np.array([len(timeline) - 1])]
     for column in timeline.columns[1:]:
-        kept += [grouped[column].idxmin().to_numpy(), grouped[column].idxmax().to_numpy()]
+        values = timeline[column].to_numpy()
+        for extreme in (np.minimum, np.maximum):
+            having = np.flatnonzero(values == extreme.reduceat(values, begins)[stretch])
+            kept.append(having[np.flatnonzero(np.diff(stretch[having], prepend=-1))])  # the first of each stretch
     return timeline.iloc[np.unique(np.concatenate(kept))]
 
 

@@ -87,12 +87,9 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
     rows: list[dict] = []
     of_figure = margins.by_figure(table)
     ratios: dict[tuple[str, str], list[LogRatio]] = {}
-    series = {
-        key: steadied(group.set_index("round")["value"], key[1])
-        for key, group in table[~table["metric"].isin(margins.KNOWN)].groupby(
-            ["workload", "metric", "allocator"], sort=False
-        )
-    }
+    shown = table[~table["metric"].isin(margins.KNOWN)].set_index("round")
+    keys = [shown[key].to_numpy() for key in ("workload", "metric", "allocator")]
+    series = {key: steadied(values, key[1]) for key, values in shown["value"].groupby(keys, sort=False)}
     for (workload, metric, allocator), values in series.items():
         base = series.get((workload, metric, baseline))
         if base is None or allocator == baseline:
@@ -125,8 +122,9 @@ def exactness(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows: dict[tuple[str, str], dict[str, bool]] = {}
     estimated = margins.by_figure(table)
-    for (workload, allocator, metric), group in table.groupby(["workload", "allocator", "metric"], sort=False):
-        exact = (workload, metric) not in estimated and is_exact(steadied(group["value"], metric))
+    grouped = table.groupby(["workload", "allocator", "metric"], sort=False)["value"]
+    for (workload, allocator, metric), values in grouped:
+        exact = (workload, metric) not in estimated and is_exact(steadied(values, metric))
         rows.setdefault((workload, allocator), {})[metric] = exact
     index = pd.MultiIndex.from_tuples(list(rows), names=["workload", "allocator"])
     return pd.DataFrame(list(rows.values()), index=index).fillna(False).astype(bool)

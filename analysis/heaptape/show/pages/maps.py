@@ -7,7 +7,6 @@ import base64
 import io
 import math
 from collections.abc import Iterable
-from urllib.parse import quote
 
 import numpy as np
 from PIL import Image
@@ -30,10 +29,10 @@ def memory_maps(file: Results) -> dict[str, str]:
     """
     maps = {label: found for label, found in file.memory_maps().items() if found.fullness.size}
     top = max((found.height_bytes for found in maps.values()), default=0) / MIB
-    return {label: f"data:image/svg+xml,{quote(_svg(found, top), safe=_PLAIN)}" for label, found in maps.items()}
+    return {label: f"data:image/svg+xml,{_svg(found, top).translate(_ESCAPED)}" for label, found in maps.items()}
 
 
-_PLAIN = " =/,;+.()'!*@$?"  # what a URI in quotes needs no % for, but the colon: a page has no addresses
+_ESCAPED = {ord(sign): f"%{ord(sign):02X}" for sign in "%#<>:"}  # the colon as well: a page has no addresses
 
 
 def _svg(compact: CompactMap, top: float) -> str:

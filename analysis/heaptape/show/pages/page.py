@@ -108,15 +108,20 @@ def make(
 
     verdicts = verdicts_in_words(files, baseline)
 
-    def part(number: int) -> tuple[Item, answers.Answer]:
-        return _item(number, files[number], baseline, verdicts, whole)
+    def part(number: int) -> tuple[Item, answers.Answer] | list[Table]:
+        return (
+            _item(number, files[number], baseline, verdicts, whole) if number < len(files) else _means(files, baseline)
+        )
 
-    parts: list[tuple[Item, answers.Answer]] = []
+    items, found, means = [], [], []
     on_progress(files[0].name, 0)
-    for made in process.in_order(part, len(files)):
-        parts.append(made)
-        on_progress(files[len(parts) - 1].name, len(parts) / len(files))
-    items = [item for item, _ in parts]
+    for made in process.in_order(part, len(files) + (len(files) > 1)):
+        if isinstance(made, list):
+            means = made
+            continue
+        items.append(made[0])
+        found.append(made[1])
+        on_progress(files[len(items) - 1].name, len(items) / len(files))
     shown = items[0].answer if len(items) == 1 else _shown(overall, files)
     colours = charts.colours(labels)
     data = {
@@ -127,9 +132,9 @@ def make(
     doubts = warnings(files)
     return template("report.html.j2").render(
         title=_title(files), head=_head(overall, files, labels), baseline=baseline, items=items, overall=shown,
-        heat=_heat_map([answer for _, answer in parts], labels, baseline) if len(items) > 1 else None,
+        heat=_heat_map(found, labels, baseline) if len(items) > 1 else None,
         doubts=doubts, checks=_checks(files), recordings=methods.of_recordings(files), methods=methods.methods(files),
-        allocators=methods.allocators(files), means=_means(files, baseline), raw_type=TYPE, left_out=not whole,
+        allocators=methods.allocators(files), means=means, raw_type=TYPE, left_out=not whole,
         version=__version__, colours=colours, data=in_script(data),
     )  # fmt: skip
 
@@ -235,8 +240,6 @@ def _shaded(change: float | None, strongest: float = 30.0) -> tuple[str, float]:
 
 
 def _means(files: Sequence[Results], baseline: str) -> list[Table]:
-    if len(files) < 2:
-        return []
     return [table for table in comparison(files, baseline) if table.title.endswith(f"% of {baseline}")]
 
 
