@@ -223,6 +223,8 @@ bool os_cycles_invariant(void);
 /* Bytes of one OS page. */
 size_t os_page_bytes(void);
 
+enum { HUGE_PAGE_BYTES = 2 << 20 }; /* a transparent huge page, where an OS page has 4 KiB */
+
 /* How many processors the calling thread may use; at least 1. */
 uint32_t os_processors(void);
 

@@ -235,6 +235,13 @@ bool notify_may_shrink(const struct seccomp_data *data, uint64_t break_before) {
   }
 }
 
+uint64_t proc_huge_pages(void) {
+  char text[4096];
+  if (!proc_read_file(getpid(), "smaps_rollup", text, sizeof text))
+    return 0;
+  return proc_status_number(text, "\nAnonHugePages:", 0) / (HUGE_PAGE_BYTES / 1024);
+}
+
 int proc_status_read(int fd, struct proc_status *status) {
   char text[4096];
   if (!proc_read(fd, text, sizeof text))

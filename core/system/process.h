@@ -111,6 +111,10 @@ struct proc_status {
 /* Reads from an open /proc/PID/status. Returns 0, or -1: it can't be read. */
 int proc_status_read(int fd, struct proc_status *status);
 
+/* Returns how many transparent huge pages of private memory the process has; 0 also where the kernel can't say. Takes
+   time for each OS page that is mapped. */
+uint64_t proc_huge_pages(void);
+
 static inline uint64_t faults_of(int who) {
   struct rusage usage = {0};
   getrusage(who, &usage);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "observe/machine/chains.h"
 
+#include "core/base/os.h"
 #include "observe/machine/code.h"
 
 #include <stdlib.h>
@@ -9,7 +10,6 @@
 #include <sys/resource.h>
 
 enum {
-  HUGE_BYTES = 2 << 20,
   PAGE_LINES = CHAINS_OS_PAGE_BYTES / CHAINS_LINE_BYTES,
   /* Without huge pages: this many OS pages are walked in random order before the next ones; the second TLB can hold
      them. With 32, prefetchers fetch some lines. */
@@ -24,22 +24,22 @@ static long minor_faults(void) {
 
 /* Maps and touches the memory. The number of faults shows whether it is on huge pages: one for 2 MiB. */
 static int map(struct chains *chains, size_t bytes, bool want_huge) {
-  size_t whole = (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES;
-  char *mapped = mmap(NULL, whole + HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  size_t whole = (bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+  char *mapped = mmap(NULL, whole + HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED)
     return -1;
-  size_t before = -(uintptr_t)mapped % HUGE_BYTES;
+  size_t before = -(uintptr_t)mapped % HUGE_PAGE_BYTES;
   if (before > 0)
     munmap(mapped, before);
-  if (before < HUGE_BYTES)
-    munmap(mapped + before + whole, HUGE_BYTES - before);
+  if (before < HUGE_PAGE_BYTES)
+    munmap(mapped + before + whole, HUGE_PAGE_BYTES - before);
   chains->memory = mapped + before;
   chains->bytes = whole;
   madvise(chains->memory, whole, want_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   long faults = minor_faults();
   for (size_t at = 0; at < bytes; at += CHAINS_OS_PAGE_BYTES)
     chains->memory[at] = 1;
-  chains->huge_pages = want_huge && (size_t)(minor_faults() - faults) <= 2 * whole / HUGE_BYTES;
+  chains->huge_pages = want_huge && (size_t)(minor_faults() - faults) <= 2 * whole / HUGE_PAGE_BYTES;
   return 0;
 }
 

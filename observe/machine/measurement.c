@@ -240,7 +240,7 @@ static json_t *result_json(struct measurement *all) {
     json_array_append_new(pages, json_pack("{s:I, s:o, s:o}", "os_pages", (json_int_t)plan->os_pages[index],
                                            "one_per_os_page", chain_json(pair), "side_by_side", chain_json(pair + 1)));
   }
-  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", 5, "rounds",
+  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", 6, "rounds",
                    (int)plan->rounds, "independent_chains", CHAINS_WALKERS, "line_bytes", CHAINS_LINE_BYTES, "tlbs",
                    tlbs_json(), "working_sets", sets, "os_page_sets", pages, "code", code_json(all), "core",
                    core_json(all), "strings", strings_json(all), "loading", loading_json(all), "kernel",
@@ -337,6 +337,21 @@ static int sample_faults(struct kernel_costs *costs) {
   return failed;
 }
 
+static int sample_huge_pages(struct kernel_costs *costs) {
+  enum { PAGES = 2 };
+  size_t bytes = (size_t)(PAGES + 1) * HUGE_PAGE_BYTES;
+  char *memory = map(bytes);
+  if (memory == MAP_FAILED)
+    return -1;
+  madvise(memory, bytes, MADV_HUGEPAGE);
+  volatile char *first = memory + (-(uintptr_t)memory % HUGE_PAGE_BYTES);
+  uint64_t begin = os_thread_cpu_ns();
+  for (size_t page = 0; page < PAGES; page++)
+    first[page * HUGE_PAGE_BYTES] = 1;
+  costs->huge_touch_ns = ns_each(begin, os_thread_cpu_ns(), PAGES);
+  return munmap(memory, bytes);
+}
+
 /* The file is in memory, as a library's is that was loaded before. */
 static int sample_copies(struct kernel_costs *costs) {
   size_t bytes = (size_t)TOUCHED_PAGES * OS_PAGE_BYTES;
@@ -399,7 +414,10 @@ static int sample_calls(struct kernel_costs *costs) {
 }
 
 int kernel_costs_sample(struct kernel_costs *costs) {
-  return sample_faults(costs) || sample_copies(costs) || sample_mappings(costs) || sample_calls(costs) ? -1 : 0;
+  return sample_faults(costs) || sample_huge_pages(costs) || sample_copies(costs) || sample_mappings(costs) ||
+                 sample_calls(costs)
+             ? -1
+             : 0;
 }
 
 #if defined(__x86_64__)

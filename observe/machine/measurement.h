@@ -54,12 +54,12 @@ struct quantiles samples_quantiles(struct samples *samples);
    memory is given back. Not thread-safe: no other thread may move the break meanwhile. */
 
 /* X(name): a figure of struct kernel_costs, NAME_ns.
-   first_touch: a fault on a fresh OS page of 4 KiB. copied_page: on a page of a private file mapping that is written,
-   as the data of a library. unmapped_page: giving a fresh page back. Calls: getppid, the
-   cheapest; mmap and munmap of 64 KiB that are not touched; mremap that doubles 64 KiB; madvise (MADV_DONTNEED) of one
-   touched OS page; brk that moves the break by 128 KiB. */
+   first_touch: a fault on a fresh OS page of 4 KiB. huge_touch: of 2 MiB, if the kernel gives one. copied_page: on a
+   page of a private file mapping that is written, as the data of a library. unmapped_page: giving a fresh page back.
+   Calls: getppid, the cheapest; mmap and munmap of 64 KiB that are not touched; mremap that doubles 64 KiB; madvise
+   (MADV_DONTNEED) of one touched OS page; brk that moves the break by 128 KiB. */
 #define KERNEL_COSTS(X)                                                                                                \
-  X(first_touch) X(copied_page) X(unmapped_page) X(getppid) X(mmap) X(munmap) X(mremap) X(madvise) X(brk)
+  X(first_touch) X(huge_touch) X(copied_page) X(unmapped_page) X(getppid) X(mmap) X(munmap) X(mremap) X(madvise) X(brk)
 
 struct kernel_costs {
 #define KERNEL_COST(name) double name##_ns;

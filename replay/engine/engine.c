@@ -185,6 +185,8 @@ int engine_main(int result_fd, int workload_fd) {
   result->startup_page_faults = faults_of_process();
   engine.spec = &result->spec;
   engine.pass = pass_table[result->pass];
+  if (engine.pass->samples_memory)
+    result->startup_huge_pages = proc_huge_pages();
   engine.figures = result_figures(result);
   run_hook(engine.pass->process_begins);
   atomic_store(&result->phase, PHASE_SETUP);

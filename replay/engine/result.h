@@ -109,6 +109,7 @@ struct replay_result {
 
   uint64_t wall_ns, cpu_ns;                /* cpu_ns: of the replaying threads, less what they spent waiting */
   uint64_t startup_page_faults;            /* both kinds, up to main */
+  uint64_t startup_huge_pages;             /* those that the process has at main, in passes that sample memory */
   uint64_t page_faults, page_faults_major; /* both kinds; the engine's own subtracted from the first */
   struct allocator_stats allocator_stats;
 

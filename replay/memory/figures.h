@@ -70,6 +70,7 @@ struct memory_figures {
   uint64_t rss_anon_start_bytes, vm_size_start_bytes; /* just before the first op */
   uint64_t rss_anon_end_bytes, vm_size_end_bytes, live_bytes_end;
   _Atomic uint64_t live_bytes_peak;
+  uint64_t huge_pages;   /* from the first op on (memory.h) */
   uint64_t vm_hwm_bytes; /* proc_status.h; the engine's own memory included */
   struct {
     uint64_t rss_anon_bytes, vm_size_bytes;

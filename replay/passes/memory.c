@@ -24,6 +24,7 @@ static struct {
   _Atomic uint64_t next_position, next_maximum;
   uint64_t interval, map_interval, next_map;
   pthread_mutex_t lock;
+  uint64_t last_rss_bytes, last_faults; /* of the sample before */
   bool with_map;
   bool busy; /* one thread samples at a time */
 } sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -54,6 +55,21 @@ void memory_setup(bool with_map) {
 
 void memory_read_start(void) {
   memory_read(&sampler.figures->rss_anon_start_bytes, &sampler.figures->vm_size_start_bytes);
+  sampler.last_rss_bytes = sampler.figures->rss_anon_start_bytes;
+  sampler.last_faults = faults_of_process();
+}
+
+/* What RSS grew by beyond an OS page for each fault is of huge pages. The kernel's counters may be off by some OS
+ * pages.
+ */
+static void count_huge_pages(uint64_t rss_anon_bytes) {
+  uint64_t faults = faults_of_process();
+  int64_t beyond =
+      (int64_t)(rss_anon_bytes - sampler.last_rss_bytes - (faults - sampler.last_faults) * os_page_bytes());
+  if (beyond > HUGE_PAGE_BYTES / 8)
+    sampler.figures->huge_pages += ((uint64_t)beyond + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES;
+  sampler.last_rss_bytes = rss_anon_bytes;
+  sampler.last_faults = faults;
 }
 
 /* Rows are in rising order of positions; a thread that was overtaken between its op and its sample adds nothing.
@@ -71,8 +87,10 @@ static void add_row(uint64_t position, bool at_end) {
   struct memory_row *row = &result->timeline[rows];
   row->position = position;
   row->live_bytes = (uint64_t)atomic_load(&sampler.live_bytes);
-  if (memory_read(&row->rss_anon_bytes, &row->vm_size_bytes) == 0)
+  if (memory_read(&row->rss_anon_bytes, &row->vm_size_bytes) == 0) {
     result->rows++;
+    count_huge_pages(row->rss_anon_bytes);
+  }
   if (at_end ? sampler.with_map : position >= sampler.next_map && position < engine.workload.header.ops) {
     memory_map_add(position, row->rss_anon_bytes);
     sampler.next_map = position + sampler.map_interval;

@@ -9,8 +9,9 @@
    at a time, the one that did the op, with preallocated memory only. Peaks between the samples are found by the parent:
    RssAnon and VmSize fall only in a system call, and it reads them before each of these (syscalls.h). How exact RssAnon
    is depends on the kernel: Linux 6.17 and later sum their per-processor counters for it; earlier ones may be off by up
-   to 64 OS pages per thread or processor. A pass that contains it calls these functions from its own hooks; its figures
-   begin with struct memory_figures. */
+   to 64 OS pages per thread or processor. Huge pages are counted by what RSS grew between two samples beyond the page
+   faults meanwhile: not those given back before the next sample. A pass that contains it calls these functions from its
+   own hooks; its figures begin with struct memory_figures. */
 #pragma once
 
 #include "replay/engine/loop.h"

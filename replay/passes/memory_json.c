@@ -231,6 +231,8 @@ void memory_report(json_t *into, const struct run *run) {
   json_set_count(into, "live_bytes_peak", result->live_bytes_peak);
   json_set_count(into, "page_faults", (int64_t)run->result->page_faults > 0 ? run->result->page_faults : 0);
   json_set_count(into, "startup_page_faults", run->result->startup_page_faults);
+  json_set_count(into, "huge_pages", result->huge_pages);
+  json_set_count(into, "startup_huge_pages", run->result->startup_huge_pages);
   json_set_count(into, "page_faults_major", run->result->page_faults_major);
   add_held(into, run, baseline);
   json_object_set_new(into, "memory_map", map_json(result));

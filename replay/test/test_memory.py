@@ -11,7 +11,7 @@ from . import engine
 from .engine import PLANTED, make
 from .test_engine import map_rows
 
-OS_PAGE = 4096
+OS_PAGE, HUGE_PAGE = 4096, 2 << 20
 # Linux 6.17 and later sum each processor's counts for RssAnon; earlier versions are up to 64 OS pages late.
 EXACT_RSS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 17)
 RSS_ERROR_BYTES = 0 if EXACT_RSS else 64 * OS_PAGE
@@ -107,6 +107,19 @@ def test_bytes_held_per_object_are_measured(small):
     assert all(abs((rss - start) % (2 * OS_PAGE)) <= ENGINE_ERROR_BYTES for rss in objects)
     assert abs(run["rss_anon_end_bytes"] - start - made["live_end_objects"] * 2 * OS_PAGE) <= ENGINE_ERROR_BYTES
     assert run["vm_size_end_bytes"] - run["timeline"][0][2] == made["live_end_objects"] * 2 * OS_PAGE
+
+
+def test_huge_pages_are_counted_in_start_up_and_replay(tmp_path):
+    if "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
+        pytest.skip("the kernel gives no huge pages")
+    path = tmp_path / "large.work"
+    make(path, ops=40_000, threads=1, live_objects=300, size_limit=40_000, only_malloc_free=1)
+    plain, huge = (memory_pass(path, HOLD_BYTES=4 * HUGE_PAGE, HUGE_PAGES=on) for on in (0, 1))
+    assert (plain["huge_pages"], plain["startup_huge_pages"]) == (0, 0)
+    assert huge["startup_huge_pages"] in (3, 4, 5)  # where the arena begins is up to the kernel
+    grown = huge["rss_anon_end_bytes"] - huge["rss_anon_start_bytes"]
+    assert huge["huge_pages"] == round(grown / HUGE_PAGE) > 10
+    assert huge["page_faults"] < huge["huge_pages"] + 200 < plain["page_faults"] / 10
 
 
 def test_memory_returned_in_system_calls_is_measured(small):

@@ -25,6 +25,7 @@ from heaptape.show.answer import cpu_text
 MEMORY_RUNS = 2
 MEMORY_POINTS = 1.0  # a smaller difference of peaks from the prediction is none, whatever the error of replays
 CONFIRMED, LARGER, SMALLER, OPEN = "confirmed", "larger than predicted", "smaller than predicted", "not resolved"
+REVERSED = "the opposite of the prediction"
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ class Command:
 
 @dataclass(frozen=True)
 class Confirmed:
-    """The result of live runs for one pick. `verdict`: CONFIRMED, LARGER, SMALLER or OPEN; empty: nothing was measured.
-    `held`: is what was measured a reason to change; None where they could not decide. `line`: in words; `figures`: the
-    measurements; `live`: of CPU time.
+    """The result of live runs for one pick. `verdict`: CONFIRMED, LARGER, SMALLER, REVERSED or OPEN; empty: nothing was
+    measured. `held`: is what was measured a reason to change; None where they could not decide. `line`: in words;
+    `figures`: the measurements; `live`: of CPU time.
     """
 
     aim: str
@@ -191,6 +192,8 @@ def _verdict(predicted: float, low: float, high: float) -> str:
     """
     if math.isnan(low) or low <= 0 <= high:
         return OPEN
+    if low > 0:
+        return REVERSED
     if math.isnan(predicted) or low <= predicted <= high:
-        return CONFIRMED if high < 0 else SMALLER
+        return CONFIRMED
     return LARGER if high < predicted else SMALLER

@@ -73,6 +73,8 @@ def _table(measured: dict, known: "Penalties") -> "Table":
         where = f"hits {more:,}" if more else "walks the page table"
         rows.append((f"load that misses {entries:,} TLB entries and {where}", known.tlb_miss(entries, more)))
     rows.append(("page fault of fresh memory", known.page_fault))
+    if known.huge_page:
+        rows.append(("page fault of 2 MiB, a huge page", known.huge_page))
     if known.start_up:
         rows.append(("instruction while a process starts", known.start_up.instruction))
         rows.append(("page fault while a process starts", known.start_up.page_fault))

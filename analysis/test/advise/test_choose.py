@@ -341,7 +341,7 @@ def test_a_reason_that_several_share_is_said_once():
         (-7.0, -20.0, -16.0, "larger than predicted"),
         (-9.0, -8.3, -2.4, "smaller than predicted"),
         (-5.0, -6.0, 1.0, "not resolved"),
-        (-5.0, 2.0, 4.0, "smaller than predicted"),
+        (-5.0, 2.0, 4.0, "the opposite of the prediction"),
         (float("nan"), -4.0, -2.0, "confirmed"),
     ],
 )

@@ -40,7 +40,7 @@ def measurement() -> dict:
     streams = dict(zip(sets, (0.4, 0.9, 0.9, 5.4, 5.4, 10.4)))
     pages = {314: (9, 2.5), 3072: (21, 5.5)}
     return {
-        "schema": 5,
+        "schema": 6,
         "cpu": "made up",
         "working_sets": [working_set(size, streams[size], *ns) for size, ns in sets.items()],
         "os_page_sets": [

@@ -202,6 +202,25 @@ def test_the_start_up_counts_whole_and_in_no_ratio():
     assert "774 % more page faults of the start-up" in told
 
 
+def test_a_huge_page_has_its_own_price_in_start_up_and_replay():
+    """As planted: 300 to 500 us each, where another fault costs about 1. Simulated page faults, of which none is huge,
+    give way to the kernel's.
+    """
+    known = measurement()
+    known["kernel"]["huge_touch_ns"] = quantiles(400_000) | {"quarter": 300_000, "three_quarters": 500_000}
+    price = math.sqrt(300_000 * 500_000)
+    runs = [dict(run) for run in instructions_runs()]
+    runs[1] |= {"huge_pages": 0, "startup_page_faults": 100, "startup_huge_pages": 0}
+    runs[3] |= {"huge_pages": 6, "startup_page_faults": 100, "startup_huge_pages": 1}
+    frame = prediction([results({}, tuple(runs))], "glibc", penalties(known))
+    assert row(frame, "other", "page faults")["ns"] == pytest.approx(6 * price - 16 * FAULT)
+    assert row(frame, "other", "start-up")["ns"] == pytest.approx(price - FAULT)
+    assert "6 more huge pages" in sentences(frame, [results({}, tuple(runs))], "glibc")[0]
+    simulated = {"glibc": [misses(faults=100)], "other": [misses(faults=5000)]}
+    frame = prediction([results(simulated, (runs[1], runs[3]))], "glibc", penalties(known))
+    assert row(frame, "other", "page faults")["ns"] == pytest.approx(6 * price - 16 * FAULT)
+
+
 def test_what_happens_while_a_process_starts_has_its_own_prices():
     """As planted: 0.1 to 0.4 ns an instruction, 1,000 to 1,700 a page fault; 10 calls and 5 faults in 25 to 45 us."""
     known = measurement()

@@ -5,7 +5,8 @@
    Environment: PLANT_SPIN_CYCLES (each malloc takes at least that long; exactly that long where the engine's clock is
    the planted one), PLANT_SLOW_EVERY=N and PLANT_SLOW_CYCLES (one malloc in N takes that much longer),
    PLANT_PREEMPT_EVERY=N and PLANT_SLEEP_EVERY=N (in one malloc in N, after its cycles, the thread counts as preempted
-   or as having slept: planted clock only), PLANT_HOLD_BYTES (held resident from the start), PLANT_MAP_EVERY=N (every N
+   or as having slept: planted clock only), PLANT_HOLD_BYTES (held resident from the start),
+   PLANT_HUGE_PAGES (objects, and what is held, are in huge pages), PLANT_MAP_EVERY=N (every N
    mallocs: one mmap of 64 KiB, one madvise, one munmap), PLANT_REFUSE_FROM (requests from that size on get NULL),
    PLANT_CRASH_AT=N (the Nth malloc writes to an address below 4096), PLANT_HANG_AT=N (the Nth malloc sleeps),
    PLANT_OS_PAGES=N (each object has its own mapping, of N OS pages more than it needs, all written: resident memory is
@@ -77,7 +78,7 @@ __attribute__((constructor)) static void begin(void) {
   arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (arena == MAP_FAILED)
     abort();
-  madvise(arena, ARENA_BYTES, MADV_NOHUGEPAGE);
+  madvise(arena, ARENA_BYTES, setting("PLANT_HUGE_PAGES") ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   spin_cycles = setting("PLANT_SPIN_CYCLES");
   map_every = setting("PLANT_MAP_EVERY");
   refuse_from = setting("PLANT_REFUSE_FROM");

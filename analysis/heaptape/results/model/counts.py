@@ -11,6 +11,7 @@ from heaptape.results.schema import SYSTEM_CALLS, Results, number
 from heaptape.results.structs import Bursts, Misses, Run, SimulatedLevel
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
+HUGE_PAGES = "huge pages"
 START_UP = "start-up"
 # Names of counts in sentences. Those without an addition are the figures of the tables.
 OF_CALLS = "instructions in malloc and free"
@@ -90,16 +91,19 @@ def of_misses(misses: Misses, memory: Run, penalties: Penalties) -> Counts:
             continue
         costs[name] = costs.get(name, 0.0) + term.count * term.penalty.middle
         named[name] = (count, costs[name] / count if count else term.penalty.middle)
-    faults = memory.page_faults if misses.page_faults is None else misses.page_faults
+    # Simulated, each OS page of a huge page faults.
+    simulated = misses.page_faults if not memory.huge_pages else None
+    faults = memory.page_faults if simulated is None else simulated
     if faults is None:
         missing.append("page faults")
     else:
         unsure = _unsure_faults(bursts)
-        terms.append(Term("page_faults", FAULTS, faults - unsure, penalties.page_fault))
+        terms += _faults(faults - unsure, memory.huge_pages, penalties.page_fault, penalties)
         if bursts is not None:
             terms.append(Term("unsure page faults", FAULTS, unsure, _perhaps(penalties.page_fault)))
-        name = FAULTS if misses.page_faults is None else FAULTS + of_what
+        name = FAULTS if simulated is None else FAULTS + of_what
         named[name] = (faults - unsure, penalties.page_fault.middle)
+        named |= _named_huge_pages(memory.huge_pages, penalties)
     found = memory.syscalls or _memory_calls(misses, penalties) or misses.syscalls
     terms += _system_calls(found, penalties, named, missing)
     whole = program is not None and allocator is not None
@@ -125,14 +129,15 @@ def of_calls(label: str, file: Results, penalties: Penalties) -> Counts:
         terms += _strings(strings[0], strings[1], penalties)
     else:
         missing.append(OF_CALLS)
+    memory = next((run for run in file.measured if run.label == label and run.pass_ == "memory"), Run(label))
     if "page_faults" in means:
-        terms.append(Term("page_faults", FAULTS, means["page_faults"], penalties.page_fault))
+        terms += _faults(means["page_faults"], memory.huge_pages, penalties.page_fault, penalties)
         named[FAULTS] = (means["page_faults"], penalties.page_fault.middle)
+        named |= _named_huge_pages(memory.huge_pages, penalties)
     else:
         missing.append(FAULTS)
     kinds = {kind: means[f"syscalls/{kind}"] for kind in SYSTEM_CALLS if f"syscalls/{kind}" in means}
     terms += _system_calls(kinds or None, penalties, named, missing)
-    memory = next((run for run in file.measured if run.label == label and run.pass_ == "memory"), Run(label))
     terms += _start_up(counted, memory, penalties, named)
     return Counts(tuple(terms), False, named, tuple(missing))
 
@@ -151,7 +156,7 @@ def _start_up(counted: Run, memory: Run, penalties: Penalties, named: dict[str, 
     own += _strings(*strings, penalties)
     if memory.startup_page_faults is not None:
         cost = cold.page_fault if cold else penalties.page_fault
-        own.append(Term("page_faults", FAULTS, memory.startup_page_faults, cost))
+        own += _faults(memory.startup_page_faults, memory.startup_huge_pages, cost, penalties)
     calls = counted.startup_syscalls
     if calls is not None and cold:
         count = sum(one for one in calls.values() if one is not None)
@@ -165,6 +170,22 @@ def _start_up(counted: Run, memory: Run, penalties: Penalties, named: dict[str, 
         named[f"{part}{OF_START_UP}"] = (sum(term.count for term in counts_of), most.penalty.middle)
     for term in own:
         yield replace(term, name=f"startup_{term.name}", part=START_UP, tied=term.name)
+
+
+def _faults(faults: float, huge: float | None, fault: Penalty, penalties: Penalties) -> Iterator[Term]:
+    """Page faults, each at the cost of `fault`, but `huge` of them at that of a huge page. Without their count, or if
+    the machine's costs were measured by an earlier version, they cost what others do.
+    """
+    if huge is None or penalties.huge_page is None:
+        yield Term("page_faults", FAULTS, faults, fault)
+        return
+    yield Term("page_faults", FAULTS, max(faults - huge, 0.0), fault)
+    yield Term("huge_pages", FAULTS, huge, penalties.huge_page)
+
+
+def _named_huge_pages(huge: float | None, penalties: Penalties) -> dict[str, tuple[float, float]]:
+    cost = penalties.huge_page
+    return {} if huge is None or cost is None else {HUGE_PAGES: (huge, cost.middle)}
 
 
 def _strings(count: float | None, moved: float | None, penalties: Penalties) -> Iterator[Term]:

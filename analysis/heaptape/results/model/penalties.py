@@ -124,7 +124,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-SCHEMA = 5
+SCHEMA = 6
 LEAST_NS = 0.001  # a smaller penalty is noise of two nearly equal figures
 # system call -> key of the measurement; any other costs between the cheapest and the most expensive of them
 SYSTEM_CALLS = {"mmap": "mmap", "munmap": "munmap", "mremap": "mremap", "madvise": "madvise", "brk": "brk"}
@@ -171,6 +171,7 @@ class Penalties:
     string_instruction: Penalty | None = None  # of one line; this and the next: None if measured by an earlier version
     string_byte: Penalty | None = None
     start_up: "StartUp | None" = None
+    huge_page: Penalty | None = None  # the fault that the kernel answers with one
     touched_bytes: float = math.inf
 
     def of_program(self, touched_bytes: float) -> "Penalties":
@@ -289,6 +290,7 @@ def penalties(measured: dict[str, Any]) -> Penalties:
             measured,
             *_string_costs(measured.get("strings")),
             _start_up_costs(measured.get("loading"), kernel),
+            _huge_page_cost(kernel.get("huge_touch_ns")),
         )
         found.sequential_miss(SIMULATED_CACHES[0].capacity, None)
         found.tlb_miss(SIMULATED_TLBS[0].capacity, None)
@@ -326,6 +328,10 @@ def _start_up_costs(loading: dict[str, Any] | None, kernel: dict[str, Any]) -> S
         Penalty.between(kernel["first_touch_ns"]["quarter"], copied),
         Penalty.between(*((ns - faults_ns) / loading["calls"] for ns in (warm, cold))),
     )
+
+
+def _huge_page_cost(touch: dict[str, float] | None) -> Penalty | None:
+    return Penalty.between(touch["quarter"], touch["three_quarters"]) if touch else None
 
 
 def geometry_of(measured: dict[str, Any]) -> Geometry | None:

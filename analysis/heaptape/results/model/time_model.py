@@ -18,7 +18,7 @@ from heaptape.passes.misses import bursts_in_words
 from heaptape.results.comparing import summary, worth
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, choose_baseline, relative
 from heaptape.results.margins import stand_in
-from heaptape.results.model.counts import METRICS, OF_CALLS, OF_START_UP, PARTS, START_UP, Counts, counts
+from heaptape.results.model.counts import HUGE_PAGES, METRICS, OF_CALLS, OF_START_UP, PARTS, START_UP, Counts, counts
 from heaptape.results.model.penalties import Penalties, kept, penalties
 from heaptape.results.schema import Results, unique_name
 
@@ -321,8 +321,9 @@ def reasons(row: dict) -> list[str]:
     found: dict[str, tuple[bool, float, str]] = {}
     for name, change in row["counted"].items():
         part, cost = _part_of(name), -abs(change.ns)
-        if abs(change.percent) >= LEAST_PERCENT and (part not in found or found[part][1] > cost):
-            found[part] = (part != "instructions", cost, _more_or_fewer(change.percent, name))
+        of_note = abs(change.percent) >= LEAST_PERCENT or name == HUGE_PAGES and change.after != change.before
+        if of_note and (part not in found or found[part][1] > cost):
+            found[part] = (part != "instructions", cost, _more_or_fewer(change, name))
     return [text for _, _, text in sorted(found.values())][:REASONS]
 
 
@@ -336,8 +337,11 @@ def _part_of(name: str) -> str:
     return "caches" if "misses" in name else name
 
 
-def _more_or_fewer(percent: float, name: str) -> str:
-    return f"{_rounded(abs(percent))} % {'more' if percent > 0 else 'fewer'} {name}"
+def _more_or_fewer(change: Change, name: str) -> str:
+    """In percent; huge pages by number, as most allocators have none."""
+    more = change.after - change.before
+    how_many = f"{abs(more):,.0f}" if name == HUGE_PAGES else f"{_rounded(abs(change.percent))} %"
+    return f"{how_many} {'more' if more > 0 else 'fewer'} {name}"
 
 
 def _span(one: float, other: float) -> str:

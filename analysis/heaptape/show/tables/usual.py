@@ -143,6 +143,9 @@ def _closing_notes(files: Sequence[Results]) -> list[str]:
         left_out = (file.parsed.settings or {}).get("left_out")
         reasons = left_out.items() if isinstance(left_out, dict) else ()
         notes += [f"Left out{name}: {pass_} ({why})." for pass_, why in reasons]
+        most = {run.label: run.huge_pages for run in file.measured if run.huge_pages}
+        found = ", ".join(f"{label} {pages:,.0f}" for label, pages in most.items())
+        notes += [f"Page faults that gave 2 MiB at a time, huge pages{name}: {found}."] * bool(found)
         noise = disturbance.sentence(file.parsed.noise)
         notes += [f"Noise{name}: {noise}"] * bool(noise)
     return notes
