@@ -15,7 +15,7 @@ CROSS ?=
 ifneq ($(CROSS),)
 override OUT := $(OUT)/$(CROSS)
 CROSS_ROOT   := $(OUT)/root
-override CC  := $(CROSS)-linux-gnu-gcc --sysroot=$(abspath $(CROSS_ROOT))
+override CC  := $(CROSS)-linux-gnu-gcc $(or $(CROSS_LINK),--sysroot=$(abspath $(CROSS_ROOT)))
 AR           := $(CROSS)-linux-gnu-ar
 endif
 # -g1: functions and lines, which call stacks need; without local variables compiling takes a sixth less time. `make debug`

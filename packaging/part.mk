@@ -6,8 +6,8 @@
 PACKAGE_OUT := $(OUT)/package
 PACKAGE_MAKE = umask 022; $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) $(PACKAGE_CC) VENV=$(VENV) PACKAGE_VENV=$(PACKAGE_VENV) OPT="-O2 -g1 -ffile-prefix-map=$(CURDIR)=."
 # One at a time: a wheel and a Debian package may be made side by side.
-PACKAGE_BUILD = exec 9>$(OUT)/.packages && flock 9 && $(PACKAGE_MAKE) -j$(shell nproc) everything $(PACKAGE_OUT)/share/.stamp
-PACKAGE_VENV ?= $(OUT)/packaging
+PACKAGE_BUILD = exec 9>$(OUT)/.packages && flock 9 && $(PACKAGE_MAKE) -j$(shell nproc) everything reference
+PACKAGE_VENV ?= $(patsubst %/$(CROSS),%,$(OUT))/packaging
 ifndef SOURCE_DATE_EPOCH
 export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
 endif
@@ -19,7 +19,7 @@ REFERENCE := $(OUT)/share/.stamp
 $(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/commands/*.py) analysis/heaptape/common/version.py $(VENV)/.stamp $(PACKAGE_VENV)/.stamp \
     $(addprefix $(OUT)/,bin/heaptape $(addprefix libexec/heaptape-,record convert observe))
 	rm -rf $(@D)
-	PYTHONPATH=analysis $(PACKAGE_VENV)/bin/python packaging/reference $(OUT)/bin/heaptape $(@D)
+	PYTHONPATH=analysis $(EMULATE) $(PACKAGE_VENV)/bin/python packaging/reference $(OUT)/bin/heaptape $(@D)
 	@touch $@
 reference: $(REFERENCE) ## man pages and completions of shells into out/share
 
@@ -75,20 +75,38 @@ $(PACKAGE_VENV)/.stamp: packaging/requirements.lock
 
 WHEEL_STAGE := $(OUT)/wheel/stage
 WHEEL_PREFIX := $(WHEEL_STAGE)/analysis/heaptape/prefix
-# Compiled with this machine's headers, linked with an older C library: the linker names what that one lacks.
-WHEEL_ROOT := $(abspath $(OUT))/glibc-2.27
-WHEEL_LIBRARIES := $(WHEEL_ROOT)/root/usr/lib/x86_64-linux-gnu
+# Compiled with Debian 12's headers, linked with an older C library: the linker names what that one lacks.
+WHEEL_MACHINE := $(or $(CROSS),x86_64)
+WHEEL_ROOT := $(abspath $(OUT))/glibc-$(if $(CROSS),2.31,2.27)
+WHEEL_LIBRARIES := $(WHEEL_ROOT)/root/usr/lib/$(WHEEL_MACHINE)-linux-gnu
 wheel: PACKAGE_OUT := $(OUT)/package-wheel
-wheel: PACKAGE_CC := CC="$(CC) -B$(WHEEL_LIBRARIES) -L$(WHEEL_LIBRARIES) -L$(WHEEL_ROOT)/root/lib/x86_64-linux-gnu -Wl,--sysroot=$(WHEEL_ROOT)/root"
+WHEEL_LINK := -B$(WHEEL_LIBRARIES) -L$(WHEEL_LIBRARIES) -L$(WHEEL_ROOT)/root/lib/$(WHEEL_MACHINE)-linux-gnu -Wl,--sysroot=$(WHEEL_ROOT)/root
+ifeq ($(CROSS),)
+wheel: PACKAGE_CC := CC="$(CC) $(WHEEL_LINK)"
+else
+wheel: PACKAGE_CC := CROSS_LINK="-isysroot $(abspath $(CROSS_ROOT)) $(WHEEL_LINK)" EMULATE="tools/emulate $(CROSS) $(abspath $(OUT))"
+endif
 $(WHEEL_ROOT)/.complete: tools/cross-root
-	tools/cross-root glibc-2.27 $(@D)
+	tools/cross-root $(notdir $(@D)) $(@D)
 wheel: setup-package $(PACKAGE_VENV)/.stamp $(WHEEL_ROOT)/.complete ## out/wheel/heaptape-*.whl: all of heaptape, for pip
 	+@$(PACKAGE_BUILD)
 	rm -rf $(OUT)/wheel && install -d $(WHEEL_STAGE)
 	$(call install_package,$(WHEEL_STAGE)/analysis)
 	+@$(PACKAGE_MAKE) install-files DESTDIR=$(abspath $(WHEEL_PREFIX)) PREFIX=
-	PATH="$(abspath $(PACKAGE_VENV))/bin:$$PATH" packaging/wheel $(WHEEL_STAGE) $(OUT)/wheel $(abspath $(VENV)) $(WHEEL_ROOT)/root.packages $(WHEEL_LIBRARIES)
+	PATH="$(abspath $(PACKAGE_VENV))/bin:$$PATH" WHEEL_MACHINE=$(WHEEL_MACHINE) packaging/wheel $(WHEEL_STAGE) $(OUT)/wheel $(abspath $(VENV)) $(WHEEL_ROOT)/root.packages $(WHEEL_LIBRARIES)
 	@ls -l $(OUT)/wheel/*.whl
+
+# Candidates, the newest versions, as `heaptape allocators install` makes them: built for the wheel's C library, with their symbols, and
+# with the C++ library inside, hidden from programs.
+WHEEL_ALLOCATORS := mimalloc jemalloc google-tcmalloc
+ALLOCATORS_STAGE := $(OUT)/wheel-allocators/stage
+wheel-allocators: setup-package $(PACKAGE_VENV)/.stamp $(WHEEL_ROOT)/.complete ## out/wheel-allocators/*.whl: pip's heaptape[allocators]
+	+@$(BUILD) everything python-environment
+	rm -rf $(OUT)/wheel-allocators
+	CC="gcc $(WHEEL_LINK) -Wl,--strip-debug" CXX="g++ $(WHEEL_LINK) -Wl,--strip-debug -static-libstdc++ -Wl,--exclude-libs,libstdc++.a" \
+	  $(OUT)/bin/heaptape allocators install --into $(ALLOCATORS_STAGE)/heaptape_allocators $(WHEEL_ALLOCATORS)
+	PATH="$(abspath $(PACKAGE_VENV))/bin:$$PATH" packaging/wheel_allocators $(ALLOCATORS_STAGE) $(OUT)/wheel-allocators $(HEAPTAPE_VERSION)
+	@ls -l $(OUT)/wheel-allocators/*.whl
 
 # msgspec is not in Debian, and its module is small: the package contains it, for heaptape only. The system's Python finds heaptape, and
 # pytest its plugin, by what is in dist-packages.
@@ -121,4 +139,4 @@ test-packages: setup-test setup-package ## make the wheel, the Debian package an
 	+@$(BUILD) programs
 	$(RUN_TESTS) -m packages tests/test_packages.py
 
-.PHONY: docs reference test-packages install-files install wheel deb install-deb-python setup-package
+.PHONY: docs reference test-packages install-files install wheel wheel-allocators deb install-deb-python setup-package

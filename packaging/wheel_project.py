@@ -1,18 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""wheel_project PYPROJECT STAGE: prints the wheel's pyproject.toml, with every file of STAGE that it has to hold."""
+"""wheel_project PYPROJECT STAGE: prints the wheel's pyproject.toml, with every file of STAGE that it has to hold.
+
+The extra `allocators` is the wheel of packaging/wheel_allocators, of the same version.
+"""
 
 import re
 import sys
 from pathlib import Path
+
+from heaptape.common.version import __version__
 
 
 def main(project: str, stage: Path) -> None:
     """Prints the checkout's pyproject.toml with the files under prefix/ and share/, and the licences."""
     text = re.sub(r"\n\[tool\.(ruff|mypy|pytest).*", "\n", project, flags=re.DOTALL)
     licences = sorted(path.name for path in stage.iterdir() if path.name.startswith(("LICENSE", "NOTICE")))
+    tool = " AND GPL-2.0-only" if "LICENSE.valgrind-tool" in licences else ""
     text = text.replace(
         'license = { text = "MIT" }',
-        f'license = "MIT AND GPL-2.0-only"\nlicense-files = {licences!r}\nreadme = "README.md"',
+        f'license = "MIT{tool}"\nlicense-files = {licences!r}\nreadme = "README.md"',
+    )
+    extras = "[project.optional-dependencies]\n"
+    text = text.replace(
+        extras, f"{extras}allocators = [\"heaptape-allocators=={__version__}; platform_machine == 'x86_64'\"]\n"
     )
     text = text.replace('heaptape = ["py.typed"]', 'heaptape = ["py.typed", "prefix/**"]')
     folders: dict[str, list[str]] = {}

@@ -6,13 +6,14 @@ REPLAY_LIBS  := -ljansson -lz -lpthread -lm -ldl
 $(call c_components,$(REPLAY_COMPONENTS))
 REPLAY_SOURCES := $(call c_component_sources,$(REPLAY_COMPONENTS))
 $(call c_program,replay,$(REPLAY_SOURCES),$(REPLAY_BELOW),$(REPLAY_LIBS))
-# The list of passes, from which Python has it. A build for another processor uses this machine's; lint's programs are empty.
-ifeq ($(CROSS)$(findstring clang-warnings,$(CC)),)
+# The list of passes, from which Python has it. A build for another processor, other than a package's, uses this machine's;
+# lint's programs are empty.
+ifeq ($(if $(EMULATE),,$(CROSS))$(findstring clang-warnings,$(CC)),)
 ALL += $(OUT)/lib/replay.json
 endif
 $(OUT)/lib/replay.json: $(OUT)/libexec/heaptape-replay
 	$(start)
-	$< --describe >$@.new && mv $@.new $@
+	$(EMULATE) $< --describe >$@.new && mv $@.new $@
 
 $(call c_test,replay/test/units/histogram_percentiles_are_within_one_part_in_32.c,,replay/passes/time replay/calls core/isolated core/trace core/base,-ljansson -lm)
 $(call c_test,replay/test/units/touch_writes_what_each_policy_says.c,,replay/calls core/isolated core/base,)

@@ -37,6 +37,7 @@ DEBIAN_12 = (
     "jinja2==3.1.2", "matplotlib==3.6.3", "numpy==1.24.2", "pandas==1.5.3", "pillow==9.4.0", "pyparsing==3.0.9",
     "python-dateutil==2.8.2", "rich==13.3.1", "scipy==1.10.1", "zstandard==0.20.0",
 )  # fmt: skip
+EMULATION_IMPOSSIBLE = 77  # tools/emulate
 PROGRAM = ("/bin/sh", "-c", "echo $((6 * 7))")
 
 
@@ -123,17 +124,18 @@ def test_a_wheel_is_whole_and_the_same_twice(folder: Path) -> None:
     assert '"libzstd1"' in next(sbom).read_text()
 
 
-def test_a_wheels_tag_is_true(folder: Path) -> None:
+@pytest.mark.parametrize(("target", "least"), [("wheel", 20), ("wheel-allocators", 3)])
+def test_a_wheels_tag_is_true(target: str, least: int, folder: Path) -> None:
     """No file in it needs a newer C library than its name states, nor than 2.28, whoever made it."""
-    make("wheel")
-    (wheel,) = (OUT / "wheel").glob("*.whl")
+    make(target)
+    (wheel,) = (OUT / target).glob("*.whl")
     promised = re.search(r"manylinux_(\d+)_(\d+)_x86_64", wheel.name)
     assert promised
     assert (int(promised[1]), int(promised[2])) <= (2, 28)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
     files = [path for path in folder.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
-    assert len(files) > 20
+    assert len(files) >= least
     assert max(map(needed_glibc, files)) <= (int(promised[1]), int(promised[2]))
 
 
@@ -146,8 +148,33 @@ def test_a_wheel_works_on_other_systems_with_the_same_counts() -> None:
     if run("curl", "-sfIm", "20", f"{mirror}/dists/trixie/Release").status != 0:
         pytest.skip(f"{mirror} can't be reached")
     make("wheel")
-    (wheel,) = (OUT / "wheel").glob("*.whl")
-    succeed(REPOSITORY / "packaging" / "matrix", wheel, "bookworm", "trixie")
+    wheels = [next((OUT / "wheel").glob("*.whl")), made_twice("wheel-allocators", "*.whl")]
+    succeed(REPOSITORY / "packaging" / "matrix", *wheels, "bookworm", "trixie")
+
+
+@pytest.mark.skipif(
+    not shutil.which("aarch64-linux-gnu-gcc"), reason="make setup-aarch64 brings the cross compiler and the emulator"
+)
+def test_a_wheel_for_aarch64_records_replays_and_reports_under_emulation(folder: Path) -> None:
+    """By Debian 12's Python for that processor, with PyPI's packages for it, as pip selects them by their tags."""
+    make("wheel", "CROSS=aarch64")
+    cross, tape, results, report = OUT / "aarch64", folder / "a.tape", folder / "r.json", folder / "r.html"
+    (wheel,) = (cross / "wheel").glob("*_aarch64.whl")
+    platforms = [f"--platform=manylinux_2_{minor}_aarch64" for minor in (31, 28, 27, 17)]
+    python = ("--only-binary=:all:", "--python-version=3.11", *platforms)
+    succeed(sys.executable, "-m", "pip", "-q", "install", "--target", folder / "site", *python, wheel, timeout_s=900)
+    programs = cross / "root/usr/bin"
+    emulated = (REPOSITORY / "tools/emulate", "aarch64", cross, "env", f"PYTHONPATH={folder / 'site'}")
+    heaptape = (*emulated, programs / "python3", "-m", "heaptape")
+    if run(*heaptape, "--version").status == EMULATION_IMPOSSIBLE:
+        pytest.skip("this kernel has no binfmt_misc in user namespaces (Linux 6.7 and newer have)")
+    succeed(*heaptape, "record", "-o", tape, "--", programs / "sqlite3", ":memory:", "select 1", timeout_s=900)
+    assert '"arch": "aarch64"' in succeed(*heaptape, "info", "--json", tape, timeout_s=900).stdout
+    allocators = ("-a", "reference", "-a", "magazine", "-a", "bucket")
+    replay = (*heaptape, "replay", tape, "-n", "1", "--passes", "memory,verify", *allocators, "-o", results)
+    assert "magazine" in succeed(*replay, timeout_s=900).stdout
+    succeed(*heaptape, "report", results, "-o", report, timeout_s=900)
+    assert report.stat().st_size > 100_000
 
 
 def test_a_debian_package_is_clean_and_the_same_twice(folder: Path) -> None:

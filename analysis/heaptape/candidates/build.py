@@ -27,6 +27,7 @@ PACKAGES = {
     "ar": "binutils",
     "dpkg-deb": "dpkg",
 }
+LICENCE = re.compile("LICEN[CS]E|COPYING|COPYRIGHT|NOTICE")
 NEEDED = ("malloc", "free")
 # One of each row suffices, as replays call it for the others.
 WANTED = (("calloc",), ("realloc",), ("memalign", "posix_memalign", "aligned_alloc"))
@@ -79,6 +80,12 @@ def library(folder: Path, pattern: str) -> Path:
     if not found[-1].resolve().is_relative_to(folder.resolve()) or not found[-1].is_file():
         raise HeaptapeError(f"{pattern} is not a file in the folder of the sources")
     return found[-1]
+
+
+def licences(folder: Path) -> list[Path]:
+    """The licences in the sources' folder and in those of its parts."""
+    found = [path for level in ("", "*/") for path in folder.glob(f"{level}*") if LICENCE.match(path.name)]
+    return sorted(path for path in found if path.is_file())
 
 
 def check_library(path: Path) -> tuple[str, tuple[str, ...]]:

@@ -71,6 +71,8 @@ def _make(plan: Plan, room: Path, result: Path, home: Home, wishes: Wishes) -> R
     library = result / made.name
     shutil.copyfile(made, library)
     library.chmod(0o755)
+    for licence in build.licences(folder):
+        shutil.copyfile(licence, result / "-".join(licence.relative_to(folder).parts))
     record = _record(plan, source, library, flags, home)
     if not wishes.verify:
         return record
@@ -108,7 +110,7 @@ def _record(plan: Plan, source: Source, library: Path, flags: str, home: Home) -
         transparent_huge_pages=str(thp) if thp else None,
         kernel=str(about["kernel"]),
         libc=str(libc) if libc else None,
-        installed_unix_s=round(time.time()),
+        installed_unix_s=int(os.environ.get("SOURCE_DATE_EPOCH", time.time())),
         lacks=lacks,
     )
 

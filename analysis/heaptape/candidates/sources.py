@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from typing import IO, Literal
 
 import msgspec
 
-from heaptape.candidates import crates, debian
+from heaptape.candidates import crates, downloads
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import Home
@@ -42,7 +43,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One table of the file; the file's head describes the keys."""
 
-    registry: Literal["crates.io", "debian"]
+    registry: Literal["crates.io", "debian", "pypi"]
     licence: str
     folder: str
     library: str
@@ -179,8 +180,12 @@ def of_recipe(candidate: Candidate) -> Plan:
     def bring(folder: Path, kept: Path) -> tuple[Source, Path]:
         package, release, note = candidate.package, candidate.release.release, candidate.release.note
         if recipe.registry == "debian":
-            archive, source = debian.fetch(package, release, kept / "debian")
+            archive, source = downloads.fetch(downloads.DEBIAN, package, release, kept / "debian")
             _unpack_package(archive, folder)
+            found = folder
+        elif recipe.registry == "pypi":
+            archive, source = downloads.fetch(downloads.PYPI, package, release, kept / "pypi")
+            _unpack_wheel(archive, candidate.folder, folder)
             found = folder
         else:
             archive, source = crates.fetch(package, release, kept / "crates.io")
@@ -233,6 +238,15 @@ def _unpack_package(archive: Path, folder: Path) -> None:
         why = process.stderr.read().decode(errors="replace").strip()
     if process.returncode != 0 and why:
         raise HeaptapeError(f"{archive}: {why.splitlines()[-1]}")
+
+
+def _unpack_wheel(archive: Path, part: str, folder: Path) -> None:
+    """Only that folder of it: a wheel's compiler has 17,000 files."""
+    try:
+        with zipfile.ZipFile(archive) as wheel:
+            wheel.extractall(folder, [name for name in wheel.namelist() if name.startswith(f"{part}/")])
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise HeaptapeError(f"{archive}: can't be unpacked: {error}") from None
 
 
 def _hash_of_folder(folder: Path) -> str:

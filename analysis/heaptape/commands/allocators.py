@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SUMMARY = "the allocators known here, where they are or how to get them; install versions of them"
 DESCRIPTION = (
     "Without an action: lists the registry and the installed candidates. install: builds NAME, NAME@VERSION or the "
-    "newest of a series (mimalloc@2) from sources of crates.io or Debian, or those that --from names, verifies it, "
+    "newest of a series (mimalloc@2) from crates.io, Debian or PyPI, or from what --from names, verifies it, "
     "and keeps it in $XDG_CACHE_HOME/heaptape/allocators; from then on `replay -a NAME@VERSION` takes it. list: what "
     "is installed, and which versions can be. remove: removes NAME@VERSION. Archives stay in "
     "$XDG_CACHE_HOME/heaptape/sources, so that installing again needs no network. --of PID, or -- CMD (which is not "
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.of is not None or arguments.own_options:
         return _print_in_use(arguments)
-    there = installed.find_all(folder)
+    there = installed.find_all(folder) + ([] if arguments.into else installed.of_wheel())
     if arguments.action == "list":
         return _list(there, arguments.home, arguments.json)
     known = registry.load(arguments.home)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Installed candidates: allocator libraries that `heaptape allocators install` has put into a folder, NAME@VERSION
-each, with a record of their origin and build. Finds and removes them; candidates/ makes them.
+each, with a record of their origin and build; a wheel is such a folder. Finds and removes them; candidates/ makes them.
 """
 
+import importlib.util
 import json
 import re
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,6 +101,13 @@ def root() -> Path:
     return cache_folder("allocators")
 
 
+def of_wheel() -> list[Installed]:
+    """Those of the wheel heaptape-allocators, which `pip install 'heaptape[allocators]'` brings."""
+    wheel = importlib.util.find_spec("heaptape_allocators")
+    folders = wheel.submodule_search_locations if wheel else None
+    return find_all(Path(folders[0])) if folders else []
+
+
 def find_all(folder: Path) -> list[Installed]:
     """The candidates by name, then version, the oldest first. Raises HeaptapeError, naming the file, for a damaged
     record.
@@ -107,13 +116,13 @@ def find_all(folder: Path) -> list[Installed]:
     return sorted((Installed(_read(path), path.parent) for path in records), key=lambda one: order(one.record))
 
 
-def newest(name: str, version: str, folder: Path) -> Installed | None:
-    """The newest candidate of that name and version, or series of versions (3: 3.3.2; empty: any). None: there is
-    none.
+def newest(name: str, version: str, known: Sequence[Installed]) -> Installed | None:
+    """The newest of the candidates with that name and version, or series of versions (3: 3.3.2; empty: any). None:
+    there is none.
     """
-    matching = [one for one in find_all(folder) if one.record.name == name and matches(one.record.version, version)]
+    matching = [one for one in known if one.record.name == name and matches(one.record.version, version)]
     exact = [one for one in matching if one.record.version == version]
-    return next(reversed(exact or matching), None)
+    return max(exact or matching, key=lambda one: order(one.record), default=None)
 
 
 def matches(version: str, wanted: str) -> bool:

@@ -18,7 +18,7 @@ import msgspec
 
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError, unknown
-from heaptape.common.home import Home
+from heaptape.common.home import IN_WHEEL, Home
 from heaptape.run import installed
 from heaptape.run.tunables import Tunables
 
@@ -164,14 +164,18 @@ def load(home: Home) -> dict[str, Allocator]:
     names = {name: [entry.library, *entry.also] if entry.library else [] for name, entry in entries.items()}
     of_file = _places([file for files in names.values() for file in files], home.library_directories())
     own = c_library()
+    bundled = {one.record.name: one for one in installed.of_wheel()}
     places = {
         name: [path for file in names[name] for path in of_file[file]] if entry.library else [own] if own else []
         for name, entry in entries.items()
     }
+    for name in places.keys() & bundled.keys():
+        places[name].append(bundled[name].path)
     located = {
         name: next((path for path in places[name] if entry.proof.holds(path)), None) for name, entry in entries.items()
     }
-    versions = package_versions(tuple(path for path in located.values() if path))
+    versions: dict[Path | None, str] = {one.path: one.record.version for one in bundled.values()}
+    versions |= package_versions(tuple(path for path in located.values() if path and path not in versions))
     known = {}
     for name, entry in entries.items():
         path = located[name]
@@ -188,7 +192,9 @@ def how_to_get_others(registry: dict[str, Allocator]) -> str:
         return ""
     *first, last = (one.name for one in others)
     packages = [_package_name(one.package) for one in others]
-    if not shutil.which("apt-get"):
+    if IN_WHEEL.is_dir():
+        line = "pip install 'heaptape[allocators]'"
+    elif not shutil.which("apt-get"):
         candidates = "heaptape allocators install mimalloc jemalloc"
         line = (
             candidates if shutil.which("cc") else "install them as this system does, or a C compiler for " + candidates
@@ -255,10 +261,10 @@ def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Alloc
     known = registry.get(base)
     if not at and known and known.path:
         return known
-    folder = installed.root()
-    candidate = installed.newest(base, version, folder)
+    candidates = installed.find_all(installed.root()) + installed.of_wheel()
+    candidate = installed.newest(base, version, candidates)
     if candidate is None and at:
-        there = [one.record.label for one in installed.find_all(folder) if one.record.name == base]
+        there = [one.record.label for one in candidates if one.record.name == base]
         raise HeaptapeError(
             f"{name} is not installed (of {base} there are {', '.join(there) or 'none'}): "
             f"heaptape allocators install {name}"

@@ -13,6 +13,7 @@ import subprocess
 import tarfile
 import threading
 import time
+import zipfile
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -459,6 +460,49 @@ def test_programs_that_are_missing_are_named_with_their_package(debian_place, mo
     assert done.stderr == "heaptape: planted@14 needs dpkg-deb, readelf: apt-get install dpkg binutils\n"
 
 
+PYPI_RECIPE = """
+[planted]
+registry = "pypi"
+package = "planted"
+licence = "MIT"
+folder = "planted/c"
+tools = ["cc"]
+build = "$CC -shared -fPIC -o libplanted.so planted.c"
+library = "libplanted.so"
+[planted.versions]
+"1.0" = { release = "2.0" }
+"1.1" = { release = "2.1" }
+"""
+
+
+def test_sources_in_a_wheel_of_pypi_come_by_pip(tmp_path, monkeypatch):
+    """Once; of it only the recipe's folder is unpacked."""
+    with zipfile.ZipFile(tmp_path / "planted-2.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("planted/c/planted.c", planted.ALLOCATOR)
+        wheel.writestr("planted/c/LICENSE", "free")
+        wheel.writestr("../outside", "")
+        metadata = "Metadata-Version: 2.1\nName: planted\nVersion: 2.0\n"
+        wheel.writestr("planted-2.0.dist-info/METADATA", metadata)
+        wheel.writestr("planted-2.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr("planted-2.0.dist-info/RECORD", "")
+    (tmp_path / "recipes.toml").write_text(PYPI_RECIPE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setattr(Home, "candidates_file", lambda self: tmp_path / "recipes.toml")
+    assert bring("planted@1.0").status == 0
+    next(tmp_path.glob("*.whl")).unlink()
+    done = bring("planted@1.0", "--rebuild")
+    assert done.status == 0, done.stderr
+    (one,) = installed.find_all(installed.root())
+    assert one.record.source.release == "2.0"
+    assert (one.folder / "LICENSE").read_text() == "free"
+    done = bring("planted@1.1")
+    assert done.status == 1
+    assert "planted==2.1: No matching distribution found" in done.stderr
+    assert not list(tmp_path.rglob("outside"))
+
+
 def member(name, kind, link=""):
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, link
@@ -532,3 +576,31 @@ def test_what_is_cut_or_no_archive_is_one_line(tmp_path, cut):
         into.mkdir()
         with pytest.raises(HeaptapeError, match="^a.crate: can't be unpacked: "):
             sources.unpack("a.crate", io.BytesIO(data), into)
+
+
+LIKE_RPMALLOC = """
+void *malloc(unsigned long bytes) { (void)bytes; return 0; }
+void free(void *object) { (void)object; }
+void rpmalloc(void) {}
+"""
+
+
+def test_allocators_of_the_wheel_are_found_by_their_names_with_their_licences(place, monkeypatch):
+    """Another library under such a name is not."""
+    source, wheel = place / "source", place / "site" / "heaptape_allocators"
+    (source / "part").mkdir(parents=True)
+    (source / "part" / "LICENSE.txt").write_text("free")
+    build = ("--build", "$CC -shared -fPIC -o lib.so x.c", "--lib", "lib.so")
+    (source / "x.c").write_text(LIKE_RPMALLOC + "void rpmalloc_initialize(void) {}\n")
+    assert bring("--from", str(source), *build, "--name", "rpmalloc@9").status == 0
+    (source / "x.c").write_text(LIKE_RPMALLOC)
+    assert bring("--from", str(source), *build, "--name", "snmalloc@9").status == 0
+    wheel.parent.mkdir()
+    installed.root().rename(wheel)
+    assert registry.load(HOME)["rpmalloc"].path is None
+    monkeypatch.syspath_prepend(str(wheel.parent))
+    known = registry.load(HOME)
+    assert (known["rpmalloc"].path, known["rpmalloc"].version) == (wheel / "rpmalloc@9" / "lib.so", "9")
+    assert known["snmalloc"].path is None
+    assert registry.choose("rpmalloc@9", known).path == known["rpmalloc"].path
+    assert (wheel / "rpmalloc@9" / "part-LICENSE.txt").read_text() == "free"

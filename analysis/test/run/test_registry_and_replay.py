@@ -133,6 +133,8 @@ def test_where_only_glibc_is_two_lines_say_what_installs_the_others(monkeypatch,
     assert "apt-get update" in registry.how_to_get_others(alone)
     monkeypatch.setattr(registry.shutil, "which", lambda name: None)
     assert "allocators install mimalloc" in registry.how_to_get_others(alone)
+    monkeypatch.setattr(registry, "IN_WHEEL", tmp_path)
+    assert registry.how_to_get_others(alone).endswith("pip install 'heaptape[allocators]'")
     with_one = alone | {"jemalloc": msgspec.structs.replace(alone["jemalloc"], path=Path("/lib/x.so"))}
     assert registry.how_to_get_others(with_one) == ""
 
