@@ -79,7 +79,7 @@ def test_every_figure_has_its_quantiles(measured):
     figures += [row[key] for row in sets for key in ("near_dependent_ns", "near_independent_ns", "stream_ns")]
     figures += [*measured["kernel"].values(), measured["code"]["cycle_ns"]]
     figures += [measured["strings"][kind][key] for kind in ("fill", "copy") for key in ("line_ns", "byte_ns")]
-    assert len(figures) == 5 * len(sets) + 4 * len(pages) + 9 + 1 + 4
+    assert len(figures) == 5 * len(sets) + 4 * len(pages) + 10 + 1 + 4
     assert all(map(is_whole, figures))
 
 
