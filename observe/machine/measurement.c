@@ -25,7 +25,8 @@ enum {
 };
 
 /* Iterations of a sample of about 0.2 ms. */
-static const unsigned code_iterations[CODE_COUNT] = {12000, 60000, 60000, 6000, 8000, 1000, 8000, 1000, 60000, 30000};
+static const unsigned code_iterations[CODE_COUNT] = {12000, 60000, 60000, 6000,  8000, 1000,
+                                                     8000,  1000,  60000, 30000, 600};
 
 struct chain_samples {
   struct chains chains;
@@ -184,9 +185,10 @@ static json_t *core_json(struct measurement *all) {
     json_array_append_new(behind.waits ? waiting : pairs, json_pack("{s:i, s:o}", "instructions", (int)behind.count,
                                                                     "pair_ns", quantiles_json(&all->pairs[filler], 1)));
   }
-  return json_pack("{s:o, s:o, s:o, s:o}", "pairs", pairs, "waiting_loads", waiting, "branch_known_ns",
+  return json_pack("{s:o, s:o, s:o, s:o, s:o}", "pairs", pairs, "waiting_loads", waiting, "branch_known_ns",
                    quantiles_json(&all->code[CODE_BRANCH_KNOWN], 1), "branch_random_ns",
-                   quantiles_json(&all->code[CODE_BRANCH_RANDOM], 1));
+                   quantiles_json(&all->code[CODE_BRANCH_RANDOM], 1), "taken_ns",
+                   quantiles_json(&all->code[CODE_TAKEN], CODE_BRANCHES));
 }
 
 static json_t *loading_json(struct measurement *all) {

@@ -153,6 +153,8 @@ static void pass_instructions(struct timing_block *block) {
 void timing_mark(struct timing_block *block, const IRStmt *mark, Bool is_string) {
   block->instruction++;
   block->address = mark->Ist.IMark.addr;
+  block->next = block->address + mark->Ist.IMark.len;
+  block->branches = False;
   block->is_string = is_string;
   block->before += !is_string;
 }
@@ -206,11 +208,14 @@ static void add_exit(struct timing_block *block, const IRStmt *exit) {
     pass_instructions(block);
     return;
   }
-  IRExpr *taken = keep(block->out, Ity_I64, IRExpr_Unop(Iop_1Uto64, exit->Ist.Exit.guard));
-  IRExpr *how = binary(block, Ity_I64, Iop_Or64, taken, mkIRExpr_HWord((HWord)block->before << 1));
+  Bool falls = exit->Ist.Exit.dst->Ico.U64 == block->next;
+  HWord how = (HWord)block->before << TIMING_BEFORE | (falls ? TIMING_FALLS : 0);
+  IRExpr *exits = keep(block->out, Ity_I64, IRExpr_Unop(Iop_1Uto64, exit->Ist.Exit.guard));
+  IRExpr *all = binary(block, Ity_I64, Iop_Or64, exits, mkIRExpr_HWord(how));
   call_helper(block->out, "timing_branch", timing_branch,
-              mkIRExprVec_3(mkIRExpr_HWord(block->address), how, word(ready(block, exit->Ist.Exit.guard))), NULL);
+              mkIRExprVec_3(mkIRExpr_HWord(block->address), all, word(ready(block, exit->Ist.Exit.guard))), NULL);
   block->before = 0;
+  block->branches = True;
 }
 
 void timing_statement(struct timing_block *block, const IRStmt *statement) {
@@ -249,5 +254,15 @@ void timing_statement(struct timing_block *block, const IRStmt *statement) {
 
 void timing_end_block(struct timing_block *block) {
   pass_latest(block);
+  const IRExpr *next = block->in->next;
+  IRJumpKind kind = block->in->jumpkind;
+  Bool jumps = !block->is_string && !block->branches && (kind == Ijk_Boring || kind == Ijk_Call || kind == Ijk_Ret);
+  if (jumps && (next->tag == Iex_Const ? next->Iex.Const.con->Ico.U64 != block->next : kind == Ijk_Ret)) {
+    call_helper(block->out, "timing_jump", timing_jump, mkIRExprVec_1(mkIRExpr_HWord(block->before)), NULL);
+    return;
+  }
   pass_instructions(block);
+  if (jumps && next->tag != Iex_Const)
+    call_helper(block->out, "timing_jump_to", timing_jump_to,
+                mkIRExprVec_3(deepCopyIRExpr(next), mkIRExpr_HWord(block->address), word(ready(block, next))), NULL);
 }

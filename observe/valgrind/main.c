@@ -2,7 +2,8 @@
 /* The Valgrind tool `heaptape`: options, and the functions that Valgrind's core calls.
 
    --mode=count|simulate|replay|accesses|calls, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
-   --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes, --core=WIDTH:WINDOW:LOADS:BRANCH:STRING,
+   --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes,
+   --core=WIDTH:WINDOW:LOADS:BRANCH:STRING:TAKEN,
    --latencies=ANY:NEAR:FORESEEN,..., --tlb-latencies=CYCLES,..., --accesses=F.accesses, --filter=BYTES,
    --bursts=in|out, --burst-from=MARK, --burst-to=MARK, --functions=F */
 #include "core/system/valgrind_requests.h"
@@ -95,10 +96,11 @@ static void print_usage(void) {
    "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n"
    "    --data-only=no|yes               no caches for instructions [no]; always in mode replay\n"
    "    --shift=PAGES                    mode simulate: map this many OS pages before the program's libraries [0]\n"
-   "    --core=WIDTH:WINDOW:LOADS:BRANCH:STRING    mode simulate: cycles, of a processor that dispatches WIDTH\n"
+   "    --core=WIDTH:WINDOW:LOADS:BRANCH:STRING:TAKEN    mode simulate: cycles, of a processor that dispatches WIDTH\n"
    "                                     instructions a cycle from WINDOW of them, of which LOADS loads wait for their\n"
    "                                     addresses, loses BRANCH cycles with each misprediction, and takes STRING to\n"
-   "                                     start a repeated string instruction\n"
+   "                                     start a repeated string instruction, and TAKEN tenths of a cycle from one taken\n"
+   "                                     branch to the next\n"
    "    --latencies=ANY:NEAR:FORESEEN,...    cycles of a hit in each data cache, then in memory: of any line, of the\n"
    "                                     other of a pair, in a stream; prefetchers bring the last two\n"
    "    --tlb-latencies=CYCLES,...       cycles of a miss of each TLB\n"

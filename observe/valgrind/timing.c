@@ -15,12 +15,12 @@ enum {
   BRANCHES = 1 << 16,
   STRONG = 3 /* the last of a branch's four states; from LIKELY on it is predicted as taken */
 };
-enum { LIKELY = 2 };
+enum { LIKELY = 2, TAKEN_PARTS = 10 };
 
 Bool timing_is_on;
 struct timing timing = {.width = 1};
 
-enum { WIDTH, WINDOW, LOADS, BRANCH, STRING, CORE };
+enum { WIDTH, WINDOW, LOADS, BRANCH, STRING, TAKEN, CORE };
 static ULong core[CORE];
 static ULong latencies[LATENCIES_MAX][KINDS], tlb_latencies[LATENCIES_MAX][1];
 static UInt latency_count, tlb_latency_count;
@@ -38,6 +38,9 @@ static struct {
 
 static UChar branches[BRANCHES];
 static UWord history;
+static Addr targets[BRANCHES]; /* of indirect branches, by address and path */
+static UWord path;             /* of the last of them */
+static ULong taken_at;         /* when the last taken branch was dispatched */
 
 /* Reads NUMBER[:NUMBER...] of at most `limit` numbers, and sets *text to their end. Returns how many; 0: invalid text.
  */
@@ -186,20 +189,48 @@ VG_REGPARM(2) void timing_store(Addr address, UWord ready) {
   stored[word % WORDS].ready = ready;
 }
 
-VG_REGPARM(3) void timing_branch(Addr instruction, UWord how, UWord ready) {
-  dispatch(how >> 1);
-  Bool taken = how & 1;
-  UChar *state = &branches[(instruction ^ history << 2) % BRANCHES];
-  Bool predicted = *state >= LIKELY;
-  if (taken && *state < STRONG)
-    ++*state;
-  else if (!taken && *state > 0)
-    --*state;
-  history = history << 1 | taken;
-  if (predicted == taken)
-    return;
+static void take_branch(void) {
+  dispatch_no_earlier(taken_at + core[TAKEN] * timing.width / TAKEN_PARTS);
+  taken_at = timing.dispatch;
+}
+
+/* ready: when its condition or its target is. */
+static void mispredict(UWord ready) {
   mispredictions++;
   if (timing.dispatch < ready)
     timing.dispatch = ready;
   dispatch_no_earlier(timing.dispatch + core[BRANCH] * timing.width);
+  taken_at = timing.dispatch;
+}
+
+VG_REGPARM(3) void timing_branch(Addr instruction, UWord how, UWord ready) {
+  dispatch(how >> TIMING_BEFORE);
+  Bool exits = how & TIMING_EXITS;
+  UChar *state = &branches[(instruction ^ history << 2) % BRANCHES];
+  Bool predicted = *state >= LIKELY;
+  if (exits && *state < STRONG)
+    ++*state;
+  else if (!exits && *state > 0)
+    --*state;
+  history = history << 1 | exits;
+  if (predicted != exits)
+    mispredict(ready);
+  else if (exits != ((how & TIMING_FALLS) != 0))
+    take_branch();
+}
+
+VG_REGPARM(1) void timing_jump(UWord before) {
+  dispatch(before);
+  take_branch();
+}
+
+VG_REGPARM(3) void timing_jump_to(Addr target, Addr instruction, UWord ready) {
+  Addr *predicted = &targets[(instruction ^ path) % BRANCHES];
+  Bool known = *predicted == target;
+  *predicted = target;
+  path = path << 3 ^ target >> 2;
+  if (known)
+    take_branch();
+  else
+    mispredict(ready);
 }

@@ -86,7 +86,7 @@ def core_measurement() -> dict:
     pairs, waiting = (
         [{"instructions": count, "pair_ns": quantiles(ns)} for count, ns in rows.items()] for rows in (LOOPS, WAITING)
     )
-    branches = {"branch_known_ns": quantiles(2), "branch_random_ns": quantiles(7)}
+    branches = {"branch_known_ns": quantiles(2), "branch_random_ns": quantiles(7), "taken_ns": quantiles(1.05)}
     made["core"] = {"pairs": pairs, "waiting_loads": waiting, **branches}
     caches = [{"bytes": 32 << 10, "ways": 8}, {"bytes": 1 << 20, "ways": 16}, {"bytes": 256 << 20, "ways": 16}]
     tlbs = [{"entries": 64, "ways": 64}, {"entries": 1536, "ways": 12}]

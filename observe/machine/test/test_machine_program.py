@@ -62,7 +62,7 @@ def test_the_core_has_its_branches_and_pairs_of_loads_with_ever_more_between_the
         counts = [row["instructions"] for row in core[kind]]
         assert counts == sorted(set(counts))
     pairs = [row["pair_ns"] for kind in ("pairs", "waiting_loads") for row in core[kind]]
-    figures = [*pairs, core["branch_known_ns"], core["branch_random_ns"]]
+    figures = [*pairs, core["branch_known_ns"], core["branch_random_ns"], core["taken_ns"]]
     assert all(map(is_whole, figures))
 
 

@@ -77,6 +77,37 @@ static void branch(uint64_t rounds, int loads) {
   sink = sum;
 }
 
+#define JUMPS(rest) ".rept 100\n jmp 1f\n nop\n 1:" rest "\n .endr"
+
+static void jump(uint64_t rounds) {
+  for (uint64_t round = 0; round < rounds; round++)
+    __asm__ volatile(JUMPS(""));
+}
+
+static void jump_apart(uint64_t rounds) {
+  for (uint64_t round = 0; round < rounds; round++)
+    __asm__ volatile(JUMPS("\n .rept 20\n nop\n .endr"));
+}
+
+/* Indirect calls: of two functions in turn, or of either at random. */
+static __attribute__((noipa)) uint64_t one_more(uint64_t sum) {
+  return sum + 1;
+}
+
+static __attribute__((noipa)) uint64_t two_more(uint64_t sum) {
+  return sum + 2;
+}
+
+static void call(uint64_t rounds, int random) {
+  static uint64_t (*const functions[])(uint64_t) = {one_more, two_more};
+  uint64_t state = 1, sum = 0;
+  for (uint64_t round = 0; round < rounds; round++) {
+    state = random ? state * 6364136223846793005u + 1442695040888963407u : ~state;
+    sum = functions[state >> 63](sum);
+  }
+  sink = sum;
+}
+
 static void add(uint64_t rounds) {
   uint64_t sum = 0;
   for (uint64_t round = 0; round < rounds; round++)
@@ -123,6 +154,14 @@ int main(int count, char **arguments) {
     branch(rounds, 0);
   else if (!strcmp(kind, "branch-on-load"))
     branch(rounds, 1);
+  else if (!strcmp(kind, "jump"))
+    jump(rounds);
+  else if (!strcmp(kind, "jump-apart"))
+    jump_apart(rounds);
+  else if (!strcmp(kind, "call"))
+    call(rounds, 0);
+  else if (!strcmp(kind, "call-random"))
+    call(rounds, 1);
   else if (!strcmp(kind, "add"))
     add(rounds);
   else if (!strcmp(kind, "nop"))

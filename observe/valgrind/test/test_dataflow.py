@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
     not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="the Valgrind tool was not built"
 )
 
-WIDTH, WINDOW, LOADS, BRANCH, STRING = 4, 400, 100, 20, 35
+WIDTH, WINDOW, LOADS, BRANCH, STRING, TAKEN = 4, 400, 100, 20, 35, 20
 FIRST, SECOND, MEMORY = 5, 16, 1000
 SECOND_TLB, WALK = 7, 60
 NODES_BYTES, OS_PAGES = 1 << 20, 256
@@ -30,8 +30,8 @@ SINGLE_MISSES = 4
 SMALL, LARGE = "4096:8,32768:8", "4096:8,4194304:8"
 
 
-def core_of(width=WIDTH, window=WINDOW, loads=LOADS, branch=BRANCH):
-    return f"{width}:{window}:{loads}:{branch}:{STRING}"
+def core_of(width=WIDTH, window=WINDOW, loads=LOADS, branch=BRANCH, taken=TAKEN):
+    return f"{width}:{window}:{loads}:{branch}:{STRING}:{taken}"
 
 
 @functools.cache
@@ -102,6 +102,18 @@ def test_dependent_additions_take_a_cycle_each(cycles):
 
 def test_a_load_waits_for_the_store_to_its_word(cycles):
     assert cycles("memory") == about(FIRST + 1, rel=0.01)
+
+
+@pytest.mark.parametrize(("kind", "each"), [("jump", 2.5), ("jump-apart", 21 / WIDTH)])
+def test_taken_branches_are_apart_where_no_instructions_between_them_take_longer(cycles, kind, each):
+    assert cycles(kind, taken=25) == about(100 * each, rel=0.03)
+
+
+def test_indirect_calls_are_predicted_from_those_before(cycles):
+    cycles("call")
+    assert cycles.mispredicted == pytest.approx(0, abs=0.01)
+    cycles("call-random")
+    assert cycles.mispredicted == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_mispredicted_branch_costs_its_cycles(cycles):

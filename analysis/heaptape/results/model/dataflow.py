@@ -43,14 +43,15 @@ def options(measured: Mapping[str, Any]) -> list[str]:
         _overlapping([(row["instructions"], row["pair_ns"]["median"]) for row in core.get(kind, ())])
         for kind in ("pairs", "waiting_loads")
     )
-    if own is None or not cycle or not window or not loads:
+    if own is None or not cycle or not window or not loads or "taken_ns" not in core:
         return []
     geometry = simulated(own)
     width = max(round(cycle / measured["code"]["arithmetic"]["instruction_ns"]["quarter"]), 1)
     # Every second one of branch_random is mispredicted.
     branch = 2 * (core["branch_random_ns"]["quarter"] - core["branch_known_ns"]["quarter"])
     start = measured["strings"]["fill"]["line_ns"]["quarter"]
-    numbers = (width, window, loads, round(max(branch, 0) / cycle), round(start / cycle))
+    taken = core["taken_ns"]["quarter"]
+    numbers = (width, window, loads, round(max(branch, 0) / cycle), round(start / cycle), round(10 * taken / cycle))
     second = geometry.caches[1].capacity
     sets = [_latencies(measured, size, second, cycle) for size in _working_sets(geometry)]
     latencies = ",".join(":".join(map(str, one)) for one in sets)
