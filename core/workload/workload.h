@@ -64,7 +64,7 @@ static inline uint64_t word_payload(uint64_t word) {
   return word >> 8;
 }
 static inline uint64_t word_size_low(uint64_t word) {
-  return (uint32_t)word >> 8;
+  return word << 32 >> 40;
 }
 static inline uint32_t word_slot(uint64_t word) {
   return (uint32_t)(word >> 32);

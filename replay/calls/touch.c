@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/calls/touch.h"
 
-uint64_t touch_bound_bytes = TOUCH_BOUND_BYTES;
+struct touching touching;
 
-void touch_unusual(enum touch_policy policy, uint8_t *memory, uint64_t old_bytes, uint64_t bytes, uint64_t touched) {
+void touch_setup(enum touch_policy policy, uint64_t bound_bytes) {
+  touching = (struct touching){policy, policy == TOUCH_RECORDED && bound_bytes == TOUCH_BOUND_BYTES, bound_bytes};
+}
+
+static void touch_lines(volatile uint8_t *object, uint64_t bytes) {
+  for (uint64_t at = 0; at < bytes && at < touching.bound_bytes; at += TOUCH_LINE_BYTES)
+    object[at] = 1;
+}
+
+void touch_unusual(uint8_t *memory, uint64_t old_bytes, uint64_t bytes, uint64_t touched) {
+  enum touch_policy policy = touching.policy;
   if (policy == TOUCH_RECORDED && touched != 0) {
     uint64_t steps = touched - 1, all = bytes / TOUCH_STEP_BYTES + (bytes % TOUCH_STEP_BYTES != 0);
     if (steps < all)

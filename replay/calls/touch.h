@@ -12,6 +12,7 @@
    the allocator returned memory that can't be written. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -20,8 +21,15 @@ enum touch_policy { TOUCH_RECORDED, TOUCH_LINES, TOUCH_FIRST, TOUCH_PAGES, TOUCH
 /* The benefit of TOUCH_WHOLE_BYTES: docs/measurements/fidelity-causes.md. */
 enum { TOUCH_STEP_BYTES = 4096, TOUCH_LINE_BYTES = 64, TOUCH_BOUND_BYTES = 256, TOUCH_WHOLE_BYTES = 64 << 10 };
 
-/* For `lines` and `recorded`; set before the first op. */
-extern uint64_t touch_bound_bytes;
+/* What touch_setup was told. */
+extern struct touching {
+  enum touch_policy policy;
+  bool usual; /* `recorded`, up to TOUCH_BOUND_BYTES */
+  uint64_t bound_bytes;
+} touching;
+
+/* Call before the first op. bound_bytes: for `lines` and `recorded`. */
+void touch_setup(enum touch_policy policy, uint64_t bound_bytes);
 
 static inline void touch_steps(volatile uint8_t *object, uint64_t from, uint64_t to) {
   for (uint64_t at = from; at < to; at += TOUCH_STEP_BYTES)
@@ -33,20 +41,6 @@ static inline uint64_t offset_within(uint64_t offset, uint64_t bytes) {
   return (uint64_t)((int64_t)(offset - bytes) >> 63) & offset;
 }
 
-/* Touches up to the usual bound without a branch on the size, which is unpredictable: a store beyond the end goes to
-   the start. */
-static inline __attribute__((always_inline)) void touch_lines(volatile uint8_t *object, uint64_t bytes) {
-  if (__builtin_expect(touch_bound_bytes == TOUCH_BOUND_BYTES, 1)) {
-    object[0] = 1;
-    object[offset_within(64, bytes)] = 1;
-    object[offset_within(128, bytes)] = 1;
-    object[offset_within(192, bytes)] = 1;
-    return;
-  }
-  for (uint64_t at = 0; at < bytes && at < touch_bound_bytes; at += TOUCH_LINE_BYTES)
-    object[at] = 1;
-}
-
 /* Touches a byte of each OS page of an object of at least a byte; no step may meet the OS page of its last byte. */
 static inline void touch_whole(volatile uint8_t *object, uint64_t bytes) {
   if (bytes > TOUCH_STEP_BYTES)
@@ -55,26 +49,29 @@ static inline void touch_whole(volatile uint8_t *object, uint64_t bytes) {
 }
 
 /* Call before a realloc of an object of old_bytes to new_bytes. touched: as below. */
-static inline void touch_before_realloc(enum touch_policy policy, void *object, uint64_t old_bytes, uint64_t new_bytes,
-                                        uint64_t touched) {
-  if ((policy == TOUCH_RECORDED || policy == TOUCH_LINES) && touched == 0 && new_bytes > old_bytes)
+static inline void touch_before_realloc(void *object, uint64_t old_bytes, uint64_t new_bytes, uint64_t touched) {
+  if (touching.policy <= TOUCH_LINES && touched == 0 && new_bytes > old_bytes)
     touch_steps((volatile uint8_t *)object, TOUCH_STEP_BYTES, old_bytes);
 }
 
 /* touch_object, for any policy, size and `touched`. */
-void touch_unusual(enum touch_policy policy, uint8_t *memory, uint64_t old_bytes, uint64_t bytes, uint64_t touched);
+void touch_unusual(uint8_t *memory, uint64_t old_bytes, uint64_t bytes, uint64_t touched);
 
 /* Touches an object of `bytes` requested bytes, of which the first old_bytes were in use before (0: a new object).
-   touched: OS pages that the program touched, plus 1; 0: not known. The case of most objects is inlined. */
-static inline __attribute__((always_inline)) void touch_object(enum touch_policy policy, void *object,
-                                                               uint64_t old_bytes, uint64_t bytes, uint64_t touched) {
-  if (policy == TOUCH_NONE)
+   touched: OS pages that the program touched, plus 1; 0: not known. The case of most objects is inlined, without a
+   branch on the size, which is unpredictable: a store beyond the end goes to the start. */
+static inline __attribute__((always_inline)) void touch_object(void *object, uint64_t old_bytes, uint64_t bytes,
+                                                               uint64_t touched) {
+  if (touching.policy == TOUCH_NONE)
     return;
-  uint8_t *memory = object;
-  if (policy == TOUCH_RECORDED && touched == 0 && old_bytes == 0 && bytes - 1 < TOUCH_STEP_BYTES) {
-    touch_lines(memory, bytes);
-    *(volatile uint8_t *)(memory + bytes - 1) = 1;
+  volatile uint8_t *memory = object;
+  if (__builtin_expect(touching.usual && touched == 0 && old_bytes == 0 && bytes - 1 < TOUCH_STEP_BYTES, 1)) {
+    memory[0] = 1;
+    memory[offset_within(64, bytes)] = 1;
+    memory[offset_within(128, bytes)] = 1;
+    memory[offset_within(192, bytes)] = 1;
+    memory[bytes - 1] = 1;
   } else {
-    touch_unusual(policy, memory, old_bytes, bytes, touched);
+    touch_unusual(object, old_bytes, bytes, touched);
   }
 }

@@ -87,15 +87,21 @@ static void run_thread(struct replay_thread *self) {
   running = NULL;
 }
 
+static loop_body *choose_loop(void) {
+  loop_body *const *loops = engine.pass->loops;
+  if (order_by_turns(engine.spec->order))
+    return loops[LOOP_BY_TURNS];
+  return engine.workload.header.threads == 1 && loops[LOOP_ALONE] ? loops[LOOP_ALONE] : loops[LOOP_FREELY];
+}
+
 static void set_up(void) {
   const struct run_spec *spec = engine.spec;
   if (engine.workload.header.threads > engine.result->thread_count)
     engine_fail(NULL, "was changed before it was replayed");
   engine.op_limit = spec->op_limit ? spec->op_limit : UINT64_MAX;
   engine.completed = engine.result->completed;
-  engine.touch = spec->touch;
-  touch_bound_bytes = spec->touch_bound_bytes;
-  stream_loop = engine.pass->loops[order_by_turns(spec->order)];
+  touch_setup(spec->touch, spec->touch_bound_bytes);
+  stream_loop = choose_loop();
   map_objects();
   engine.isolated = engine.workload.header.regions > 0;
   if (spec->warm_rounds && (engine.workload.header.threads > 1 || engine.isolated))
@@ -143,9 +149,7 @@ static void add_worker(const struct worker *worker) {
 
 /* Warm rounds make the calls, and measure nothing. */
 static const struct loop_hooks nothing = {.call = NULL};
-static void warm_freely(struct replay_thread *self) {
-  replay_words(self, &nothing, false);
-}
+PASS_LOOP(warm_alone, nothing, LOOP_ALONE)
 
 static void run_hook(void (*hook)(void)) {
   if (hook)
@@ -161,7 +165,7 @@ static void replay(void) {
   result->clock_steps = engine.clock_steps = result->clock_follows && !pace_times_known();
   if (!result->clock_follows)
     recorded_clock_stay_real();
-  threads_warm_up(engine.spec->warm_rounds, warm_freely);
+  threads_warm_up(engine.spec->warm_rounds, warm_alone);
   uint64_t begin_ns = os_monotonic_ns(); /* before the faults are counted: its page of the kernel faults, too */
   uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();
   atomic_store(&result->phase, PHASE_REPLAY);

@@ -51,6 +51,11 @@ static inline void gate_publish(struct gate *gate, uint64_t value) {
     gate_wake(gate);
 }
 
+/* The same where no thread waits. */
+static inline void gate_show(struct gate *gate, uint64_t value) {
+  atomic_store_explicit(&gate->value, value, memory_order_relaxed);
+}
+
 static inline uint64_t gate_value(const struct gate *gate) {
   return atomic_load_explicit(&gate->value, memory_order_acquire);
 }

@@ -51,15 +51,13 @@ struct extras {
 };
 static const struct extras NO_EXTRAS = {.param = 1};
 
-/* What the loop needs at each op: locals of the loop, which the compiler can keep in registers across calls, unlike
-   data behind a pointer. */
+/* What hooks get at each op: locals of the loop, which the compiler can keep in registers across calls. All else that
+   an op needs is global, as x86's instructions reach globals without a register: so the loop's own variables keep
+   theirs. */
 struct frame {
   struct replay_thread *self;
   struct worker *worker;
   void *own;
-  struct object *objects;
-  uint32_t slots;
-  enum touch_policy touch;
 };
 
 /* An object whose acquire failed: all ops on it are skipped. */
@@ -84,12 +82,12 @@ static ALWAYS_INLINE bool keep_answer(const struct frame *frame, struct object *
 }
 
 /* Writes to a new object, of which old_bytes were in use before. */
-static ALWAYS_INLINE void touch_answer(const struct frame *frame, const struct step *step, void *answer,
-                                       uint64_t old_bytes, const struct loop_hooks *const hooks) {
+static ALWAYS_INLINE void touch_answer(const struct step *step, void *answer, uint64_t old_bytes,
+                                       const struct loop_hooks *const hooks) {
   const struct op *op = step->op;
   uint64_t begin = 0;
-  bool hooked = hooks->touch_begins && frame->touch != TOUCH_NONE && hooks->touch_begins(step, &begin);
-  touch_object(frame->touch, answer, old_bytes, op->request_bytes, op->touched);
+  bool hooked = hooks->touch_begins && touching.policy != TOUCH_NONE && hooks->touch_begins(step, &begin);
+  touch_object(answer, old_bytes, op->request_bytes, op->touched);
   if (hooked)
     hooks->touch_ends(step, begin);
 }
@@ -99,12 +97,11 @@ static __attribute__((noinline, unused)) void free_unwanted(void *object) {
   allocator.free(object);
 }
 
-static ALWAYS_INLINE void touch_for_realloc(const struct frame *frame, const struct step *step,
-                                            const struct loop_hooks *const hooks) {
+static ALWAYS_INLINE void touch_for_realloc(const struct step *step, const struct loop_hooks *const hooks) {
   const struct op *op = step->op;
   uint64_t begin = 0;
-  bool hooked = hooks->touch_begins && frame->touch != TOUCH_NONE && hooks->touch_begins(step, &begin);
-  touch_before_realloc(frame->touch, op->pointer, step->object->size_bytes, op->request_bytes, op->touched);
+  bool hooked = hooks->touch_begins && touching.policy != TOUCH_NONE && hooks->touch_begins(step, &begin);
+  touch_before_realloc(op->pointer, step->object->size_bytes, op->request_bytes, op->touched);
   if (hooked)
     hooks->touch_ends(step, begin);
 }
@@ -116,12 +113,12 @@ static ALWAYS_INLINE void make_call(const struct frame *frame, const struct step
   struct object *object = step->object;
   uint64_t cycles;
   if ((traits & CALL_TAKES) && (traits & CALL_ACQUIRES) && op->pointer)
-    touch_for_realloc(frame, step, hooks);
+    touch_for_realloc(step, hooks);
   void *answer = hooks->call ? hooks->call(step) : call_entry(step->plan.entry, op, false, &cycles);
   if (traits & CALL_ACQUIRES) {
     uint64_t old_bytes = traits & CALL_TAKES ? object->size_bytes : 0;
     if (keep_answer(frame, object, op, traits, answer))
-      touch_answer(frame, step, answer, old_bytes, hooks);
+      touch_answer(step, answer, old_bytes, hooks);
   } else if (traits & CALL_RELEASES) {
     *object = EMPTY;
     if (unlikely(answer != NULL))
@@ -148,12 +145,16 @@ static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t 
   return op;
 }
 
-static ALWAYS_INLINE struct object *find_object(const struct frame *frame, const uint64_t *at, const struct op *op,
-                                                const struct call_plan plan) {
-  if (op->slot < frame->slots)
-    return &frame->objects[op->slot];
+/* Out of line: else the check would keep what the message needs in registers. */
+__attribute__((noreturn, noinline, unused)) static void fail_on_slot(const uint64_t *at) {
+  engine_fail(at, "slot %" PRIu32 ", and there are %" PRIu32, word_slot(*at), engine.workload.header.slots);
+}
+
+static ALWAYS_INLINE struct object *find_object(const uint64_t *at, const struct op *op, const struct call_plan plan) {
+  if (__builtin_expect(op->slot < engine.workload.header.slots, 1))
+    return &engine.objects[op->slot];
   if (!(plan.traits & CALL_SLOTLESS) || op->slot != WORKLOAD_NO_SLOT)
-    engine_fail(at, "slot %" PRIu32 ", and there are %" PRIu32, op->slot, frame->slots);
+    fail_on_slot(at);
   return &no_object;
 }
 
@@ -162,7 +163,7 @@ static ALWAYS_INLINE struct object *find_object(const struct frame *frame, const
 static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *at, const struct extras *extras,
                                     const struct call_plan plan, const struct loop_hooks *const hooks) {
   struct op op = decode(frame, at, extras, plan);
-  struct object *object = find_object(frame, at, &op, plan);
+  struct object *object = find_object(at, &op, plan);
   const struct step step = {frame->self, frame->worker, frame->own, object, plan, &op};
   int64_t before = hooks->before_op ? hooks->before_op(&step) : 0;
   op.pointer = plan.traits & CALL_TAKES ? object->pointer : NULL;
@@ -185,9 +186,10 @@ static void wait_by_turns(struct replay_thread *self, const uint64_t *at) {
     threads_reap();
 }
 
-/* Obeys a word of order. Returns false where the stream ends. */
-static ALWAYS_INLINE bool follow_order_word(struct replay_thread *self, const uint64_t *at, uint64_t *position,
-                                            const bool turns) {
+/* Obeys a word of order. Returns false where the stream ends. Out of line, as are all rare words: the frequent ops have
+   the registers. */
+static __attribute__((noinline)) bool follow_order_word(struct replay_thread *self, const uint64_t *at,
+                                                        uint64_t *position, const bool turns) {
   switch (word_code(*at)) {
   case WORD_WAIT:
     if (turns)
@@ -258,14 +260,6 @@ static ALWAYS_INLINE bool is_guard(const struct replay_thread *self, const uint6
   return at == self->worker->stream.end;
 }
 
-/* Returns the next word of the stream. The loop's `at` is not a member of the stream: members would have to be stored
-   and loaded again at every call. */
-static ALWAYS_INLINE const uint64_t *next_word(const struct replay_thread *self, const uint64_t **at) {
-  if (is_guard(self, *at))
-    *at = refill(self, *at);
-  return (*at)++;
-}
-
 /* The two most frequent calls have their own branches and code, without what their plans rule out. Constants, not
    entries of call_plans: neither call is ever substituted. */
 static const struct call_plan MALLOC = {CALL_malloc, CALL_ACQUIRES};
@@ -283,17 +277,18 @@ static ALWAYS_INLINE bool take_turn(struct replay_thread *self, uint64_t complet
   return true;
 }
 
-/* Reads the words before an op that change it, from *place, the first one, to the op's own. */
-static ALWAYS_INLINE struct extras collect_extras(const struct replay_thread *self, const uint64_t **place,
-                                                  const uint64_t **at) {
-  struct extras extras = NO_EXTRAS;
-  while (note_extra(&extras, **place))
-    *place = next_word(self, at);
-  if (extras.region > (engine.isolated ? WORKLOAD_MOST_REGIONS : 0))
-    engine_fail(*place, "an op in an unknown region of the isolated heap");
-  if (word_code(**place) > WORD_TOUCHED)
-    engine_fail(*place, "a word of order between an op and the words that change it");
-  return extras;
+/* Reads the words before an op that change it, from `at`, the first one. Returns the op's own. */
+static __attribute__((noinline)) const uint64_t *collect_extras(const struct replay_thread *self, const uint64_t *at,
+                                                                struct extras *extras) {
+  while (note_extra(extras, *at)) {
+    if (is_guard(self, ++at))
+      at = refill(self, at);
+  }
+  if (extras->region > (engine.isolated ? WORKLOAD_MOST_REGIONS : 0))
+    engine_fail(at, "an op in an unknown region of the isolated heap");
+  if (word_code(*at) > WORD_TOUCHED)
+    engine_fail(at, "a word of order between an op and the words that change it");
+  return at;
 }
 
 static void end_of_stream(struct replay_thread *self, const uint64_t *place, uint64_t completed, bool cut_short) {
@@ -309,52 +304,56 @@ static void end_of_stream(struct replay_thread *self, const uint64_t *place, uin
 }
 
 static ALWAYS_INLINE void replay_words(struct replay_thread *self, const struct loop_hooks *const hooks,
-                                       const bool turns) {
-  const struct frame frame = {
-      self, self->worker, self->worker->own, engine.objects, engine.workload.header.slots, engine.touch};
+                                       const enum loop_sort sort) {
+  const bool turns = sort == LOOP_BY_TURNS;
+  const struct frame frame = {self, self->worker, self->worker->own};
   struct gate *gate = &engine.completed[self->number];
   uint64_t position = 0, completed = 0, granted = 0;
-  const uint64_t *at = refill(self, NULL), *place;
+  const uint64_t *at = refill(self, NULL);
   for (;;) {
-    place = at++;
-    if (word_code(*place) == CALL_malloc) {
+    if (word_code(*at) == CALL_malloc) {
       if (!take_turn(self, completed, &granted, turns))
         break;
-      replay_op(&frame, place, &NO_EXTRAS, MALLOC, hooks);
-    } else if (word_code(*place) == CALL_free) {
+      replay_op(&frame, at, &NO_EXTRAS, MALLOC, hooks);
+    } else if (word_code(*at) == CALL_free) {
       if (!take_turn(self, completed, &granted, turns))
         break;
-      replay_op(&frame, place, &NO_EXTRAS, FREE, hooks);
-    } else if (word_code(*place) > WORD_TOUCHED) {
-      if (is_guard(self, place)) {
-        at = refill(self, place);
+      replay_op(&frame, at, &NO_EXTRAS, FREE, hooks);
+    } else if (word_code(*at) > WORD_TOUCHED) {
+      if (is_guard(self, at)) {
+        at = refill(self, at);
         continue;
       }
-      if (!follow_order_word(self, place, &position, turns))
+      if (!follow_order_word(self, at, &position, turns))
         break;
+      at++;
       continue;
     } else {
-      struct extras extras = collect_extras(self, &place, &at);
+      __asm__("" : "+r"(at)); /* else gcc stores the code of each word, as it is needed again here */
+      struct extras extras = NO_EXTRAS;
+      if (word_code(*at) >= WORD_REGION)
+        at = collect_extras(self, at, &extras);
       if (!take_turn(self, completed, &granted, turns))
         break;
-      replay_op(&frame, place, &extras, call_plans[word_code(*place)], hooks);
+      replay_op(&frame, at, &extras, call_plans[word_code(*at)], hooks);
     }
     HT_ASSERT(gate_value(gate) == completed);
-    gate_publish(gate, ++completed);
+    completed++;
+    if (sort == LOOP_ALONE)
+      gate_show(gate, completed);
+    else
+      gate_publish(gate, completed);
+    at++;
   }
-  end_of_stream(self, place, completed, position >= engine.op_limit);
+  end_of_stream(self, at, completed, position >= engine.op_limit);
 }
 
-/* Defines NAME_freely and NAME_by_turns, the loops of a pass. hooks: the name of a static const struct loop_hooks, in
-   each sort of order. */
+/* Define loops of a pass; hooks: the name of a static const struct loop_hooks. PASS_LOOPS: NAME_freely and
+   NAME_by_turns. */
+#define PASS_LOOP(name, hooks, sort)                                                                                   \
+  static void name(struct replay_thread *self) {                                                                       \
+    replay_words(self, &hooks, sort);                                                                                  \
+  }
 #define PASS_LOOPS(name, hooks_freely, hooks_by_turns)                                                                 \
-  static void name##_freely(struct replay_thread *self) {                                                              \
-    replay_words(self, &hooks_freely, false);                                                                          \
-  }                                                                                                                    \
-  static void name##_by_turns(struct replay_thread *self) {                                                            \
-    replay_words(self, &hooks_by_turns, true);                                                                         \
-  }
-#define PASS_LOOP_BY_TURNS(name, hooks)                                                                                \
-  static void name##_by_turns(struct replay_thread *self) {                                                            \
-    replay_words(self, &hooks, true);                                                                                  \
-  }
+  PASS_LOOP(name##_freely, hooks_freely, LOOP_FREELY)                                                                  \
+  PASS_LOOP(name##_by_turns, hooks_by_turns, LOOP_BY_TURNS)

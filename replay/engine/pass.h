@@ -23,6 +23,9 @@ enum pass_repeats { REPEATED, TWICE, ONCE };
 /* Settings that only some passes take. */
 enum pass_takes { TAKES_ACCESSES = 1, TAKES_ORIGINS = 2, TAKES_WINDOWS = 4, TAKES_DISTURB = 8, TAKES_WARM = 16 };
 
+/* A loop for each: threads run freely; by turns; the workload has one thread, which runs freely. */
+enum loop_sort { LOOP_FREELY, LOOP_BY_TURNS, LOOP_ALONE, LOOP_SORTS };
+
 /* Replays a thread's stream, which its worker has opened, to its END. */
 typedef void loop_body(struct replay_thread *self);
 
@@ -44,7 +47,7 @@ struct pass {
   uint64_t hang_ns;                             /* an op may take that long; 0: the default */
 
   /* In the engine's process. */
-  loop_body *loops[2];          /* threads run freely (NULL: never); by turns */
+  loop_body *loops[LOOP_SORTS]; /* NULL: LOOP_FREELY's */
   size_t worker_bytes;          /* of worker->own, zeroed; 0: none */
   size_t figures_bytes;         /* of engine.figures, in memory shared with the parent, zeroed; 0: none */
   void (*process_begins)(void); /* the first action of main */

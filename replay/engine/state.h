@@ -64,7 +64,6 @@ struct engine {
   struct workload workload;
   struct object *objects;
   struct replay_thread *threads;
-  enum touch_policy touch;
   bool paced;
   bool clock_steps;  /* the workload has no times: the clock advances by RECORDED_CLOCK_STEP_NS with each op */
   bool isolated;     /* the workload has objects in the isolated heap */

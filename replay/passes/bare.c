@@ -102,6 +102,7 @@ static void last_op(void) {
 
 static const struct loop_hooks hooks = {.call = NULL}; /* nothing at any op */
 PASS_LOOPS(bare, hooks, hooks)
+PASS_LOOP(bare_alone, hooks, LOOP_ALONE)
 
 static const char *why(int error) {
   switch (error) {
@@ -203,7 +204,7 @@ const struct pass pass_bare = {
     .repeats = REPEATED,
     .by_default = true,
     .takes = TAKES_WARM,
-    .loops = {bare_freely, bare_by_turns},
+    .loops = {bare_freely, bare_by_turns, bare_alone},
     .figures_bytes = sizeof(struct bare_figures),
     .first_op = first_op,
     .last_op = last_op,

@@ -57,7 +57,7 @@ static ALWAYS_INLINE void after_op(const struct step *step, int64_t before) {
 }
 
 static const struct loop_hooks hooks = {.before_op = before_op, .after_op = after_op};
-PASS_LOOP_BY_TURNS(misses, hooks)
+PASS_LOOP(misses_by_turns, hooks, LOOP_BY_TURNS)
 
 /* The stream of recorded accesses, checked against its workload before it is replayed: each item is whole and legal,
    there are as many EVENT items as ops, and the slots are the workload's. The tool that plays it does not check again.

@@ -199,7 +199,7 @@ static ALWAYS_INLINE void after_op(const struct step *step, int64_t before) {
 }
 
 static const struct loop_hooks hooks = {.before_op = memory_before_op, .after_op = after_op};
-PASS_LOOP_BY_TURNS(blame, hooks)
+PASS_LOOP(blame_by_turns, hooks, LOOP_BY_TURNS)
 
 static int launch(struct run *run, const struct run_spec *spec, struct error *error) {
   struct blame_figures *figures = run->figures;

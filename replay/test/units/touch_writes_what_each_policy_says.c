@@ -26,21 +26,21 @@ static bool expected(enum touch_policy policy, uint64_t at, uint64_t old_bytes, 
   case TOUCH_ALL:
     return true;
   case TOUCH_LINES:
-    return from % 64 == 0 && from < touch_bound_bytes;
+    return from % 64 == 0 && from < touching.bound_bytes;
   default:
     whole = bytes - old_bytes < 65536 ? bytes - old_bytes : 65536;
-    return (from % 64 == 0 && from < touch_bound_bytes) || (whole > 4096 && from % 4096 == 0 && from < whole) ||
+    return (from % 64 == 0 && from < touching.bound_bytes) || (whole > 4096 && from % 4096 == 0 && from < whole) ||
            from == whole - 1;
   }
 }
 
 static void check(enum touch_policy policy, uint64_t old_bytes, uint64_t bytes) {
   memset(memory, 0, bytes + 5000);
-  touch_object(policy, memory, old_bytes, bytes, UNKNOWN);
+  touch_object(memory, old_bytes, bytes, UNKNOWN);
   for (uint64_t at = 0; at < bytes + 5000; at++) {
     if ((memory[at] != 0) != expected(policy, at, old_bytes, bytes)) {
       printf("policy %d, %" PRIu64 " to %" PRIu64 " bytes, bound %" PRIu64 ": byte %" PRIu64 "\n", (int)policy,
-             old_bytes, bytes, touch_bound_bytes, at);
+             old_bytes, bytes, touching.bound_bytes, at);
       exit(1);
     }
   }
@@ -48,7 +48,7 @@ static void check(enum touch_policy policy, uint64_t old_bytes, uint64_t bytes) 
 
 static void check_before_realloc(enum touch_policy policy, uint64_t old_bytes, uint64_t new_bytes, uint64_t touched) {
   memset(memory, 0, old_bytes + 5000);
-  touch_before_realloc(policy, memory, old_bytes, new_bytes, touched);
+  touch_before_realloc(memory, old_bytes, new_bytes, touched);
   bool writes = policy <= TOUCH_LINES && touched == UNKNOWN && new_bytes > old_bytes;
   for (uint64_t at = 0; at < old_bytes + 5000; at++) {
     if ((memory[at] != 0) != (writes && at > 0 && at % 4096 == 0 && at < old_bytes)) {
@@ -63,7 +63,7 @@ static void check_before_realloc(enum touch_policy policy, uint64_t old_bytes, u
    object has no more, also the one in which it ends. */
 static void check_known(uint64_t bytes, uint64_t os_pages) {
   memset(memory, 0, bytes + 5000);
-  touch_object(TOUCH_RECORDED, memory, 0, bytes, os_pages + 1);
+  touch_object(memory, 0, bytes, os_pages + 1);
   bool whole = os_pages * 4096 >= bytes;
   for (uint64_t at = 0; at < bytes + 5000; at++) {
     bool expect = at < bytes &&
@@ -81,9 +81,9 @@ int main(void) {
   static const uint64_t bounds[] = {TOUCH_BOUND_BYTES, 0, 1, 64, 65, 300, 4096, 1 << 20};
   unsigned count = sizeof sizes / sizeof *sizes;
   for (unsigned bound = 0; bound < sizeof bounds / sizeof *bounds; bound++) {
-    touch_bound_bytes = bounds[bound];
     /* The bound applies to the first two policies only. */
     for (enum touch_policy policy = TOUCH_RECORDED; policy <= (bound ? TOUCH_LINES : TOUCH_NONE); policy++) {
+      touch_setup(policy, bounds[bound]);
       for (unsigned old = 0; old < count; old++) {
         for (unsigned new = 0; new < count; new ++) {
           check(policy, sizes[old], sizes[new]);
@@ -95,6 +95,7 @@ int main(void) {
       }
     }
   }
+  touch_setup(TOUCH_RECORDED, TOUCH_BOUND_BYTES);
   for (unsigned size = 0; size < count; size++)
     for (uint64_t os_pages = 0; os_pages < 20; os_pages++)
       check_known(sizes[size], os_pages);
