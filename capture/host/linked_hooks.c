@@ -68,9 +68,11 @@ __attribute__((used)) int linked_after(struct linked_call *call), linked_after_s
    exception passes. Flags: lahf and seto, as popf takes about 20 cycles. The stack pointer moves by lea, which leaves
    them alone.
 
-   A function that loops back to its own first instruction arrives here in each iteration, with a return address in this
-   code. It is sent on to the trampoline, without a frame: an iteration is not a call. */
-__asm__(".text\n"
+   A function that jumps to its own first instruction, or to another's that has a hook, arrives here with a return
+   address in the hooks' section. It is sent on to the trampoline, without a frame: the jump is a part of the call that is
+   recorded. */
+__asm__(".pushsection linked_hooks, \"ax\", @progbits\n"
+        ".hidden __start_linked_hooks\n.hidden __stop_linked_hooks\n"
         ".globl linked_hook\n.hidden linked_hook\n.type linked_hook, @function\n"
         "linked_hook:\n"
         ".cfi_startproc\n.cfi_def_cfa_offset 16\n"
@@ -82,10 +84,12 @@ __asm__(".text\n"
         "  leaq -" LINKED_TEXT(CALL_BYTES) "(%rbp), %rsp\n"
         "  movq %rax, -88(%rbp)\n"
         SAVE
-        "  leaq linked_hook(%rip), %rcx\n"
         "  movq 8(%rbp), %rax\n"
+        "  leaq __start_linked_hooks(%rip), %rcx\n"
+        "  leaq __stop_linked_hooks(%rip), %rdx\n"
         "  subq %rcx, %rax\n"
-        "  cmpq $linked_hook_end - linked_hook, %rax\n"
+        "  subq %rcx, %rdx\n"
+        "  cmpq %rdx, %rax\n"
         "  jb 7f\n"
         "  movq %rsp, %rdi\n"
         "  call linked_before\n"
@@ -126,8 +130,8 @@ __asm__(".text\n"
         "  call *-96(%rbp)\n"
         "  jmp 3b\n"
         ".cfi_endproc\n"
-        "linked_hook_end:\n"
-        ".size linked_hook_throwing, . - linked_hook_throwing\n");
+        ".size linked_hook_throwing, . - linked_hook_throwing\n"
+        ".popsection\n");
 /* clang-format on */
 
 /* The flags of jemalloc's functions. */
@@ -304,6 +308,7 @@ int linked_after_slow(struct linked_call *call) {
 #define PARAMETERS uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, const struct linked_function *function
 #define ARGUMENTS a, b, c, d, e, function
 typedef uint64_t conventional(PARAMETERS);
+#define CONVENTIONAL __attribute__((section("linked_hooks"))) static uint64_t
 
 #define REAL ((conventional *)(uintptr_t)function->real)
 
@@ -343,25 +348,39 @@ static inline __attribute__((always_inline)) uint64_t acquires(struct producer *
   return acquired_rest(producer, call.op, (struct hook_sizes){call.size, call.param ? *call.param : 0}, got);
 }
 
-static uint64_t on_malloc(PARAMETERS) {
+static inline __attribute__((always_inline)) uint64_t acquires_by(struct hook_call call, PARAMETERS) {
   struct producer *producer = producer_if_idle();
-  if (__builtin_expect(!producer || a >= host_state.quick_bytes[0], 0))
+  if (__builtin_expect(!producer || call.request_bytes >= host_state.quick_bytes[0], 0))
     return linked_any(ARGUMENTS);
   producer_show(producer, PRODUCER_CALLING);
-  uint64_t got = REAL(ARGUMENTS);
-  return acquires(producer, (struct hook_call){.op = CALL_malloc, .small = true, .size = a}, got);
+  return acquires(producer, call, REAL(ARGUMENTS));
 }
 
-static uint64_t on_calloc(PARAMETERS) {
+CONVENTIONAL on_malloc(PARAMETERS) {
+  return acquires_by((struct hook_call){.op = CALL_malloc, .small = true, .request_bytes = a, .size = a}, ARGUMENTS);
+}
+
+CONVENTIONAL on_calloc(PARAMETERS) {
+  struct hook_call call = {CALL_calloc, .small = true, .request_bytes = product(b, a), .size = b, .param = &a};
+  return acquires_by(call, ARGUMENTS);
+}
+
+CONVENTIONAL on_aligned_alloc(PARAMETERS) {
+  struct hook_call call = {function->call, .small = true, .request_bytes = b, .size = b, .param = &a};
+  return acquires_by(call, ARGUMENTS);
+}
+
+CONVENTIONAL on_posix_memalign(PARAMETERS) {
   struct producer *producer = producer_if_idle();
-  if (__builtin_expect(!producer || product(b, a) >= host_state.quick_bytes[0], 0))
+  if (__builtin_expect(!producer || c >= host_state.quick_bytes[0], 0))
     return linked_any(ARGUMENTS);
   producer_show(producer, PRODUCER_CALLING);
-  uint64_t got = REAL(ARGUMENTS);
-  return acquires(producer, (struct hook_call){.op = CALL_calloc, .small = true, .size = b, .param = &a}, got);
+  uint64_t error = REAL(ARGUMENTS), got = (int)error ? 0 : *(const uint64_t *)a;
+  acquires(producer, (struct hook_call){.op = CALL_posix_memalign, .small = true, .size = c, .param = &b}, got);
+  return error;
 }
 
-static uint64_t on_realloc(PARAMETERS) {
+CONVENTIONAL on_realloc(PARAMETERS) {
   struct producer *producer = producer_if_idle();
   struct producer_event begin = {.op = RECORD_BEGIN, .address = (void *)a};
   if (__builtin_expect(!producer || !producer_record_quick(&producer->quick, begin), 0))
@@ -389,21 +408,21 @@ static inline __attribute__((always_inline)) uint64_t releases(struct producer_e
   return result;
 }
 
-static uint64_t on_free(PARAMETERS) {
+CONVENTIONAL on_free(PARAMETERS) {
   return releases((struct producer_event){.op = CALL_free, .small = true}, PRODUCER_CALLING, ARGUMENTS);
 }
 
-static uint64_t on_delete(PARAMETERS) {
+CONVENTIONAL on_delete(PARAMETERS) {
   return releases((struct producer_event){.op = function->call, .small = true}, PRODUCER_DELETE, ARGUMENTS);
 }
 
-static uint64_t on_delete_sized(PARAMETERS) {
+CONVENTIONAL on_delete_sized(PARAMETERS) {
   struct producer_event event = {.op = function->call, .word = b, .small = b < RECORD_QUICK_BYTES};
   return releases(event, PRODUCER_DELETE, ARGUMENTS);
 }
 
 /* The frame whose personality routine records the call where an exception passes. */
-static __attribute__((noinline)) uint64_t calls_new(PARAMETERS) {
+CONVENTIONAL __attribute__((noinline)) calls_new(PARAMETERS) {
   __asm__ volatile(".cfi_personality 0x1b, hooks_personality");
   struct new_call call;
   new_begins(&call, (struct producer_entry){producer_now(), PRODUCER_IDLE}, function->call, (struct hook_sizes){a, 0});
@@ -412,7 +431,7 @@ static __attribute__((noinline)) uint64_t calls_new(PARAMETERS) {
   return got;
 }
 
-static uint64_t on_new(PARAMETERS) {
+CONVENTIONAL on_new(PARAMETERS) {
   struct producer *producer = producer_if_idle();
   if (__builtin_expect(!producer || a >= host_state.quick_bytes[0], 0))
     return linked_any(ARGUMENTS);
@@ -425,6 +444,8 @@ void linked_list_hooks(uint64_t hook[LINKED_HOOKS]) {
   conventional *const hooks[LINKED_HOOKS] = {
       [LINKED_HOOK_MALLOC] = on_malloc,
       [LINKED_HOOK_CALLOC] = on_calloc,
+      [LINKED_HOOK_ALIGNED_ALLOC] = on_aligned_alloc,
+      [LINKED_HOOK_POSIX_MEMALIGN] = on_posix_memalign,
       [LINKED_HOOK_REALLOC] = on_realloc,
       [LINKED_HOOK_FREE] = on_free,
       [LINKED_HOOK_NEW] = on_new,

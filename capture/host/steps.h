@@ -131,3 +131,7 @@ void step_released(const struct step *step, const void *object);
 /* Before and after the real call of a resize; the second leaves the call. */
 struct resize step_resizing(const struct step *step, const void *object);
 void step_resized(const struct step *step, struct resize resize, const void *result);
+
+/* All hooks write records and tags by the functions of producer.h and steps.h alone, which the models of tests/model
+   check: to name these here is an error. */
+#pragma GCC poison record_put record_put_words ownership_stamp_and_mark ownership_claim ownership_take os_replace_own

@@ -256,8 +256,10 @@ static enum linked_hook hook_for(const struct linked_function *means) {
   bool takes_size = means->size == 0, takes_object = means->object == 0, sized = means->size == 1;
   if (means->style != LINKED_PLAIN || means->count != LINKED_NONE)
     return LINKED_HOOK_ANY;
-  if (means->call == CALL_calloc)
-    return sized && means->param == 0 ? LINKED_HOOK_CALLOC : LINKED_HOOK_ANY;
+  if (sized && means->param == 0 && means->kind == LINKED_ACQUIRE)
+    return means->call == CALL_calloc ? LINKED_HOOK_CALLOC : LINKED_HOOK_ALIGNED_ALLOC;
+  if (means->size == 2 && means->param == 1 && means->kind == LINKED_RESULT)
+    return LINKED_HOOK_POSIX_MEMALIGN;
   if (means->param != LINKED_NONE)
     return LINKED_HOOK_ANY;
   switch (means->kind) {

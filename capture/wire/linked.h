@@ -55,13 +55,15 @@ enum linked_style {
    parameters. The first one finds it on the stack. */
 enum linked_hook {
   LINKED_HOOK_ANY,
-  LINKED_HOOK_MALLOC,       /* size */
-  LINKED_HOOK_CALLOC,       /* count, size */
-  LINKED_HOOK_REALLOC,      /* object, size */
-  LINKED_HOOK_FREE,         /* object */
-  LINKED_HOOK_NEW,          /* size; any operator */
-  LINKED_HOOK_DELETE,       /* object; any operator */
-  LINKED_HOOK_DELETE_SIZED, /* object, size; any operator */
+  LINKED_HOOK_MALLOC,         /* size */
+  LINKED_HOOK_CALLOC,         /* count, size */
+  LINKED_HOOK_ALIGNED_ALLOC,  /* alignment, size */
+  LINKED_HOOK_POSIX_MEMALIGN, /* result, alignment, size */
+  LINKED_HOOK_REALLOC,        /* object, size */
+  LINKED_HOOK_FREE,           /* object */
+  LINKED_HOOK_NEW,            /* size; any operator */
+  LINKED_HOOK_DELETE,         /* object; any operator */
+  LINKED_HOOK_DELETE_SIZED,   /* object, size; any operator */
   LINKED_HOOKS,
 };
 

@@ -56,11 +56,10 @@ def recording(folder: Path) -> None:
         row(f"record {subject.name}: bytes per event", f"{cost.bytes_per_event:.2f}", "", None)
         if subject.port:
             row(
-                f"record {subject.name}: wall time of its load, recorded over bare ({os.cpu_count()} CPUs for server,"
-                " load and collector)",
+                f"record {subject.name}: wall time of its load, recorded over bare (the recorder on its own processor)",
                 f"{cost.wall_ratio:.3f}",
-                "<= 1.05",
-                cost.wall_ratio <= 1.05,
+                "<= 1.15",
+                cost.wall_ratio <= 1.15,
             )
     usual = [cost for name, cost in costs.items() if name != "xmalloc"]
     for what, value, unit, target in (

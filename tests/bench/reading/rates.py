@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.harness import before_others
 from tests.support import CONVERT, HEAPTAPE, OUT, REPLAY, record, succeed, workload
 
 UNCALIBRATED = [str(REPLAY), "--engine-cycles-per-op", "0"]
@@ -126,8 +127,7 @@ def generated(folder: Path, name: str, **shape: int) -> Path:
 def wall_ns_per_op(work: Path, order: str, *, pass_: str = "bare", null: bool = True, processors: str = "") -> float:
     """Wall time of the replay per op, least of 3 runs, on those processors (as taskset takes them; empty: all)."""
     command = [*UNCALIBRATED, "--pass", pass_, "--order", order, *(["--null"] if null else [])]
-    pinned = ["taskset", "-c", processors] if processors else []
-    runs = [json.loads(succeed(*pinned, *command, work).stdout) for _ in range(3)]
+    runs = [json.loads(succeed(*before_others(10, processors), *command, work).stdout) for _ in range(3)]
     return min(run["wall_ns"] / run["ops"] for run in runs)
 
 

@@ -3,7 +3,8 @@
 
 The program's user and system time are read inside it when it exits (preload/cpu_at_exit.c), so the collector is not in
 them; the collector's are the recorder's, children included, less the program's, less the same of the bare run. Bare and
-recorded runs alternate; each pair has one difference, and the median pair is reported with the range.
+recorded runs alternate; each pair has one difference, and the median pair is reported with the range. A server and its
+load have the first processor, its recorder the second.
 """
 
 import os
@@ -14,10 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.harness import before_others
 from tests.bench.recording.compiler_input import c_source
 from tests.support import OUT, RECORD, info, workload
 
@@ -104,17 +105,22 @@ def subjects(folder: Path) -> list[Subject]:
     ]
 
 
-def put_load_on_redis(port: int) -> int:
-    """Waits for the server, then runs the load generator to its end; returns when that began, in ns of the monotonic
-    clock.
+def put_load_on_redis(port: int, recorder: int | None) -> int:
+    """Waits for the server, moves its recorder (a process; None: there is none) to the second processor, then runs the
+    load generator to its end; returns when that began, in ns of the monotonic clock.
     """
     for _ in range(200):
         ping = subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True, check=False)
         if ping.stdout.strip() == b"PONG":
             break
         time.sleep(0.05)
+    if recorder:
+        for thread in Path(f"/proc/{recorder}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {1})
     began = time.monotonic_ns()
-    subprocess.run(["redis-benchmark", "-p", str(port), *REDIS_LOAD], stdout=subprocess.DEVNULL, check=True)
+    # Of lower priority than the server: it polls while it waits for answers.
+    load = [*before_others(10, "0"), "redis-benchmark", "-p", str(port), *REDIS_LOAD]
+    subprocess.run(load, stdout=subprocess.DEVNULL, check=True)
     return began
 
 
@@ -123,16 +129,16 @@ def run_once(
     folder: Path,
     port: int | None,
     preload: dict[str, str],
-    put_load: Callable[[int], int] = put_load_on_redis,
 ) -> Spent:
     """Runs the command; it, or the program in it, must exit with 0."""
     cpu_file = folder / "cpu"
     cpu_file.unlink(missing_ok=True)
     environment = {**os.environ, "CPU_AT_EXIT": str(cpu_file), "PYTHONMALLOC": "malloc", **preload}
     began = time.monotonic_ns()
+    command = (*before_others(20, "0"), *command) if port else command
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
         if port:
-            began = put_load(port)
+            began = put_load_on_redis(port, program.pid if str(RECORD) in command else None)
             wall_ns = time.monotonic_ns() - began
             program.send_signal(signal.SIGTERM)
         _, status, usage = os.wait4(program.pid, 0)
