@@ -90,16 +90,16 @@ static void jump_apart(uint64_t rounds) {
 }
 
 /* Indirect calls: of two functions in turn, or of either at random. */
-static __attribute__((noipa)) uint64_t one_more(uint64_t sum) {
+static uint64_t one_more(uint64_t sum) {
   return sum + 1;
 }
 
-static __attribute__((noipa)) uint64_t two_more(uint64_t sum) {
+static uint64_t two_more(uint64_t sum) {
   return sum + 2;
 }
 
 static void call(uint64_t rounds, int random) {
-  static uint64_t (*const functions[])(uint64_t) = {one_more, two_more};
+  static uint64_t (*volatile functions[])(uint64_t) = {one_more, two_more};
   uint64_t state = 1, sum = 0;
   for (uint64_t round = 0; round < rounds; round++) {
     state = random ? state * 6364136223846793005u + 1442695040888963407u : ~state;
