@@ -10,7 +10,8 @@ PREFIX ?= /usr/local
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-# CROSS=aarch64: everything for that processor, into out/aarch64/. `make setup-aarch64` installs what that needs.
+# CROSS=aarch64: everything for that processor, into out/aarch64/. `make setup-aarch64` installs what that needs. CROSS_LINK: options that
+# choose another C library than CROSS_ROOT's.
 CROSS ?=
 ifneq ($(CROSS),)
 override OUT := $(OUT)/$(CROSS)

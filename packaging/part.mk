@@ -100,10 +100,11 @@ wheel: setup-package $(PACKAGE_VENV)/.stamp $(WHEEL_ROOT)/.complete ## out/wheel
 # with the C++ library inside, hidden from programs.
 WHEEL_ALLOCATORS := mimalloc jemalloc google-tcmalloc
 ALLOCATORS_STAGE := $(OUT)/wheel-allocators/stage
-wheel-allocators: setup-package $(PACKAGE_VENV)/.stamp $(WHEEL_ROOT)/.complete ## out/wheel-allocators/*.whl: pip's heaptape[allocators]
+NEWER_GLIBC := $(OUT)/pic/packaging/newer_glibc.o
+wheel-allocators: setup-package $(PACKAGE_VENV)/.stamp $(WHEEL_ROOT)/.complete $(NEWER_GLIBC) ## out/wheel-allocators/*.whl: pip's heaptape[allocators]
 	+@$(BUILD) everything python-environment
 	rm -rf $(OUT)/wheel-allocators
-	CC="gcc $(WHEEL_LINK) -Wl,--strip-debug" CXX="g++ $(WHEEL_LINK) -Wl,--strip-debug -static-libstdc++ -Wl,--exclude-libs,libstdc++.a" \
+	CC="gcc $(WHEEL_LINK) -Wl,--strip-debug" CXX="g++ $(WHEEL_LINK) -Wl,--strip-debug -static-libstdc++ -Wl,--exclude-libs,libstdc++.a -Wl,$(abspath $(NEWER_GLIBC))" \
 	  $(OUT)/bin/heaptape allocators install --into $(ALLOCATORS_STAGE)/heaptape_allocators $(WHEEL_ALLOCATORS)
 	PATH="$(abspath $(PACKAGE_VENV))/bin:$$PATH" packaging/wheel_allocators $(ALLOCATORS_STAGE) $(OUT)/wheel-allocators $(HEAPTAPE_VERSION)
 	@ls -l $(OUT)/wheel-allocators/*.whl
