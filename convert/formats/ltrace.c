@@ -59,7 +59,7 @@ static bool scan_call_name(const char **at, char *name, size_t room) {
   if ((*at)[length] != '(')
     return false;
   const char *from = *at;
-  for (const char *next = strstr(from, "->"); next && next < *at + length; next = strstr(next + 1, "->"))
+  for (const char *next; (next = memmem(from, (size_t)(*at + length - from), "->", 2));)
     from = next + 2;
   size_t name_length = (size_t)(*at + length - from);
   if (name_length == 0 || name_length >= room)
@@ -146,10 +146,12 @@ static struct open_call *open_call_of(struct ltrace_import *ltrace, uint64_t id)
 
 /* "= RESULT" at the line's end. */
 static bool scan_result(const char *at, uint64_t *result) {
-  const char *equals = strstr(at, " = ");
+  const char *equals = strchr(at, '=');
+  while (equals && (equals == at || equals[-1] != ' ' || equals[1] != ' '))
+    equals = strchr(equals + 1, '=');
   if (!equals)
     return false;
-  equals += 3;
+  equals += 2;
   *result = 0;
   if (strcmp(equals, "<void>") == 0)
     return true;
@@ -179,7 +181,8 @@ static int end_call(struct ltrace_import *ltrace, struct open_call *call, uint64
 static int take_begin(struct ltrace_import *ltrace, struct open_call *open, const char *line, const char *at,
                       const char *name) {
   int id = call_named(name);
-  bool unfinished = strstr(line, "<unfinished ...>") || strstr(line, "<no return ...>");
+  const char *mark = strchr(at, '<');
+  bool unfinished = mark && (strstr(mark, "<unfinished ...>") || strstr(mark, "<no return ...>"));
   uint64_t result;
   if (id == CALL_LIMIT)
     return 0;

@@ -49,7 +49,7 @@ static const char *call_of(const char *line) {
     return line;
   const char *found = NULL;
   for (const char *at = strchr(line, ' '); at; at = strchr(at + 1, ' '))
-    if (at[1] && strchr("+-<>!", at[1]) && at[2] == ' ')
+    if (at[1] && at[2] == ' ' && strchr("+-<>!", at[1]))
       found = at + 1;
   return found;
 }

@@ -63,11 +63,10 @@ static inline bool scan_decimal(const char **at, uint64_t *value) {
   return true;
 }
 
+extern const uint8_t hex_digits[256]; /* value of a digit, plus 1; 0: it is none */
+
 static inline int hex_digit(char c) {
-  if (c >= '0' && c <= '9')
-    return c - '0';
-  c |= 0x20;
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  return hex_digits[(unsigned char)c] - 1;
 }
 
 /* "0x" and 1 to 16 digits. */
@@ -76,10 +75,10 @@ static inline bool scan_hex(const char **at, uint64_t *value) {
   if (c[0] != '0' || c[1] != 'x')
     return false;
   uint64_t sum = 0;
-  int digits = 0;
-  for (c += 2; hex_digit(*c) >= 0; c++, digits++)
-    sum = sum << 4 | (uint64_t)hex_digit(*c);
-  if (digits == 0 || digits > 16)
+  int digit;
+  for (c += 2; (digit = hex_digit(*c)) >= 0; c++)
+    sum = sum << 4 | (uint64_t)digit;
+  if (c == *at + 2 || c > *at + 2 + 16)
     return false;
   *value = sum;
   *at = c;
@@ -104,7 +103,7 @@ static inline bool scan_bare_hex(const char **at, uint64_t *value) {
 
 static inline bool scan_word(const char **at, const char *word) {
   size_t length = strlen(word);
-  if (strncmp(*at, word, length) != 0)
+  if (length && (**at != *word || strncmp(*at, word, length) != 0)) /* most differ in their first letter */
     return false;
   *at += length;
   return true;
