@@ -258,7 +258,7 @@ def _print_in_use(arguments: argparse.Namespace) -> int:
     for variable, value in found.settings.items():
         print(console.printable(f"  {variable}={value}"))
     if found.how == "static":
-        print("  Static: LD_PRELOAD has no effect, and heaptape record can't record it.")
+        print("  Static: LD_PRELOAD has no effect; heaptape record runs it under Valgrind.")
     return 0
 
 

@@ -279,7 +279,8 @@ def test_a_recording_without_calls_is_refused_and_one_with_a_single_call_is_repo
     text, results = tmp_path / "empty.txt", tmp_path / "empty.json"
     text.write_text("# heaptape-text 1 clock=nanoseconds\n0 0 free(NULL)\n")
     done = call_heaptape("replay", text, "-a", "glibc", "-n", "1", "-o", results)
-    assert (done.status, done.stderr) == (0, "")
+    assert done.status == 0
+    assert all("% done" in line for line in done.stderr.splitlines())  # its progress, on a busy machine
     reported = call_heaptape("report", results, "-o", tmp_path / "empty.html")
     assert (reported.status, reported.stderr) == (0, "")
 
