@@ -18,7 +18,7 @@ from synthetic_results import make_results, write
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = (
-    "show.figures.axes", "profile.data", "results.comparing.compare", "results.schema",
+    "show.drawing", "profile.data", "results.comparing.compare", "results.schema",
     "results.comparing.summary",
     "results.structs",
 )  # fmt: skip
