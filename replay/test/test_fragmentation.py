@@ -14,10 +14,10 @@ import pytest
 from heaptape import fragmentation
 from heaptape.results.memory_map import decode, without_gaps
 from heaptape.results.schema import Results
+from heaptape.show import drawing
 from heaptape.show.figures import memory_plots
 from heaptape.tape.workload_format import read_workload
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from . import engine
@@ -145,7 +145,7 @@ def test_every_second_os_page_empty_is_drawn_so(tmp_path):
     memory_plots.memory_map(axes, compact)
     column = pixels_of_column(figure, axes, 0.97)
     # The lightest live colour: objects are at most an eighth of their OS page.
-    colours = np.array([to_rgb("white"), to_rgb(memory_plots.EMPTY_COLOUR), memory_plots.FULLNESS(0.06)[:3]])
+    colours = np.array([np.ones(3), drawing.rgb(drawing.EMPTY_COLOUR), drawing.fullness_colours()[15, :3]])
     distance = np.abs(column[:, None] - colours).sum(axis=2)
     kind = np.where(distance.min(axis=1) < 0.25, distance.argmin(axis=1), -1)  # -1: a dashed line, an edge
     empty, live = (kind == 1).mean(), (kind == 2).mean()

@@ -180,7 +180,9 @@ def test_tests_above_a_limit_fail_which_is_reported_and_no_others(whole: Ran) ->
     over = {"test_peak": ["peak_bytes"], "test_leak": ["growth_bytes"], "test_many": ["allocations"]}
     assert failed == over | {"test_fails_anyway": ["peak_bytes"]}
     assert whole.status == pytest.ExitCode.TESTS_FAILED
-    assert whole.errors == ""
+    # Hypothesis' plugin for trio runs it, without our LD_PRELOAD; the recorder sees it if it takes long enough.
+    errors = [line for line in whole.errors.split("heaptape: ") if "not recorded: ldconfig: " not in line]
+    assert errors == [""]
 
 
 @pytest.mark.parametrize(
