@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
   uint64_t objects = strtoull(argv[1], NULL, 10), events = strtoull(argv[2], NULL, 10), made = 0, adapted = 0;
   struct error error = {""};
   struct recorded_process *process = recorded_process_open(
-      &(struct recording_start){getpid(), -1, argv[3], "{\"order\":\"tags\"}", 1, false, false}, &error);
+      &(struct recording_start){getpid(), -1, argv[3], "{\"order\":\"tags\"}", .origin_stamp = 1}, &error);
   if (!process || process_regions_add(process, REGION_RINGS_FIRST) < 0) {
     fprintf(stderr, "%s\n", error.text);
     return 1;
