@@ -47,7 +47,7 @@ struct pass {
   uint64_t hang_ns;                             /* an op may take that long; 0: the default */
 
   /* In the engine's process. */
-  loop_body *loops[LOOP_SORTS]; /* NULL: LOOP_FREELY's */
+  loop_body *loops[LOOP_SORTS]; /* NULL: for LOOP_ALONE that of LOOP_FREELY; for LOOP_FREELY: threads never do */
   size_t worker_bytes;          /* of worker->own, zeroed; 0: none */
   size_t figures_bytes;         /* of engine.figures, in memory shared with the parent, zeroed; 0: none */
   void (*process_begins)(void); /* the first action of main */

@@ -59,9 +59,8 @@ void memory_read_start(void) {
   sampler.last_faults = faults_of_process();
 }
 
-/* What RSS grew by beyond an OS page for each fault is of huge pages. The kernel's counters may be off by some OS
- * pages.
- */
+/* What RSS grew by beyond an OS page for each fault is of huge pages, unless it is little: the kernel's counters may be
+   off by some OS pages. */
 static void count_huge_pages(uint64_t rss_anon_bytes) {
   uint64_t faults = faults_of_process();
   int64_t beyond =

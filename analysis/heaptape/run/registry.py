@@ -192,7 +192,7 @@ def how_to_get_others(registry: dict[str, Allocator]) -> str:
         return ""
     *first, last = (one.name for one in others)
     packages = [_package_name(one.package) for one in others]
-    if IN_WHEEL.is_dir():
+    if IN_WHEEL.is_dir() and os.uname().machine == "x86_64":  # the extra has libraries for no other
         line = "pip install 'heaptape[allocators]'"
     elif not shutil.which("apt-get"):
         candidates = "heaptape allocators install mimalloc jemalloc"

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -134,7 +135,11 @@ def test_where_only_glibc_is_two_lines_say_what_installs_the_others(monkeypatch,
     monkeypatch.setattr(registry.shutil, "which", lambda name: None)
     assert "allocators install mimalloc" in registry.how_to_get_others(alone)
     monkeypatch.setattr(registry, "IN_WHEEL", tmp_path)
-    assert registry.how_to_get_others(alone).endswith("pip install 'heaptape[allocators]'")
+    for processor, has_wheel in (("x86_64", True), ("aarch64", False)):
+        with monkeypatch.context() as here:
+            here.setattr(os, "uname", lambda name=processor: SimpleNamespace(machine=name))
+            line = registry.how_to_get_others(alone).splitlines()[-1]
+        assert line.endswith("pip install 'heaptape[allocators]'") == has_wheel
     with_one = alone | {"jemalloc": msgspec.structs.replace(alone["jemalloc"], path=Path("/lib/x.so"))}
     assert registry.how_to_get_others(with_one) == ""
 
