@@ -18,7 +18,7 @@ from convert.test.models.history_maker import legal
 from convert.test.models.history_model import text as history_text
 from convert.test.models.tape_maker import EVENTS, Tape
 from replay.fuzz import fuzz_seeds
-from tests.support import CONVERT, OUT, import_text, record, succeed, workload
+from tests.support import CONVERT, OUT, convert, import_text, record, succeed, workload
 
 TARGETS = sorted(path.name for path in (OUT / "fuzz-corpus").glob("fuzz_*"))
 pytestmark = pytest.mark.long
@@ -71,7 +71,7 @@ def mutant(source: random.Random, seed: bytes) -> bytes:
 def archive_of(tape: Path) -> Path:
     """Its archive, beside it."""
     out = tape.with_suffix(".archive.tape")
-    succeed(CONVERT, "convert", "--archive", tape, out)
+    convert("--archive", tape, out)
     return out
 
 
@@ -92,7 +92,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
     fuzz_seeds.fill(folder)
     tape, archive, work = folder / "t.tape", folder / "a.tape", folder / "t.work"
     record(tape, workload("many_threads"), "--threads=4", "--turns=5")
-    succeed(CONVERT, "convert", "--archive", tape, archive)
+    convert("--archive", tape, archive)
     succeed(CONVERT, "compile", tape, "-o", work)
     text = succeed(CONVERT, "dump", tape).stdout.encode()[:8192]
     seeds = {path.name: [file.read_bytes() for file in path.iterdir()] for path in folder.iterdir() if path.is_dir()}

@@ -194,12 +194,44 @@ static int write_other_rewritten(struct trace_reader **readers, const struct con
   return result;
 }
 
+/* Says so where a history that was read is illegal, as 'check' calls it. Returns the exit status. */
+static int judge(struct trace_reader **readers, uint32_t count, const struct conversion *conversion,
+                 struct error *error) {
+  int status = EXIT_DONE;
+  for (uint32_t i = 0; i < count; i++) {
+    struct witness witness;
+    struct progress progress;
+    struct history_options history = history_with_progress(&progress, "check", readers[i]);
+    int result = history_run(readers[i], &history, NULL, &witness, error);
+    progress_end(&progress);
+    if (result != 0)
+      return failed(error);
+    if (witness_ok(&witness))
+      continue;
+    diagnostics_warning(CONVERT, "%s: not a legal history: see 'heaptape check'", conversion->in[i]);
+    status = EXIT_FAILED;
+  }
+  return status;
+}
+
+static int judge_imported(const struct conversion *conversion, struct error *error) {
+  struct trace_reader *reader;
+  if (trace_reader_open(&reader, conversion->out, error) != 0)
+    return failed(error);
+  int status = judge(&reader, 1, conversion, error);
+  trace_reader_close(reader);
+  return status;
+}
+
+/* Returns the exit status. */
 static int import_to(const struct format *from, const struct conversion *conversion, struct error *error) {
   struct output_file file;
   if (output_file_begin(&file, conversion->out, error) != 0)
-    return -1;
+    return failed(error);
   int result = input_import(conversion->in[0], from, &conversion->settings->input, file.temporary, error);
-  return output_file_end(&file, result, error);
+  bool can_be_read = !file.direct; /* not a pipe, nor /dev/null */
+  result = output_file_end(&file, result, error);
+  return result == 0 && can_be_read ? judge_imported(conversion, error) : result == 0 ? EXIT_DONE : failed(error);
 }
 
 static int convert(const struct conversion *conversion) {
@@ -209,15 +241,16 @@ static int convert(const struct conversion *conversion) {
   if (!from)
     return failed(&error);
   if (to_tape && from->import && !rewritten)
-    return import_to(from, conversion, &error) == 0 ? EXIT_DONE : failed(&error);
+    return import_to(from, conversion, &error);
   struct trace_reader **readers = open_inputs(conversion, &error);
   if (!readers)
     return failed(&error);
   int result = to_tape     ? write_tape(readers, conversion, &error)
                : rewritten ? write_other_rewritten(readers, conversion, &error)
                            : write_other(readers[0], conversion, &error);
+  int status = result == 0 ? judge(readers, conversion->in_count, conversion, &error) : failed(&error);
   close_inputs(readers, conversion->in_count);
-  return result == 0 ? EXIT_DONE : failed(&error);
+  return status;
 }
 
 /* Chooses the output's format. Returns CLI_RUN, or the exit status for wrong usage. */
@@ -260,6 +293,8 @@ const struct cli_command command_convert = {
     .called = "heaptape convert",
     .summary = "translate between formats",
     .synopsis = "[OPTION...] IN OUT\n--merge [OPTION...] IN... OUT\n--list",
-    .details = "Formats are detected or named; --list prints those known. - is standard input or output.",
+    .details =
+        "Formats are detected or named; --list prints those known. - is standard input or output. Exit 1, after the "
+        "output is written, where a history that was read is not legal, as 'heaptape check' calls it.",
     .options = options,
     .run = run};

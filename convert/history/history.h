@@ -110,6 +110,7 @@ static inline void live_add(struct live_totals *live, uint64_t size_bytes) {
   if (live->state.live_bytes > witness->peak_live_bytes) {
     witness->peak_live_bytes = live->state.live_bytes;
     witness->peak_position = witness->ops - 1;
+    witness->objects_at_peak = live->state.live_objects;
   }
   if (live->live_os_page_bytes > witness->peak_live_os_page_bytes)
     witness->peak_live_os_page_bytes = live->live_os_page_bytes;

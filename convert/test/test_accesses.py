@@ -33,7 +33,7 @@ from convert.test.models.tape_maker import Block, Column, Tape
 from convert.test.models.workload_ops import WorkloadOp, ops_of
 from tests.examples import examples
 from tests.oracle.reader import open_trace
-from tests.support import CONVERT, import_text, refused, run, succeed
+from tests.support import CONVERT, convert, import_text, refused, run, succeed
 
 PROPERTY = examples(30)
 SHAPES = {
@@ -332,7 +332,7 @@ def test_anonymised_trace_replays_the_same_accesses_and_hides_where_they_were(
     events = distinct_times(all_threads(legal(seed, threads, steps, addresses)))
     rows = made_rows(seed, events, 6)
     tape, anonymous = tape_of(tmp_path, events, threads, rows, totals=COUNTED), tmp_path / "b.tape"
-    succeed(CONVERT, "convert", "--anonymise", tape, anonymous)
+    convert("--anonymise", tape, anonymous)
     _, before, counts, _ = compiled(tape)
     _, after, again, _ = compiled(anonymous)
     assert [row for row in after if row.kind == "object"] == [row for row in before if row.kind == "object"]
@@ -352,7 +352,7 @@ def test_anonymised_trace_of_overlapping_calls_loses_no_access_uncounted(
         return
     rows = made_rows(seed, events, 3)
     tape, anonymous = tape_of(tmp_path, events, threads, rows), tmp_path / "b.tape"
-    succeed(CONVERT, "convert", "--anonymise", tape, anonymous)
+    convert("--anonymise", tape, anonymous)
     _, _, counts, _ = compiled(anonymous)
     assert counts["lost"] == 0
     assert counts["objects"] + counts["other"] + counts.get("lost_in_trace", 0) == sum(

@@ -23,7 +23,7 @@ from convert.test.test_history import compiled, used_threads
 from tests.examples import examples
 from tests.oracle.blocks import EVENTS, GAP, TOUCHED
 from tests.oracle.reader import Trace, open_trace
-from tests.support import CONVERT, OUT, check, import_text, info, record, refused, run, succeed
+from tests.support import CONVERT, OUT, check, convert, import_text, info, record, refused, run, succeed
 
 PROPERTY = examples(40)
 SHAPES = {
@@ -70,7 +70,7 @@ def gaps_of(trace: Trace) -> list[tuple[int, int, object]]:
 def test_copy_has_all_that_the_trace_has(tmp_path, seed, form):
     source = random_trace(tmp_path / "a.tape", seed, 3000 if seed else 1100)  # with seed 0 each is a separate block
     copy = tmp_path / "b.tape"
-    succeed(CONVERT, "convert", *form, source, copy)
+    convert(*form, source, copy)
     with open_trace(source) as one, open_trace(copy) as other:
         assert (other.threads, other.event_count, other.info) == (one.threads, one.event_count, one.info)
         assert other.footer == one.footer
@@ -93,7 +93,7 @@ def columns_of(trace: Trace) -> set[int]:
 def test_copy_dumps_the_same(tmp_path, seed, threads, steps, addresses, most_ns, archive):
     events, threads = used_threads(jitter(seed, legal(seed, threads, steps, addresses), most_ns))
     tape, copy = import_text(tmp_path, text(events, threads)), tmp_path / "copy.tape"
-    succeed(CONVERT, "convert", *(["--archive"] if archive else []), tape, copy)
+    convert(*(["--archive"] if archive else []), tape, copy)
     assert succeed(CONVERT, "dump", copy).stdout == succeed(CONVERT, "dump", tape).stdout
 
 
@@ -101,7 +101,7 @@ def test_copy_keeps_the_contents_of_the_footer(tmp_path):
     """Of a real recording: exit status, faults, calls in flight."""
     tape, copy = tmp_path / "a.tape", tmp_path / "b.tape"
     record(tape, "/bin/echo", "hello")
-    succeed(CONVERT, "convert", "--archive", tape, copy)
+    convert("--archive", tape, copy)
     with open_trace(tape) as one, open_trace(copy) as other:
         assert "exit_status" in one.footer
         assert other.footer == one.footer
@@ -111,7 +111,7 @@ def test_copy_of_truncated_trace_says_so(tmp_path):
     source = random_trace(tmp_path / "a.tape", 2)
     cut, copy = tmp_path / "cut.tape", tmp_path / "copy.tape"
     cut.write_bytes(source.read_bytes()[:-100])
-    succeed(CONVERT, "convert", cut, copy)
+    convert(cut, copy)
     with open_trace(copy) as trace:
         assert trace.info["truncated_source"] is True
         assert not trace.truncated
@@ -129,7 +129,7 @@ def test_trace_cut_before_its_first_event_is_not_called_legal(tmp_path):
 
 def anonymise(tape: Path, *options: str) -> Path:
     out = tape.with_suffix(".anonymous.tape")
-    succeed(CONVERT, "convert", "--anonymise", *options, tape, out)
+    convert("--anonymise", *options, tape, out)
     return out
 
 
@@ -206,7 +206,7 @@ def test_anonymised_trace_has_no_real_address_name_or_time(tmp_path):
 
 def make_slice(tape: Path, *specs: str) -> Path:
     out = tape.with_suffix(".slice.tape")
-    succeed(CONVERT, "convert", *[word for spec in specs for word in ("--slice", spec)], tape, out)
+    convert(*[word for spec in specs for word in ("--slice", spec)], tape, out)
     return out
 
 

@@ -424,6 +424,7 @@ static void take_totals(const struct rewriter *rewriter, struct witness *witness
   witness->peak_live_bytes = own->peak_live_bytes;
   witness->peak_live_os_page_bytes = own->peak_live_os_page_bytes;
   witness->peak_live_objects = own->peak_live_objects;
+  witness->objects_at_peak = own->objects_at_peak;
   witness->peak_position = own->peak_position;
   witness->live_at_end = rewriter->emitter.live.state.live_objects;
   witness->live_bytes_at_end = rewriter->emitter.live.state.live_bytes;

@@ -148,8 +148,10 @@ static int resize(struct checker *checker, struct thread_state *thread, struct s
     return wrong(checker, thread, "requests more memory than any machine has");
   slot->size_bytes = request_bytes;
   checker->live_bytes += request_bytes;
-  if (checker->live_bytes > checker->proof->peak_live_bytes)
+  if (checker->live_bytes > checker->proof->peak_live_bytes) {
     checker->proof->peak_live_bytes = checker->live_bytes;
+    checker->proof->objects_at_peak = checker->live_objects;
+  }
   return 0;
 }
 
@@ -385,8 +387,12 @@ static void print_history(FILE *out, const char *verdict, const struct witness *
   snprintf(text, sizeof text, "%s: %s of %s, %s live at the end", verdict, text_counted(events, witness->events, noun),
            text_counted(threads, witness->threads, "thread"), text_counted(live, witness->live_at_end, "object"));
   text_print(out, text, width, 0, 2);
-  snprintf(text, sizeof text, "at the peak %s live in %s", text_size(events, (double)witness->peak_live_bytes),
-           text_counted(live, witness->peak_live_objects, "object"));
+  int used =
+      snprintf(text, sizeof text, "at the peak %s live in %s", text_size(events, (double)witness->peak_live_bytes),
+               text_counted(live, witness->objects_at_peak, "object"));
+  if (witness->peak_live_objects != witness->objects_at_peak)
+    snprintf(text + used, sizeof text - (size_t)used, "; at another time %s",
+             text_counted(live, witness->peak_live_objects, "object"));
   fputs("  ", out);
   text_print(out, text, width, 2, 2);
 }
@@ -398,6 +404,7 @@ void workload_proof_print(const struct workload_proof *proof, FILE *out) {
                                   .threads = proof->threads,
                                   .live_at_end = proof->live_at_end,
                                   .peak_live_bytes = proof->peak_live_bytes,
+                                  .objects_at_peak = proof->objects_at_peak,
                                   .peak_live_objects = proof->peak_live_objects},
                 "op");
   snprintf(text, sizeof text, "%s, %s", text_counted(waits, proof->waits, "wait"),

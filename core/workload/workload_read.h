@@ -131,6 +131,7 @@ struct workload_proof {
   uint64_t ops, words, waits, starts;
   uint64_t live_at_end;
   uint64_t peak_live_bytes, peak_live_objects;
+  uint64_t objects_at_peak; /* live when live bytes were first at their peak */
   uint32_t threads, slots;
 };
 

@@ -144,6 +144,7 @@ def convert(arguments: Sequence[str], home: Home) -> int:
     """Runs the command. For options and input that it does not handle (--slice, foreign input), heaptape-convert runs
     first.
     """
+    from heaptape.common.console import warning
     from heaptape.tape.trace import open_trace
 
     parser = argparse.ArgumentParser(prog="heaptape convert", add_help=False)
@@ -153,16 +154,21 @@ def convert(arguments: Sequence[str], home: Home) -> int:
     name = known.to or next(SUFFIXES[s] for s in SUFFIXES if out.endswith(s))
     if not before:
         raise HeaptapeError("convert needs IN and OUT")
+    program = str(home.program("convert"))
     with tempfile.NamedTemporaryFile(suffix=".tape") as temporary:
         source = before[-1]
         if len(before) > 1 or not _is_tape(source):
-            done = subprocess.run([home.program("convert"), "convert", *before, temporary.name], check=False)
-            if done.returncode != 0:
+            status = subprocess.run([program, "convert", *before, temporary.name], check=False).returncode
+            if status != 0 and not _is_tape(temporary.name):
                 raise HeaptapeError("")  # heaptape-convert has reported why
             source = temporary.name
+        else:
+            status = subprocess.run([program, "check", source], stdout=subprocess.DEVNULL, check=False).returncode
+            if status != 0:
+                warning(f"{source}: not a legal history: see 'heaptape check'")
         with open_trace(source) as trace, whole_path(Path(out)) as path:
             _writer(name, home)(trace, path)
-    return 0
+    return status
 
 
 def _writer(name: str, home: Home) -> "Callable[[Trace, Path], None]":

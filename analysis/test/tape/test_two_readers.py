@@ -28,7 +28,7 @@ from tests.oracle import numbers as tape_numbers
 from tests.oracle.accesses import decode_accesses
 from tests.oracle.blocks import BLOCK_HEADER, COLUMN, EVENTS, FILE_HEADER, INFO
 from tests.oracle.reader import open_trace
-from tests.support import CONVERT, succeed
+from tests.support import convert
 
 INFO_JSON = b'{"clock":{"kind":"tsc","hz":1e9}}'
 relaxed = examples(150)
@@ -65,7 +65,7 @@ def test_two_readers_agree(seed, tmp_path, write_random_trace):
     events = 4000 if seed else 300  # with seed 0, each is a separate block
     expected = pd.read_csv(io.StringIO(write_random_trace(seed, events, tmp_path / "a.tape")), dtype="uint64")
     pd.testing.assert_frame_equal(as_c_reader_prints(tmp_path / "a.tape"), expected)
-    succeed(CONVERT, "convert", "--archive", tmp_path / "a.tape", tmp_path / "b.tape")
+    convert("--archive", tmp_path / "a.tape", tmp_path / "b.tape")
     pd.testing.assert_frame_equal(as_c_reader_prints(tmp_path / "b.tape"), expected)
 
 
@@ -87,7 +87,7 @@ def assert_same(path):
 def test_the_library_and_the_oracle_agree(seed, tmp_path, write_random_trace):
     write_random_trace(seed, 2000 if seed else 300, tmp_path / "a.tape")
     assert_same(tmp_path / "a.tape")
-    succeed(CONVERT, "convert", "--archive", tmp_path / "a.tape", tmp_path / "b.tape")
+    convert("--archive", tmp_path / "a.tape", tmp_path / "b.tape")
     assert_same(tmp_path / "b.tape")
     (tmp_path / "c.tape").write_bytes((tmp_path / "b.tape").read_bytes()[:-100])
     assert_same(tmp_path / "c.tape")

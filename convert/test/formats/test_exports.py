@@ -12,7 +12,7 @@ from convert.test.models.history_maker import damage, legal
 from convert.test.models.history_model import text
 from convert.test.test_history import CALL_IDS, compiled, used_threads
 from tests.examples import examples
-from tests.support import CONVERT, check, import_text, info, run, succeed
+from tests.support import CONVERT, check, convert, import_text, info, run, succeed
 
 PROPERTY = examples(20)
 SHAPES = {
@@ -78,7 +78,7 @@ def calls_of(name: str, rows: list[Row], threads: bool) -> list[list]:
 def round_trip(tape: Path, name: str) -> tuple[Path, str]:
     """The trace read back, and the exporter's report."""
     foreign, back = tape.with_suffix(f".{name}"), tape.with_suffix(f".{name}.tape")
-    report = succeed(CONVERT, "convert", tape, "--to", name, foreign).stderr
+    report = convert(tape, "--to", name, foreign).stderr
     succeed(CONVERT, "convert", "--from", name, foreign, back)
     return back, report
 

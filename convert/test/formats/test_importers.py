@@ -316,3 +316,57 @@ def test_dj_inversion_is_repaired(tmp_path):
     )
     witness = check(path)
     assert (witness["inversions_repaired"], witness["live_at_end"], witness["ok"]) == (1, 0, True)
+
+
+def rep(*requests: str) -> str:
+    """A .rep file of these requests."""
+    return "\n".join(["0", "8", str(len(requests)), "1", *requests]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("requests", "calls"),
+    [
+        (["r 0 16", "r 0 64"], ["realloc(NULL, 16) = 0x10", "realloc(0x10, 64) = 0x10"]),
+        (["f 3", "a 3 5", "f 3"], ["free(NULL)", "malloc(5) = 0x40", "free(0x40)"]),
+        (["r 1 0", "f 1"], ["realloc(NULL, 0) = NULL", "free(NULL)"]),
+        (["a 1 9", "r 1 0", "f 1", "r 1 7"],
+         ["malloc(9) = 0x20", "realloc(0x20, 0) = NULL", "free(NULL)", "realloc(NULL, 7) = 0x20"]),
+        (["a 0 64", "w 0 64", "f 0", "w 0 1"], ["malloc(64) = 0x10", "free(0x10)"]),
+    ],
+)  # fmt: skip
+def test_rep_ids_begin_as_null_pointers_and_writes_are_no_calls(requests, calls, tmp_path):
+    path = tmp_path / "lab"
+    path.write_text(rep(*requests))
+    result = succeed(CONVERT, "dump", path)
+    assert [line.split(" ", 2)[2] for line in result.stdout.splitlines()[1:]] == calls
+    assert ("2 writes into objects" in result.stderr) == ("w 0 1" in requests)
+    assert check(path)["ok"]
+
+
+def test_pointer_that_a_rep_file_frees_twice_is_a_double_free(tmp_path):
+    path = tmp_path / "lab"
+    path.write_text(rep("a 0 4", "f 0", "f 0"))
+    result = run(CONVERT, "check", path)
+    assert (result.status, "double frees: 1" in result.stdout) == (1, True)
+
+
+def test_peaks_of_bytes_and_of_objects_have_their_own_times(tmp_path):
+    small = [f"a {i} 1" for i in range(7)] + [f"f {i}" for i in range(7)]
+    path, work = tmp_path / "lab", tmp_path / "lab.work"
+    path.write_text(rep(*small, "a 7 1000", "f 7"))
+    succeed(CONVERT, "compile", path, "-o", work)
+    for file in (path, work):
+        assert "peak 1,000 bytes live in 1 object; at another time 7 objects" in succeed(CONVERT, "check", file).stdout
+    path.write_text(rep("a 0 5", "a 1 5"))
+    assert "peak 10 bytes live in 2 objects\n" in succeed(CONVERT, "check", path).stdout
+
+
+@pytest.mark.parametrize("out", ["out.tape", "out.work", "out.txt", "out.csv", "out.mtrace", "-"])
+def test_conversion_of_an_illegal_history_is_whole_but_fails(out, tmp_path):
+    path = tmp_path / "lab"
+    for requests, status in ((["a 0 4", "f 0"], 0), (["a 0 4", "f 0", "f 0"], 1)):
+        path.write_text(rep(*requests))
+        to = out if out == "-" else tmp_path / out
+        result = run(CONVERT, "convert", path, to)
+        assert (result.status, "not a legal history" in result.stderr) == (status, status == 1)
+        assert result.stdout.count("free(0x10)") == len(requests) - 1 if out == "-" else to.stat().st_size > 0
