@@ -222,8 +222,9 @@ Reallocs = shape("Reallocs",
     {"calls in_place grew shrank copied_bytes": Count, "chains": list[Row]})
 Profile = shape("Profile", Output,
     "`heaptape profile --format json`. The columns of its rows: docs/formats/PROFILE_JSON.md.",
-    {"program": str | None, "ops threads allocated_bytes pairs_left_out": Count, "duration_ns": maybe(Count),
-     "witness": Witness, "windows lifetimes_bytes lifetimes_ns thread_pairs touched": list[Row],
+    {"program": str | None, "lacks": list[str], "ops threads allocated_bytes pairs_left_out": Count,
+     "duration_ns": maybe(Count), "witness": Witness,
+     "windows lifetimes_bytes lifetimes_ns thread_pairs touched": list[Row],
      "sizes": dict[str, list[Row]], "reallocs": Reallocs, "sites": maybe(list[Row]),
      "line_sharing": maybe(dict[str, Any])})
 RecordedProcess = shape("RecordedProcess", "A process that is being recorded.",

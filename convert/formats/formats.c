@@ -89,37 +89,54 @@ static const struct format *by_lines(struct line_reader *lines) {
   return NULL;
 }
 
-static const struct format *by_bytes(const char *path, uint64_t file_bytes) {
-  struct error ignored = {""};
-  struct byte_source *source;
-  unsigned char bytes[4096];
-  size_t count = 0;
-  int64_t got;
-  if (byte_source_open(&source, path, &ignored) != 0)
-    return NULL;
-  while (count < sizeof bytes && (got = byte_source_read(source, bytes + count, sizeof bytes - count)) > 0)
-    count += (size_t)got;
-  byte_source_close(source);
-  const struct import_sample start = {bytes, count, file_bytes};
+static const struct format *by_bytes(const struct import_sample *start) {
   for (const struct format *format = formats; format->name; format++)
-    if (format->import && format->import->recognises_bytes && format->import->recognises_bytes(&start))
+    if (format->import && format->import->recognises_bytes && format->import->recognises_bytes(start))
       return format;
   return NULL;
 }
 
-static const struct format *detect_import(const char *path, uint64_t file_bytes, struct error *error) {
+/* Returns how many of the first bytes there are; -1 with error: the file can't be unpacked. */
+static int64_t read_start(const char *path, unsigned char *bytes, size_t room, struct error *error) {
+  struct byte_source *source;
+  size_t count = 0;
+  int64_t got = 1;
+  if (byte_source_open(&source, path, error) != 0)
+    return -1;
+  while (count < room && (got = byte_source_read(source, bytes + count, room - count)) > 0)
+    count += (size_t)got;
+  byte_source_close(source);
+  return count || got == 0 ? (int64_t)count : -1;
+}
+
+/* NULL without error: no format. */
+static const struct format *detect_by_lines(const char *path, struct error *error) {
   struct line_reader *lines;
-  const struct format *format = by_bytes(path, file_bytes);
-  if (format)
-    return format;
   if (line_reader_open(&lines, path, error) != 0)
     return NULL;
-  format = by_lines(lines);
+  const struct format *format = by_lines(lines);
+  if (format || !line_reader_failed_to_read(lines))
+    error->text[0] = '\0'; /* of a line that is no text; but that the rest can't be unpacked is the reason */
   line_reader_close(lines);
-  if (!format) {
-    error->text[0] = '\0';
-    error_set(error, path, "not a heaptape trace or workload, nor any format that convert --list shows");
+  return format;
+}
+
+static const struct format *detect_import(const char *path, uint64_t file_bytes, struct error *error) {
+  unsigned char bytes[4096];
+  struct error whole = {""}; /* where there are bytes, they are looked at first */
+  int64_t count = read_start(path, bytes, sizeof bytes, &whole);
+  if (count < 0) {
+    *error = whole;
+    return NULL;
   }
+  size_t mark = count >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* of UTF-8 */
+  const struct import_sample start = {bytes + mark, (size_t)count - mark, file_bytes};
+  const struct format *format = by_bytes(&start);
+  const char *unreadable = format ? NULL : unreadable_file(&start);
+  if (unreadable)
+    error_set(error, path, "%s", unreadable);
+  else if (!format && !(format = detect_by_lines(path, error)) && !error->text[0])
+    error_set(error, path, "not a heaptape trace or workload, nor any format that convert --list shows");
   return format;
 }
 

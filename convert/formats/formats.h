@@ -51,6 +51,9 @@ int import_file(const struct import_format *format, const char *path, const stru
 /* Is there a file named metadata in the directory, or a few levels below it? */
 bool import_lttng_is_trace(const char *path);
 
+/* What a file is that begins so and is no recording, and what to do instead; NULL: not known. */
+const char *unreadable_file(const struct import_sample *start);
+
 /* Exporters: write a trace's calls in the format of another replayer. Each is one file whose header comment lists what
    the format can't express; struct export is what they share.
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* heaptrack's raw data, file versions 1 to 3, as `heaptrack --raw PROGRAM` writes it: heaptrack.PROGRAM.PID.raw.zst (or
-   .raw.gz). All numbers are hexadecimal without 0x:
+/* heaptrack's data, file versions 1 to 3, raw or interpreted. Raw, as `heaptrack --raw PROGRAM` writes it:
+   heaptrack.PROGRAM.PID.raw.zst (or .raw.gz). All numbers are hexadecimal without 0x:
 
      v 10400 3                        heaptrack 1.4.0, file version 3
      x d /tmp/imp/prog                the program (from version 3 a string has its length before it)
@@ -19,7 +19,22 @@
    realloc is logged as `-` and `+` after the call, and can't be distinguished from a free and a malloc, so it becomes
    these; if the old address was handed out again before that, the release is moved to its place (importing.h).
    calloc and the aligned calls look like malloc. heaptrack 1.4 does not see memalign and pvalloc, nor that realloc(p,
-   0) frees, nor failed calls and free(NULL): hence "calls" and "start" in `lacks`. */
+   0) frees, nor failed calls and free(NULL): hence "calls" and "start" in `lacks`.
+
+   Interpreted, as heaptrack writes it without --raw (heaptrack.PROGRAM.PID.zst). Modules are names without addresses:
+
+     s 7 libc.so                      a string, numbered from 1: a module, function or file
+     i 7f5115613f78 2b 62 63 1f       an instruction, numbered from 1: address, module; then function, file and line,
+   for each function inlined there: left out, as a trace has no names of frames t 1 0                            a node
+   of the tree of stacks: the instruction's number, parent a 3ae 9                          a kind of object, numbered
+   from 0: its size, and the stack of its acquire
+     + 0                              an object of that kind is acquired
+     - 0                              one is released: which one, of those alive of the kind, is not in the file
+     # strings: 7                     comment, after an empty line
+
+   An object gets a made-up address, 16 times its number + 16, and the release ends the kind's youngest object (as
+   heaptrack counts temporary objects). Sizes, stacks, order and live bytes are those of the recording; which of several
+   like objects ended is not: hence "addresses" and "lifetimes" in `lacks`. */
 #include "convert/formats/importing.h"
 #include "core/base/vector.h"
 
@@ -30,6 +45,23 @@
 struct module {
   char *path;
   uint64_t end;
+};
+
+/* Objects of one size, acquired at one stack (interpreted data). */
+struct kind {
+  uint64_t size_bytes;
+  uint32_t node;
+  uint32_t youngest; /* number of its object acquired last that lives; NO_OBJECT: none */
+};
+
+#define NO_OBJECT UINT32_MAX
+
+struct interpreted {
+  bool is;
+  VECTOR(uint64_t) instructions; /* by the file's number - 1 */
+  VECTOR(struct kind) kinds;
+  VECTOR(uint32_t) older; /* by object: the next older one of its kind; of a free number: the next free one */
+  uint32_t unused;        /* the first free number; NO_OBJECT: none */
 };
 
 struct heaptrack_import {
@@ -44,6 +76,7 @@ struct heaptrack_import {
   VECTOR(struct module) modules;
   bool held; /* a `-` waits for the next line: that of a realloc is followed by its `+` */
   struct trace_event held_event;
+  struct interpreted interpreted;
 };
 
 static bool recognises(const char *line) {
@@ -53,15 +86,22 @@ static bool recognises(const char *line) {
 }
 
 static int begin(struct heaptrack_import *heaptrack) {
+#define LACKS "start calls threads realloc names alignment failures usable_size"
+#define NOTE                                                                                                           \
+  "Times are those of heaptrack's clock of 10 ms. realloc is a free and a malloc here, calloc and aligned calls are "  \
+  "mallocs; memalign, pvalloc, realloc(p, 0), failed calls and free(NULL) are not in the recording."
+  bool interpreted = heaptrack->interpreted.is;
   const struct import_facts facts = {
       .clock = "nanoseconds",
       .order = "file",
-      .source = "heaptrack",
+      .source = interpreted ? "heaptrack, interpreted" : "heaptrack",
       .program = basename(heaptrack->program),
-      .lacks = "start calls threads realloc names alignment failures usable_size",
-      .note = "Times are those of heaptrack's clock of 10 ms. realloc is a free and a malloc here, calloc and aligned "
-              "calls are mallocs; memalign, pvalloc, realloc(p, 0), failed calls and free(NULL) are not "
-              "in the recording.",
+      .lacks = interpreted ? LACKS " addresses lifetimes" : LACKS,
+      .note = interpreted ? NOTE " Addresses are made up, and so are lifetimes: the file does not say which of the "
+                                 "objects of one size and stack is freed, so the youngest is. Sizes, stacks, order and "
+                                 "live bytes are as recorded. Names of functions are left out. heaptrack --raw keeps "
+                                 "all of that."
+                          : NOTE,
       .origin_stamp = 1,
       .os_page_bytes = heaptrack->os_page_bytes};
   return import_begin(heaptrack->import, &facts);
@@ -72,11 +112,6 @@ static int hand_on_held(struct heaptrack_import *heaptrack, bool may_be_late) {
     return 0;
   heaptrack->held = false;
   return late_releases_event(heaptrack->late, heaptrack->now, &heaptrack->held_event, may_be_late);
-}
-
-static int refuse_interpreted(struct heaptrack_import *heaptrack) {
-  return line_reader_error(heaptrack->import->lines,
-                           "interpreted heaptrack data, which has lost the addresses: record with heaptrack --raw");
 }
 
 static int take_version(struct heaptrack_import *heaptrack, const char *line) {
@@ -178,6 +213,11 @@ static int take_node(struct heaptrack_import *heaptrack, const char *line) {
   if (parent > heaptrack->nodes.count)
     return line_reader_error(import->lines, "stack %" PRIx64 " is called by %" PRIx64 ", which is not defined yet",
                              heaptrack->nodes.count + 1, parent);
+  if (heaptrack->interpreted.is) {
+    if (instruction == 0 || instruction > heaptrack->interpreted.instructions.count)
+      return line_reader_error(import->lines, "instruction %" PRIx64 " is not defined yet", instruction);
+    instruction = heaptrack->interpreted.instructions.at[instruction - 1];
+  }
   uint32_t *node = vector_add(&heaptrack->nodes);
   if (!node)
     return import_no_memory(import);
@@ -185,15 +225,89 @@ static int take_node(struct heaptrack_import *heaptrack, const char *line) {
   return 0;
 }
 
+/* ADDRESS MODULE, then numbers that name functions, files and lines. */
+static int take_instruction(struct heaptrack_import *heaptrack, const char *line) {
+  uint64_t address, number;
+  const char *at = line + 2;
+  bool good = scan_bare_hex(&at, &address);
+  while (good && *at)
+    good = scan_word(&at, " ") && scan_bare_hex(&at, &number);
+  if (!good)
+    return import_bad_line(heaptrack->import, "heaptrack's instructions", line);
+  uint64_t *added = vector_add(&heaptrack->interpreted.instructions);
+  if (!added)
+    return import_no_memory(heaptrack->import);
+  *added = address;
+  return 0;
+}
+
+static int take_kind(struct heaptrack_import *heaptrack, const char *line) {
+  uint64_t size_bytes, stack;
+  const char *at = line + 2;
+  if (!scan_bare_hex(&at, &size_bytes) || !scan_word(&at, " ") || !scan_bare_hex(&at, &stack) || *at)
+    return import_bad_line(heaptrack->import, "heaptrack data", line);
+  if (stack > heaptrack->nodes.count)
+    return line_reader_error(heaptrack->import->lines, "stack %" PRIx64 " is not defined yet", stack);
+  struct kind *kind = vector_add(&heaptrack->interpreted.kinds);
+  if (!kind)
+    return import_no_memory(heaptrack->import);
+  *kind = (struct kind){size_bytes, node_of(heaptrack, stack), NO_OBJECT};
+  return 0;
+}
+
+/* NULL with error. */
+static struct kind *kind_of(struct heaptrack_import *heaptrack, const char *line) {
+  uint64_t number;
+  const char *at = line + 2;
+  if (!scan_bare_hex(&at, &number) || *at)
+    import_bad_line(heaptrack->import, "heaptrack data", line);
+  else if (number >= heaptrack->interpreted.kinds.count)
+    line_reader_error(heaptrack->import->lines, "allocation %" PRIx64 " is not defined yet", number);
+  else
+    return &heaptrack->interpreted.kinds.at[number];
+  return NULL;
+}
+
+static int take_acquire_of_kind(struct heaptrack_import *heaptrack, const char *line) {
+  struct interpreted *interpreted = &heaptrack->interpreted;
+  struct kind *kind = kind_of(heaptrack, line);
+  if (!kind)
+    return -1;
+  uint32_t object = interpreted->unused;
+  if (object == NO_OBJECT) {
+    object = (uint32_t)interpreted->older.count;
+    if (object == NO_OBJECT || !vector_add(&interpreted->older))
+      return import_no_memory(heaptrack->import);
+  } else {
+    interpreted->unused = interpreted->older.at[object];
+  }
+  interpreted->older.at[object] = kind->youngest;
+  kind->youngest = object;
+  struct trace_event event = event_of_acquire(CALL_malloc, 16 * ((uint64_t)object + 1), kind->size_bytes, 0);
+  event.stack = kind->node;
+  return import_only_thread(heaptrack->import, heaptrack->now, &event);
+}
+
+static int take_release_of_kind(struct heaptrack_import *heaptrack, const char *line) {
+  struct interpreted *interpreted = &heaptrack->interpreted;
+  struct kind *kind = kind_of(heaptrack, line);
+  if (!kind)
+    return -1;
+  uint32_t object = kind->youngest;
+  if (object == NO_OBJECT)
+    return line_reader_error(heaptrack->import->lines, "an object is freed of which none lives: '%.60s'", line);
+  kind->youngest = interpreted->older.at[object];
+  interpreted->older.at[object] = interpreted->unused;
+  interpreted->unused = object;
+  struct trace_event event = event_of_release(CALL_free, 16 * ((uint64_t)object + 1));
+  return import_only_thread(heaptrack->import, heaptrack->now, &event);
+}
+
 static int take_acquire(struct heaptrack_import *heaptrack, const char *line) {
   uint64_t size_bytes, stack, address;
   const char *at = line + 2;
-  if (!scan_bare_hex(&at, &size_bytes))
-    return import_bad_line(heaptrack->import, "heaptrack data", line);
-  if (*at == '\0')
-    return refuse_interpreted(heaptrack); /* "+ 5": the number of an allocation's description */
-  if (!scan_word(&at, " ") || !scan_bare_hex(&at, &stack) || !scan_word(&at, " ") || !scan_bare_hex(&at, &address) ||
-      *at || !address)
+  if (!scan_bare_hex(&at, &size_bytes) || !scan_word(&at, " ") || !scan_bare_hex(&at, &stack) || !scan_word(&at, " ") ||
+      !scan_bare_hex(&at, &address) || *at || !address)
     return import_bad_line(heaptrack->import, "heaptrack data", line);
   if (stack > heaptrack->nodes.count)
     return line_reader_error(heaptrack->import->lines, "stack %" PRIx64 " is not defined yet", stack);
@@ -245,7 +359,27 @@ static int take_program(struct heaptrack_import *heaptrack, const char *line) {
 }
 
 static bool is_header(char kind) {
-  return kind == 'x' || kind == 'X' || kind == 'I' || kind == 'S' || kind == 'A';
+  return kind == 'x' || kind == 'X' || kind == 'I' || kind == 'S' || kind == 'A' || kind == '#';
+}
+
+/* Interpreted data begin with strings and instructions, before their first stack. */
+static bool is_interpreted(char kind) {
+  return kind == 's' || kind == 'i' || kind == 'a';
+}
+
+static int take_interpreted(struct heaptrack_import *heaptrack, const char *line) {
+  switch (line[0]) {
+  case '+':
+    return take_acquire_of_kind(heaptrack, line);
+  case '-':
+    return take_release_of_kind(heaptrack, line);
+  case 'i':
+    return take_instruction(heaptrack, line);
+  case 'a':
+    return take_kind(heaptrack, line);
+  default:
+    return 0; /* a string */
+  }
 }
 
 static int take_line(void *context, const char *line) {
@@ -253,12 +387,18 @@ static int take_line(void *context, const char *line) {
   char kind = line[0];
   if (!heaptrack->version)
     return take_version(heaptrack, line);
+  if (kind == '\0' && heaptrack->interpreted.is)
+    return 0; /* before its comments */
   if (kind == '\0' || (line[1] != ' ' && line[1] != '\0'))
     return import_bad_line(heaptrack->import, "heaptrack data", line);
+  if (is_interpreted(kind) && !heaptrack->import->writer)
+    heaptrack->interpreted.is = true;
   if (!is_header(kind) && !heaptrack->import->writer && begin(heaptrack) != 0)
     return -1;
-  if (line[1] == '\0' && kind != 'A' && kind != 'X' && kind != 'S')
+  if (line[1] == '\0' && kind != 'A' && kind != 'X' && kind != 'S' && kind != '#')
     return import_bad_line(heaptrack->import, "heaptrack data", line);
+  if (heaptrack->interpreted.is && (is_interpreted(kind) || kind == '+' || kind == '-'))
+    return take_interpreted(heaptrack, line);
   switch (kind) {
   case '+':
     return take_acquire(heaptrack, line);
@@ -274,10 +414,6 @@ static int take_line(void *context, const char *line) {
     return take_page_bytes(heaptrack, line);
   case 'x':
     return take_program(heaptrack, line);
-  case 's':
-  case 'i':
-  case 'a':
-    return refuse_interpreted(heaptrack);
   case 'X':
     if (!heaptrack->program[0] && line[1]) /* before version 3 there is no `x`; arguments are left out */
       keep_program(heaptrack, line + 2, strcspn(line + 2, " "));
@@ -285,6 +421,7 @@ static int take_line(void *context, const char *line) {
   case 'R':
   case 'A':
   case 'S':
+  case '#':
     return 0;
   default:
     return import_bad_line(heaptrack->import, "heaptrack data", line);
@@ -308,7 +445,7 @@ static void release_modules(struct heaptrack_import *heaptrack) {
 }
 
 static int run(struct import *import) {
-  struct heaptrack_import heaptrack = {.import = import};
+  struct heaptrack_import heaptrack = {.import = import, .interpreted.unused = NO_OBJECT};
   if (!address_map_init(&heaptrack.module_at))
     return import_no_memory(import);
   heaptrack.late = late_releases_new(import);
@@ -318,6 +455,9 @@ static int run(struct import *import) {
   late_releases_free(heaptrack.late);
   release_modules(&heaptrack);
   free(heaptrack.nodes.at);
+  free(heaptrack.interpreted.instructions.at);
+  free(heaptrack.interpreted.kinds.at);
+  free(heaptrack.interpreted.older.at);
   return result;
 }
 

@@ -55,7 +55,7 @@ static int64_t read_gzip(struct byte_source *source, void *bytes, size_t room) {
   int got = gzread(source->gzip, bytes, room > 1 << 30 ? 1 << 30 : (unsigned)room);
   int wrong = Z_OK;
   const char *text = gzerror(source->gzip, &wrong);
-  if (got < 0 || (wrong != Z_OK && wrong != Z_STREAM_END))
+  if (got < 0 || (got == 0 && wrong != Z_OK && wrong != Z_STREAM_END))
     return error_set(source->error, source->path, "can't unpack as gzip: %s",
                      wrong == Z_BUF_ERROR ? "the file is cut off" : text);
   return got;
@@ -91,7 +91,10 @@ static int open_zip(struct byte_source *source) {
   zip_source_t *archive = file ? zip_source_filep_create(file, 0, -1, &wrong) : NULL;
   source->zip = archive ? zip_open_from_source(archive, ZIP_RDONLY, &wrong) : NULL;
   if (!source->zip) {
-    error_set(source->error, source->path, "can't open as a zip: %s", zip_error_strerror(&wrong));
+    /* The list of an archive's files is at its end. */
+    bool cut = zip_error_code_zip(&wrong) == ZIP_ER_NOZIP || zip_error_code_zip(&wrong) == ZIP_ER_INCONS;
+    error_set(source->error, source->path, "can't open as a zip: %s%s", cut ? "the file is cut off: " : "",
+              zip_error_strerror(&wrong));
     if (archive)
       zip_source_free(archive);
     else if (file)
@@ -196,6 +199,7 @@ int64_t byte_source_read(struct byte_source *source, void *bytes, size_t room) {
 struct line_reader {
   struct byte_source *source;
   uint64_t line;
+  bool failed;     /* no more bytes */
   size_t at, used; /* unread part of bytes */
   char bytes[1 << 16];
   char text[LINE_MAX_BYTES + 1];
@@ -225,6 +229,10 @@ void line_reader_close(struct line_reader *reader) {
   free(reader);
 }
 
+bool line_reader_failed_to_read(const struct line_reader *reader) {
+  return reader->failed;
+}
+
 uint64_t line_reader_number(const struct line_reader *reader) {
   return reader->line;
 }
@@ -242,6 +250,7 @@ int line_reader_error(struct line_reader *reader, const char *format, ...) {
 /* Returns 1, 0 at the end, -1. */
 static int refill(struct line_reader *reader) {
   int64_t got = byte_source_read(reader->source, reader->bytes, sizeof reader->bytes);
+  reader->failed = got < 0;
   if (got < 0)
     return -1;
   reader->at = 0;
@@ -276,6 +285,8 @@ int line_reader_next(struct line_reader *reader, const char **line) {
   }
   if (!any)
     return 0;
+  if (reader->line == 1 && length >= 3 && memcmp(reader->text, "\xef\xbb\xbf", 3) == 0)
+    memmove(reader->text, reader->text + 3, length -= 3);
   if (memchr(reader->text, '\0', length))
     return line_reader_error(reader, "not text: it holds a NUL byte");
   if (length && reader->text[length - 1] == '\r')

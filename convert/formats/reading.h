@@ -3,7 +3,8 @@
    recognised by its first bytes; or from an open descriptor (a child's output).
 
    Invariants: memory is bounded whatever the input claims (a zstd frame may need a window of at most 128 MiB);
-   compressed data that is cut off or damaged is an error, never a shorter file. Not thread-safe. */
+   compressed data that is cut off or damaged is an error, after the bytes before that, never a shorter file. Not
+   thread-safe. */
 #pragma once
 
 #include "core/base/error.h"
@@ -28,7 +29,8 @@ int64_t byte_source_read(struct byte_source *source, void *bytes, size_t room);
 /* Lines of a foreign recording, with their numbers, for the importers.
 
    Invariants: memory is bounded by the longest line allowed, whatever the input; a NUL byte or a line that is too long
-   is an error; the last line may lack its newline. Also the strict scanners for one line. Not thread-safe. */
+   is an error; the last line may lack its newline; a byte-order mark of UTF-8 before the first line is left out. Also
+   the strict scanners for one line. Not thread-safe. */
 
 enum { LINE_MAX_BYTES = 1 << 16 };
 
@@ -44,6 +46,9 @@ void line_reader_close(struct line_reader *reader);
 /* The next line, NUL-terminated, without newline (and carriage return), valid until the next call. Returns 1, 0 at the
    end, -1. */
 int line_reader_next(struct line_reader *reader, const char **line);
+
+/* Was the last error one of reading or unpacking, not of a line? */
+bool line_reader_failed_to_read(const struct line_reader *reader);
 uint64_t line_reader_number(const struct line_reader *reader); /* of the line returned last, from 1 */
 
 /* Sets "PATH:LINE: MESSAGE" for the line returned last, and returns -1. */

@@ -462,6 +462,7 @@ static json_t *profile_json(struct profile *profile, const struct witness *witne
   json_t *object = json_object();
   trace_info_read(&info, profile->summary->info_json);
   json_object_set_new(object, "program", info.program ? json_string(info.program) : json_null());
+  json_object_set_new(object, "lacks", info.lacks ? json_copy(info.lacks) : json_array());
   trace_info_free(&info);
   json_set_count(object, "ops", profile->position);
   json_set_count(object, "threads", witness->threads);

@@ -136,6 +136,7 @@ BINARY = {"dj": dj_sample, "wl": wl_sample, "bytehound": bytehound_sample, "mall
 TEXT = {
     "heaptrack-v1.raw": "heaptrack",
     "heaptrack-v3.raw": "heaptrack",
+    "heaptrack-interpreted.txt": "heaptrack",
     "mtrace.txt": "mtrace",
     "lab.rep": "rep",
     "valgrind.txt": "valgrind",

@@ -46,6 +46,11 @@ class Profile:
         return msgspec.convert(found, LineSharing) if isinstance(found, dict) else None
 
     @property
+    def lifetimes_are_made_up(self) -> bool:
+        """The recording does not say which of several like objects was released."""
+        return "lifetimes" in self.data.get("lacks", [])
+
+    @property
     def name(self) -> str:
         """The recorded program's name, if the trace has it."""
         return self.data.get("program") or "unnamed program"

@@ -13,6 +13,9 @@ from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_
 ROWS = 12
 FRAMES = 3  # of a site that are shown
 FREQUENT = 0.1  # share of the requests
+MADE_UP_LIFETIMES = (
+    "Ages are made up: the recording does not say which of the objects of one size and call stack was freed."
+)
 NAMES = ("sizes", "lifetimes", "threads", "reallocs", "sites", "sharing")
 
 
@@ -32,6 +35,7 @@ def hardness(found: Profile) -> list[str]:
     fallen, peak = swing(found)
     young, remote, large = young_share(found), remote_share(found), large_share(found)
     reallocs, shared = found.data["reallocs"], _lines_shared(found)
+    known = not found.lifetimes_are_made_up
     moved = reallocs["calls"] - reallocs["in_place"]
     sentences = [
         (
@@ -39,12 +43,16 @@ def hardness(found: Profile) -> list[str]:
             f"Sizes: 90 % of the requests fall into {counted(variety, 'range')}{_most_frequent(found)}.",
         ),
         (
-            young > 0.5,
+            not known,
+            f"Lifetimes: not known. {MADE_UP_LIFETIMES}",
+        ),
+        (
+            known and young > 0.5,
             f"Lifetimes: {_percent(young)} of the objects are freed before 64 KiB more are allocated: a cache of freed "
             "objects serves them.",
         ),
         (
-            found.acquired > 0 and young < 0.2,
+            known and found.acquired > 0 and young < 0.2,
             f"Lifetimes: only {_percent(young)} of the objects are freed before 64 KiB more are allocated: a cache "
             "of freed objects helps little.",
         ),
@@ -122,7 +130,11 @@ def _lifetimes(found: Profile) -> Table:
         cells = [*_count_and_share(row["objects"], ages["objects"]), Cell(_percent(passed / max(found.acquired, 1)))]
         rows.append([Cell(_size(int(age))), *cells])
     columns = ["age, allocated meanwhile, from", "objects", "%", "of all objects, up to that age"]
-    return Table("Lifetimes of the objects that were released", columns, rows)
+    return Table("Lifetimes of the objects that were released", columns, rows, _doubts(found))
+
+
+def _doubts(found: Profile) -> list[str]:
+    return [MADE_UP_LIFETIMES] if found.lifetimes_are_made_up else []
 
 
 def _pairs(found: Profile) -> Table:
@@ -181,7 +193,7 @@ def _sites(found: Profile, names: Callable[[int], list[str]]) -> list[Table]:
         ]
         columns = ["allocated in", "MiB", "objects", "peak live MiB"]
         columns += ["live at end, MiB", "mean age, MiB", "freed remotely"]
-        tables.append(Table(title, columns, rows))
+        tables.append(Table(title, columns, rows, _doubts(found)))
     return tables
 
 

@@ -15,7 +15,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.profile import flame_graph
 from heaptape.profile.data import SITES, Profile, large_share, remote_share, sizes_for_share, swing, young_share
 from heaptape.profile.flame_graph import WEIGHTS, WIDTH, layout, render, tree
-from heaptape.profile.text import hardness, tables
+from heaptape.profile.text import MADE_UP_LIFETIMES, hardness, tables
 from heaptape.tape.stack_names import Frame
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +66,16 @@ def test_swing_is_the_deepest_fall_after_a_peak():
 def test_nothing_is_said_of_what_is_not_there():
     assert hardness(made_up()) == []
     assert tables(made_up()) == []
+
+
+def test_made_up_lifetimes_are_called_so_wherever_ages_are_printed():
+    ages = {"lifetimes_bytes": [[16, 8, 90, 900]], "sites": [[1] * len(SITES)], "sizes": {"malloc": [[16, 90, 900]]}}
+    known, unknown = made_up(**ages), made_up(**ages, lacks=["addresses", "lifetimes"])
+    for found, doubted in ((known, False), (unknown, True)):
+        notes = {table.title.split(" ")[0]: MADE_UP_LIFETIMES in table.notes for table in tables(found)}
+        assert notes["Lifetimes"] == notes["Sites"] == doubted
+        assert any(MADE_UP_LIFETIMES in sentence for sentence in hardness(found)) == doubted
+        assert any("Lifetimes: 100" in sentence for sentence in hardness(found)) != doubted
 
 
 def test_sites_are_named_and_ranked():

@@ -3,9 +3,13 @@
 refuses.
 """
 
+import bz2
 import gzip
+import io
 import json
+import lzma
 import shutil
+import tarfile
 import zipfile
 
 import pytest
@@ -86,14 +90,66 @@ def test_packed_text_is_read_like_plain_text(name, packed, tmp_path):
     assert succeed(CONVERT, "dump", path).stdout == expected(name).read_text()
 
 
-@pytest.mark.parametrize("packed", ["gz", "zst"])
-def test_packed_data_that_is_cut_off_is_an_error(packed, tmp_path):
-    content = (DATA / "heaptrack-v3.raw").read_bytes() * 1
-    data = gzip.compress(content) if packed == "gz" else zstandard.compress(content)
+def packed_as_zip(content: bytes) -> bytes:
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("recording", content)
+    return whole.getvalue()
+
+
+def packed_as_tar(content: bytes) -> bytes:
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as archive:
+        about = tarfile.TarInfo("recording")
+        about.size = len(content)
+        archive.addfile(about, io.BytesIO(content))
+    return whole.getvalue()
+
+
+LONG_REP = "".join(["0\n9999\n9999\n1\n", *(f"a {i} {i * i % 9973}\n" for i in range(9999))]).encode()
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, packed_as_zip])
+@pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.999])
+def test_recording_whose_pack_is_cut_off_is_called_cut_off(pack, share, tmp_path):
+    whole = pack(LONG_REP)
     path = tmp_path / "cut"
-    path.write_bytes(data[:-9])
-    result = run(CONVERT, "dump", "--from", "heaptrack", path)
-    assert (result.status, "can't unpack" in result.stderr) == (1, True), result.stderr
+    path.write_bytes(whole[: max(int(share * len(whole)), 12)])
+    result = run(CONVERT, "check", path)
+    assert (result.status, "cut off" in result.stderr, result.stderr.count("\n")) == (1, True, 1), result.stderr
+
+
+OTHER_FILES = [
+    (lzma.compress(LONG_REP), "packed by xz"),
+    (bz2.compress(LONG_REP), "packed by bzip2"),
+    (b"\x04\x22\x4d\x18" + LONG_REP, "packed by lz4"),
+    (packed_as_tar(LONG_REP), "a tar archive"),
+    (gzip.compress(packed_as_tar(LONG_REP)), "a tar archive"),
+    (LONG_REP.decode().encode("utf-16"), "text in UTF-16"),
+    (b'{"dhatFileVersion":2,"mode":"heap","verb":"Allocated"}', "DHAT's summary"),
+    (b"desc: --time-unit=B\ncmd: ./p\ntime_unit: B\n", "Massif's summary"),
+    (gzip.compress(b"\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04" + bytes(40)), "a pprof profile"),
+    (b"heap profile:      5:     1234 [    89:    10110] @ heapprofile\n", "a heap profile of gperftools or Go"),
+    (b"heap_v2/524288\n  t*: 3: 1 [0: 0]\n", "a heap profile of jemalloc"),
+    (b"memray\0\x0b\0\0\0", "memray's own file"),
+    (b'reading file "heaptrack.p.1.zst" - please wait, this might take some time...\n', "heaptrack_print's summary"),
+]
+
+
+@pytest.mark.parametrize(("content", "what"), OTHER_FILES, ids=range(len(OTHER_FILES)))
+def test_file_that_is_no_recording_is_named_with_what_to_do(content, what, tmp_path):
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    result = run(CONVERT, "info", path)
+    assert (result.status, what in result.stderr, result.stderr.count("\n")) == (1, True, 1), result.stderr
+    assert any(word in result.stderr for word in ("heaptape record", "first", "give", "unpack")), result.stderr
+
+
+@pytest.mark.parametrize("name", ["lab.rep", "lttng.txt"])
+def test_byte_order_mark_of_utf_8_is_left_out(name, tmp_path):
+    path = tmp_path / "marked"
+    path.write_bytes(b"\xef\xbb\xbf" + (DATA / name).read_bytes())
+    assert succeed(CONVERT, "dump", path).stdout == expected(name).read_text()
 
 
 def error_of(tmp_path, name: str, content: bytes | str, *options: str) -> str:
@@ -129,8 +185,12 @@ BAD_LINES = [
     ("heaptrack", HEAPTRACK + "A\nS\nX\n+\n", "5: not a line"),
     ("heaptrack", HEAPTRACK + "R1 2\n", "2: not a line"),
     ("heaptrack", HEAPTRACK + "\n", "2: not a line"),
-    ("heaptrack", HEAPTRACK + "s 4 main\ni 1 1\n+ 0\n", "heaptrack --raw"),
-    ("heaptrack", HEAPTRACK + "+ 0\n", "heaptrack --raw"),
+    ("heaptrack", HEAPTRACK + "s 4 main\ni 1 1\n+ 0\n", "4: allocation 0 is not defined yet"),
+    ("heaptrack", HEAPTRACK + "i 10 1\nt 2 0\n", "3: instruction 2 is not defined yet"),
+    ("heaptrack", HEAPTRACK + "i 10 g\n", "2: not a line"),
+    ("heaptrack", HEAPTRACK + "i 10 1\nt 1 0\na 8 2\n", "4: stack 2 is not defined yet"),
+    ("heaptrack", HEAPTRACK + "a 8 0\n+ 0\n- 0\n- 0\n", "5: an object is freed of which none lives"),
+    ("heaptrack", HEAPTRACK + "+ 0\n", "2: not a line"),
     ("mtrace", "", "it is empty"),
     ("mtrace", "@ x - 0x10\n", "1: not mtrace text"),
     ("mtrace", "= Start\n@ ./p:[0x1] + 0x10\n", "2: not a line"),
@@ -258,6 +318,23 @@ def test_repairs_are_noted_in_the_trace(tmp_path):
     footer = json.loads(succeed(CONVERT, "info", tape, "--json").stdout)["footer"]
     assert footer["note"] in stderr
     assert "1 releases were logged after" in footer["note"]
+
+
+def test_interpreted_heaptrack_keeps_sizes_and_peaks_and_calls_its_lifetimes_made_up(tmp_path):
+    sizes, live, peak = [64, 4096], [0, 0], 0
+    lines = ["v 10500 2", "s prog", "i 401000 1", "t 1 0", "a 40 1", "a 1000 0"]
+    changes = [("+", 0), ("+", 0), ("+", 1), ("-", 0), ("+", 1), ("-", 1), ("+", 0), ("+", 0), ("-", 0)]
+    for sign, kind in changes:
+        lines.append(f"{sign} {kind}")
+        live[kind] += 1 if sign == "+" else -1
+        peak = max(peak, sum(size * count for size, count in zip(sizes, live)))
+    path = tmp_path / "heaptrack.prog.1"
+    path.write_text("\n".join(lines) + "\n")
+    witness = check(path)
+    assert (witness["ok"], witness["events"], witness["live_at_end"]) == (True, len(changes), sum(live))
+    assert witness["peak_live_bytes"] == peak
+    assert {"addresses", "lifetimes"} <= set(json.loads(succeed(CONVERT, "profile", path).stdout)["lacks"])
+    assert "lifetimes: the file does not say" in " ".join(succeed(CONVERT, "info", path).stdout.split())
 
 
 def test_directory_without_ctf_is_refused(tmp_path):

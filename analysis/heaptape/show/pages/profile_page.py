@@ -19,7 +19,7 @@ from heaptape.common.version import __version__
 from heaptape.passes import sharing
 from heaptape.profile import flame_graph
 from heaptape.profile.data import Profile
-from heaptape.profile.text import hardness, tables
+from heaptape.profile.text import MADE_UP_LIFETIMES, hardness, tables
 from heaptape.results.disturbance import doubts
 from heaptape.show.figures import line_sharing_plots, profile_plots
 from heaptape.show.pages import template
@@ -71,8 +71,9 @@ def _parts(found: Profile, shown: list[Table]) -> list[Part]:
     return [
         Part("sizes", "Request sizes", "Requests and requested bytes by size.",
              _sizes(found), of("Request sizes")),
-        Part("lifetimes", "Lifetimes", "How old objects are when they are released: caches serve those released young. "
-             "The line ends below 100 % where objects were never released.", _lifetimes(found), of("Lifetimes")),
+        Part("lifetimes", "Lifetimes", f"{MADE_UP_LIFETIMES} " * found.lifetimes_are_made_up + "How old objects are "
+             "when they are released: caches serve those released young. The line ends below 100 % where objects were "
+             "never released.", _lifetimes(found), of("Lifetimes")),
         Part("rates", "Rates and live memory", "Calls per second, and live memory over progress.", _rates(found)),
         Part("threads", "Threads", "Which threads release whose objects. Off the diagonal are remote frees: memory "
              "moves from one thread's cache to another's.", _threads(found), of("Releases by")),
