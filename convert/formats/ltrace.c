@@ -11,11 +11,18 @@
      28960 <... realloc resumed> )                   = 0x7ff568000c70    ... and ends here
      28960 +++ exited (status 0) +++                                     left out, like --- signals ---
 
-   Without -f there is no thread before each line. A release is stamped where its call begins, an acquire where it ends,
-   with the line's number. A call inside another one of the family (reallocarray calls calloc) is left out. ltrace does
-   not print the pointer that posix_memalign hands out: such a call becomes a gap of the trace. By default it sees the
-   calls of the program itself, not those of its libraries, so objects may be acquired or released unseen: hence "calls"
-   and "start" in `lacks`. */
+   Without -f there is no thread before each line. Other options add columns: -t, -tt and -ttt the time of day, in
+   seconds or microseconds, or since 1970; -r the time since the line before; -i the instruction; -n spaces; -T, at the
+   end, how long the call took, which is mostly ltrace's own time and is left out, as -i's is; on standard error, -f is
+   [pid 28959]; -x names the library behind a call:
+
+     28959 02:30:29.494525 [0x5632495b41cc] malloc@libc.so.6(10) = 0x563283c1a2a0 <0.000254>
+
+   A release is stamped where its call begins, an acquire where it ends: with the line's time, raised where it does not
+   rise, or, without times, with the line's number. A call inside another one of the family (reallocarray calls calloc)
+   is left out. ltrace does not print the pointer that posix_memalign hands out: such a call becomes a gap of the trace.
+   By default it sees the calls of the program itself, not those of its libraries, so objects may be acquired or
+   released unseen: hence "calls" and "start" in `lacks`. */
 #include "convert/formats/importing.h"
 #include "core/base/vector.h"
 
@@ -37,23 +44,90 @@ struct ltrace_import {
   struct import *import;
   struct thread_numbers callers; /* not the trace's numbers, which a thread gets with its first complete call */
   VECTOR(struct open_call) open; /* by number in callers */
+  bool timed;
+  uint64_t stamp;             /* of the line */
+  uint64_t first_ns, last_ns; /* of the first line with a time, and of the last */
   uint64_t nested, doubts;
 };
 
-/* Skips "PID ", if there is one. */
+/* What stands before a line's text. */
+struct prefix {
+  uint64_t id; /* of the thread; 0: none */
+  enum { NO_TIME, TIME_OF_DAY, TIME_SINCE_EPOCH, TIME_SINCE_LINE } time;
+  uint64_t ns;
+};
+
+#define DAY_NS (UINT64_C(86400) * 1000000000)
+/* ltrace -ttt prints times far above, -r times far below. */
+enum { MOST_SECONDS_BETWEEN_LINES = 100000000 };
+
+static void skip_spaces(const char **at) {
+  while (**at == ' ')
+    ++*at;
+}
+
+/* Scans "PID " or "[pid PID] ", if there is one. */
 static uint64_t scan_id(const char **at) {
   uint64_t id = 0;
   const char *from = *at;
-  if (scan_decimal(at, &id) && **at == ' ') {
-    while (**at == ' ')
-      ++*at;
+  bool bracket = scan_word(at, "[pid ");
+  if (scan_decimal(at, &id) && (!bracket || scan_word(at, "]")) && **at == ' ')
     return id;
-  }
   *at = from;
   return 0;
 }
 
-/* Skips "OBJECT->", and scans the call's name up to its bracket. */
+/* ".MICROSECONDS ", or " " where these may be missing. */
+static bool scan_micros(const char **at, bool needed, uint64_t *ns) {
+  uint64_t micros = 0;
+  if (scan_word(at, ".") ? !scan_decimal(at, &micros) || micros >= 1000000 : needed)
+    return false;
+  *ns += micros * 1000;
+  return **at == ' ';
+}
+
+/* "HH:MM:SS ", "HH:MM:SS.MICROS " or "SECONDS.MICROS ", if there is one. */
+static void scan_time(const char **at, struct prefix *prefix) {
+  const char *from = *at;
+  uint64_t first, minutes, seconds;
+  if (!scan_decimal(at, &first) || first > UINT64_MAX / 2 / 1000000000) {
+    *at = from;
+  } else if (scan_word(at, ":")) {
+    if (scan_decimal(at, &minutes) && scan_word(at, ":") && scan_decimal(at, &seconds) && minutes < 60 &&
+        seconds <= 60 && first < 24 &&
+        (prefix->ns = ((first * 60 + minutes) * 60 + seconds) * 1000000000, scan_micros(at, false, &prefix->ns)))
+      prefix->time = TIME_OF_DAY;
+  } else if (prefix->ns = first * 1000000000, scan_micros(at, true, &prefix->ns)) {
+    prefix->time = first < MOST_SECONDS_BETWEEN_LINES ? TIME_SINCE_LINE : TIME_SINCE_EPOCH;
+  }
+  if (prefix->time == NO_TIME)
+    *at = from;
+}
+
+/* Skips "[INSTRUCTION] ", if there is one. */
+static bool skip_instruction(const char **at) {
+  const char *from = *at;
+  uint64_t instruction;
+  if (scan_word(at, "[") && scan_hex(at, &instruction) && scan_word(at, "] "))
+    return true;
+  *at = from;
+  return false;
+}
+
+/* Skips all that stands before a line's text. Returns whether anything but a thread does. */
+static bool scan_prefix(const char **at, struct prefix *prefix) {
+  *prefix = (struct prefix){0};
+  skip_spaces(at);
+  prefix->id = scan_id(at);
+  skip_spaces(at);
+  scan_time(at, prefix);
+  skip_spaces(at);
+  bool instruction = skip_instruction(at);
+  skip_spaces(at);
+  return prefix->time != NO_TIME || instruction;
+}
+
+/* Skips "OBJECT->", and scans the call's name up to its bracket, or to @LIBRARY. */
 static bool scan_call_name(const char **at, char *name, size_t room) {
   size_t length = strcspn(*at, "(");
   if ((*at)[length] != '(')
@@ -61,7 +135,8 @@ static bool scan_call_name(const char **at, char *name, size_t room) {
   const char *from = *at;
   for (const char *next; (next = memmem(from, (size_t)(*at + length - from), "->", 2));)
     from = next + 2;
-  size_t name_length = (size_t)(*at + length - from);
+  const char *library = memchr(from, '@', (size_t)(*at + length - from));
+  size_t name_length = (size_t)((library ? library : *at + length) - from);
   if (name_length == 0 || name_length >= room)
     return false;
   memcpy(name, from, name_length);
@@ -83,12 +158,14 @@ static int call_named(const char *name) {
 static bool recognises(const char *line) {
   char name[24];
   const char *at = line;
-  scan_id(&at);
+  struct prefix prefix;
+  bool has_prefix = scan_prefix(&at, &prefix);
   if (!scan_call_name(&at, name, sizeof name) || call_named(name) == CALL_LIMIT)
     return false;
-  /* "malloc(24) = 0x10" alone could be from any tool: ltrace prints the caller's object before it, or pads the
-     result. */
-  return strstr(line, "->") != NULL || strstr(line, ")   ") != NULL || strstr(line, "<unfinished ...>") != NULL;
+  /* "malloc(24) = 0x10" alone could be from any tool: ltrace prints the caller's object or a time before it, or pads
+     the result. */
+  return has_prefix || strstr(line, "->") != NULL || strstr(line, ")   ") != NULL ||
+         strstr(line, "<unfinished ...>") != NULL;
 }
 
 static bool scan_number(const char **at, uint64_t *value) {
@@ -125,10 +202,14 @@ static bool scan_arguments(const char **at, struct open_call *call) {
 
 static int begin(struct ltrace_import *ltrace, bool threads) {
   const struct import_facts facts = {
-      .clock = "counter",
+      .clock = ltrace->timed ? "nanoseconds" : "counter",
       .order = "logged",
       .source = "ltrace",
-      .lacks = threads ? "start calls times usable_size" : "start calls times threads usable_size",
+      .origin_stamp = ltrace->timed,
+      .lacks = threads && ltrace->timed ? "start calls usable_size"
+               : threads                ? "start calls times usable_size"
+               : ltrace->timed          ? "start calls threads usable_size"
+                                        : "start calls times threads usable_size",
       .note = "Calls of the program itself; those that its libraries make are not in the recording unless requested. "
               "posix_memalign does not give the address: its calls are gaps."};
   return import_begin(ltrace->import, &facts);
@@ -144,7 +225,7 @@ static struct open_call *open_call_of(struct ltrace_import *ltrace, uint64_t id)
   return open;
 }
 
-/* "= RESULT" at the line's end. */
+/* "= RESULT" at the line's end, or before its duration (-T). */
 static bool scan_result(const char *at, uint64_t *result) {
   const char *equals = strchr(at, '=');
   while (equals && (equals == at || equals[-1] != ' ' || equals[1] != ' '))
@@ -153,13 +234,14 @@ static bool scan_result(const char *at, uint64_t *result) {
     return false;
   equals += 2;
   *result = 0;
-  if (strcmp(equals, "<void>") == 0)
-    return true;
-  return scan_number(&equals, result) && *equals == '\0';
+  if (!scan_word(&equals, "<void>") && !scan_number(&equals, result))
+    return false;
+  uint64_t seconds, micros;
+  return *equals == '\0' || (scan_word(&equals, " <") && scan_decimal(&equals, &seconds) && scan_word(&equals, ".") &&
+                             scan_decimal(&equals, &micros) && scan_word(&equals, ">") && *equals == '\0');
 }
 
 static int end_call(struct ltrace_import *ltrace, struct open_call *call, uint64_t result) {
-  uint64_t line = line_reader_number(ltrace->import->lines);
   struct trace_event event = call->event;
   call->any = false;
   if (call->addressless && result == 0) {
@@ -172,7 +254,7 @@ static int end_call(struct ltrace_import *ltrace, struct open_call *call, uint64
     event.acquired = result;
     event.call |= result ? 0 : CALL_NULL_OUT;
   }
-  event.acquire_stamp = line;
+  event.acquire_stamp = ltrace->stamp;
   if (trace_event_steps(&event) == 1 && trace_event_takes(&event))
     event.acquire_stamp = event.release_stamp;
   return import_event(ltrace->import, call->id, &event);
@@ -195,7 +277,7 @@ static int take_begin(struct ltrace_import *ltrace, struct open_call *open, cons
                            .unseen = open->unseen,
                            .any = true,
                            .addressless = id == CALL_posix_memalign,
-                           .event = {.call = (uint8_t)id, .release_stamp = line_reader_number(ltrace->import->lines)}};
+                           .event = {.call = (uint8_t)id, .release_stamp = ltrace->stamp}};
   memcpy(call.name, name, strlen(name) + 1);
   if (!scan_arguments(&at, &call))
     return import_bad_line(ltrace->import, "ltrace text", line);
@@ -230,10 +312,33 @@ static int take_resumed(struct ltrace_import *ltrace, struct open_call *open, co
   return end_call(ltrace, open, result);
 }
 
+/* Stamps rise from line to line, as the file's order is that of the steps: a time of a whole second has many. */
+static void stamp_line(struct ltrace_import *ltrace, const struct prefix *prefix) {
+  uint64_t ns = prefix->ns;
+  if (prefix->time == TIME_SINCE_LINE)
+    ns += ltrace->last_ns;
+  else if (prefix->time == TIME_OF_DAY)
+    ns += ltrace->last_ns / DAY_NS * DAY_NS;
+  if (prefix->time == TIME_OF_DAY && ns + DAY_NS / 2 < ltrace->last_ns) /* midnight has passed */
+    ns += DAY_NS;
+  if (ns > UINT64_MAX / 2)
+    ns = ltrace->last_ns;
+  if (prefix->time != NO_TIME && !ltrace->import->writer && !ltrace->timed) {
+    ltrace->timed = true;
+    ltrace->first_ns = ns;
+  }
+  if (prefix->time != NO_TIME)
+    ltrace->last_ns = ns;
+  uint64_t stamp = ltrace->timed && ltrace->last_ns > ltrace->first_ns ? ltrace->last_ns - ltrace->first_ns + 1 : 1;
+  ltrace->stamp = stamp > ltrace->stamp ? stamp : ltrace->stamp + 1;
+}
+
 static int take_line(void *context, const char *line) {
   struct ltrace_import *ltrace = context;
   const char *at = line;
-  uint64_t id = scan_id(&at);
+  struct prefix prefix;
+  scan_prefix(&at, &prefix);
+  stamp_line(ltrace, &prefix);
   char name[24];
   if (*at == '\0' || strncmp(at, "+++ ", 4) == 0 || strncmp(at, "--- ", 4) == 0)
     return 0;
@@ -247,9 +352,9 @@ static int take_line(void *context, const char *line) {
       return 0; /* a call with a longer name */
     return import_bad_line(ltrace->import, "ltrace text", line);
   }
-  if (!ltrace->import->writer && begin(ltrace, id != 0) != 0)
+  if (!ltrace->import->writer && begin(ltrace, prefix.id != 0) != 0)
     return -1;
-  struct open_call *open = open_call_of(ltrace, id);
+  struct open_call *open = open_call_of(ltrace, prefix.id);
   if (!open)
     return import_no_memory(ltrace->import);
   return resumed ? take_resumed(ltrace, open, line, at) : take_begin(ltrace, open, line, at, name);

@@ -11,8 +11,10 @@
 
    become malloc(942) = 0x55d0 of thread 78 and so on, at their times. The contexts vtid and vpid are optional (lttng
    add-context -u -t vtid -t vpid): without vtid there is one thread ("threads" in `lacks`). Of a trace of several
-   processes --process chooses one. free is logged before the call, the others after it; so a realloc's release comes
-   late, and the history repairs this ("order": "logged").
+   processes --process chooses one. Without vpid all events are taken as one process's, which the report says; names
+   that differ (procname) are refused then, as they may be processes or threads, and --process chooses by vtid. free is
+   logged before the call, the others after it; so a realloc's release comes late, and the history repairs this
+   ("order": "logged").
 
    The wrapper (2.13) does not see aligned_alloc, valloc and pvalloc: hence "calls" in `lacks`.
 
@@ -41,7 +43,8 @@ enum { DEEPEST_FOLDER = 6 };
 struct lttng_import {
   struct import *import;
   uint64_t first_ns;
-  bool threads;
+  bool threads, no_processes; /* no_processes: an event without vpid */
+  char name[64];              /* procname of the first event without vpid */
   uint64_t discarded, other_events;
 };
 
@@ -83,16 +86,17 @@ static bool recognises(const char *line) {
 /* The numbers of an event's contexts and payload, by field. */
 struct fields {
   uint64_t values[9];
-  unsigned found; /* bits by field */
+  unsigned found;   /* bits by field */
+  const char *name; /* procname, with its quotes; NULL: none */
 };
 
-enum { VTID, VPID, SIZE, PTR, NMEMB, IN_PTR, OUT_PTR, ALIGNMENT, RESULT, FIELDS };
+enum { VTID, VPID, SIZE, PTR, NMEMB, IN_PTR, OUT_PTR, ALIGNMENT, RESULT, NUMBERS, PROCNAME = NUMBERS, FIELDS };
 
 static const struct {
   const char *name;
   size_t length;
-} field_names[FIELDS] = {{"vtid", 4},   {"vpid", 4},    {"size", 4},      {"ptr", 3},   {"nmemb", 5},
-                         {"in_ptr", 6}, {"out_ptr", 7}, {"alignment", 9}, {"result", 6}};
+} field_names[FIELDS] = {{"vtid", 4},   {"vpid", 4},    {"size", 4},      {"ptr", 3},    {"nmemb", 5},
+                         {"in_ptr", 6}, {"out_ptr", 7}, {"alignment", 9}, {"result", 6}, {"procname", 8}};
 
 static int field_named(const char *name, size_t length) {
   for (int i = 0; i < FIELDS; i++)
@@ -111,6 +115,7 @@ static const char *skip_string(const char *at) {
 /* "{ NAME = VALUE, NAME = VALUE }, { ... }", in one pass. Values that are not numbers are skipped. */
 static bool scan_fields(const char *at, struct fields *fields) {
   fields->found = 0;
+  fields->name = NULL;
   while (*at) {
     /* Loops, as strspn and strcspn cost more than these few characters. */
     while (*at == ' ' || *at == '{' || *at == '}' || *at == ',')
@@ -123,9 +128,10 @@ static bool scan_fields(const char *at, struct fields *fields) {
     int field = field_named(from, (size_t)(at - from));
     if (!scan_word(&at, " = "))
       return false;
-    if (*at == '"')
+    if (*at == '"') {
+      fields->name = field == PROCNAME ? at : fields->name;
       at = skip_string(at);
-    else if (field == FIELDS)
+    } else if (field >= NUMBERS)
       at += strcspn(at, ",}");
     else if (scan_hex(&at, &fields->values[field]) || scan_decimal(&at, &fields->values[field]))
       fields->found |= 1u << field;
@@ -182,6 +188,28 @@ static uint64_t discarded_by(const char *line) {
   return scan_decimal(&at, &count) && count ? count : 1;
 }
 
+/* The process of an event, for import_process. Returns 0, or -1 with error. */
+static int process_of(struct lttng_import *lttng, const struct fields *fields, uint64_t *process) {
+  *process = fields->values[VPID];
+  if (has(fields, 1u << VPID))
+    return 0;
+  lttng->no_processes = true;
+  *process = lttng->import->options->has_process && has(fields, 1u << VTID) ? fields->values[VTID] : 0;
+  size_t length = fields->name ? (size_t)(skip_string(fields->name) - fields->name) : 0;
+  if (length >= sizeof lttng->name)
+    length = sizeof lttng->name - 1;
+  if (!length || lttng->import->options->has_process)
+    return 0;
+  if (!lttng->name[0])
+    memcpy(lttng->name, fields->name, length);
+  else if (strncmp(lttng->name, fields->name, length) != 0 || lttng->name[length])
+    return line_reader_error(lttng->import->lines,
+                             "events of %s and %.*s, without vpid: are these processes or threads? Record with lttng "
+                             "add-context -u -t vpid -t vtid, or choose one thread with --process VTID",
+                             lttng->name, (int)length, fields->name);
+  return 0;
+}
+
 static int take_line(void *context, const char *line) {
   struct lttng_import *lttng = context;
   struct import *import = lttng->import;
@@ -203,8 +231,10 @@ static int take_line(void *context, const char *line) {
   }
   if (!scan_fields(braces, &fields))
     return import_bad_line(import, "LTTng's libc events", line);
-  uint64_t vpid = has(&fields, 1u << VPID) ? fields.values[VPID] : 0;
-  int wanted = import_process(import, vpid);
+  uint64_t process;
+  if (process_of(lttng, &fields, &process) != 0)
+    return -1;
+  int wanted = import_process(import, process);
   if (wanted <= 0)
     return wanted;
   if (!scan_event(provider + strlen(PROVIDER), &fields, &event))
@@ -303,6 +333,10 @@ static int finish(struct lttng_import *lttng) {
   if (!import->writer)
     return error_set(import->error, import->path, "has no " PROVIDER "* event%s",
                      import->options->has_process ? " of that process" : "");
+  if (lttng->no_processes && import->options->has_process)
+    import_note(import, "the events have no vpid: only thread %" PRIu64 " is taken", import->options->process);
+  else if (lttng->no_processes)
+    import_note(import, "the events have no vpid: all are taken as one process's");
   if (lttng->other_events)
     import_note(import, "%" PRIu64 " events of other providers left out", lttng->other_events);
   if (!lttng->discarded)

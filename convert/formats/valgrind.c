@@ -15,6 +15,8 @@
      --28947-- malloc_usable_size(0x4A47E70) = 24
      --28947-- free(0x4A42520)
 
+   With --time-stamp=yes the prefix is --00:00:00:01.554 28947--: days, hours, minutes, seconds and ms since the start.
+
    valgrind runs one thread at a time, so the file's order is the calls'; it does not give the thread. At the end
    valgrind itself frees the memory of the C library, unless --run-libc-freeres=no is given. */
 #include "convert/formats/importing.h"
@@ -22,6 +24,8 @@
 struct valgrind_import {
   struct import *import;
   bool unfinished; /* a call whose result has not come yet */
+  bool timed;
+  uint64_t now; /* stamp: ns since the start, plus 1; without times the line's number */
   struct trace_event event;
 };
 
@@ -70,17 +74,37 @@ static const struct valgrind_name *scan_call_name(const char **at) {
   return NULL;
 }
 
-static bool scan_prefix(const char **at, uint64_t *pid) {
+/* "00:00:00:01.554 ", all but the first number, which is the first of days, hours, minutes, seconds and ms. */
+static bool scan_rest_of_time(const char **at, uint64_t days, uint64_t *ns) {
+  uint64_t hours, minutes, seconds, ms;
+  if (days > 10000 || !scan_word(at, ":") || !scan_decimal(at, &hours) || !scan_word(at, ":") ||
+      !scan_decimal(at, &minutes) || !scan_word(at, ":") || !scan_decimal(at, &seconds) || !scan_word(at, ".") ||
+      !scan_decimal(at, &ms) || !scan_word(at, " ") || hours > 23 || minutes > 59 || seconds > 60 || ms > 999)
+    return false;
+  *ns = ((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + ms) * 1000000;
+  return true;
+}
+
+/* *stamp becomes the time as a stamp; 0: none. */
+static bool scan_prefix(const char **at, uint64_t *pid, uint64_t *stamp) {
   const char *from = *at;
-  if (scan_word(at, "--") && scan_decimal(at, pid) && scan_word(at, "-- "))
-    return true;
+  uint64_t number, ns = 0;
+  *stamp = 0;
+  if (scan_word(at, "--") && scan_decimal(at, &number)) {
+    bool timed = **at == ':';
+    *pid = number;
+    if ((!timed || (scan_rest_of_time(at, number, &ns) && scan_decimal(at, pid))) && scan_word(at, "-- ")) {
+      *stamp = timed ? ns + 1 : 0;
+      return true;
+    }
+  }
   *at = from;
   return false;
 }
 
 static bool recognises(const char *line) {
-  uint64_t pid;
-  return scan_prefix(&line, &pid) && scan_call_name(&line);
+  uint64_t pid, stamp;
+  return scan_prefix(&line, &pid, &stamp) && scan_call_name(&line);
 }
 
 static bool scan_separator(const char **at) {
@@ -129,16 +153,17 @@ static int finish_call(struct valgrind_import *valgrind, uint64_t result) {
     event->acquired = result;
     event->call |= result ? 0 : CALL_NULL_OUT;
   }
-  return import_only_thread(valgrind->import, line_reader_number(valgrind->import->lines), event);
+  return import_only_thread(valgrind->import, valgrind->now, event);
 }
 
-static int begin(struct import *import) {
+static int begin(struct import *import, bool timed) {
   const struct import_facts facts = {
-      .clock = "ordinal",
+      .clock = timed ? "nanoseconds" : "ordinal",
+      .origin_stamp = timed,
       .order = "file",
       .source = "valgrind --trace-malloc",
       .pid = import->pid,
-      .lacks = "start threads times names usable_size",
+      .lacks = timed ? "start threads names usable_size" : "start threads times names usable_size",
       .note = "aligned_alloc, posix_memalign, valloc and the like are memalign here, reallocarray is realloc. valgrind "
               "runs one thread at a time. The frees at the end may be its own (--run-libc-freeres)."};
   return import_begin(import, &facts);
@@ -163,8 +188,8 @@ static int take_call(struct valgrind_import *valgrind, const char *line, const c
 static int take_line(void *context, const char *line) {
   struct valgrind_import *valgrind = context;
   const char *at = line;
-  uint64_t pid, result;
-  if (!scan_prefix(&at, &pid))
+  uint64_t pid, result, stamp;
+  if (!scan_prefix(&at, &pid, &stamp))
     return 0;
   const char *rest = at;
   const struct valgrind_name *name = scan_call_name(&rest);
@@ -174,8 +199,12 @@ static int take_line(void *context, const char *line) {
   int wanted = import_process(valgrind->import, pid);
   if (wanted <= 0)
     return wanted;
-  if (!valgrind->import->writer && begin(valgrind->import) != 0)
-    return -1;
+  if (!valgrind->import->writer) {
+    valgrind->timed = stamp != 0;
+    if (begin(valgrind->import, valgrind->timed) != 0)
+      return -1;
+  }
+  valgrind->now = valgrind->timed ? stamp : line_reader_number(valgrind->import->lines);
   if (!name)
     return finish_call(valgrind, result);
   if (valgrind->unfinished)

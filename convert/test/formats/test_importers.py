@@ -290,6 +290,28 @@ def test_gaps_are_taken_when_allowed(tmp_path):
     assert (witness["dropped"], witness["ok"]) == (343, True)
 
 
+def lttng_event(contexts: str, ptr: int, time: int) -> str:
+    return f"[17.{time:09}] host lttng_ust_libc:malloc: {{ cpu_id = 1 }}, {contexts}{{ size = 48, ptr = {ptr:#x} }}\n"
+
+
+def test_lttng_processes_that_can_not_be_told_apart_are_not_merged_unsaid(tmp_path):
+    path = tmp_path / "lttng.txt"
+    named = '{{ procname = "{}", vtid = {} }}, '
+    path.write_text(lttng_event(named.format("first", 5), 64, 1) + lttng_event(named.format("second", 6), 64, 2))
+    result = run(CONVERT, "check", path)
+    assert (result.status, '2: events of "first" and "second", without vpid' in result.stderr) == (1, True)
+    chosen = succeed(CONVERT, "dump", "--process", "6", path)
+    assert chosen.stdout.splitlines()[1:] == ["0 0 malloc(48) = 0x40"]
+    assert "only thread 6 is taken" in chosen.stderr
+    for contexts in (named.format("same", 5), named.format('sa\\"me', 6), "{ vtid = 7 }, ", ""):
+        path.write_text(lttng_event(contexts, 64, 1) + lttng_event(contexts, 128, 2))
+        assert "all are taken as one process's" in succeed(CONVERT, "check", path).stderr
+    path.write_text(
+        lttng_event('{ procname = "a", vpid = 5 }, ', 64, 1) + lttng_event('{ procname = "b", vpid = 5 }, ', 128, 2)
+    )
+    assert succeed(CONVERT, "check", path).stderr == ""
+
+
 def test_one_process_of_several_is_chosen(tmp_path):
     path = tmp_path / "two.txt"
     path.write_text(KDUMP + "  13 prog USER  0x20 = malloc(5)\n")
@@ -310,6 +332,49 @@ def test_look_alikes_and_greetings_do_not_mislead(line, name, tmp_path):
     path.write_text(line + "\n")
     found, named = run(CONVERT, "dump", path), run(CONVERT, "dump", "--from", name, path)
     assert (found.status, found.stdout, found.stderr) == (named.status, named.stdout, named.stderr)
+
+
+CALLS = ["malloc(10) = 0x10", "realloc(0x10, 50) = 0x20", "free(0x20)"]
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "suffix", "times"),
+    [
+        (["23:59:59 ", "00:00:01 ", "00:00:01 "], "", [0, 2 * 10**9, 2 * 10**9 + 1]),
+        (["23:59:59.900000 ", "00:00:00.000002 ", "00:00:01.000000 "], "", [0, 100002 * 1000, 11 * 10**8]),
+        (["7 1795908066.253424 ", "7 1795908066.253693 ", "7 1795908067.000000 "], " <0.000083>",
+         [0, 269000, 746576000]),
+        (["  0.000000 ", "  0.000100 ", "  0.000050 "], "", [0, 100000, 150000]),
+        (["[pid 7] ", "[pid 7] ", "[pid 7] "], " <1.000083>", [1, 2, 3]),
+        (["[0x55c325e3c15b] ", "[0x1] ", "[0x2] "], "", [1, 2, 3]),
+        (["7 12:00:00.5 [0x1] ", "7 12:00:00.000007 [0x2]   ", "7 12:00:03.000000 [0x2]   "], " <0.000001>",
+         [0, 2000, 2999995000]),
+        (["libx.so->", "p->", ""], "", [1, 2, 3]),
+    ],
+)  # fmt: skip
+def test_columns_that_options_of_ltrace_add_are_read(prefixes, suffix, times, tmp_path):
+    path = tmp_path / "ltrace.txt"
+    results = ["malloc(10)   = 0x10", "realloc@libc.so.6(0x10, 50)   = 0x20", "free(0x20)   = <void>"]
+    path.write_text(
+        "".join(f"{a}{b}{suffix}\n" for a, b in zip(prefixes, results)) + f"{prefixes[0]}+++ exited (0) +++\n"
+    )
+    dumped = succeed(CONVERT, "dump", path).stdout.splitlines()
+    assert dumped[1:] == [f"{time} 0 {call}" for time, call in zip(times, CALLS)]
+    lacks = json.loads(succeed(CONVERT, "info", path, "--json").stdout)["info"]["lacks"]
+    assert ("times" in lacks) == (times[0] == 1)
+    assert ("threads" in lacks) == ("7" not in prefixes[0])
+
+
+def test_time_stamps_of_valgrind_are_the_times(tmp_path):
+    path = tmp_path / "valgrind.txt"
+    stamps = ["00:00:00:00.500", "00:00:00:01.000", "01:02:03:04.005"]
+    calls = ["malloc(10) = 0x10", "realloc(0x10,50) = 0x20", "free(0x20)"]
+    path.write_text("".join(f"--{stamp} 77-- {call}\n" for stamp, call in zip(stamps, calls)))
+    times = [500 * 10**6, 10**9, (26 * 3600 + 3 * 60 + 4) * 10**9 + 5 * 10**6]
+    dumped = succeed(CONVERT, "dump", path).stdout.splitlines()
+    assert dumped[1:] == [f"{time} 0 {call}" for time, call in zip(times, CALLS)]
+    info = json.loads(succeed(CONVERT, "info", path, "--json").stdout)["info"]
+    assert ("times" in info["lacks"], info["pid"]) == (False, 77)
 
 
 def test_repairs_are_noted_in_the_trace(tmp_path):
