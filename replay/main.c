@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-replay: one run of one workload on one allocator. In the process that it starts: the engine. */
+#include "core/base/diagnostics.h"
 #include "core/system/valgrind_requests.h"
 #include "core/workload/workload_read.h"
 #include "replay/engine/recorded_clock.h"
 #include "replay/engine/state.h"
+#include "replay/parent/environment.h"
 #include "replay/parent/run.h"
 #include "replay/parent/spec.h"
 
@@ -56,6 +58,14 @@ static int make_run(const struct run_spec *spec, struct error *error) {
   return status == 0 ? CLI_DONE : wrong_usage ? CLI_WRONG_USAGE : CLI_FAILED;
 }
 
+/* Whoever writes a spec has built this environment. */
+static void say_left_out(void) {
+  struct text_line names = {.used = 0};
+  environment_left_out(&names);
+  if (names.used > 0 && !diagnostics.quiet)
+    fprintf(stderr, "heaptape-replay: not passed on: %s (--preload and --env set an allocator)\n", names.text);
+}
+
 int main(int count, char **arguments) {
   int result_fd, workload_fd, spec_fd;
   valgrind_request(VALGRIND_REQUEST_LOADED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
@@ -71,6 +81,8 @@ int main(int count, char **arguments) {
   int status = from_fd ? spec_from_fd(&spec, spec_fd) : spec_from_words(&spec, (struct cli_words){arguments, count});
   if (status != CLI_RUN)
     return status;
+  if (!from_fd)
+    say_left_out();
   struct error error = {""};
   status = open_workload(&spec, &error) == 0 ? make_run(&spec, &error) : CLI_FAILED;
   if (status != CLI_DONE)

@@ -115,9 +115,10 @@ static void set_up(void) {
   gate_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, os_processors()});
   if (threads_setup(run_thread) != 0 || order_setup(spec) != 0)
     engine_fail(NULL, "no memory for %u threads: %s", engine.workload.header.threads, strerror(errno));
-  if (!spec->null_allocator)
+  if (!spec->null_allocator) {
     engine.result->malloc_is_of_libc = call_setup_process(spec->as_malloc);
-  else if (call_setup_null(spec->as_malloc) != 0)
+    malloc_library_report(&engine.result->malloc);
+  } else if (call_setup_null(spec->as_malloc) != 0)
     engine_fail(NULL, "no address space for the null allocator: %s", strerror(errno));
   entry_points_require();
 }

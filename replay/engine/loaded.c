@@ -101,9 +101,34 @@ void file_pages_fault_in(void) {
   dl_iterate_phdr(fault_in_object, NULL);
 }
 
-static const char *library_path(void) {
+/* Fills in the build id, if the object is the one at that address. */
+static int find_build_id(struct dl_phdr_info *object, size_t bytes, void *context) {
+  (void)bytes;
+  struct malloc_library *library = context;
   Dl_info about;
-  return dladdr((void *)allocator.malloc, &about) && about.dli_fname ? about.dli_fname : "the allocator";
+  if (!dladdr((void *)allocator.malloc, &about) || (uintptr_t)about.dli_fbase != object->dlpi_addr)
+    return 0;
+  for (int index = 0; index < object->dlpi_phnum; index++) {
+    const ElfW(Phdr) *part = &object->dlpi_phdr[index];
+    const uint8_t *at = (const uint8_t *)(object->dlpi_addr + part->p_vaddr), *end = at + part->p_memsz;
+    while (part->p_type == PT_NOTE && (size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
+      const ElfW(Nhdr) *note = (const void *)at;
+      const uint8_t *name = at + sizeof *note, *id = name + (note->n_namesz + 3) / 4 * 4;
+      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == sizeof "GNU" && memcmp(name, "GNU", sizeof "GNU") == 0)
+        for (uint32_t byte = 0; byte < note->n_descsz && 2 * byte + 2 < sizeof library->build_id; byte++)
+          snprintf(library->build_id + 2ul * byte, 3, "%02x", id[byte]);
+      at = id + (note->n_descsz + 3) / 4 * 4;
+    }
+  }
+  return 1;
+}
+
+void malloc_library_report(struct malloc_library *library) {
+  Dl_info about;
+  if (!dladdr((void *)allocator.malloc, &about) || !about.dli_fname)
+    return;
+  snprintf(library->path, sizeof library->path, "%s", about.dli_fname);
+  dl_iterate_phdr(find_build_id, library);
 }
 
 static bool lacks_any(void) {
@@ -171,7 +196,8 @@ void entry_points_require(void) {
   for (uint32_t thread = 0; lacks_any() && thread < engine.workload.header.threads; thread++)
     check_stream(&lacking, thread);
   if (lacking.length)
-    engine_fail(NULL, "%s lacks functions that the workload calls: %s", library_path(), lacking.text);
+    engine_fail(NULL, "%s lacks functions that the workload calls: %s",
+                engine.result->malloc.path[0] ? engine.result->malloc.path : "the allocator", lacking.text);
 }
 
 /* As in allocators/common/allocator.h; replay/ includes nothing of allocators/. */

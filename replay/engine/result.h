@@ -75,6 +75,12 @@ struct allocator_stats {
   } stats[ALLOCATOR_STATS];
 };
 
+/* The library whose malloc was called. */
+struct malloc_library {
+  char path[PATH_MAX];       /* as the linker has it; "": not known, or the null allocator */
+  char build_id[2 * 32 + 1]; /* hexadecimal; "": it has none */
+};
+
 struct replay_result {
   struct run_spec spec;
   uint32_t pass;                               /* its place in pass_table */
@@ -88,10 +94,11 @@ struct replay_result {
   _Atomic uint32_t died_thread;                   /* thread that received a fatal signal, plus 1 */
   struct error error;
 
-  bool clock_follows, clock_steps;      /* the allocator's clock followed recorded time, or even steps where no times
-                                           are known (recorded_clock.h) */
-  bool aslr;                            /* addresses were randomised; written by the parent's child */
-  bool malloc_is_of_libc;               /* no preloaded library defines it */
+  bool clock_follows, clock_steps; /* the allocator's clock followed recorded time, or even steps where no times
+                                      are known (recorded_clock.h) */
+  bool aslr;                       /* addresses were randomised; written by the parent's child */
+  bool malloc_is_of_libc;          /* no preloaded library defines it */
+  struct malloc_library malloc;
   uint64_t preloads_missing;            /* bit i: entry i of LD_PRELOAD was not loaded */
   uint64_t linker_first, linker_last;   /* addresses of the dynamic linker's code */
   uint64_t file_first, file_last;       /* where the workload is mapped: madvise there is the engine's */

@@ -117,6 +117,9 @@ void threads_visit_workers(void (*visit)(const struct worker *worker));
    and linker_last. */
 void preload_report(struct replay_result *result);
 
+/* Fills in which library's malloc the calls go to. Call after the set-up of calls. */
+void malloc_library_report(struct malloc_library *library);
+
 /* Call after the set-up of calls, before the first op. Ends the process with an error that names the library and the
    all missing functions if an op needs a function that the library lacks and for which there is no substitute
    (call_lacks), or if the library has malloc but no free. Reads the streams only if there is such a function. */

@@ -4,6 +4,7 @@
 #include "core/base/os.h"
 #include "core/system/valgrind_requests.h"
 #include "core/trace/summary.h"
+#include "replay/parent/environment.h"
 #include "replay/parent/spec.h"
 
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,32 +65,6 @@ int run_open(struct run *run, const struct run_spec *spec, struct error *error) 
   return 0;
 }
 
-/* Sets LD_PRELOAD for the engine: what is already preloaded (a recorder, for example) stays first. */
-static int set_preloads(const char *const *preloads) {
-  const char *before = getenv("LD_PRELOAD");
-  char value[16384];
-  int used = snprintf(value, sizeof value, "%s", before ? before : "");
-  for (; *preloads; preloads++) {
-    if (used < 0 || (size_t)used >= sizeof value)
-      return -1;
-    used += snprintf(value + used, sizeof value - (size_t)used, "%s%s", used ? ":" : "", *preloads);
-  }
-  return used == 0 ? 0 : (size_t)used < sizeof value ? setenv("LD_PRELOAD", value, 1) : -1;
-}
-
-enum { ENVIRONMENT_STEP_BYTES = 16384 };
-
-/* Environment and arguments are above the stack and shift it; a variant's longer settings must not do that. So the
-   environment is padded to whole steps. Returns 0, or -1: no memory. */
-static int pad_environment(void) {
-  static char padding[ENVIRONMENT_STEP_BYTES + 32] = "HEAPTAPE_PADDING=";
-  size_t name = strlen(padding), bytes = name + 1 + sizeof(char *);
-  for (char **setting = environ; *setting; setting++)
-    bytes += strlen(*setting) + 1 + sizeof(char *);
-  memset(padding + name, '.', (ENVIRONMENT_STEP_BYTES - bytes % ENVIRONMENT_STEP_BYTES) % ENVIRONMENT_STEP_BYTES);
-  return putenv(padding);
-}
-
 /* Makes addresses the same in each run. Containers may forbid that; the result records which was the case. */
 static bool stop_randomisation(void) {
   int now = personality(0xffffffff);
@@ -114,11 +90,9 @@ __attribute__((noreturn)) static void become_engine_under(struct valgrind_comman
 __attribute__((noreturn)) static void become_engine(struct replay_result *result, const struct run_spec *spec,
                                                     struct valgrind_command *valgrind, int result_fd, int socket) {
   result->aslr = spec->aslr || !stop_randomisation();
-  for (const char *const *setting = spec->settings.texts; *setting; setting++)
-    putenv((char *)(uintptr_t)*setting);
   if (valgrind)
     valgrind_command_set_environment(valgrind);
-  if (set_preloads(spec->preloads.texts) != 0 || pad_environment() != 0)
+  if (environment_build(spec) != 0)
     _exit(126);
   char argument[64];
   /* Of fixed length, as arguments are above the stack, too. */
@@ -237,26 +211,49 @@ static bool is_c_library(const char *path) {
   return strncmp(basename(path), "libc.so.", strlen("libc.so.")) == 0;
 }
 
-/* Refuses allocators that the linker could not load (the linker's reason is on stderr), and libraries without a malloc.
- */
+/* Are both the same file? A name without a folder is a soname, which the linker searched for. */
+static bool is_file(const char *path, const char *wanted) {
+  struct stat one, other;
+  if (!strchr(wanted, '/'))
+    return strcmp(basename(path), wanted) == 0;
+  return stat(path, &one) == 0 && stat(wanted, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/* A sanitizer's malloc takes the place of the C library's in the program that is built with it. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = true };
+#else
+enum { SANITIZED = false };
+#endif
+
+/* The proof that the allocator under test is the spec's: whose malloc the engine called. Else another library would be
+   measured under its name. The C library's own name is allowed. */
+static int check_malloc(const struct run *run, const struct run_spec *spec, struct error *error) {
+  const struct replay_result *result = run->result;
+  const char *const *preload = spec->preloads.texts, *first = *preload;
+  if (spec->null_allocator || !result->malloc.path[0] || environment_recorders() > 0)
+    return 0;
+  if (first && !is_c_library(first) && result->malloc_is_of_libc)
+    return error_set(error, first, "defines no malloc");
+  bool expected = !first && (result->malloc_is_of_libc || SANITIZED);
+  for (; *preload && !expected; preload++)
+    expected = is_file(result->malloc.path, *preload);
+  return expected ? 0
+                  : error_set(error, first ? first : "the C library", "not its malloc was replayed, but that of %s",
+                              result->malloc.path);
+}
+
+/* Refuses allocators that the linker could not load (the linker's reason is on stderr), and those of which another
+   library took the place. */
 static int check_preloads(struct run *run, const struct run_spec *spec, struct error *error) {
-  const char *before = getenv("LD_PRELOAD");
-  unsigned index = 0;
-  for (; before && *before; index++) {
-    size_t length = strcspn(before, ": ");
-    before += length + (before[length] != '\0');
-  }
+  unsigned index = environment_recorders();
   for (const char *const *preload = spec->preloads.texts; *preload && index < PRELOAD_LIMIT; preload++, index++) {
     if (!(run->result->preloads_missing & (uint64_t)1 << index))
       continue;
     run->wrong_preload = access(*preload, F_OK) != 0;
     return error_set(error, *preload, run->wrong_preload ? "no such allocator" : "the dynamic linker can't load it");
   }
-  /* Else the C library would be measured under another name. Its own name is allowed. */
-  const char *first = spec->preloads.texts[0];
-  if (first && !is_c_library(first) && !spec->null_allocator && run->result->malloc_is_of_libc)
-    return error_set(error, first, "defines no malloc");
-  return 0;
+  return check_malloc(run, spec, error);
 }
 
 /* Just before the first engine was started. */
@@ -413,6 +410,10 @@ json_t *report_run(const struct run *run) {
     json_object_set_new(out, "null_allocator", json_true());
   if (spec->op_limit)
     json_set_count(out, "op_limit", spec->op_limit);
+  if (result->malloc.path[0])
+    json_object_set_new(out, "malloc",
+                        json_pack("{s:s%, s:s*}", "path", result->malloc.path, strlen(result->malloc.path), "build_id",
+                                  result->malloc.build_id[0] ? result->malloc.build_id : NULL));
   json_object_set_new(out, "clock",
                       json_string(!result->clock_follows ? "real"
                                   : result->clock_steps  ? "steps"

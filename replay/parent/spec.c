@@ -2,6 +2,7 @@
 #include "replay/parent/spec.h"
 
 #include "core/base/text.h"
+#include "core/system/allocator_settings.h"
 #include "core/workload/workload.h"
 #include "replay/engine/pass.h"
 
@@ -103,6 +104,8 @@ static const char *take_preload(void *field, const char *value) {
 }
 
 static const char *take_setting(void *field, const char *value) {
+  if (strncmp(value, "LD_PRELOAD=", strlen("LD_PRELOAD=")) == 0)
+    return "is for --preload";
   return strchr(value, '=') > value ? add_word(field, value) : "is not NAME=VALUE";
 }
 
@@ -402,8 +405,11 @@ int spec_describe(void) {
   json_t *passes = json_array();
   for (const struct pass *const *pass = pass_table; *pass; pass++)
     json_array_append_new(passes, pass_json(*pass));
-  json_t *all = json_pack("{s:o, s:o, s:o}", "passes", passes, "orders", names_json(order_names, ORDERS),
-                          "touch_policies", names_json(touch_names, TOUCH_POLICIES));
+  json_t *variables = json_array();
+  for (const char *const *name = allocator_variables; *name; name++)
+    json_array_append_new(variables, json_string(*name));
+  json_t *all = json_pack("{s:o, s:o, s:o, s:o}", "allocator_variables", variables, "passes", passes, "orders",
+                          names_json(order_names, ORDERS), "touch_policies", names_json(touch_names, TOUCH_POLICIES));
   bool failed = json_dumpf(all, stdout, JSON_INDENT(1)) != 0 || putchar('\n') == EOF || fflush(stdout) != 0;
   json_decref(all);
   return failed ? CLI_FAILED : CLI_DONE;

@@ -19,6 +19,7 @@ from heaptape.common.home import Home
 from heaptape.common.process import convert_json
 from heaptape.run import ctl
 from heaptape.run.capture import Trace
+from heaptape.run.environment import without_allocator
 
 KEPT_BYTES = 2000  # of a program's output
 NOT_STARTED = (126, 127)
@@ -130,7 +131,8 @@ def run(
     environment: Mapping[str, str] | None = None,
     started: Callable[[int], None] | None = None,
 ) -> Ended:
-    """Runs the command in this folder and environment to its end. Its output is read, not shown: some programs do less
+    """Runs the command in this folder to its end, in this environment; with `environment` in that and what of this one
+    selects no allocator. Its output is read, not shown: some programs do less
     where their output is discarded. A file on standard input is read from its start each time. If an exception is
     raised here, the command is terminated. `started` gets its process number.
     """
@@ -140,7 +142,7 @@ def run(
             stdin=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, **(environment or {})},
+            env=None if environment is None else without_allocator(os.environ) | dict(environment),
         )
     if started:
         started(process.pid)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from heaptape.commands import replaying
 from heaptape.commands.outcome import FORMATS, Parser, all_options
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
@@ -24,7 +25,6 @@ from heaptape.common.process import scratch_folder
 if TYPE_CHECKING:
     from heaptape.common.tables import Cell, Table
     from heaptape.results.model.penalties import Penalties
-    from heaptape.run.registry import Choice
 
 SUMMARY = "run a program and report its memory and time, or its simulated cache misses"
 SYNOPSIS = "[OPTION...] -- CMD [ARGUMENT...]"
@@ -109,13 +109,18 @@ def run(arguments: Sequence[str], home: Home) -> int:
     environment, prefix = dict(os.environ), []
     if own.allocator:
         from heaptape.run import registry
+        from heaptape.run.environment import without_allocator
+        from heaptape.run.live import settings_of
 
-        settings = _environment(registry.choose(own.allocator, registry.load(home)))
+        replaying.say_left_out()
+        others_of = without_allocator(environment)
+        settings = settings_of(registry.choose(own.allocator, registry.load(home)), others_of)
         if "--simulate" in others:
             # Not for the observer or Valgrind, only for the program that runs under it.
-            prefix = ["env", *(f"{name}={value}" for name, value in settings.items())]
+            gone = [word for name in environment if name not in others_of for word in ("-u", name)]
+            prefix = ["env", *gone, *(f"{name}={value}" for name, value in settings.items())]
         else:
-            environment |= settings
+            environment = others_of | settings
     timing, costs = _timing(others)
     with scratch_folder() as scratch:
         output = scratch / "observed.json"
@@ -160,12 +165,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_const", const="json", dest="format")
     parser.add_argument("-o", "--output")
     return parser
-
-
-def _environment(choice: "Choice") -> dict[str, str]:
-    from heaptape.run.live import c_library
-
-    return dict(choice.environment) | {"LD_PRELOAD": choice.preload or c_library()}
 
 
 def _observe(command: Sequence[str], environment: dict[str, str]) -> int:

@@ -2,6 +2,7 @@
 """What the commands that replay share: checks of options, progress, and reports of failed runs."""
 
 import contextlib
+import functools
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,10 +52,20 @@ class Work:
         self.failed.append((run, error))
 
 
+@functools.cache
+def say_left_out() -> None:
+    """Says, once, what of this environment neither replays nor live runs on an allocator have."""
+    from heaptape.run.environment import left_out
+
+    if names := left_out(os.environ):
+        console.warning(f"{', '.join(names)} of this environment: not used; -a NAME:SETTINGS sets an allocator up")
+
+
 @contextmanager
 def work() -> Iterator[Work]:
     """Shows progress and keeps the scratch folder as long as the context lasts."""
 
+    say_left_out()
     with scratch_folder() as scratch, WorkProgress() as progress:
         yield Work(scratch, progress)
 

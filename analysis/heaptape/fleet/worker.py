@@ -49,9 +49,6 @@ CURVES_OF_CALLS = ("histogram", "sizes")
 # Length of the path of the folder with a cell's files, wherever a machine keeps temporary files: the dynamic linker
 # copies and compares the names of libraries, and the engine the workload's name, which affects instructions and misses.
 PLACE_BYTES = 240
-# The variables kept from a worker's environment: only those that the engine may need to start. Others would affect
-# instructions (an allocator that reads its settings searches all of them), or set allocators differently from the cell.
-KEPT = ("LD_LIBRARY_PATH", "PATH")
 
 
 @dataclass
@@ -65,7 +62,7 @@ class Worker:
     cache: Cache
     name: str
     machine_name: str = ""
-    processes: Processes = field(default_factory=lambda: Processes(environment()))
+    processes: Processes = field(default_factory=Processes)
 
     def __post_init__(self) -> None:
         self.machine = machine_id(self.machine_name)
@@ -262,13 +259,8 @@ class Worker:
 
     def _baseline(self, sha256: str, path: Path) -> int:
         if sha256 not in self._baselines:
-            self._baselines[sha256] = replay.baseline(self.home.program("replay"), path, environment())
+            self._baselines[sha256] = replay.baseline(self.home.program("replay"), path)
         return self._baselines[sha256]
-
-
-def environment() -> dict[str, str]:
-    """The engine's environment, without the cell's settings: the same names on every machine."""
-    return {name: os.environ.get(name, "") for name in KEPT}
 
 
 def _of_one_length(scratch: Path) -> Path:

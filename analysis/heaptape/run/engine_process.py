@@ -34,12 +34,9 @@ class Command:
 
 
 class Processes:
-    """Processes that are ended together: of one replay, or of several. All functions may be called from any thread.
-    `environment`: of the processes; None: that of this process.
-    """
+    """Processes that are ended together: of one replay, or of several. All functions may be called from any thread."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        self._environment = environment
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen] = set()
         self._ended = False
@@ -53,7 +50,6 @@ class Processes:
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
                 pass_fds=inherited,
-                env=self._environment,
             )
             self._running.add(process)
             if self._ended:

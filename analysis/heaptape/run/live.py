@@ -12,6 +12,7 @@ import numpy as np
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.run import registry
+from heaptape.run.environment import PRELOAD, TUNABLES, without_allocator
 from heaptape.run.recipes import Finished, Recipe
 from heaptape.run.registry import Choice
 from heaptape.run.samples import mean_over_time
@@ -42,8 +43,9 @@ def observed(recipe: Recipe, place: Place, choice: Choice, memory: bool, run: Ru
 
 
 def observe(subject: Subject, place: Place, choice: Choice, memory: bool, run: Runner) -> dict:
-    """One run on an allocator: figures of the subject. `run`: runs it, behind a wrapper and in an environment, with a
-    file for its output; it returns status 0 where the program ended as it should.
+    """One run on an allocator: figures of the subject. `run`: runs it, behind a wrapper, with variables that are added
+    to its environment (`without_allocator`), and a file for its output; it returns status 0 where the program ended as
+    it should.
 
     With `memory`: rss_anon_peak_bytes, rss_anon_mean_bytes (over its processor time: on a busy machine wall time passes
     while other programs run) and rss_anon_wall_mean_bytes, vm_size_peak_bytes, page_faults, syscalls {name: count},
@@ -53,7 +55,7 @@ def observe(subject: Subject, place: Place, choice: Choice, memory: bool, run: R
     """
     output = place.scratch / "observed.json"
     wrapper = [str(place.home.program("observe")), *([] if memory else ["--time-only"]), "-o", str(output), "--"]
-    environment = dict(choice.environment) | {"LD_PRELOAD": choice.preload or c_library()}
+    environment = settings_of(choice, without_allocator(os.environ))
     printed = place.scratch / "output"
     finished = run(wrapper, environment, printed)
     if finished.status:
@@ -63,6 +65,14 @@ def observe(subject: Subject, place: Place, choice: Choice, memory: bool, run: R
         return figures(subject.find(data["programs"]), memory) | {"wall_s": round(finished.wall_s, 3)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HeaptapeError(f"{subject.name} on {choice.label}: the observer's output can't be read: {error}") from None
+
+
+def settings_of(choice: Choice, others: Mapping[str, str]) -> dict[str, str]:
+    """The variables that put a program on the allocator. `others`: its environment without any allocator."""
+    preloads = (choice.preload or c_library(), others.get(PRELOAD))
+    tunables = (others.get(TUNABLES), choice.environment.get(TUNABLES))
+    parts = {PRELOAD: ":".join(filter(None, preloads)), TUNABLES: ":".join(filter(None, tunables))}
+    return dict(choice.environment) | {name: text for name, text in parts.items() if text}
 
 
 def c_library() -> str:

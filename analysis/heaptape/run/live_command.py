@@ -14,6 +14,7 @@ from heaptape.common.home import Home
 from heaptape.common.process import scratch_folder
 from heaptape.results.comparing.intervals import log_ratio
 from heaptape.run import live
+from heaptape.run.environment import without_allocator
 from heaptape.run.recipes import Finished
 from heaptape.run.registry import Choice
 
@@ -105,7 +106,7 @@ def _order(turns: Turns) -> Iterator[tuple[int, bool, str, Choice]]:
 
 def _observe(turns: Turns, choice: Choice, memory: bool, place: live.Place) -> dict[str, float]:
     other = {**turns.before.environment, **turns.after.environment}
-    inherited = {name: value for name, value in os.environ.items() if name not in other}
+    inherited = {name: value for name, value in without_allocator(os.environ).items() if name not in other}
 
     def run(wrapper: Sequence[str], environment: Mapping[str, str], printed: Path) -> Finished:
         command = [*wrapper, *turns.command]

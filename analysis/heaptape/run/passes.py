@@ -60,6 +60,8 @@ _DESCRIBED = _described()
 BY_NAME = {one["name"]: Pass(**one) for one in _DESCRIBED["passes"]}
 PASSES = tuple(BY_NAME)
 DEFAULT_PASSES = tuple(name for name, one in BY_NAME.items() if one.default)
+# Names of variables that set an allocator up, with a * for any text.
+ALLOCATOR_VARIABLES = tuple(_DESCRIBED["allocator_variables"])
 TOUCH_POLICIES = tuple(_DESCRIBED["touch_policies"])
 OF_ACCESSES = tuple(name for name, one in BY_NAME.items() if one.accesses)  # need the recording's data accesses
 WARM = tuple(name for name, one in BY_NAME.items() if one.warm)  # can be made after warm rounds

@@ -33,6 +33,7 @@ from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, cache_folder
 from heaptape.common.process import scratch_folder
+from heaptape.run.environment import PRELOAD, without_allocator
 
 KINDS = ("desktop", "languages", "servers", "tools")
 DIRECTORIES = tuple(SHARED / "workloads" / "apps" / kind for kind in KINDS)
@@ -333,7 +334,8 @@ def _script(
 
 
 def _surroundings(recipe: Recipe, work: Path, port: int) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DESKTOP) and name != "LD_PRELOAD"}
+    known = without_allocator(os.environ)
+    kept = {name: value for name, value in known.items() if not name.startswith(DESKTOP) and name != PRELOAD}
     own = {"WORK": work, "HOME": work, "XDG_RUNTIME_DIR": work, "HERE": recipe.path.parent, "VENV": recipe.venv}
     return kept | {name: str(value) for name, value in own.items()} | {"PORT": str(port), "LC_ALL": "C.UTF-8"}
 

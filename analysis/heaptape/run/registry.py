@@ -162,7 +162,7 @@ def load(home: Home) -> dict[str, Allocator]:
     file = home.registry_file()
     entries = {name: checked(f"{file}: {name}", table, Entry) for name, table in read_toml(file).items()}
     names = {name: [entry.library, *entry.also] if entry.library else [] for name, entry in entries.items()}
-    of_file = _places([file for files in names.values() for file in files], home.library_directories())
+    of_file = files_of([file for files in names.values() for file in files], home.library_directories())
     own = c_library()
     bundled = {one.record.name: one for one in installed.of_wheel()}
     places = {
@@ -382,7 +382,7 @@ def _settings(name: str, text: str) -> dict[str, str]:
     return settings
 
 
-def _places(names: list[str], own: list[Path]) -> dict[str, list[Path]]:
+def files_of(names: list[str], own: list[Path]) -> dict[str, list[Path]]:
     """Library file name -> the files of that name: in our own directories, then the one in the linker's cache, then in
     the standard directories.
     """

@@ -24,6 +24,7 @@ from heaptape.results.structs import SCHEMA, Distilled
 from heaptape.run import engine_process, machine
 from heaptape.run.across_passes import agreement, attach_syscalls
 from heaptape.run.engine_process import Command, Processes, failure, run_to_end, side_by_side
+from heaptape.run.environment import RECORDERS
 from heaptape.run.passes import BY_NAME, OF_ACCESSES
 from heaptape.run.registry import Choice, sha256_of
 from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
@@ -435,12 +436,10 @@ def _about(choice: Choice) -> dict:
     }
 
 
-def baseline(program: Path, workload: Path, environment: Mapping[str, str] | None = None) -> int:
-    """RssAnon in bytes of the engine just before the first op, without a preloaded allocator. `environment`: as of
-    Processes.
-    """
+def baseline(program: Path, workload: Path) -> int:
+    """RssAnon in bytes of the engine just before the first op, without a preloaded allocator."""
     command = [str(program), "--baseline", str(workload)]
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment)
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if result.returncode != 0:
         raise HeaptapeError(failure(result.returncode, result.stderr).replace(str(workload), workload.name))
     try:
@@ -499,8 +498,19 @@ def _measure_with(engine: Engine, run: Run, spec: Mapping[str, object], tell: Ca
             return about | {"error": f"the engine's result can't be read: {error}"}
     if not isinstance(measured, dict):
         return about | {"error": "the engine's result is not an object"}
+    if other := _other_library(measured, run.choice):
+        return about | {"error": other}
     # An allocator's output on stderr (for example about an unknown setting) belongs to the result.
     return about | measured | ({"stderr": text[:2000]} if text.strip() else {})
+
+
+def _other_library(measured: Mapping, choice: Choice) -> str:
+    """What is wrong where another library's malloc was called than the choice's; empty: nothing."""
+    called = measured.get("malloc", {}).get("path")
+    wanted = Path(choice.preload) if choice.preload else choice.path
+    if not called or not wanted.name or Path(called).name in RECORDERS or wanted.samefile(called):
+        return ""
+    return f"the malloc of {called} was called, not that of {wanted}"
 
 
 def _spec_of(settings: Settings, run: Run) -> dict[str, object]:
