@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 CONVERT_COMPONENTS := $(addprefix convert/,commands inspect distil rewrite compile whatif stacks formats history)
-$(call c_components,$(CONVERT_COMPONENTS))
+$(call c_components,$(filter-out convert/formats,$(CONVERT_COMPONENTS)))
+$(call c_registry,convert/formats)
 
 # $(COMPILE): traces in, workloads out. $(IMPORT): foreign formats in, traces out.
 HISTORY := convert/history core/workload $(TRACE)
@@ -11,15 +12,14 @@ IMPORT  := convert/formats
 $(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
 $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks $(TRACE),$(CORE_LIBS) -ldw -lelf)
 $(call c_test_program,convert_server,convert/test/convert_server.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
+$(call c_test_program,formats_that_recognise,convert/test/formats_that_recognise.c,convert/formats $(HISTORY),$(CORE_LIBS) -lzip)
 $(call c_bench,convert/bench/bench_compile.c,convert/bench/generate_trace.c,$(COMPILE),$(COMPILE_LIBS))
 $(call c_bench,convert/bench/bench_stages.c,,$(HISTORY),$(CORE_LIBS))
 $(call c_bench,convert/bench/bench_trace.c,convert/bench/generate_trace.c,$(TRACE),$(CORE_LIBS))
 $(call c_bench,convert/bench/bench_import.c,,$(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip)
 $(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,convert/inspect $(COMPILE) core/sharing core/base,$(COMPILE_LIBS) -lm)
 
-# One fuzzer for all text formats, one for each binary format; their seeds are the samples of the tests.
-$(foreach name,fuzz_import fuzz_import_heaptrack fuzz_import_dj fuzz_import_wl fuzz_import_bytehound fuzz_import_mallocbench,\
-  $(call c_fuzzer,convert/fuzz/$(name).c,convert/fuzz/import_fuzzing.c,$(IMPORT) $(COMPILE),$(COMPILE_LIBS) -lzip))
+$(call c_fuzzer,convert/fuzz/fuzz_import.c,,$(IMPORT) $(COMPILE),$(COMPILE_LIBS) -lzip)
 $(call c_fuzzer,convert/fuzz/fuzz_rewrite.c,,convert/rewrite $(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip -lm)
 $(call c_fuzzer,convert/fuzz/fuzz_distil.c,convert/fuzz/workload_fuzzing.c,convert/distil convert/rewrite $(HISTORY),$(CORE_LIBS) -lm)
 $(call c_fuzzer,convert/fuzz/fuzz_group.c,,$(COMPILE) core/base,$(COMPILE_LIBS))

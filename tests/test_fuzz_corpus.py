@@ -128,7 +128,7 @@ def test_every_target_is_known() -> None:
         "fuzz_distil",
         "fuzz_plan",
     }
-    assert readers | {"fuzz_import", "fuzz_import_heaptrack"} <= set(TARGETS)
+    assert readers | {"fuzz_import"} <= set(TARGETS)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -271,23 +271,22 @@ static void put_wl(FILE *out, const struct call *call) {
 
 static const struct bench {
   const char *name;
-  const struct import_format *format;
   void (*put)(FILE *out, const struct call *call);
 } benches[] = {
-    {"text", &import_format_text, put_text},
-    {"android", &import_format_android, put_android},
-    {"heaptrack", &import_format_heaptrack, put_heaptrack},
-    {"mtrace", &import_format_mtrace, put_mtrace},
-    {"rep", &import_format_rep, put_rep},
-    {"valgrind", &import_format_valgrind, put_valgrind},
-    {"ltrace", &import_format_ltrace, put_ltrace},
-    {"kdump", &import_format_kdump, put_kdump},
-    {"memray", &import_format_memray, put_memray},
-    {"lttng", &import_format_lttng, put_lttng},
-    {"dj", &import_format_dj, put_dj},
-    {"wl", &import_format_wl, put_wl},
-    {"bytehound", &import_format_bytehound, put_bytehound},
-    {"mallocbench", &import_format_mallocbench, put_mallocbench},
+    {"text", put_text},
+    {"android", put_android},
+    {"heaptrack", put_heaptrack},
+    {"mtrace", put_mtrace},
+    {"rep", put_rep},
+    {"valgrind", put_valgrind},
+    {"ltrace", put_ltrace},
+    {"kdump", put_kdump},
+    {"memray", put_memray},
+    {"lttng", put_lttng},
+    {"dj", put_dj},
+    {"wl", put_wl},
+    {"bytehound", put_bytehound},
+    {"mallocbench", put_mallocbench},
 };
 
 static void generate(const struct bench *bench, FILE *out, uint64_t events) {
@@ -315,7 +314,7 @@ static int import_apart(const struct bench *bench, const char *in, const char *t
   pid_t child = fork();
   if (child == 0) {
     struct error error = {""};
-    int result = import_file(bench->format, in, &(struct import_options){0}, tape, &error);
+    int result = import_file(format_by_name(bench->name)->import, in, &(struct import_options){0}, tape, &error);
     if (result != 0)
       fprintf(stderr, "bench_import: %s\n", error.text);
     _exit(result != 0);

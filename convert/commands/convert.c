@@ -66,7 +66,8 @@ struct conversion {
 
 static int list_formats(void) {
   size_t width = text_width(STDOUT_FILENO);
-  for (const struct format *format = formats; format->name; format++) {
+  FOR_EACH_FORMAT(entry) {
+    const struct format *format = *entry;
     bool reads = format->import || !strcmp(format->name, "tape"), writes = format->suffix != NULL;
     int column = printf("%-14s %-11s ", format->name, reads && writes ? "read, write" : reads ? "read" : "write");
     text_print(stdout, format->description, width, (size_t)column, (size_t)column);

@@ -125,7 +125,7 @@ static int run_import(struct import *import) {
   return import->writer ? 0 : begin(&android, false);
 }
 
-const struct import_format import_format_android = {.recognises_line = recognises, .run = run_import};
+static const struct import_format import_format = {.recognises_line = recognises, .run = run_import};
 
 /* Android's memory_replay text (shown above), with the thread's number as its tid, and with start and end
    of each call if the trace has times.
@@ -182,4 +182,8 @@ static int run_export(struct export *export) {
   return export_calls(export, &witness);
 }
 
-const struct export_format export_format_android = {run_export};
+static const struct export_format export_format = {run_export};
+
+REGISTER_FORMAT(.name = "android",
+                .description = "Android memory_replay text, plain or in a zip (convert/formats/android.c)",
+                .suffix = ".android", .import = &import_format, .export = &export_format);

@@ -107,4 +107,7 @@ static int run(struct import *import) {
   return import_bytes(import, &facts, take_operations);
 }
 
-const struct import_format import_format_bytehound = {.recognises_bytes = recognises, .run = run};
+static const struct import_format import_format = {.recognises_bytes = recognises, .run = run};
+
+REGISTER_FORMAT(.name = "bytehound", .description = "what bytehound export-replay writes (convert/formats/bytehound.c)",
+                .import = &import_format);

@@ -132,4 +132,7 @@ static int run(struct import *import) {
   return import_bytes(import, &facts, take_records);
 }
 
-const struct import_format import_format_dj = {.recognises_bytes = recognises, .run = run};
+static const struct import_format import_format = {.recognises_bytes = recognises, .run = run};
+
+REGISTER_FORMAT(.name = "dj", .description = "dj/malloc's binary trace of 64-byte records (convert/formats/dj.c)",
+                .import = &import_format);

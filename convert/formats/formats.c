@@ -14,49 +14,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const struct format formats[] = {
-    {"tape", "heaptape trace (core/trace/FORMAT.md)", ".tape", NULL, NULL},
-    {"work", "heaptape workload (core/workload/WORKLOAD.md)", ".work", NULL, NULL},
-    {"text", "heaptape text, as dump prints it (convert/formats/text.c)", ".txt", &import_format_text, NULL},
-    {"minimalloc", "lifetimes of objects, for solvers of storage allocation (convert/formats/minimalloc.c)",
-     ".minimalloc.csv", NULL, &export_format_minimalloc},
-    {"csv", "comma-separated values, as dump --format csv", ".csv", NULL, NULL},
-    {"jsonl", "one JSON object per line, as dump --format jsonl", ".jsonl", NULL, NULL},
-    {"android", "Android memory_replay text, plain or in a zip (convert/formats/android.c)", ".android",
-     &import_format_android, &export_format_android},
-    {"heaptrack", "heaptrack's raw data, plain or packed (convert/formats/heaptrack.c)", NULL, &import_format_heaptrack,
-     NULL},
-    {"lttng", "LTTng-UST's libc events, a CTF directory or babeltrace2's text (convert/formats/lttng.c)", NULL,
-     &import_format_lttng, NULL},
-    {"dj", "dj/malloc's binary trace of 64-byte records (convert/formats/dj.c)", NULL, &import_format_dj, NULL},
-    {"wl", "dj/malloc's workload, .wl (convert/formats/wl.c)", ".wl", &import_format_wl, &export_format_wl},
-    {"rep", "CS:APP malloc lab's .rep (convert/formats/rep.c)", ".rep", &import_format_rep, &export_format_rep},
-    {"mtrace", "glibc mtrace(3) text (convert/formats/mtrace.c)", ".mtrace", &import_format_mtrace,
-     &export_format_mtrace},
-    {"kdump", "FreeBSD kdump of jemalloc's utrace records (convert/formats/kdump.c)", NULL, &import_format_kdump, NULL},
-    {"bytehound", "what bytehound export-replay writes (convert/formats/bytehound.c)", NULL, &import_format_bytehound,
-     NULL},
-    {"mallocbench", "ClaytonKnittel/malloc-bench's protobuf traces (convert/formats/mallocbench.c)", NULL,
-     &import_format_mallocbench, NULL},
-    {"valgrind", "what valgrind --trace-malloc=yes prints (convert/formats/valgrind.c)", NULL, &import_format_valgrind,
-     NULL},
-    {"memray", "what memray parse prints (convert/formats/memray.c)", NULL, &import_format_memray, NULL},
-    {"ltrace", "ltrace's text (convert/formats/ltrace.c)", NULL, &import_format_ltrace, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
+REGISTER_FORMAT_AS(tape, .name = "tape", .description = "heaptape trace (core/trace/FORMAT.md)", .suffix = ".tape");
+REGISTER_FORMAT_AS(work, .name = "work", .description = "heaptape workload (core/workload/WORKLOAD.md)",
+                   .suffix = ".work");
+REGISTER_FORMAT_AS(csv, .name = "csv", .description = "comma-separated values, as dump --format csv", .suffix = ".csv");
+REGISTER_FORMAT_AS(jsonl, .name = "jsonl", .description = "one JSON object per line, as dump --format jsonl",
+                   .suffix = ".jsonl");
 
 const struct format *format_by_name(const char *name) {
-  for (const struct format *format = formats; format->name; format++)
-    if (strcmp(format->name, name) == 0)
-      return format;
+  FOR_EACH_FORMAT(entry)
+  if (strcmp((*entry)->name, name) == 0)
+    return *entry;
   return NULL;
 }
 
 const struct format *format_by_suffix(const char *path) {
-  for (const struct format *format = formats; format->name; format++) {
-    size_t length = strlen(path), suffix = format->suffix ? strlen(format->suffix) : 0;
-    if (suffix && length > suffix && strcmp(path + length - suffix, format->suffix) == 0)
-      return format;
+  FOR_EACH_FORMAT(entry) {
+    size_t length = strlen(path), suffix = (*entry)->suffix ? strlen((*entry)->suffix) : 0;
+    if (suffix && length > suffix && strcmp(path + length - suffix, (*entry)->suffix) == 0)
+      return *entry;
   }
   return NULL;
 }
@@ -77,22 +53,27 @@ static int spool_standard_input(struct error *error) {
   return result;
 }
 
-/* The first line that any format recognises decides. Tools print greetings before their records. */
+/* The first line that a format recognises decides; no two recognise one line. Tools print greetings before their
+ * records. */
 enum { DETECTION_LINES = 200 };
 
 static const struct format *by_lines(struct line_reader *lines) {
   const char *line;
   for (int i = 0; i < DETECTION_LINES && line_reader_next(lines, &line) > 0; i++)
-    for (const struct format *format = formats; format->name; format++)
-      if (format->import && format->import->recognises_line && format->import->recognises_line(line))
-        return format;
+    FOR_EACH_FORMAT(entry) {
+      const struct import_format *import = (*entry)->import;
+      if (import && import->recognises_line && import->recognises_line(line))
+        return *entry;
+    }
   return NULL;
 }
 
 static const struct format *by_bytes(const struct import_sample *start) {
-  for (const struct format *format = formats; format->name; format++)
-    if (format->import && format->import->recognises_bytes && format->import->recognises_bytes(start))
-      return format;
+  FOR_EACH_FORMAT(entry) {
+    const struct import_format *import = (*entry)->import;
+    if (import && import->recognises_bytes && import->recognises_bytes(start))
+      return *entry;
+  }
   return NULL;
 }
 

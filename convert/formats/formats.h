@@ -22,6 +22,7 @@ struct import_options {
   bool allow_gaps; /* accept a recording that reports missing events: each loss becomes a GAP of the trace */
   bool has_process;
   uint64_t process;         /* of a recording of several processes: the pid of the one to import */
+  const char *columns;      /* of the format `columns`: what its columns are; NULL: not given */
   struct text_line *report; /* gets what was left out or corrected, in words; empty: nothing. NULL: not wanted */
 };
 
@@ -37,10 +38,6 @@ struct import_format {
   bool (*recognises_bytes)(const struct import_sample *start); /* NULL: not recognised by bytes */
   int (*run)(struct import *import);
 };
-
-extern const struct import_format import_format_text, import_format_android, import_format_bytehound, import_format_dj,
-    import_format_heaptrack, import_format_kdump, import_format_ltrace, import_format_lttng, import_format_mallocbench,
-    import_format_memray, import_format_mtrace, import_format_rep, import_format_valgrind, import_format_wl;
 
 /* Reads path ("-": standard input) and writes the trace to out. Returns 0, or -1 with error; then out is incomplete. */
 int import_file(const struct import_format *format, const char *path, const struct import_options *options,
@@ -68,9 +65,6 @@ struct export_format {
   int (*run)(struct export *export);
 };
 
-extern const struct export_format export_format_android, export_format_minimalloc, export_format_mtrace,
-    export_format_rep, export_format_wl;
-
 struct export_job {
   const struct export_format *format;
   struct trace_reader *reader;
@@ -92,8 +86,19 @@ struct format {
       *export; /* NULL: none, or written by other code of convert: tape, work, text, csv, jsonl */
 };
 
-/* Ends with a NULL name. */
-extern const struct format formats[];
+/* A format is registered by being in the folder: at its file's end, REGISTER_FORMAT(.name = ...) puts a pointer to it
+   into a section of the linker, whose bounds the linker names. Their order means nothing. */
+#define REGISTER_FORMAT(...) REGISTER_FORMAT_AS(this_file, __VA_ARGS__)
+#define REGISTER_FORMAT_AS(name_in_file, ...)                                                                          \
+  static const struct format registered_##name_in_file = {__VA_ARGS__};                                                \
+  __attribute__((used, section("convert_formats"))) static const struct format *const entry_##name_in_file =           \
+      &registered_##name_in_file
+
+__attribute__((visibility("hidden"))) extern const struct format *const __start_convert_formats[],
+    *const __stop_convert_formats[];
+
+#define FOR_EACH_FORMAT(entry)                                                                                         \
+  for (const struct format *const *entry = __start_convert_formats; entry < __stop_convert_formats; entry++)
 
 const struct format *format_by_name(const char *name);
 

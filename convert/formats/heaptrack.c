@@ -461,4 +461,8 @@ static int run(struct import *import) {
   return result;
 }
 
-const struct import_format import_format_heaptrack = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+
+REGISTER_FORMAT(.name = "heaptrack",
+                .description = "heaptrack's raw data, plain or packed (convert/formats/heaptrack.c)",
+                .import = &import_format);

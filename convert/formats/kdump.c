@@ -174,4 +174,7 @@ static int run(struct import *import) {
   return result;
 }
 
-const struct import_format import_format_kdump = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+
+REGISTER_FORMAT(.name = "kdump", .description = "FreeBSD kdump of jemalloc's utrace records (convert/formats/kdump.c)",
+                .import = &import_format);

@@ -399,4 +399,6 @@ static int run(struct import *import) {
   return result;
 }
 
-const struct import_format import_format_ltrace = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+
+REGISTER_FORMAT(.name = "ltrace", .description = "ltrace's text (convert/formats/ltrace.c)", .import = &import_format);

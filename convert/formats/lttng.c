@@ -376,4 +376,9 @@ bool import_lttng_is_trace(const char *path) {
   return holds_ctf(path, 0);
 }
 
-const struct import_format import_format_lttng = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+
+REGISTER_FORMAT(.name = "lttng",
+                .description =
+                    "LTTng-UST's libc events, a CTF directory or babeltrace2's text (convert/formats/lttng.c)",
+                .import = &import_format);

@@ -164,4 +164,8 @@ static int run(struct import *import) {
   return import_bytes(import, &facts, take_file);
 }
 
-const struct import_format import_format_mallocbench = {.recognises_bytes = recognises, .run = run};
+static const struct import_format import_format = {.recognises_bytes = recognises, .run = run};
+
+REGISTER_FORMAT(.name = "mallocbench",
+                .description = "ClaytonKnittel/malloc-bench's protobuf traces (convert/formats/mallocbench.c)",
+                .import = &import_format);

@@ -176,4 +176,7 @@ static int run(struct import *import) {
   return 0;
 }
 
-const struct import_format import_format_memray = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+
+REGISTER_FORMAT(.name = "memray", .description = "what memray parse prints (convert/formats/memray.c)",
+                .import = &import_format);

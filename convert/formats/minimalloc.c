@@ -56,4 +56,8 @@ static int run_export(struct export *export) {
   return result == 0 && ferror(export->out) ? export_write_failed(export) : result;
 }
 
-const struct export_format export_format_minimalloc = {run_export};
+static const struct export_format export_format = {run_export};
+
+REGISTER_FORMAT(.name = "minimalloc",
+                .description = "lifetimes of objects, for solvers of storage allocation (convert/formats/minimalloc.c)",
+                .suffix = ".minimalloc.csv", .export = &export_format);

@@ -130,7 +130,7 @@ static int run_import(struct import *import) {
   return result;
 }
 
-const struct import_format import_format_mtrace = {.recognises_line = recognises, .run = run_import};
+static const struct import_format import_format = {.recognises_line = recognises, .run = run_import};
 
 /* glibc's mtrace(3) text (shown above).
 
@@ -165,4 +165,7 @@ static int run_export(struct export *export) {
   return result;
 }
 
-const struct export_format export_format_mtrace = {run_export};
+static const struct export_format export_format = {run_export};
+
+REGISTER_FORMAT(.name = "mtrace", .description = "glibc mtrace(3) text (convert/formats/mtrace.c)", .suffix = ".mtrace",
+                .import = &import_format, .export = &export_format);

@@ -136,7 +136,7 @@ static int run_import(struct import *import) {
   return result;
 }
 
-const struct import_format import_format_rep = {.recognises_bytes = recognises, .run = run_import};
+static const struct import_format import_format = {.recognises_bytes = recognises, .run = run_import};
 
 /* CS:APP malloc lab's .rep (shown above). The header's numbers come first, so there are two runs over the
    history.
@@ -212,4 +212,7 @@ static int run_export(struct export *export) {
   return pass(export, &rep, &witness);
 }
 
-const struct export_format export_format_rep = {run_export};
+static const struct export_format export_format = {run_export};
+
+REGISTER_FORMAT(.name = "rep", .description = "CS:APP malloc lab's .rep (convert/formats/rep.c)", .suffix = ".rep",
+                .import = &import_format, .export = &export_format);

@@ -47,7 +47,9 @@ static bool recognises(const char *line) {
     return 0;
   if (scan_word(&line, "+") && !scan_decimal(&line, &number))
     return 0;
-  return scan_word(&line, " ") && scan_decimal(&line, &number) && scan_word(&line, " ") && scan_name(&line) >= 0;
+  /* Firefox's log has no space before the "=". */
+  return scan_word(&line, " ") && scan_decimal(&line, &number) && scan_word(&line, " ") && scan_name(&line) >= 0 &&
+         !strstr(line, ")=");
 }
 
 static bool scan_arguments(const char **at, const struct call_info *info, struct trace_event *event) {
@@ -167,4 +169,7 @@ static int run(struct import *import) {
   return import->writer ? 0 : begin(import, false, false);
 }
 
-const struct import_format import_format_text = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+
+REGISTER_FORMAT(.name = "text", .description = "heaptape text, as dump prints it (convert/formats/text.c)",
+                .suffix = ".txt", .import = &import_format);

@@ -223,4 +223,8 @@ static int run(struct import *import) {
   return 0;
 }
 
-const struct import_format import_format_valgrind = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+
+REGISTER_FORMAT(.name = "valgrind",
+                .description = "what valgrind --trace-malloc=yes prints (convert/formats/valgrind.c)",
+                .import = &import_format);

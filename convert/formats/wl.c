@@ -279,7 +279,7 @@ static int run_import(struct import *import) {
   return result;
 }
 
-const struct import_format import_format_wl = {.recognises_bytes = recognises, .run = run_import};
+static const struct import_format import_format = {.recognises_bytes = recognises, .run = run_import};
 
 /* dj/malloc's workload, .wl (shown above): each thread's calls are in a separate stream. If a thread uses an
    object that another thread used last, the other signals (6) and it waits (7).
@@ -444,4 +444,7 @@ static int run_export(struct export *export) {
   return result;
 }
 
-const struct export_format export_format_wl = {run_export};
+static const struct export_format export_format = {run_export};
+
+REGISTER_FORMAT(.name = "wl", .description = "dj/malloc's workload, .wl (convert/formats/wl.c)", .suffix = ".wl",
+                .import = &import_format, .export = &export_format);

@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   spec.by_size = bytes[2] & 1;
   spec.to_size = bytes[2] & 1 ? bytes[2] : UINT64_MAX;
   if (write(text.fd, bytes + 3, count - 3) == (ssize_t)(count - 3) &&
-      import_file(&import_format_text, text.path, &(struct import_options){0}, tape.path, &error) == 0 &&
+      import_file(format_by_name("text")->import, text.path, &(struct import_options){0}, tape.path, &error) == 0 &&
       make(&tape, &slice, &spec, false) && make(&slice, &anonymous, NULL, true))
     make(&anonymous, NULL, NULL, true);
   close(text.fd);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Any legal sequence of malloc, realloc and free, written in a format, is read back by its importer call by call."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -132,6 +133,33 @@ def mallocbench(calls: list[Call]) -> bytes:
     ) + bytes([0x10, 8])
 
 
+def script(calls: list[Call]) -> bytes:
+    return b"# a run\n" + lines(calls, "a {i} {n}", "r {i} {n}", "f {i}")
+
+
+def logalloc(calls: list[Call]) -> bytes:
+    return b"5 5 free(0x0)\n" + lines(
+        calls, "5 5 malloc({n})={a:#x}", "5 5 realloc({a:#x},{n})={a:#x}", "5 5 free({a:#x})"
+    )
+
+
+def table(calls: list[Call]) -> bytes:
+    return b"call,n,to,from\nfree,,0,\n" + lines(calls, "malloc,{n},{a},", "realloc,{n},{a},{a:#x}", 'free,,"{a}",')
+
+
+def json_lines(calls: list[Call]) -> bytes:
+    rows = [
+        {
+            "call": "free" if call.size is None else "malloc" if call.born else "realloc",
+            "to": address(call.slot),
+            "from": hex(address(call.slot)),
+            "n": call.size,
+        }
+        for call in calls
+    ]
+    return "".join(json.dumps(row) + "\n" for row in [{"call": "free", "to": None}, *rows]).encode()
+
+
 FORMATS: dict[str, Callable[[list[Call]], bytes]] = {
     "rep": rep,
     "mtrace": mtrace,
@@ -143,6 +171,10 @@ FORMATS: dict[str, Callable[[list[Call]], bytes]] = {
     "wl": one_thread_wl,
     "bytehound": replay_export,
     "mallocbench": mallocbench,
+    "script": script,
+    "logalloc": logalloc,
+    "columns": table,
+    "columns of JSON": json_lines,
 }
 
 
@@ -152,5 +184,6 @@ FORMATS: dict[str, Callable[[list[Call]], bytes]] = {
 def test_every_call_comes_back(name, calls, tmp_path: Path):
     path = tmp_path / "recording"
     path.write_bytes(FORMATS[name](calls))
-    dumped = succeed(CONVERT, "dump", "--from", name, path).stdout.splitlines()[1:]
+    how = ["--from", name] if "columns" not in name else ["--columns", "op=call,size=n,ptr=to,old=from"]
+    dumped = succeed(CONVERT, "dump", *how, path).stdout.splitlines()[1:]
     assert [line.split(" ", 2)[2] for line in dumped if "free(NULL)" not in line] == [printed(call) for call in calls]

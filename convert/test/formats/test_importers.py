@@ -30,7 +30,7 @@ from convert.test.importer_samples import (
     sample,
     wl,
 )
-from tests.support import CONVERT, REPLAY, check, run, succeed
+from tests.support import CONVERT, OUT, REPLAY, check, run, succeed
 
 NAMES = sorted(FORMAT_OF)
 
@@ -45,6 +45,12 @@ def test_format_is_recognised_by_content(name, tmp_path):
     path = shutil.copy(sample(name, tmp_path), tmp_path / "no-suffix")
     named = succeed(CONVERT, "dump", "--from", FORMAT_OF[name], path).stdout
     assert succeed(CONVERT, "dump", path).stdout == named
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_second_format_recognises_a_sample(name, tmp_path):
+    names = succeed(OUT / "test-programs" / "formats_that_recognise", sample(name, tmp_path)).stdout.split()
+    assert names == [FORMAT_OF[name]]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -236,6 +242,19 @@ BAD_LINES = [
     ("lttng", LTTNG + LTTNG.replace("vpid = 29078", "vpid = 5"), "2: of process 5"),
     ("lttng", LTTNG + "WARNING: Tracer discarded 343 events between\n", "its tracer discarded 343 events or more"),
     ("android", "7: malloc 0x10 4\n" + "x" * 70000, "longer than"),
+    ("script", "", "it is empty"),
+    ("script", "a 1 5\na 2\n", "2: not a line"),
+    ("script", "a 1 5 6\n", "1: not a line"),
+    ("script", "f 1073741824\n", "1: id 1073741824"),
+    ("wee_alloc", "", "it is empty"),
+    ("wee_alloc", "Alloc(5),\nRealloc(5),\n", "2: not a line"),
+    ("wee_alloc", "Alloc(5\n", "1: not a line"),
+    ("logalloc", "7 7 jemalloc_stats()\n", "has no call"),
+    ("logalloc", "7 7 malloc(5) = 0x10\n", "1: not a line"),
+    ("logalloc", "7 7 calloc(5)=0x10\n", "1: not a line"),
+    ("logalloc", "7 7 malloc(5)=#1\n7 7 free(0x10)\n", "2: addresses and numbers of addresses"),
+    ("logalloc", "7 7 malloc(5)=0x10\n8 7 free(0x10)\n", "2: of process 8"),
+    ("columns", "op,ptr\n", "needs --columns"),
 ]
 
 
@@ -400,6 +419,56 @@ def test_interpreted_heaptrack_keeps_sizes_and_peaks_and_calls_its_lifetimes_mad
     assert witness["peak_live_bytes"] == peak
     assert {"addresses", "lifetimes"} <= set(json.loads(succeed(CONVERT, "profile", path).stdout)["lacks"])
     assert "lifetimes: the file does not say" in " ".join(succeed(CONVERT, "info", path).stdout.split())
+
+
+TABLE = [
+    ("event,bytes,address,from,when,tid\nmalloc,24,0x1000,,5,7\nrealloc,4096,8192,0x1000,9.5,7\n"
+     '"FREE",,0x2000,,12,8\n'),
+    "tid;when;from;address;bytes;event\n7;5;;0x1000;24;alloc\n7;9.5;0x1000;0x2000;4096;realloc\n8;12;;0x2000;;dealloc\n",
+    ('{"event": "malloc", "bytes": 24, "address": "0x1000", "when": 5, "tid": 7}\n'
+     '{"event": "r", "bytes": 4096, "address": 8192, "from": 4096, "when": 9.5, "tid": "7"}\n\n'
+     '{"event": "free", "bytes": null, "address": "0x2000", "when": "12", "tid": 8}\n'),
+]  # fmt: skip
+NAMED = "op=event,size=bytes,ptr=address,old=from,time:us=when,thread=tid"
+
+
+@pytest.mark.parametrize("table", TABLE, ids=["csv", "semicolons", "json"])
+def test_named_columns_of_a_table_are_calls(table, tmp_path):
+    path = tmp_path / "table"
+    path.write_text(table)
+    dumped = succeed(CONVERT, "dump", "--columns", NAMED, path).stdout.splitlines()
+    calls = ["0 0 malloc(24) = 0x1000", "4500 0 realloc(0x1000, 4096) = 0x2000", "7000 1 free(0x2000)"]
+    assert dumped[1:] == calls
+    few = json.loads(succeed(CONVERT, "info", "--json", "--columns", NAMED.split(",time")[0], path).stdout)["info"]
+    assert few["lacks"] == ["times", "threads", "usable_size"]
+
+
+def test_columns_are_named_by_number_where_a_table_has_no_first_line(tmp_path):
+    path = tmp_path / "table"
+    path.write_text("calloc,3,8,0x10\nposix_memalign,64,9,0x40\ncalloc,,7,0x80\nfree,,,nil\nmalloc,,5,0\n")
+    dumped = succeed(CONVERT, "dump", "--columns", "op=1,count=2,align=2,size=3,ptr=4", path).stdout.splitlines()
+    calls = ["calloc(3, 8) = 0x10", "posix_memalign(64, 9) = 0x40", "calloc(1, 7) = 0x80", "free(NULL)"]
+    assert [line.split(" ", 2)[2] for line in dumped[1:]] == [*calls, "malloc(5) = NULL"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "content", "what"),
+    [
+        ("op=a", "a,b\n", "op and ptr are needed"),
+        ("op=a,ptr=b,time:h=c", "a,b\n", "time[:s|ms|us|ns]"),
+        ("op=a,op=b,ptr=b", "a,b\n", "given twice"),
+        ("op=a,ptr=c", "a,b\n", "1: has no column 'c'"),
+        ("op=a,ptr=b", "a,b\nswim,0x10\n", "2: op is 'swim'"),
+        ("op=a,ptr=b", "a,b\nmalloc,0x10\n", "2: size is ''"),
+        ("op=a,ptr=b,size=c", "a,b,c\nmalloc,here,5\n", "2: ptr is 'here'"),
+        ("op=a,ptr=b,size=c", "a,b,c\nrealloc,0x10,5\n", "2: realloc needs the column old"),
+        ("op=a,ptr=b,size=c,time=d", "a,b,c,d\nmalloc,0x10,5,noon\n", "2: time is 'noon'"),
+        ("op=a,ptr=b", '{"a": "free", "b"\n', "1: not a JSON object"),
+        ("op=a,ptr=b", "a,b\n", "has no row"),
+    ],
+)
+def test_wrong_columns_are_one_error(columns, content, what, tmp_path):
+    assert what in error_of(tmp_path, "columns", content, "--columns", columns)
 
 
 def test_directory_without_ctf_is_refused(tmp_path):
