@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-CONVERT_COMPONENTS := $(addprefix convert/,commands inspect distil rewrite compile whatif stacks formats history)
+CONVERT_COMPONENTS := $(addprefix convert/,commands inspect rewrite compile whatif stacks formats history)
 $(call c_components,$(filter-out convert/formats,$(CONVERT_COMPONENTS)))
 $(call c_registry,convert/formats)
 
@@ -21,7 +21,6 @@ $(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,con
 
 $(call c_fuzzer,convert/fuzz/fuzz_import.c,,$(IMPORT) $(COMPILE),$(COMPILE_LIBS) -lzip)
 $(call c_fuzzer,convert/fuzz/fuzz_rewrite.c,,convert/rewrite $(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip -lm)
-$(call c_fuzzer,convert/fuzz/fuzz_distil.c,convert/fuzz/workload_fuzzing.c,convert/distil convert/rewrite $(HISTORY),$(CORE_LIBS) -lm)
 $(call c_fuzzer,convert/fuzz/fuzz_group.c,,$(COMPILE) core/base,$(COMPILE_LIBS))
 fuzzers: $(OUT)/corpus/.importers
 $(OUT)/corpus/.importers: convert/fuzz/importer_seeds.py convert/test/importer_samples.py $(wildcard convert/test/data/*) | $(VENV)/.stamp

@@ -104,10 +104,9 @@ Tests = shape("Tests", Output, "`--heaptape-json`, in the order in which tests e
 Figures = dict[str, float | None]
 Compared = shape("Compared", Output,
     "`heaptape compare --format json`. `rows`: the whole comparison, a row for each workload, allocator and metric; "
-    "`tables`, with --table: rows of each table by its name. `level`: of the intervals; `stand_ins`: margins of "
-    "distillates.",
+    "`tables`, with --table: rows of each table by its name. `level`: of the intervals.",
     {"level": float, "baseline interval": maybe(str), "corners": maybe(list[str]), "rows": maybe(list[dict[str, Any]]),
-     "tables": maybe(dict[str, list[dict[str, Any]]]), "stand_ins": maybe(dict[str, Any])})
+     "tables": maybe(dict[str, list[dict[str, Any]]])})
 Pick = shape("Pick",
     "The advice for an aim. `stay`: keep today's allocator; `ties`: equally good ones; `environment`: what to set.",
     {"aim use why": str, "stay": bool, "ties": list[str], "environment": dict[str, str]})
@@ -126,7 +125,7 @@ Advice = shape("Advice", Output,
 Tuned = shape("Tuned", Output, "`heaptape tune -o` (docs/use/TUNING.md).",
     {"heaptape machine search": dict[str, Any], "created_unix_s": Count, "variants_left_out": list[str],
      "points tunables": list[dict[str, Any]], "winner": dict[str, Any] | None, "error_percent": Figures,
-     "stand_ins": maybe(dict[str, Any]), "live": maybe(dict[str, Any] | None)})
+     "live": maybe(dict[str, Any] | None)})
 Choice = shape("Choice", "An allocator that was compared.",
     {"name version sha256": str})
 Held = shape("Held",
@@ -160,9 +159,6 @@ Holder = shape("Holder",
      "groups states over_time proposals": list[dict[str, Any]]})
 Blame = shape("Blame", Output, "`heaptape blame --json`. `tried`: the experiments of --try.",
     {"holders": list[Holder], "tried": maybe(list[dict[str, Any]])})
-Distilled = shape("Distilled", Output,
-    "`heaptape distil --json`. `distilled`: the manifest (core/trace/FORMAT.md, section 5a).",
-    {"ops whole_ops wanted_ops": Count, "distilled": dict[str, Any]})
 Ingested = shape("Ingested", Output,
     "`heaptape fleet ingest --json`. Numbers of traces: `ingested` now, `there` before; `failed`: trace -> why.",
     {"ingested there": Count, "failed": dict[str, str]})
@@ -205,7 +201,7 @@ Mark = shape("Mark", "A mark that the program set, after `events` events of its 
     {"thread events": Count, "text": str, "time_ns": maybe(Count)})
 About = shape("About", Output, "The common keys of a trace and a workload.",
     {"events threads file_bytes peak_live_bytes peak_live_os_page_bytes peak_live_objects live_at_end": Count,
-     "bytes_per_event": maybe(float), "recorded": Recorded, "distilled": maybe(dict[str, Any]),
+     "bytes_per_event": maybe(float), "recorded": Recorded,
      "info": dict[str, Any]})
 Info = shape("Info", About,
     "`heaptape info --json` of a trace. `info`, `footer`: the trace's own (core/trace/FORMAT.md); `calls`: by name.",
@@ -275,7 +271,6 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
     "check": (Check, WorkloadCheck),
     "compare": (Compared,),
     "ctl": (Control,),
-    "distil": (Distilled,),
     "fleet-atlas": (AtlasChanges,),
     "fleet-choose": (Chosen,),
     "fleet-ingest": (Ingested,),

@@ -31,11 +31,6 @@ GROUPS = (
     "phase=warm,2..3,*=late",
     "size=0..=early",
 )
-PLANS = (
-    '{"windows": [[0, 5, 20, 2.5], [20, 20, 30, 1], [50, 60, 70, 0.5]], "churn": 0.25}',
-    '{"windows": [[7, 15, 90, 1]], "heap": "touched", "highs": 3}',
-    '{"windows": [[100, 150, 200, 2]], "large": {"bytes": 64, "share": 0.5}, "seed": 7, "manifest": {"kind": "time"}}',
-)
 PLACEMENT = """# heaptape run --place THIS -- CMD
 version = 1
 program = "redis-server"
@@ -111,7 +106,6 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
     return seeds | {
         "fuzz_trace_read": traces,
         "fuzz_workload": [work.read_bytes()],
-        "fuzz_distil": [plan.encode() + rest for plan in PLANS for rest in (b"", b"\0" + work.read_bytes())],
         "fuzz_group": [f"{group}\nzmalloc\nzrealloc\n\nlibssl.so.3".encode() for group in GROUPS],
         "fuzz_plan": [PLACEMENT.encode(), PLACEMENT.replace(" = ", "=").encode() * 2],
         "fuzz_rewrite": [bytes([window, 200, kind]) + text for window in (0, 60) for kind in range(4)],
@@ -125,7 +119,6 @@ def test_every_target_is_known() -> None:
         "fuzz_origins",
         "fuzz_group",
         "fuzz_rewrite",
-        "fuzz_distil",
         "fuzz_plan",
     }
     assert readers | {"fuzz_import"} <= set(TARGETS)

@@ -104,27 +104,15 @@ static bool rewrites(const struct settings *settings) {
   return settings->merge || settings->slicing.texts || settings->anonymise || settings->archive;
 }
 
-static bool is_distilled(const struct trace_summary *summary) {
-  struct trace_info info;
-  trace_info_read(&info, summary->info_json);
-  bool distilled = json_object_get(info.json, "distilled") != NULL;
-  trace_info_free(&info);
-  return distilled;
-}
-
 static void warn_of_lost_parts(struct trace_reader **readers, const struct conversion *conversion) {
   const struct settings *settings = conversion->settings;
-  bool partial = settings->merge || settings->slicing.texts, drops = false, drops_manifest = false;
+  bool partial = settings->merge || settings->slicing.texts, drops = false;
   for (uint32_t i = 0; i < conversion->in_count; i++) {
     const struct trace_summary *summary = trace_reader_summary(readers[i]);
     drops |= partial && summary->accesses.recorded;
-    drops_manifest |= partial && is_distilled(summary);
   }
   if (drops)
     diagnostics_warning(CONVERT, "%s: data accesses are left out: a slice or a merged trace has none", conversion->out);
-  if (drops_manifest)
-    diagnostics_warning(CONVERT, "%s: is not a distillate any more: a slice or merged trace says nothing of the whole",
-                        conversion->out);
 }
 
 static int rewrite_to(struct trace_reader **readers, const char *path, const struct conversion *conversion,

@@ -10,8 +10,8 @@
 /* heaptape-convert: its table of commands, and what they share. */
 
 static const struct cli_command *const commands[] = {
-    &command_compile, &command_check,   &command_info,   &command_profile, &command_dump,  &command_convert,
-    &command_reduce,  &command_windows, &command_distil, &command_names,   &command_spans, NULL};
+    &command_compile, &command_check,  &command_info,  &command_profile, &command_dump,
+    &command_convert, &command_reduce, &command_names, &command_spans,   NULL};
 const struct cli_program convert_program = {CONVERT, commands};
 
 int failed(const struct error *error) {

@@ -235,8 +235,6 @@ static char *compile_info_json(struct compile_info *info, const struct witness *
     json_object_set_new(object, "accesses", accesses_json(info));
   if (info->rewritten)
     json_object_update(object, info->rewritten);
-  if (!info->rewritten) /* positions are those of the trace */
-    json_object_set(object, "distilled", json_object_get(trace->json, "distilled"));
   char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));
   json_decref(object);
   return text;

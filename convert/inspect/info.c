@@ -138,7 +138,6 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
     json_object_set(object, "thread_names", names);
   json_decref(names);
   json_t *about = json_loads(summary->info_json, 0, NULL);
-  json_object_set(object, "distilled", json_object_get(about, "distilled"));
   json_object_set_new(object, "info", about);
   json_object_set_new(object, "footer", footer);
   return object;
@@ -208,7 +207,6 @@ json_t *info_of_workload(const struct workload *workload, struct error *error) {
   json_set_count(object, "live_at_end", header->live_at_end);
   json_object_set_new(object, "recorded", recorded_of_rows(json_object_get(stored, "recorded")));
   json_object_del(stored, "recorded");
-  json_object_set(object, "distilled", json_object_get(stored, "distilled"));
   json_object_set_new(object, "info", stored);
   return object;
 }

@@ -272,15 +272,6 @@ static void budget_row(const struct sheet *sheet, const json_t *budget) {
         seconds_text(whole, json_number_value(json_object_get(budget, "ns"))));
 }
 
-static void distilled_row(const struct sheet *sheet, const json_t *distilled) {
-  char text[TEXT_NUMBER_BYTES];
-  if (distilled)
-    row(sheet, "distillate of", "%.3g" TEXT_JOIN "%% of %s, for %s",
-        100 * json_number_value(json_object_get(distilled, "ratio")),
-        text_counted(text, count_of(json_object_get(distilled, "whole"), "ops"), "op"),
-        string_of(distilled, "kind", "?"));
-}
-
 static void notes(const struct sheet *sheet, const struct shown *shown) {
   if (json_object_get(shown->about, "note"))
     row(sheet, "note", "%s", string_of(shown->about, "note", "?"));
@@ -314,7 +305,6 @@ static void print_short(const struct sheet *sheet, const struct shown *shown) {
   parts_row(sheet, shown);
   rotation_row(sheet, json_object_get(shown->about, "rotation"));
   budget_row(sheet, json_object_get(shown->footer, "budget"));
-  distilled_row(sheet, json_object_get(shown->about, "distilled"));
   notes(sheet, shown);
   cautions(sheet, shown);
   sentence(sheet, "More: --table all");
@@ -354,12 +344,6 @@ static void print_accesses(const struct sheet *sheet, const json_t *accesses) {
   count_row(sheet, "  accesses, unfiltered", accesses, "program_accesses");
   count_row(sheet, "  system calls", accesses, "program_syscalls");
   count_row(sheet, "allocator's instructions", accesses, "allocator_instructions");
-}
-
-static void print_expected(const struct sheet *sheet, const json_t *expected) {
-  for (void *at = json_object_iter((json_t *)expected); at; at = json_object_iter_next((json_t *)expected, at))
-    row(sheet, at == json_object_iter((json_t *)expected) ? "expected error" : "", "%s %.2g" TEXT_JOIN "%%",
-        json_object_iter_key(at), json_number_value(json_object_iter_value(at)));
 }
 
 /* A program may set one per request: the first few are enough. */
@@ -427,8 +411,6 @@ static void print_all(const struct sheet *sheet, const struct shown *shown) {
                  json_object_get(json_object_get(shown->info, "accesses") ? shown->info : shown->about, "accesses"));
   rotation_row(sheet, json_object_get(shown->about, "rotation"));
   budget_row(sheet, json_object_get(shown->footer, "budget"));
-  distilled_row(sheet, json_object_get(shown->about, "distilled"));
-  print_expected(sheet, json_object_get(json_object_get(shown->about, "distilled"), "expected"));
   print_marks(sheet, json_object_get(shown->info, "marks"));
   print_lacks(sheet, json_object_get(shown->about, "lacks"));
   notes(sheet, shown);

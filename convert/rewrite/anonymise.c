@@ -160,8 +160,7 @@ static void write_samples(struct anonymiser *anonymiser) {
   }
 }
 
-/* What is kept of the source's INFO: OS page size, allocator, what it lacks, and accesses and distilled without
-   names. */
+/* What is kept of the source's INFO: OS page size, allocator, what it lacks, and accesses without names. */
 static json_t *anonymous_info(const struct trace_summary *summary) {
   static const char *const kept[] = {"alignment", "failures", "operators", "threads", "usable_size"};
   struct trace_info source;
@@ -182,10 +181,6 @@ static json_t *anonymous_info(const struct trace_summary *summary) {
     json_object_clear(bursts);
   if (json_is_object(accesses))
     json_object_set(info, "accesses", accesses);
-  json_t *distilled = json_object_get(source.json, "distilled");
-  json_object_del(json_object_get(distilled, "whole"), "name"); /* it may be the program's name */
-  if (json_is_object(distilled))
-    json_object_set(info, "distilled", distilled);
   if (source.allocator[0])
     json_object_set_new(info, "allocator", json_string(source.allocator));
   trace_info_free(&source);

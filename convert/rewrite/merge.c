@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which traces are files of one rotated recording (FORMAT.md section 5c), and which of their threads are identical, so
+/* Which traces are files of one rotated recording (FORMAT.md section 5a), and which of their threads are identical, so
    that a merge can join them into one trace again.
 
    Not its job: copying. Invariant: a trace that is not such a file is a separate recording, all of whose threads are
@@ -348,7 +348,7 @@ static json_t *merged_info(struct trace_reader *const *readers, const struct rot
   json_object_foreach(lacks, name, item) json_array_append_new(names, json_string(name));
   json_decref(lacks);
   json_object_set_new(info, "lacks", names);
-  static const char *const left_out[] = {"accesses", "distilled", "rotation", "pid", "parent_pid"};
+  static const char *const left_out[] = {"accesses", "rotation", "pid", "parent_pid"};
   for (size_t key = 0; key < sizeof left_out / sizeof *left_out - (files->recordings > 1 ? 0 : 2); key++)
     json_object_del(info, left_out[key]);
   if (files->recordings > 1)

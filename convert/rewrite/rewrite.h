@@ -109,7 +109,7 @@ int trace_anonymise(struct trace_reader *reader, const char *path, const struct 
                     struct error *error);
 
 /* Makes a trace of a workload's ops: of all or some of its objects, up to a position, on fewer threads. `heaptape
-   minimise` makes its candidates with it, and `distil` its distillates.
+   minimise` makes its candidates with it.
 
    Objects are numbered from 0 in the order of their births in the total order; a call that is given NULL and acquires
    nothing counts as an object that is born and ends there. Invariants: the trace is a legal history, from which the
@@ -117,19 +117,11 @@ int trace_anonymise(struct trace_reader *reader, const char *path, const struct 
    not at all. Addresses are made up. Memory is O(slots + threads). Not thread-safe. */
 
 struct workload_trace_selection {
-  const uint8_t *objects; /* by number: 0: is left out; NULL: all stay, or those that `wants` selects */
+  const uint8_t *objects; /* by number: 0: is left out; NULL: all stay */
   uint64_t object_count;  /* of the array: must be the number of the workload's objects */
   uint64_t end;           /* position of the first op left out; all later ops are left out, too */
   const uint32_t *joined; /* threads whose ops are made by thread 0 */
   size_t joined_count;
-  /* Called for each object in the order of their births; NULL: all stay. */
-  bool (*wants)(void *context, uint64_t number);
-  void *context;
-  json_t *distilled; /* INFO's key of that name; NULL: none */
-  /* The workload's data accesses (core/trace/access_stream.h). The trace gets those before each op for which `plays`
-     returns true, except accesses to objects that it does not have. NULL: none. */
-  const char *accesses;
-  bool (*plays)(void *context, uint64_t position);
 };
 
 struct workload_trace_counts {

@@ -501,7 +501,6 @@ static int find_window(struct slicer *slicer, struct trace_reader *reader) {
 static json_t *slice_info(const struct trace_summary *summary, const json_t *texts) {
   json_t *info = trace_out_source_info(summary);
   json_object_del(info, "accesses");
-  json_object_del(info, "distilled");
   json_object_del(info, "rotation");
   json_object_set_new(info, "slice",
                       json_pack("{sO sI sI sb sI}", "of", texts, "events", (json_int_t)summary->events, "threads",

@@ -11,7 +11,6 @@
 
 struct traced_slot {
   uint64_t address;          /* of the object in it; 0: none, or an object left out */
-  uint64_t number;           /* of the object in the trace; used if accesses are wanted */
   uint32_t touched_os_pages; /* plus 1; 0: not known */
 };
 
@@ -27,38 +26,13 @@ struct tracing {
   size_t slots_bytes;
   bool *joined; /* by thread of the workload */
   bool timed;
-  struct accesses_reader *accesses; /* NULL: not wanted */
-  uint64_t stack_pointer, acquired; /* of the op's call; number of objects so far */
 };
 
 /* Is the object that the op begins wanted? */
 static bool begins_wanted(const struct tracing *tracing) {
   uint64_t number = tracing->walk.objects - 1;
   const struct workload_trace_selection *wanted = tracing->wanted;
-  if (wanted->wants)
-    return wanted->wants(wanted->context, number);
   return !wanted->objects || (number < wanted->object_count && wanted->objects[number]);
-}
-
-/* Takes the items before the op in the stream of accesses, and its call. */
-static int take_accesses(struct tracing *tracing) {
-  const struct workload_trace_selection *wanted = tracing->wanted;
-  bool plays = wanted->plays(wanted->context, tracing->walk.ops.op.position);
-  struct access_item item;
-  int got;
-  while ((got = accesses_reader_before_call(tracing->accesses, tracing->workload->header.slots, &item,
-                                            tracing->error)) > 0) {
-    if (item.kind == ACCESS_OBJECT) {
-      const struct traced_slot *slot = &tracing->slots[item.object];
-      item.object = slot->number;
-      if (!slot->address)
-        continue;
-    }
-    if (plays && trace_writer_access(trace_out_writer(tracing->out), &item) < 0)
-      return -1;
-  }
-  tracing->stack_pointer = item.stack_pointer;
-  return got;
 }
 
 static int put(struct tracing *tracing, uint64_t *address) {
@@ -66,16 +40,7 @@ static int put(struct tracing *tracing, uint64_t *address) {
   uint32_t thread = tracing->joined[op->thread] ? 0 : op->thread;
   uint64_t stamp = tracing->timed ? tracing->walk.ops.op.time_ns + 1 : 0;
   tracing->counts->events++;
-  if (op_sink_put(&tracing->sink, op, thread, stamp, address) != 0)
-    return -1;
-  if (!tracing->accesses)
-    return 0;
-  const struct access_item call = {.kind = ACCESS_EVENT,
-                                   .thread = trace_out_thread(tracing->out, thread),
-                                   .acquires = op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE,
-                                   .stack_pointer = tracing->stack_pointer};
-  tracing->acquired += call.acquires;
-  return trace_writer_access(trace_out_writer(tracing->out), &call);
+  return op_sink_put(&tracing->sink, op, thread, stamp, address);
 }
 
 static int take_op(struct tracing *tracing) {
@@ -91,7 +56,6 @@ static int take_op(struct tracing *tracing) {
     slot->address = 0;
     return 0;
   }
-  uint64_t number = tracing->acquired;
   if (op_walk_releases(&tracing->walk))
     op->touched_os_pages = slot->touched_os_pages;
   if (put(tracing, &slot->address) != 0)
@@ -100,8 +64,6 @@ static int take_op(struct tracing *tracing) {
     slot->address = 0;
   if (op->kind != HISTORY_TOUCH)
     slot->touched_os_pages = (uint32_t)tracing->walk.ops.op.touched;
-  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
-    slot->number = number;
   return 0;
 }
 
@@ -109,7 +71,7 @@ static int take_ops(struct tracing *tracing) {
   int got = 0;
   while (tracing->walk.ops.op.position + 1 < tracing->wanted->end &&
          (got = op_walk_next(&tracing->walk, tracing->error)) > 0)
-    if ((tracing->accesses && take_accesses(tracing) != 0) || take_op(tracing) != 0)
+    if (take_op(tracing) != 0)
       return -1;
   tracing->counts->objects = tracing->walk.objects;
   for (uint32_t i = 0; got >= 0 && i < tracing->workload->header.slots; i++)
@@ -135,7 +97,6 @@ static json_t *info_of(const struct tracing *tracing) {
   static const char *const lost[] = {"addresses", "failures", "times"};
   size_t bytes;
   bool timed = tracing->timed;
-  json_t *distilled = tracing->wanted->distilled;
   const char *text = workload_info(tracing->workload, &bytes);
   json_t *source = json_loadb(text, bytes, 0, NULL);
   json_t *info =
@@ -148,22 +109,8 @@ static json_t *info_of(const struct tracing *tracing) {
   for (size_t i = 0; i < sizeof lost / sizeof *lost - timed; i++)
     json_array_append_new(lacks, json_string(lost[i]));
   json_object_set_new(info, "lacks", lacks);
-  if (tracing->accesses)
-    json_object_set_new(info, "accesses",
-                        json_pack("{si sI}", "granule_bytes", ACCESS_GRANULE_BYTES, "filter_bytes",
-                                  (json_int_t)tracing->accesses->filter_bytes));
-  if (distilled)
-    json_object_set(info, "distilled", distilled);
   json_decref(source);
   return info;
-}
-
-/* reader: storage for it. */
-static int open_accesses(struct tracing *tracing, struct accesses_reader *reader) {
-  if (!tracing->wanted->accesses)
-    return 0;
-  tracing->accesses = reader;
-  return accesses_reader_open(reader, tracing->wanted->accesses, tracing->error);
 }
 
 static int begin(struct tracing *tracing, const char *path) {
@@ -189,7 +136,7 @@ static int begin(struct tracing *tracing, const char *path) {
     return -1;
   if (!op_sink_init(&tracing->sink, tracing->out, header->threads))
     return error_set(tracing->error, tracing->workload->path, "out of memory");
-  return tracing->accesses ? trace_writer_accesses_begin(trace_out_writer(tracing->out)) : 0;
+  return 0;
 }
 
 static void end(struct tracing *tracing) {
@@ -203,12 +150,9 @@ static void end(struct tracing *tracing) {
 int workload_trace_write(const struct workload *workload, const struct workload_trace_selection *wanted,
                          const char *path, struct workload_trace_counts *counts, struct error *error) {
   struct error written = {""};
-  struct accesses_reader reader = {.file = NULL};
   struct tracing tracing = {.workload = workload, .wanted = wanted, .counts = counts, .error = error};
   *counts = (struct workload_trace_counts){0};
-  int result = open_accesses(&tracing, &reader);
-  if (result == 0)
-    result = begin(&tracing, path);
+  int result = begin(&tracing, path);
   if (result == 0)
     result = op_walk_open(&tracing.walk, workload, error);
   if (result == 0)
@@ -223,7 +167,6 @@ int workload_trace_write(const struct workload *workload, const struct workload_
       *error = written;
     result = -1;
   }
-  accesses_reader_close(&reader);
   end(&tracing);
   return result;
 }

@@ -39,9 +39,6 @@ enum valgrind_request {
   /* Argument 1 or 0: a burst begins or ends here, by the operator's command. Returns 1 if the tool records in
      bursts. */
   VALGRIND_REQUEST_BURST = 10,
-  /* No arguments: the counts by kind since the last such request are reported separately in the result. To be made
-     while no counted call is under way. Returns 1 if the tool accepted it. */
-  VALGRIND_REQUEST_SNAPSHOT = 11,
 };
 
 /* BEGINS: the process has been attached. IS_POSSIBLE: does the tool run in the mode that records? */

@@ -41,17 +41,6 @@ struct kind_count {
 
 static struct kind_count kinds[VALGRIND_KIND_LIMIT];
 
-/* rows: one for each kind called between the snapshot of that number and the previous one. */
-static struct {
-  UInt taken;
-  struct kind_count at_last[VALGRIND_KIND_LIMIT];
-  struct snapshot_row {
-    UInt snapshot, kind;
-    struct kind_count count;
-  } * rows;
-  SizeT count, room;
-} snapshots;
-
 static struct {
   Bool loaded, over;
   struct counted all, allocator, loading;
@@ -66,9 +55,6 @@ void count_reset(void) {
   current.counted = (struct counted){0};
   VG_(memset)(kinds, 0, sizeof kinds);
   VG_(memset)(&startup, 0, sizeof startup);
-  snapshots.taken = 0;
-  snapshots.count = 0;
-  VG_(memset)(snapshots.at_last, 0, sizeof snapshots.at_last);
   allocator_reset();
   syscalls_reset();
 }
@@ -106,22 +92,6 @@ Bool count_register_caller(UWord kind, Addr first, Addr end) {
   if (end > callers_end)
     callers_end = end;
   VG_(discard_translations_safely)(first, end - first, "heaptape caller");
-  return True;
-}
-
-Bool count_take_snapshot(void) {
-  if (snapshots.room - snapshots.count < VALGRIND_KIND_LIMIT) {
-    snapshots.room = 2 * snapshots.room + 64 * VALGRIND_KIND_LIMIT;
-    snapshots.rows = VG_(realloc)("count.snapshots", snapshots.rows, snapshots.room * sizeof *snapshots.rows);
-  }
-  for (UInt kind = 0; kind < VALGRIND_KIND_LIMIT; kind++) {
-    const struct kind_count *last = &snapshots.at_last[kind];
-    struct kind_count more = {kinds[kind].calls - last->calls, counted_since(kinds[kind].counted, last->counted)};
-    if (more.calls > 0)
-      snapshots.rows[snapshots.count++] = (struct snapshot_row){snapshots.taken, kind, more};
-  }
-  VG_(memcpy)(snapshots.at_last, kinds, sizeof kinds);
-  snapshots.taken++;
   return True;
 }
 
@@ -192,17 +162,6 @@ IRSB *count_instrument(IRSB *in, const struct translation *translation) {
   return out;
 }
 
-static void write_snapshots(VgFile *file) {
-  VG_(fprintf)(file, ", \"snapshots\": {\"count\": %u, \"rows\": [", snapshots.taken);
-  for (SizeT index = 0; index < snapshots.count; index++) {
-    const struct snapshot_row *row = &snapshots.rows[index];
-    VG_(fprintf)
-    (file, "%s[%u, %u, %llu, %llu]", index > 0 ? ", " : "", row->snapshot, row->kind, row->count.calls,
-     row->count.counted.instructions);
-  }
-  VG_(fprintf)(file, "]}");
-}
-
 void count_write(VgFile *file) {
   VG_(fprintf)(file, ", ");
   output_counted(file, counted_now());
@@ -218,7 +177,6 @@ void count_write(VgFile *file) {
     separator = ", ";
   }
   VG_(fprintf)(file, "]");
-  write_snapshots(file);
   if (!startup.over)
     return;
   VG_(fprintf)(file, ", \"startup\": {");

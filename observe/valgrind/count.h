@@ -31,9 +31,6 @@ Bool count_note_loaded(void);
 /* The start-up is over: stores its instructions. Returns False the second time. */
 Bool count_note_started(void);
 
-/* Stores the counts by kind since the last snapshot. Returns True. */
-Bool count_take_snapshot(void);
-
 /* Another thread runs now. */
 void count_switch_to(ThreadId thread);
 
@@ -43,8 +40,7 @@ void count_thread_ends(ThreadId thread);
 /* In a fork's child: resets all counts. */
 void count_reset(void);
 
-/* Keys of output_counted, also in each row of "kinds", and "snapshots" {"count", "rows": [[snapshot from 0, kind,
-   calls, instructions], ...]}, for each kind called between that snapshot and the previous one; if the end of the
-   start-up was reported also "startup", with the keys of output_counted, the same of "allocator" and "loading", and
-   those of syscalls_write: the system calls until main began, and the allocator's from there on. */
+/* Keys of output_counted, also in each row of "kinds"; if the end of the start-up was reported also "startup", with the
+   keys of output_counted, the same of "allocator" and "loading", and those of syscalls_write: the system calls until
+   main began, and the allocator's from there on. */
 void count_write(VgFile *file);

@@ -269,9 +269,6 @@ static Bool take_request(ThreadId thread, UWord *arguments, UWord *answer) {
   case VALGRIND_REQUEST_STARTED:
     *answer = (mode == MODE_COUNT && count_note_started()) || (mode == MODE_REPLAY && replay_note_started());
     return True;
-  case VALGRIND_REQUEST_SNAPSHOT:
-    *answer = (mode == MODE_COUNT && count_take_snapshot()) || (mode == MODE_REPLAY && simulate_take_snapshot());
-    return True;
   case VALGRIND_REQUEST_LOADED:
     *answer = mode == MODE_COUNT && count_note_loaded();
     return True;

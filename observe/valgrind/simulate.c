@@ -59,12 +59,6 @@ static ULong first_lines[SIDES], first_pages[SIDES], unsure_page_faults[SIDES];
 static struct counted counted[SIDES], counted_noted[OUTSIDE];
 static UWord last_page = CACHE_EMPTY, last_instruction_line = CACHE_EMPTY;
 
-/* Rows of misses so far in each cache, then in each TLB. */
-static struct {
-  ULong *misses;
-  SizeT count, room; /* rows */
-} snapshots;
-
 static Bool is_power_of_two(ULong number) {
   return number > 0 && (number & (number - 1)) == 0;
 }
@@ -327,30 +321,6 @@ static ULong of(const ULong counts[SIDES], Int side) {
   return side < 0 ? counts[0] + counts[1] : counts[side];
 }
 
-Bool simulate_take_snapshot(void) {
-  if (snapshots.count == snapshots.room) {
-    snapshots.room = 2 * snapshots.room + 1024;
-    snapshots.misses = VG_(realloc)("simulate.snapshots", snapshots.misses,
-                                    snapshots.room * (cache_count + tlb_count) * sizeof *snapshots.misses);
-  }
-  ULong *row = &snapshots.misses[snapshots.count++ * (cache_count + tlb_count)];
-  for (UInt index = 0; index < cache_count; index++)
-    *row++ = of(caches[index].misses, -1);
-  for (UInt index = 0; index < tlb_count; index++)
-    *row++ = of(tlbs[index].misses, -1);
-  return True;
-}
-
-/* column: of a snapshot. */
-static void write_snapshots(VgFile *file, Int side, UInt column) {
-  if (side >= 0 || snapshots.count == 0)
-    return;
-  VG_(fprintf)(file, ", \"snapshots\": [");
-  for (SizeT row = 0; row < snapshots.count; row++)
-    VG_(fprintf)(file, "%s%llu", row ? ", " : "", snapshots.misses[row * (cache_count + tlb_count) + column]);
-  VG_(fprintf)(file, "]");
-}
-
 /* The keys that a cache and a TLB have. */
 static void begin_level(VgFile *file, const struct level *level, const HChar *size, Int side) {
   VG_(fprintf)
@@ -362,7 +332,6 @@ static void end_level(VgFile *file, const struct level *level, Int side, UInt co
     VG_(fprintf)(file, ", \"first_misses\": %llu", of(level->first_misses, side));
   if (column > 0 && column < cache_count && !simulate_data_only)
     VG_(fprintf)(file, ", \"instruction_misses\": %llu", of(level->instruction_misses, side));
-  write_snapshots(file, side, column);
   VG_(fprintf)(file, "}");
 }
 

@@ -40,9 +40,6 @@ IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool 
    burst begins. Caches and TLBs stay as they are. */
 void simulate_set_outside(Bool apart);
 
-/* Stores the misses so far of both sides. Returns True. */
-Bool simulate_take_snapshot(void);
-
 void simulate_note_syscall(UInt number);
 
 /* The client's OS pages of that range are unmapped, or will be newly mapped (pages.h); or are moved. */

@@ -21,7 +21,7 @@ struct worker;
 enum pass_repeats { REPEATED, TWICE, ONCE };
 
 /* Settings that only some passes take. */
-enum pass_takes { TAKES_ACCESSES = 1, TAKES_ORIGINS = 2, TAKES_WINDOWS = 4, TAKES_DISTURB = 8, TAKES_WARM = 16 };
+enum pass_takes { TAKES_ACCESSES = 1, TAKES_ORIGINS = 2, TAKES_DISTURB = 4, TAKES_WARM = 8 };
 
 /* A loop for each: threads run freely; by turns; the workload has one thread, which runs freely. */
 enum loop_sort { LOOP_FREELY, LOOP_BY_TURNS, LOOP_ALONE, LOOP_SORTS };

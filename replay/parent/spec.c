@@ -194,8 +194,6 @@ static const struct cli_option options[] = {
      .help = "reads that many cache lines before each timed call", .group = "of some passes"},
     {"warm", 0, "ROUNDS", cli_count, FIELD(warm_rounds),
      .help = "replays a workload of one thread that often before it measures", .group = "of some passes"},
-    {"windows", 0, "FILE", take_file, FIELD(windows), .help = "positions between which is counted, a line each",
-     .group = "of some passes"},
     {"accesses", 0, "FILE", take_file, FIELD(accesses), .help = "the recorded data accesses",
      .group = "of some passes"},
     {"caches", 0, "BYTES:WAYS,...", take_caches, FIELD(caches), .help = "the simulated caches",
@@ -255,15 +253,13 @@ static const struct {
   const char *options;
 } of_some_passes[] = {{TAKES_ACCESSES, "--accesses, --caches and --tlbs"},
                       {TAKES_ORIGINS, "--origins, --at and --positions"},
-                      {TAKES_WINDOWS, "--windows"},
                       {TAKES_DISTURB, "--disturb"},
                       {TAKES_WARM, "--warm"}};
 
 static unsigned given(const struct run_spec *spec) {
   return (spec->accesses || spec->caches || spec->tlbs ? TAKES_ACCESSES : 0) |
          (spec->origins || spec->at.count > 0 || spec->positions != UINT64_MAX ? TAKES_ORIGINS : 0) |
-         (spec->windows ? TAKES_WINDOWS : 0) | (spec->disturb_lines > 0 ? TAKES_DISTURB : 0) |
-         (spec->warm_rounds > 0 ? TAKES_WARM : 0);
+         (spec->disturb_lines > 0 ? TAKES_DISTURB : 0) | (spec->warm_rounds > 0 ? TAKES_WARM : 0);
 }
 
 static int wrong_setting(unsigned settings, const char *verb) {
@@ -309,9 +305,6 @@ static int check(struct run_spec *spec) {
     return cli_wrong(&program, &command, "the %s pass supports only the recorded order", pass->name);
   if (spec->warm_rounds && spec->order == ORDER_PACED)
     return cli_wrong(&program, &command, "--warm does not work under the paced order");
-  /* Counting between positions needs an order in which each op has its own. */
-  if (spec->windows && spec->order != ORDER_RECORDED)
-    return cli_wrong(&program, &command, "--windows needs the recorded order");
   if ((pass->needs & TAKES_ACCESSES) && !spec->accesses)
     return cli_wrong(&program, &command, "the %s pass needs --accesses", pass->name);
   return CLI_RUN;
@@ -391,14 +384,13 @@ static json_t *names_json(const char *const *names, int count) {
 
 static json_t *pass_json(const struct pass *pass) {
   static const char *const repeats[] = {[REPEATED] = "as often as asked", [TWICE] = "twice", [ONCE] = "once"};
-  return json_pack("{s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b}", "name",
-                   pass->name, "summary", pass->summary, "order", order_names[pass->order], "recorded_only",
-                   pass->recorded_only, "repeats", repeats[pass->repeats], "default", pass->by_default, "exact",
-                   pass->exact, "counts_startup", pass->counts_startup, "samples_memory", pass->samples_memory,
-                   "own_counters", pass->own_counters, "as_malloc", !pass->without_as_malloc, "disturb",
+  return json_pack("{s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:b}", "name", pass->name,
+                   "summary", pass->summary, "order", order_names[pass->order], "recorded_only", pass->recorded_only,
+                   "repeats", repeats[pass->repeats], "default", pass->by_default, "exact", pass->exact,
+                   "counts_startup", pass->counts_startup, "samples_memory", pass->samples_memory, "own_counters",
+                   pass->own_counters, "as_malloc", !pass->without_as_malloc, "disturb",
                    (pass->takes & TAKES_DISTURB) != 0, "accesses", (pass->needs & TAKES_ACCESSES) != 0, "origins",
-                   (pass->takes & TAKES_ORIGINS) != 0, "windows", (pass->takes & TAKES_WINDOWS) != 0, "warm",
-                   (pass->takes & TAKES_WARM) != 0);
+                   (pass->takes & TAKES_ORIGINS) != 0, "warm", (pass->takes & TAKES_WARM) != 0);
 }
 
 int spec_describe(void) {

@@ -10,13 +10,11 @@
 #include "core/system/valgrind_requests.h"
 #include "replay/engine/loop.h"
 #include "replay/parent/run.h"
-#include "replay/passes/windows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 struct instruction_figures {
-  struct window_edges edges;  /* written by the parent */
   uint64_t calls[CALL_LIMIT]; /* by the call recorded */
 };
 
@@ -68,11 +66,6 @@ static void begin(void) {
   valgrind_request(VALGRIND_REQUEST_STARTED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
 }
 
-static void first_op(void) {
-  const struct instruction_figures *figures = engine.figures;
-  windows_begin(&figures->edges);
-}
-
 static void add_worker(const struct worker *worker) {
   struct instruction_figures *figures = engine.figures;
   const uint64_t *calls = worker->own;
@@ -84,19 +77,8 @@ static ALWAYS_INLINE void *call(const struct step *step) {
   return call_counted(step->own, step->plan.entry, step->op);
 }
 
-static ALWAYS_INLINE void after_op(const struct step *step, int64_t before) {
-  (void)step;
-  (void)before;
-  windows_after_op();
-}
-
-static const struct loop_hooks freely = {.call = call}, by_turns = {.call = call, .after_op = after_op};
-PASS_LOOPS(instructions, freely, by_turns)
-
-/* Between two edges of windows. */
-struct window_count {
-  uint64_t calls[CALL_LIMIT], instructions[CALL_LIMIT];
-};
+static const struct loop_hooks hooks = {.call = call};
+PASS_LOOPS(instructions, hooks, hooks)
 
 /* As a processor's counter has them: a repeated string instruction is one. strings: those of them that are such;
    string_bytes: what these moved or compared. */
@@ -112,29 +94,7 @@ struct instruction_counts {
   struct executed_count startup_process; /* with what the dynamic linker and the libraries' constructors executed until
                                             main began; not the engine's own, which examines each loaded library */
   json_t *startup_syscalls;              /* by kind, as of startup_process; until report */
-  struct window_count windows[];         /* between two edges: one fewer than there are edges */
 };
-
-/* Counts before the first edge belong to no window. */
-static void add_row(const json_t *row, uint32_t edges, struct window_count *windows) {
-  json_int_t at[4];
-  for (size_t column = 0; column < 4; column++)
-    at[column] = json_integer_value(json_array_get(row, column));
-  if (at[0] < 1 || at[0] >= edges || at[1] < 0 || at[1] >= CALL_LIMIT)
-    return;
-  windows[at[0] - 1].calls[at[1]] = (uint64_t)at[2];
-  windows[at[0] - 1].instructions[at[1]] = (uint64_t)at[3];
-}
-
-static int read_windows(const char *path, const json_t *snapshots, uint32_t edges, struct instruction_counts *counts,
-                        struct error *error) {
-  if (json_integer_value(json_object_get(snapshots, "count")) != edges)
-    return error_set(error, path, "the Valgrind tool did not count by windows");
-  json_t *rows = json_object_get(snapshots, "rows"), *row;
-  size_t index;
-  json_array_foreach(rows, index, row) add_row(row, edges, counts->windows);
-  return 0;
-}
 
 static struct executed_count read_executed(const json_t *from) {
   return (struct executed_count){(uint64_t)json_integer_value(json_object_get(from, "instructions")),
@@ -149,7 +109,7 @@ static void add_executed(struct executed_count *to, const struct executed_count 
 }
 
 /* A kind is the call's id (setup). */
-static int read_ours(const char *path, uint32_t edges, struct instruction_counts *counts, struct error *error) {
+static int read_ours(const char *path, struct instruction_counts *counts, struct error *error) {
   json_error_t what;
   json_t *result = json_load_file(path, 0, &what);
   json_t *kinds = json_object_get(result, "kinds"), *entry;
@@ -164,8 +124,6 @@ static int read_ours(const char *path, uint32_t edges, struct instruction_counts
   counts->startup_process = read_executed(json_object_get(startup, "loading"));
   add_executed(&counts->startup_process, &counts->startup);
   int status = json_is_array(kinds) ? 0 : error_set(error, path, "the Valgrind tool left no result");
-  if (status == 0 && edges > 0)
-    status = read_windows(path, json_object_get(result, "snapshots"), edges, counts, error);
   if (status == 0)
     counts->startup_syscalls = json_incref(json_object_get(startup, "syscalls_by_kind"));
   json_decref(result);
@@ -173,15 +131,11 @@ static int read_ours(const char *path, uint32_t edges, struct instruction_counts
 }
 
 static int launch(struct run *run, const struct run_spec *spec, struct error *error) {
-  struct instruction_figures *figures = run->figures;
   struct valgrind_command command = {0};
   char why[sizeof error->text - 128];
-  if (windows_read(&figures->edges, spec, error) != 0)
-    return -1;
   if (valgrind_find(&command.valgrind, why, sizeof why) != 0)
     return error_set(error, spec->path, "instructions can't be counted here: %s", why);
-  struct instruction_counts *counts = run->own =
-      calloc(1, sizeof *counts + figures->edges.count * sizeof *counts->windows);
+  struct instruction_counts *counts = run->own = calloc(1, sizeof *counts);
   if (!counts)
     return error_set(error, spec->path, "out of memory");
   int status = valgrind_command_open(&command, error);
@@ -191,27 +145,9 @@ static int launch(struct run *run, const struct run_spec *spec, struct error *er
     status = run_process(run, spec, &command, error);
   }
   if (status == 0)
-    status = read_ours(command.output, figures->edges.count, counts, error);
+    status = read_ours(command.output, counts, error);
   valgrind_command_close(&command);
   return status;
-}
-
-static json_t *windows_json(const struct instruction_figures *figures, const struct instruction_counts *counted) {
-  const struct window_edges *edges = &figures->edges;
-  json_t *calls = json_object(), *instructions = json_object();
-  for (int id = 0; id < CALL_LIMIT; id++) {
-    if (figures->calls[id] == 0)
-      continue;
-    json_t *counts = json_array(), *totals = json_array();
-    for (uint32_t window = 0; window + 1 < edges->count; window++) {
-      json_array_append_new(counts, json_unsigned(counted->windows[window].calls[id]));
-      json_array_append_new(totals, json_unsigned(counted->windows[window].instructions[id]));
-    }
-    json_object_set_new(calls, call_table[id].name, counts);
-    json_object_set_new(instructions, call_table[id].name, totals);
-  }
-  return json_pack("{s:o, s:o, s:o}", "positions", windows_positions_json(edges), "calls", calls, "instructions",
-                   instructions);
 }
 
 /* Sets the keys "string_instructions" and "string_bytes", each behind the prefix. */
@@ -244,8 +180,6 @@ static void report(json_t *into, const struct run *run) {
   json_object_set_new(into, "calls", calls);
   json_set_count(into, "instructions_total", total.instructions);
   set_strings(into, "", &total);
-  if (figures->edges.count > 0)
-    json_object_set_new(into, "windows", windows_json(figures, counted));
   json_set_count(into, "startup_instructions", counted->startup.instructions);
   json_set_count(into, "startup_process_instructions", counted->startup_process.instructions);
   set_strings(into, "startup_process_", &counted->startup_process);
@@ -271,13 +205,12 @@ const struct pass pass_instructions = {
     .by_default = true,
     .exact = true,
     .counts_startup = true,
-    .takes = TAKES_WINDOWS | TAKES_WARM,
+    .takes = TAKES_WARM,
     .loops = {instructions_freely, instructions_by_turns},
     .worker_bytes = CALL_LIMIT * sizeof(uint64_t),
     .figures_bytes = sizeof(struct instruction_figures),
     .setup = setup,
     .begin = begin,
-    .first_op = first_op,
     .add_worker = add_worker,
     .launch = launch,
     .report = report,

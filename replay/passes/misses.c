@@ -12,7 +12,6 @@
 #include "core/workload/workload_read.h"
 #include "replay/engine/loop.h"
 #include "replay/parent/run.h"
-#include "replay/passes/windows.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -40,23 +39,13 @@ static void setup(void) {
                                                              engine.workload.header.slots});
 }
 
-static void first_op(void) {
-  windows_begin(engine.figures);
-}
-
 static ALWAYS_INLINE int64_t before_op(const struct step *step) {
   (void)step;
   announce_op();
   return 0;
 }
 
-static ALWAYS_INLINE void after_op(const struct step *step, int64_t before) {
-  (void)step;
-  (void)before;
-  windows_after_op();
-}
-
-static const struct loop_hooks hooks = {.before_op = before_op, .after_op = after_op};
+static const struct loop_hooks hooks = {.before_op = before_op};
 PASS_LOOP(misses_by_turns, hooks, LOOP_BY_TURNS)
 
 /* The stream of recorded accesses, checked against its workload before it is replayed: each item is whole and legal,
@@ -146,14 +135,10 @@ static void add_arguments(struct valgrind_command *command, const struct run_spe
 }
 
 static int read_result(struct run *run, const struct run_spec *spec, const char *path, struct error *error) {
-  const struct window_edges *edges = run->figures;
   json_error_t what;
   run->counted = json_load_file(path, 0, &what);
   if (!run->counted)
     return error_set(error, path, "the Valgrind tool left no result");
-  json_t *first = json_array_get(json_object_get(run->counted, "caches"), 0);
-  if (json_array_size(json_object_get(first, "snapshots")) != edges->count)
-    return error_set(error, path, "the Valgrind tool did not count by windows");
   uint64_t events = (uint64_t)json_integer_value(json_object_get(run->counted, "events"));
   if (events != spec->ops)
     return error_set(error, spec->accesses, "calls played: %" PRIu64 " of %" PRIu64 "; the file was changed meanwhile",
@@ -167,8 +152,6 @@ static int launch(struct run *run, const struct run_spec *spec, struct error *er
   char why[sizeof error->text - 128];
   if (!stream)
     return error_set(error, spec->path, "out of memory");
-  if (windows_read(run->figures, spec, error) != 0)
-    return -1;
   if (valgrind_find(&command.valgrind, why, sizeof why) != 0)
     return error_set(error, spec->path, "misses can't be counted here: %s", why);
   if (access_stream_check(stream, spec->accesses, spec->ops, spec->slots, error) != 0)
@@ -220,20 +203,6 @@ static json_t *levels_json(const json_t *levels, const char *size) {
   return rows;
 }
 
-static json_t *until_edges_json(const json_t *levels, const char *size) {
-  json_t *rows = json_array(), *level;
-  size_t index;
-  json_array_foreach(levels, index, level) json_array_append_new(
-      rows, json_pack("{s:O, s:O}", size, json_object_get(level, size), "misses", json_object_get(level, "snapshots")));
-  return rows;
-}
-
-static json_t *windows_json(const struct run *run, const struct window_edges *edges) {
-  return json_pack("{s:o, s:o, s:o}", "positions", windows_positions_json(edges), "caches",
-                   until_edges_json(json_object_get(run->counted, "caches"), "bytes"), "tlbs",
-                   until_edges_json(json_object_get(run->counted, "tlbs"), "entries"));
-}
-
 static json_t *simulated_json(const json_t *from) {
   json_t *out = json_object();
   for (const char *const *key = (const char *const[]){"instructions", "string_instructions", "string_bytes",
@@ -265,7 +234,6 @@ static json_t *bursts_json(const struct access_stream *stream, const json_t *sim
 
 static void report(json_t *into, const struct run *run) {
   const struct access_stream *stream = run->own;
-  const struct window_edges *edges = run->figures;
   json_t *out = simulated_json(run->counted);
   json_t *allocator = simulated_json(json_object_get(run->counted, "allocator"));
   json_t *program = simulated_json(json_object_get(run->counted, "program"));
@@ -298,8 +266,6 @@ static void report(json_t *into, const struct run *run) {
   json_object_del(out, "unsure_page_faults"); /* they are among those of bursts */
   if (stream->has_bursts)
     json_object_set_new(out, "bursts", bursts_json(stream, run->counted));
-  if (edges->count > 0)
-    json_object_set_new(out, "windows", windows_json(run, edges));
   json_object_set(out, "startup_instructions", json_object_get(startup, "instructions"));
   json_object_set(out, "startup_accesses", startup_accesses);
   json_set_count(out, "simulated_accesses", stream->accesses);
@@ -322,17 +288,15 @@ const struct pass pass_misses = {
     .repeats = ONCE,
     .exact = true,
     .counts_startup = true,
-    .takes = TAKES_ACCESSES | TAKES_WINDOWS,
+    .takes = TAKES_ACCESSES,
     .needs = TAKES_ACCESSES,
     .sets_touch = true,
     .touch = TOUCH_NONE,
     .without_as_malloc = "--as-malloc leaves out accesses that the misses pass counts",
     .hang_ns = MISSES_HANG_NS,
     .loops = {NULL, misses_by_turns},
-    .figures_bytes = sizeof(struct window_edges),
     .process_begins = process_begins,
     .setup = setup,
-    .first_op = first_op,
     .launch = launch,
     .report = report,
     .counts = "instructions of the allocator",

@@ -4,7 +4,6 @@ instruction, wherever heaptape runs.
 """
 
 import functools
-import itertools
 import json
 import re
 import shutil
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 from heaptape.tape import calls
 
-from convert.test.models.workload_ops import ops_of
 from tests.support import REPOSITORY, compile_trace, import_text, refused, succeed, workload
 
 from .engine import COUNTED, ENGINE, PLANTED, TOOL, engine, install, make, replay
@@ -162,73 +160,6 @@ def test_threads_are_counted_too(threads):
     assert all(call["instructions_mean"] > 5 for name, call in run["calls"].items() if name != "free")
 
 
-def edges(folder, *positions):
-    path = folder / "positions"
-    path.write_text("".join(f"{position}\n" for position in positions))
-    return "--windows", path
-
-
-@needs_tool
-def test_windows_of_threads_have_each_call_of_the_total_order_in_its_place(threads, tmp_path):
-    positions = [0, 1, 2, 999, 1000, 4321, 5000]
-    windows = count(threads[0], *edges(tmp_path, *positions))["windows"]
-    names = [calls.CALLS[op.call & calls.ID_MASK][0] for op in ops_of(threads[0])]
-    assert windows["positions"] == positions
-    assert set(windows["calls"]) == set(names)
-    for name, counts in windows["calls"].items():
-        assert counts == [names[first:end].count(name) for first, end in itertools.pairwise(positions)], name
-
-
-@needs_tool
-def test_windows_add_up_to_the_whole_and_finer_ones_to_coarser(threads, tmp_path):
-    fine = [0, 17, 1000, 1001, 3000, 4000, 5000]
-    whole = count(threads[0], *edges(tmp_path, *fine))
-    coarse = count(threads[0], *edges(tmp_path, 1000, 3000, 4000))["windows"]["instructions"]
-    for name, totals in whole["windows"]["instructions"].items():
-        assert sum(totals) == whole["calls"][name]["instructions_total"], name
-        assert coarse[name] == [totals[2] + totals[3], totals[4]], name
-
-
-@needs_tool
-def test_planted_instructions_are_found_in_the_window_in_which_they_were_executed(threads, tmp_path):
-    arguments = (*edges(tmp_path, 100, 200, 5000), "--preload", PLANTED)
-    some, more = (count(threads[0], *arguments, LOOPS=loops)["windows"] for loops in (1000, 3000))
-    per_loop = {
-        (more["instructions"]["malloc"][window] - some["instructions"]["malloc"][window]) / (2000 * calls_made)
-        for window, calls_made in enumerate(some["calls"]["malloc"])
-    }
-    assert len(per_loop) == 1
-    assert per_loop <= {1, 2, 3, 4}
-    assert more["instructions"]["free"] == some["instructions"]["free"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "has fewer than two positions"),
-        ("7\n", "has fewer than two positions"),
-        ("7\n7\n", "line 2 is not above the line before it"),
-        ("0\n5001\n", "line 2 is behind the workload's end"),
-        ("0\n-5\n", "line 2 is not a position"),
-        ("0\n1 2\n", "line 2 is not a position"),
-        ("0\n" + "9" * 40 + "\n", "line 2 is not a position"),
-    ],
-)
-def test_wrong_positions_are_one_clear_error(threads, tmp_path, text, message):
-    path = tmp_path / "positions"
-    path.write_text(text)
-    run = engine("--pass", "instructions", threads[0], "--windows", path)
-    assert run.returncode == 1
-    assert run.stderr == f"heaptape-replay: {path}: {message}\n"
-
-
-@pytest.mark.parametrize("arguments", [("--pass", "memory"), ("--pass", "instructions", "--order", "window")])
-def test_windows_that_no_counter_can_distinguish_are_refused(threads, tmp_path, arguments):
-    run = engine(*arguments, threads[0], *edges(tmp_path, 0, 10))
-    assert run.returncode == 2
-    assert "--windows" in run.stderr.splitlines()[0]
-
-
 @needs_tool
 def test_a_prefix_is_reported_as_one(single):
     path, made = single
@@ -247,7 +178,6 @@ def test_a_tool_that_was_not_built_is_one_clear_error(single, threads, tmp_path)
     program = install(tmp_path)
     message = "instructions can't be counted here: heaptape's Valgrind tool was not built"
     refused(program, "--pass", "instructions", single[0], says=message)
-    refused(program, "--pass", "instructions", threads[0], *edges(tmp_path, 0, 10), says=message)
 
 
 @needs_tool

@@ -27,7 +27,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.phrases import counted
 from heaptape.gate.condition import Condition
-from heaptape.results import margins, replay_errors
+from heaptape.results import replay_errors
 from heaptape.results.fits import killed_at
 from heaptape.results.model.counts import Counts
 from heaptape.results.model.penalties import Penalties
@@ -298,11 +298,6 @@ def _about_workload(workload: Path, source: Source) -> Mapping:
     about = replay.describe_workload(workload, source.name)
     if not about["ops"]:
         raise HeaptapeError(f"{source.path}: contains no calls of malloc")
-    if margins.stand_in(workload_of(about)):
-        raise HeaptapeError(
-            f"{source.path}: a distillate has nothing of the program's own memory and CPU time, which advice needs; "
-            "'heaptape replay' and 'heaptape compare' compare allocators by it, with margins"
-        )
     return about
 
 

@@ -79,20 +79,18 @@ def print_named(question: "Question", names: list[str], form: str) -> None:
     """Prints the tables of these names."""
     from heaptape.results.comparing.compare import as_shown
     from heaptape.results.comparing.intervals import LEVEL
-    from heaptape.show.tables.usual import with_sentences
 
     if form == "csv":
-        _write_csv(as_shown(_frame(question, names[0])), question.files)
+        _write_csv(as_shown(_frame(question, names[0])))
     elif form == "json":
         about = {"baseline": question.baseline, "level": LEVEL, "interval": question.method}
         about |= {"corners": question.corners.labels} if question.corners else {}
-        about |= _stand_ins(question.files)
         wanted = [name for one in names for name in (_of_all() if one == ALL else [one])]
         rows = {name: records(as_shown(_frame(question, name))) for name in wanted}
         print_json(about | {"tables": rows})
     else:
         tables = [table for name in names for table in _tables(question, name)]
-        _print_tables(with_sentences(tables, question.files), question.files, form)
+        _print_tables(tables, question.files, form)
 
 
 def _frame(question: "Question", name: str) -> "pd.DataFrame":
@@ -138,10 +136,9 @@ def print_corners(question: "Question", form: str) -> None:
     from heaptape.results.comparing.compare import as_shown
     from heaptape.results.comparing.intervals import LEVEL
     from heaptape.show.tables.corner_tables import corner_matrix, corner_tables
-    from heaptape.show.tables.usual import with_sentences
 
     if form not in ("csv", "json"):
-        tables = with_sentences(corner_tables(question.files, question.four, question.method), question.files)
+        tables = corner_tables(question.files, question.four, question.method)
         _print_tables(tables, question.files, form)
         return
     frame = as_shown(corner_matrix(question.files, question.four, question.method))
@@ -163,26 +160,13 @@ def _write_rows(
     frame: "pd.DataFrame", files: "Sequence[Results]", form: str, about: dict, output: str = STANDARD_OUTPUT
 ) -> None:
     if form == "csv":
-        _write_csv(frame, files)
+        _write_csv(frame)
     else:
-        print_json(about | {"rows": records(frame)} | _stand_ins(files), output)
+        print_json(about | {"rows": records(frame)}, output)
 
 
-def _write_csv(frame: "pd.DataFrame", files: "Sequence[Results]") -> None:
-    """CSV has no place for notes about the files: they go to standard error."""
-    from heaptape.results import margins
-
+def _write_csv(frame: "pd.DataFrame") -> None:
     write_text(STANDARD_OUTPUT, frame.to_csv(index=False, lineterminator="\n"))
-    for sentence in margins.sentences(files):
-        console.warning(sentence)
-
-
-def _stand_ins(files: "Sequence[Results]") -> dict:
-    """The workloads that stand for another, each with its kind and margins in percent; empty if there are none."""
-    from heaptape.results import margins
-
-    about = {file.name: one.as_json() for file in files if (one := margins.stand_in(file.workload))}
-    return {"stand_ins": about} if about else {}
 
 
 def _print_tables(tables: Sequence["Table"], files: "Sequence[Results]", form: str) -> None:

@@ -22,7 +22,6 @@ from heaptape.commands import (
     compare,
     ctl,
     demo,
-    distil,
     fleet,
     gate,
     machine,
@@ -59,7 +58,6 @@ COMMANDS: dict[str, ModuleType] = {
     "bisect": bisect,
     "gate": gate,
     "minimise": minimise,
-    "distil": distil,
     "tune": tune,
     "compare": compare,
     "report": report,
@@ -76,9 +74,9 @@ GROUPS = {
     "Memory": ("blame", "whatif", "place", "profile", "top"),
     "Tune and guard": ("tune", "gate", "bisect", "minimise"),
     "Allocators": ("allocators",),
-    "Recordings": ("info", "check", "dump", "convert", "distil"),
+    "Recordings": ("info", "check", "dump", "convert"),
 }
-AMERICAN = {"minimize": "minimise", "distill": "distil"}
+AMERICAN = {"minimize": "minimise"}
 TAKE_ANOTHERS_OPTIONS = (
     ("workloads", "write"),
     ("advise",),

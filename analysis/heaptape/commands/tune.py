@@ -179,18 +179,7 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
             interrupted = _run(search, _bounds(request, arguments), work)
             if not any(not point.settings and not point.error for point in kept.points):
                 raise KeyboardInterrupt  # before there was anything to report
-            found = answer(request.space, request.goals, kept.points, about)
-            return found | {"stand_ins": _stand_ins(prepared)}, interrupted
-
-
-def _stand_ins(workloads: Mapping[str, Path]) -> dict:
-    """name -> what it is and its margins, for the workloads that stand for another."""
-    from heaptape.results import margins
-    from heaptape.results.structs import workload_of
-    from heaptape.tape.workload_format import read_workload
-
-    infos = {name: read_workload(path).info for name, path in workloads.items()}
-    return {name: one.as_json() for name, info in infos.items() if (one := margins.stand_in(workload_of(info)))}
+            return answer(request.space, request.goals, kept.points, about), interrupted
 
 
 def _bounds(request: Request, arguments: argparse.Namespace) -> "Budget":

@@ -80,15 +80,12 @@ class PlannedChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 class PlannedWorkload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`need_bytes`: memory that a replay may take. `beside`: libraries that are loaded with every allocator. `windows`:
-    its instructions are counted between the edges of windows (a distillate).
-    """
+    """`need_bytes`: memory that a replay may take. `beside`: libraries that are loaded with every allocator."""
 
     sha256: Sha
     name: str
     ops: Count
     need_bytes: int
-    windows: bool
     beside: tuple[Sha, ...]
     companions: dict[Name, Sha]
 
@@ -190,7 +187,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def _planned(
         self, workload: PlannedWorkload, choice: PlannedChoice, pass_: str, repetition: int, company: str = ""
     ) -> Planned:
-        settings = Settings(passes=(pass_,), windows="yes" if workload.windows else "")
+        settings = Settings(passes=(pass_,))
         simulated = BY_NAME[pass_].accesses
         cell = Cell(
             workload=workload.sha256,
@@ -211,7 +208,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Planned(cell, choice.variant)
 
     def _task(self, workload: PlannedWorkload, cells: Sequence[Planned]) -> Task:
-        return Task(tuple(cells), workload.name, workload.need_bytes, self.whole or workload.windows, self.timeout_s)
+        return Task(tuple(cells), workload.name, workload.need_bytes, self.whole, self.timeout_s)
 
 
 def keep(plan: Plan, store: Store) -> None:
@@ -409,9 +406,8 @@ def _planned(workload: Workload, choices: Sequence[Choice], store: Store) -> Pla
     hashes = tuple(sha256_of(path) for path in beside)
     for path, sha256 in zip(beside, hashes, strict=True):
         store.put_library(path, sha256)
-    windows = replay.windows_of(Settings(), workload.about) is not None
     return PlannedWorkload(
-        workload.sha256, workload.name, workload.ops, workload.need_bytes, windows, hashes, workload.companions
+        workload.sha256, workload.name, workload.ops, workload.need_bytes, hashes, workload.companions
     )
 
 

@@ -93,7 +93,7 @@ LONGEST_ASIDE = 200  # of the name of a damaged file; file systems allow 255 byt
 SEAL = b'{"sha256":"'
 COLUMNS = [
     *("workload", "name", "program", "weight", "allocator", "library", "label", "environment", "pass_", "order"),
-    *("repetition", "machine", "block", "figure", "unit", "value", "margin_percent"),
+    *("repetition", "machine", "block", "figure", "unit", "value"),
 ]
 
 T = TypeVar("T")
@@ -318,7 +318,7 @@ class Store:
     # Figures
 
     def results(self) -> "pd.DataFrame":
-        """Every figure of every cell, one per row: COLUMNS. `figure`, `unit`, `value`, `margin_percent`: from
+        """Every figure of every cell, one per row: COLUMNS. `figure`, `unit`, `value`: from
         results.schema.figures (its metrics), as the cell's own pass measured them. `workload`: sha256; `allocator`:
         its name; `library`: its sha256; `label`: with the variant, as in results; `environment`: NAME=VALUE, sorted,
         separated by spaces.
@@ -335,9 +335,7 @@ class Store:
             [_columns(record, workloads) for record in records], columns=COLUMNS[: COLUMNS.index("figure")]
         )
         frame = about.iloc[number].reset_index(drop=True)
-        return frame.assign(
-            figure=found["metric"], unit=found["unit"], value=found["value"], margin_percent=found["margin_percent"]
-        )[COLUMNS]
+        return frame.assign(figure=found["metric"], unit=found["unit"], value=found["value"])[COLUMNS]
 
     def set_aside(self, name: str, why: str) -> None:
         short = name.replace("/", "_")[-LONGEST_ASIDE:].lstrip(".=%")

@@ -39,7 +39,6 @@ from heaptape.fleet.store import (
 )
 from heaptape.run import exact, machine, replay
 from heaptape.run.engine_process import Processes
-from heaptape.run.passes import BY_NAME
 from heaptape.run.registry import Choice
 from heaptape.run.rounds import Run, Settings
 
@@ -148,8 +147,7 @@ class Worker:
             place = _of_one_length(scratch)
             workload = self._workload(task, place)
             begun = time.monotonic()
-            with _windows_file(workload, task) as windows:
-                made = self._made(task, workload, place, windows)
+            made = self._made(task, workload, place)
             self._keep(task, made, time.monotonic() - begun, there, outcome)
 
     def _stored_cells(self, task: Task, outcome: Outcome) -> set[str]:
@@ -159,7 +157,7 @@ class Worker:
             outcome.done = task.keys
         return set(seen)
 
-    def _made(self, task: Task, workload: Workload, place: Path, windows: str) -> list[dict]:
+    def _made(self, task: Task, workload: Workload, place: Path) -> list[dict]:
         first = task.cells[0].cell
         settings = Settings(
             repeats=1,
@@ -169,7 +167,6 @@ class Worker:
             caches=first.caches,
             tlbs=first.tlbs,
             also_loaded=tuple(str(self._library(sha256, place)) for sha256 in first.beside),
-            windows=windows,
             jobs=1,
         )
         path = place / "w.work"
@@ -271,18 +268,6 @@ def _of_one_length(scratch: Path) -> Path:
     place = scratch / ("_" * missing)
     place.mkdir()
     return place
-
-
-@contextlib.contextmanager
-def _windows_file(workload: Workload, task: Task) -> Iterator[str]:
-    """The name of the file of a distillate's windows; empty for any other workload."""
-    wanted = any(BY_NAME[planned.cell.pass_].windows for planned in task.cells)
-    file = replay.windows_of(Settings(), workload.about) if wanted else None
-    if file is None:
-        yield ""
-        return
-    with file:
-        yield file.name
 
 
 def is_of_allocator(error: str) -> bool:

@@ -25,8 +25,6 @@ from heaptape.common.version import __version__
 from heaptape.gate import minimise
 from heaptape.gate.condition import Condition, parse, tolerated
 from heaptape.gate.minimise import Limits, Minimiser, Question
-from heaptape.results import margins
-from heaptape.results.structs import workload_of
 from heaptape.run import replay
 from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.exact import FIGURES, Bench, RunError
@@ -133,8 +131,6 @@ def compare(
         workload = replay.prepare(str(source), home, scratch)
         described = replay.describe_workload(workload, name)
         found.about = {key: described[key] for key in ("sha256", "ops", "threads", "ideal_rss_bytes")}
-        if one := margins.stand_in(workload_of(described)):
-            found.about["stand_in"] = one.as_json() | {"sentence": one.sentence(name)}
         bench = Bench(workload, home, [pairing.old, pairing.new], pairing.timeout_s, processes)
     except HeaptapeError as error:
         found.errors.append(str(error) or f"{source}: can't be compiled")

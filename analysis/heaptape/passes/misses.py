@@ -10,7 +10,7 @@ import pandas as pd
 from heaptape.common.phrases import capacity
 from heaptape.common.tables import MISSING, Cell, Table
 from heaptape.passes import PassTable
-from heaptape.results.cells import by_workload, in_unit, with_margin
+from heaptape.results.cells import by_workload, in_unit
 from heaptape.results.comparing.compare import allocator_order
 from heaptape.results.schema import Results, figures, unique_name
 from heaptape.results.structs import Run
@@ -31,7 +31,7 @@ SHARES_NOTE = "program, allocator: their shares of the same whole, so that they 
 
 def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     """Columns workload, allocator (label), side (all, program, allocator), count (`Misses.figures`), value (mean over
-    the repetitions), margin_percent (its margin), percent (of the baseline's value of side `all`; NaN if it has none)
+    the repetitions), percent (of the baseline's value of side `all`; NaN if it has none)
     and bursts (the part of the program that was counted, in words; empty if it is the whole program).
     """
     table = figures(files)
@@ -41,14 +41,13 @@ def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     keys = ["workload", "allocator", "side", "count"]
     rank = {label: number for number, label in enumerate(allocator_order(files))}
     found = found.sort_values("allocator", key=lambda labels: labels.map(rank), kind="stable")
-    of_each = {"value": ("value", "mean"), "margin_percent": ("margin_percent", "max")}
-    means = found.groupby(keys, sort=False).agg(**of_each).reset_index()
+    means = found.groupby(keys, sort=False)["value"].mean().reset_index()
     whole = means[(means["allocator"] == baseline) & (means["side"] == "all")]
     whole = whole.rename(columns={"value": "whole"})[["workload", "count", "whole"]]
     joined = means.merge(whole, on=["workload", "count"], how="left")
     percent = 100 * joined["value"] / joined["whole"].where(joined["whole"] > 0)
     part = joined["workload"].map(bursts_in_words(files)).astype(object).fillna("").astype(str)
-    return joined.assign(percent=percent, bursts=part)[[*keys, *of_each, "percent", "bursts"]]
+    return joined.assign(percent=percent, bursts=part)[[*keys, "value", "percent", "bursts"]]
 
 
 def bursts_in_words(files: Sequence[Results]) -> dict[str, str]:
@@ -92,8 +91,7 @@ def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
 
 
 def _thousands(cells: pd.DataFrame, key: tuple[str, str, str]) -> Cell:
-    cell = in_unit(_value(cells, key, "value"), 1000)
-    return cell if cell.value is None else with_margin(cell, cells.at[key, "margin_percent"])
+    return in_unit(_value(cells, key, "value"), 1000)
 
 
 def _share(cells: pd.DataFrame, label: str, side: str, counts: list[str]) -> list[Cell]:

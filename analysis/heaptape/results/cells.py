@@ -1,23 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Figures as cells of tables: rounded, in a unit, with their margins."""
+"""Figures as cells of tables: rounded, in a unit."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pandas as pd
 
 from heaptape.common.tables import MISSING, Cell, rounded
-from heaptape.results import margins
-
-
-def with_margin(cell: Cell, percent: float) -> Cell:
-    """The figure of a workload that stands for another, followed by its margin; unchanged if the margin is 0, as of the
-    whole itself.
-    """
-    if percent == 0 or cell.value is None:
-        return cell
-    mark = margins.MARK if percent == margins.NONE_KNOWN else f"±{margins.percent_text(percent)}"
-    return replace(cell, text=f"{cell.text} {mark}", exact=False)
 
 
 def by_workload(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:

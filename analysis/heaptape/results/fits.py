@@ -42,7 +42,7 @@ def smallest_limits(file: Results, peaks: Mapping[str, float]) -> dict[str, floa
         ),
         None,
     )
-    if not rows or base is None or base not in peaks or file.workload.distilled:
+    if not rows or base is None or base not in peaks:
         return {}
     own = own_memory(max(row[1] for row in rows), peaks[base])
     return {label: smallest_limit(peak + own) for label, peak in peaks.items()}

@@ -21,7 +21,6 @@ from heaptape.common import console
 from heaptape.common.checked import checked
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import file_bytes
-from heaptape.results import margins
 from heaptape.results.latency import latency
 from heaptape.results.memory_map import CompactMap, decode, without_gaps
 from heaptape.results.structs import ResultsFile, Run, Workload, label, number, timeline_frame
@@ -45,6 +44,8 @@ RUN_METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "bare_cpu": ("cpu_ns", "ns", ("bare",)),
 }
 # metric -> key in a memory run's "held"
+# Figures of the workload, the same for all allocators.
+OF_WORKLOAD = ("ideal_rss", "achievable_rss")
 HELD_METRICS = {"held_rss": "rss_anon_bytes", "purged_rss": "purged_rss_anon_bytes"}
 
 
@@ -110,13 +111,10 @@ class Results:
     @cached_property
     def _figures(self) -> pd.DataFrame:
         """The figures, without the names of workload and round."""
-        stand_in = margins.stand_in(self.workload)
-        rows: list[tuple] = []
-        for metric, unit, run, value in _file_figures(self):
-            value, margin = stand_in.of_whole(metric, run, value) if stand_in else (value, 0.0)
-            rows.append((run.label, str(run.repeat or 0), metric, unit, value, margin))
-        columns = ["allocator", "repeat", "metric", "unit", "value", "margin_percent"]
-        return pd.DataFrame(rows, columns=columns).astype({"value": float, "margin_percent": float})
+        rows = [
+            (run.label, str(run.repeat or 0), metric, unit, value) for metric, unit, run, value in _file_figures(self)
+        ]
+        return pd.DataFrame(rows, columns=["allocator", "repeat", "metric", "unit", "value"]).astype({"value": float})
 
     @cached_property
     def _means(self) -> dict[str, dict[str, float]]:
@@ -213,24 +211,22 @@ def figures(files: Iterable[Results]) -> pd.DataFrame:
     """Every figure of every run, one per row.
 
     Columns: workload, allocator (label), round (file and repetition: figures of one round were measured next to one
-    another), metric, unit, value (float), margin_percent. Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per
+    another), metric, unit, value (float). Metrics: those of RUN_METRICS, "calls/NAME" (mean cycles per
     call), "instructions/NAME" (mean instructions per call), "pmu/NAME" (processor's counters per op, less the
     engine's), "syscalls/NAME" and "syscall_bytes/NAME", those of `Run.figures`, "ideal_rss" (the workload's, the same
     for all).
     A metric is taken from the pass that measures it best. Two files of one workload (name and hash)
-    count as more repetitions of it. For a workload that stands for another (results/margins.py) the values are those of
-    the whole as far as they can be estimated, and margin_percent is how far they may be off; it is 0 for all other
-    workloads.
+    count as more repetitions of it.
     """
     names: dict[tuple, str] = {}
     parts = [
         file._figures.assign(workload=unique_name(file, names), round=f"{at}:" + file._figures["repeat"])
         for at, file in enumerate(files)
     ]
-    columns = ["workload", "allocator", "round", "metric", "unit", "value", "margin_percent"]
+    columns = ["workload", "allocator", "round", "metric", "unit", "value"]
     parts = [part for part in parts if len(part)] or parts[:1]
     if not parts:
-        return pd.DataFrame(columns=columns).astype({"value": float, "margin_percent": float})
+        return pd.DataFrame(columns=columns).astype({"value": float})
     return pd.concat(parts, ignore_index=True)[columns]
 
 
@@ -281,7 +277,7 @@ def _file_figures(file: Results) -> Iterator[tuple[str, str, Run, float | None]]
                 value = number(getattr(run, key).get(name))
                 if value is not None:
                     yield f"{key}/{name}", unit, run, value
-    for metric, value in zip(margins.KNOWN, (file.workload.ideal_rss_bytes, file.workload.achievable_bytes)):
+    for metric, value in zip(OF_WORKLOAD, (file.workload.ideal_rss_bytes, file.workload.achievable_bytes)):
         bound = number(value)
         if bound is not None:
             for run in {run.label: run for run in file.measured}.values():

@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
-Margin = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]  # percent
 Pair = Annotated[list[Finite], msgspec.Meta(min_length=2)]
 Triple = Annotated[list[Finite], msgspec.Meta(min_length=3)]
 Quadruple = Annotated[list[Finite], msgspec.Meta(min_length=4)]
-Segment = Annotated[list[Finite], msgspec.Meta(min_length=6)]
 Count = int | None
 Number = float | None
 Text = str | None
@@ -59,53 +57,6 @@ class Machine(msgspec.Struct):
     cycles_hz: Number = None
 
 
-class WholeTrace(msgspec.Struct):
-    """The trace that a distillate was made of."""
-
-    name: Text = None
-    sha256: Text = None
-    ops: Count = None
-    threads: Count = None
-    calls: Counts = None
-    peak_live_bytes: Count = None
-
-
-class DistillateError(msgspec.Struct):
-    """The error of an allocator's figure in the distillate, and the error expected on an allocator not seen."""
-
-    allocator: Text = None
-    figure: Text = None
-    error_percent: Number = None
-    expected_percent: Margin | None = None
-    sampling_percent: Margin | None = None
-
-
-class Correction(msgspec.Struct):
-    """The correction of a figure's estimate, by the model "none", "factor" or "shift"."""
-
-    model: str
-    value: Finite
-
-
-class Distilled(msgspec.Struct):
-    """What a distillate stands for (core/trace/FORMAT.md). `segments`: rows of from, counted, to, whole_from, whole_to,
-    weight; `map`: rows of positions, in it and in the whole. `expected`: figure -> half of the 95 % interval, in
-    percent of the whole's; `sampling`: the part of it caused by the choice of windows; `ages`: label -> percent.
-    """
-
-    version: Count = None
-    kind: Text = None
-    whole: WholeTrace | None = None
-    ratio: Number = None
-    segments: list[Segment] | None = None
-    map: list[Pair] | None = None
-    corrections: dict[str, Correction] | None = None
-    errors: list[DistillateError] | None = None
-    expected: dict[str, Margin] | None = None
-    sampling: dict[str, Margin] | None = None
-    ages: dict[str, Number] | None = None
-
-
 class Workload(msgspec.Struct):
     """What was replayed. `request_sizes`: rows of largest size in bytes, calls, bytes. `recorded`: rows of ops done,
     RssAnon, VmSize while it was recorded. `cpu_ns`: user and system time of the recorded program, by then. `witness`:
@@ -130,7 +81,6 @@ class Workload(msgspec.Struct):
     cpu_ns: Number = None
     witness: dict[str, Any] | None = None
     lacks: list[str] | None = None
-    distilled: Distilled | None = None
 
 
 class Column(msgspec.Struct):
@@ -377,28 +327,6 @@ class Bursts(msgspec.Struct):
     outside_allocator_instructions: Count = None
 
 
-class LevelUntil(msgspec.Struct):
-    """The misses of a cache of `bytes` or a TLB of `entries` up to each position."""
-
-    misses: list[int]
-    bytes: Count = None
-    entries: Count = None
-
-
-class MissWindows(msgspec.Struct):
-    """Misses of both sides, including the start-up, up to each position."""
-
-    positions: list[int]
-    caches: list[LevelUntil]
-    tlbs: list[LevelUntil]
-
-    def until(self, metric: str) -> list[int]:
-        """Misses up to each position, of the cache or TLB of that metric. Raises KeyError if it is not among them."""
-        rows = {f"cache_{level.bytes}": level.misses for level in self.caches}
-        rows |= {f"tlb_{level.entries}": level.misses for level in self.tlbs}
-        return rows[metric.removeprefix(SIMULATED_OF_ALL)]
-
-
 class Misses(msgspec.Struct):
     """The pass `misses`: the program's recorded data accesses and the allocator's own, simulated; in all and by side.
     `program_instructions` and other counts of the program made while it was recorded are null if the recording
@@ -414,7 +342,6 @@ class Misses(msgspec.Struct):
     syscalls: Count = None
     caches: list[SimulatedLevel] | None = None
     tlbs: list[SimulatedLevel] | None = None
-    windows: MissWindows | None = None
     allocator: SimulatedSide | None = None
     program: SimulatedSide | None = None
     bursts: Bursts | None = None
@@ -509,14 +436,6 @@ class Contention(Waits):
         yield "contention/wait_ns", "ns", self.time_ns
 
 
-class Windows(msgspec.Struct):
-    """The pass `instructions`: instructions and calls, by kind of call, between successive positions."""
-
-    positions: list[int]
-    instructions: dict[str, list[Finite]]
-    calls: dict[str, list[Finite]] | None = None
-
-
 class Run(msgspec.Struct, rename={"pass_": "pass"}):
     """One run of one pass; with `error` if it failed. `timeline`: rows of ops done, RssAnon, VmSize, live bytes.
     `syscall_rows`: rows of ops done, kind, bytes. Cycles are of the calibrated counter.
@@ -594,7 +513,6 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     startup_process_string_instructions: Number = None
     startup_process_string_bytes: Number = None
     startup_syscalls: Counts = None
-    windows: Windows | None = None
     op_limit: Count = None
     line_sharing: LineSharing | None = None
     misses: Misses | None = None

@@ -90,17 +90,13 @@ class Bench:
         choices: Iterable[Choice] = (),
         timeout_s: float = 0,
         processes: Processes | None = None,
-        windows: Path | None = None,
     ) -> None:
-        """`processes`: shared by several benches, and ended together. `windows`: a file of positions between which
-        the passes that take windows count, too. Raises HeaptapeError if the engine can't run
-        this workload at all.
+        """`processes`: shared by several benches, and ended together. Raises HeaptapeError if the engine can't run this
+        workload at all.
         """
         info = read_workload(workload)
         also = tuple(engine_process.also_loaded(info.info, list(choices)))
-        settings, _ = replay.with_sizes(
-            Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also, windows=str(windows or ""))
-        )
+        settings, _ = replay.with_sizes(Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also))
         program = home.program("replay")
         bytes_ = replay.baseline(program, workload)
         self._engine = replay.Engine(program, workload, settings, info.ops, bytes_, processes or Processes())

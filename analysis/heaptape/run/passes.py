@@ -21,8 +21,7 @@ class Pass:
     """`order`: the default. `recorded_only`: there is no other. `repeats`: one of the constants above. `default`: made
     where no passes are named. `exact`: it counts and reads no clock, so other work on the machine does not change it.
     `counts_startup`, `samples_memory`: libraries that are loaded change its figures. `as_malloc`: it can be made with
-    that. `accesses`: it needs the recording's data accesses. `disturb`, `origins`, `windows`,
-    `warm`: it takes these settings.
+    that. `accesses`: it needs the recording's data accesses. `disturb`, `origins`, `warm`: it takes these settings.
     """
 
     name: str
@@ -39,7 +38,6 @@ class Pass:
     disturb: bool
     accesses: bool
     origins: bool
-    windows: bool
     warm: bool
 
 

@@ -7,10 +7,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
@@ -20,7 +19,7 @@ from heaptape.common.home import PACKAGE, Home
 from heaptape.common.process import last_message, processors, scratch_folder
 from heaptape.common.version import __version__
 from heaptape.results import disturbance, structs
-from heaptape.results.structs import SCHEMA, Distilled
+from heaptape.results.structs import SCHEMA
 from heaptape.run import engine_process, machine
 from heaptape.run.across_passes import agreement, attach_syscalls
 from heaptape.run.engine_process import Command, Processes, failure, run_to_end, side_by_side
@@ -160,7 +159,7 @@ def describe_workload(path: Path, name: str) -> dict:
         "peak_live_objects": workload.peak_live_objects,
         "live_objects_end": workload.live_at_end,
     }
-    kept = ["program", "source", "allocator", "calls", "request_sizes", "recorded", "witness", "lacks", "distilled"]
+    kept = ["program", "source", "allocator", "calls", "request_sizes", "recorded", "witness", "lacks"]
     return about | {key: workload.info[key] for key in kept if key in workload.info}
 
 
@@ -181,8 +180,6 @@ def replay(
     at all; KeyboardInterrupt where no run was made.
     """
     require_accesses(workload_path, workload["name"], settings.passes)
-    windows = windows_of(settings, workload)  # there until this function ends
-    settings = replace(settings, windows=windows.name) if windows else settings
     about_machine = machine.describe()
     started = time.time()
     settings = replace(
@@ -235,26 +232,6 @@ def replay(
         "agreement": agreement(measured),
         "runs": finished,
     }
-
-
-def windows_of(settings: Settings, workload: dict) -> IO[str] | None:
-    """For a distillate, the edges of its windows, between which instructions and misses are counted, as the whole's
-    figures follow from those counts. None for any other workload.
-    """
-    if "distilled" not in workload:
-        return None
-    from heaptape.results import distilled
-
-    edges = distilled.edges(msgspec.convert(workload["distilled"], Distilled))
-    return None if not edges or settings.windows else windows_file(edges)
-
-
-def windows_file(edges: Iterable[int]) -> IO[str]:
-    """Positions as heaptape-replay --windows takes them, in a file that exists until it is closed."""
-    file = tempfile.NamedTemporaryFile("w", prefix="heaptape.")  # noqa: SIM115
-    file.write("".join(f"{edge}\n" for edge in edges))
-    file.flush()
-    return file
 
 
 class _Progress:
@@ -378,8 +355,6 @@ def order_of(pass_: str, settings: Settings, ops: int) -> str:
         return facts.order
     if pass_ != "instructions":
         return settings.order or facts.order
-    if settings.windows:  # positions are those of the recorded order
-        return facts.order
     if settings.order and not settings.order.startswith("paced"):
         return settings.order
     return facts.order if ops <= settings.instruction_ops else "window"
@@ -465,9 +440,7 @@ def measure(
     if facts.origins:
         origins = origins_of(engine.workload)
         spec |= {"at": list(settings.at)} | ({"origins": str(origins)} if origins else {})
-    if facts.windows and settings.windows:
-        spec["windows"] = settings.windows
-    elif (
+    if (
         run.pass_ == "instructions"
         and engine.ops > settings.instruction_ops
         and not order.startswith(("recorded", "random"))

@@ -20,7 +20,7 @@ import pandas as pd
 from heaptape.common import phrases
 from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, percent, signed, size
 from heaptape.common.tables import MIB
-from heaptape.results import margins, replay_errors
+from heaptape.results import replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order
 from heaptape.results.comparing.worth import LEAST_PERCENT, NO_REASON, WITHIN_ERROR, is_reason, why_not
 from heaptape.results.model import time_model
@@ -349,12 +349,11 @@ def _memory_errors(
     table: pd.DataFrame, labels: Sequence[str], baseline: str, files: Sequence[Results]
 ) -> dict[str, float]:
     """label -> by how many percent its peak may be off beside the baseline's."""
-    margin = max((one for (_, metric), one in margins.by_figure(table).items() if metric == "peak_rss"), default=0.0)
     replays = all(file.is_replay for file in files)
     found = {}
     for label in labels:
         known = replay_errors.errors_of(["peak_rss"], [label, baseline]) if replays and label != baseline else {}
-        found[label] = max(known.get("peak_rss", 0.0), 2 * margin)
+        found[label] = known.get("peak_rss", 0.0)
     return found
 
 
@@ -531,9 +530,6 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], predicted: pd.DataFr
     found += [f"{', '.join(few)}: so few calls that start-up decides their instructions and time."] * bool(few)
     failed = list(dict.fromkeys(run.label for file in files for run in file.failures))
     found += [f"Failed, and so left out: {', '.join(failed)}."] * bool(failed)
-    stand_ins = [file.name for file in files if margins.stand_in(file.workload)]
-    if stand_ins:
-        found.append(f"{', '.join(stand_ins)}: a distillate; the figures are estimates of the whole's (--table all).")
     bursts = bool(len(predicted)) and bool(predicted["of_bursts"].any())
     if bursts:
         found.append("CPU time is that of the recorded bursts, not of the whole program.")

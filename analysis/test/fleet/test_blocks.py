@@ -23,7 +23,7 @@ def rows(label, values, *, pass_="bare", machine="m", figure="bare_cpu", workloa
         "workload": workload, "name": "w", "program": "p", "weight": 1.0, "allocator": label, "library": "l",
         "label": label,
         "environment": "", "pass_": pass_, "order": "window", "repetition": 0, "machine": machine, "figure": figure,
-        "unit": "ns", "margin_percent": 0.0,
+        "unit": "ns",
     }  # fmt: skip
     return pd.DataFrame([fixed | {"block": f"{machine}{n}", "value": value} for n, value in values.items()])[COLUMNS]
 

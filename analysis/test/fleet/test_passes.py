@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every pass of a plan: a fleet's cells have the figures of `heaptape replay`, and a pass gets the files it needs.
-Long: cells of a distillate.
-"""
+"""Every pass of a plan: a fleet's cells have the figures of `heaptape replay`, and a pass gets the files it needs."""
 
 import json
 import tempfile
@@ -15,7 +13,6 @@ from heaptape.results.schema import figures as figures_of
 from heaptape.results.schema import results as read_results
 from heaptape.run import machine, registry
 
-from analysis.test.distil.planted_histories import stationary
 from analysis.test.fleet.fleets import ALLOCATORS, NOT_EXACT, make_workloads, plan
 from analysis.test.gate.pieces import make_workload
 from tests import access_streams
@@ -48,10 +45,10 @@ def by_replay(source, output, passes):
 
 
 def exact(frame, label, figure, without=()):
-    """label, figure -> value and margin, without times, and without figures whose names begin with `without`."""
+    """label, figure -> value, without times, and without figures whose names begin with `without`."""
     kept = frame[~frame[figure].isin(NOT_EXACT) & ~frame[figure].str.startswith(tuple(without) or ("none",))]
     kept = kept.drop_duplicates([label, figure])
-    return kept.set_index([label, figure])[["value", "margin_percent"]].rename_axis(["label", "figure"]).sort_index()
+    return kept.set_index([label, figure])[["value"]].rename_axis(["label", "figure"]).sort_index()
 
 
 def runs_of(path):
@@ -76,23 +73,14 @@ def accessed(folder):
     return work
 
 
-def distillate(folder):
-    """A distillate with a third of a history of 3,000 ops."""
-    small = folder / "small.tape"
-    done = call_heaptape("distil", stationary(folder, 1500), "-o", small, *CHOSEN, "-a", "magazine", "--ops", "1000")
-    assert done.status == 0, done.stderr
-    return small
-
-
 @pytest.mark.parametrize(
     ("passes", "made"),
     [
         ("misses", accessed),
         ("blame", lambda folder: make_workload(folder, 200, 2)),
         ("sharing,verify", lambda folder: make_workload(folder, 200, 2)),
-        pytest.param("instructions,memory", distillate, marks=pytest.mark.long),
     ],
-    ids=["misses", "blame", "sharing and verify", "a distillate"],
+    ids=["misses", "blame", "sharing and verify"],
 )
 def test_cells_of_each_exact_pass_say_what_a_replay_says(passes, made, tmp_path):
     source = made(tmp_path)
@@ -114,8 +102,6 @@ def test_cells_of_each_exact_pass_say_what_a_replay_says(passes, made, tmp_path)
         assert all(record.result["misses"]["program"]["caches"][0]["misses"] > 0 for record in records)
     if passes == "blame":
         assert all(record.result["blame"] for record in records)
-    if passes == "instructions,memory":
-        assert found["margin_percent"].max() > 0
     libraries = {record.cell.allocator: record.cell.library for record in records}
     assert found.set_index("allocator")["library"].to_dict() == libraries
 

@@ -11,7 +11,6 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.passes.blame_data import of_allocators
 from heaptape.passes.holders import LEAST_SHOWN, at_position, over_time
 from heaptape.results.schema import Results
-from heaptape.results.structs import Distilled, WholeTrace
 from heaptape.show.figures import memory_figures
 from heaptape.show.pages import holders, page
 from synthetic_blame import make_run, planted
@@ -47,17 +46,6 @@ def test_the_sentences_stand_on_top_one_for_each_allocator():
         "resident memory is mostly live",
     ]  # fmt: skip
     assert len(lines) == 4
-
-
-def test_of_a_distillate_they_say_first_that_it_is_one():
-    file = file_of("leak", "none")
-    file.workload.distilled = Distilled(whole=WholeTrace("server", ops=800_000), ratio=0.01, expected={})
-    first, *others = holders.sentences(view_of(file))
-    assert first == (
-        "prog is a distillate, 1.0 % of the 800,000 ops of server: the figures are of the distillate itself, not "
-        "estimates of the whole's."
-    )
-    assert not any("distillate" in one for one in others)
 
 
 def test_pinners_have_what_the_layout_implies():

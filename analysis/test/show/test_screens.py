@@ -45,7 +45,6 @@ SCREENS = {
     "advise": ["advise", "{tape}", "-a", "mimalloc"],
     "tune": ["tune", "{tape}", "-a", "glibc", "--budget", "4", "-o", "{made}"],
     "gate": ["gate", "--old", "glibc", "--new", "jemalloc", "--minimise", "none", "--tolerate", "rss=1%", "{tape}"],
-    "distil": ["distil", "{tape}", *ON_THREE, "--kind", "time", "--ratio", "0.5", "-o", "{cut}"],
     "blame": ["blame", "{tape}"],
     "whatif": ["whatif", "{tape}", "-g", "size=24=remove", "--passes", "memory", "-o", "{made}"],
     "profile": ["profile", "{tape}"],
@@ -249,7 +248,6 @@ def test_a_wrong_name_suggests_the_near_one_with_status_2(words, says, tape, res
 
 def test_american_spellings_are_accepted():
     assert call_heaptape("minimize", "--help").stdout == call_heaptape("minimise", "--help").stdout != ""
-    assert call_heaptape("distill", "--help").stdout == call_heaptape("distil", "--help").stdout != ""
 
 
 def test_a_recording_where_results_are_wanted_is_replayed_and_its_results_are_kept(tape, tmp_path, monkeypatch):

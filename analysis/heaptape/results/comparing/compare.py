@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError, unknown
-from heaptape.results import margins
 from heaptape.results.comparing.intervals import (
     LogRatio,
     Method,
@@ -24,7 +23,7 @@ from heaptape.results.comparing.intervals import (
     steadied,
     too_noisy,
 )
-from heaptape.results.schema import Results, all_results, figures
+from heaptape.results.schema import OF_WORKLOAD, Results, all_results, figures
 
 GEOMETRIC, ARITHMETIC = "geometric mean", "arithmetic mean"
 MAIN_CALLS = ("malloc", "calloc", "realloc", "free")
@@ -80,14 +79,11 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
     repetition), reason (why the percentage should not be shown as a number: the interval spans a factor of two or more,
     and the difference may be less than that; else empty), exact (the same in every repetition, for both). The last rows
     have the workloads "geometric mean" and "arithmetic mean". A metric that the baseline lacks, or where it is zero,
-    has no row. For workloads that stand for another (results/margins.py), margin_percent is the margin of either figure
-    (else 0; in the mean rows that of the geometric mean, or the largest), low and high include both, and nothing is
-    exact.
+    has no row.
     """
     rows: list[dict] = []
-    of_figure = margins.by_figure(table)
     ratios: dict[tuple[str, str], list[LogRatio]] = {}
-    shown = table[~table["metric"].isin(margins.KNOWN)].set_index("round")
+    shown = table[~table["metric"].isin(OF_WORKLOAD)].set_index("round")
     keys = [shown[key].to_numpy() for key in ("workload", "metric", "allocator")]
     series = {key: steadied(values, key[1]) for key, values in shown["value"].groupby(keys, sort=False)}
     for (workload, metric, allocator), values in series.items():
@@ -98,34 +94,25 @@ def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.Dat
         if ratio is not None:
             ratios.setdefault((metric, allocator), []).append(ratio)
             about = {"workload": workload, "allocator": allocator, "metric": metric}
-            margin = of_figure.get((workload, metric), 0.0)
-            same = is_exact(base) and is_exact(values) and margin == 0
-            rows.append(about | percent_row(ratio, method, margin) | {"exact": same})
-    carried = {(row["metric"], row["allocator"], row["workload"]): row["margin_percent"] for row in rows}
+            rows.append(about | percent_row(ratio, method) | {"exact": is_exact(base) and is_exact(values)})
     exact = {(row["metric"], row["allocator"], row["workload"]): row["exact"] for row in rows}
     for (metric, allocator), found in ratios.items():
         here = [known for (m, a, _), known in exact.items() if (m, a) == (metric, allocator)]
-        each = [known for (m, a, _), known in carried.items() if (m, a) == (metric, allocator)]
-        margin = margins.of_geometric_mean(each)
         about = {"allocator": allocator, "metric": metric, "exact": all(here)}
-        rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found), method, margin))
-        rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found, method, max(each)))
+        rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found), method))
+        rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found, method))
     columns = ["workload", "allocator", "metric", "percent", "low", "high", "repetitions", "supported", "reason"]
-    columns += ["margin_percent", "exact"]
+    columns += ["exact"]
     types = {"percent": float, "low": float, "high": float, "supported": object, "reason": object, "exact": bool}
-    return pd.DataFrame(rows, columns=columns).astype(types | {"margin_percent": float})
+    return pd.DataFrame(rows, columns=columns).astype(types)
 
 
 def exactness(table: pd.DataFrame) -> pd.DataFrame:
-    """Which figures of `absolute` were the same in every repetition, of at least two; same shape. A figure with a
-    margin is not exact.
-    """
+    """Which figures of `absolute` were the same in every repetition, of at least two; same shape."""
     rows: dict[tuple[str, str], dict[str, bool]] = {}
-    estimated = margins.by_figure(table)
     grouped = table.groupby(["workload", "allocator", "metric"], sort=False)["value"]
     for (workload, allocator, metric), values in grouped:
-        exact = (workload, metric) not in estimated and is_exact(steadied(values, metric))
-        rows.setdefault((workload, allocator), {})[metric] = exact
+        rows.setdefault((workload, allocator), {})[metric] = is_exact(steadied(values, metric))
     index = pd.MultiIndex.from_tuples(list(rows), names=["workload", "allocator"])
     return pd.DataFrame(list(rows.values()), index=index).fillna(False).astype(bool)
 
@@ -134,20 +121,20 @@ def long_table(files: Sequence[Results], baseline: str, method: Method = "t") ->
     """`absolute` and `relative` side by side, one figure per row, for CSV and JSON.
 
     Columns: workload, allocator, metric, unit, value (mean over repetitions), repetitions, percent, low, high,
-    supported, reason, exact (of the percentage), as in `relative`, margin_percent (of the value), as in
-    `schema.figures`. The mean rows have no value. The baseline's percent is 100 without an interval.
+    supported, reason, exact (of the percentage), as in `relative`. The mean rows have no value. The baseline's percent
+    is 100 without an interval.
     """
     table = figures(files)
     keys = ["workload", "allocator", "metric"]
     with np.errstate(over="ignore"):  # as in `absolute`
         values = (
             table.groupby([*keys, "unit"], sort=False)
-            .agg(value=("value", "mean"), repetitions=("value", "count"), margin_percent=("margin_percent", "max"))
+            .agg(value=("value", "mean"), repetitions=("value", "count"))
             .reset_index()
         )
-    percents = relative(table, baseline, method).drop(columns=["repetitions", "margin_percent"])
+    percents = relative(table, baseline, method).drop(columns=["repetitions"])
     merged = values.merge(percents, on=keys, how="outer", sort=False)
-    merged.loc[(merged["allocator"] == baseline) & ~merged["metric"].isin(margins.KNOWN), "percent"] = 100.0
+    merged.loc[(merged["allocator"] == baseline) & ~merged["metric"].isin(OF_WORKLOAD), "percent"] = 100.0
     merged["reason"] = merged["reason"].fillna("")
     merged["repetitions"] = merged["repetitions"].astype("Int64")
     order = {name: number for number, name in enumerate(dict.fromkeys([*table["workload"], GEOMETRIC, ARITHMETIC]))}
@@ -172,15 +159,13 @@ def as_shown(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: frame[name].mask(noisy) for name in hidden})
 
 
-def percent_row(ratio: LogRatio, method: Method = "t", margin: float = 0.0) -> dict:
-    """The keys percent, low, high, repetitions, supported, reason, margin_percent of `relative`. `margin`: of each
-    figure, in percent.
-    """
+def percent_row(ratio: LogRatio, method: Method = "t") -> dict:
+    """The keys percent, low, high, repetitions, supported, reason of `relative`."""
     low, high = ratio.interval(method=method)
-    return _row((100 * ratio.ratio, 100 * low, 100 * high), ratio, margin)
+    return _row((100 * ratio.ratio, 100 * low, 100 * high), ratio)
 
 
-def arithmetic_row(ratios: list[LogRatio], method: Method = "t", margin: float = 0.0) -> dict:
+def arithmetic_row(ratios: list[LogRatio], method: Method = "t") -> dict:
     """`percent_row` for the mean of the percentages.
 
     A ratio's error is about the ratio times its logarithm's error.
@@ -188,17 +173,16 @@ def arithmetic_row(ratios: list[LogRatio], method: Method = "t", margin: float =
     percents = [100 * r.ratio for r in ratios]
     mean = combined(sum(percents) / len(percents), [(p / len(percents), r) for p, r in zip(percents, ratios)])
     low, high = mean.bounds(method=method)
-    return _row((mean.mean, max(low, 0.0), high), mean_of(ratios), margin)
+    return _row((mean.mean, max(low, 0.0), high), mean_of(ratios))
 
 
-def _row(interval: tuple[float, float, float], ratio: LogRatio, margin: float) -> dict:
+def _row(interval: tuple[float, float, float], ratio: LogRatio) -> dict:
     """`interval`: percent, and the ends of its interval over the repetitions; `ratio`: of which it is."""
-    percent, least, most = interval
-    reason = too_noisy(least, most, ratio.repetitions, ratio.apart)
-    low, high = margins.widened(least, most, margin)
-    supported = None if math.isnan(least) else bool(low > 100 or high < 100)
+    percent, low, high = interval
+    reason = too_noisy(low, high, ratio.repetitions, ratio.apart)
+    supported = None if math.isnan(low) else bool(low > 100 or high < 100)
     row = {"percent": percent, "low": low, "high": high, "repetitions": ratio.repetitions, "supported": supported}
-    return row | {"reason": reason, "margin_percent": margin}
+    return row | {"reason": reason}
 
 
 def compared(*files: Results | str | Path, baseline: str | None = None) -> pd.DataFrame:

@@ -32,9 +32,7 @@ def rare_calls(files: Sequence[Results]) -> dict[str, dict[str, float]]:
 
 
 def together(figures: pd.DataFrame, rare: dict[str, dict[str, float]]) -> pd.DataFrame:
-    """`schema.figures` with one metric KIND/other in place of those of `rare_calls`: the mean over all these calls. Its
-    margin is the largest of theirs.
-    """
+    """`schema.figures` with one metric KIND/other in place of those of `rare_calls`: the mean over all these calls."""
     weights = {
         (workload, f"{kind}/{call}"): count
         for workload, counts in rare.items()
@@ -49,6 +47,6 @@ def together(figures: pd.DataFrame, rare: dict[str, dict[str, float]]) -> pd.Dat
         return figures
     few = few.assign(metric=few["metric"].str.partition("/")[0] + f"/{OTHER}", value=few["value"] * few["weight"])
     keys = ["workload", "allocator", "round", "metric", "unit"]
-    sums = few.groupby(keys, sort=False).agg({"value": "sum", "weight": "sum", "margin_percent": "max"}).reset_index()
+    sums = few.groupby(keys, sort=False).agg({"value": "sum", "weight": "sum"}).reset_index()
     one = sums.assign(value=sums["value"] / sums["weight"])[list(figures.columns)]
     return pd.concat([figures[weight.isna()], one], ignore_index=True)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from heaptape.common.phrases import counted
 from heaptape.common.tables import MIB
-from heaptape.results import disturbance, margins
+from heaptape.results import disturbance
 from heaptape.results.comparing.compare import GEOMETRIC, absolute, allocator_order, choose_baseline
 from heaptape.results.comparing.verdicts import paragraphs, verdicts
 from heaptape.results.schema import Results, call_details, figures
@@ -66,11 +66,8 @@ def sentences(file: Results, baseline: str, made: VerdictTexts | None = None) ->
     here = baseline if baseline in order else order[0]
     found = made.workloads.get(file.name, []) if made else []
     out = found or verdicts_in_words([file], here).workloads.get(file.name, [])
-    estimated = margins.stand_in(file.workload)
-    out = out + _overhead(absolute(table).xs(absolute(table).index[0][0]), estimated)
-    # Cycles of a workload that stands for another don't predict the whole's.
-    calls = _calls(file, here) if estimated is None else []
-    return margins.sentences([file]) + out + calls + _failures(file) + _noise(table)
+    out = out + _overhead(absolute(table).xs(absolute(table).index[0][0]))
+    return out + _calls(file, here) + _failures(file) + _noise(table)
 
 
 def _first_up(text: str) -> str:
@@ -83,9 +80,7 @@ def _list(names: Iterable[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
-def _overhead(values: pd.DataFrame, estimated: margins.StandIn | None) -> list[str]:
-    if estimated and estimated.margin("peak_rss") == margins.NONE_KNOWN:
-        return []
+def _overhead(values: pd.DataFrame) -> list[str]:
     if not {"peak_rss", "ideal_rss"} <= set(values.columns):
         return []
     known = values.dropna(subset=["peak_rss", "ideal_rss"])
@@ -98,8 +93,7 @@ def _overhead(values: pd.DataFrame, estimated: margins.StandIn | None) -> list[s
     low, high = (known.at[label, "peak_rss"] for label in (least, most))
     return [
         f"The program's own live bytes peak at {ideal / MIB:,.1f} MiB. RSS peaks between {low / MIB:,.1f} MiB "
-        f"({least}, {low / ideal:.2f} times that) and {high / MIB:,.1f} MiB ({most}, {high / ideal:.2f} times)"
-        + (f", each ±{margins.percent_text(estimated.margin('peak_rss'))}." if estimated else ".")
+        f"({least}, {low / ideal:.2f} times that) and {high / MIB:,.1f} MiB ({most}, {high / ideal:.2f} times)."
     ]
 
 

@@ -13,7 +13,6 @@ import pandas as pd
 import scipy
 
 from heaptape.common.errors import HeaptapeError, unknown
-from heaptape.results import margins
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, allocator_order, arithmetic_row, percent_row
 from heaptape.results.comparing.intervals import LEVEL, LogRatio, Method, log_ratio, mean_of, steadied
 from heaptape.results.schema import Results, figures
@@ -64,39 +63,34 @@ def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Met
     """The matrix of one metric, in long form.
 
     From `schema.figures`. Columns: workload, column (of CORNERS: the mean over repetitions, in the metric's unit;
-    of COMPARISONS: percent), low, high, repetitions, supported, reason, margin_percent (as in
-    `compare.relative`; for CORNERS NaN, None, empty). After the workloads, the rows
+    of COMPARISONS: percent), low, high, repetitions, supported, reason (as in `compare.relative`; for
+    CORNERS NaN, None, empty). After the workloads, the rows
     "geometric mean" and "arithmetic mean" of the percentages, over the workloads that have them. If a workload lacks a
     corner, the comparisons with it are missing.
     """
     rows: list[dict] = []
-    of_figure = margins.by_figure(table)
     ratios: dict[str, list[LogRatio]] = {name: [] for name in COMPARISONS}
-    carried: dict[str, list[float]] = {name: [] for name in COMPARISONS}
     here = table[table["metric"] == metric]
     for workload, group in here.groupby("workload", sort=False):
         series = {
             corner: steadied(group[group["allocator"] == label].set_index("round")["value"], metric)
             for corner, label in corners.labels.items()
         }
-        margin = of_figure.get((str(workload), metric), 0.0)
         for corner, values in series.items():
             if len(values):
-                rows.append(_value_row(workload, corner, values) | {"margin_percent": margin})
+                rows.append(_value_row(workload, corner, values))
         for name, (measured, against) in COMPARISONS.items():
             ratio = log_ratio(series[against], series[measured])
             if ratio is not None:
                 ratios[name].append(ratio)
-                carried[name].append(margin)
-                rows.append(_comparison_row(workload, name, percent_row(ratio, method, margin)))
+                rows.append(_comparison_row(workload, name, percent_row(ratio, method)))
     for name, found in ratios.items():
         if found:
-            margin = margins.of_geometric_mean(carried[name])
-            rows.append(_comparison_row(GEOMETRIC, name, percent_row(mean_of(found), method, margin)))
-            rows.append(_comparison_row(ARITHMETIC, name, arithmetic_row(found, method, max(carried[name]))))
-    columns = ["workload", "column", "value", "low", "high", "repetitions", "supported", "reason", "margin_percent"]
+            rows.append(_comparison_row(GEOMETRIC, name, percent_row(mean_of(found), method)))
+            rows.append(_comparison_row(ARITHMETIC, name, arithmetic_row(found, method)))
+    columns = ["workload", "column", "value", "low", "high", "repetitions", "supported", "reason"]
     frame = pd.DataFrame(rows, columns=columns)
-    return frame.astype({"value": float, "low": float, "high": float, "supported": object, "margin_percent": float})
+    return frame.astype({"value": float, "low": float, "high": float, "supported": object})
 
 
 def _value_row(workload: str, corner: str, values: pd.Series) -> dict:
@@ -115,7 +109,7 @@ METRICS = (
 )  # fmt: skip
 COLUMNS = (
     "workload", "allocator", "tunable", "value", "figure", "unit", "mean", "mean_low", "mean_high", "percent", "low",
-    "high", "repetitions", "supported", "reason", "margin_percent",
+    "high", "repetitions", "supported", "reason",
 )  # fmt: skip
 _SETTING = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)[=:](-?[0-9]+(?:\.[0-9]+)?)(?![\w.])")
 
@@ -169,13 +163,12 @@ def sweep(
     Columns: workload; allocator: the curve's label, without the tunable; tunable; value; figure: a metric of
     `schema.figures`; unit; mean over the repetitions, mean_low and mean_high: its 95 % interval (Student's t of
     the plain values; the mean itself where all are the same, NaN with one repetition); percent, low, high, repetitions,
-    supported, reason, margin_percent: against the curve's lowest value, as `compare.relative` (100 and NaN at that
+    supported, reason: against the curve's lowest value, as `compare.relative` (100 and NaN at that
     value itself). A run
     of the curve's label that doesn't set the tunable has value NaN, and comes first.
     """
     table = figures(files)
     table = table[table["metric"].isin(metrics)]
-    of_figure = margins.by_figure(table)
     points = {label: (curve(label, tunable), settings_of(label).get(tunable)) for label in allocator_order(files)}
     swept = {name for name, value in points.values() if value is not None}
     rows = []
@@ -188,12 +181,11 @@ def sweep(
             if name in swept:
                 about = {"workload": workload, "allocator": name, "tunable": tunable, "figure": metric, "unit": unit}
                 here = {points[label][1]: values for label, values in series.items() if points[label][0] == name}
-                margin = of_figure.get((str(workload), str(metric)), 0.0)
-                rows += [about | row for row in _curve_rows(here, method, margin)]
+                rows += [about | row for row in _curve_rows(here, method)]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"value": float, "supported": object})
 
 
-def _curve_rows(points: dict[float | None, pd.Series], method: Method, margin: float) -> list[dict]:
+def _curve_rows(points: dict[float | None, pd.Series], method: Method) -> list[dict]:
     known = sorted(value for value in points if value is not None)
     if not known:
         return []
@@ -206,9 +198,9 @@ def _curve_rows(points: dict[float | None, pd.Series], method: Method, margin: f
         if value == known[0] or ratio is None:
             percent = 100.0 if value == known[0] else float("nan")
             row |= {"percent": percent, "low": float("nan"), "high": float("nan"), "supported": None}
-            row |= {"reason": "", "margin_percent": margin}
+            row |= {"reason": ""}
         else:
-            row |= percent_row(ratio, method, margin)
+            row |= percent_row(ratio, method)
         rows.append(row | {"repetitions": len(values)})
     return rows
 

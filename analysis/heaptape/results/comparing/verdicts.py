@@ -3,8 +3,7 @@
 
 A difference is claimed only if it survives Holm's adjustment for all the comparisons made at once (Holm, A simple
 sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6:65, 1979), and, where the error of
-replaying is known, or the figures are of a workload that stands for another and has margins (margins.py), if the
-whole interval is beyond that. Figures that are the same in every repetition (memory in the
+replaying is known, if the whole interval is beyond that. Figures that are the same in every repetition (memory in the
 recorded order) are compared directly: they have no interval, and are not counted as comparisons, as chance has no part
 in them.
 
@@ -22,7 +21,6 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from heaptape.results import margins
 from heaptape.results.comparing.compare import GEOMETRIC, allocator_order, choose_baseline
 from heaptape.results.comparing.intervals import (
     LEVEL,
@@ -90,7 +88,7 @@ def cliffs_delta(one: np.ndarray, two: np.ndarray) -> float:
 
 COLUMNS = (
     "workload", "figure", "a", "b", "percent", "low", "high", "effect", "cliffs_delta", "repetitions", "exact",
-    "p_value", "p_adjusted", "comparisons", "margin_percent", "verdict", "reason", "sentence",
+    "p_value", "p_adjusted", "comparisons", "verdict", "reason", "sentence",
 )  # fmt: skip
 # Exactly counted figures first: they decide where repetitions are few.
 DEFAULT_FIGURES = ("total_instructions", "page_faults", "peak_rss", "mean_rss", "total_cycles")
@@ -135,7 +133,6 @@ class _Comparison:
     b: str
     ratio: LogRatio
     exact: bool
-    margin: float = 0.0
     effect: float = math.nan
     delta: float = math.nan
 
@@ -156,10 +153,8 @@ def verdicts(
     95 % interval (NaN if exact, or one repetition); effect: Hedges' g (`effects.hedges_g`) of the paired log ratios;
     NaN if exact;
     cliffs_delta: of the repetitions (1: every one of a's is larger); repetitions; exact; p_value and p_adjusted
-    (Holm); comparisons: how many were adjusted for; margin_percent: of each figure of a workload that stands for
-    another (margins.py; else 0), which low and high then include; none of its figures is exact; verdict: "more",
-    "less", "same" (exactly), "not shown", "single repetition", "too noisy" (not shown, and the interval spans a
-    factor of two or more), "within error", "within margin" or "no margin"; reason:
+    (Holm); comparisons: how many were adjusted for; verdict: "more", "less", "same" (exactly), "not shown", "single
+    repetition", "too noisy" (not shown, and the interval spans a factor of two or more) or "within error"; reason:
     why percent should not be shown as a number (its interval spans a factor of two or more; the direction may still be
     claimed), else empty; sentence. If there are several workloads, rows of "geometric mean" come
     last: of these workloads, not of all possible ones. A figure that either allocator lacks, or that is 0, has no row.
@@ -230,7 +225,6 @@ def _relation(rows: pd.DataFrame, a: str, b: str) -> str:
 
 def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Sequence[str]) -> Iterable[_Comparison]:
     wanted = table[table["metric"].isin(figures)]
-    of_figure = margins.by_figure(wanted)
     series = {
         key: steadied(group.set_index("round")["value"], key[1])
         for key, group in wanted.groupby(["workload", "metric", "allocator"], sort=False)
@@ -244,17 +238,16 @@ def _comparisons(table: pd.DataFrame, pairs: list[tuple[str, str]], figures: Seq
         ratio = log_ratio(base, other)
         if ratio is not None:
             exact = is_exact(base) and is_exact(other)
-            margin, effect = of_figure.get((workload, figure), 0.0), math.nan if exact else _effect(ratio)
+            effect = math.nan if exact else _effect(ratio)
             delta = cliffs_delta(base.to_numpy(), other.to_numpy())
-            one = _Comparison(workload, figure, a, b, ratio, exact, margin, effect, delta)
+            one = _Comparison(workload, figure, a, b, ratio, exact, effect, delta)
             per_pair.setdefault((figure, a, b), []).append(one)
             yield one
     if len(workloads) > 1:
         for (figure, a, b), found in per_pair.items():
             if len(found) > 1:
                 mean = mean_of([c.ratio for c in found])
-                margin = margins.of_geometric_mean([c.margin for c in found])
-                yield _Comparison(GEOMETRIC, figure, a, b, mean, all(c.exact for c in found), margin)
+                yield _Comparison(GEOMETRIC, figure, a, b, mean, all(c.exact for c in found))
 
 
 def _effect(ratio: LogRatio) -> float:
@@ -265,12 +258,12 @@ def _effect(ratio: LogRatio) -> float:
 
 def _row(c: _Comparison, p_value: float, p_adjusted: float, count: int, method: Method, error_of: ErrorOf) -> dict:
     least, most = (c.ratio.ratio, c.ratio.ratio) if c.exact else c.ratio.interval(method=method)
-    low, high = (100 * bound - 100 for bound in margins.widened(least, most, c.margin))
+    low, high = 100 * least - 100, 100 * most - 100
     error = abs(error_of(c.figure, c.a, c.b))
     row = {"workload": c.workload, "figure": c.figure, "a": c.a, "b": c.b, "percent": 100 * math.expm1(c.ratio.mean)}
     row |= {"low": low, "high": high, "effect": c.effect, "cliffs_delta": c.delta, "repetitions": c.ratio.repetitions}
-    row |= {"exact": c.exact and not c.margin, "p_value": p_value, "p_adjusted": p_adjusted, "comparisons": count}
-    row |= {"margin_percent": c.margin, "verdict": _verdict(c, row, error)}
+    row |= {"exact": c.exact, "p_value": p_value, "p_adjusted": p_adjusted, "comparisons": count}
+    row["verdict"] = _verdict(row, error)
     row["reason"] = too_noisy(least, most, c.ratio.repetitions, c.ratio.apart)
     if row["reason"] and row["verdict"] in ("not shown", "within error"):
         row["verdict"] = "too noisy"
@@ -279,19 +272,15 @@ def _row(c: _Comparison, p_value: float, p_adjusted: float, count: int, method: 
     return row | {"sentence": _sentence(row, error)}
 
 
-def _verdict(c: _Comparison, row: dict, error: float) -> str:
-    """`row`: with the ends of the interval including margins; of an exact ratio, too."""
-    if c.margin == margins.NONE_KNOWN:
-        return "no margin"
+def _verdict(row: dict, error: float) -> str:
+    """`row`: with the ends of the interval; of an exact ratio, too."""
     if row["exact"] and row["percent"] == 0:
         return "same"
     if math.isnan(row["low"]):
         return "single repetition"
-    if not (c.exact or row["p_adjusted"] <= 1 - LEVEL):
+    if not (row["exact"] or row["p_adjusted"] <= 1 - LEVEL):
         return "not shown"
     nearest = min(abs(row["low"]), abs(row["high"])) if row["low"] * row["high"] > 0 else 0.0
-    if nearest == 0 and c.margin:
-        return "within margin"
     if nearest <= error:
         return "within error" if error > 0 else "not shown"
     return "more" if row["percent"] > 0 else "less"
@@ -355,13 +344,6 @@ def _no_claim(row: dict, pair: str, error: float) -> str:
         case "too noisy":
             what = row["reason"].partition(";")[0].removeprefix("too noisy: ")
             return f"too noisy to tell: {what}"
-        case "no margin":
-            return f"those of {pair} are the measured workload's own, without a known error, so there is no verdict"
-        case "within margin":
-            margin = margins.percent_text(row["margin_percent"])
-            if row["margin_percent"] >= margins.UNBOUNDED:
-                return f"a margin of {margin} forbids ranking {pair} ({_signed(row['percent'])} %)"
-            return f"{pair} may be in either order within a margin of {margin} each ({alone}), so there is no verdict"
         case "single repetition":
             return f"only one repetition of {pair}, so there is no verdict"
         case "within error":

@@ -17,7 +17,6 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.passes.misses import bursts_in_words
 from heaptape.results.comparing import summary, worth
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, choose_baseline, relative
-from heaptape.results.margins import stand_in
 from heaptape.results.model.counts import HUGE_PAGES, METRICS, OF_CALLS, OF_START_UP, PARTS, START_UP, Counts, counts
 from heaptape.results.model.penalties import Penalties, kept, penalties
 from heaptape.results.schema import Results, unique_name
@@ -74,7 +73,7 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
     for file in files:
         name = unique_name(file, names)
         here = known or penalties_of(file)
-        found = counts(file, here) if here and not stand_in(file.workload) else {}
+        found = counts(file, here) if here else {}
         base = found.pop(baseline, None)
         if base is None:
             continue
@@ -256,9 +255,6 @@ def sentences(predicted: pd.DataFrame, files: Sequence[Results], baseline: str) 
     missing = sorted({name for names in whole["missing"] for name in names.split(", ") if name})
     if missing:
         out.append(f"Not counted, and so not in these predictions: {', '.join(missing)}.{_how(missing)}")
-    stand_ins = [file.name for file in files if has_counts(file) and stand_in(file.workload)]
-    if stand_ins:
-        out.append(f"The change of the program's CPU time is not predicted from a part of it: {', '.join(stand_ins)}.")
     if any(has_counts(file) and penalties_of(file) is None for file in files):
         out.append(
             "The change of the program's CPU time is not predicted, as what a miss costs on that machine is not known: "

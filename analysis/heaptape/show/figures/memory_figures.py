@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 
 from heaptape.common.tables import MIB
 from heaptape.passes import blame_data
-from heaptape.results import margins
 from heaptape.results.schema import Results
 from heaptape.show import drawing
 from heaptape.show.figures import axes as plots
@@ -63,7 +62,4 @@ def figure_holders(results: Results, allocators: str | Sequence[str], by: str = 
         figure.legend(
             handles, labels, loc="upper center", ncols=HOLDER_COLUMNS, columnspacing=1.2, handlelength=1.4, fontsize=8
         )
-    if one := margins.stand_in(results.workload):
-        note = f"of the distillate itself ({one.made_of}), not an estimate of the whole's"
-        figure.text(0.995, 0.01, note, ha="right", va="bottom", fontsize=7, color=INK)
     return figure

@@ -15,8 +15,6 @@ from heaptape.common.tables import Table
 from heaptape.passes import blame, blame_data, holders, proposals
 from heaptape.passes.blame_data import UNHELD, Blame, exit_begins, position_at
 from heaptape.profile import flame_graph
-from heaptape.results import margins
-from heaptape.results.margins import stand_in
 from heaptape.results.schema import Results
 from heaptape.tape.stack_names import Frame
 
@@ -29,16 +27,13 @@ WEIGHTS: flame_graph.Weights = {
 
 @dataclass(frozen=True)
 class Holder:
-    """One allocator's "blame" in one results file. `label`: its name in the output; `source`: the file's name;
-    `stands_for`: set where its workload stands for another.
-    """
+    """One allocator's "blame" in one results file. `label`: its name in the output; `source`: the file's name."""
 
     label: str
     allocator: str
     source: str
     found: Blame
     ops: int
-    stands_for: margins.StandIn | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,7 @@ def of_results(file: Results, allocators: Sequence[str] | None = None, name: str
         raise HeaptapeError(f"{file.path}: {unknown[0]} is not in it: there are {', '.join(there)}")
     wanted = [label for label in there if not allocators or label in allocators]
     ops = int(file.workload.ops or 0)
-    return [Holder(label, label, name or file.name, there[label], ops, stand_in(file.workload)) for label in wanted]
+    return [Holder(label, label, name or file.name, there[label], ops) for label in wanted]
 
 
 def _several_sources(found: Sequence[Holder]) -> bool:
@@ -83,9 +78,8 @@ def _named(found: Sequence[Holder]) -> list[Holder]:
 
 
 def sentences(view: View) -> list[str]:
-    """Sentences on workloads that stand for another, one per allocator, and on recordings without call stacks."""
-    stand_ins = {holder.source: holder.stands_for for holder in view.holders if holder.stands_for}
-    out = [one.of_itself(source) for source, one in stand_ins.items()]
+    """A sentence per allocator, and one on recordings without call stacks."""
+    out: list[str] = []
     exits: list[int] = []
     for holder in _named(view.holders):
         position = position_at(holder.found, view.places[-1])
@@ -273,7 +267,7 @@ def _report_view(file: Results, order: Sequence[str]) -> View | None:
     there = blame_data.of_allocators(file)
     ops = int(file.workload.ops or 0)
     known = [label for label in order if label in there and label not in file.experiment_labels]
-    found = [Holder(label, label, file.name, there[label], ops, stand_in(file.workload)) for label in known]
+    found = [Holder(label, label, file.name, there[label], ops) for label in known]
     return View(found, ["widest"]) if found else None
 
 

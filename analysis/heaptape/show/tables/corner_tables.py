@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
-from heaptape.results import margins
-from heaptape.results.cells import in_unit, with_margin
+from heaptape.results.cells import in_unit
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, MAIN_CALLS, absolute
 from heaptape.results.comparing.intervals import Method
 from heaptape.results.comparing.variants import COMPARISONS, CORNERS, Corners, four_corners
@@ -25,8 +24,6 @@ CORNER_FIGURES = (
     | {f"calls/{call}": f"{call}_mean_cycles" for call in MAIN_CALLS}
     | {"peak_rss": "rss_peak_bytes"}
 )
-# Suffix of a figure's column for the column of its margin, in tables of workloads that stand for another.
-MARGIN = "_margin_percent"
 OVERHEAD_PERCENTS = ("rss_percent", "overhead_percent", "overhead_percent_of_ideal")
 # figure -> (title, unit shown, divisor)
 SHOWN = {
@@ -59,8 +56,7 @@ def rss_overhead(files: Sequence[Results], variants: Mapping[str, str]) -> pd.Da
     the baseline otherwise). Columns: workload, variant, ideal_bytes (the program's peak of live
     bytes), rss_bytes, overhead_bytes = rss - ideal, rss_percent and overhead_percent (of the first variant's; NaN
     where that overhead is not positive), overhead_percent_of_ideal. Then, if there are several workloads, rows of
-    "geometric mean" (of rss_percent and, if all are positive, overhead_percent) and "arithmetic mean". Where a
-    workload stands for another: rss_bytes_margin_percent as well (`schema.figures`).
+    "geometric mean" (of rss_percent and, if all are positive, overhead_percent) and "arithmetic mean".
     """
     table = figures(files)
     values = absolute(table).reindex(columns=["ideal_rss", "peak_rss"])
@@ -71,20 +67,10 @@ def rss_overhead(files: Sequence[Results], variants: Mapping[str, str]) -> pd.Da
         if len(ideals):
             rows += _overhead_rows(workload, float(ideals.iloc[0]), here["peak_rss"], variants)
     columns = ["workload", "variant", "ideal_bytes", "rss_bytes", "overhead_bytes", *OVERHEAD_PERCENTS]
-    frame = _with_margin_columns(pd.DataFrame(rows, columns=columns), table, {"peak_rss": "rss_bytes"})
+    frame = pd.DataFrame(rows, columns=columns)
     if frame["workload"].nunique() > 1:
         frame = pd.concat([frame, _overhead_means(frame, variants)], ignore_index=True)
     return frame
-
-
-def _with_margin_columns(wide: pd.DataFrame, table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """Adds a column of margins for each column that has any. `names`: metric -> its column."""
-    found = margins.by_figure(table)
-    for metric, column in names.items():
-        if any(name == metric for _, name in found):
-            of_rows = [found.get((workload, metric), 0.0) for workload in wide["workload"]]
-            wide = wide.assign(**{f"{column}{MARGIN}": of_rows})
-    return wide
 
 
 def _overhead_rows(workload: str, ideal: float, peaks: pd.Series, variants: Mapping[str, str]) -> list[dict]:
@@ -158,7 +144,7 @@ def _overhead_wide(frame: pd.DataFrame, names: list[str]) -> tuple[list[str], li
         is_mean = workload in MEANS
         ideal = next((row["ideal_bytes"] for row in here if row), float("nan"))
         cells = [Cell(workload), _mib(ideal, is_mean)]
-        cells += [_with_margin(row, key) for key in ("rss_bytes", "overhead_bytes") for row in here]
+        cells += [_bytes(row, key) for key in ("rss_bytes", "overhead_bytes") for row in here]
         cells += [_share(row.get("overhead_percent")) for row in here[1:]]
         cells += [_share(row.get("overhead_percent_of_ideal")) for row in here]
         rows.append(cells)
@@ -171,7 +157,7 @@ def _overhead_long(frame: pd.DataFrame, first: str) -> tuple[list[str], list[lis
     for row in frame.to_dict("records"):
         cells = [Cell(row["workload"]), Cell(row["variant"])]
         cells += [_mib(row["ideal_bytes"], row["workload"] in MEANS)]
-        cells += [_with_margin(row, key) for key in ("rss_bytes", "overhead_bytes")]
+        cells += [_bytes(row, key) for key in ("rss_bytes", "overhead_bytes")]
         cells += [_share(row[key]) for key in ("rss_percent", "overhead_percent", "overhead_percent_of_ideal")]
         rows.append(cells)
     return columns, rows
@@ -182,9 +168,8 @@ def _matrix(frame: pd.DataFrame, figure: str, corners: Corners) -> Table:
     cells = {}
     for row in frame.rename(columns={"value": "percent"}).itertuples():
         is_value = row.column in CORNERS
-        value = with_margin(Cell(rounded(row.percent / divisor), row.percent), row.margin_percent)
-        cell = value if is_value else percent_cell(row)
-        cells[row.workload, row.column] = cell
+        value = Cell(rounded(row.percent / divisor), row.percent)
+        cells[row.workload, row.column] = value if is_value else percent_cell(row)
     columns = [*CORNERS, *COMPARISONS]
     rows = []
     for workload in dict.fromkeys(frame["workload"]):
@@ -199,12 +184,9 @@ def _mib(value: float | None, is_mean: bool) -> Cell:
     return Cell("") if is_mean and cell.value is None else cell
 
 
-def _with_margin(row: Mapping, key: str) -> Cell:
-    """RSS or overhead of one row, with the margin of its RSS if the workload stands for another."""
-    value = row.get(key)
-    cell = _mib(value, row.get("workload") in MEANS)
-    percent = row.get(f"rss_bytes{MARGIN}", 0.0)
-    return with_margin(cell, percent * row["rss_bytes"] / abs(value)) if percent and value else cell
+def _bytes(row: Mapping, key: str) -> Cell:
+    """RSS or overhead of one row."""
+    return _mib(row.get(key), row.get("workload") in MEANS)
 
 
 def _share(value: float | None) -> Cell:

@@ -10,7 +10,6 @@ from typing import Protocol
 
 from heaptape.common.phrases import counted, percent, serialising, size
 from heaptape.common.tables import MIB, MISSING, Cell, Table, command_lines, rounded, screen_width, significant
-from heaptape.results import margins
 from heaptape.results.cells import signed
 from heaptape.results.comparing.worth import NO_REASON, why_not
 
@@ -166,7 +165,6 @@ def conclusion(data: Mapping) -> list[str]:
         lines.append(
             "Not confirmed: the search ended before default and winner were replayed again. Use a larger --budget."
         )
-    lines += [line for name in figures for line in _margins(data, name)]
     return [*lines, *_varying(data), *_what_matters(data)]
 
 
@@ -174,10 +172,6 @@ def _why_not(data: Mapping, name: str) -> str:
     """Why the change of an objective is no reason to change the settings (comparing/worth.py); empty: it is one."""
     best = data["winner"]
     gain = 100 * (1 - _ratio(best, name))
-    for workload, one in data.get("stand_ins", {}).items():
-        low, high = margins.widened(1 - gain / 100, 1 - gain / 100, one["expected"].get(name, 0.0))
-        if gain > 0 and low <= 1 <= high:
-            return f"within the margin of {workload}"
     saved = None
     if name in UNITS and name != "cpu" and len(best.get("figures", {})) == 1:
         (workload,) = best["figures"]
@@ -205,20 +199,6 @@ def _what_matters(data: Mapping) -> list[str]:
     ranked = sorted(known, key=lambda one: -one["importance"])[:FEW_TUNABLES]
     shown = [f"{one['name']} {100 * one['importance']:.0f} %" for one in ranked]
     return [f"What makes the differences: {', '.join(shown)}."] if shown else []
-
-
-def _margins(data: Mapping, name: str) -> Iterator[str]:
-    """For workloads that stand for another: is the change of this figure beyond its margin?"""
-    ratio = _ratio(data["winner"], name)
-    for workload, one in data.get("stand_ins", {}).items():
-        what = f"{workload} is a {one['kind']}"
-        if name not in one["expected"]:
-            yield f"{what}; the error of its {name} is not known: the whole's may change differently."
-        else:
-            low, high = margins.widened(ratio, ratio, one["expected"][name])
-            beyond = "not beyond" if low <= 1 <= high else "beyond"
-            within = f"{name} is within {margins.percent_text(one['expected'][name])} of the whole's (95 %)"
-            yield f"{what}: its {within}; the change is {beyond} that margin."
 
 
 def _ratio(best: Mapping, name: str) -> float:
@@ -437,8 +417,6 @@ def _notes(data: Mapping) -> Iterator[str]:
         for which in ("new", "old"):
             if workload["broken"][which]:
                 yield f"{name}: {data[which]['name']} breaks a rule of malloc{by_both}: {workload['broken'][which]}"
-        if one := workload["workload"].get("stand_in"):
-            yield f"{one['sentence']} Worse: on this workload; other figures may still be worse on the whole."
         for error in workload["errors"]:
             yield f"{name}: {error}"
         for figure, found in workload["figures"].items():

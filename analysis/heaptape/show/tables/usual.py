@@ -5,7 +5,6 @@ CSV and JSON carry bytes and unrounded figures; here they are rounded, in MiB, a
 can't support is marked.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,9 +13,9 @@ import pandas as pd
 
 from heaptape.common.phrases import counted, size_above
 from heaptape.common.tables import MIB, MISSING, Cell, Table
-from heaptape.results import disturbance, margins
+from heaptape.results import disturbance
 from heaptape.results import replay_errors as fidelity
-from heaptape.results.cells import grouped, in_unit, with_margin
+from heaptape.results.cells import grouped, in_unit
 from heaptape.results.comparing.compare import (
     ARITHMETIC,
     GEOMETRIC,
@@ -30,7 +29,7 @@ from heaptape.results.comparing.compare import (
 from heaptape.results.comparing.intervals import Method
 from heaptape.results.comparing.rare_calls import OTHER, RARE, rare_calls, together
 from heaptape.results.fits import smallest_limits
-from heaptape.results.schema import HELD_METRICS, Results, figures, unique_name
+from heaptape.results.schema import HELD_METRICS, OF_WORKLOAD, Results, figures, unique_name
 
 FIRST_CALLS = (*MAIN_CALLS, OTHER)  # in the first table; others follow
 WIDE_INTERVAL = 0.1  # of the figure
@@ -61,8 +60,6 @@ MARKS: dict[str, tuple[Callable[[str], bool], str]] = {
     "~": (lambda text: "~" in text, "the repetitions don't support a difference from the baseline"),
     "?": (lambda text: "?" in text, "one repetition, so there is no interval"),
     "≈": (lambda text: "≈" in text, "within the error of replaying CPU time, so the two are not ranked by it"),
-    margins.MARK: (lambda text: margins.MARK in text, "of a workload that stands for another, without a known error"),
-    margins.FORBIDDEN: (lambda text: margins.FORBIDDEN in text, "a margin of 100 % or more forbids ranking"),
     "–": (lambda text: text == MISSING, "no figure, or one below the cost of reading the counter"),
 }
 
@@ -70,7 +67,7 @@ MARKS: dict[str, tuple[Callable[[str], bool], str]] = {
 @dataclass(frozen=True)
 class _Figures:
     """One workload: figures by allocator and metric, their numbers of repetitions, which are exact; the ops whose
-    instructions were counted, if not all; margins by metric, for metrics that have one; a note on rare calls; and the
+    instructions were counted, if not all; a note on rare calls; and the
     smallest memory limits by allocator.
     """
 
@@ -78,7 +75,6 @@ class _Figures:
     counts: pd.DataFrame
     exact: pd.DataFrame
     counted_ops: str
-    margins: Mapping[str, float]
     rare_calls: str
     limits: Mapping[str, float]
 
@@ -97,7 +93,6 @@ def by_subject(files: Sequence[Results], baseline: str, method: Method = "t") ->
     table = together(figures(files), rare)
     order = allocator_order(files)
     values, counts, exact = absolute(table), repetitions(table), exactness(table)
-    of_figure = margins.by_figure(table)
     workloads = list(dict.fromkeys(table["workload"]))
     tables: list[tuple[int, Table]] = []
     for number, workload in enumerate(workloads):
@@ -108,7 +103,6 @@ def by_subject(files: Sequence[Results], baseline: str, method: Method = "t") ->
             here[1],
             here[2],
             _counted_ops(files, workload),
-            {metric: margin for (name, metric), margin in of_figure.items() if name == workload},
             _rare_note(rare.get(workload, {})),
             _limits(files, workload, here[0]),
         )
@@ -128,16 +122,8 @@ def by_subject(files: Sequence[Results], baseline: str, method: Method = "t") ->
     return in_order
 
 
-def with_sentences(tables: Sequence[Table], files: Sequence[Results]) -> list[Table]:
-    """Adds notes below the last table: which workloads stand for another, and how far their figures can be trusted."""
-    if not tables:
-        return []
-    *others, last = tables
-    return [*others, replace(last, notes=[*last.notes, *margins.sentences(files)])]
-
-
 def _closing_notes(files: Sequence[Results]) -> list[str]:
-    notes = margins.sentences(files)
+    notes: list[str] = []
     for file in files:
         name = f", {file.name}" * (len(files) > 1)
         left_out = (file.parsed.settings or {}).get("left_out")
@@ -262,7 +248,7 @@ def _metric_table(title: str, shown: "_Figures", columns: dict[str, str], notes:
     for label in values.index:
         cells = [
             replace(
-                with_margin(_figure(metric, values.at[label, metric]), _margin_of(metric, values.loc[label], shown)),
+                _figure(metric, values.at[label, metric]),
                 exact=metric in exact.columns and bool(exact.at[label, metric]),
             )
             for metric in present
@@ -271,18 +257,10 @@ def _metric_table(title: str, shown: "_Figures", columns: dict[str, str], notes:
     return Table(title, ["allocator", *present.values()], rows, [n for n in notes if n])
 
 
-def _margin_of(metric: str, values: pd.Series, shown: "_Figures") -> float:
-    """The margin in percent of the figure. Overhead is off by as many bytes as the peak that it is a part of."""
-    if metric == "overhead":
-        share = values["peak_rss"] / abs(values["overhead"]) if values["overhead"] else math.inf
-        return shown.margins["peak_rss"] * share if "peak_rss" in shown.margins else 0.0
-    return shown.margins.get(metric, 0.0)
-
-
 def _figure(metric: str, value: float) -> Cell:
     if metric in ("total_instructions", "startup_instructions", "total_cycles", "bare_wall", "bare_cpu"):
         return in_unit(value, 1e6)
-    sizes = ("string_bytes", "peak_rss", "mean_rss", *margins.KNOWN, "overhead", "vm_size", "smallest_limit")
+    sizes = ("string_bytes", "peak_rss", "mean_rss", *OF_WORKLOAD, "overhead", "vm_size", "smallest_limit")
     if metric in sizes or metric in HELD_METRICS:
         return in_unit(value, MIB)
     return in_unit(value) if metric.startswith(("calls/", "pmu/")) else grouped(value)
@@ -364,9 +342,6 @@ def percent_cell(row: Any, error: float = 0.0) -> Cell:  # noqa: ANN401
     """
     if row.reason:
         return Cell(NOISY, None, True, reason=row.reason)
-    if (margin := getattr(row, "margin_percent", 0.0)) >= margins.UNBOUNDED:
-        mark = margins.MARK if margin == margins.NONE_KNOWN else margins.FORBIDDEN
-        return Cell(f"{row.percent:,.1f} {mark}", row.percent, True)
     if error > 0 and abs(row.percent - 100) <= error:
         plain = percent_cell(row)
         return Cell(f"≈{plain.text.removeprefix('~')}", plain.value, True)

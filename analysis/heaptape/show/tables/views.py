@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 
 from heaptape.common.tables import MIB, MISSING, Cell, Table
-from heaptape.results.cells import in_unit, with_margin
+from heaptape.results.cells import in_unit
 from heaptape.results.comparing.verdicts import paragraphs, wording
 from heaptape.show.tables.usual import NOISY, legend, percent_cell
 
@@ -81,7 +81,7 @@ def _point_cells(at: pd.DataFrame, figure: str) -> list[Cell]:
         return [Cell(MISSING), Cell(MISSING)]
     row = at.loc[figure]
     divisor = 1e6 if figure.startswith("total_") else MIB if figure.endswith("_rss") else 1
-    mean = with_margin(in_unit(row["mean"], divisor), row["margin_percent"])
+    mean = in_unit(row["mean"], divisor)
     if pd.isna(row["percent"]) and not row["reason"]:
         return [mean, Cell(MISSING)]
     percent = Cell("100", 100.0) if pd.isna(row["low"]) and row["percent"] == 100 else percent_cell(row)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
-from heaptape.results import margins
-from heaptape.results.cells import in_unit, with_margin
+from heaptape.results.cells import in_unit
 from heaptape.results.comparing.compare import absolute, relative
 from heaptape.results.schema import Results, figures
 from heaptape.show.tables.usual import legend, percent_cell
@@ -44,13 +43,13 @@ def whatif_tables(file: Results) -> list[Table]:
     """
     found = changes(file)
     table = figures([file])
-    values, of_figure = absolute(table), margins.by_figure(table)
+    values = absolute(table)
     metrics = [m for m in METRICS if m in values.columns]
     columns = ["allocator", "experiment"]
     columns += [text for metric in metrics for text in (METRICS[metric][0], "% of original")]
     rows = []
     for original in dict.fromkeys(label for _, label, _ in _pairs(file)):
-        cells = [_value(values.at[(file.name, original), m], m, of_figure.get((file.name, m), 0.0)) for m in metrics]
+        cells = [_value(values.at[(file.name, original), m], m) for m in metrics]
         rows.append([Cell(original), Cell(ORIGINAL), *[c for cell in cells for c in (cell, Cell(MISSING))]])
         for name, of, _ in _pairs(file):
             if of == original:
@@ -68,8 +67,8 @@ def _pairs(file: Results) -> Iterator[tuple[str, str, str]]:
                 yield about.name, original, label
 
 
-def _value(value: float, metric: str, margin: float) -> Cell:
-    return with_margin(in_unit(value, METRICS[metric][1]), margin)
+def _value(value: float, metric: str) -> Cell:
+    return in_unit(value, METRICS[metric][1])
 
 
 def _cells(found: pd.DataFrame, original: str, name: str, metrics: list[str]) -> list[Cell]:
@@ -80,7 +79,7 @@ def _cells(found: pd.DataFrame, original: str, name: str, metrics: list[str]) ->
         if row is None:
             cells += [Cell(MISSING)] * 2
         else:
-            cells += [_value(row.value, metric, row.margin_percent), percent_cell(row)]
+            cells += [_value(row.value, metric), percent_cell(row)]
     return cells
 
 
