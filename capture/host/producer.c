@@ -47,6 +47,7 @@ static void let_go(struct producer *producer) {
     record_put(producer->jump_from, RECORD_JUMP | (uint64_t)((char *)producer->jump_to - producer->memory) << 8, 0);
   producer->jump_from = NULL;
   producer->open = 0;
+  stack_let_go();
   producer->quick.limit = NULL; /* it may be of the lap before a jump */
   producer->quick.next = next;
   producer->cursor = NULL;

@@ -256,21 +256,61 @@ static void grow_index(struct stack_area *area, uint32_t log, uint32_t used) {
   atomic_store_explicit(&area->index_log, log + 1, memory_order_release);
 }
 
+enum { LOCK_OF_SANDBOXED = UINT32_MAX };
+
+/* What the area's lock holds while this thread has it. */
+static uint32_t lock_word(void) {
+  return host_sandboxed() ? LOCK_OF_SANDBOXED : (uint32_t)os_thread_id();
+}
+
+/* Takes the lock from a thread that will never release it. That thread may have put a node into the index that does not
+   exist yet, so that number is not given to another stack. A new index that it has not finished is begun again. */
+static bool take_over(struct stack_area *area, uint32_t holder, uint32_t own) {
+  if (!atomic_compare_exchange_strong(&area->lock, &holder, own))
+    return false;
+  uint32_t used = atomic_load(&area->used);
+  if (used < STACK_NODES_MAX && (area->nodes[used].instruction || area->nodes[used].parent))
+    atomic_store_explicit(&area->used, used + 1, memory_order_release);
+  return true;
+}
+
+void stack_let_go(void) {
+  struct stack_area *area = stack_settings.area;
+  uint32_t holder = area ? atomic_load_explicit(&area->lock, memory_order_relaxed) : 0;
+  if (holder && holder != LOCK_OF_SANDBOXED && holder == lock_word() && take_over(area, holder, holder))
+    atomic_store(&area->lock, 0);
+}
+
+static bool has_ended(uint32_t holder) {
+  return holder != LOCK_OF_SANDBOXED && !host_sandboxed() &&
+         syscall(SYS_tgkill, process_own()->pid, (int)holder, 0) != 0 && errno == ESRCH;
+}
+
 /* A signal handler never gets here while its thread is here, so the thread that holds the lock is running. But a thread
-   that a handler left by longjmp may never unlock, so the wait is limited. */
+   that a handler left by longjmp unlocks only at its next call (stack_let_go), or never. So the wait is limited, and
+   not repeated for the same holder. */
 static bool lock_nodes(struct stack_area *area) {
-  enum { PAUSES = 100, YIELDS = 100000 };
-  for (int i = 0; i < YIELDS; i++) {
+  enum { PAUSES = 100, YIELDS = 100000, ASK = 1000 };
+  static _Atomic uint32_t gone;
+  uint32_t own = lock_word(), holder = 0, last = 0;
+  for (int i = 0; i < YIELDS; i = holder == last ? i + 1 : 0) {
+    last = holder;
     for (int pause = 0; pause < PAUSES; pause++) {
-      if (!atomic_load_explicit(&area->lock, memory_order_relaxed) && !atomic_exchange(&area->lock, 1))
+      holder = 0;
+      if (atomic_compare_exchange_strong(&area->lock, &holder, own))
         return true;
+      if (holder == atomic_load_explicit(&gone, memory_order_relaxed))
+        return false;
       os_spin_pause();
     }
+    if (i % ASK == ASK - 1 && has_ended(holder) && take_over(area, holder, own))
+      return true;
     if (host_sandboxed())
       os_spin_pause();
     else
       syscall(SYS_sched_yield);
   }
+  atomic_store_explicit(&gone, holder, memory_order_relaxed);
   return false;
 }
 

@@ -30,6 +30,10 @@ extern struct stack_settings stack_settings;
    frame is searched. 0: the stack could not be taken, which is counted in the area. */
 uint32_t stack_take(struct stack_memo **memo, const void *caller, const void *hook);
 
+/* Called by a thread of which it is known that no call of stack_take is running: undoes what one that a handler has
+   left by longjmp holds. Cheap. */
+void stack_let_go(void);
+
 /* May stack_take walk by libunwind, which libunwind.c loads? It may lock and allocate: then the caller blocks
    signals, and ignores calls that the thread makes meanwhile, which are not the program's. */
 static inline bool stack_is_unwound(void) {

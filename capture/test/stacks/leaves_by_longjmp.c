@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* leaves_by_longjmp alone|and-another|ends: a handler leaves calls of malloc by siglongjmp while these hold the lock of
+   the call stacks' nodes, each after a few more instructions. All calls have stacks that were never seen before. After
+   each, this thread acquires 778 bytes, with "and-another" also a thread that is started now, 779; with "ends" the
+   call that is left is of a thread that ends then. */
+#include "capture/wire/stack_area.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+enum { TIMES = 6, EACH = 7, DIGITS = 4 };
+
+static struct stack_area *area;
+static sigjmp_buf back;
+static volatile unsigned long number;
+static volatile int held, leave_at;
+
+static void find_area(void) {
+  char line[512];
+  unsigned long from, to;
+  FILE *maps = fopen("/proc/self/maps", "r");
+  while (maps && fgets(line, sizeof line, maps))
+    if (sscanf(line, "%lx-%lx", &from, &to) == 2 && to - from >= sizeof *area && strstr(line, "memfd"))
+      area = (struct stack_area *)from;
+  if (!area)
+    exit(2);
+  fclose(maps);
+}
+
+/* Its stack has the octal digits of the number, the last one innermost. */
+__attribute__((noinline)) static void acquire(unsigned long its_number, int digits, size_t bytes) {
+#define DIGIT(digit)                                                                                                   \
+  case digit:                                                                                                          \
+    acquire(its_number, digits - 1, bytes);                                                                            \
+    break;
+  if (!digits)
+    *(void *volatile *)&(void *){NULL} = malloc(bytes);
+  else
+    switch (its_number >> 3 * (digits - 1) & 7) {
+      DIGIT(0)
+      DIGIT(1)
+      DIGIT(2)
+      DIGIT(3)
+      DIGIT(4)
+      DIGIT(5)
+      DIGIT(6)
+      DIGIT(7)
+    }
+  __asm__ volatile("");
+}
+
+/* After each instruction. */
+static void trap(int signal, siginfo_t *info, void *context) {
+  (void)signal, (void)info, (void)context;
+  if (atomic_load(&area->lock) && held++ == leave_at)
+    siglongjmp(back, 1);
+}
+
+static void *leave(void *unused) {
+  acquire(0, DIGITS, 1); /* a thread's first call blocks signals */
+  held = 0;
+  if (sigsetjmp(back, 1))
+    return unused;
+  __asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tlea 128(%%rsp), %%rsp" ::
+                       : "memory", "cc");
+  acquire(++number, DIGITS, 777);
+  exit(3); /* the lock was not held so long */
+}
+
+static void *acquire_779(void *unused) {
+  acquire(++number, DIGITS, 779);
+  return unused;
+}
+
+static void in_thread(void *(*work)(void *)) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, work, NULL) != 0)
+    exit(2);
+  pthread_join(thread, NULL);
+}
+
+int main(int argc, char **argv) {
+  const char *mode = argc > 1 ? argv[1] : "";
+  acquire(0, DIGITS, 1);
+  find_area();
+  sigaction(SIGTRAP, &(struct sigaction){.sa_sigaction = trap, .sa_flags = SA_SIGINFO}, NULL);
+  for (int i = 0; i < TIMES; i++) {
+    leave_at = i * EACH;
+    if (strcmp(mode, "ends") == 0)
+      in_thread(leave);
+    else
+      leave(NULL);
+    acquire(++number, DIGITS, 778);
+    if (strcmp(mode, "and-another") == 0)
+      in_thread(acquire_779);
+  }
+  return 0;
+}
