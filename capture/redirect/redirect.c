@@ -299,7 +299,7 @@ static bool is_unused(const struct view *view) {
   struct proc_mapping extent;
   if (!object_extent(view->tracee, view->table_at, &extent))
     return false;
-  struct code_range library = {extent.start, extent.end, true};
+  struct code_range library = {extent.start, extent.end, COUNTS_WHERE_IT_LIES};
   for (size_t i = 0; i < view->tracee->threads.count; i++)
     if (thread_is_inside(view->tracee, &view->tracee->threads.at[i], &library, 1))
       return false;
