@@ -408,6 +408,12 @@ static bool attach(struct process *process) {
   return done;
 }
 
+static void attach_on_own_stack(void *process) {
+  bool done = attach(process);
+  atomic_store_explicit(&((struct process *)process)->state, done ? PROCESS_RECORDING : PROCESS_OFF,
+                        memory_order_release);
+}
+
 struct process *attach_process(void) {
   static __thread bool attaching __attribute__((tls_model("initial-exec")));
   if (!real_resolve()) /* before the lock: allocations of dlsym come back to us */
@@ -424,8 +430,9 @@ struct process *attach_process(void) {
       return NULL;
     attaching = true;
     process_lock(process);
-    if (atomic_load_explicit(&process->state, memory_order_relaxed) == PROCESS_NEW)
-      atomic_store_explicit(&process->state, attach(process) ? PROCESS_RECORDING : PROCESS_OFF, memory_order_release);
+    if (atomic_load_explicit(&process->state, memory_order_relaxed) == PROCESS_NEW &&
+        !own_stack_run(attach_on_own_stack, process))
+      attach_on_own_stack(process);
     process_unlock(process);
     attaching = false;
   }

@@ -452,6 +452,16 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   return UNWIND_CONTINUE;
 }
 
+/* caller: of the first operator that is called. */
+SLOW bool operators_are_recorded(const void *caller) {
+  if (!__atomic_load_n(&operators.flags, __ATOMIC_ACQUIRE) && !own_stack_run(operators_find, (void *)caller)) {
+    int error = errno;
+    operators_find((void *)caller);
+    errno = error;
+  }
+  return __atomic_load_n(&operators.flags, __ATOMIC_ACQUIRE) & OPERATORS_RECORDED;
+}
+
 static inline bool is_outermost(struct producer_entry in) {
   return in.was == PRODUCER_IDLE || in.was == PRODUCER_SLOW;
 }
@@ -527,7 +537,7 @@ QUIET_FRAME(new_array_nothrow, 32, (size_t size, const void *nothrow))
 #define OPERATOR_NEW_HOOK(ident, declaration, arguments, size, param)                                                  \
   OPERATOR_NEW_FRAME(ident, declaration, arguments, size, param)                                                       \
   SLOW void *slow_##ident AND_CALLER declaration {                                                                     \
-    if (!(operators.flags & OPERATORS_RECORDED) && !operators_find(caller))                                            \
+    if (!(operators.flags & OPERATORS_RECORDED) && !operators_are_recorded(caller))                                    \
       return operators.ident arguments;                                                                                \
     struct producer_entry in = producer_enter_slow(PRODUCER_NEW, caller, frame, OWN_FRAME);                            \
     if (!in.producer)                                                                                                  \
@@ -564,7 +574,7 @@ QUIET_FRAME(new_array_nothrow, 32, (size_t size, const void *nothrow))
 #define OPERATOR_DELETE_HOOK(ident, declaration, arguments, size, param)                                               \
   SLOW void slow_##ident AND_CALLER declaration {                                                                      \
     struct producer_entry in = {NULL, 0};                                                                              \
-    if ((operators.flags & OPERATORS_RECORDED) || operators_find(caller))                                              \
+    if ((operators.flags & OPERATORS_RECORDED) || operators_are_recorded(caller))                                      \
       in = producer_enter_slow(PRODUCER_DELETE | PRODUCER_RELEASES, caller, frame, NULL);                              \
     if (in.producer)                                                                                                   \
       releasing(in, PRODUCER_DELETE, CALL_OF(ident, size, param), object);                                             \

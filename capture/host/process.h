@@ -147,6 +147,11 @@ bool attach_region(struct process *process);
 void signals_block(uint64_t *mask);
 void signals_restore(const uint64_t *mask);
 
+/* Runs code(argument) on a stack of its own, with all signals blocked: for what needs more stack than a call of the
+   malloc API may, as the thread's stack may be a fiber's of a few KiB. False: there is no memory for a stack, or the
+   process is sandboxed; nothing was run. */
+bool own_stack_run(void (*code)(void *), void *argument);
+
 /* Notes what standard error is now: once per image, before the program can have changed it. */
 void message_note_stderr(void);
 

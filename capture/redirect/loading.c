@@ -18,8 +18,9 @@
    References to malloc, calloc, realloc and free are pointed at the gate's entries, which continue to the real
    functions; functions of an allocator in the executable are redirected to one, too. A thread at a gate's entry is in
    no function of the allocator, and so holds none of its locks. The first one while the gate is armed waits, for 200 ms
-   at most, until the recorder has looked at its stack and decided; then it loads the library, with all signals blocked,
-   and continues. All other threads continue at once, as all do in fork children.
+   at most, until the recorder has looked at its stack and decided; then it loads the library, with all signals blocked
+   and on a stack of its own, as the thread may be on a small one (a fiber's), and continues. All other threads continue
+   at once, as all do in fork children.
 
    Invariants: the code keeps errno and all registers, and for functions in the
    executable the flags, too (capture/host/linked_hooks.c says why); where the recorder has ended it loads nothing. */
@@ -61,6 +62,8 @@ static const char *const gate_calls[GATE_CALLS] = {"malloc", "calloc", "realloc"
 
 extern const char gate_begin[], gate_end[], gate_entry_0[], gate_entry_1[], gate_entry_2[], gate_entry_3[],
     gate_linked[], gate_conventional[];
+
+#define STACK_BYTES 262144 /* of which dlopen uses some 10 KiB */
 
 /* The data are 4096 bytes behind gate_begin; the code refers to nothing else, so that it runs anywhere. System calls
    are made by number, as the C library's functions may be cancelled. */
@@ -120,6 +123,7 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         "  push %rbx\n"
         "  push %rbp\n"
         "  push %r12\n"
+        "  push %r13\n"
         "  sub $8, %rsp\n"
         "  mov %rsp, %r12\n"
         "  mov $39, %eax\n" /* getpid: not in a fork child */
@@ -158,6 +162,18 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         "  mov $8, %r10d\n"
         "  mov $14, %eax\n"
         "  syscall\n"
+        "  xor %edi, %edi\n"
+        "  mov $" LINKED_TEXT(STACK_BYTES) ", %esi\n"
+        "  mov $3, %edx\n"        /* PROT_READ | PROT_WRITE */
+        "  mov $0x24022, %r10d\n" /* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK */
+        "  mov $-1, %r8\n"
+        "  xor %r9d, %r9d\n"
+        "  mov $9, %eax\n"
+        "  syscall\n"
+        "  cmp $-4096, %rax\n"
+        "  ja 6f\n"
+        "  mov %rax, %r13\n"
+        "  lea " LINKED_TEXT(STACK_BYTES) "(%rax), %rsp\n"
         LINKED_SAVE_VECTORS
         "  call *" DATA(32) "\n"
         "  mov %rax, %rbp\n"
@@ -173,7 +189,11 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         "5: mov %ebx, (%rbp)\n"
         LINKED_RESTORE_VECTORS
         "  mov %r12, %rsp\n"
-        "  mov $2, %edi\n"
+        "  mov %r13, %rdi\n"
+        "  mov $" LINKED_TEXT(STACK_BYTES) ", %esi\n"
+        "  mov $11, %eax\n" /* munmap */
+        "  syscall\n"
+        "6: mov $2, %edi\n"
         "  mov %rsp, %rsi\n"
         "  xor %edx, %edx\n"
         "  mov $8, %r10d\n"
@@ -181,6 +201,7 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         "  syscall\n"
         "  movl $6, " DATA(8) "\n"
         "9: add $8, %rsp\n"
+        "  pop %r13\n"
         "  pop %r12\n"
         "  pop %rbp\n"
         "  pop %rbx\n"
@@ -239,10 +260,10 @@ static uint64_t gate_linked_offset(enum linked_hook hook) {
 
 enum {
   POLL_US = 500,
-  TRIES = 100,           /* to find the dynamic linker unlocked */
-  TRY_US = 50000,        /* between two tries */
-  STACK_ROOM = 48 << 10, /* free stack of the thread that loads the library, at least */
+  TRIES = 100,    /* to find the dynamic linker unlocked */
+  TRY_US = 50000, /* between two tries */
 };
+static const uint64_t STACK_MOST_BYTES = (uint64_t)64 << 20; /* of a stack whose end is not known, such as a fiber's */
 static const uint64_t WARN_NS = 3000000000u, STUCK_NS = 1000000000u, REWRITE_NS = 500000000u;
 
 struct bringing {
@@ -518,10 +539,10 @@ static bool is_safe(const struct bringing *b) {
   if (!tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, stack), &stack) ||
       !area_of(b->tracee, stack, &area))
     return false;
-  bool grows = strcmp(area.path, "[stack]") == 0;
   tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, thread_pointer), &end);
-  return (grows || stack - area.start >= STACK_ROOM) && !loader_is_locked(b) &&
-         !stack_holds(b->tracee, (struct stack_part){stack, end}, &b->handlers, 1) &&
+  if ((end <= stack || end > area.end) && area.end - stack > STACK_MOST_BYTES)
+    end = stack + STACK_MOST_BYTES;
+  return !loader_is_locked(b) && !stack_holds(b->tracee, (struct stack_part){stack, end}, &b->handlers, 1) &&
          !linked_running_calls_itself(b->loading->linked, b->tracee, stack);
 }
 
@@ -534,7 +555,8 @@ static int take_result(struct bringing *b, struct error *error) {
   for (size_t i = 0;
        b->data.failure && i + 1 < sizeof why && tracee_read(b->tracee, b->data.failure + i, why + i, 1) && why[i]; i++)
     why[i + 1] = '\0';
-  return error_set(error, "--attach", "the program can't load our library: %s", why);
+  return error_set(error, "--attach", "the program can't load our library: %s",
+                   why[0] ? why : "it has no memory for a stack");
 }
 
 /* Waits until a thread has reached the gate and loaded the library. */

@@ -239,25 +239,16 @@ static void *library_with_operators(const void *caller) {
   return dl_iterate_phdr(find_standard, &standard) ? dlopen(standard, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
-static void find(const void *caller) {
-  int error = errno;
+void operators_find(void *caller) {
   real_resolve();
   if (redirected_table()) {
     take_from_recorder(redirected_table());
-    errno = error;
     return;
   }
   void *library = real_began_with_cpp() ? RTLD_NEXT : NULL;
   if (!library) /* what dlopen does to the program's objects is recorded: it may free objects of the dynamic linker */
     library = library_with_operators(caller);
   find_from(library ? library : RTLD_NEXT);
-  errno = error;
-}
-
-bool operators_find(const void *caller) {
-  if (__atomic_load_n(&operators.flags, __ATOMIC_ACQUIRE) == 0)
-    find(caller);
-  return __atomic_load_n(&operators.flags, __ATOMIC_ACQUIRE) & OPERATORS_RECORDED;
 }
 
 bool operators_are_at(const void *address, bool alike) {

@@ -140,8 +140,7 @@ const ElfW(Sym) * symbols_find_near(const void *address, const char *name);
    Job: find these operators, and recognise the calls of malloc and free that operators make internally. Not its job:
    recording. Invariants: libheaptape.so needs no C++ library and brings none into a C program. So the operators are
    searched only among the loaded libraries: at the start where the program has a C++ library, else when the first
-   operator is called, which is then in a library loaded by dlopen. Once flags is not 0, all pointers are set. Keeps
-   errno. */
+   operator is called, which is then in a library loaded by dlopen. Once flags is not 0, all pointers are set. */
 
 enum operator_flags {
   OPERATORS_FOUND = 1,
@@ -171,9 +170,9 @@ struct operators {
 };
 extern struct operators operators __attribute__((visibility("hidden")));
 
-/* Finds the operators if that has not been done; true: the call is to be recorded. caller: an address in the program or
-   library that calls an operator. */
-bool operators_find(const void *caller);
+/* Finds the operators; two threads may do so at the same time. caller: an address in the program or library that calls
+   an operator. Takes some 10 KiB of stack; may change errno. */
+void operators_find(void *caller);
 
 /* Is a call made from this address, during an operator's call, a part of it? It is if it comes from another library
    that has its own operators. If it comes from an operator of the standard library or from the allocator, it is only if

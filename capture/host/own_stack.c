@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/host/process.h"
+
+#include "core/base/os.h"
+
+#include <errno.h>
+
+/* Calls code(argument) with that stack pointer. */
+void own_stack_call(void (*code)(void *), void *argument, char *top) __attribute__((visibility("hidden")));
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+        ".hidden own_stack_call\n"
+        ".globl own_stack_call\n"
+        ".type own_stack_call, @function\n"
+        "own_stack_call:\n"
+        ".cfi_startproc\n"
+        "  endbr64\n"
+        "  push %rbp\n"
+        ".cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\n"
+        "  mov %rsp, %rbp\n"
+        ".cfi_def_cfa_register %rbp\n"
+        "  mov %rdx, %rsp\n"
+        "  mov %rdi, %rax\n"
+        "  mov %rsi, %rdi\n"
+        "  call *%rax\n"
+        "  mov %rbp, %rsp\n"
+        "  pop %rbp\n"
+        ".cfi_def_cfa %rsp, 8\n"
+        "  ret\n"
+        ".cfi_endproc\n"
+        ".size own_stack_call, .-own_stack_call\n");
+#else
+__asm__(".text\n"
+        ".hidden own_stack_call\n"
+        ".globl own_stack_call\n"
+        ".type own_stack_call, @function\n"
+        "own_stack_call:\n"
+        ".cfi_startproc\n"
+        "  stp x29, x30, [sp, #-16]!\n"
+        ".cfi_def_cfa_offset 16\n.cfi_offset x29, -16\n.cfi_offset x30, -8\n"
+        "  mov x29, sp\n"
+        ".cfi_def_cfa_register x29\n"
+        "  mov sp, x2\n"
+        "  mov x9, x0\n"
+        "  mov x0, x1\n"
+        "  blr x9\n"
+        "  mov sp, x29\n"
+        ".cfi_def_cfa_register sp\n"
+        "  ldp x29, x30, [sp], #16\n"
+        ".cfi_def_cfa_offset 0\n.cfi_restore x29\n.cfi_restore x30\n"
+        "  ret\n"
+        ".cfi_endproc\n"
+        ".size own_stack_call, .-own_stack_call\n");
+#endif
+
+bool own_stack_run(void (*code)(void *), void *argument) {
+  enum { STACK_BYTES = 256 << 10 }; /* the dynamic linker uses some 10 KiB */
+  if (host_sandboxed())
+    return false;
+  int error = errno;
+  uint64_t mask;
+  signals_block(&mask);
+  char *stack = os_map(STACK_BYTES, false);
+  if (stack)
+    own_stack_call(code, argument, stack + STACK_BYTES);
+  os_unmap(stack, STACK_BYTES);
+  signals_restore(&mask);
+  errno = error;
+  return stack != NULL;
+}
