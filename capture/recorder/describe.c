@@ -3,6 +3,7 @@
 
 #include "core/base/json.h"
 #include "core/base/os.h"
+#include "core/system/allocator_settings.h"
 #include "core/system/process.h"
 
 #include <errno.h>
@@ -74,23 +75,65 @@ static bool has(const json_t *names, const char *name) {
   return false;
 }
 
-char *describe_preloads(int pid) {
-  static const char NAME[] = "LD_PRELOAD=";
+/* Calls take with each variable of the environment with which the process was started, until it returns true. Returns
+   false, with errno, if it can't be read. */
+static bool each_variable(int pid, bool (*take)(const char *variable, void *context), void *context) {
   char path[64], *variable = NULL;
   size_t room = 0;
   snprintf(path, sizeof path, "/proc/%d/environ", pid);
-  errno = 0;
   FILE *environment = fopen(path, "re");
-  bool found = false;
-  while (environment && !found && getdelim(&variable, &room, '\0', environment) > 0)
-    found = strncmp(variable, NAME, sizeof NAME - 1) == 0;
+  if (!environment)
+    return false;
+  errno = 0;
+  while (getdelim(&variable, &room, '\0', environment) > 0 && !take(variable, context))
+    ;
   int error = errno;
-  if (environment)
-    fclose(environment);
-  char *value = found ? strdup(variable + sizeof NAME - 1) : NULL;
+  fclose(environment);
   free(variable);
   errno = error;
+  return error == 0;
+}
+
+static bool take_preloads(const char *variable, void *context) {
+  static const char NAME[] = "LD_PRELOAD=";
+  bool found = strncmp(variable, NAME, sizeof NAME - 1) == 0;
+  if (found)
+    *(char **)context = strdup(variable + sizeof NAME - 1);
+  return found;
+}
+
+char *describe_preloads(int pid) {
+  char *value = NULL;
+  if (each_variable(pid, take_preloads, &value))
+    errno = 0;
   return value;
+}
+
+/* One that is not UTF-8 is left out. */
+static bool take_setting(const char *variable, void *context) {
+  static const char TUNABLES[] = "GLIBC_TUNABLES";
+  char whole[4096], setting[4096];
+  /* glibc's start-up puts a zero behind each tunable in the environment's memory: the next begins a string. */
+  if (strncmp(variable, "glibc.", 6) == 0) {
+    const char *before = json_string_value(json_object_get(context, TUNABLES));
+    snprintf(whole, sizeof whole, "%s=%s%s%s", TUNABLES, before ? before : "", before ? ":" : "", variable);
+    variable = whole;
+  }
+  size_t bytes = allocator_setting(variable, setting, sizeof setting), name = strcspn(setting, "=");
+  if (bytes > 0 && bytes < sizeof setting) {
+    setting[name] = '\0';
+    json_object_set_new(context, setting, json_string(setting + name + 1));
+  }
+  return false;
+}
+
+/* What of the environment sets an allocator up. NULL: it can't be read. */
+static json_t *settings_of(int pid) {
+  json_t *settings = json_object();
+  if (each_variable(pid, take_setting, settings))
+    return settings;
+  json_decref(settings);
+  return NULL;
 }
 
 /* Is the library among those of LD_PRELOAD? There it may be a link, and a name without a folder, which is a soname. */
@@ -188,14 +231,14 @@ char *describe_info(const struct collector_settings *settings, const struct atta
                          (json_int_t)settings->filter_bytes);
   if (accesses && settings->in_bursts)
     json_object_set_new(accesses, "bursts", burst_ends(&settings->burst));
-  json_t *info = json_pack("{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*,s:o*,s:o*}", "clock",
-                           "kind", clock->counter ? "counter" : OS_CYCLES_KIND, "hz", clock->hz, "origin_stamp",
-                           (json_int_t)clock->origin_stamp, "origin_unix_ns", (json_int_t)unix_ns, "order",
-                           settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags", "source", "heaptape-record 0.1",
-                           "program", program, strlen(program), "pid", request->pid, "parent_pid", request->parent_pid,
-                           "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
-                           "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe",
-                           describe, "accesses", accesses, "libraries", libraries(request->pid));
+  json_t *info = json_pack(
+      "{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*,s:o*,s:o*,s:o*}", "clock", "kind",
+      clock->counter ? "counter" : OS_CYCLES_KIND, "hz", clock->hz, "origin_stamp", (json_int_t)clock->origin_stamp,
+      "origin_unix_ns", (json_int_t)unix_ns, "order", settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags", "source",
+      "heaptape-record 0.1", "program", program, strlen(program), "pid", request->pid, "parent_pid",
+      request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
+      "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe, "accesses",
+      accesses, "libraries", libraries(request->pid), "settings", settings_of(request->pid));
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   json_decref(info);
   return text;

@@ -227,6 +227,7 @@ static char *compile_info_json(struct compile_info *info, const struct witness *
   json_set_count(object, "os_page_bytes", trace->os_page_bytes);
   json_object_set(object, "lacks", trace->lacks);
   json_object_set(object, "libraries", json_object_get(trace->json, "libraries"));
+  json_object_set(object, "settings", json_object_get(trace->json, "settings"));
   json_object_set_new(object, "calls", call_counts_json(info->calls));
   json_object_set_new(object, "witness", witness_json(witness));
   json_object_set_new(object, "request_sizes", size_histogram_json(&info->sizes));

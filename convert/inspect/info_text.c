@@ -115,6 +115,15 @@ static void add_allocator(struct text_line *words, const char *library) {
     text_add(words, " on %s", library);
 }
 
+static void add_settings(struct text_line *words, const json_t *settings) {
+  const char *name, *before = " with";
+  json_t *value;
+  json_object_foreach((json_t *)settings, name, value) {
+    text_add(words, "%s %s=%s", before, name, json_is_string(value) ? json_string_value(value) : "?");
+    before = "";
+  }
+}
+
 static void add_origin(struct text_line *words, const struct shown *shown) {
   char number[TEXT_NUMBER_BYTES];
   const json_t *threads = json_object_get(shown->info, "threads"), *ns = json_object_get(shown->info, "duration_ns");
@@ -129,6 +138,7 @@ static void add_origin(struct text_line *words, const struct shown *shown) {
   text_add(words, workload ? ". A workload, recorded" : ". Recorded");
   if (json_object_get(shown->about, "allocator"))
     add_allocator(words, string_of(shown->about, "allocator", "?"));
+  add_settings(words, json_object_get(shown->about, "settings"));
   if (strcmp(source, "heaptape-record 0.1") != 0)
     text_add(words, "; source: %s", source);
   time_t start = (time_t)(count_of(shown->about, "start_unix_ns") / 1000000000);

@@ -160,7 +160,18 @@ static void write_samples(struct anonymiser *anonymiser) {
   }
 }
 
-/* What is kept of the source's INFO: OS page size, allocator, what it lacks, and accesses without names. */
+/* Without values that have a path. NULL: they are not known. */
+static json_t *anonymous_settings(const json_t *settings) {
+  json_t *kept = json_is_object(settings) ? json_object() : NULL, *value;
+  const char *name;
+  json_object_foreach((json_t *)settings, name,
+                      value) if (json_is_string(value) && !strchr(json_string_value(value), '/'))
+      json_object_set(kept, name, value);
+  return kept;
+}
+
+/* What is kept of the source's INFO: OS page size, allocator and its settings, what it lacks, and accesses without
+   names. */
 static json_t *anonymous_info(const struct trace_summary *summary) {
   static const char *const kept[] = {"alignment", "failures", "operators", "threads", "usable_size"};
   struct trace_info source;
@@ -183,6 +194,7 @@ static json_t *anonymous_info(const struct trace_summary *summary) {
     json_object_set(info, "accesses", accesses);
   if (source.allocator[0])
     json_object_set_new(info, "allocator", json_string(source.allocator));
+  json_object_set_new(info, "settings", anonymous_settings(json_object_get(source.json, "settings")));
   trace_info_free(&source);
   return info;
 }

@@ -93,7 +93,7 @@ static bool has_times(const struct workload *workload) {
 }
 
 static json_t *info_of(const struct tracing *tracing) {
-  static const char *const kept[] = {"program", "allocator", "os_page_bytes", "libraries"};
+  static const char *const kept[] = {"program", "allocator", "os_page_bytes", "libraries", "settings"};
   static const char *const lost[] = {"addresses", "failures", "times"};
   size_t bytes;
   bool timed = tracing->timed;

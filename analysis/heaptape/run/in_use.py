@@ -48,7 +48,9 @@ def of_process(pid: int, registry: Mapping[str, Allocator]) -> InUse:
         executable = (place / "exe").resolve()
     except OSError as error:
         raise HeaptapeError(f"process {pid}: {error.strerror}") from None
-    pairs = (os.fsdecode(word).partition("=") for word in words if b"=" in word)
+    # glibc's start-up puts a zero behind each tunable there.
+    text = b"\0".join(words).replace(b"\0glibc.", b":glibc.")
+    pairs = (os.fsdecode(word).partition("=") for word in text.split(b"\0") if b"=" in word)
     environment = {key: value for key, _, value in pairs}
     root = place / "root"
     listed = _objects(executable, environment, root)
