@@ -367,7 +367,7 @@ static bool is_interpreted(char kind) {
   return kind == 's' || kind == 'i' || kind == 'a';
 }
 
-static int take_interpreted(struct heaptrack_import *heaptrack, const char *line) {
+static __attribute__((noinline)) int take_interpreted(struct heaptrack_import *heaptrack, const char *line) {
   switch (line[0]) {
   case '+':
     return take_acquire_of_kind(heaptrack, line);
@@ -387,14 +387,13 @@ static int take_line(void *context, const char *line) {
   char kind = line[0];
   if (!heaptrack->version)
     return take_version(heaptrack, line);
-  if (kind == '\0' && heaptrack->interpreted.is)
-    return 0; /* before its comments */
-  if (kind == '\0' || (line[1] != ' ' && line[1] != '\0'))
-    return import_bad_line(heaptrack->import, "heaptrack data", line);
-  if (is_interpreted(kind) && !heaptrack->import->writer)
-    heaptrack->interpreted.is = true;
-  if (!is_header(kind) && !heaptrack->import->writer && begin(heaptrack) != 0)
-    return -1;
+  if (kind == '\0' || (line[1] != ' ' && line[1] != '\0')) /* interpreted data have an empty line before comments */
+    return kind == '\0' && heaptrack->interpreted.is ? 0 : import_bad_line(heaptrack->import, "heaptrack data", line);
+  if (!heaptrack->import->writer && !is_header(kind)) {
+    heaptrack->interpreted.is = is_interpreted(kind);
+    if (begin(heaptrack) != 0)
+      return -1;
+  }
   if (line[1] == '\0' && kind != 'A' && kind != 'X' && kind != 'S' && kind != '#')
     return import_bad_line(heaptrack->import, "heaptrack data", line);
   if (heaptrack->interpreted.is && (is_interpreted(kind) || kind == '+' || kind == '-'))

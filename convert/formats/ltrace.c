@@ -9,6 +9,7 @@
      28960 prog->realloc(0, 600 <unfinished ...>                         begins here ...
      28961 prog->free(0x7ff560000b70 <unfinished ...>
      28960 <... realloc resumed> )                   = 0x7ff568000c70    ... and ends here
+     28960 prog->_Znwm(64, 3, 0, 0x7ff5)             = 0x47b5f20         operator new(64); so are _Znam, _ZdlPv, _ZdaPv
      28960 +++ exited (status 0) +++                                     left out, like --- signals ---
 
    Without -f there is no thread before each line. Other options add columns: -t, -tt and -ttt the time of day, in
@@ -120,6 +121,8 @@ static bool scan_prefix(const char **at, struct prefix *prefix) {
   skip_spaces(at);
   prefix->id = scan_id(at);
   skip_spaces(at);
+  if ((**at < '0' || **at > '9') && **at != '[') /* most lines */
+    return false;
   scan_time(at, prefix);
   skip_spaces(at);
   bool instruction = skip_instruction(at);
@@ -147,11 +150,29 @@ static bool scan_call_name(const char **at, char *name, size_t room) {
 
 /* The call's id; CALL_LIMIT for a call that is not of the family. */
 static int call_named(const char *name) {
-  static const char *const family[] = {"malloc", "free",          "calloc", "realloc", "reallocarray",  "memalign",
-                                       "valloc", "aligned_alloc", "cfree",  "pvalloc", "posix_memalign"};
+  static const struct {
+    const char *name;
+    int call;
+  } family[] = {{"malloc", CALL_malloc},
+                {"free", CALL_free},
+                {"calloc", CALL_calloc},
+                {"realloc", CALL_realloc},
+                {"_Znwm", CALL_new},
+                {"_ZdlPv", CALL_delete},
+                {"_ZdlPvm", CALL_delete},
+                {"_Znam", CALL_new_array},
+                {"_ZdaPv", CALL_delete_array},
+                {"_ZdaPvm", CALL_delete_array},
+                {"reallocarray", CALL_reallocarray},
+                {"posix_memalign", CALL_posix_memalign},
+                {"memalign", CALL_memalign},
+                {"aligned_alloc", CALL_aligned_alloc},
+                {"valloc", CALL_valloc},
+                {"pvalloc", CALL_pvalloc},
+                {"cfree", CALL_free}};
   for (size_t i = 0; i < sizeof family / sizeof *family; i++)
-    if (strcmp(name, family[i]) == 0)
-      return strcmp(name, "cfree") == 0 ? CALL_free : call_by_name(name);
+    if (strcmp(name, family[i].name) == 0)
+      return family[i].call;
   return CALL_LIMIT;
 }
 
@@ -169,7 +190,8 @@ static bool recognises(const char *line) {
 }
 
 static bool scan_number(const char **at, uint64_t *value) {
-  return scan_hex(at, value) || scan_decimal(at, value) || (scan_word(at, "nil") && (*value = 0, true));
+  return scan_hex(at, value) || scan_decimal(at, value) ||
+         ((scan_word(at, "nil") || scan_word(at, "(nil)") || scan_word(at, "NULL")) && (*value = 0, true));
 }
 
 static bool scan_argument(const char **at, uint64_t *value, bool first) {
@@ -314,6 +336,10 @@ static int take_resumed(struct ltrace_import *ltrace, struct open_call *open, co
 
 /* Stamps rise from line to line, as the file's order is that of the steps: a time of a whole second has many. */
 static void stamp_line(struct ltrace_import *ltrace, const struct prefix *prefix) {
+  if (prefix->time == NO_TIME) {
+    ltrace->stamp++;
+    return;
+  }
   uint64_t ns = prefix->ns;
   if (prefix->time == TIME_SINCE_LINE)
     ns += ltrace->last_ns;
@@ -323,12 +349,11 @@ static void stamp_line(struct ltrace_import *ltrace, const struct prefix *prefix
     ns += DAY_NS;
   if (ns > UINT64_MAX / 2)
     ns = ltrace->last_ns;
-  if (prefix->time != NO_TIME && !ltrace->import->writer && !ltrace->timed) {
+  if (!ltrace->import->writer && !ltrace->timed) {
     ltrace->timed = true;
     ltrace->first_ns = ns;
   }
-  if (prefix->time != NO_TIME)
-    ltrace->last_ns = ns;
+  ltrace->last_ns = ns;
   uint64_t stamp = ltrace->timed && ltrace->last_ns > ltrace->first_ns ? ltrace->last_ns - ltrace->first_ns + 1 : 1;
   ltrace->stamp = stamp > ltrace->stamp ? stamp : ltrace->stamp + 1;
 }

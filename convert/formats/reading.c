@@ -253,7 +253,8 @@ static int refill(struct line_reader *reader) {
   reader->failed = got < 0;
   if (got < 0)
     return -1;
-  reader->at = 0;
+  bool marked = reader->line == 1 && got >= 3 && memcmp(reader->bytes, "\xef\xbb\xbf", 3) == 0;
+  reader->at = marked ? 3 : 0; /* a byte-order mark of UTF-8 */
   reader->used = (size_t)got;
   return got > 0;
 }
@@ -285,8 +286,6 @@ int line_reader_next(struct line_reader *reader, const char **line) {
   }
   if (!any)
     return 0;
-  if (reader->line == 1 && length >= 3 && memcmp(reader->text, "\xef\xbb\xbf", 3) == 0)
-    memmove(reader->text, reader->text + 3, length -= 3);
   if (memchr(reader->text, '\0', length))
     return line_reader_error(reader, "not text: it holds a NUL byte");
   if (length && reader->text[length - 1] == '\r')

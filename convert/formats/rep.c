@@ -89,10 +89,9 @@ static struct trace_event event_of(struct rep_import *rep, char kind, uint64_t i
 static int take_request(struct rep_import *rep, const char *line) {
   const char *at = line + 1;
   uint64_t id = 0, size_bytes = 0;
-  bool sized = line[0] == 'a' || line[0] == 'r' || line[0] == 'w', null = strcmp(line, "f -1") == 0;
-  if ((!sized && line[0] != 'f') ||
-      (!null && (!scan_word(&at, " ") || !scan_decimal(&at, &id) ||
-                 (sized && (!scan_word(&at, " ") || !scan_decimal(&at, &size_bytes))) || *at)))
+  bool sized = line[0] == 'a' || line[0] == 'r' || line[0] == 'w', null = line[0] == 'f' && strcmp(line, "f -1") == 0;
+  if ((!sized && line[0] != 'f') || (!null && (*at++ != ' ' || !scan_decimal(&at, &id) ||
+                                               (sized && (*at++ != ' ' || !scan_decimal(&at, &size_bytes))) || *at)))
     return import_bad_line(rep->import, ".rep", line);
   if (!null && id >= rep->header[1])
     return line_reader_error(rep->import->lines, "id %" PRIu64 ", the header claims %" PRIu64 " ids", id,

@@ -75,7 +75,7 @@ static const struct valgrind_name *scan_call_name(const char **at) {
 }
 
 /* "00:00:00:01.554 ", all but the first number, which is the first of days, hours, minutes, seconds and ms. */
-static bool scan_rest_of_time(const char **at, uint64_t days, uint64_t *ns) {
+static __attribute__((noinline)) bool scan_rest_of_time(const char **at, uint64_t days, uint64_t *ns) {
   uint64_t hours, minutes, seconds, ms;
   if (days > 10000 || !scan_word(at, ":") || !scan_decimal(at, &hours) || !scan_word(at, ":") ||
       !scan_decimal(at, &minutes) || !scan_word(at, ":") || !scan_decimal(at, &seconds) || !scan_word(at, ".") ||
@@ -88,13 +88,13 @@ static bool scan_rest_of_time(const char **at, uint64_t days, uint64_t *ns) {
 /* *stamp becomes the time as a stamp; 0: none. */
 static bool scan_prefix(const char **at, uint64_t *pid, uint64_t *stamp) {
   const char *from = *at;
-  uint64_t number, ns = 0;
+  uint64_t ns;
   *stamp = 0;
-  if (scan_word(at, "--") && scan_decimal(at, &number)) {
-    bool timed = **at == ':';
-    *pid = number;
-    if ((!timed || (scan_rest_of_time(at, number, &ns) && scan_decimal(at, pid))) && scan_word(at, "-- ")) {
-      *stamp = timed ? ns + 1 : 0;
+  if (scan_word(at, "--") && scan_decimal(at, pid)) {
+    if (scan_word(at, "-- "))
+      return true;
+    if (scan_rest_of_time(at, *pid, &ns) && scan_decimal(at, pid) && scan_word(at, "-- ")) {
+      *stamp = ns + 1;
       return true;
     }
   }

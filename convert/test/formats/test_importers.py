@@ -384,6 +384,17 @@ def test_columns_that_options_of_ltrace_add_are_read(prefixes, suffix, times, tm
     assert ("threads" in lacks) == ("7" not in prefixes[0])
 
 
+def test_operators_and_null_in_ltrace_are_read(tmp_path):
+    path = tmp_path / "ltrace.txt"
+    path.write_text(
+        "_Znwm(64, 3, 0x7f, 0)     = 0x10\nrealloc(NULL, 80)     = 0x20\nfree(nil)     = <void>\n_Znam(9)     = 0x30\n"
+        "_ZdlPv(0x10, 1, 2, 3)     = 0x4933840\n_ZdaPvm(0x30, 9)     = 1\nmalloc(1)     = NULL\nfree((nil))     = <void>\n"
+    )
+    calls = ["new(64) = 0x10", "realloc(NULL, 80) = 0x20", "free(NULL)", "new_array(9) = 0x30"]
+    calls += ["delete(0x10)", "delete_array(0x30)", "malloc(1) = NULL", "free(NULL)"]
+    assert [line.split(" ", 2)[2] for line in succeed(CONVERT, "dump", path).stdout.splitlines()[1:]] == calls
+
+
 def test_time_stamps_of_valgrind_are_the_times(tmp_path):
     path = tmp_path / "valgrind.txt"
     stamps = ["00:00:00:00.500", "00:00:00:01.000", "01:02:03:04.005"]
