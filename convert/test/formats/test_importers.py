@@ -388,7 +388,8 @@ def test_operators_and_null_in_ltrace_are_read(tmp_path):
     path = tmp_path / "ltrace.txt"
     path.write_text(
         "_Znwm(64, 3, 0x7f, 0)     = 0x10\nrealloc(NULL, 80)     = 0x20\nfree(nil)     = <void>\n_Znam(9)     = 0x30\n"
-        "_ZdlPv(0x10, 1, 2, 3)     = 0x4933840\n_ZdaPvm(0x30, 9)     = 1\nmalloc(1)     = NULL\nfree((nil))     = <void>\n"
+        "_ZdlPv(0x10, 1, 2, 3)     = 0x4933840\n_ZdaPvm(0x30, 9)     = 1\n"
+        "malloc(1)     = NULL\nfree((nil))     = <void>\n"
     )
     calls = ["new(64) = 0x10", "realloc(NULL, 80) = 0x20", "free(NULL)", "new_array(9) = 0x30"]
     calls += ["delete(0x10)", "delete_array(0x30)", "malloc(1) = NULL", "free(NULL)"]
