@@ -15,7 +15,7 @@
    object n is 16 (n + 1), which only distinguishes objects ("addresses" in `lacks`). The drivers begin with null
    pointers, and a realloc to 0 bytes frees and leaves one: so `r` of an id without an object before is realloc(NULL),
    and `f` of it, or `f -1`, free(NULL). `w 0 512` writes into object 0: a request, but no call; left out. Memory is
-   also a bit per id that the header claims. */
+   also a bit per id that the header claims. Some labs' files have only the second and third of the four numbers. */
 #include "convert/formats/formats.h"
 #include "convert/formats/importing.h"
 #include "core/base/address_map.h"
@@ -23,7 +23,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { HEADER_LINES = 4, MAX_REP_IDS = 1 << 30 };
+enum { HEADER_LINES = 4, SHORT_HEADER_LINES = 2, MAX_REP_IDS = 1 << 30 };
 
 struct rep_import {
   struct import *import;
@@ -33,10 +33,16 @@ struct rep_import {
   uint64_t *pointers; /* a bit per id: the driver's pointer is not null */
 };
 
-/* Four lines of one number each, at the very beginning. */
+static bool is_request(char kind) {
+  return kind == 'a' || kind == 'r' || kind == 'f' || kind == 'w';
+}
+
+/* Four lines of one number each, at the very beginning, or two before a request. */
 static bool recognises(const struct import_sample *start) {
   size_t at = 0;
   for (int line = 0; line < HEADER_LINES; line++) {
+    if (line == SHORT_HEADER_LINES && at < start->count && is_request((char)start->bytes[at]))
+      return true;
     size_t digits = 0;
     for (; at < start->count && start->bytes[at] >= '0' && start->bytes[at] <= '9'; at++)
       digits++;
@@ -47,23 +53,26 @@ static bool recognises(const struct import_sample *start) {
   return true;
 }
 
-static int take_header(struct rep_import *rep, const char *line) {
+/* The header is complete. */
+static int end_header(struct rep_import *rep) {
   static const struct import_facts facts = {.clock = "ordinal",
                                             .order = "file",
                                             .source = "malloc lab .rep",
                                             .lacks = "threads times names alignment addresses failures usable_size",
                                             .note = "Addresses are made up: 16 times an object's number plus one."};
-  const char *at = line;
-  if (!scan_decimal(&at, &rep->header[rep->header_lines]) || *at)
-    return line_reader_error(rep->import->lines,
-                             "a .rep file begins with four lines of one number each, this is '%.60s'", line);
-  if (++rep->header_lines < HEADER_LINES)
-    return 0;
   if (rep->header[1] > MAX_REP_IDS)
     return line_reader_error(rep->import->lines, "the header claims %" PRIu64 " ids, the limit is %d", rep->header[1],
                              MAX_REP_IDS);
   rep->pointers = calloc(rep->header[1] / 64 + 1, sizeof *rep->pointers);
   return rep->pointers ? import_begin(rep->import, &facts) : import_no_memory(rep->import);
+}
+
+static int take_header(struct rep_import *rep, const char *line) {
+  const char *at = line;
+  if (!scan_decimal(&at, &rep->header[rep->header_lines]) || *at)
+    return line_reader_error(rep->import->lines,
+                             "a .rep file begins with four lines of one number each, this is '%.60s'", line);
+  return ++rep->header_lines < HEADER_LINES ? 0 : end_header(rep);
 }
 
 /* The driver's pointer of that id becomes null, or not. Returns whether it was null before. */
@@ -86,12 +95,20 @@ static struct trace_event event_of(struct rep_import *rep, char kind, uint64_t i
   return event_of_realloc(CALL_realloc, null ? 0 : address, size_bytes ? address : 0, size_bytes, 0);
 }
 
+/* Some files have spaces at a line's end. */
+static bool ends(const char *at) {
+  while (*at == ' ')
+    at++;
+  return *at == '\0';
+}
+
 static int take_request(struct rep_import *rep, const char *line) {
   const char *at = line + 1;
   uint64_t id = 0, size_bytes = 0;
   bool sized = line[0] == 'a' || line[0] == 'r' || line[0] == 'w', null = line[0] == 'f' && strcmp(line, "f -1") == 0;
-  if ((!sized && line[0] != 'f') || (!null && (*at++ != ' ' || !scan_decimal(&at, &id) ||
-                                               (sized && (*at++ != ' ' || !scan_decimal(&at, &size_bytes))) || *at)))
+  if ((!sized && line[0] != 'f') ||
+      (!null && (*at++ != ' ' || !scan_decimal(&at, &id) ||
+                 (sized && (*at++ != ' ' || !scan_decimal(&at, &size_bytes))) || !ends(at))))
     return import_bad_line(rep->import, ".rep", line);
   if (!null && id >= rep->header[1])
     return line_reader_error(rep->import->lines, "id %" PRIu64 ", the header claims %" PRIu64 " ids", id,
@@ -109,6 +126,13 @@ static int take_request(struct rep_import *rep, const char *line) {
 
 static int take_line(void *context, const char *line) {
   struct rep_import *rep = context;
+  if (rep->header_lines == SHORT_HEADER_LINES && is_request(line[0])) {
+    rep->header[2] = rep->header[1];
+    rep->header[1] = rep->header[0];
+    rep->header_lines = HEADER_LINES;
+    if (end_header(rep) != 0)
+      return -1;
+  }
   if (rep->header_lines < HEADER_LINES)
     return take_header(rep, line);
   return *line ? take_request(rep, line) : 0;

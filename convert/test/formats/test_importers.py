@@ -554,7 +554,7 @@ def rep(*requests: str) -> str:
         (["r 1 0", "f 1"], ["realloc(NULL, 0) = NULL", "free(NULL)"]),
         (["a 1 9", "r 1 0", "f 1", "r 1 7"],
          ["malloc(9) = 0x20", "realloc(0x20, 0) = NULL", "free(NULL)", "realloc(NULL, 7) = 0x20"]),
-        (["a 0 64", "w 0 64", "f 0", "w 0 1"], ["malloc(64) = 0x10", "free(0x10)"]),
+        (["a 0 64  ", "w 0 64", "f 0 ", "w 0 1"], ["malloc(64) = 0x10", "free(0x10)"]),
     ],
 )  # fmt: skip
 def test_rep_ids_begin_as_null_pointers_and_writes_are_no_calls(requests, calls, tmp_path):
@@ -564,6 +564,15 @@ def test_rep_ids_begin_as_null_pointers_and_writes_are_no_calls(requests, calls,
     assert [line.split(" ", 2)[2] for line in result.stdout.splitlines()[1:]] == calls
     assert ("2 writes into objects" in result.stderr) == ("w 0 1" in requests)
     assert check(path)["ok"]
+
+
+def test_rep_files_of_two_numbers_are_read_like_those_of_four(tmp_path):
+    path, short = tmp_path / "lab", tmp_path / "short"
+    path.write_text(rep("a 0 4", "r 0 9", "f 0"))
+    short.write_text(path.read_text().replace("0\n8\n3\n1\n", "8\n3\n"))
+    assert [line.split(" ", 2)[2:] for line in succeed(CONVERT, "dump", short).stdout.splitlines()[1:]] == [
+        line.split(" ", 2)[2:] for line in succeed(CONVERT, "dump", path).stdout.splitlines()[1:]
+    ]
 
 
 def test_pointer_that_a_rep_file_frees_twice_is_a_double_free(tmp_path):
