@@ -40,7 +40,8 @@ static int check_workload(const struct workload *workload, bool json, struct err
   return cli_finish_output(CONVERT);
 }
 
-static int check_trace(struct trace_reader *reader, const struct check_settings *settings, struct error *error) {
+static int check_trace(struct trace_reader *reader, const char *in, const struct check_settings *settings,
+                       struct error *error) {
   struct witness witness;
   struct progress progress;
   struct history_options history = history_with_progress(&progress, "check", reader);
@@ -50,6 +51,8 @@ static int check_trace(struct trace_reader *reader, const struct check_settings 
   progress_end(&progress);
   if (result != 0)
     return failed(error);
+  if (settings->ranges && !witness.ranges_checked)
+    diagnostics_warning(CONVERT, "%s: its addresses are made up: --ranges has nothing to check", in);
   if (!settings->json)
     witness_print(&witness, stdout);
   int status = settings->json ? print_json(witness_json(&witness)) : cli_finish_output(CONVERT);
@@ -65,7 +68,7 @@ static int run_check(struct cli_words words) {
     return status;
   if (input_open(&input, words.at[0], &settings.input, &error) != 0)
     return failed(&error);
-  status = input.reader ? check_trace(input.reader, &settings, &error)
+  status = input.reader ? check_trace(input.reader, words.at[0], &settings, &error)
                         : check_workload(&input.workload, settings.json, &error);
   input_close(&input);
   return status;

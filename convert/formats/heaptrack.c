@@ -463,5 +463,5 @@ static int run(struct import *import) {
 static const struct import_format import_format = {.recognises_line = recognises, .run = run};
 
 REGISTER_FORMAT(.name = "heaptrack",
-                .description = "heaptrack's raw data, plain or packed (convert/formats/heaptrack.c)",
+                .description = "heaptrack's data, raw or interpreted (convert/formats/heaptrack.c)",
                 .import = &import_format);

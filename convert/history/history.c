@@ -521,9 +521,9 @@ static int history_init(struct history *history, const struct trace_info *info) 
                                        .os_page_bytes = os_page_bytes ? os_page_bytes : info->os_page_bytes};
   history->limbo = malloc((threads + 1) * sizeof *history->limbo);
   history->recent = calloc(1 << RECENT_BITS, sizeof *history->recent);
-  if (history->options->check_ranges)
+  if (history->witness->ranges_checked)
     history->ranges = ranges_new();
-  if (!history->limbo || !history->recent || (history->options->check_ranges && !history->ranges) ||
+  if (!history->limbo || !history->recent || (history->witness->ranges_checked && !history->ranges) ||
       !address_map_init(&history->map) || !slots_init(&history->slots, threads) ||
       !parking_init(&history->parking, threads))
     return error_set(history->error, trace_reader_path(history->reader), "out of memory");
@@ -553,7 +553,7 @@ int history_run(struct trace_reader *reader, const struct history_options *optio
                               .lacks_start = info.lacks_start,
                               .lacks_in_flight = info.lacks_in_flight,
                               .lacks_calls = info.lacks_calls,
-                              .ranges_checked = options->check_ranges,
+                              .ranges_checked = options->check_ranges && !info.lacks_addresses,
                               .ranges_ordered = strcmp(info.order, "tags") != 0};
   struct history history = {
       .reader = reader, .error = error, .options = options, .consumer = consumer, .witness = witness};

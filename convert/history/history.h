@@ -64,7 +64,7 @@ struct history_consumer {
 
 struct history_options {
   double horizon_ns; /* negative: the default of history_run */
-  bool check_ranges; /* also prove that no two live objects overlap; slower */
+  bool check_ranges; /* also prove that no two live objects overlap; slower. Not where addresses are made up */
   uint64_t os_page_bytes;
   void (*progress)(void *context, uint64_t events); /* NULL: none; called every 65,536 events */
   void *progress_context;

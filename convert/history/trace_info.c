@@ -24,6 +24,7 @@ void trace_info_read(struct trace_info *info, const char *info_json) {
     info->lacks_start |= strcmp(word, "start") == 0;
     info->lacks_in_flight |= strcmp(word, "in_flight") == 0;
     info->lacks_calls |= strcmp(word, "calls") == 0;
+    info->lacks_addresses |= strcmp(word, "addresses") == 0;
   }
   json_int_t os_page_bytes = json_integer_value(json_object_get(info->json, "os_page_bytes"));
   if (os_page_bytes >= 512 && os_page_bytes <= 1 << 30 && (os_page_bytes & (os_page_bytes - 1)) == 0)

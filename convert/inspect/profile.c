@@ -484,12 +484,7 @@ static json_t *profile_json(struct profile *profile, const struct witness *witne
 static bool lines_can_be_shared(const struct trace_summary *summary) {
   struct trace_info info;
   trace_info_read(&info, summary->info_json);
-  bool can = summary->threads > 1 && !json_object_get(info.json, "anonymised");
-  json_t *word;
-  size_t i;
-  json_array_foreach(info.lacks, i, word) {
-    can &= !json_is_string(word) || strcmp(json_string_value(word), "addresses") != 0;
-  }
+  bool can = summary->threads > 1 && !json_object_get(info.json, "anonymised") && !info.lacks_addresses;
   trace_info_free(&info);
   return can;
 }

@@ -566,6 +566,14 @@ def test_rep_ids_begin_as_null_pointers_and_writes_are_no_calls(requests, calls,
     assert check(path)["ok"]
 
 
+def test_made_up_addresses_have_no_ranges_to_check(tmp_path):
+    path = tmp_path / "lab"
+    path.write_text(rep("a 0 100", "a 1 100", "f 0"))
+    result = succeed(CONVERT, "check", "--ranges", path)
+    assert "made up" in result.stderr
+    assert "overlapping_ranges" not in json.loads(succeed(CONVERT, "check", "--ranges", "--json", path).stdout)
+
+
 def test_rep_files_of_two_numbers_are_read_like_those_of_four(tmp_path):
     path, short = tmp_path / "lab", tmp_path / "short"
     path.write_text(rep("a 0 4", "r 0 9", "f 0"))
