@@ -85,7 +85,7 @@ void observe_finish(struct observation *all);
 struct simulation {
   const char *output; /* of the command itself; its other processes write to OUTPUT.PID. NULL: to stderr, and other
                          processes' results are lost */
-  const char *caches, *tlbs, *instruction_cache, *core, *latencies, *tlb_latencies, *shift; /* NULL: not given */
+  const char *caches, *tlbs, *instruction_cache, *shift; /* NULL: not given */
   bool data_only;
   char **command;
 };

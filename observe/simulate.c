@@ -19,17 +19,6 @@ const struct cli_option simulation_options[] = {
      .group = "simulation"},
     {"tlbs", 0, "ENTRIES:WAYS,...", cli_text, offsetof(struct simulation, tlbs), .help = "the TLBs, innermost first",
      .group = "simulation"},
-    {"core", 0, "WIDTH:WINDOW:LOADS:BRANCH:STRING", cli_text, offsetof(struct simulation, core),
-     .help = "count cycles, too: of a processor that dispatches WIDTH instructions a cycle from WINDOW of them, of "
-             "which LOADS loads wait for their addresses, and loses BRANCH cycles by a misprediction, STRING by "
-             "starting a repeated string instruction",
-     .group = "simulation"},
-    {"latencies", 0, "ANY[:NEAR[:FORESEEN]],...", cli_text, offsetof(struct simulation, latencies),
-     .help =
-         "cycles of a hit in each data cache, then in memory: in any line, in the other of a pair, in order of address",
-     .group = "simulation"},
-    {"tlb-latencies", 0, "CYCLES,...", cli_text, offsetof(struct simulation, tlb_latencies),
-     .help = "cycles of a miss of each TLB", .group = "simulation"},
     {"shift", 0, "PAGES", cli_text, offsetof(struct simulation, shift),
      .help = "OS pages that are mapped before the program's libraries", .group = "simulation"},
     {.name = NULL},

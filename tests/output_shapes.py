@@ -74,7 +74,6 @@ Machine = shape("Machine", Output,
     "`heaptape machine --json`: costs here, ns, with quantiles over the rounds (docs/methods/TIME_MODEL.md).",
     {"rounds independent_chains line_bytes cores created_unix_s": Count,
      "tlbs working_sets os_page_sets": list[dict[str, Any]], "code kernel geometry": dict[str, Any],
-     "core": maybe(dict[str, Any]),
      "cpu kernel_release": str, "load_before": list[float]})
 Observed = shape("Observed",
     "A program that ran. Rows of `timeline`: time, CPU time (ns), RssAnon, VmSize (bytes). `peaks`: how they are "
@@ -86,7 +85,7 @@ Simulation = shape("Simulation", msgspec.Struct,
     "`heaptape observe --simulate --format json`: counts of the allocator's calls and of the program. Further keys "
     "are those of a run's simulation (docs/formats/RESULTS.md); `children`: other processes.",
     {"schema": Literal[1], "instructions": Count, "allocator program": dict[str, Any], "caches": list[dict[str, Any]],
-     "cycles": maybe(Count), "cpu_ns": maybe(float), "children": maybe(list[dict[str, Any]])})
+     "children": maybe(list[dict[str, Any]])})
 Observation = shape("Observation", Output,
     "`heaptape observe --format json`. `status`: the command's exit status.",
     {"status": int, "notified": bool, "programs_lost": Count, "programs": list[Observed]})
@@ -146,13 +145,6 @@ Minimised = shape("Minimised", MinimisedTape,
 Gate = shape("Gate", Output, "`heaptape gate -o` (docs/use/GATE.md).",
     {"heaptape": dict[str, Any], "old new": Choice, "tolerated": dict[str, str], "most_runs": Count, "passed": bool,
      "workloads": list[Judged], "minimised": list[MinimisedTape], "not_minimised": list[dict[str, Any]]})
-Revision = shape("Revision",
-    "A revision that was tried. `value`: of the figure; null if it could not be measured, for the reason `why`.",
-    {"revision verdict library why": str, "value": float | None})
-Bisected = shape("Bisected", Output,
-    "`heaptape bisect -o`. `first_bad`: one revision, or all revisions that may be the first bad one.",
-    {"first_bad": list[str], "good bad before": Revision, "tried": list[Revision], "revisions": Count,
-     "subjects": dict[str, str], "found": bool})
 Holder = shape("Holder",
     "Who holds the memory of a recording on an allocator, at a position. Rows: docs/use/BLAME.md; bytes.",
     {"source allocator kind sentence": str, "position": Count, "lacks": list[str],
@@ -266,7 +258,6 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
     "allocators-of": (InUse,),
     "allocators-tunables": (Tunables,),
     "allocators-variants": (Variants,),
-    "bisect": (Bisected,),
     "blame": (Blame,),
     "check": (Check, WorkloadCheck),
     "compare": (Compared,),

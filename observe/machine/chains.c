@@ -146,45 +146,6 @@ void chains_walk_independent(struct chains *chains, enum chains_order order, siz
   memcpy(chains->rings[order].walkers, walkers, sizeof walkers);
 }
 
-#define CHAINS_FREE(X) X(0, 48) X(1, 96) X(2, 160) X(3, 224) X(4, 320) X(5, 448) X(6, 640)
-#define CHAINS_WAITING(X) X(7, 16) X(8, 32) X(9, 48) X(10, 64) X(11, 96) X(12, 160) X(13, 224)
-
-const struct chains_filler chains_fillers[CHAINS_FILLERS] = {
-#define CHAINS_FILLER(index, count) [index] = {count, (index) > 6},
-    CHAINS_FREE(CHAINS_FILLER) CHAINS_WAITING(CHAINS_FILLER)
-#undef CHAINS_FILLER
-};
-
-void chains_walk_pairs(struct chains *chains, unsigned filler, size_t pairs) {
-#if defined(__x86_64__)
-  void **one = chains->rings[CHAINS_FAR].walkers[0], **other = chains->rings[CHAINS_FAR].walkers[CHAINS_WALKERS / 2];
-  for (size_t pair = 0; pair < pairs; pair++) {
-    switch (filler) {
-/* rax is 0, once the load has come back. */
-#define CHAINS_PAIR(index, filling)                                                                                    \
-  case index:                                                                                                          \
-    __asm__ volatile("mov (%0),%0\n mov %0,%%rax\n shr $63,%%rax\n" filling                                            \
-                     "mov (%1),%1\n mov %1,%%rax\n shr $63,%%rax\n" filling                                            \
-                     : "+r"(one), "+r"(other)                                                                          \
-                     : "r"(chains)                                                                                     \
-                     : "rax", "rcx", "cc", "memory");                                                                  \
-    break;
-#define CHAINS_PAIR_FREE(index, count) CHAINS_PAIR(index, ".rept " #count "\n nop\n .endr\n")
-#define CHAINS_PAIR_WAITING(index, count) CHAINS_PAIR(index, ".rept " #count "\n mov (%2,%%rax),%%ecx\n .endr\n")
-      CHAINS_FREE(CHAINS_PAIR_FREE)
-      CHAINS_WAITING(CHAINS_PAIR_WAITING)
-#undef CHAINS_PAIR
-#undef CHAINS_PAIR_FREE
-#undef CHAINS_PAIR_WAITING
-    }
-  }
-  chains->rings[CHAINS_FAR].walkers[0] = one;
-  chains->rings[CHAINS_FAR].walkers[CHAINS_WALKERS / 2] = other;
-#else
-  (void)chains, (void)filler, (void)pairs;
-#endif
-}
-
 void chains_walk_stream(struct chains *chains, size_t loads) {
   while (loads > 0) {
     size_t here = chains->nodes - chains->line < loads ? chains->nodes - chains->line : loads;

@@ -53,17 +53,6 @@ void chains_free(struct chains *chains);
 void chains_walk_dependent(struct chains *chains, enum chains_order order, size_t loads);
 void chains_walk_independent(struct chains *chains, enum chains_order order, size_t loads);
 
-/* Walks two walkers of CHAINS_FAR in turn, with so many instructions behind each load that wait for nothing, or loads
-   that wait for it: while these fit into the processor's window, or among its waiting loads, the two loads overlap.
-   Makes `pairs` pairs of loads. Nothing on processors other than x86-64. */
-enum { CHAINS_FILLERS = 14 };
-struct chains_filler {
-  unsigned count;
-  bool waits;
-};
-extern const struct chains_filler chains_fillers[CHAINS_FILLERS];
-void chains_walk_pairs(struct chains *chains, unsigned filler, size_t pairs);
-
 /* As chains_walk_dependent, line by line in order of address, then from the first line again. Only with
  * CHAINS_EVERY_LINE. */
 void chains_walk_stream(struct chains *chains, size_t loads);

@@ -148,38 +148,6 @@ static void run_copy(unsigned iterations) {
     copy(copied, filled, CODE_STRING_BYTES);
 }
 
-static void branch(unsigned iterations, uint64_t mask) {
-  uint64_t sum = 0;
-  for (unsigned iteration = 0; iteration < iterations; iteration++) {
-    uint64_t bits = random_next(&random_state) & mask;
-#if defined(__x86_64__)
-    __asm__ volatile("test %1,%1\n jz 1f\n add $1,%0\n 1:" : "+r"(sum) : "r"(bits) : "cc");
-#else
-    if (bits)
-      __asm__ volatile("" : "+r"(sum));
-#endif
-  }
-  sink = sum;
-}
-
-static void run_branch_known(unsigned iterations) {
-  branch(iterations, 0);
-}
-
-static void run_branch_random(unsigned iterations) {
-  branch(iterations, 1 << 20);
-}
-
-/* As many as the inner loops of an interpreter have. */
-static void run_taken(unsigned iterations) {
-  for (unsigned iteration = 0; iteration < iterations; iteration++)
-#if defined(__x86_64__)
-    __asm__ volatile(".balign 32\n .rept %c0\n jmp 1f\n .balign 32\n 1:\n .endr" : : "i"(CODE_BRANCHES));
-#else
-    __asm__ volatile("" : : "i"(CODE_BRANCHES));
-#endif
-}
-
 const struct code codes[CODE_COUNT] = {
     [CODE_CYCLE] = {"cycle", run_cycle, 20},
     [CODE_ARITHMETIC] = {"arithmetic", run_arithmetic, 256},
@@ -189,9 +157,6 @@ const struct code codes[CODE_COUNT] = {
     [CODE_FILL] = {"fill", run_fill, 0},
     [CODE_COPY_LINE] = {"copy_line", run_copy_line, 0},
     [CODE_COPY] = {"copy", run_copy, 0},
-    [CODE_BRANCH_KNOWN] = {"branch_known", run_branch_known, 0},
-    [CODE_BRANCH_RANDOM] = {"branch_random", run_branch_random, 0},
-    [CODE_TAKEN] = {"taken", run_taken, 0},
 };
 
 /* The count of no iterations is that of stepping into and out of the code. */

@@ -18,9 +18,7 @@ struct code {
 /* cycle: one addition after the other, CODE_CYCLES_EACH in an iteration, each one processor cycle. arithmetic: several
    sums at a time. interpreter: byte codes that branch depending on data. allocator: malloc and free of this process's
    allocator, with random sizes, over few objects. fill and copy: one repeated string instruction (rep stosb, rep movsb)
-   over CODE_STRING_BYTES in the first-level cache, or over one line: what starting it costs. branch_known: one branch
-   that is never taken; branch_random: the same code, whose branch is mispredicted every second time. taken:
-   CODE_BRANCHES branches that are always taken, one in each 32 bytes. */
+   over CODE_STRING_BYTES in the first-level cache, or over one line: what starting it costs. */
 enum {
   CODE_CYCLE,
   CODE_ARITHMETIC,
@@ -31,12 +29,9 @@ enum {
   CODE_FILL,
   CODE_COPY_LINE,
   CODE_COPY,
-  CODE_BRANCH_KNOWN,
-  CODE_BRANCH_RANDOM,
-  CODE_TAKEN,
   CODE_COUNT
 };
-enum { CODE_CYCLES_EACH = 64, CODE_STRING_BYTES = 8192, CODE_STRING_LINE_BYTES = 64, CODE_BRANCHES = 512 };
+enum { CODE_CYCLES_EACH = 64, CODE_STRING_BYTES = 8192, CODE_STRING_LINE_BYTES = 64 };
 extern const struct code codes[CODE_COUNT];
 
 /* Instructions per iteration, the mean of the next code->counted_iterations; negative: a child can't be traced on this

@@ -20,13 +20,11 @@ enum {
   LOADS_NEAR = 1 << 16,      /* of a sample: about 0.2 ms where all hit */
   LOADS_FAR = 1 << 14,       /* and about 2 ms where none does */
   NEAR_LINES = 1 << 15,
-  PAIRS = 1 << 12,
   FLUSH_LOADS = 1 << 20, /* in order of address, over 64 MiB of the largest set */
 };
 
 /* Iterations of a sample of about 0.2 ms. */
-static const unsigned code_iterations[CODE_COUNT] = {12000, 60000, 60000, 6000,  8000, 1000,
-                                                     8000,  1000,  60000, 30000, 600};
+static const unsigned code_iterations[CODE_COUNT] = {12000, 60000, 60000, 6000, 8000, 1000, 8000, 1000};
 
 struct chain_samples {
   struct chains chains;
@@ -46,7 +44,6 @@ struct measurement {
   struct chain_samples sets[CHAIN_SETS]; /* working sets; then for each set of OS pages: one line in each OS page, and
                                             as many lines side by side */
   size_t set_count;
-  struct samples pairs[CHAINS_FILLERS]; /* of the largest working set */
   struct samples code[CODE_COUNT], kernel[KERNEL_FIGURES], lookups_warm, lookups_cold, mapping_warm, mapping_cold;
   long mapping_faults;
   unsigned kernel_refusals;
@@ -168,29 +165,6 @@ static json_t *strings_json(struct measurement *all) {
   return object;
 }
 
-static void sample_pairs(struct measurement *all) {
-  struct chains *chains = &all->sets[all->plan->working_sets - 1].chains;
-  for (unsigned filler = 0; filler < CHAINS_FILLERS; filler++) {
-    uint64_t begin = os_thread_cpu_ns();
-    chains_walk_pairs(chains, filler, PAIRS);
-    samples_add(&all->pairs[filler], (double)(os_thread_cpu_ns() - begin) / PAIRS);
-  }
-}
-
-/* The window and the branches of the processor's core. */
-static json_t *core_json(struct measurement *all) {
-  json_t *pairs = json_array(), *waiting = json_array();
-  for (unsigned filler = 0; filler < CHAINS_FILLERS; filler++) {
-    struct chains_filler behind = chains_fillers[filler];
-    json_array_append_new(behind.waits ? waiting : pairs, json_pack("{s:i, s:o}", "instructions", (int)behind.count,
-                                                                    "pair_ns", quantiles_json(&all->pairs[filler], 1)));
-  }
-  return json_pack("{s:o, s:o, s:o, s:o, s:o}", "pairs", pairs, "waiting_loads", waiting, "branch_known_ns",
-                   quantiles_json(&all->code[CODE_BRANCH_KNOWN], 1), "branch_random_ns",
-                   quantiles_json(&all->code[CODE_BRANCH_RANDOM], 1), "taken_ns",
-                   quantiles_json(&all->code[CODE_TAKEN], CODE_BRANCHES));
-}
-
 static json_t *loading_json(struct measurement *all) {
   double instructions = all->plan->library ? loading_instructions(all->plan->library) : -1;
   if (!(instructions > 0))
@@ -242,18 +216,16 @@ static json_t *result_json(struct measurement *all) {
     json_array_append_new(pages, json_pack("{s:I, s:o, s:o}", "os_pages", (json_int_t)plan->os_pages[index],
                                            "one_per_os_page", chain_json(pair), "side_by_side", chain_json(pair + 1)));
   }
-  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", 6, "rounds",
-                   (int)plan->rounds, "independent_chains", CHAINS_WALKERS, "line_bytes", CHAINS_LINE_BYTES, "tlbs",
-                   tlbs_json(), "working_sets", sets, "os_page_sets", pages, "code", code_json(all), "core",
-                   core_json(all), "strings", strings_json(all), "loading", loading_json(all), "kernel",
-                   kernel_json(all));
+  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", 6, "rounds", (int)plan->rounds,
+                   "independent_chains", CHAINS_WALKERS, "line_bytes", CHAINS_LINE_BYTES, "tlbs", tlbs_json(),
+                   "working_sets", sets, "os_page_sets", pages, "code", code_json(all), "strings", strings_json(all),
+                   "loading", loading_json(all), "kernel", kernel_json(all));
 }
 
 static void measure_rounds(struct measurement *all) {
   for (unsigned round = 0; round < all->plan->rounds; round++) {
     for (size_t index = 0; index < all->set_count; index++)
       sample_chains(&all->sets[index]);
-    sample_pairs(all);
     for (size_t index = 0; index < CODE_COUNT; index++)
       sample_code(all, index);
     if (all->plan->library)

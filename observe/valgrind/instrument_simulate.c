@@ -4,7 +4,6 @@
 #include "observe/valgrind/instrument.h"
 #include "observe/valgrind/replay.h"
 #include "observe/valgrind/simulate.h"
-#include "observe/valgrind/timing.h"
 
 #include <pub_tool_libcassert.h>
 #include <pub_tool_machine.h>
@@ -18,8 +17,6 @@ struct block {
   Bool replays;
   IRExpr *allocators;
   struct data_accesses accesses;
-  struct timing_block timing;
-  Bool loads; /* the statement */
 };
 
 static void add_access(void *context, const struct data_access *access) {
@@ -28,9 +25,7 @@ static void add_access(void *context, const struct data_access *access) {
   Int bytes = access->bytes < SIMULATED_LINE_BYTES ? access->bytes : SIMULATED_LINE_BYTES;
   IRExpr **arguments = mkIRExprVec_2(access->address, mkIRExpr_HWord((HWord)bytes));
   /* Where the access has its own guard, replay_access checks whose it is. */
-  if (timing_is_on)
-    timing_add_access(&block->timing, access->address, (UInt)bytes | (block->loads ? TIMING_LOADS : 0), guard);
-  else if (block->replays)
+  if (block->replays)
     call_helper(block->out, "replay_access", replay_access, arguments, guard ? guard : block->allocators);
   else
     call_helper(block->out, "simulate_access", simulate_access, arguments, guard);
@@ -54,14 +49,9 @@ static void add_statement(struct block *block, IRStmt *statement) {
   } else if (statement->tag == Ist_Exit) {
     data_accesses_break(&block->accesses);
   } else {
-    block->loads = statement->tag != Ist_Store && statement->tag != Ist_StoreG;
     data_accesses_of(&block->accesses, statement);
   }
   counting_statement(&block->counting, block->out, statement);
-  if (timing_is_on && statement->tag == Ist_IMark)
-    timing_mark(&block->timing, statement, block->counting.string.address != 0);
-  else if (timing_is_on)
-    timing_statement(&block->timing, statement);
   addStmtToIRSB(block->out, statement);
 }
 
@@ -76,12 +66,8 @@ IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool 
     replay_instrument(block.out, translation);
     block.allocators = replay_counts_all() ? NULL : word_equals(block.out, &allocator_runs, 1);
   }
-  if (timing_is_on)
-    timing_begin_block(&block.timing, block.out, in, translation->layout);
   for (; index < in->stmts_used; index++)
     add_statement(&block, in->stmts[index]);
-  if (timing_is_on)
-    timing_end_block(&block.timing);
   counting_end(&block.counting, block.out);
   return block.out;
 }

@@ -3,8 +3,7 @@
 
    --mode=count|simulate|replay|accesses|calls, --out-file=F.json, --first=PID, --caches=BYTES:WAYS,...,
    --instruction-cache=BYTES:WAYS, --tlbs=ENTRIES:WAYS,..., --data-only=yes,
-   --core=WIDTH:WINDOW:LOADS:BRANCH:STRING:TAKEN,
-   --latencies=ANY:NEAR:FORESEEN,..., --tlb-latencies=CYCLES,..., --accesses=F.accesses, --filter=BYTES,
+   --accesses=F.accesses, --filter=BYTES,
    --bursts=in|out, --burst-from=MARK, --burst-to=MARK, --functions=F */
 #include "core/system/valgrind_requests.h"
 #include "observe/valgrind/accesses.h"
@@ -17,7 +16,6 @@
 #include "observe/valgrind/rings.h"
 #include "observe/valgrind/simulate.h"
 #include "observe/valgrind/syscalls.h"
-#include "observe/valgrind/timing.h"
 #include "observe/valgrind/tool.h"
 
 #include <pub_tool_libcassert.h>
@@ -43,11 +41,6 @@ static void require(Bool good, const HChar *option) {
     VG_(fmsg_bad_option)(option, "expected: CAPACITY:WAYS,... with a power of two of sets\n");
 }
 
-static void require_numbers(Bool good, const HChar *option) {
-  if (!good)
-    VG_(fmsg_bad_option)(option, "expected: whole numbers; see --help\n");
-}
-
 static Bool take_option(const HChar *option) {
   const HChar *text;
   Int in_burst;
@@ -62,12 +55,6 @@ static Bool take_option(const HChar *option) {
     require(simulate_set_tlbs(text), option);
   } else if VG_BOOL_CLO (option, "--data-only", simulate_data_only) {
   } else if VG_BINT_CLO (option, "--shift", simulate_shift_os_pages, 0, 1 << 20) {
-  } else if VG_STR_CLO (option, "--core", text) {
-    require_numbers(timing_set_core(text), option);
-  } else if VG_STR_CLO (option, "--latencies", text) {
-    require_numbers(timing_set_latencies(text), option);
-  } else if VG_STR_CLO (option, "--tlb-latencies", text) {
-    require_numbers(timing_set_tlb_latencies(text), option);
   } else if VG_STR_CLO (option, "--accesses", accesses) {
   } else if VG_STR_CLO (option, "--functions", functions) {
   } else if VG_STRINDEX_CLO (option, "--bursts", burst_starts, in_burst) {
@@ -96,14 +83,6 @@ static void print_usage(void) {
    "    --tlbs=ENTRIES:WAYS,...          first-level TLB and those behind it\n"
    "    --data-only=no|yes               no caches for instructions [no]; always in mode replay\n"
    "    --shift=PAGES                    mode simulate: map this many OS pages before the program's libraries [0]\n"
-   "    --core=WIDTH:WINDOW:LOADS:BRANCH:STRING:TAKEN    mode simulate: cycles, of a processor that dispatches WIDTH\n"
-   "                                     instructions a cycle from WINDOW of them, of which LOADS loads wait for their\n"
-   "                                     addresses, loses BRANCH cycles with each misprediction, and takes STRING to\n"
-   "                                     start a repeated string instruction, and TAKEN tenths of a cycle from one taken\n"
-   "                                     branch to the next\n"
-   "    --latencies=ANY:NEAR:FORESEEN,...    cycles of a hit in each data cache, then in memory: of any line, of the\n"
-   "                                     other of a pair, in a stream; prefetchers bring the last two\n"
-   "    --tlb-latencies=CYCLES,...       cycles of a miss of each TLB\n"
    "    --accesses=F.accesses            mode replay: the recorded program's accesses\n"
    "    --filter=BYTES                   mode accesses: the cache whose hits are left out; 0: none [4096]\n"
    "    --bursts=in|out                  mode accesses: accesses are recorded in bursts, the first of which begins with\n"
@@ -140,8 +119,6 @@ static void begin(void) {
     else if (mode != MODE_CALLS)
       simulate_begin();
   }
-  if (timing_is_on && (mode != MODE_SIMULATE || !timing_fits()))
-    refuse("--core needs --latencies of each data cache and of memory, and --tlb-latencies of each TLB");
   if (mode == MODE_CALLS && (!functions || !calls_open(functions)))
     refuse("--functions: mode calls needs a list of functions that can be read");
   if (mode != MODE_REPLAY)
@@ -178,7 +155,6 @@ static void write_result(Bool before_exec) {
   if (!file)
     return;
   VG_(fprintf)(file, ", \"threads\": %u", threads_started);
-  timing_write(file);
   if (mode == MODE_COUNT)
     count_write(file);
   else
@@ -234,7 +210,6 @@ static void in_fork_child(ThreadId thread) {
     rings_forget();
   else
     simulate_reset();
-  timing_reset();
 }
 
 static void before_handler(ThreadId thread, Int signal, Bool alternate_stack) {

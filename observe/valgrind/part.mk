@@ -43,6 +43,6 @@ endif
 # The programs that tests run under the tool.
 ifeq ($(CROSS),)
 $(foreach name,simulated_vectors simulated_threads simulated_forks simulated_calls simulated_pages simulated_jumps simulated_execs \
-  simulated_strings simulated_dataflow unknown_instruction,\
+  simulated_strings unknown_instruction,\
   $(call c_test_program,$(name),observe/valgrind/test/$(name).c,,-lpthread))
 endif

@@ -35,13 +35,10 @@ static struct level caches[LEVEL_LIMIT] = {{.capacity = 32768, .ways = 8},
                                            {.capacity = 1048576, .ways = 16},
                                            {.capacity = 33554432, .ways = 16}};
 static struct level tlbs[LEVEL_LIMIT] = {{.capacity = 64, .ways = 64}, {.capacity = 1536, .ways = 12}};
-static struct level pairs; /* of lines, one of which has missed the second cache, as long as that would keep them */
 static struct level instruction_cache = {.capacity = 32768, .ways = 8};
 static struct tlb first_tlb; /* of tlbs[0], in place of its cache */
 static UInt cache_count = 4, tlb_count = 2;
 static struct streams streams;
-
-struct simulated_hit simulated_hit;
 
 Bool simulate_data_only;
 Int simulate_shift_os_pages;
@@ -127,20 +124,10 @@ static void shift_mappings(void) {
   }
 }
 
-void simulate_get_levels(UInt *of_caches, UInt *of_tlbs) {
-  *of_caches = cache_count;
-  *of_tlbs = tlb_count;
-}
-
 void simulate_begin(void) {
   shift_mappings();
   for (UInt index = 0; index < cache_count; index++)
     make_cache(&caches[index], caches[index].capacity >> LINE_SHIFT, LINE_SHIFT);
-  if (cache_count > 1) {
-    ULong lines = caches[1].capacity >> LINE_SHIFT;
-    pairs.ways = caches[1].ways;
-    make_cache(&pairs, lines / 2 < pairs.ways ? lines : lines / 2, LINE_SHIFT + 1);
-  }
   make_first_tlb(&tlbs[0]);
   for (UInt index = 1; index < tlb_count; index++)
     make_cache(&tlbs[index], tlbs[index].capacity, OS_PAGE_SHIFT);
@@ -205,14 +192,11 @@ static __attribute__((noinline)) void translate_page(UWord page, UInt side) {
     return;
   tlbs[0].misses[side]++;
   tlbs[0].first_misses[side] += first;
-  UInt missed = 1;
   for (UInt index = 1; index < tlb_count; index++) {
     Bool missing = cache_misses_block(&tlbs[index].cache, page);
-    missed += missing && missed == index;
     tlbs[index].misses[side] += missing;
     tlbs[index].first_misses[side] += missing & first;
   }
-  simulated_hit.tlb = missed;
 }
 
 /* from, to: the lines, one or two, that the first level misses. A miss is sequential if all of these were foreseen. */
@@ -223,16 +207,12 @@ static __attribute__((noinline)) void miss_data(Addr address, UWord bytes, UWord
   caches[0].misses[side]++;
   caches[0].sequential_misses[side] += sequential;
   caches[0].first_misses[side] += first_line;
-  UInt missed = 1;
   for (UInt index = 1; index < cache_count; index++) {
     Bool missing = cache_misses(&caches[index].cache, address, bytes);
-    missed += missing && missed == index;
     caches[index].misses[side] += missing;
     caches[index].sequential_misses[side] += missing & sequential;
     caches[index].first_misses[side] += missing & first_line;
   }
-  Bool near = missed > 1 && !cache_misses_block(&pairs.cache, from / 2);
-  simulated_hit = (struct simulated_hit){missed, simulated_hit.tlb, near, sequential};
 }
 
 static inline void access_line(UWord line, UInt side) {
@@ -262,7 +242,6 @@ static inline void access_whole(Addr address, UWord bytes, UInt side) {
 VG_REGPARM(2) void simulate_access(Addr address, UWord bytes) {
   UInt side = side_now();
   accesses[side]++;
-  simulated_hit = (struct simulated_hit){0};
   UWord page = address >> OS_PAGE_SHIFT, end_page = (address + bytes - 1) >> OS_PAGE_SHIFT;
   if (page != last_page)
     translate_page(page, side);

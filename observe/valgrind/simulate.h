@@ -31,9 +31,6 @@ extern Int simulate_shift_os_pages;
 
 void simulate_begin(void);
 
-/* How many data caches and TLBs there are. */
-void simulate_get_levels(UInt *of_caches, UInt *of_tlbs);
-
 /* replays: mode replay, in which only accesses by the allocator count. */
 IRSB *simulate_instrument(IRSB *in, const struct translation *translation, Bool replays);
 /* apart: a burst ends, and from now on events are counted separately, only in the figures of key "outside". Otherwise a
@@ -51,22 +48,13 @@ void simulate_move(Addr from, Addr to, SizeT bytes);
 void simulate_reset(void);
 
 /* Keys "instructions" to "program"; where there were separate counts, in each "first_lines", "first_pages" and
-   "unsure_page_faults", in each cache and TLB "first_misses" (pages.h), and "outside" {"allocator_instructions"}; where
-   snapshots were taken, in each cache and TLB of both sides "snapshots" [misses so far]. */
+   "unsure_page_faults", in each cache and TLB "first_misses" (pages.h), and "outside" {"allocator_instructions"}. */
 void simulate_write(VgFile *file);
 
 /* The functions that translated code calls in mode simulate: simulate.c defines them, instrument_simulate.c adds the
    calls. They are called in the order of execution; an instruction's fetch comes before its accesses. */
 
 enum { SIMULATED_LINE_BYTES = 64 };
-
-/* Where the last access found its data: the cache (their number: memory), and how many TLBs it missed. Of a miss in the
-   second cache: did the other line of its pair, of 128 aligned bytes, miss it not long before, as prefetchers bring
-   both? Of one in the first: did a stream prefetcher foresee it? */
-extern struct simulated_hit {
-  UInt cache, tlb;
-  Bool near, foreseen;
-} simulated_hit;
 
 /* A read, a write, or both in one. bytes: 1 to SIMULATED_LINE_BYTES. */
 VG_REGPARM(2) void simulate_access(Addr address, UWord bytes);

@@ -20,10 +20,12 @@ SUMMARY = "is a new allocator worse than the old one, and the smallest tape that
 DESCRIPTION = (
     "Replays tapes into both allocators and compares exact figures: memory, page faults, system calls, instructions, "
     "and verifies that the new allocator keeps the rules of malloc. Exit status 0: no figure is worse than tolerated; "
-    "1: some are, verification failed, or something could not be measured; 2: wrong usage. If a figure is worse, "
+    "1: some are, or verification failed; 125: something could not be measured; 2: wrong usage. So 'git bisect run' "
+    "finds the revision since which an allocator is worse. If a figure is worse, "
     "the smallest tape that still shows it is kept (docs/use/GATE.md)."
 )
 WHICH = ("worst", "all", "none")
+UNMEASURED = 125  # git bisect run skips such a revision
 
 
 def add_pair(parser: argparse.ArgumentParser) -> None:
@@ -79,11 +81,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compares, prints the table, minimises tapes whose figures are worse. Returns 1 if anything failed."""
+    """Compares, prints the table, minimises tapes whose figures are worse. Returns 1 if any are, else
+    UNMEASURED if anything could not be measured.
+    """
     from heaptape.gate import gate, minimise
+    from heaptape.run.registry import is_library, library_of
 
     chosen_tables(arguments.table, ())
-    pairing, limits = _pairing(arguments), limits_of(arguments, "gate")
+    limits = limits_of(arguments, "gate")
+    if is_library(arguments.new) and not library_of(arguments.new).is_file():
+        console.error(f"gate: {library_of(arguments.new)}: no such library")
+        return UNMEASURED
+    pairing = _pairing(arguments)
     try:
         files = gate.find(arguments.corpus)
     except HeaptapeError as error:
@@ -109,15 +118,16 @@ def run(arguments: argparse.Namespace) -> int:
                 data["not_minimised" if "why" in about else "minimised"].append(about)
         finally:  # interrupted or not: the comparison is complete
             _write(data, arguments)
-    return 0 if data["passed"] else 1
+    return 0 if data["passed"] else 1 if any(one.is_worse for one in results) else UNMEASURED
 
 
 def _pairing(arguments: argparse.Namespace) -> "Pairing":
     from heaptape.gate.condition import parse_tolerances
     from heaptape.gate.gate import Pairing
 
+    tolerances = parse_tolerances(arguments.tolerate)
     old, new = choose_pair(arguments, "gate")
-    return Pairing(old, new, parse_tolerances(arguments.tolerate), arguments.timeout)
+    return Pairing(old, new, tolerances, arguments.timeout)
 
 
 def choose_pair(arguments: argparse.Namespace, command: str) -> "tuple[Choice, Choice]":

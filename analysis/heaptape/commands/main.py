@@ -17,7 +17,6 @@ from types import ModuleType
 from heaptape.commands import (
     advise,
     allocators,
-    bisect,
     blame,
     compare,
     ctl,
@@ -55,7 +54,6 @@ COMMANDS: dict[str, ModuleType] = {
     "blame": blame,
     "whatif": whatif,
     "place": place,
-    "bisect": bisect,
     "gate": gate,
     "minimise": minimise,
     "tune": tune,
@@ -72,7 +70,7 @@ COMMANDS: dict[str, ModuleType] = {
 GROUPS = {
     "Start here": ("advise", "record", "compare", "report", "demo"),
     "Memory": ("blame", "whatif", "place", "profile", "top"),
-    "Tune and guard": ("tune", "gate", "bisect", "minimise"),
+    "Tune and guard": ("tune", "gate", "minimise"),
     "Allocators": ("allocators",),
     "Recordings": ("info", "check", "dump", "convert"),
 }

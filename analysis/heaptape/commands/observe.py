@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import FORMATS, Parser, all_options
+from heaptape.commands.outcome import FORMATS, Parser
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
@@ -24,17 +24,14 @@ from heaptape.common.process import scratch_folder
 
 if TYPE_CHECKING:
     from heaptape.common.tables import Cell, Table
-    from heaptape.results.model.penalties import Penalties
 
 SUMMARY = "run a program and report its memory and time, or its simulated cache misses"
 SYNOPSIS = "[OPTION...] -- CMD [ARGUMENT...]"
 DETAILS = [
     "Runs CMD and reports what it took: memory, processor time and page faults of each program that it starts; with "
-    "--simulate, instructions and misses of caches and TLBs, separately for the allocator and the program itself; "
-    "where `heaptape machine` has measured this machine, of its caches, with the CPU time that the dataflow takes. "
+    "--simulate, instructions and misses of caches and TLBs, separately for the allocator and the program itself. "
     "Exits with CMD's status.",
 ]
-OF_THE_MODEL = {"--caches", "--tlbs", "--core", "--latencies", "--tlb-latencies"}
 # Rows as core/base/cli.h describes them: those of this module, before heaptape-observe's, whose --output is another.
 OPTIONS: list[dict[str, Any]] = [
     {
@@ -72,23 +69,20 @@ def described(home: Home) -> dict[str, Any]:
     return described
 
 
-def _help(home: Home, all_: bool) -> str:
-    """Without the parameters of a model, which `heaptape machine` finds, unless `all_` are wanted."""
+def _help(home: Home) -> str:
     (command,) = described(home)["commands"]
     lines = [f"usage: heaptape observe {SYNOPSIS}", ""]
     for paragraph in command["details"]:
         lines += [*textwrap.wrap(paragraph, 100), ""]
-    hidden = [] if all_ else [option for option in command["options"] if OF_THE_MODEL & set(option["flags"])]
-    shown = [option for option in command["options"] if option not in hidden]
-    for group in dict.fromkeys(option["group"] for option in shown):
+    for group in dict.fromkeys(option["group"] for option in command["options"]):
         lines.append(f"{group}:")
-        for option in (option for option in shown if option["group"] == group):
+        for option in (option for option in command["options"] if option["group"] == group):
             text = option["help"] + (f" (default {option['default']})" if option["default"] else "")
             term = f"  {', '.join(option['flags'])} {option['value'] or ''}".rstrip()
             wrapped = [" " * 23 + line for line in textwrap.wrap(text, 77)]
             lines += [term.ljust(23) + wrapped[0].lstrip(), *wrapped[1:]] if len(term) < 22 else [term, *wrapped]
         lines.append("")
-    return "\n".join([*lines, f"{all_options(len(hidden))}\n"] if hidden else lines)
+    return "\n".join(lines)
 
 
 def run(arguments: Sequence[str], home: Home) -> int:
@@ -98,7 +92,7 @@ def run(arguments: Sequence[str], home: Home) -> int:
     options, command = list(arguments[:split]), list(arguments[split + 1 :])
     program = str(home.program("observe"))
     if {"-h", "--help", "--help-all"} & set(options):
-        print(_help(home, "--help-all" in options), end="")
+        print(_help(home), end="")
         return 0
     if "--describe-options" in options:
         print(json.dumps(described(home), indent=1))
@@ -121,41 +115,20 @@ def run(arguments: Sequence[str], home: Home) -> int:
             prefix = ["env", *gone, *(f"{name}={value}" for name, value in settings.items())]
         else:
             environment = others_of | settings
-    timing, costs = _timing(others)
     with scratch_folder() as scratch:
         output = scratch / "observed.json"
-        status = _observe(
-            [program, *console.words(), *others, *timing, "-o", str(output), "--", *prefix, *command], environment
-        )
+        status = _observe([program, *console.words(), *others, "-o", str(output), "--", *prefix, *command], environment)
         if not output.exists():
             if status == 0:
                 raise HeaptapeError("heaptape-observe left no result")
             return status
         found = _read(output)
-    if costs:
-        from heaptape.results.model.dataflow import cpu_ns
-
-        for one in (found, *found.get("children", [])):
-            one["cpu_ns"] = cpu_ns(one, costs)
     text = json.dumps({"schema": 1} | found, indent=1) + "\n" if own.format == "json" else _shown(found, own.format)
     if own.output:
         write_text(own.output, text)
     else:
         sys.stderr.write(text)
     return status
-
-
-def _timing(options: Sequence[str]) -> tuple[list[str], "Penalties | None"]:
-    """The options with which a simulation has the machine's caches and counts cycles, and what it has to be multiplied
-    with; nothing where caches are given, or this machine was not measured.
-    """
-    from heaptape.results.model import dataflow, penalties
-    from heaptape.run.machine import known_costs
-
-    given = {option.partition("=")[0] for option in options}
-    measured = None if "--simulate" not in given or given & OF_THE_MODEL else known_costs()
-    timing = dataflow.options(measured) if measured else []
-    return timing, penalties.penalties(measured) if measured and timing else None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -226,15 +199,10 @@ def _real(programs: list[dict]) -> list[dict]:
 def _simulated_table(found: dict) -> "Table":
     """A row for each figure, whose name is long; a column for each of the three sides."""
     from heaptape.common.phrases import capacity
-    from heaptape.common.tables import MISSING, Cell, Table
+    from heaptape.common.tables import Cell, Table
 
     sides = [found, found.get("allocator") or {}, found.get("program") or {}]
     rows = []
-    if "cpu_ns" in found:
-        ms = found["cpu_ns"] / 1e6
-        rows.append([Cell("CPU time, ms, estimated"), Cell(f"{ms:,.3g}", ms), Cell(MISSING), Cell(MISSING)])
-    if "cycles" in found:
-        rows.append([Cell("cycles"), _cell(found["cycles"], 1), Cell(MISSING), Cell(MISSING)])
     for key in ("instructions", "data_accesses", "syscalls", "page_faults"):
         if key in found:
             rows.append([Cell(key.replace("_", " ")), *[_cell(side.get(key), 1) for side in sides]])

@@ -80,7 +80,11 @@ class Compared:
     @property
     def failed(self) -> bool:
         """Is this a reason to reject the new allocator? A promise that the old one breaks as well is not."""
-        return bool(self.worse or self.errors or (self.broken_new and not self.broken_old))
+        return bool(self.errors or self.is_worse)
+
+    @property
+    def is_worse(self) -> bool:
+        return bool(self.worse or (self.broken_new and not self.broken_old))
 
     def as_json(self, tolerances: Mapping[str, Condition]) -> dict:
         """The JSON content, as docs/use/GATE.md defines it."""

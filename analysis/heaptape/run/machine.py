@@ -19,7 +19,6 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import write_text
 from heaptape.common.process import processors
-from heaptape.results.model import dataflow
 from heaptape.results.model.penalties import (
     Geometry,
     Level,
@@ -151,7 +150,7 @@ def measure_costs(home: Home, rounds: int = ROUNDS, path: Path | None = None) ->
     """
     program = home.program("machine")
     geometry = machine_geometry(_tlbs(program))
-    sets, pages = plan([Geometry(), geometry, dataflow.simulated(geometry)])
+    sets, pages = plan([Geometry(), geometry])
     arguments = ["--working-sets", ",".join(map(str, sets)), "--os-pages", ",".join(map(str, pages))]
     arguments += ["--rounds", str(rounds)]
     library = home.library(LOADED_LIBRARY)

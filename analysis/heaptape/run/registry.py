@@ -207,6 +207,17 @@ def how_to_get_others(registry: dict[str, Allocator]) -> str:
     return f"{names} are not installed here: only the C library's allocator is.\nTo compare them: {line}"
 
 
+def is_library(name: str) -> bool:
+    """Does `choose` take that name as a path?"""
+    base = name.partition(":")[0]
+    return "/" in base or base.endswith(".so")
+
+
+def library_of(name: str) -> Path:
+    """The path in a name for which `is_library` is true."""
+    return Path(name.partition(":")[0])
+
+
 def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     """The choice that `NAME[@VERSION][:VARIANT]`, `LIB.so` or either with `:NAME=VALUE[ NAME=VALUE...]` stands for.
     With VERSION it is the newest installed candidate of it; without one also, if NAME is not found elsewhere.
@@ -214,8 +225,8 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     Raises HeaptapeError, in one line that lists the known names, if it is unknown, not installed or not a file.
     """
     base, _, setting = name.partition(":")
-    if "/" in base or base.endswith(".so"):
-        path = Path(base)
+    if is_library(name):
+        path = library_of(name)
         if not path.is_file():
             raise HeaptapeError(f"{base}: no such library")
         path = path.resolve()

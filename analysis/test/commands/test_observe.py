@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: MIT
 """`heaptape observe`: the observer's result as a table, on the requested allocator."""
 
-import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from heaptape.run.machine import describe
-from results.planted import core_measurement as measured
 
 from tests.support import published
 
@@ -69,20 +66,6 @@ def test_a_simulation_as_text_has_its_figures_below_one_another():
     assert any(line.startswith("misses of 256 KiB ") for line in lines)
 
 
-@needs_tool
-def test_a_simulation_on_a_measured_machine_estimates_the_cpu_time(tmp_path, monkeypatch):
-    costs = measured() | {"cpu": describe()["cpu"]}
-    kept = tmp_path / "heaptape/machine.json"
-    kept.parent.mkdir()
-    kept.write_text(json.dumps(costs))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    found = published("observe", observe("--simulate", "--json", "--", "true").stderr)
-    assert found["instructions"] / 5 < found["cycles"] < 20 * found["instructions"]
-    assert found["cpu_ns"] > 0.5 * found["cycles"]
-    assert [level["bytes"] >> 20 for level in found["caches"]] == [0, 1, 4, 16]
-    assert "CPU time, ms, estimated" in observe("--simulate", "--", "true").stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
@@ -105,6 +88,3 @@ def test_help_is_ours_and_the_programs():
     assert done.returncode == 0
     assert "--format text|md|csv|latex|json" in done.stdout
     assert "--instruction-cache BYTES:WAYS" in done.stdout
-    assert "--help-all shows 5 more options." in done.stdout
-    assert "--tlb-latencies" not in done.stdout
-    assert "--tlb-latencies" in observe("--help-all").stdout

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An allocator for tests of bisections: size classes over chunks from mmap, one lock. A revision of test_bisect.py
- * makes each line worse that ends in PLANT. */
+/* An allocator for tests: size classes over chunks from mmap, one lock. Revisions of test_git_bisect.py make lines that
+ * end in PLANT worse. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdatomic.h>

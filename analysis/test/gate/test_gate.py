@@ -144,7 +144,7 @@ def test_a_library_that_can_not_be_loaded_is_an_error_of_each_workload(workload,
     broken = tmp_path / "broken.so"
     broken.write_bytes(b"\x7fELF, and no more")
     done, data, cases = gate(tmp_path, "--old", "glibc", "--new", broken, workload)
-    assert done.status == 1
+    assert done.status == 125
     assert all("broken.so" in error for error in data["workloads"][0]["errors"])
     assert cases["measured"].find("error") is not None
 
@@ -154,7 +154,7 @@ def test_a_tape_that_is_malformed_is_an_error_and_the_others_are_compared(worklo
     bad.write_bytes(b"HEAPTAPE, but no more than that")
     empty.write_bytes((REPOSITORY / "workloads" / "corpus" / "gs.tape").read_bytes()[:300])  # no whole block of events
     done, data, _ = gate(tmp_path, "--old", "glibc", "--new", "glibc", bad, empty, workload)
-    assert done.status == 1
+    assert done.status == 125
     errors = [one["errors"] for one in data["workloads"]]
     assert "bad.tape" in errors[0][0]
     assert errors[1:] == [[f"{empty}: is truncated before its first event: there is nothing to replay"], []]

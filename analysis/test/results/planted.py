@@ -70,29 +70,6 @@ def measurement() -> dict:
     }
 
 
-LOOPS = {48: 100, 224: 110, 448: 180, 640: 200}  # instructions behind each of two loads: ns
-WAITING = {16: 100, 48: 120, 64: 190, 96: 200}  # the same of loads that wait for it
-
-
-def core_measurement() -> dict:
-    """A cycle takes 0.5 ns, an instruction at its best 0.1, a misprediction 10; two loads overlap to 224 instructions,
-    or 48 waiting loads; near loads take half of others.
-    """
-    made = measurement()
-    for row in made["working_sets"]:
-        row["near_dependent_ns"] = quantiles(row["dependent_ns"]["median"] / 2)
-    made["code"]["cycle_ns"] = quantiles(0.5)
-    made["strings"] = {kind: {"line_ns": quantiles(4), "byte_ns": quantiles(0.1)} for kind in ("fill", "copy")}
-    pairs, waiting = (
-        [{"instructions": count, "pair_ns": quantiles(ns)} for count, ns in rows.items()] for rows in (LOOPS, WAITING)
-    )
-    branches = {"branch_known_ns": quantiles(2), "branch_random_ns": quantiles(7), "taken_ns": quantiles(1.05)}
-    made["core"] = {"pairs": pairs, "waiting_loads": waiting, **branches}
-    caches = [{"bytes": 32 << 10, "ways": 8}, {"bytes": 1 << 20, "ways": 16}, {"bytes": 256 << 20, "ways": 16}]
-    tlbs = [{"entries": 64, "ways": 64}, {"entries": 1536, "ways": 12}]
-    return made | {"geometry": {"caches": caches, "tlbs": tlbs}}
-
-
 def keep_measurement(folder: Path) -> None:
     """Keeps it as this machine's, if $XDG_CACHE_HOME is `folder`: results that depend on costs are then the same at any
     load.

@@ -115,7 +115,7 @@ RARER = [
 def test_no_line_of_a_rarer_command_is_wider_than_the_terminal_except_for_a_long_word(
     words, tape, results, tmp_path, monkeypatch
 ):
-    """`ctl`, `compile` and `run` print no table; nor does `bisect`, which builds an allocator."""
+    """`ctl`, `compile` and `run` print no table."""
     monkeypatch.chdir(tmp_path)
     if "{store}" in words:
         succeed(HEAPTAPE, "fleet", "replay", tape, "-aglibc", "-ajemalloc", "--passes=memory", "--store=store")

@@ -56,16 +56,6 @@ def test_working_sets_have_a_node_in_each_line(measured):
     assert sets[-1] == (99840, 1560)
 
 
-def test_the_core_has_its_branches_and_pairs_of_loads_with_ever_more_between_them(measured):
-    core = measured["core"]
-    for kind in ("pairs", "waiting_loads"):
-        counts = [row["instructions"] for row in core[kind]]
-        assert counts == sorted(set(counts))
-    pairs = [row["pair_ns"] for kind in ("pairs", "waiting_loads") for row in core[kind]]
-    figures = [*pairs, core["branch_known_ns"], core["branch_random_ns"], core["taken_ns"]]
-    assert all(map(is_whole, figures))
-
-
 def test_os_pages_have_a_line_each_and_as_many_side_by_side(measured):
     rows = measured["os_page_sets"]
     assert rows[-1]["os_pages"] == 496
