@@ -2,7 +2,7 @@
 # Inside the recorded program: capture/host, what it shares with the recorder, and core/base/os.c. Nothing else.
 HT_LIB := $(OUT)/lib/libheaptape.so
 # attach.c first: constructors run in this order, and a process attaches before it describes itself to the recorder.
-HT_HOST_SOURCES := capture/host/attach.c $(filter-out %/attach.c %/libunwind.c,$(wildcard $(addprefix capture/host/,*.c real/*.c stacks/*.c))) core/unwind/unwind_rules.c core/base/os.c
+HT_HOST_SOURCES := capture/host/attach.c $(filter-out %/attach.c %/libunwind.c,$(wildcard $(addprefix capture/host/,*.c real/*.c stacks/*.c))) core/unwind/unwind_rules.c core/system/seccomp_filter.c core/base/os.c
 HT_LIB_SOURCES := $(filter-out %/redirected.c,$(HT_HOST_SOURCES))
 ALL += $(HT_LIB)
 # initfirst: an allocator in the executable must be recorded from the first constructor of any library on.

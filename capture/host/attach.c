@@ -2,15 +2,17 @@
 #include "capture/host/process.h"
 
 #include "capture/host/accesses.h"
+#include "capture/host/filter_calls.h"
 #include "capture/host/ownership.h"
+#include "capture/host/producer_state.h"
 #include "capture/host/real/real.h"
+#include "capture/host/setting.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"
 #include "core/base/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/un.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -30,76 +32,6 @@ static struct inherited {
 } inherited[REGIONS_MAX + 3];
 static uint32_t inherited_count;
 
-/* The value of HEAPTAPE_SOCKET. environ is not set up yet where ld.so calls malloc, or our constructor, before libc's
-   start, and a program may later have changed it; /proc may be absent in a container, or unreadable. So environ (or the
-   constructor's argument) is read first, then /proc. Read once per image. */
-static char setting[128];
-static char **given_environ;
-
-static void read_setting(void) {
-  static const char key[] = HEAPTAPE_ENV "=";
-  if (redirected_table()) {
-    memcpy(setting, redirected_table()->setting, sizeof setting - 1);
-    return;
-  }
-  char **known = environ ? environ : given_environ;
-  for (char **entry = known; entry && *entry; entry++)
-    if (strncmp(*entry, key, sizeof key - 1) == 0) {
-      strncpy(setting, *entry + sizeof key - 1, sizeof setting - 1);
-      return;
-    }
-  if (known)
-    return;
-  int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/environ", O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return;
-  char byte;
-  size_t matched = 0, taken = 0;
-  bool matching = true;
-  char buffer[4096];
-  for (;;) {
-    long got = syscall(SYS_read, fd, buffer, sizeof buffer);
-    if (got <= 0)
-      break;
-    for (long i = 0; i < got; i++) {
-      byte = buffer[i];
-      if (matched == sizeof key - 1) {
-        if (!byte || taken == sizeof setting - 1)
-          goto done;
-        setting[taken++] = byte;
-      } else if (!byte) {
-        matched = 0;
-        matching = true;
-      } else if (matching) {
-        matching = byte == key[matched];
-        matched = matching ? matched + 1 : 0;
-      }
-    }
-  }
-done:
-  syscall(SYS_close, fd);
-}
-
-/* Splits NAME:SECRET; false if it is not of that form. */
-static bool parse_setting(struct sockaddr_un *address, socklen_t *address_bytes, uint64_t *secret) {
-  const char *colon = strchr(setting, ':');
-  if (!colon || colon == setting || (size_t)(colon - setting) >= sizeof address->sun_path - 1)
-    return false;
-  memset(address, 0, sizeof *address);
-  address->sun_family = AF_UNIX;
-  memcpy(address->sun_path + 1, setting, (size_t)(colon - setting));
-  *address_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)(colon - setting));
-  *secret = 0;
-  for (const char *digit = colon + 1; *digit && *digit != ATTACH_IMPATIENT[0] && *digit != ATTACH_SIMULATED[0];
-       digit++) {
-    unsigned value = *digit >= 'a' ? (unsigned)(*digit - 'a') + 10 : (unsigned)(*digit - '0');
-    if (value > 15)
-      return false;
-    *secret = *secret << 4 | value;
-  }
-  return true;
-}
-
 static long retry(long number, long a, const void *b, long c, long d) {
   long got;
   do {
@@ -115,7 +47,7 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
   socklen_t address_bytes;
   struct attach_request with_secret = *request;
   fds[0] = fds[1] = -1;
-  if (!parse_setting(&address, &address_bytes, &with_secret.secret)) {
+  if (!setting_parse(&address, &address_bytes, &with_secret.secret)) {
     errno = EINVAL;
     return -1;
   }
@@ -123,7 +55,7 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
   if (sock < 0)
     return -1;
   /* A collector that does not answer (stopped, or waiting for a disk) must not keep a program from starting. */
-  struct timeval patience = {strstr(setting, ATTACH_IMPATIENT) ? 1 : 30, 0};
+  struct timeval patience = {setting_has(ATTACH_IMPATIENT[0]) ? 1 : 30, 0};
   setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   int result = -1;
@@ -193,7 +125,7 @@ static bool has_room(uint64_t bytes) {
 }
 
 bool attach_region(struct process *process) {
-  if (host_sandboxed() || process->regions == REGIONS_MAX || !has_room(region_bytes(REGION_RINGS_MORE)))
+  if (!host_may(HOST_CONTACT) || process->regions == REGIONS_MAX || !has_room(region_bytes(REGION_RINGS_MORE)))
     return false;
   struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_REGION, .pid = process->pid};
   struct attach_reply reply;
@@ -208,6 +140,7 @@ static void unmap_inherited(void) {
   if (inherited_count) {
     host_state.tables = NULL;
     host_state.region = NULL;
+    filters_watch(NULL);
   }
   for (uint32_t i = 0; i < inherited_count; i++)
     munmap(inherited[i].memory, inherited[i].bytes);
@@ -345,15 +278,18 @@ static bool attach(struct process *process) {
   leave_last_recording();
   bool forked = inherited_count > 0;
   unmap_inherited();
-  if (!forked || redirected_table()) /* the recorder clears the table's setting when it ends */
-    read_setting();
+  bool invited = setting_read(!forked); /* the recorder clears a redirect table's setting when it ends */
   if (!forked) {
     message_note_stderr();
     bypassed = real_malloc_is_the_programs();
   }
-  bool simulated = strstr(setting, ATTACH_SIMULATED);
-  if (!setting[0] || (simulated && !accesses_are_possible()))
+  bool simulated = setting_has(ATTACH_SIMULATED[0]);
+  if (!invited || (simulated && !accesses_are_possible()))
     return false;
+  if (filter_calls_forbid_clock()) {
+    message_print("the program may not read the cycle counter (PR_SET_TSC): this process is not recorded");
+    return false;
+  }
   if (!has_room(region_bytes(REGION_RINGS_FIRST) + sizeof(struct tables))) {
     message_print("the address space is limited (RLIMIT_AS) to too little for the rings: this process is not recorded");
     return false;
@@ -393,6 +329,8 @@ static bool attach(struct process *process) {
                                        .touch_min_bytes = reply.touch_min_bytes,
                                        .os_page_bytes = os_page_bytes(),
                                        .idle = PRODUCER_IDLE};
+      filters_watch(&host_state.region->sandboxed);
+      producer_pool_prepare(process); /* for threads whose program may map none any more */
       choose_quick(reply.touch_min_bytes);
       except_places();
       prepare_columns(process, &reply);
@@ -416,14 +354,15 @@ static void attach_on_own_stack(void *process) {
 
 struct process *attach_process(void) {
   static __thread bool attaching __attribute__((tls_model("initial-exec")));
-  if (!real_resolve()) /* before the lock: allocations of dlsym come back to us */
+  if (filters_exclude() || !real_resolve()) /* before the lock: allocations of dlsym come back to us */
     return NULL;
   struct process *process = process_own();
   if (!process)
     return NULL;
   if (atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_NEW) {
-    if (host_sandboxed()) { /* a fork child, which may not attach: its parent's trace counts its calls */
-      atomic_fetch_add(&((struct region *)host_state.region)->orphan, 1);
+    if (!host_may(HOST_CONTACT | HOST_MAP)) { /* a fork child, which may not attach: its parent counts its calls */
+      if (host_state.region)
+        atomic_fetch_add(&((struct region *)host_state.region)->orphan, 1);
       return NULL;
     }
     if (attaching) /* another preloaded library has a function that attach() calls (mmap), and it allocates */
@@ -441,6 +380,8 @@ struct process *attach_process(void) {
 
 /* Adds or removes a pause by the program. The tick is advanced so that the other threads notice it. */
 static void change_program_pauses(bool more) {
+  if (process_is_off())
+    return;
   int error = errno;
   uint64_t mask;
   signals_block(&mask);
@@ -476,11 +417,13 @@ __attribute__((constructor)) static void attach_at_start(int argc, char **argv, 
   int error = errno;
   (void)argc, (void)argv, (void)envp;
 #if defined(__GLIBC__) /* other C libraries may pass nothing to a constructor */
-  given_environ = envp;
+  setting_note_environment(envp);
 #endif
-  uint64_t mask;
-  signals_block(&mask);
-  attach_process();
-  signals_restore(&mask);
+  if (!process_is_off()) {
+    uint64_t mask;
+    signals_block(&mask);
+    attach_process();
+    signals_restore(&mask);
+  }
   errno = error;
 }

@@ -136,7 +136,7 @@ static bool count_resident(uintptr_t begin, uint64_t bytes, bool quick, uint64_t
 uint32_t large_resident_os_pages(const void *object, uint64_t bytes, bool quick) {
   int error = errno;
   uint64_t os_pages;
-  if (atomic_load_explicit(&host_state.region->sandboxed, memory_order_relaxed))
+  if (!host_may(HOST_RESIDENT))
     return LARGE_UNKNOWN;
   bool known = count_resident((uintptr_t)object, bytes, quick, &os_pages);
   errno = error;

@@ -34,8 +34,8 @@ uint64_t large_take(const void *object);
 /* Calls visit for each object in the table. Other objects may be entered and removed meanwhile. */
 void large_visit(void (*visit)(const void *object, uint64_t bytes));
 
-/* The number of the object's OS pages that are resident; bytes > 0. LARGE_UNKNOWN where mincore fails, or the
-   process is sandboxed.
+/* The number of the object's OS pages that are resident; bytes > 0. LARGE_UNKNOWN where mincore fails, or may
+   not be called.
    quick: a large object is sampled, so that a program that resizes one in small steps pays little for each.
 
    The OS pages at both ends also hold other data, often the allocator's own header. So each end counts as resident if

@@ -115,7 +115,7 @@ struct object {
 static bool put(const struct object *object, void **reference, void *value) {
   uintptr_t os_page = (uintptr_t)sysconf(_SC_PAGESIZE), page = (uintptr_t)reference & ~(os_page - 1);
   bool sealed = (uintptr_t)reference >= object->relro_from && (uintptr_t)reference < object->relro_to;
-  if (sealed && mprotect((void *)page, os_page, PROT_READ | PROT_WRITE) != 0)
+  if (sealed && (!host_may(HOST_REBIND) || mprotect((void *)page, os_page, PROT_READ | PROT_WRITE) != 0))
     return false;
   __atomic_store_n(reference, value, __ATOMIC_RELEASE);
   if (sealed)

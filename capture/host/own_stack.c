@@ -56,7 +56,7 @@ __asm__(".text\n"
 
 bool own_stack_run(void (*code)(void *), void *argument) {
   enum { STACK_BYTES = 256 << 10 }; /* the dynamic linker uses some 10 KiB */
-  if (host_sandboxed())
+  if (!host_may(HOST_MAP | HOST_SIGNALS))
     return false;
   int error = errno;
   uint64_t mask;

@@ -5,13 +5,14 @@
 
    Not its job: threads and records (producer.h). Sources: process.c, and attach.c, which sets the globals. Invariants:
    the globals are valid once the process has attached, and all zero before; a fork child finds its parent's values
-   there until it attaches, but uses only host_sandboxed, as its producers are wiped. struct process is in memory that a
+   there until it attaches, but uses none, as its producers are wiped. struct process is in memory that a
    fork child finds wiped, so that a child never takes its parent's state for its own; its state goes from NEW to
    RECORDING to OFF, or from NEW to OFF, and never back. No descriptor is kept between calls; failure ends the
    recording, never the host. Everything here is async-signal-safe, allocates nothing by malloc, is never a cancellation
    point and keeps errno (message_print may change it). */
 #pragma once
 
+#include "capture/host/filters.h"
 #include "capture/wire/ring.h"
 
 #include <stdbool.h>
@@ -78,13 +79,6 @@ static inline uint32_t host_paused(void) {
   return atomic_load_explicit(&host_state.region->paused, memory_order_relaxed);
 }
 
-/* Has the process put itself under a filter of system calls? Then this library makes no system calls: any one might
-   kill the process. Inherited by fork children, which check this before they attach. Cheap. */
-static inline bool host_sandboxed(void) {
-  const struct region *region = host_state.region;
-  return region && atomic_load_explicit(&region->sandboxed, memory_order_relaxed);
-}
-
 /* Has the collector died? Cheap. Precondition: the process has attached. */
 bool host_collector_died(void);
 
@@ -122,6 +116,9 @@ struct process *process_own(void);
 /* The address at which process_own keeps its pointer, for the recorder: writing NULL there starts over. */
 void *process_place(void);
 
+/* Has the process attached, and is it recorded? Cheap. */
+bool process_is_recording(void);
+
 /* True once it is known that this process is not, or no longer, recorded. Cheap. */
 bool process_is_off(void);
 
@@ -142,20 +139,20 @@ struct process *attach_process(void);
 /* Adds a region; called with the process locked. False: the collector provides none. */
 bool attach_region(struct process *process);
 
-/* Blocks all signals of the calling thread. *mask receives what was blocked before: 64 bits, as the kernel has it. In a
-   sandboxed process nothing is blocked, as that would be a system call: the caller must be correct without. */
+/* Blocks all signals of the calling thread. *mask receives what was blocked before: 64 bits, as the kernel has it.
+   Where a filter of system calls forbids it (filters.h) nothing is blocked: the caller must be correct without. */
 void signals_block(uint64_t *mask);
 void signals_restore(const uint64_t *mask);
 
 /* Runs code(argument) on a stack of its own, with all signals blocked: for what needs more stack than a call of the
-   malloc API may, as the thread's stack may be a fiber's of a few KiB. False: there is no memory for a stack, or the
-   process is sandboxed; nothing was run. */
+   malloc API may, as the thread's stack may be a fiber's of a few KiB. False: there is no memory for a stack, or a
+   filter of system calls forbids it (filters.h); nothing was run. */
 bool own_stack_run(void (*code)(void *), void *argument);
 
 /* Notes what standard error is now: once per image, before the program can have changed it. */
 void message_note_stderr(void);
 
 /* Prints "heaptape: TEXT", cut to one line of 255 bytes. Nothing is written where a program has replaced the standard
-   error that it was started with by its own file or socket, as a line of ours would damage its data; nor in a sandboxed
-   process. */
+   error that it was started with by its own file or socket, as a line of ours would damage its data; nor where a
+   filter of system calls forbids it. */
 void message_print(const char *text);

@@ -123,7 +123,7 @@ static bool reserve(struct producer *producer) {
   while (!ring_room_find(producer, drop && producer->open)) {
     if (!stop_if_requested(producer))
       return false;
-    if (drop) {
+    if (drop || ring_room_is_hopeless(producer)) {
       ring_room_count_dropped(producer, 1);
       return false;
     }
@@ -262,7 +262,7 @@ static void reset(struct producer *producer) {
 }
 
 static struct producer *take_producer(struct process *process) {
-  int me = host_sandboxed() ? PRODUCER_OWNER_UNKNOWN : os_thread_id();
+  int me = host_may(HOST_THREAD) ? os_thread_id() : PRODUCER_OWNER_UNKNOWN;
   bool reused = true;
   process_lock(process);
   struct producer *producer = producer_pool_find_dead(process, 4, me);
@@ -288,7 +288,7 @@ static struct producer *take_producer(struct process *process) {
     stack_memo_reset(producer->memo);
     if (atomic_load(&producer->side_count))
       move_side(producer);
-    while (!ring_room_find(producer, true) && stop_if_requested(producer))
+    while (!ring_room_find(producer, true) && stop_if_requested(producer) && !ring_room_is_hopeless(producer))
       ring_room_wait(producer);
     put_missing(producer);
     put_control(producer, RECORD_THREAD, producer->serial);
@@ -341,7 +341,7 @@ static bool is_abandoned(const struct producer *producer, uintptr_t frame) {
   uint32_t state = producer->quick.state;
   if (frame + (state == PRODUCER_NEW || state == PRODUCER_DELETE ? 1 : SIGNAL_FRAME_BYTES) <= producer->frame)
     return false;
-  if (host_sandboxed()) /* a record in the side buffer is better than a system call that may kill the process */
+  if (!host_may(HOST_STACK)) /* a record in the side buffer is better than a system call that may kill the process */
     return false;
   int error = errno;
   stack_t stack;
@@ -486,7 +486,7 @@ static struct producer *producer_of_thread(void) {
 static bool producer_put_control(struct producer *producer, uint64_t head, uint64_t word) {
   HT_ASSERT(producer->quick.state == PRODUCER_RECORDING);
   while (producer->cursor >= producer->quick.limit && !ring_room_find(producer, false)) {
-    if (!stop_if_requested(producer) || host_state.flags & ATTACH_DROP)
+    if (!stop_if_requested(producer) || host_state.flags & ATTACH_DROP || ring_room_is_hopeless(producer))
       return false;
     ring_room_wait(producer);
   }

@@ -117,6 +117,7 @@ bool ring_room_find(struct producer *producer, bool use_reserve) {
       uint32_t milestone = at + producer->lap / 2;
       producer->quick.limit = (uint64_t *)(producer->memory + (milestone < room ? milestone : room));
       HT_ASSERT(producer->cursor < producer->quick.limit && producer_fits(producer, producer->quick.limit));
+      producer->idle_waits = 0;
       return true;
     }
     if (skip) {
@@ -144,15 +145,27 @@ bool ring_room_find(struct producer *producer, bool use_reserve) {
   }
 }
 
+/* Where the thread may not sleep: a real-time thread may keep the collector from the only processor for as long as it
+   spins. */
+static void spin(struct producer *producer, uint32_t tail) {
+  enum { SPINS = 4096 };
+  for (int i = 0; i < SPINS && tail == atomic_load(&producer->ring->tail); i++)
+    os_spin_pause();
+  producer->idle_waits = tail == atomic_load(&producer->ring->tail) ? producer->idle_waits + 1 : 0;
+}
+
+bool ring_room_is_hopeless(const struct producer *producer) {
+  enum { WAITS_MOST = 2500 };
+  return producer->idle_waits >= WAITS_MOST && !host_may(HOST_SLEEP);
+}
+
 /* Signals are blocked, as a handler's events have only the small side buffer; they are delivered between two waits. */
 void ring_room_wait(struct producer *producer) {
-  enum { SPINS = 4096 };
   struct ring *ring = producer->ring;
   uint64_t mask;
   uint32_t seen = atomic_load(&ring->drained), tail = atomic_load(&ring->tail);
-  if (host_sandboxed()) {
-    for (int i = 0; i < SPINS && tail == atomic_load(&ring->tail); i++)
-      os_spin_pause();
+  if (!host_may(HOST_SLEEP)) {
+    spin(producer, tail);
     return;
   }
   signals_block(&mask);
@@ -236,7 +249,7 @@ uint64_t stamping_stamp(struct producer *producer, const void *address) {
 enum { POOL_BYTES = 64 << 10 }; /* bytes of producers that are mapped at once */
 
 static bool owner_is_dead(const struct process *process, struct producer *producer, int me) {
-  if (host_sandboxed())
+  if (!host_may(HOST_THREAD))
     return false;
   int owner = atomic_load_explicit(&producer->owner, memory_order_acquire);
   bool dead = owner == me || (syscall(SYS_tgkill, process->pid, owner, 0) != 0 && errno == ESRCH);
@@ -262,17 +275,18 @@ static void release_all(const struct process *process) {
     os_unmap(process->producer[i], POOL_BYTES);
 }
 
+bool producer_pool_prepare(struct process *process) {
+  if (process->pool_bytes >= PRODUCER_BYTES)
+    return true;
+  process->pool = host_may(HOST_MAP) ? process_map_wiped(POOL_BYTES) : NULL;
+  process->pool_bytes = process->pool ? POOL_BYTES : 0;
+  return process->pool != NULL;
+}
+
 struct producer *producer_pool_add(struct process *process) {
-  if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !attach_region(process)))
+  if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !attach_region(process)) ||
+      !producer_pool_prepare(process))
     return NULL;
-  if (process->pool_bytes < PRODUCER_BYTES) {
-    if (host_sandboxed())
-      return NULL;
-    process->pool = process_map_wiped(POOL_BYTES);
-    process->pool_bytes = process->pool ? POOL_BYTES : 0;
-    if (!process->pool)
-      return NULL;
-  }
   struct producer *producer = (struct producer *)process->pool;
   process->pool += PRODUCER_BYTES;
   process->pool_bytes -= PRODUCER_BYTES;

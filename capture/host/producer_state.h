@@ -69,7 +69,8 @@ struct producer {
      those at sampled tag entries; of these, those that another thread had touched last. */
   uint64_t window_bytes;
   uint32_t window_slow, window_sampled, window_foreign;
-  _Atomic int owner; /* kernel's thread id */
+  _Atomic int owner;   /* kernel's thread id */
+  uint32_t idle_waits; /* that a thread which may not sleep has spun in vain, one after another */
   uint32_t index;
   uint32_t serial; /* of the thread among the process's threads: producers are reused */
   uint32_t stack;  /* of the call that took the producer from OPTIONAL */
@@ -105,6 +106,9 @@ bool ring_room_find(struct producer *producer, bool use_reserve);
 /* Waits until the collector has read some of the ring, for 20 ms at most. */
 void ring_room_wait(struct producer *producer);
 
+/* Has the thread, which may not sleep, waited in vain for so long that its events are to be dropped? */
+bool ring_room_is_hopeless(const struct producer *producer);
+
 /* Resets the counts: a thread takes the producer, or has just chosen. */
 void stamping_begin_window(struct producer *producer);
 
@@ -128,6 +132,9 @@ static inline void stamping_count_slow(struct producer *producer, bool sampled, 
 /* The producer of a thread that has ended, among the next `probes` producers; NULL: there is none. me: the calling
    thread's id. */
 struct producer *producer_pool_find_dead(struct process *process, uint32_t probes, int me);
+
+/* Maps memory for the next producers, if there is none left. False: there is none. */
+bool producer_pool_prepare(struct process *process);
 
 /* A new producer with its ring, not owned yet; NULL: there is no more memory, or no ring. */
 struct producer *producer_pool_add(struct process *process);

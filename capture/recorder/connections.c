@@ -34,8 +34,13 @@ int connections_open(struct collector *collector) {
   int length =
       snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "heaptape-%07d-%08x", getpid(), (uint32_t)random[0]);
   collector->secret = random[1];
-  snprintf(collector->address, sizeof collector->address, "%s:%016llx%s%s", address.sun_path + 1,
-           (unsigned long long)collector->secret, collector->settings->flags & ATTACH_DROP ? ATTACH_IMPATIENT : "",
+  char status[4096];
+  collector->filters = proc_read_file(getpid(), "status", status, sizeof status) ? (uint32_t)proc_filters(status) : 0;
+  if (collector->filters > ATTACH_FILTERS_MOST)
+    collector->filters = ATTACH_FILTERS_MOST;
+  snprintf(collector->address, sizeof collector->address, "%s:%016llx" ATTACH_FILTERS "%02x00%s%s",
+           address.sun_path + 1, (unsigned long long)collector->secret, collector->filters,
+           collector->settings->flags & ATTACH_DROP ? ATTACH_IMPATIENT : "",
            collector->settings->simulated ? ATTACH_SIMULATED : "");
   socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
   collector->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -186,6 +186,7 @@ enum unfollowed_cause {
   UNFOLLOWED_NETWORK,
   UNFOLLOWED_STATIC,
   UNFOLLOWED_MACHINE,
+  UNFOLLOWED_FILTERS,
   UNFOLLOWED_CAUSES
 };
 
@@ -201,6 +202,7 @@ struct unfollowed {
 struct collector {
   const struct collector_settings *settings;
   char address[160]; /* the value of HEAPTAPE_SOCKET for the recorded processes */
+  uint32_t filters;  /* of system calls, that the recorder is under */
   uint64_t secret;
   int socket, epoll;
   int inner_socket;         /* of the same address, in the network namespace of an attached process; -1: it has ours */

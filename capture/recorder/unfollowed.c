@@ -28,12 +28,15 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
         "that command, as in: sudo heaptape record -- CMD",
     [UNFOLLOWED_RIGHTS] = "rights that the caller lacks (setuid, capabilities), so the loader ignores LD_PRELOAD: run "
                           "heaptape record as the user of those rights",
-    [UNFOLLOWED_ROOT] = "another root directory, in which libheaptape.so was not found: bind-mount heaptape's files "
-                        "there under the same path, or use heaptape record --attach PID",
+    [UNFOLLOWED_ROOT] = "another root directory, in which libheaptape.so or /proc was not found: bind-mount "
+                        "heaptape's files and /proc there under the same path, or use heaptape record --attach PID",
     [UNFOLLOWED_NETWORK] = "another network namespace, from which the recorder can't be reached: run heaptape record "
                            "inside it, as in: unshare -n heaptape record -- CMD",
     [UNFOLLOWED_STATIC] =
         "statically linked: no library can be loaded into it; record it by itself: heaptape record -- CMD",
+    [UNFOLLOWED_FILTERS] =
+        "started under a filter of system calls (seccomp) that forbids a call which recording makes, "
+        "or of which that is not known",
     [UNFOLLOWED_MACHINE] = "a program of 32 bits or for another processor: libheaptape.so can't be loaded into it",
 };
 
@@ -85,7 +88,13 @@ static bool is_secure(int pid) {
   return secure;
 }
 
-static enum unfollowed_cause cause_of(int pid) {
+/* Is it under filters that the recorder is not under? */
+static bool has_filters(const struct collector *collector, int pid) {
+  char status[4096];
+  return proc_read_file(pid, "status", status, sizeof status) && proc_filters(status) > collector->filters;
+}
+
+static enum unfollowed_cause cause_of(const struct collector *collector, int pid) {
   int ours = has_our_environment(pid);
   if (ours < 0)
     return errno == EACCES || errno == EPERM ? UNFOLLOWED_RIGHTS : UNFOLLOWED_PENDING;
@@ -103,7 +112,8 @@ static enum unfollowed_cause cause_of(int pid) {
     return UNFOLLOWED_MACHINE;
   if (!file.loader[0])
     return UNFOLLOWED_STATIC;
-  return target_differs(pid, "root")     ? UNFOLLOWED_ROOT
+  return has_filters(collector, pid)     ? UNFOLLOWED_FILTERS
+         : target_differs(pid, "root")   ? UNFOLLOWED_ROOT
          : target_differs(pid, "ns/net") ? UNFOLLOWED_NETWORK
                                          : UNFOLLOWED_PENDING;
 }
@@ -135,7 +145,7 @@ static bool read_process(int pid, char *name, size_t bytes, bool *executed) {
   return true;
 }
 
-static void look_at(struct unfollowed *suspect) {
+static void look_at(const struct collector *collector, struct unfollowed *suspect) {
   bool executed;
   if (suspect->ended)
     return;
@@ -144,7 +154,7 @@ static void look_at(struct unfollowed *suspect) {
     return;
   }
   suspect->lasted = os_monotonic_ns() - suspect->seen_ns >= LATER_NS;
-  enum unfollowed_cause cause = cause_of(suspect->pid);
+  enum unfollowed_cause cause = cause_of(collector, suspect->pid);
   if (cause != UNFOLLOWED_PENDING) /* else it may be ending */
     suspect->cause = cause;
 }
@@ -156,7 +166,7 @@ static void add(struct collector *collector, int pid) {
   if (!suspect)
     return;
   *suspect = (struct unfollowed){.pid = pid, .name = "?", .seen_ns = os_monotonic_ns()};
-  look_at(suspect);
+  look_at(collector, suspect);
 }
 
 /* Adds the children of the process's main thread that have executed a program and are not recorded. */
@@ -184,7 +194,7 @@ void unfollowed_serve(struct collector *collector) {
   for (size_t i = 0; i < collector->processes.count; i++)
     look_for_children(collector, collector->processes.at[i]->pid);
   for (size_t i = 0; i < collector->unfollowed.count; i++)
-    look_at(&collector->unfollowed.at[i]);
+    look_at(collector, &collector->unfollowed.at[i]);
   uint64_t period_ns = COST_SHARE * (os_thread_cpu_ns() - began_ns);
   uint64_t least_ns = now_ns - collector->origin.ns < 1000000000u ? LOOK_NS : LATER_NS;
   collector->unfollowed_ns = now_ns + (period_ns > least_ns ? period_ns : least_ns);

@@ -7,24 +7,7 @@
 #pragma once
 
 #include "capture/redirect/tracee.h"
-
-#include <linux/filter.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-struct seccomp_call {
-  enum { SECCOMP_NEEDED, SECCOMP_OPTIONAL, SECCOMP_ELSEWHERE } need;
-  uint32_t number;
-  const char *words;
-  struct seccomp_argument {
-    uint8_t number; /* from 1; 0: none */
-    uint64_t value;
-  } known[3]; /* the others may have any value */
-};
-
-/* What a filter returns for the call: SECCOMP_RET_..., the most restrictive where unknown arguments decide; killing
-   where that can't be found. */
-uint32_t seccomp_evaluate(const struct sock_fprog *filter, const struct seccomp_call *call);
+#include "core/system/seccomp_filter.h"
 
 /* Holds the process for a moment. elsewhere: has it other files than we? -1: a call is forbidden, or the filters can't
    be read. */

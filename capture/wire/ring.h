@@ -156,7 +156,8 @@ struct region {
   _Atomic uint32_t paused;    /* of the first region: enum pause_reason; the tick is advanced after each change */
   _Atomic uint32_t bursts;    /* of the first region: beginnings and ends of bursts that the operator requested; odd: a
                                  burst is to begin. The tick is advanced after each change */
-  _Atomic uint32_t sandboxed; /* of the first region: the process has put itself under a filter of system calls */
+  _Atomic uint32_t filters;   /* of the first region: filters of system calls that the host has set, or is setting */
+  _Atomic uint32_t sandboxed; /* of the first region: set by the collector: there are more, so it may make no call */
   _Atomic uint64_t orphan;    /* events lost because their thread could get no ring */
   struct ring rings[];
 };
@@ -193,8 +194,12 @@ static inline void control_advance_tick(struct control *control) {
 /* Attaching: the host connects to the abstract socket, sends one request, receives one reply with descriptors, and
    closes the connection. */
 #define HEAPTAPE_ENV "HEAPTAPE_SOCKET" /* NAME:SECRET, SECRET hexadecimal; optionally followed by */
-#define ATTACH_IMPATIENT "!"           /* --on-full drop: the host waits only briefly for a reply */
-#define ATTACH_SIMULATED "~"           /* a process that is not under the Valgrind tool is not recorded */
+#define ATTACH_FILTERS                                                                                                 \
+  "/"                        /* and two bytes, hexadecimal: how many filters of system calls the recorder is           \
+                                under, and how many have been set since that permit attaching */
+#define ATTACH_IMPATIENT "!" /* --on-full drop: the host waits only briefly for a reply */
+#define ATTACH_SIMULATED "~" /* a process that is not under the Valgrind tool is not recorded */
+enum { ATTACH_FILTERS_DIGITS = 4, ATTACH_FILTERS_MOST = 254, ATTACH_FILTERS_FORBID = 255 }; /* one forbids it */
 #define ATTACH_MAGIC 0x31656c7465737161u
 
 /* What a host says, once, when it goes on without a recording. */

@@ -45,6 +45,11 @@ uint64_t proc_status_number(const char *text, const char *key, uint64_t missing)
   return line ? strtoull(line + strlen(key), NULL, 10) : missing;
 }
 
+uint64_t proc_filters(const char *status) {
+  uint64_t filters = proc_status_number(status, "\nSeccomp_filters:", 0);
+  return filters ? filters : proc_status_number(status, "\nSeccomp:", 0) != 0;
+}
+
 bool proc_program(int pid, char *path, size_t bytes) {
   char link[32];
   snprintf(link, sizeof link, "/proc/%d/exe", pid);

@@ -31,6 +31,9 @@ bool proc_read_file(int pid, const char *name, char *text, size_t bytes);
    returned where there is no such line. Sizes there are in KiB. */
 uint64_t proc_status_number(const char *text, const char *key, uint64_t missing);
 
+/* How many filters of system calls the process is under, by its `status`; 1 where the kernel does not count them. */
+uint64_t proc_filters(const char *status);
+
 /* The path of the program that the process runs, "" where it can't be read; cut to bytes. False: "". */
 bool proc_program(int pid, char *path, size_t bytes);
 

@@ -160,7 +160,7 @@ static int next_number(struct maps *maps, uintptr_t *number) {
 
 /* The mapping in which sp is, from /proc/self/maps; false: it cannot be read. Costs 10 to 100 us. */
 static bool stack_find_bounds(uintptr_t sp, struct stack_bounds *bounds) {
-  if (host_sandboxed())
+  if (!host_may(HOST_FILES))
     return false;
   struct maps maps = {.fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC)};
   bool found = false;
@@ -260,7 +260,7 @@ enum { LOCK_OF_SANDBOXED = UINT32_MAX };
 
 /* What the area's lock holds while this thread has it. */
 static uint32_t lock_word(void) {
-  return host_sandboxed() ? LOCK_OF_SANDBOXED : (uint32_t)os_thread_id();
+  return host_may(HOST_THREAD) ? (uint32_t)os_thread_id() : LOCK_OF_SANDBOXED;
 }
 
 /* Takes the lock from a thread that will never release it. That thread may have put a node into the index that does not
@@ -282,7 +282,7 @@ void stack_let_go(void) {
 }
 
 static bool has_ended(uint32_t holder) {
-  return holder != LOCK_OF_SANDBOXED && !host_sandboxed() &&
+  return holder != LOCK_OF_SANDBOXED && host_may(HOST_THREAD) &&
          syscall(SYS_tgkill, process_own()->pid, (int)holder, 0) != 0 && errno == ESRCH;
 }
 
@@ -305,10 +305,10 @@ static bool lock_nodes(struct stack_area *area) {
     }
     if (i % ASK == ASK - 1 && has_ended(holder) && take_over(area, holder, own))
       return true;
-    if (host_sandboxed())
-      os_spin_pause();
-    else
+    if (host_may(HOST_YIELD))
       syscall(SYS_sched_yield);
+    else
+      os_spin_pause();
   }
   atomic_store_explicit(&gone, holder, memory_order_relaxed);
   return false;
@@ -543,7 +543,7 @@ uint32_t stack_take(struct stack_memo **place, const void *caller, const void *h
   int error = errno;
   struct stack_memo *memo = memo_of(place);
   uint32_t node = 0;
-  if (memo && stack_is_unwound() && unwinder && !host_sandboxed()) {
+  if (memo && stack_is_unwound() && unwinder && host_may(HOST_ALL)) {
     node = take_unwound(area, memo, (uintptr_t)caller);
   } else if (memo) {
     const uintptr_t *own = __builtin_frame_address(0), *its = hook; /* saved frame pointer, return address */

@@ -27,16 +27,13 @@ static uint64_t status_bytes(const char *text, const char *key) {
   return kib == TRACE_SAMPLE_MISSING ? kib : kib * 1024;
 }
 
-static void note_sandbox(struct sampler *sampler, const char *text) {
-  unsigned long mode = proc_status_number(text, "\nSeccomp:", 0);
-  unsigned long filters = proc_status_number(text, "\nSeccomp_filters:", 0);
-  if (!sampler->begun) {
-    sampler->seccomp_mode = mode;
-    sampler->seccomp_filters = filters;
-    sampler->begun = true;
-  }
-  if (mode != sampler->seccomp_mode || filters != sampler->seccomp_filters)
-    sampler->sandboxed = true;
+/* Kernels before 5.9 don't count them. */
+static void note_filters(struct sampler *sampler, const char *text) {
+  uint32_t filters = (uint32_t)proc_filters(text);
+  if (!sampler->begun)
+    sampler->filters_before = filters;
+  sampler->begun = true;
+  sampler->filters = filters - sampler->filters_before;
 }
 
 /* The stack begins at a random address in each image. A process that gains rights by executing a program hides it;
@@ -71,7 +68,7 @@ static bool read_sample(struct sampler *sampler, struct trace_sample *sample) {
   memset(sample, 0xff, sizeof *sample);
   if (!proc_read(sampler->status_fd, text, sizeof text) || !strstr(text, "\nRssAnon:"))
     return false; /* a zombie has no memory lines */
-  note_sandbox(sampler, text);
+  note_filters(sampler, text);
   sample->rss_anon_bytes = status_bytes(text, "\nRssAnon:");
   sample->rss_file_bytes = status_bytes(text, "\nRssFile:");
   sample->rss_shmem_bytes = status_bytes(text, "\nRssShmem:");

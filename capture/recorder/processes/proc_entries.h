@@ -15,13 +15,13 @@
 /* The budget is shared: sampling all processes takes at most 1 % of a core, in a process's first second at most 5 %. */
 struct sampler {
   uint64_t opened_ns, next_ns;
-  uint64_t cost_ns;       /* processor time of one reading, averaged */
-  int status_fd, stat_fd; /* -1: cannot be read */
-  bool begun, sandboxed;  /* sandboxed: the main thread's seccomp state is not that of the first sample */
-  unsigned long seccomp_mode, seccomp_filters;
-  uint64_t stack;      /* where the image's first stack begins; 0: not known */
-  unsigned long owner; /* effective user */
-  bool executed;       /* the process is another image than at the first sample, which no sample is taken of */
+  uint64_t cost_ns;                 /* processor time of one reading, averaged */
+  int status_fd, stat_fd;           /* -1: cannot be read */
+  bool begun;                       /* has there been a sample? */
+  uint32_t filters_before, filters; /* of system calls, of the main thread: at the first sample, and set since */
+  uint64_t stack;                   /* where the image's first stack begins; 0: not known */
+  unsigned long owner;              /* effective user */
+  bool executed; /* the process is another image than at the first sample, which no sample is taken of */
 };
 
 void sampler_open(struct sampler *sampler, int pid);

@@ -110,8 +110,8 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
   site_sample_adapt(&process->sites);
   if (!process_writes(process) || !sampler_read(&process->sampler, &sample))
     return;
-  if (process->sampler.sandboxed && process->regions) /* it may not notice itself */
-    atomic_store(&process->region[0].memory->sandboxed, 1);
+  if (process->regions && process->sampler.filters > atomic_load(&process->region[0].memory->filters))
+    atomic_store(&process->region[0].memory->sandboxed, 1); /* it did not notice one itself */
   for (uint32_t i = 0; process->names && i < process->readers.count; i++)
     ring_reading_name(process, &process->readers.at[i]);
   sample.stamp = stamp;

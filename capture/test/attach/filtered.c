@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CALL(need, number, words, ...) {number, {__VA_ARGS__}},
+#define CALL(purpose, need, number, words, ...) {number, {__VA_ARGS__}},
 struct argument {
   uint8_t number;
   uint64_t value;
@@ -27,7 +27,7 @@ static const struct {
   uint32_t number;
   struct argument known[3];
 } calls[] = {
-#include "capture/redirect/seccomp_calls.def"
+#include "capture/wire/seccomp_calls.def"
 };
 
 static void put(uint16_t code, uint32_t k, uint8_t jt, uint8_t jf) {

@@ -31,7 +31,7 @@ DIRECTORIES = (SHARED / "workloads" / "counted",)
 # multiples of 16, as the stack is aligned to that. The first layout is that of the recording.
 LAYOUTS = ((0, 0), (1360, 5), (2720, 11))
 PADDING_VARIABLE = "HEAPTAPE_PADDING"
-RECORDERS_VARIABLE, RECORDERS_BYTES = "HEAPTAPE_SOCKET", 43  # what heaptape-record --accesses puts there
+RECORDERS_VARIABLE, RECORDERS_BYTES = "HEAPTAPE_SOCKET", 48  # what heaptape-record --accesses puts there
 PASSES = ("memory", "instructions")
 PASS_WITH_ACCESSES = "misses"
 KEPT_OF_SIDES = ("allocator", "program")

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/host/filters.h"
+
+#include "capture/host/real/real.h"
+#include "capture/host/setting.h"
+#include "capture/wire/ring.h"
+#include "core/system/seccomp_filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CALL(purpose, need, number, words, ...) {purpose, {SECCOMP_##need, number, NULL, {__VA_ARGS__}}},
+static const struct {
+  uint32_t purpose;
+  struct seccomp_call call;
+} calls[] = {
+#include "capture/wire/seccomp_calls.def"
+};
+
+enum admission { ADMISSION_UNKNOWN, ADMITTED, EXCLUDED };
+
+/* Of the process, and inherited by fork children. */
+static _Atomic uint32_t admission;   /* enum admission */
+static _Atomic uint32_t forbidden;   /* enum host_purpose */
+static _Atomic uint32_t setting_now; /* calls under way that set a filter: all is forbidden */
+static const _Atomic uint32_t *seen; /* by the collector: a filter of which we were not told; NULL: it does not look */
+
+/* --- a fresh image --- */
+
+/* The value of a line "KEY: NUMBER"; UINT32_MAX: it is another line. */
+static uint32_t value_of(const char *line, const char *key) {
+  size_t length = strlen(key);
+  if (strncmp(line, key, length) != 0)
+    return UINT32_MAX;
+  uint32_t number = 0;
+  for (const char *at = line + length; *at; at++)
+    if (*at >= '0' && *at <= '9')
+      number = number * 10 + (uint32_t)(*at - '0');
+  return number;
+}
+
+/* The number of filters that the thread is under, from /proc; -1: it can't be read. Opened, and read in parts of the
+   size, as the loader does with libraries. */
+static long count_filters(void) {
+  enum { LOADERS_BYTES = 832 };
+  static const char path[] = "/proc/self/status";
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0)
+    return -1;
+  char buffer[LOADERS_BYTES], line[32];
+  size_t used = 0;
+  uint32_t mode = UINT32_MAX, filters = UINT32_MAX;
+  long got;
+  while ((got = syscall(SYS_read, fd, buffer, sizeof buffer)) > 0)
+    for (long i = 0; i < got; i++) {
+      if (buffer[i] != '\n') {
+        if (used < sizeof line - 1)
+          line[used++] = buffer[i];
+        continue;
+      }
+      line[used] = '\0';
+      used = 0;
+      uint32_t value = value_of(line, "Seccomp:");
+      mode = value == UINT32_MAX ? mode : value;
+      value = value_of(line, "Seccomp_filters:");
+      filters = value == UINT32_MAX ? filters : value;
+    }
+  syscall(SYS_close, fd);
+  if (mode == UINT32_MAX) /* cut off, or a kernel without seccomp, where there is nothing to fear */
+    return got < 0 ? -1 : 0;
+  return filters != UINT32_MAX ? filters : mode != SECCOMP_MODE_DISABLED;
+}
+
+static uint32_t examine(void) {
+  if (redirected_table()) /* the recorder has read the filters */
+    return ADMITTED;
+  int error = errno;
+  uint32_t found = EXCLUDED;
+  if (setting_read(false)) {
+    struct setting_filters known = setting_filters();
+    long filters = count_filters();
+    if (filters < 0) /* in another root, without /proc: no program on the way here has set one */
+      found = known.since == 0 ? ADMITTED : EXCLUDED;
+    else if (filters == 0 || (known.since < ATTACH_FILTERS_FORBID && filters == known.recorders + known.since))
+      found = ADMITTED;
+  }
+  errno = error;
+  return found;
+}
+
+bool filters_exclude(void) {
+  uint32_t found = atomic_load_explicit(&admission, memory_order_relaxed);
+  if (found == ADMISSION_UNKNOWN) {
+    found = examine();
+    atomic_store_explicit(&admission, found, memory_order_relaxed);
+  }
+  return found == EXCLUDED;
+}
+
+bool host_may(uint32_t purposes) {
+  const _Atomic uint32_t *by_collector = seen;
+  return !filters_exclude() && !atomic_load_explicit(&setting_now, memory_order_relaxed) &&
+         !(atomic_load_explicit(&forbidden, memory_order_relaxed) & purposes) &&
+         !(by_collector && atomic_load_explicit(by_collector, memory_order_relaxed));
+}
+
+/* --- setting a filter --- */
+
+void filters_watch(const _Atomic uint32_t *by_collector) {
+  seen = by_collector;
+}
+
+void filters_begin(void) {
+  atomic_fetch_add(&setting_now, 1);
+}
+
+static void note_forbidden(const struct sock_fprog *filter) {
+  uint32_t found = filter ? 0 : HOST_ALL;
+  for (size_t i = 0; filter && i < sizeof calls / sizeof *calls; i++)
+    if (calls[i].call.need != SECCOMP_ELSEWHERE &&
+        !seccomp_permits(seccomp_evaluate(filter, &calls[i].call), &calls[i].call))
+      found |= calls[i].purpose;
+  atomic_fetch_or(&forbidden, found);
+  struct setting_filters known = setting_filters();
+  known.since = found || known.since >= ATTACH_FILTERS_MOST ? ATTACH_FILTERS_FORBID : known.since + 1;
+  setting_set_filters(known);
+}
+
+void filters_end(bool set, const struct sock_fprog *filter) {
+  if (set)
+    note_forbidden(filter);
+  atomic_fetch_sub(&setting_now, 1);
+}
