@@ -66,7 +66,6 @@ $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
-$(call c_bench,capture/bench/large_release_cost.c,,,)
 $(call c_bench,capture/bench/host_paths.c,,,-lstdc++ -pthread)
 $(call c_bench,capture/bench/drain_cost.c,,capture/recorder/processes core/system $(TRACE),$(CORE_LIBS) -pthread -lm -lelf)
 $(OUT)/obj/capture/bench/%.o: HT_CFLAGS += -fno-builtin

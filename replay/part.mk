@@ -29,7 +29,6 @@ $(OUT)/corpus/.origins: replay/fuzz/fuzz_seeds.py replay/test/origins_file.py | 
 	$(VENV)/bin/python -m replay.fuzz.fuzz_seeds $(@D)
 	@touch $@
 
-$(call c_bench,replay/bench/counter_reads.c,,core/base,)
 
 # For the tests in Python: generated workloads, and an allocator whose costs and faults are known.
 $(call c_test_program,make_workload,replay/test/programs/make_workload.c replay/test/programs/generate.c,$(WORKLOAD),$(CORE_LIBS))

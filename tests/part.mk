@@ -10,7 +10,7 @@ $(call c_test,tests/test/weak_machine_knows_the_litmus_tests.c,$(WEAK_SOURCES),,
 # Preloaded by tests. -fno-builtin, because they define malloc themselves.
 $(OUT)/pic/tests/preload/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/tests/preload/count_calls.o: HT_CFLAGS += -fexceptions
-$(foreach name,count_calls cpu_at_exit shuffle_places,$(call c_test_library,test-lib/lib$(name).so,tests/preload/$(name).c,-ldl))
+$(foreach name,count_calls cpu_at_exit,$(call c_test_library,test-lib/lib$(name).so,tests/preload/$(name).c,-ldl))
 
 # -fno-builtin: each call must stay.
 $(OUT)/obj/tests/programs/every_call.o: HT_CFLAGS += -fno-builtin -fplt
