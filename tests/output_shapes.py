@@ -107,8 +107,9 @@ Compared = shape("Compared", Output,
     {"level": float, "baseline interval": maybe(str), "corners": maybe(list[str]), "rows": maybe(list[dict[str, Any]]),
      "tables": maybe(dict[str, list[dict[str, Any]]])})
 Pick = shape("Pick",
-    "The advice for an aim. `stay`: keep today's allocator; `ties`: equally good ones; `environment`: what to set.",
-    {"aim use why": str, "stay": bool, "ties": list[str], "environment": dict[str, str]})
+    "The advice for an aim. `stay`: keep today's allocator; `ties`: equally good ones; `rivals`: that may be better; "
+    "`environment`: what to set.",
+    {"aim use why": str, "stay": bool, "ties": list[str], "rivals": list[str], "environment": dict[str, str]})
 Tried = shape("Tried",
     "A candidate, replayed. Bytes are the whole program's; `figures`: the allocator's alone. CPU time is against "
     "today's, in ns and, if the program's own time is known, in percent of it. `smallest_limit_bytes`: memory limit "

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from heaptape.advise.choose import AIMS, CPU, Judge, Pick, Row, contenders, decide, finalists
 from heaptape.advise.confirm import Confirmed
 from heaptape.advise.tried import (
     Bounds,
@@ -26,6 +25,9 @@ from heaptape.common import phrases
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.phrases import counted
+from heaptape.decide.answer import bypassed
+from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE
+from heaptape.decide.verdict import AIMS, CPU, Candidate, CountsOf, Judge, Pick, contenders, decide, finalists
 from heaptape.gate.condition import Condition
 from heaptape.results import replay_errors
 from heaptape.results.fits import killed_at
@@ -39,7 +41,6 @@ from heaptape.run.exact import FIGURES, Bench
 from heaptape.run.live import c_library
 from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.registry import Choice
-from heaptape.show.answer import ESTIMATED, LIVE, MILLISECONDS, RANGE, bypassed
 from heaptape.tape.workload_format import read_workload
 
 REFERENCE = "today"  # what limits refer to
@@ -47,6 +48,7 @@ MOST_CAVEATS = 2
 # Instructions of so many calls are counted on every candidate of a workload that is SCREENED times as long, and of all
 # calls only on those that are not beaten.
 SCREEN_OPS, SCREENED = 1_000_000, 4
+ALONE = ""  # the one workload, for the judge
 REPEATS = 0.1  # a program that is run again makes as many calls, but for this share
 
 
@@ -144,7 +146,7 @@ class Advisor:
         aims; for the others these remain an estimate, and they are not picked for CPU time.
         """
         rows = self._rows
-        labels = contenders(rows, _of(rows, self._now.label), Judge(_error, self._cpu_ns))
+        labels = contenders(rows, _of(rows, self._now.label), Judge(_error, {ALONE: self._cpu_ns}))
         choices = [one.choice for one in self._tried if one.label in labels]
         tell = partial(self._place.on_progress, "counting instructions")
         found = replay_all(bench, choices, Bounds(("instructions",), self._penalties, memory), self.about, tell)[0]
@@ -163,16 +165,15 @@ class Advisor:
         return None if self.has_accesses else self._source.cpu_ns  # of a simulated program it says nothing
 
     @property
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[Candidate]:
         live = {one.label: one.live for one in self.live if one.live}
         return [
-            Row(
+            Candidate(
                 one.label,
                 one.peak_bytes,
                 one.mean_bytes,
-                one.counts,
-                one.smallest_limit_bytes,
-                self._simulated.get(one.label),
+                _alone(one.counts),
+                _alone(self._simulated.get(one.label)),
                 live.get(one.label),
             )
             for one in self._tried
@@ -180,10 +181,10 @@ class Advisor:
         ]
 
     def _judge(self) -> Judge:
-        judge, rows = Judge(_error, self._cpu_ns), self._rows
+        judge, rows = Judge(_error, {ALONE: self._cpu_ns}), self._rows
         now = _of(rows, self._now.label)
         live = [row.label for row in rows if (cpu := judge.cpu(now, row)) and cpu.kind == LIVE]
-        return replace(judge, field=live or self._field)
+        return replace(judge, measured=live or self._field)
 
     def finalists(self) -> list[str]:
         """Labels of the candidates whose CPU time is worth measuring further; none if that is not asked for."""
@@ -227,10 +228,12 @@ class Advisor:
         choices = {one.label: one.choice for one in tried}
         said = self._caveats(rows, judge, picks)
         live = tuple(one.line for one in self.live)
+        fits_in = {one.label: one.smallest_limit_bytes for one in tried if one.smallest_limit_bytes}
         advice = Advice(summary, now.label, rows, picks, judge, choices, self._doubt, refused, said, live)
+        advice = replace(advice, fits_in=fits_in)
         return Found(advice, tried, self.about)
 
-    def _decide(self, rows: Sequence[Row], judge: Judge) -> tuple[list[Pick], dict[str, str]]:
+    def _decide(self, rows: Sequence[Candidate], judge: Judge) -> tuple[list[Pick], dict[str, str]]:
         """The picks, each of an allocator that kept malloc's contract on this workload, and label -> why another
         candidate is not advised. Only candidates that would be picked are checked; the verdict holds for all settings
         of an allocator.
@@ -246,7 +249,7 @@ class Advisor:
                     refused.setdefault(one.label, why)
             kept = [one.label for one in tried if one.label not in refused]
             picks = decide(rows, self._now.label, wish.objective, judge, kept)
-            labels = {label for pick in picks for label in (pick.label, *pick.ties)} - {self._now.label}
+            labels = {label for pick in picks for label in pick.group} - {self._now.label}
             labels |= {pick.best for pick in picks if pick.best and pick.open}
             unchecked = [one.choice for one in tried if one.label in labels and one.choice.path not in self._broken]
             if not unchecked:
@@ -259,7 +262,7 @@ class Advisor:
         for choice, broken in self._bench.side_by_side(self._bench.promises, list(by_path.values())):
             self._broken[choice.path] = broken
 
-    def _caveats(self, rows: Sequence[Row], judge: Judge, picks: Sequence[Pick]) -> list[str]:
+    def _caveats(self, rows: Sequence[Candidate], judge: Judge, picks: Sequence[Pick]) -> list[str]:
         """What could change the advice, the most important first."""
         said = [bypassed(workload_of(self.about))]
         if self.about["threads"] > 1:
@@ -270,7 +273,7 @@ class Advisor:
         if CPU in AIMS[self._wish.objective]:
             of_cpu = {label for pick in picks if pick.aim == CPU for label in (pick.best, pick.label)} - {now.label}
             kinds = {cpu.kind for row in rows if row.label in of_cpu and (cpu := judge.cpu(now, row))}
-            said.append(self._on_cpu(now.counts, kinds))
+            said.append(self._on_cpu(next(one.counts for one in self._tried if one.label == now.label), kinds))
         if self._recorded.samples is None:
             said.append("Memory is the allocator's alone, as the recording has no samples of the program's.")
         if error := max((_error("peak_rss", label, now.label) for label in labels), default=0.0):
@@ -290,7 +293,12 @@ class Advisor:
         return ""
 
 
-def _of(rows: Sequence[Row], label: str) -> Row:
+def _alone(counts: Counts | None) -> CountsOf | None:
+    """Of the one workload."""
+    return None if counts is None else {ALONE: [counts]}
+
+
+def _of(rows: Sequence[Candidate], label: str) -> Candidate:
     return next(row for row in rows if row.label == label)
 
 
@@ -359,10 +367,10 @@ def _error(figure: str, a: str, b: str) -> float:
     return max(replay_errors.errors_of([figure], [a, b]).values(), default=0.0) if a != b else 0.0
 
 
-def _about(about: Mapping, tried: Sequence[Tried], now: Row, cpu_ns: float | None) -> str:
+def _about(about: Mapping, tried: Sequence[Tried], now: Candidate, cpu_ns: float | None) -> str:
     allocators = len({one.choice.path for one in tried})
     more = [f"{phrases.seconds(cpu_ns)} CPU"] if cpu_ns else []
-    more.append(f"peak memory {phrases.size(now.peak_bytes)} on {now.label}")
+    more.append(f"peak memory {phrases.size(now.peak or 0.0)} on {now.label}")
     tried_text = f"{counted(len(tried), 'setting')} of {counted(allocators, 'allocator')} replayed"
     return f"{phrases.about_workload(about['name'], about['ops'], about['threads'], more)} {tried_text}."
 
@@ -400,6 +408,7 @@ def _pick_json(advice: Advice, pick: Pick) -> dict:
         "stay": stays,
         "why": pick.why,
         "ties": list(pick.ties),
+        "rivals": list(pick.rivals),
         "environment": {} if stays else environment(choice, advice.today, c_library()),
     }
 
@@ -418,17 +427,16 @@ def _tried_json(advice: Advice, one: Tried) -> dict:
     if one.smallest_limit_bytes is not None:
         about["smallest_limit_bytes"] = math.ceil(one.smallest_limit_bytes)
     now = advice.row(advice.today)
-    change = advice.judge.change(now, advice.row(one.label))
-    if change:
-        about |= {"cpu_ns": change.ns, "cpu_low_ns": change.ns_low, "cpu_high_ns": change.ns_high}
-        about["cpu_from"] = _FROM.get(change.kind, "calls")
-        if not math.isnan(change.percent):
-            about |= {"cpu_percent": change.percent}
-            about |= {"cpu_low_percent": change.low, "cpu_high_percent": change.high}
-        steps = [(step.kind, advice.judge.as_cpu(step)) for step in advice.judge.known(now, advice.row(one.label))]
+    cpu = advice.judge.cpu(now, advice.row(one.label))
+    if cpu:
+        ends = {"": cpu.ms, "low_": cpu.ms_low, "high_": cpu.ms_high}
+        about |= {f"cpu_{end}ns": 1e6 * ms for end, ms in ends.items()}
+        about["cpu_from"] = _FROM.get(cpu.kind, "calls")
+        if not math.isnan(cpu.percent):
+            about |= {"cpu_percent": cpu.percent, "cpu_low_percent": cpu.low, "cpu_high_percent": cpu.high}
         about["cpu_steps"] = [
-            {"from": _FROM.get(kind, "calls"), "percent": cpu.percent, "low": cpu.low, "high": cpu.high}
-            for kind, cpu in steps
-            if not math.isnan(cpu.percent)
+            {"from": _FROM.get(step.kind, "calls"), "percent": step.percent, "low": step.low, "high": step.high}
+            for step in advice.judge.known(now, advice.row(one.label))
+            if not math.isnan(step.percent)
         ]
     return about

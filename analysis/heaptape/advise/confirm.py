@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heaptape.advise.choose import CPU, MEMORY, Live, Pick
 from heaptape.advise.programs import run as run_program
 from heaptape.advise.words import Advice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.process import scratch_folder
+from heaptape.decide.cpu import cpu_text
+from heaptape.decide.verdict import CPU, MEMORY, Live, Pick
+from heaptape.decide.worth import is_reason
 from heaptape.results.comparing.sequential import UNDECIDED, Decision, decisions, next_look
-from heaptape.results.comparing.worth import is_reason
 from heaptape.run import live
 from heaptape.run.recipes import Finished, Recipe
 from heaptape.run.registry import Choice
-from heaptape.show.answer import cpu_text
 
 MEMORY_RUNS = 2
 MEMORY_POINTS = 1.0  # a smaller difference of peaks from the prediction is none, whatever the error of replays

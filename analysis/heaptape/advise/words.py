@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: MIT
 """The advice as a screen: what to use, what that brings and costs, the line to set it, and why."""
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from heaptape.advise.choose import AIMS, BOTH, CPU, MEMORY, Judge, Pick, Row, between
 from heaptape.common.console import printable
-from heaptape.common.phrases import change_of_size, percent, size, size_above
+from heaptape.common.phrases import any_of, change_of_size, percent, size, size_above
 from heaptape.common.tables import Cell, Table, cut
 from heaptape.common.version import __version__
-from heaptape.results.comparing.worth import NO_REASON
-from heaptape.results.model.time_model import reasons
+from heaptape.decide.answer import short_version
+from heaptape.decide.cpu import LIVE, MILLISECONDS, RANGE, cpu_text
+from heaptape.decide.verdict import AIMS, BOTH, CPU, MEMORY, Candidate, Judge, Pick, between
+from heaptape.decide.worth import NO_REASON
 from heaptape.run.registry import Choice
-from heaptape.show.answer import LIVE, MILLISECONDS, RANGE, cpu_text, short_version
 from heaptape.show.screen import Screen
 
 MOST_NAMES = 3
@@ -30,11 +29,12 @@ class Advice:
     why that is only assumed. `refused`: label -> why it is not advised. `caveats`: what could change the advice.
     `live`: the results of live runs, a sentence each. `next_step`: (label, command) of what else can be done.
     `command`: the program's, to print it with the variables to set. `left_out`: of the budget's steps, in words.
+    `fits_in`: label -> memory limit in bytes under which the program runs, where that is known.
     """
 
     about: str
     today: str
-    rows: Sequence[Row]
+    rows: Sequence[Candidate]
     picks: Sequence[Pick]
     judge: Judge
     choices: Mapping[str, Choice]
@@ -45,8 +45,9 @@ class Advice:
     next_step: Sequence[tuple[str, str]] = ()
     command: Sequence[str] = ()
     left_out: str = ""
+    fits_in: Mapping[str, float] = field(default_factory=dict)
 
-    def row(self, label: str) -> Row:
+    def row(self, label: str) -> Candidate:
         return next(row for row in self.rows if row.label == label)
 
 
@@ -104,7 +105,7 @@ def candidates(advice: Advice) -> Table:
         ends = [] if cpu is None else [cpu.ms, cpu.ms_low, cpu.ms_high]
         if cpu and cpu.kind != MILLISECONDS:
             ends = [cpu.percent, cpu.low, cpu.high]
-        figures = [Cell(f"{value:.6g}", value) for value in (row.peak_bytes, row.mean_bytes, *ends)]
+        figures = [Cell(f"{value:.6g}", value) for value in (row.peak or 0.0, row.mean or 0.0, *ends)]
         unit = Cell("" if cpu is None else "ms" if cpu.kind == MILLISECONDS else "%")
         rows.append([Cell(row.label), *figures, *[Cell("")] * (5 - len(figures)), unit])
     columns = ["allocator", "peak bytes", "mean bytes", "CPU time change", "at least", "at most", "unit"]
@@ -123,8 +124,8 @@ def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[C
     only = "" if len(aims) == len(advice.picks) else f"For {aims[0]} use "
     title = Cell(f"{only or 'Use '}{label}", short=f"{aims[0]}: {label}" if only else "")
     now, row = advice.row(advice.today), advice.row(label)
-    change = 100 * (row.peak_bytes / now.peak_bytes - 1) if now.peak_bytes > 0 else math.nan
-    memory = f"{change_of_size(now.peak_bytes, row.peak_bytes)} ({percent(change)})"
+    change = -advice.judge.saves(row, now)
+    memory = f"{change_of_size(now.peak or 0.0, row.peak or 0.0)} ({percent(change)})"
     good = True if advice.judge.gains_memory(row, now) else False if advice.judge.gains_memory(now, row) else None
     rows = [[title, Cell("peak memory"), Cell(memory, change, good=good), Cell("replayed")]]
     cpu = advice.judge.cpu(now, row)
@@ -139,9 +140,10 @@ def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[C
                 Cell(how.get(cpu.kind, "estimated")),
             ]
         )
-    if row.smallest_limit_bytes and now.smallest_limit_bytes:
-        fits, today = (size(size_above(limit)) for limit in (row.smallest_limit_bytes, now.smallest_limit_bytes))
-        better = True if row.smallest_limit_bytes < now.smallest_limit_bytes else None
+    limits = [advice.fits_in.get(one) for one in (label, advice.today)]
+    if limits[0] and limits[1]:
+        fits, today = (size(size_above(limit)) for limit in limits if limit)
+        better = True if limits[0] < limits[1] else None
         rows.append([Cell(""), Cell("fits in"), Cell(f"{fits} ({now.label}: {today})", good=better), Cell("limit")])
     return rows
 
@@ -164,6 +166,8 @@ def _alternatives(advice: Advice) -> list[str]:
     for pick in advice.picks:
         if pick.ties and pick.label != advice.today:
             out.append(f"As good for {AIM[pick.aim]}, within the error: {_names(pick.ties)}.")
+        if pick.rivals and pick.label != advice.today:
+            out.append(f"Perhaps faster: {any_of(pick.rivals, MOST_NAMES)}; live runs decide.")
     if {pick.aim for pick in advice.picks} != set(AIMS[BOTH]):
         return out
     named = {advice.today, *(label for pick in advice.picks for label in (pick.label, *pick.ties))}
@@ -174,20 +178,19 @@ def _alternatives(advice: Advice) -> list[str]:
     return out + [f"Or {row.label}: {_short(advice, row)}." for row in found]
 
 
-def _short(advice: Advice, row: Row) -> str:
+def _short(advice: Advice, row: Candidate) -> str:
     now = advice.row(advice.today)
     cpu = advice.judge.cpu(now, row)
-    change = 100 * (row.peak_bytes / now.peak_bytes - 1) if now.peak_bytes > 0 else math.nan
-    return f"peak memory {percent(change)}" + (f", CPU time {cpu_text(cpu)}" if cpu else "")
+    return f"peak memory {percent(-advice.judge.saves(row, now))}" + (f", CPU time {cpu_text(cpu)}" if cpu else "")
 
 
 def _why(advice: Advice, labels: Sequence[str]) -> list[str]:
     """The counts behind the change of CPU time of the first allocator to use."""
     for label in labels:
-        change = advice.judge.change(advice.row(advice.today), advice.row(label))
-        if change and (found := reasons(dict(change.row))):
+        cpu = advice.judge.cpu(advice.row(advice.today), advice.row(label))
+        if cpu and cpu.because:
             of = f" ({label})" if len(labels) > 1 else ""
-            return [f"Why{of}: {', '.join(found)}."]
+            return [f"Why{of}: {', '.join(cpu.because)}."]
     return []
 
 

@@ -62,8 +62,8 @@ def table_names(asked: Sequence[str], form: str, command: str) -> list[str]:
 
 def print_answer(files: "Sequence[Results]", baseline: str, form: str = "text") -> None:
     """Prints the answer as text, Markdown or LaTeX, and failed runs to standard error."""
+    from heaptape.decide.answer import answer
     from heaptape.show import screen
-    from heaptape.show.answer import answer
 
     found = answer(files, baseline)
     if not found.has_figures:  # of passes that the answer is not about
@@ -125,7 +125,7 @@ def _tables(question: "Question", name: str) -> "list[Table]":
 def _of_workloads(question: "Question") -> "list[Table]":
     from dataclasses import replace
 
-    from heaptape.show.answer import answer
+    from heaptape.decide.answer import answer
     from heaptape.show.screen import answer_table
 
     found = [answer([file], question.baseline) for file in question.files]

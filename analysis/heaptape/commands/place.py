@@ -133,7 +133,7 @@ def _more_instructions(figures: dict[str, float], base: dict[str, float]) -> flo
 def _sentences(found: "Found", arguments: argparse.Namespace) -> list[str]:
     from heaptape.common.console import printable
     from heaptape.common.phrases import counted, percent, size
-    from heaptape.results.comparing.worth import NO_REASON
+    from heaptape.decide.worth import NO_REASON
 
     metric, said = f"{arguments.aim}_rss", []
     if found.held_out:

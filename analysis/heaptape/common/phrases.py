@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Figures in words, and the sentences that several commands, the report and the advice have in common: each stands here
-once, with slots for what differs. What a sentence may claim is decided elsewhere (results/comparing/worth.py).
+once, with slots for what differs. What a sentence may claim is decided elsewhere (decide/).
 """
 
 import math
@@ -68,6 +68,13 @@ def percent(change: float) -> str:
 
 def signed(change: float) -> str:
     return f"{change:+,.{1 if abs(change) < 9.95 else 0}f}"
+
+
+def any_of(names: Sequence[str], most: int) -> str:
+    """ "a", "a or b", "a, b or c", "a, b, c or 2 more"."""
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    *first, last = [*names[:most], *more]
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def share(part: float, whole: float) -> str:

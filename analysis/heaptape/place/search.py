@@ -10,12 +10,12 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.decide.worth import is_reason
 from heaptape.passes import blame_data, proposals
 from heaptape.passes.blame_data import Blame
 from heaptape.place import plan as plans
 from heaptape.place.plan import Plan, Site
 from heaptape.results.comparing.compare import absolute
-from heaptape.results.comparing.worth import is_reason
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Run as MemoryRun
 from heaptape.run import replay, rounds, whatif

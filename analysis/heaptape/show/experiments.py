@@ -6,8 +6,8 @@ import pandas as pd
 from heaptape.common.console import printable
 from heaptape.common.phrases import count, counted, percent, size
 from heaptape.common.tables import Cell, Table
+from heaptape.decide.worth import NO_REASON, is_reason
 from heaptape.results.comparing.compare import absolute
-from heaptape.results.comparing.worth import NO_REASON, is_reason
 from heaptape.results.schema import Results, figures
 from heaptape.show.screen import CLEAR_PERCENT, Screen
 

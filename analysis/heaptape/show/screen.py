@@ -24,19 +24,20 @@ from heaptape.common.tables import (
     screen_width,
     wrapped,
 )
-from heaptape.show.answer import (
+from heaptape.decide.answer import (
+    AMONG_FASTEST,
     BASELINE,
     FASTEST,
     LEAST_MEMORY,
     Answer,
     Row,
-    cpu_text,
 )
+from heaptape.decide.cpu import cpu_text
 from heaptape.show.tables.latex import render_latex
 
-MOST_ROWS = 10
+MOST_ROWS = 9
 CLEAR_PERCENT = 2.0  # from this change on, a cell is coloured
-SHORT_MARKS = {LEAST_MEMORY: "lean", BASELINE: BASELINE, FASTEST: FASTEST}
+SHORT_MARKS = {LEAST_MEMORY: "lean", BASELINE: BASELINE, FASTEST: FASTEST, AMONG_FASTEST: "fast"}
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,8 @@ def answer_table(answer: Answer, most: int = MOST_ROWS) -> Table:
 def _shortened(rows: Sequence[Row], most: int) -> list[Row]:
     if len(rows) <= most:
         return list(rows)
-    marked = [row for row in rows if row.marks]
-    first = [row for row in rows if not row.marks][: most - len(marked)]
+    marked = [row for row in rows if set(row.marks) - {AMONG_FASTEST}]
+    first = [row for row in rows if row not in marked][: most - len(marked)]
     return [row for row in rows if row in marked or row in first]
 
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 
-from heaptape.advise.choose import Row
+from heaptape.decide.verdict import Candidate
 from heaptape.results.model.counts import INSTRUCTIONS, Counts, Term
 from heaptape.results.model.penalties import Penalty
 
@@ -11,14 +11,14 @@ NS = Penalty(0.1, 0.2, 0.3)  # of an instruction
 NOW = "glibc"
 
 
-def row(label: str, peak_mib: float, instructions: float | None = None, mean_mib: float | None = None) -> Row:
+def row(label: str, peak_mib: float, instructions: float | None = None, mean_mib: float | None = None) -> Candidate:
     """`instructions`: millions of the allocator's calls; None: not counted."""
     counts = None
     if instructions is not None:
         count = instructions * 1e6
         term = Term("allocator_instructions", INSTRUCTIONS, count, NS)
-        counts = Counts((term,), False, {"instructions in malloc and free": (count, NS.middle)})
-    return Row(label, peak_mib * 2**20, (peak_mib if mean_mib is None else mean_mib) * 2**20, counts)
+        counts = {"": [Counts((term,), False, {"instructions in malloc and free": (count, NS.middle)})]}
+    return Candidate(label, peak_mib * 2**20, (peak_mib if mean_mib is None else mean_mib) * 2**20, counts)
 
 
 def no_error(figure: str, a: str, b: str) -> float:

@@ -11,9 +11,9 @@ import pytest
 from advise.made_up import NOW, error_of, no_error, row
 from heaptape.advise import confirm
 from heaptape.advise import tried as candidates
-from heaptape.advise.choose import BOTH, CPU, MEMORY, Judge, Live, between, contenders, decide, finalists
 from heaptape.advise.words import Advice, environment, screen
 from heaptape.common.home import default_home
+from heaptape.decide.verdict import BOTH, CPU, MEMORY, Judge, Live, between, contenders, decide, finalists
 from heaptape.run import registry
 from heaptape.run.registry import Choice
 from heaptape.show.screen import render
@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 def picks(rows, objective=BOTH, error=no_error, cpu_ns=1e9, kept=None):
     labels = [one.label for one in rows] if kept is None else kept
-    return {pick.aim: pick for pick in decide(rows, NOW, objective, Judge(error, cpu_ns), labels)}
+    return {pick.aim: pick for pick in decide(rows, NOW, objective, Judge(error, {"": cpu_ns}), labels)}
 
 
 def test_each_aim_has_the_candidate_that_is_best_in_it():
@@ -58,7 +58,7 @@ def test_what_is_apart_is_so_live_whichever_of_the_two_was_replayed_with_the_err
     measured, replayed = row(NOW, exact), row("replayed", live * (1 + share * error / 100))
     for pair in ((measured, replayed), (replayed, measured)):
         apart = Judge(error_of(error)).memory_apart(*pair)
-        assert not apart or (replayed.peak_bytes > measured.peak_bytes) == (live > exact)
+        assert not apart or (replayed.peak > measured.peak) == (live > exact)
 
 
 def test_of_ties_in_memory_the_one_of_least_cpu_time_is_picked():
@@ -116,7 +116,7 @@ def test_a_best_candidate_that_the_prediction_does_not_resolve_is_run_live():
 )
 def test_live_runs_decide_where_they_are_narrower(measured, label, why):
     rows = [row(NOW, 100, 500), replace(row("fast", 100, 250), live=live(*measured)), row("other", 100, 300)]
-    judge = Judge(no_error, 1e9, field=["fast"])
+    judge = Judge(no_error, {"": 1e9}, measured=["fast"])
     (pick,) = decide(rows, NOW, CPU, judge, [one.label for one in rows])
     assert pick.label == label
     assert why in pick.why
@@ -126,7 +126,7 @@ def test_live_runs_decide_where_they_are_narrower(measured, label, why):
 @given(st.floats(-50, 50), st.floats(0, 30), st.floats(0, 30), st.floats(1, 900))
 def test_live_runs_that_contradict_a_prediction_replace_it(percent, below, above, instructions):
     rows = [row(NOW, 100, 500), row("other", 100, instructions)]
-    judge = Judge(no_error, 1e9)
+    judge = Judge(no_error, {"": 1e9})
     predicted = judge.cpu(*rows)
     measured = live(percent, percent - below, percent + above)
     used = judge.cpu(rows[0], replace(rows[1], live=measured))
@@ -138,35 +138,35 @@ def test_live_runs_that_contradict_a_prediction_replace_it(percent, below, above
 @given(st.lists(st.floats(1, 1000), min_size=1, max_size=8))
 def test_finalists_are_at_most_two_of_those_that_may_be_a_reason_to_change(instructions):
     rows = [row(NOW, 100, 500), *(row(f"a{i}", 100, one) for i, one in enumerate(instructions))]
-    judge = Judge(no_error, 1e9)
+    judge = Judge(no_error, {"": 1e9})
     found = finalists(rows, rows[0], [one.label for one in rows], judge)
     able = [one for one in rows[1:] if judge.cpu(rows[0], one).low <= -2]
     assert len(found) == min(2, len(able))
-    best = sorted(able, key=lambda one: judge.change(rows[0], one).ns)
-    assert [judge.change(rows[0], one).ns for one in best[:2]] == [
-        judge.change(rows[0], next(one for one in rows if one.label == label)).ns for label in found
+    best = sorted(able, key=lambda one: judge.cpu(rows[0], one).ms)
+    assert [judge.cpu(rows[0], one).ms for one in best[:2]] == [
+        judge.cpu(rows[0], next(one for one in rows if one.label == label)).ms for label in found
     ]
 
 
 @given(st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 1000)), min_size=2, max_size=9))
 def test_the_best_in_each_aim_is_a_contender_and_so_is_todays(figures):
     rows = [row(NOW, *figures[0]), *(row(f"a{i}", *one) for i, one in enumerate(figures[1:]))]
-    kept = contenders(rows, rows[0], Judge(no_error, 1e9))
+    kept = contenders(rows, rows[0], Judge(no_error, {"": 1e9}))
     made = picks(rows)
     assert NOW in kept
     assert made[CPU].label in kept
-    assert min(one.peak_bytes for one in rows) == min(one.peak_bytes for one in rows if one.label in kept)
+    assert min(one.peak for one in rows) == min(one.peak for one in rows if one.label in kept)
 
 
 def test_who_is_beaten_in_both_aims_is_no_contender():
     rows = [row(NOW, 100, 1000), row("lean", 50, 1500), row("fast", 60, 500), row("beaten", 70, 700)]
     rows += [row("near", 60, 590), row("slow", 120, 1300)]
-    assert contenders(rows, rows[0], Judge(no_error, 1e9)) == [NOW, "lean", "fast", "near"]
+    assert contenders(rows, rows[0], Judge(no_error, {"": 1e9})) == [NOW, "lean", "fast", "near"]
 
 
 def test_a_finalist_stands_for_all_settings_of_its_allocator():
     rows = [row(NOW, 100, 5000), row("a", 100, 100), row("a:x", 100, 110), row("b", 100, 400), row("c", 100, 300)]
-    assert finalists(rows, rows[0], ["a", "a:x", "b"], Judge(no_error, 1e9)) == ["a", "b"]
+    assert finalists(rows, rows[0], ["a", "a:x", "b"], Judge(no_error, {"": 1e9})) == ["a", "b"]
 
 
 def test_a_tenth_of_a_mebibyte_changes_nothing():
@@ -191,15 +191,15 @@ FIGURES = st.lists(st.tuples(st.floats(1, 1000), st.floats(1, 1000)), min_size=2
 def test_a_pick_is_better_than_todays_beyond_the_error(figures, error):
     rows = [row(NOW, *figures[0]), *(row(f"a{i}", *one) for i, one in enumerate(figures[1:]))]
     by_label = {one.label: one for one in rows}
-    now, judge = by_label[NOW], Judge(error_of(error), 1e9)
+    now, judge = by_label[NOW], Judge(error_of(error), {"": 1e9})
     for pick in decide(rows, NOW, BOTH, judge, list(by_label)):
         for label in (pick.label, *pick.ties):
             if label == NOW:
                 assert pick.why
             elif pick.aim == MEMORY:
-                assert by_label[label].peak_bytes < now.peak_bytes * (1 - error / 100) * (1 + 1e-9)
+                assert by_label[label].peak < now.peak * (1 - error / 100) * (1 + 1e-9)
             else:
-                change = judge.change(now, by_label[label])
+                change = judge.cpu(now, by_label[label])
                 assert change.high < 0
                 assert change.percent <= -2
 
@@ -207,19 +207,17 @@ def test_a_pick_is_better_than_todays_beyond_the_error(figures, error):
 @given(FIGURES)
 def test_no_candidate_between_the_aims_is_beaten_in_both(figures):
     rows = [row(f"a{i}", *one) for i, one in enumerate(figures)]
-    judge = Judge(no_error, 1e9)
+    judge = Judge(no_error, {"": 1e9})
     for one in between(rows, rows[0], judge):
-        time = judge.change(rows[0], one).ns
-        assert not [
-            other for other in rows if other.peak_bytes < one.peak_bytes and judge.change(rows[0], other).ns < time
-        ]
+        time = judge.cpu(rows[0], one).ms
+        assert not [other for other in rows if other.peak < one.peak and judge.cpu(rows[0], other).ms < time]
 
 
 @given(st.lists(st.tuples(st.integers(1, 200), st.integers(1, 2000)), min_size=1, max_size=5))
 def test_an_allocator_of_today_that_keeps_no_limit_is_replaced_by_the_best_that_does(figures):
     others = [row(f"other{i}", *one) for i, one in enumerate(figures)]
     made = picks([row(NOW, 10, 10), *others], kept=[one.label for one in others])
-    peaks = {one.label: one.peak_bytes for one in others}
+    peaks = {one.label: one.peak for one in others}
     assert made[CPU].label in peaks
     assert peaks[made[MEMORY].label] == min(peaks.values())
 
@@ -290,7 +288,7 @@ def said(*arguments, **settings):
 def test_at_most_a_screen_whatever_was_found(figures, error, cpu_ns, reasons):
     rows = [row(NOW, *figures[0]), *(row(f"a{i}", *one) for i, one in enumerate(figures[1:]))]
     refused = {f"a{i}": why for i, why in enumerate(reasons) if i + 1 < len(rows)}
-    made = text(rows, Judge(error_of(error), cpu_ns), refused=refused, live=("Live 1", "Live 2")).splitlines()
+    made = text(rows, Judge(error_of(error), {"": cpu_ns}), refused=refused, live=("Live 1", "Live 2")).splitlines()
     assert 3 <= len(made) <= 24
     assert not [line for line in made if "nan" in line.split()]
 
@@ -307,22 +305,22 @@ def test_going_back_to_the_c_library_preloads_it():
 
 
 def test_staying_is_said_with_the_reason():
-    made = said([row(NOW, 100, 10), row("x", 120, 500)], Judge(no_error, 1e9))
+    made = said([row(NOW, 100, 10), row("x", 120, 500)], Judge(no_error, {"": 1e9}))
     assert "No reason to change from glibc: none needs less memory; none is faster." in made
 
 
 def test_cpu_time_is_in_percent_where_the_programs_is_known():
     rows = [row(NOW, 100, 1000), row("x", 100, 500)]
-    known = said(rows, Judge(no_error, 1e9), CPU)
+    known = said(rows, Judge(no_error, {"": 1e9}), CPU)
     assert "CPU time ≈ -10 % estimated" in known
     assert "Why: 50 % fewer instructions in malloc and free." in known
-    unknown = said(rows, Judge(no_error, None), CPU)
+    unknown = said(rows, Judge(no_error, {"": None}), CPU)
     assert "x saves 100.0 ms of CPU time, a reason to change only if the program takes less than 2 s of it" in unknown
 
 
 def test_what_lies_between_the_aims_is_named():
     rows = [row(NOW, 100, 1000), row("lean", 50, 900), row("mid", 70, 500), row("fast", 90, 100)]
-    made = said(rows, Judge(no_error, 1e9))
+    made = said(rows, Judge(no_error, {"": 1e9}))
     assert "For memory use lean peak memory 100 -> 50.0 MiB (-50 %)" in made
     assert "For CPU time use fast peak memory 100 -> 90.0 MiB (-10 %)" in made
     assert "Or mid: peak memory -30 %, CPU time ≈ -10 %." in made

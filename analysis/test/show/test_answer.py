@@ -11,15 +11,16 @@ import pytest
 from heaptape.commands.comparison import print_named, write_long
 from heaptape.common.phrases import percent
 from heaptape.common.tables import render_markdown, render_text
+from heaptape.decide.answer import answer, bypassed, short_version
+from heaptape.decide.cpu import Cpu, cpu_text, reason_below_ns
+from heaptape.decide.worth import is_reason, why_not
 from heaptape.results.comparing.compare import relative
 from heaptape.results.comparing.intervals import COUNTED_AGREES, too_noisy
 from heaptape.results.comparing.summary import in_words
 from heaptape.results.comparing.verdicts import paragraphs, verdicts
-from heaptape.results.comparing.worth import is_reason, why_not
-from heaptape.results.model.time_model import estimate, reason_below_ns
+from heaptape.results.model.time_model import estimate
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Workload
-from heaptape.show.answer import Cpu, answer, bypassed, cpu_text, short_version
 from heaptape.show.figures import fleet_plots
 from heaptape.show.tables.kinds import Question
 from heaptape.show.tables.latex import render_latex

@@ -15,10 +15,10 @@ from xml.etree import ElementTree
 import pytest
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.tables import render_text
+from heaptape.decide.answer import answer
 from heaptape.results.comparing.compare import choose_baseline
 from heaptape.results.comparing.summary import sentences, warnings
 from heaptape.results.schema import Results, all_results, results
-from heaptape.show.answer import answer
 from heaptape.show.pages import charts
 from heaptape.show.pages import methods as report_methods
 from heaptape.show.pages import page as report

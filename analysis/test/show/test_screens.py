@@ -10,7 +10,7 @@ from heaptape.commands.main import COMMANDS, GROUPS, make_parser, overview, pars
 from heaptape.commands.programs import PROGRAMS
 from heaptape.common import console
 from heaptape.common.tables import Cell, Table, cut, render_text, significant, wrapped
-from heaptape.show.answer import answer
+from heaptape.decide.answer import answer
 from heaptape.show.screen import MOST_ROWS, answer_table, of_answer, render
 from hypothesis import given
 from hypothesis import strategies as st

@@ -15,7 +15,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.passes.misses import bursts_in_words
-from heaptape.results.comparing import summary, worth
+from heaptape.results.comparing import summary
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, choose_baseline, relative
 from heaptape.results.model.counts import HUGE_PAGES, METRICS, OF_CALLS, OF_START_UP, PARTS, START_UP, Counts, counts
 from heaptape.results.model.penalties import Penalties, kept, penalties
@@ -68,25 +68,38 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
     workloads that stand for another (their counts are of a part of the program, with no known error), and allocators
     whose counts are of bursts if the baseline's are not.
     """
-    rows = []
     names: dict[tuple, str] = {}
-    for file in files:
-        name = unique_name(file, names)
-        here = known or penalties_of(file)
-        found = counts(file, here) if here else {}
-        base = found.pop(baseline, None)
-        if base is None:
-            continue
-        others = [label for label in found if _comparable(base, found[label])]
-        percents = _percents(file, baseline) if others else {}
+    named = {unique_name(file, names): file for file in files}
+    found = counted(named, baseline, known)
+    rows = []
+    for name, base in found.get(baseline, {}).items():
+        others = [label for label, made in found.items() if name in made and label != baseline]
+        percents = _percents(named[name], baseline) if others else {}
         for label in others:
-            mine = changes(base, found[label])
+            mine = changes(base, found[label][name])
             mine[0]["counted"] = {
                 count: change._replace(percent=percents.get((label, METRICS.get(count, "")), change.percent))
                 for count, change in mine[0]["counted"].items()
             }
             rows += [{"workload": name, "allocator": label} | row for row in mine]
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def counted(
+    files: Mapping[str, Results], baseline: str, known: Penalties | None = None
+) -> dict[str, dict[str, Sequence[Counts]]]:
+    """label -> workload -> counts of its repetitions, for what can be compared with the baseline, itself included (see
+    `prediction`). `files`: by workload.
+    """
+    found: dict[str, dict[str, Sequence[Counts]]] = {}
+    for name, file in files.items():
+        here = known or penalties_of(file)
+        made = counts(file, here) if here else {}
+        base = made.get(baseline, [])
+        for label, one in made.items():
+            if base and (label == baseline or _comparable(base, one)):
+                found.setdefault(label, {})[name] = one
+    return found
 
 
 def _percents(file: Results, baseline: str) -> dict[tuple[str, str], float]:
@@ -144,18 +157,6 @@ def estimate(row: Mapping, cpu_ns: float | None) -> tuple[float, float, float]:
     percent, low, high = (100 * row[key] / cpu_ns for key in ("ns", "ns_low", "ns_high"))
     down, up = cache_effects(row["calls_ns"], cpu_ns)
     return percent, min(low, percent + down), max(high, percent + up)
-
-
-def reason_below_ns(row: Mapping) -> float:
-    """The CPU time of the program on the baseline below which the change in a row of `prediction` without misses is a
-    reason to change (comparing/worth.py), by the upper end of its `estimate`; 0: none is.
-    """
-    if not row["ns_high"] < 0:
-        return 0.0
-    calls = 0.0 if math.isnan(row["calls_ns"]) else row["calls_ns"]
-    within_error = (-100 * row["ns"] / CACHE_EFFECTS[1] - 100 * calls) / CACHE_EFFECTS_FLOOR
-    most = min(-100 * row["ns"] / worth.LEAST_PERCENT, within_error)
-    return most if most > max(calls, LEAST_PROGRAM_NS) else 0.0
 
 
 def _unshared(one: Counts, two: Counts) -> list[str]:
@@ -310,7 +311,7 @@ def _of_what(row: dict) -> str:
     return "the recorded bursts' " if row["of_bursts"] else ""
 
 
-def reasons(row: dict) -> list[str]:
+def reasons(row: Mapping) -> list[str]:
     """The counts that change: instructions first, then for each part the count whose change costs most, the most
     expensive part first.
     """

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from heaptape.common.phrases import size
 from heaptape.common.tables import MISSING, Cell, Table
 from heaptape.common.version import __version__
+from heaptape.decide.worth import NO_REASON, is_reason, why_not
 from heaptape.fleet.matrix import FIGURES, Matrix
-from heaptape.results.comparing.worth import NO_REASON, is_reason, why_not
 from heaptape.show.figures.fleet_plots import heat_map
 from heaptape.show.pages import template
 from heaptape.show.pages.pictures import STYLE, WIDTH_IN, Picture, inline_svg

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The report: results as one HTML file that needs neither network nor other files.
 
-The answer first (show/answer.py), then memory, CPU, holders and places of each workload, then, closed, how it was
+The answer first (decide/answer.py), then memory, CPU, holders and places of each workload, then, closed, how it was
 measured, all tables, and the raw results, so that the page can be used as input again: `heaptape compare report.html`.
 Time lines and scatter are drawn in the browser (`report.js`, uPlot) from plain numbers in the page.
 """
@@ -18,8 +18,11 @@ import pandas as pd
 from heaptape import passes
 from heaptape.common import process
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.phrases import percent
 from heaptape.common.tables import MIB, MISSING, Table
 from heaptape.common.version import __version__
+from heaptape.decide import answer as answers
+from heaptape.decide.cpu import MILLISECONDS, RANGE
 from heaptape.results.cells import grouped
 from heaptape.results.comparing.compare import allocator_order
 from heaptape.results.comparing.summary import VerdictTexts, sentences, verdicts_in_words, warnings
@@ -27,7 +30,6 @@ from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import LARGE, Machine, timeline_frame
-from heaptape.show import answer as answers
 from heaptape.show.drawing import thinned
 from heaptape.show.pages import charts, holders, methods, template
 from heaptape.show.pages.maps import memory_maps
@@ -167,7 +169,7 @@ def _cost(found: answers.Answer) -> tuple[str, str]:
     """What the scatter's x axis shows, and the attribute of a row that has it."""
     kinds = {row.cpu.kind for row in found.rows if row.cpu}
     if kinds:
-        return ("change of CPU time, ms" if answers.MILLISECONDS in kinds else "change of CPU time, %"), "cpu"
+        return ("change of CPU time, ms" if MILLISECONDS in kinds else "change of CPU time, %"), "cpu"
     if any(row.instructions_percent is not None for row in found.rows):
         return "change of instructions in malloc and free, %", "instructions_percent"
     return "change of cycles in calls, %", "cycles_percent"
@@ -192,7 +194,7 @@ def _point(row: answers.Row, found: answers.Answer) -> dict | None:
         x = 0.0
     elif attribute == "cpu" and row.cpu:
         x = row.cpu.ms if title.endswith("ms") else row.cpu.percent
-        ends = {"low": row.cpu.low, "high": row.cpu.high} if row.cpu.kind == answers.RANGE else {}
+        ends = {"low": row.cpu.low, "high": row.cpu.high} if row.cpu.kind == RANGE else {}
     y = row.peak_bytes / MIB if row.peak_bytes else row.peak_percent
     return None if x is None or y is None else {"label": row.label, "x": x, "y": y} | ends
 
@@ -213,7 +215,7 @@ def _command(found: answers.Answer, files: Sequence[Results]) -> str:
 def _heat_map(found: Sequence[answers.Answer], labels: Sequence[str], baseline: str) -> HeatMap:
     """Allocator × workload: CPU time (else instructions, else cycles) and peak memory, changes in percent."""
     costs: dict[str, Callable[[answers.Row], float | None]] = {
-        "CPU time": lambda row: row.cpu.percent if row.cpu and row.cpu.kind != answers.MILLISECONDS else None,
+        "CPU time": lambda row: row.cpu.percent if row.cpu and row.cpu.kind != MILLISECONDS else None,
         "instructions": lambda row: row.instructions_percent,
         "cycles": lambda row: row.cycles_percent,
     }
@@ -236,7 +238,7 @@ def _heat_map(found: Sequence[answers.Answer], labels: Sequence[str], baseline: 
 def _shaded(change: float | None, strongest: float = 30.0) -> tuple[str, float]:
     if change is None or math.isnan(change):
         return MISSING, 0.0
-    return answers.percent(change).removesuffix(" %"), max(-1.0, min(1.0, change / strongest))
+    return percent(change).removesuffix(" %"), max(-1.0, min(1.0, change / strongest))
 
 
 def _means(files: Sequence[Results], baseline: str) -> list[Table]:
@@ -249,7 +251,7 @@ def _item(
     order = allocator_order([file])
     here = baseline if baseline in order else order[0]
     predicted = prediction([file], here)
-    found = answers.answer([file], here, predicted)
+    found = answers.answer([file], here)
     often, rare = charts.latencies(file, order)
     unit, parts = charts.time_parts(predicted, order)
     held = holders.section(file, order)

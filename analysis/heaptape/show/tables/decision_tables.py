@@ -10,8 +10,8 @@ from typing import Protocol
 
 from heaptape.common.phrases import counted, percent, serialising, size
 from heaptape.common.tables import MIB, MISSING, Cell, Table, command_lines, rounded, screen_width, significant
+from heaptape.decide.worth import NO_REASON, why_not
 from heaptape.results.cells import signed
-from heaptape.results.comparing.worth import NO_REASON, why_not
 
 UNITS = {"rss-peak": (MIB, "MiB"), "rss-mean": (MIB, "MiB"), "vmsize-peak": (MIB, "MiB"), "cpu": (1e6, "ms")}
 MILLIONS = {"instructions": (1e6, "M"), "misses": (1e6, "M")}
@@ -169,7 +169,7 @@ def conclusion(data: Mapping) -> list[str]:
 
 
 def _why_not(data: Mapping, name: str) -> str:
-    """Why the change of an objective is no reason to change the settings (comparing/worth.py); empty: it is one."""
+    """Why the change of an objective is no reason to change the settings (decide/worth.py); empty: it is one."""
     best = data["winner"]
     gain = 100 * (1 - _ratio(best, name))
     saved = None

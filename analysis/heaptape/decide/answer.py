@@ -2,15 +2,15 @@
 """The answer of a comparison, as data: a row per allocator, best first; which to use; what could change that; what to
 type next. `heaptape replay` and `compare` print it (show/screen.py), the report draws it.
 
-The sentences follow from the rows by one rule (results/comparing/worth.py). Memory is exact for the replayed calls; its
-error against the live program is that of replays (results/replay_errors.py). CPU time is predicted from counts
-(results/model): with the program's data accesses it is a range, else an estimate without cache effects.
+The sentences follow from the rows by one rule (verdict.py). Memory is exact for the replayed calls; its error against
+the live program is that of replays (results/replay_errors.py). CPU time is predicted from counts (cpu.py): with the
+program's data accesses it is a range, else an estimate without cache effects.
 """
 
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,62 +18,20 @@ from typing import Any
 import pandas as pd
 
 from heaptape.common import phrases
-from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, percent, signed, size
-from heaptape.common.tables import MIB
+from heaptape.common.phrases import NOTHING, percent, size
+from heaptape.common.tables import MIB, cut
+from heaptape.decide.cpu import ESTIMATED, MILLISECONDS, Cpu, cpu_text, open_text, range_text
+from heaptape.decide.verdict import BOTH, CPU, MEMORY, Candidate, CountsOf, Judge, Pick, decide
+from heaptape.decide.worth import NO_REASON
 from heaptape.results import replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order
-from heaptape.results.comparing.worth import LEAST_PERCENT, NO_REASON, WITHIN_ERROR, is_reason, why_not
 from heaptape.results.model import time_model
 from heaptape.results.schema import Results, figures, unique_name
 from heaptape.results.structs import Workload
 
-NOISY_FACTOR = 2.0  # a range of CPU time that spans this factor is not a figure
 FEW_CALLS = 1000  # below this, an allocator's start-up is most of what is measured
-FASTEST, LEAST_MEMORY, BASELINE = "fastest", "least memory", "baseline"
-ESTIMATED, RANGE, MILLISECONDS, LIVE = "estimated", "range", "milliseconds", "live"
-
-
-@dataclass(frozen=True)
-class Cpu:
-    """The change of the program's CPU time: percent of the baseline's, and ms, with their ends. `kind`: ESTIMATED
-    (without cache effects, but the ends of the percentage include what they did to other programs), RANGE (the truth is
-    expected between the ends), LIVE (of live runs, with its 95 % interval), or MILLISECONDS (without cache effects, and
-    the program's CPU time is not known, so percent, low and high are NaN; a reason to change only if that time is below
-    `reason_below_ns`).
-    """
-
-    kind: str
-    percent: float
-    low: float
-    high: float
-    ms: float
-    ms_low: float
-    ms_high: float
-    reason_below_ns: float = 0.0
-
-    @property
-    def gain(self) -> float:
-        """Less CPU time, in percent; in ms where percent is not known."""
-        return -(self.ms if self.kind == MILLISECONDS else self.percent)
-
-    @property
-    def error(self) -> float:
-        """By how much the gain may be smaller, in percent."""
-        return self.high - self.percent
-
-    @property
-    def is_reason(self) -> bool:
-        """Is it known to be a reason to change?"""
-        return self.kind != MILLISECONDS and is_reason(self.gain, self.error)
-
-    @property
-    def may_be_reason(self) -> bool:
-        """Could it be a reason to change, by the lower end, or by what the program takes?"""
-        return self.reason_below_ns > 0 if self.kind == MILLISECONDS else self.low <= -LEAST_PERCENT
-
-    @property
-    def is_figure(self) -> bool:
-        return self.kind != RANGE or 100 + self.high < NOISY_FACTOR * (100 + self.low)
+MOST_NAMES, MOST_OF_A_NAME = 3, 24
+FASTEST, AMONG_FASTEST, LEAST_MEMORY, BASELINE = "fastest", "among the fastest", "least memory", "baseline"
 
 
 @dataclass(frozen=True)
@@ -81,7 +39,7 @@ class Row:
     """An allocator. `name`: as shown, with its version; `label`: as -a takes it. Changes are in percent of the
     baseline's, over several workloads the geometric mean; bytes and counts are None for several workloads. None: not
     measured. `worst`: for CPU time or peak memory (keys "cpu", "memory"), the workload with the largest increase, and
-    the change there. `marks`: FASTEST, LEAST_MEMORY, BASELINE.
+    the change there. `marks`: FASTEST, AMONG_FASTEST, LEAST_MEMORY, BASELINE.
     """
 
     label: str
@@ -136,29 +94,31 @@ class Answer:
         return plain
 
 
-def answer(files: Sequence[Results], baseline: str, predicted: pd.DataFrame | None = None) -> Answer:
-    """The answer of these results. `baseline`: one of their labels. `predicted`: their `time_model.prediction`, if the
-    caller has it.
-    """
+def answer(files: Sequence[Results], baseline: str) -> Answer:
+    """The answer of these results. `baseline`: one of their labels."""
     table = figures(files)
     values = absolute(table)
     names: dict[tuple, str] = {}
     workloads = {unique_name(file, names): file for file in files}
-    predicted = time_model.prediction(files, baseline) if predicted is None else predicted
     one = next(iter(workloads.values())) if len(workloads) == 1 else None
-    cpu_ns = _cpu_ns(one) if one else None
-    cpu = _cpu_changes(predicted, {name: _cpu_ns(file) for name, file in workloads.items()})
     experiments = {label for file in files for label in file.experiment_labels}
     labels = [label for label in allocator_order(files) if label not in experiments or label == baseline]
     versions = _versions(files)
-    made = [_row(label, baseline, values, cpu, list(workloads), versions) for label in labels]
+    made = [_row(label, baseline, values, list(workloads), versions) for label in labels]
     rows = [row for row in made if row is not None]
-    left_out = _left_out_of_cpu(rows)
-    if left_out:
+    judge = Judge(_error_of(files), {name: _cpu_ns(file) for name, file in workloads.items()})
+    counts = time_model.counted(workloads, baseline)
+    counts = {label: made for label, made in counts.items() if len(made) == len(workloads)}
+    choices = [_candidate(row, counts, one is not None) for row in rows]
+    rows = _with_cpu(rows, choices, baseline, judge)
+    if left_out := _left_out_of_cpu(rows):
         rows = [_without_cpu(row) for row in rows]
-    errors = _memory_errors(table, labels, baseline, files)
-    use = _use(rows, baseline, errors)
-    rows = _marked(sorted(rows, key=_order), baseline, use)
+        choices = [replace(choice, counts=None) for choice in choices]
+    kept = [row.label for row in rows]
+    picks = decide(choices, baseline, BOTH, judge, kept) if baseline in kept and len(rows) > 1 else []
+    rows = _marked(sorted(rows, key=_order), baseline, picks)
+    use = {pick.aim: pick.label for pick in picks if not _is_open_in_ms(pick, rows)}
+    cpu_ns = _cpu_ns(one) if one else None
     return Answer(
         _about(one, workloads, versions, cpu_ns),
         baseline,
@@ -167,32 +127,10 @@ def answer(files: Sequence[Results], baseline: str, predicted: pd.DataFrame | No
         cpu_ns,
         one is not None and versions.get(str(one.workload.allocator)) in (None, versions.get(baseline)),
         use,
-        tuple(_sentences(rows, baseline, use, errors)),
-        tuple([*left_out, *_caveats(files, rows, predicted)][:2]),
+        tuple(_sentences(rows, baseline, [pick for pick in picks if pick.aim in use])),
+        tuple([*left_out, *_caveats(files, rows, counts)][:2]),
         tuple(_next(files, one, rows)),
     )
-
-
-def cpu_text(cpu: Cpu) -> str:
-    """ "≈ -5 %", "-8 to -3 %", "≈ -4.5 ms"; of live runs "-5.1 % (-8.0 to -3.0)"."""
-    if cpu.kind == LIVE:
-        return f"{percent(cpu.percent)} ({range_text(cpu).removesuffix(' %')})"
-    if cpu.kind == MILLISECONDS:
-        return f"≈ {signed(cpu.ms)} ms" if abs(cpu.ms) >= NOTHING else "≈ 0 ms"
-    if cpu.kind == ESTIMATED:
-        return f"≈ {cpu.percent:+.0f} %" if abs(cpu.percent) >= 0.5 else "≈ 0 %"
-    return range_text(cpu)
-
-
-def open_text(cpu: Cpu) -> str:
-    """When a change in ms is a reason to change."""
-    return f"a reason to change only if the program takes less than {phrases.seconds(cpu.reason_below_ns)} of it"
-
-
-def range_text(cpu: Cpu) -> str:
-    """ "-8 to -3 %"."""
-    low, high = (percent(end).removesuffix(" %") for end in (cpu.low, cpu.high))
-    return f"{low} to {high} %"
 
 
 def short_version(version: str | None) -> str:
@@ -233,26 +171,10 @@ def _versions(files: Sequence[Results]) -> dict[str, str]:
     return found
 
 
-def _cpu_changes(predicted: pd.DataFrame, cpu_ns: Mapping[str, float | None]) -> dict[tuple[str, str], Cpu]:
-    """(workload, label) -> change."""
-    found = {}
-    for row in predicted[predicted["part"] == time_model.ALL].to_dict("records"):
-        ends = [row[key] for key in ("percent", "low", "high")]
-        kind, total = RANGE, cpu_ns.get(row["workload"])
-        if math.isnan(row["percent"]):
-            kind = ESTIMATED if total else MILLISECONDS
-            ends = list(time_model.estimate(row, total))
-        ends += [row[key] / 1e6 for key in ("ns", "ns_low", "ns_high")]
-        ends.append(time_model.reason_below_ns(row) if kind == MILLISECONDS else 0.0)
-        found[row["workload"], row["allocator"]] = Cpu(kind, *ends)
-    return found
-
-
 def _row(
     label: str,
     baseline: str,
     values: pd.DataFrame,
-    cpu: Mapping[tuple[str, str], Cpu],
     workloads: Sequence[str],
     names: Mapping[str, str],
 ) -> Row | None:
@@ -280,28 +202,38 @@ def _row(
         if key == "peak" and not single and ratios:
             name = max(ratios, key=lambda one: ratios[one])
             worst["memory"] = (name, 100 * (ratios[name] - 1))
-    changes = {name: cpu[name, label] for name, _ in here if (name, label) in cpu}
-    complete = changes and (single or len(changes) == len(here))
-    if complete and not single and all(not math.isnan(one.percent) for one in changes.values()):
-        name = max(changes, key=lambda one: changes[one].percent)
-        worst["cpu"] = (name, changes[name].percent)
-    mean = _mean_cpu(list(changes.values())) if complete else None
-    return replace(Row(label, names.get(label, label), mean, worst=worst), **keep)
+    return replace(Row(label, names.get(label, label), worst=worst), **keep)
 
 
-def _mean_cpu(changes: Sequence[Cpu]) -> Cpu | None:
-    """The geometric mean of the changes; of one it is itself. None where some are not known in percent."""
-    if len(changes) == 1:
-        return changes[0]
-    if any(math.isnan(one.percent) for one in changes):
-        return None
-    ends = [
-        100 * (math.prod(max(1 + getattr(one, key) / 100, 1e-6) for one in changes) ** (1 / len(changes)) - 1)
-        for key in ("percent", "low", "high")
-    ]
-    kind = ESTIMATED if any(one.kind == ESTIMATED for one in changes) else RANGE
-    ms = [sum(getattr(one, key) for one in changes) for key in ("ms", "ms_low", "ms_high")]
-    return Cpu(kind, *ends, *ms)
+def _candidate(row: Row, counts: Mapping[str, CountsOf], in_bytes: bool) -> Candidate:
+    """`counts`: by label. Over several workloads, the memory is in percent of the baseline's."""
+    if in_bytes:
+        peak, mean = row.peak_bytes, row.mean_bytes
+    else:
+        peak, mean = (None if one is None else 100 + one for one in (row.peak_percent, row.mean_percent))
+    return Candidate(row.label, peak, mean, counts.get(row.label), in_bytes=in_bytes)
+
+
+def _with_cpu(
+    rows: Sequence[Row],
+    choices: Sequence[Candidate],
+    baseline: str,
+    judge: Judge,
+) -> list[Row]:
+    """The rows with their changes of CPU time, and with the workload in which that rises most."""
+    base = next((choice for choice in choices if choice.label == baseline), None)
+    out = []
+    for row, choice in zip(rows, choices):
+        cpu = judge.cpu(base, choice) if base and choice is not base else None
+        worst = {}
+        of_each = (base.counts if base else None) or {}
+        if base and cpu and len(of_each) > 1:
+            alone = {name: judge.cpu(replace(base, counts={name: made}), choice) for name, made in of_each.items()}
+            known = {name: one.percent for name, one in alone.items() if one and not math.isnan(one.percent)}
+            if len(known) == len(alone):
+                worst["cpu"] = max(known.items(), key=lambda item: item[1])
+        out.append(replace(row, cpu=cpu, worst={**row.worst, **worst}))
+    return out
 
 
 def _without_cpu(row: Row) -> Row:
@@ -323,126 +255,102 @@ def _order(row: Row) -> tuple[float, float, float]:
     return speed, row.instructions_percent or 0.0 if row.cpu is None else 0.0, row.peak_percent or 0.0
 
 
-def _marked(rows: Sequence[Row], baseline: str, use: Mapping[str, str]) -> list[Row]:
+def _marked(rows: Sequence[Row], baseline: str, picks: Sequence[Pick]) -> list[Row]:
     """Rows with their marks: the fastest and the one with the least memory only where that is beyond the error, which
     decides the sentence, too.
     """
     marks: dict[str, list[str]] = {row.label: [] for row in rows}
-    timed = [row for row in rows if row.cpu]
-    if timed:
-        best = min(timed, key=lambda row: -row.cpu.gain if row.cpu else 0.0)
-        if best.cpu and (best.cpu.is_reason or best.cpu.reason_below_ns > 0):
-            marks[best.label].append(FASTEST)
-        elif best.cpu and best.cpu.gain <= 0 and baseline in marks:
-            marks[baseline].append(FASTEST)
+    cpu = next((pick for pick in picks if pick.aim == CPU), None)
+    if cpu and (cpu.label != baseline or _is_open_in_ms(cpu, rows)):
+        best = cpu.label if cpu.label != baseline else str(cpu.best)
+        for label in cpu.group if cpu.rivals else [best]:
+            marks[label].append(AMONG_FASTEST if cpu.rivals else FASTEST)
+    elif cpu and not any(row.cpu.gain > 0 for row in rows if row.cpu):
+        marks[baseline].append(FASTEST)
     if baseline in marks:
         marks[baseline].append(BASELINE)
-    if lean := use.get("memory"):
+    memory = next((pick for pick in picks if pick.aim == MEMORY), None)
+    if memory:
         sized = [row for row in rows if row.peak_percent is not None]
         least = min(sized, key=lambda row: (round(row.peak_percent or 0.0, 1), row.label != baseline))
-        if lean != baseline or least.label == baseline:
+        if memory.label != baseline or least.label == baseline:
             marks[least.label].append(LEAST_MEMORY)
     return [replace(row, marks=tuple(marks[row.label])) for row in rows]
 
 
-def _memory_errors(
-    table: pd.DataFrame, labels: Sequence[str], baseline: str, files: Sequence[Results]
-) -> dict[str, float]:
-    """label -> by how many percent its peak may be off beside the baseline's."""
+def _is_open_in_ms(pick: Pick, rows: Sequence[Row]) -> bool:
+    """Is the gain a reason to change only if the program, whose CPU time is not known, is short?"""
+    return pick.open and any(row.label == pick.best and row.cpu and row.cpu.kind == MILLISECONDS for row in rows)
+
+
+def _error_of(files: Sequence[Results]) -> Callable[[str, str, str], float]:
+    """By how many percent a comparison of two labels' memory may be off."""
     replays = all(file.is_replay for file in files)
-    found = {}
-    for label in labels:
-        known = replay_errors.errors_of(["peak_rss"], [label, baseline]) if replays and label != baseline else {}
-        found[label] = known.get("peak_rss", 0.0)
-    return found
 
+    def error(figure: str, a: str, b: str) -> float:
+        known = replay_errors.errors_of([figure], [a, b]) if replays and a != b else {}
+        return known.get(figure, 0.0)
 
-def _saves(row: Row, other: Row) -> tuple[float, float | None]:
-    """By how many percent and bytes (None: of several workloads) the peak of `row` is below that of `other`."""
-    if row.peak_percent is None or other.peak_percent is None:
-        return math.nan, None
-    ratio = (100 + row.peak_percent) / (100 + other.peak_percent)
-    known = row.peak_bytes is not None and other.peak_bytes is not None
-    return 100 * (1 - ratio), (other.peak_bytes or 0.0) - (row.peak_bytes or 0.0) if known else None
+    return error
 
 
 def _fastest(timed: Sequence[Row]) -> Row:
     return max(timed, key=lambda row: row.cpu.gain if row.cpu else 0.0)
 
 
-def _use(rows: Sequence[Row], baseline: str, errors: Mapping[str, float]) -> dict[str, str]:
-    base = next((row for row in rows if row.label == baseline), None)
-    others = [row for row in rows if row.label != baseline]
-    use: dict[str, str] = {}
-    if base is None or not others:
-        return use
-    timed = [row for row in others if row.cpu]
-    if timed:
-        fastest = _fastest(timed)
-        if fastest.cpu and not fastest.cpu.reason_below_ns:
-            use["cpu"] = fastest.label if fastest.cpu.is_reason else baseline
-    sized = [row for row in others if row.peak_percent is not None]
-    if sized and base.peak_percent is not None:
-        lean = min(sized, key=lambda row: row.peak_percent or 0.0)
-
-        def gains(row: Row, other: Row) -> bool:
-            saved, saved_bytes = _saves(row, other)
-            return is_reason(saved, max(errors[row.label], errors[other.label]), saved_bytes)
-
-        use["memory"] = lean.label if gains(lean, base) else baseline
-        chosen = next((row for row in others if row.label == use.get("cpu")), None)
-        # The allocator that is chosen for CPU time does for memory, too, where another one would gain nothing over it.
-        if use["memory"] != baseline and chosen and gains(chosen, base) and not gains(lean, chosen):
-            use["memory"] = chosen.label
-    return use
-
-
-def _sentences(rows: Sequence[Row], baseline: str, use: Mapping[str, str], errors: Mapping[str, float]) -> list[str]:
-    by_label = {row.label: row for row in rows}
+def _sentences(rows: Sequence[Row], baseline: str, picks: Sequence[Pick]) -> list[str]:
     if len(rows) < 2:
         return (
             [f"Only {rows[0].label} was measured: nothing to compare it with."] if rows else ["Nothing was measured."]
         )
-    cpu, memory = use.get("cpu"), use.get("memory")
-    if cpu is not None and cpu == memory and cpu != baseline:
-        return [f"Use {cpu}: CPU time {_cpu_words(by_label[cpu])}, {_memory_words(by_label[cpu])}."]
-    if not use:
-        return _more(cpu, rows, baseline)
-    if {cpu, memory} <= {baseline, None}:
-        why = [_why_cpu(rows, baseline)] * (cpu is not None) + [_why_memory(rows, baseline, errors)] * (
-            memory is not None
-        )
-        text = "; ".join(one for one in why if one)
-        judged = NO_REASON.capitalize() if cpu is not None else f"For memory {NO_REASON}"
-        return [f"{judged}{': ' + text if text else ''}.", *_more(cpu, rows, baseline)]
+    by_label, by_aim = {row.label: row for row in rows}, {pick.aim: pick for pick in picks}
+    cpu, memory = by_aim.get(CPU), by_aim.get(MEMORY)
+    if not picks:
+        return _more(rows, baseline)
+    if cpu and memory and cpu.label == memory.label != baseline and not cpu.rivals:
+        row = by_label[cpu.label]
+        return [f"Use {cpu.label}: CPU time {cpu_text(row.cpu) if row.cpu else ''}, {_memory_words(row)}."]
+    more = [] if cpu else _more(rows, baseline)
+    if all(pick.label == baseline for pick in picks):
+        judged = NO_REASON.capitalize() if cpu else f"For memory {NO_REASON}"
+        return [f"{judged}: {'; '.join(pick.why for pick in (cpu, memory) if pick)}.", *more]
     parts = []
-    if cpu is not None:
+    if cpu:
         parts.append(
-            f"For CPU time {cpu} ({_cpu_words(by_label[cpu])}){_price(by_label[cpu], by_label[baseline])}."
-            if cpu != baseline
-            else f"For CPU time {NO_REASON}: {_why_cpu(rows, baseline)}."
+            f"For CPU time {_for_cpu(cpu, by_label, baseline)}."
+            if cpu.label != baseline
+            else f"For CPU time {NO_REASON}: {cpu.why}."
         )
-    if memory is not None:
+    if memory:
         parts.append(
-            f"For memory {memory} ({percent(by_label[memory].peak_percent or 0.0)})."
-            if memory != baseline
-            else f"For memory {NO_REASON}: {_why_memory(rows, baseline, errors)}."
+            f"For memory {memory.label} ({percent(by_label[memory.label].peak_percent or 0.0)})."
+            if memory.label != baseline
+            else f"For memory {NO_REASON}: {memory.why}."
         )
-    return [" ".join(parts), *_more(cpu, rows, baseline)]
+    return [" ".join(parts), *more]
 
 
-def _more(cpu: str | None, rows: Sequence[Row], baseline: str) -> list[str]:
+def _for_cpu(pick: Pick, rows: Mapping[str, Row], baseline: str) -> str:
+    """The fastest and what it costs; where several may be it, all of them, and what decides."""
+    changes = [cpu for label in pick.group if (cpu := rows[label].cpu)]
+    if not pick.rivals:
+        return f"{pick.label} ({cpu_text(changes[0])}){_price(rows[pick.label], rows[baseline])}"
+    span = range_text(min(cpu.low for cpu in changes), max(cpu.high for cpu in changes))
+    return f"{phrases.any_of([cut(one, MOST_OF_A_NAME) for one in pick.group], MOST_NAMES)} ({span}): live runs decide"
+
+
+def _more(rows: Sequence[Row], baseline: str) -> list[str]:
     """What is known of CPU time where the change can't be judged: of an estimate in ms when it would be a reason, else
     what the counts of calls say.
     """
     open_ones = [row for row in rows if row.cpu and row.cpu.reason_below_ns]
-    if cpu is None and open_ones:
+    if open_ones:
         row = _fastest(open_ones)
         price = _price(row, next(one for one in rows if one.label == baseline))
         assert row.cpu
         return [f"For CPU time {row.label} ({cpu_text(row.cpu)}){price}, {open_text(row.cpu)}."]
     counted = [row for row in rows if row.instructions_percent is not None]
-    if cpu is not None or len(counted) < 2:
+    if len(counted) < 2:
         return []
     best = min(counted, key=lambda row: row.instructions_percent or 0.0)
     if best.label == baseline:
@@ -450,10 +358,6 @@ def _more(cpu: str | None, rows: Sequence[Row], baseline: str) -> list[str]:
     return [
         f"{best.label} needs the fewest instructions in malloc and free ({percent(best.instructions_percent or 0)})."
     ]
-
-
-def _cpu_words(row: Row) -> str:
-    return cpu_text(row.cpu) if row.cpu else ""
 
 
 def _memory_words(row: Row) -> str:
@@ -470,36 +374,6 @@ def _price(row: Row, base: Row) -> str:
             return ", at the same peak memory"
         return f", for {size(abs(more))} {'more' if more > 0 else 'less'} peak memory"
     return f", with {_memory_words(row)}"
-
-
-def _why_cpu(rows: Sequence[Row], baseline: str) -> str:
-    others = [row for row in rows if row.label != baseline and row.cpu]
-    if not others:
-        return ""
-    best = _fastest(others)
-    assert best.cpu
-    if best.cpu.gain < NOTHING:
-        return NONE_FASTER
-    if best.cpu.kind == MILLISECONDS:
-        return phrases.too_small_gain("fastest", best.label, f"{best.cpu.gain:.1f} ms of CPU time", WITHIN_ERROR)
-    if best.cpu.kind == ESTIMATED and best.cpu.gain >= LEAST_PERCENT and not best.cpu.is_reason:
-        decides = "a live check or data accesses decide"
-        return f"whether {best.label} is faster is not known ({range_text(best.cpu)}: {decides})"
-    why = why_not(best.cpu.gain, best.cpu.error)
-    return phrases.too_small_gain("fastest", best.label, f"{best.cpu.gain:.1f} % of CPU time", why)
-
-
-def _why_memory(rows: Sequence[Row], baseline: str, errors: Mapping[str, float]) -> str:
-    base = next(row for row in rows if row.label == baseline)
-    others = [row for row in rows if row.label != baseline and row.peak_percent is not None]
-    if not others:
-        return ""
-    best = min(others, key=lambda row: row.peak_percent or 0.0)
-    saved, saved_bytes = _saves(best, base)
-    if not saved > NOTHING:
-        return NONE_LEANER
-    reason = why_not(saved, errors[best.label], saved_bytes)
-    return phrases.too_small_gain("leanest", best.label, f"{saved:.1f} % of peak memory", reason)
 
 
 def _about(
@@ -519,7 +393,7 @@ def _about(
     return text
 
 
-def _caveats(files: Sequence[Results], rows: Sequence[Row], predicted: pd.DataFrame) -> list[str]:
+def _caveats(files: Sequence[Results], rows: Sequence[Row], counts: Mapping[str, CountsOf]) -> list[str]:
     found = [
         f"{file.name}: {text}" if len(files) > 1 else text
         for file in files
@@ -530,8 +404,7 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], predicted: pd.DataFr
     found += [f"{', '.join(few)}: so few calls that start-up decides their instructions and time."] * bool(few)
     failed = list(dict.fromkeys(run.label for file in files for run in file.failures))
     found += [f"Failed, and so left out: {', '.join(failed)}."] * bool(failed)
-    bursts = bool(len(predicted)) and bool(predicted["of_bursts"].any())
-    if bursts:
+    if any(one.of_bursts for made in counts.values() for repeats in made.values() for one in repeats):
         found.append("CPU time is that of the recorded bursts, not of the whole program.")
     kinds = {row.cpu.kind for row in rows if row.cpu}
     if kinds & {ESTIMATED, MILLISECONDS}:
@@ -542,7 +415,7 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], predicted: pd.DataFr
         found.append(
             "CPU time is left out, as the costs of the machine that replayed are not known (heaptape machine)."
         )
-    elif not kinds and len(predicted):
+    elif not kinds and counts:
         found.append("CPU time is left out: it is not known for each of the workloads.")
     return found
 

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: MIT
+"""Which candidate to use, for memory and for CPU time: from figures and their errors to one pick for each aim.
+
+For memory the candidate with the least peak RSS; for CPU time the one with the least time. Candidates that can't be
+told from it are its ties: in memory within the error, in CPU time where what was counted is the same. Of ties, the one
+that is best in the other aim is picked. For CPU time, candidates whose range reaches the pick's estimate are its
+rivals: any of them may be the fastest, and only a measurement decides. Today's allocator is replaced only where the
+gain is a reason to change (worth.py).
+"""
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, too_small_gain
+from heaptape.decide import cpu as cpus
+from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, open_text, range_text
+from heaptape.decide.worth import LEAST_PERCENT, WITHIN_ERROR, is_reason, why_not
+from heaptape.results.model.counts import Counts
+from heaptape.results.model.time_model import calls_ns, changes
+
+MEMORY, CPU, BOTH = "memory", "cpu", "both"
+AIMS = {MEMORY: (MEMORY,), CPU: (CPU,), BOTH: (MEMORY, CPU)}
+# How far the change of CPU time from a prefix of the calls may be from that of all, by what all calls cost.
+SCREEN_MARGIN = 0.2
+MOST_FINALISTS = 2  # whose CPU time is measured further
+# (figure, a, b) -> percent by which a comparison of two labels may be off
+ErrorOf = Callable[[str, str, str], float]
+# Workload -> counts of its repetitions.
+CountsOf = Mapping[str, Sequence[Counts]]
+
+
+@dataclass(frozen=True)
+class Live:
+    """Live runs against the allocator `than`, which took `cpu_ns` (median): the change in percent, and its ends."""
+
+    than: str
+    cpu_ns: float
+    percent: float
+    low: float
+    high: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An allocator with its settings, and its figures. `peak`, `mean`: of memory, in bytes, or in any unit that is the
+    same for all candidates where `in_bytes` is false (geometric means of several workloads); None: not measured.
+    `counts`: of calls, or with misses where these were simulated at once; None where CPU time can't be predicted.
+    `simulated`: counts with misses, made later; `live`: of live runs; None: not made.
+    """
+
+    label: str
+    peak: float | None
+    mean: float | None = None
+    counts: CountsOf | None = None
+    simulated: CountsOf | None = None
+    live: Live | None = None
+    in_bytes: bool = True
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The verdict for one aim. `best`: label of the best other candidate, equal to `label` unless today's stays; None:
+    there is no other. `ties`: labels that are as good as `label`; `rivals`: that may be better, by what is known.
+    `why`: the reason to stay. `open`: the best may be a reason to change, but that is not resolved.
+    """
+
+    aim: str
+    label: str
+    best: str | None
+    ties: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
+    why: str = ""
+    open: bool = False
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """All that may be the best."""
+        return (self.label, *self.ties, *self.rivals)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """How two candidates are compared. `cpu_ns`: workload -> CPU time of the recorded program; None: not known.
+    `measured`: the candidates whose CPU time was measured further: no others are picked for it; empty: all are.
+    """
+
+    error: ErrorOf
+    cpu_ns: Mapping[str, float | None] = field(default_factory=dict)
+    measured: Collection[str] = ()
+
+    def saves(self, one: Candidate, other: Candidate) -> float:
+        """By how many percent the peak of `one` is below that of `other`; NaN where one is not known."""
+        if one.peak is None or other.peak is None:
+            return math.nan
+        return 100 * (1 - one.peak / other.peak) if other.peak > 0 else 0.0
+
+    def saves_bytes(self, one: Candidate, other: Candidate) -> float | None:
+        return (other.peak or 0.0) - (one.peak or 0.0) if one.in_bytes else None
+
+    def memory_apart(self, one: Candidate, other: Candidate, of_mean: bool = False) -> bool:
+        """Do their peaks (means) differ by more than the error?"""
+        a, b = (one.mean, other.mean) if of_mean else (one.peak, other.peak)
+        if a is None or b is None:
+            return False
+        error = self.error("mean_rss" if of_mean else "peak_rss", one.label, other.label)
+        return abs(a - b) > error / 100 * max(a, b)
+
+    def gains_memory(self, one: Candidate, now: Candidate) -> bool:
+        """Is its lower peak a reason to change?"""
+        error = self.error("peak_rss", one.label, now.label)
+        return is_reason(self.saves(one, now), error, self.saves_bytes(one, now))
+
+    def gains_cpu(self, one: Candidate, now: Candidate) -> bool:
+        """Is the CPU time that is predicted to be saved a reason to change?"""
+        cpu = self.cpu(now, one)
+        return cpu is not None and cpu.is_reason
+
+    def gains(self, one: Candidate, now: Candidate) -> bool:
+        return self.gains_memory(one, now) or self.gains_cpu(one, now)
+
+    def cpu(self, before: Candidate, after: Candidate) -> Cpu | None:
+        """The change of CPU time. Simulated misses replace an estimate, unless their range says nothing; live runs
+        replace what they contradict, or narrow. None: not known for one of the two.
+        """
+        found: Cpu | None = None
+        for one in self.known(before, after):
+            is_figure = one.kind == RANGE and one.is_figure
+            if found is None or is_figure or one.width < found.width or _contradicts(one, found):
+                found = one
+        return found
+
+    def known(self, before: Candidate, after: Candidate) -> list[Cpu]:
+        """The change by calls, by simulated misses and by live runs, as far as these were made."""
+        of_calls = self._of_counts(before.counts, after.counts)
+        if of_calls is None:
+            return []
+        out = [of_calls]
+        if simulated := self._of_counts(before.simulated, after.simulated):
+            out.append(simulated)
+        live = after.live
+        if live and live.than == before.label and not math.isnan(live.low):
+            ends = (live.percent, live.low, live.high)
+            ms, ms_low, ms_high = (live.cpu_ns / 1e8 * end for end in ends)
+            out.append(Cpu(LIVE, *ends, ms, ms_low, ms_high, because=out[-1].because))
+        return out
+
+    def _of_counts(self, before: CountsOf | None, after: CountsOf | None) -> Cpu | None:
+        """None also where the other one lacks a workload."""
+        if not before or not after or before.keys() - after.keys():
+            return None
+        found = [
+            cpus.of_counts(changes(counts, after[name])[0], self.cpu_ns.get(name)) for name, counts in before.items()
+        ]
+        return cpus.mean(found)
+
+
+def _contradicts(live: Cpu, predicted: Cpu) -> bool:
+    return live.kind == LIVE and (live.high < predicted.low or live.low > predicted.high)
+
+
+def decide(rows: Sequence[Candidate], today: str, objective: str, judge: Judge, kept: Sequence[str]) -> list[Pick]:
+    """One pick for each aim of `objective` that can be judged. `rows`: with today's, in the order in which equals are
+    preferred; `kept`: labels of the rows that keep the limits. If today's does not, it is replaced without any gain.
+    """
+    now = next(row for row in rows if row.label == today)
+    others = [row for row in rows if row.label != today and row.label in kept]
+    leave = today not in kept
+    made = {MEMORY: lambda: _for_memory(now, others, judge, leave), CPU: lambda: _for_cpu(now, others, judge, leave)}
+    picks = [made[aim]() for aim in AIMS[objective]]
+    return [pick for pick in picks if pick is not None]
+
+
+def between(rows: Sequence[Candidate], now: Candidate, judge: Judge) -> list[Candidate]:
+    """The rows for which no other row needs both less peak RSS and less CPU time, least RSS first: the choices between
+    the two aims. CPU time is compared with that of `now`.
+    """
+    costs = {row.label: cpu.ms for row in rows if (cpu := judge.cpu(now, row))}
+    able = sorted((row for row in rows if row.label in costs), key=lambda row: (_peak(row), costs[row.label]))
+    front: list[Candidate] = []
+    for row in able:
+        if not front or costs[row.label] < costs[front[-1].label]:
+            front.append(row)
+    return front
+
+
+def finalists(rows: Sequence[Candidate], now: Candidate, kept: Collection[str], judge: Judge) -> list[str]:
+    """Labels of the candidates whose CPU time is worth measuring further, the best first: those that may be a reason to
+    change by the end of their range. Settings of one allocator are much alike, so each allocator is there once.
+    """
+    costs = {row.label: cpu for row in rows if row.label in kept and (cpu := judge.cpu(now, row))}
+    out: dict[str, str] = {}
+    for label, cpu in sorted(costs.items(), key=lambda item: item[1].ms):
+        if label != now.label and cpu.may_be_reason:
+            out.setdefault(label.partition(":")[0], label)
+    return list(out.values())[:MOST_FINALISTS]
+
+
+def contenders(rows: Sequence[Candidate], now: Candidate, judge: Judge) -> list[str]:
+    """Labels of today's row and of all that no other row beats in both aims: no other has as low a peak and needs less
+    CPU time, by SCREEN_MARGIN of what its calls cost.
+    """
+
+    def beats(one: Candidate, other: Candidate) -> bool:
+        cpu = judge.cpu(one, other)
+        if cpu is None or one.counts is None or _peak(one) > _peak(other):
+            return False
+        return cpu.ms > SCREEN_MARGIN * sum(calls_ns(counts[0]) for counts in one.counts.values()) / 1e6
+
+    return [row.label for row in rows if row is now or not any(beats(one, row) for one in rows if one is not row)]
+
+
+def _peak(row: Candidate) -> float:
+    return math.inf if row.peak is None else row.peak
+
+
+def _for_memory(now: Candidate, others: Sequence[Candidate], judge: Judge, leave: bool) -> Pick | None:
+    sized = [row for row in others if row.peak is not None]
+    if now.peak is None or others and not sized:
+        return None
+    if not sized:
+        return Pick(MEMORY, now.label, None, why="no other allocator qualifies")
+    best = min(sized, key=_peak)
+    saved = judge.saves(best, now)
+    if not leave and saved < NOTHING:
+        return Pick(MEMORY, now.label, best.label, why=NONE_LEANER)
+    if not leave and not judge.gains_memory(best, now):
+        error = judge.error("peak_rss", best.label, now.label)
+        reason = why_not(saved, error, judge.saves_bytes(best, now))
+        why = too_small_gain("leanest", best.label, f"{saved:.1f} % of peak memory", reason)
+        return Pick(MEMORY, now.label, best.label, why=why)
+    equal = [row for row in sized if not judge.memory_apart(row, best) and (leave or judge.gains_memory(row, now))]
+    least_mean = min(equal, key=lambda row: math.inf if row.mean is None else row.mean)
+    equal = [row for row in equal if not judge.memory_apart(row, least_mean, of_mean=True)]
+    picked = _least_cpu(equal, now, judge)
+    return Pick(MEMORY, picked.label, best.label, _labels(equal, picked))
+
+
+def _labels(rows: Sequence[Candidate], but: Candidate) -> tuple[str, ...]:
+    return tuple(row.label for row in rows if row is not but)
+
+
+def _least_cpu(rows: Sequence[Candidate], now: Candidate, judge: Judge) -> Candidate:
+    """The row with the least CPU time; the first where CPU time is not known."""
+
+    def cost(row: Candidate) -> float:
+        cpu = judge.cpu(now, row)
+        return cpu.ms if cpu else 0.0
+
+    return min(rows, key=cost)
+
+
+def _for_cpu(now: Candidate, others: Sequence[Candidate], judge: Judge, leave: bool) -> Pick | None:
+    if now.counts is None:
+        return None
+    costs = {row.label: cpu for row in others if (cpu := judge.cpu(now, row))}
+    if not costs:
+        return None if others else Pick(CPU, now.label, None, why="no other allocator qualifies")
+    able = [row for row in others if row.label in costs]
+    able = [row for row in able if row.label in judge.measured] or able
+    best = min(able, key=lambda row: -costs[row.label].gain)
+    cpu = costs[best.label]
+    if not leave and cpu.gain < NOTHING:
+        return Pick(CPU, now.label, best.label, why=NONE_FASTER)
+    if not leave and not cpu.is_reason:
+        return Pick(CPU, now.label, best.label, why=_why_no_faster(best, cpu), open=cpu.may_be_reason)
+    equal = [row for row in able if row is best or _is_tie(row, best, None if leave else now, judge)]
+    leanest = min(equal, key=_peak)
+    as_lean = [row for row in equal if not judge.memory_apart(row, leanest)]
+    picked = min(as_lean, key=lambda row: -costs[row.label].gain)
+    rivals = [] if leave else [row for row in able if row not in equal and _is_rival(costs[row.label], cpu)]
+    rivals.sort(key=lambda row: -costs[row.label].gain)
+    return Pick(CPU, picked.label, best.label, _labels(equal, picked), _labels(rivals, picked))
+
+
+def _why_no_faster(best: Candidate, cpu: Cpu) -> str:
+    if cpu.kind == MILLISECONDS:
+        if cpu.may_be_reason:
+            return f"{best.label} saves {cpu.gain:.1f} ms of CPU time, {open_text(cpu)}"
+        return too_small_gain("fastest", best.label, f"{cpu.gain:.1f} ms of CPU time", WITHIN_ERROR)
+    if cpu.gain >= LEAST_PERCENT:
+        runs = best.live.rounds if best.live else 0
+        what = {
+            ESTIMATED: ": live runs or data accesses decide",
+            RANGE: ": live runs decide",
+            LIVE: f" after {runs} live runs: a longer --budget decides",
+        }
+        return f"whether {best.label} is faster is not known ({range_text(cpu.low, cpu.high)}{what[cpu.kind]})"
+    return too_small_gain("fastest", best.label, f"{cpu.gain:.1f} % of CPU time", why_not(cpu.gain, cpu.error))
+
+
+def _is_tie(row: Candidate, best: Candidate, now: Candidate | None, judge: Judge) -> bool:
+    """Does what was counted not tell it from the best, and is it better than today's (None: any is)?"""
+    apart = judge.cpu(best, row)
+    return apart is not None and not apart.counts_differ and (now is None or judge.gains_cpu(row, now))
+
+
+def _is_rival(cpu: Cpu, best: Cpu) -> bool:
+    """May it be faster than the best, by the range of its change? Of the same program run live, both were measured."""
+    return cpu.kind != MILLISECONDS and cpu.gain > NOTHING and cpu.low <= best.percent
