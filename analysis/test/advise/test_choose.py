@@ -81,6 +81,18 @@ def test_of_ties_in_cpu_time_the_leanest_is_picked():
     assert pick.ties == ("fat",)
 
 
+@given(st.lists(st.floats(1, 1000), min_size=1, max_size=8))
+def test_every_gain_whose_range_reaches_the_pick_is_its_rival_or_its_tie(instructions):
+    rows = [row(NOW, 100, 5000), *(row(f"a{i}", 100, one) for i, one in enumerate(instructions))]
+    judge = Judge(no_error, {"": 1e9})
+    pick = picks(rows, CPU)[CPU]
+    changes = {one.label: judge.cpu(rows[0], one) for one in rows[1:]}
+    best = changes[pick.best].percent
+    reach = {label for label, cpu in changes.items() if cpu.low <= best and cpu.percent < -0.05}
+    assert set(pick.group) >= reach
+    assert len(pick.group) == len(set(pick.group))
+
+
 def test_cpu_time_that_is_no_two_percent_of_the_program_changes_nothing():
     rows = [row(NOW, 100, 50), row("fast", 100, 5)]
     pick = picks(rows, CPU, cpu_ns=1e9)[CPU]

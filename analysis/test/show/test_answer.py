@@ -72,6 +72,15 @@ def test_the_fastest_and_the_leanest_are_named_with_what_they_cost():
     assert json.loads(json.dumps(found.as_json()))["rows"][1]["peak_percent"] == pytest.approx(-20)
 
 
+def test_all_that_may_be_the_fastest_are_named_and_what_decides():
+    costs = {"glibc": (2e9, 100, 50), "a": (2e8, 100, 60), "b": (4e8, 100, 60), "c": (1.9e9, 100, 60)}
+    found = answer([counted("p", costs)], "glibc")
+    assert re.match(r"For CPU time a or b \(-[0-9]+ to -[0-9.]+ %\): live runs decide\.", found.sentences[0])
+    assert {row.label: row.marks for row in found.rows if row.cpu} == {
+        "a": ("among the fastest",), "b": ("among the fastest",), "c": (),
+    }  # fmt: skip
+
+
 def test_no_reason_to_change_says_why():
     found = answer([counted("p", {"glibc": (2e9, 100, 50), "other": (1.99e9, 100, 49.8)})], "glibc")
     assert found.use == {"cpu": "glibc", "memory": "glibc"}
