@@ -115,7 +115,7 @@ void collector_close(struct collector *collector) {
   pthread_cancel(collector->waker);
   pthread_join(collector->waker, NULL);
   for (uint32_t i = 0; i < collector->pending_count; i++)
-    close(collector->pending[i]);
+    close(collector->pending[i].connection);
   close(collector->socket);
   os_close(collector->inner_socket);
   close(collector->epoll);
@@ -302,7 +302,7 @@ int collector_serve(struct collector *collector) {
     uint32_t seen = atomic_load(&collector->control->wake);
     tick(collector);
     bool attention = atomic_exchange(&collector->attention, false);
-    if (attention)
+    if (attention || collector->crowded)
       connections_serve(collector);
     if (atomic_exchange(&collector->toggle, false))
       control_toggle(collector);

@@ -6,13 +6,16 @@
 #include "core/base/os.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -192,11 +195,6 @@ static void serve_addition(const struct collector *collector, int connection, st
   os_close(fd);
 }
 
-static int parent_of(int pid) {
-  char status[4096];
-  return proc_read_file(pid, "status", status, sizeof status) ? (int)proc_status_number(status, "\nPPid:", 0) : 0;
-}
-
 /* Serves the connection's request. Returns false if there is none yet. */
 static bool serve_connection(struct collector *collector, int connection) {
   union {
@@ -216,10 +214,14 @@ static bool serve_connection(struct collector *collector, int connection) {
   struct pollfd readable = {connection, POLLIN | POLLRDHUP, 0};
   if (poll(&readable, 1, 0) != 1)
     return false;
-  if (readable.revents & (POLLHUP | POLLRDHUP)) /* it has waited long enough and continues without us */
+  bool known = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0;
+  if (readable.revents &
+      (POLLHUP | POLLRDHUP)) { /* it has waited long enough and continues without us, or was killed */
+    collector->outcome.unanswered += known && kill(peer.pid, 0) == 0 && !collector_find(collector, peer.pid);
     return true;
+  }
   ssize_t got = recv(connection, &message, sizeof message - 1, MSG_DONTWAIT);
-  bool known = got > 0 && getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0;
+  known &= got > 0;
   if (known && message.text[0] == '{') {
     message.text[got] = '\0';
     answer_control(collector, connection, &peer, message.text);
@@ -228,7 +230,7 @@ static bool serve_connection(struct collector *collector, int connection) {
   struct attach_request request = message.attach;
   if (known && request.pid != peer.pid) { /* in a PID namespace of its own */
     request.pid = peer.pid;
-    request.parent_pid = parent_of(peer.pid);
+    request.parent_pid = proc_parent(peer.pid);
   }
   if (!known || got != sizeof request || !may_attach(collector, &request, &peer)) {
     reply_to(connection, &reply, NULL, 0);
@@ -266,28 +268,52 @@ static bool serve_connection(struct collector *collector, int connection) {
   return true;
 }
 
-/* Between its connect and its request a process may have to wait for a processor for any time. Its connection is kept,
-   and neither the rings nor other processes wait. Its request, or its end, wakes us. */
-static void keep_pending(struct collector *collector, int connection) {
-  if (collector->pending_count == PENDING_MAX) { /* so many connections without a request are not our hosts' */
-    close(collector->pending[0]);
-    memmove(collector->pending, collector->pending + 1, --collector->pending_count * sizeof *collector->pending);
-  }
-  collector->pending[collector->pending_count++] = connection;
-  collector_watch(collector, connection);
+/* Are there descriptors for one more process, and its connection? */
+static bool has_descriptors(const struct collector *collector) {
+  enum { OF_ONE_PROCESS = 16 };
+  struct rlimit limit;
+  int next = fcntl(collector->control_fd, F_DUPFD_CLOEXEC, 0);
+  os_close(next);
+  return next >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)next + OF_ONE_PROCESS < limit.rlim_cur;
 }
 
+/* The next connection; -1: there is none. It waits in the backlog where we have no room for it. */
+static int accept_next(struct collector *collector) {
+  collector->crowded = collector->pending_count == PENDING_MAX || !has_descriptors(collector);
+  if (collector->crowded)
+    return -1;
+  int connection = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC);
+  return connection >= 0 ? connection : accept4(collector->inner_socket, NULL, NULL, SOCK_CLOEXEC);
+}
+
+/* So many connections that wait for so long without a request are not our hosts'. */
+static void drop_silent(struct collector *collector) {
+  static const uint64_t SILENT_NS = 10000000000u;
+  if (collector->pending_count == PENDING_MAX && os_monotonic_ns() - collector->pending[0].since_ns > SILENT_NS) {
+    close(collector->pending[0].connection);
+    memmove(collector->pending, collector->pending + 1, --collector->pending_count * sizeof *collector->pending);
+  }
+}
+
+/* Between its connect and its request a process may have to wait for a processor for any time. Its connection is kept,
+   and neither the rings nor other processes wait. Its request, or its end, wakes us. */
 void connections_serve(struct collector *collector) {
   int connection;
-  while ((connection = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0 ||
-         (connection = accept4(collector->inner_socket, NULL, NULL, SOCK_CLOEXEC)) >= 0)
-    keep_pending(collector, connection);
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < collector->pending_count; i++) {
-    if (serve_connection(collector, collector->pending[i]))
-      close(collector->pending[i]);
-    else
-      collector->pending[kept++] = collector->pending[i];
-  }
-  collector->pending_count = kept;
+  do {
+    while ((connection = accept_next(collector)) >= 0) {
+      collector->pending[collector->pending_count++] = (struct pending){connection, os_monotonic_ns()};
+      collector_watch(collector, connection);
+    }
+    uint32_t kept = 0, before = collector->pending_count;
+    for (uint32_t i = 0; i < before; i++) {
+      if (serve_connection(collector, collector->pending[i].connection))
+        close(collector->pending[i].connection);
+      else
+        collector->pending[kept++] = collector->pending[i];
+    }
+    collector->pending_count = kept;
+    drop_silent(collector);
+    if (collector->pending_count == before)
+      break;
+  } while (collector->crowded);
 }

@@ -5,6 +5,7 @@
 #include "capture/redirect/redirect.h"
 #include "core/base/diagnostics.h"
 #include "core/base/os.h"
+#include "core/system/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,13 +24,25 @@
 static struct collector *serving;
 static int child_pid;
 
-/* The recording ends when the program does, so the signal is passed on to the program, which already has a SIGINT from
-   the terminal. Afterwards the recorder no longer waits for processes that outlive the program. */
-static void end(int signal) {
+/* Is the process one of those that the program started, or the program? */
+static bool is_of_program(int pid) {
+  while (pid > 1 && pid != getpid())
+    pid = proc_parent(pid);
+  return pid == getpid();
+}
+
+/* The recording ends when the program does, so a signal to the recorder is passed on to the program; afterwards the
+   recorder no longer waits for processes that outlive the program. One from the terminal (SI_KERNEL; SIGINT is taken for
+   one) has reached the program, too. One that the program sends to its process group, in which we are, is not for us. */
+static void end(int signal, siginfo_t *from, void *context) {
   int error = errno;
-  if (signal != SIGINT && child_pid && !serving->outcome.child_ended)
-    kill(child_pid, signal);
-  collector_stop(serving);
+  (void)context;
+  bool from_terminal = from->si_code == SI_KERNEL;
+  if (from_terminal || !is_of_program(from->si_pid)) {
+    if (!from_terminal && signal != SIGINT && child_pid && !serving->outcome.child_ended)
+      kill(child_pid, signal);
+    collector_stop(serving);
+  }
   errno = error;
 }
 
@@ -168,14 +181,27 @@ static void raise_descriptor_limit(void) {
   }
 }
 
+/* Of the others, those that would end or stop us are ignored: a program may send any to its process group. The terminal
+   can still stop us (SIGTSTP), and errors of our own end us. */
+static void ignore_others(void) {
+  static const int kept[] = {SIGKILL, SIGSTOP, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD, SIGWINCH,
+                             SIGURG,  SIGILL,  SIGABRT, SIGBUS,  SIGFPE,  SIGSEGV, SIGTRAP, SIGSYS};
+  for (int number = 1; number <= SIGRTMAX; number++) {
+    bool is_kept = false;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+      is_kept |= number == kept[i];
+    if (!is_kept)
+      signal(number, SIG_IGN);
+  }
+}
+
 static void set_signals(int toggle_signal, const struct burst_ends *burst) {
-  signal(SIGQUIT, SIG_IGN);
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);
-  struct sigaction action = {.sa_handler = end, .sa_flags = SA_RESTART};
+  ignore_others();
+  struct sigaction action = {.sa_sigaction = end, .sa_flags = SA_RESTART | SA_SIGINFO};
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
   sigaction(SIGHUP, &action, NULL);
+  action.sa_flags = SA_RESTART;
   action.sa_handler = child_changed;
   sigaction(SIGCHLD, &action, NULL);
   action.sa_handler = toggle;
@@ -261,6 +287,9 @@ static void conclude(const struct command *command, int exec_error, const char *
                         command->settings.burst.from);
   if (recorded)
     conclude_upkeep(command);
+  if (serving->outcome.unanswered)
+    diagnostics_error(RECORD, "%u process%s not recorded: the recorder did not answer in time",
+                      serving->outcome.unanswered, serving->outcome.unanswered == 1 ? " was" : "es were");
   unfollowed_report(serving);
   report_conclude(&command->settings, command->all_processes);
   if (!recorded && made)

@@ -74,6 +74,7 @@ void report_process(const struct process_summary *process, const struct error *e
 struct collector_outcome {
   uint32_t recorded,
       refused;             /* processes; those that asked and could not be, for each of which an error was reported */
+  uint32_t unanswered;     /* processes that waited for us for too long, and went on unrecorded */
   uint32_t bursts;         /* within a budget */
   uint32_t files_deleted;  /* as newer ones have followed */
   bool restorer_succeeded; /* it has ended on its own, and reported by its status that it did its work */
@@ -205,8 +206,12 @@ struct collector {
   uint32_t filters;  /* of system calls, that the recorder is under */
   uint64_t secret;
   int socket, epoll;
-  int inner_socket;         /* of the same address, in the network namespace of an attached process; -1: it has ours */
-  int pending[PENDING_MAX]; /* accepted connections whose request has not arrived yet, the oldest first */
+  int inner_socket; /* of the same address, in the network namespace of an attached process; -1: it has ours */
+  bool crowded;     /* connections wait in the backlog, for descriptors or for a place in pending */
+  struct pending {
+    int connection;
+    uint64_t since_ns;
+  } pending[PENDING_MAX]; /* accepted connections whose request has not arrived yet, the oldest first */
   uint32_t pending_count;
   struct control *control;
   int control_fd;

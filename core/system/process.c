@@ -45,6 +45,11 @@ uint64_t proc_status_number(const char *text, const char *key, uint64_t missing)
   return line ? strtoull(line + strlen(key), NULL, 10) : missing;
 }
 
+int proc_parent(int pid) {
+  char status[4096];
+  return proc_read_file(pid, "status", status, sizeof status) ? (int)proc_status_number(status, "\nPPid:", 0) : 0;
+}
+
 uint64_t proc_filters(const char *status) {
   uint64_t filters = proc_status_number(status, "\nSeccomp_filters:", 0);
   return filters ? filters : proc_status_number(status, "\nSeccomp:", 0) != 0;

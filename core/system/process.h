@@ -31,6 +31,9 @@ bool proc_read_file(int pid, const char *name, char *text, size_t bytes);
    returned where there is no such line. Sizes there are in KiB. */
 uint64_t proc_status_number(const char *text, const char *key, uint64_t missing);
 
+/* The process's parent; 0: not known. Async-signal-safe. */
+int proc_parent(int pid);
+
 /* How many filters of system calls the process is under, by its `status`; 1 where the kernel does not count them. */
 uint64_t proc_filters(const char *status);
 

@@ -132,9 +132,13 @@ static const char *hang_reason(const struct run *run, const struct run_spec *spe
       dprintf(spec->progress_fd, "%" PRIu64 " %" PRIu64 "\n", done, spec->ops);
   }
   uint64_t idle_ns = now - watch->last_change_ns;
-  uint64_t hang_ns = spec->pass->hang_ns;
-  if (idle_ns > (hang_ns ? hang_ns : HANG_NS))
-    return hang_ns ? "no progress for an hour" : "the allocator made no progress for 60 s";
+  uint64_t hang_ns = spec->pass->hang_ns ? spec->pass->hang_ns : HANG_NS;
+  if (idle_ns > hang_ns) {
+    static char why[64];
+    snprintf(why, sizeof why, "%s no progress for %u s", spec->pass->hang_ns ? "the replay made" : "the allocator made",
+             (unsigned)(hang_ns / 1000000000u));
+    return why;
+  }
   const struct replay_result *result = run->result;
   uint32_t live = atomic_load(&result->live_threads), blocked = atomic_load(&result->blocked_threads);
   if (idle_ns > DEADLOCK_NS && live > 0 && blocked >= live && atomic_load(&result->phase) == PHASE_REPLAY)
