@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/recording.h"
 
+#include "capture/recorder/processes/elf_file.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
 #include "core/system/allocator_settings.h"
@@ -172,6 +173,29 @@ static json_t *libraries(int pid) {
   return names;
 }
 
+/* Adds the version and the build id of the process's library of that base name, as far as they are known. */
+static void add_build(json_t *info, int pid, const char *library) {
+  struct proc_mapping mapping;
+  char text[2 * TRACE_MAX_BUILD_ID_BYTES + 1];
+  uint64_t address;
+  bool found = false;
+  FILE *maps = proc_open_maps(pid);
+  while (maps && !found && proc_maps_next(maps, &mapping)) {
+    const char *slash = strrchr(mapping.path, '/');
+    found = slash && strcmp(slash + 1, library) == 0;
+  }
+  if (maps)
+    fclose(maps);
+  int fd = found ? elf_file_open(pid, mapping.path) : -1;
+  if (fd < 0)
+    return;
+  if (elf_file_glibc_version(fd, text, sizeof text))
+    json_object_set_new(info, "allocator_version", json_string(text));
+  if (elf_file_build_id(fd, text, &address))
+    json_object_set_new(info, "allocator_build_id", json_string(text));
+  os_close(fd);
+}
+
 /* INFO's `accesses`.`bursts`; marks are any bytes, and those that are not UTF-8 are left out. */
 static json_t *burst_ends(const struct burst_ends *burst) {
   json_t *ends = json_object();
@@ -239,6 +263,8 @@ char *describe_info(const struct collector_settings *settings, const struct atta
       request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
       "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe, "accesses",
       accesses, "libraries", libraries(request->pid), "settings", settings_of(request->pid));
+  if (info)
+    add_build(info, request->pid, allocator);
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   json_decref(info);
   return text;

@@ -218,6 +218,7 @@ static json_t *accesses_json(const struct compile_info *info) {
 
 /* The info JSON, to be freed; NULL if there is no memory. */
 static char *compile_info_json(struct compile_info *info, const struct witness *witness) {
+  static const char *const kept[] = {"allocator_version", "allocator_build_id", "settings", "libraries"};
   json_t *object = json_object();
   const struct trace_info *trace = &info->trace;
   set_string(object, "name", trace->program);
@@ -226,8 +227,8 @@ static char *compile_info_json(struct compile_info *info, const struct witness *
   set_string(object, "allocator", trace->allocator);
   json_set_count(object, "os_page_bytes", trace->os_page_bytes);
   json_object_set(object, "lacks", trace->lacks);
-  json_object_set(object, "libraries", json_object_get(trace->json, "libraries"));
-  json_object_set(object, "settings", json_object_get(trace->json, "settings"));
+  for (size_t key = 0; key < sizeof kept / sizeof *kept; key++)
+    json_object_set(object, kept[key], json_object_get(trace->json, kept[key]));
   json_object_set_new(object, "calls", call_counts_json(info->calls));
   json_object_set_new(object, "witness", witness_json(witness));
   json_object_set_new(object, "request_sizes", size_histogram_json(&info->sizes));

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
+from heaptape.common import phrases
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.fits import own_memory, smallest_limit
 from heaptape.results.model.counts import Counts, counts
 from heaptape.results.model.penalties import Penalties
+from heaptape.results.recorded_on import is_other, short_version
 from heaptape.results.schema import Results
 from heaptape.results.structs import ResultsFile, Run, workload_of
 from heaptape.run import installed
+from heaptape.run.elf_files import build_id
 from heaptape.run.exact import FIGURES, Bench
 from heaptape.run.registry import Allocator, Choice, choose, choose_all
 from heaptape.run.samples import Samples, mean_over_time, read_samples, replayed
@@ -42,9 +45,19 @@ def candidates(names: Sequence[str], registry: Mapping[str, Allocator], threads:
 
 
 def recorded_on(info: Mapping, registry: Mapping[str, Allocator]) -> Choice | None:
-    """The allocator that the recording names as its own. `info`: of the workload. None: it names none, or a library
-    that is not an allocator of the registry here.
+    """The allocator that the recording names as its own: that very library, or an installed candidate. `info`: of the
+    workload. None: it names none, or a library that is not here.
     """
+    here = _of_same_name(info, registry)
+    if here and not is_other(workload_of(info), here.version, build_id(here.path) if here.path else ""):
+        return choose(here.name, dict(registry))
+    recorded_id = info.get("allocator_build_id")
+    known = installed.find_all(installed.root()) + installed.of_wheel() if recorded_id else []
+    label = next((one.record.label for one in known if one.record.build_id == recorded_id), None)
+    return choose(label, dict(registry)) if label else None
+
+
+def _of_same_name(info: Mapping, registry: Mapping[str, Allocator]) -> Allocator | None:
     library = info.get("allocator")
     for allocator in registry.values():
         if (
@@ -52,13 +65,13 @@ def recorded_on(info: Mapping, registry: Mapping[str, Allocator]) -> Choice | No
             and allocator.path
             and library in (allocator.library, *allocator.also, allocator.path.name, allocator.path.resolve().name)
         ):
-            return choose(allocator.name, dict(registry))
+            return allocator
     return None
 
 
 def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) -> tuple[Choice, str]:
     """The allocator to compare with, and why it is only assumed (else empty): `name` if one is given, else the
-    allocator that the program was recorded on, else the C library's.
+    allocator that the program was recorded on, else this machine's build of it, else the C library's.
     """
     if name is not None:
         return choose(name, dict(registry)), ""
@@ -66,6 +79,12 @@ def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) ->
     if recorded:
         return recorded, ""
     library = info.get("allocator")
+    other = _of_same_name(info, registry)
+    if other:
+        version = info.get("allocator_version")
+        was = f"{other.name} {version}" if version else f"another build of {library}"
+        here = f"{other.name} {short_version(other.version)}".strip()
+        return choose(other.name, dict(registry)), phrases.recorded_elsewhere(was, here)
     why = f"its own allocator ({library}) is not known here" if library else "the recording does not name its allocator"
     if C_LIBRARY not in registry:
         raise HeaptapeError(f"{why}: name one by --baseline")

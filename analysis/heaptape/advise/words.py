@@ -9,10 +9,10 @@ from heaptape.common.console import printable
 from heaptape.common.phrases import any_of, change_of_size, percent, size, size_above
 from heaptape.common.tables import Cell, Table, cut
 from heaptape.common.version import __version__
-from heaptape.decide.answer import short_version
 from heaptape.decide.cpu import LIVE, MILLISECONDS, RANGE, cpu_text
 from heaptape.decide.verdict import AIMS, BOTH, CPU, MEMORY, Candidate, Judge, Pick, between
 from heaptape.decide.worth import NO_REASON
+from heaptape.results.recorded_on import short_version
 from heaptape.run.registry import Choice
 from heaptape.show.screen import Screen
 

@@ -91,16 +91,19 @@ def about(workload: Path, name: str, source: str) -> dict:
 
 
 def recorded_on(path: str, known: "Mapping[str, Allocator]") -> str:
-    """The allocator that the recording names as its own, by its library; else the C library's."""
+    """The allocator that the recording names as its own; else the C library's. Says it where that is only assumed."""
     from heaptape.advise import tried
     from heaptape.tape.trace import open_trace
 
     try:
         with open_trace(path) as trace:
-            found = tried.recorded_on(trace.info, known)
+            info = trace.info
     except (HeaptapeError, OSError):
-        found = None
-    return found.label if found else tried.C_LIBRARY
+        return tried.C_LIBRARY  # another format, which could be compiled
+    choice, doubt = tried.today(None, info, known)
+    if doubt and "allocator" in info:
+        console.warning(f"{path}: {doubt}")
+    return choice.label
 
 
 def calibrate(passes: Sequence[str], home: Home, work: Work) -> None:

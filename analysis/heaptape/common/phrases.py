@@ -109,3 +109,8 @@ def without_cache_effects(low: float, high: float, command: str) -> str:
     """`low`, `high`: by how many points they move the estimate; NaN: not known."""
     moved = "" if math.isnan(low) else f", which move it by {low:+.0f} to {high:+.0f} points (95 % range)"
     return f"CPU time is estimated without cache effects{moved}. Smaller gains need them: {command}."
+
+
+def recorded_elsewhere(recorded: str, here: str) -> str:
+    """Of a baseline that is not the library that the program was recorded on; the beginning of a sentence."""
+    return f"recorded on {recorded}, which is not on this machine; the baseline is {here}"

@@ -8,7 +8,6 @@ program's data accesses it is a range, else an estimate without cache effects.
 """
 
 import math
-import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -26,8 +25,9 @@ from heaptape.decide.worth import NO_REASON
 from heaptape.results import replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order
 from heaptape.results.model import time_model
+from heaptape.results.recorded_on import recorded_column, short_version
 from heaptape.results.schema import Results, figures, unique_name
-from heaptape.results.structs import Workload
+from heaptape.results.structs import Column, Workload
 
 FEW_CALLS = 1000  # below this, an allocator's start-up is most of what is measured
 MOST_NAMES, MOST_OF_A_NAME = 3, 24
@@ -120,24 +120,17 @@ def answer(files: Sequence[Results], baseline: str) -> Answer:
     use = {pick.aim: pick.label for pick in picks if not _is_open_in_ms(pick, rows)}
     cpu_ns = _cpu_ns(one) if one else None
     return Answer(
-        _about(one, workloads, versions, cpu_ns),
+        _about(one, workloads, cpu_ns),
         baseline,
         tuple(rows),
         len(workloads),
         cpu_ns,
-        one is not None and versions.get(str(one.workload.allocator)) in (None, versions.get(baseline)),
+        one is not None and _is_recorded_on(one, baseline),
         use,
         tuple(_sentences(rows, baseline, [pick for pick in picks if pick.aim in use])),
         tuple([*left_out, *_caveats(files, rows, counts)][:2]),
         tuple(_next(files, one, rows)),
     )
-
-
-def short_version(version: str | None) -> str:
-    """The upstream version of a package's: "libc6 2.36-9+deb12u14" -> "2.36"."""
-    word = (version or "").split()[-1:]
-    found = re.match(r"[0-9]+(\.[0-9]+){0,2}", word[0]) if word else None
-    return found[0] if found else ""
 
 
 def _plain(value: object) -> object:
@@ -156,7 +149,7 @@ def _cpu_ns(file: Results) -> float | None:
 
 
 def _versions(files: Sequence[Results]) -> dict[str, str]:
-    """label -> name as shown, and library's file name -> the same of the allocator without settings."""
+    """label -> name as shown."""
     found = {}
     for file in files:
         for one in file.parsed.allocators or []:
@@ -166,9 +159,41 @@ def _versions(files: Sequence[Results]) -> dict[str, str]:
             version = short_version(one.version)
             shown = f"{label} {version}" if plain and version and "@" not in name else label
             found[label] = shown
-            if plain and one.path:
-                found[Path(one.path).name] = shown
     return found
+
+
+def _of_recording(file: Results) -> Column | None:
+    """The first allocator whose library has the file name of the recording's; it may be another version."""
+    columns = file.parsed.allocators or []
+    return next((one for one in columns if one.path and Path(one.path).name == file.workload.allocator), None)
+
+
+def _is_recorded_on(file: Results, baseline: str) -> bool:
+    """True also where the recording's allocator is not among those compared."""
+    recorded = recorded_column(file.workload, file.parsed.allocators)
+    return recorded.name == baseline if recorded else _of_recording(file) is None
+
+
+def _recorded_on(file: Results) -> str:
+    """The allocator that the program was recorded on, with its version where that is known; empty: unknown."""
+    about, column = file.workload, _of_recording(file)
+    if column is None:
+        return f"{about.allocator or ''} {about.allocator_version or ''}".strip()
+    known_here = column.build_id and column.build_id == about.allocator_build_id
+    version = about.allocator_version or (short_version(column.version) if known_here else "")
+    name = column.name or ""
+    if not version and about.allocator_build_id and not known_here:
+        name = f"another build of {about.allocator}"
+    return f"{name} {version}" if version and "@" not in name else name
+
+
+def _recorded_elsewhere(file: Results) -> str:
+    """Says that the recording's library is not among those compared, but another build of it is; else empty."""
+    column = _of_recording(file)
+    if column is None or recorded_column(file.workload, file.parsed.allocators):
+        return ""
+    here = f"{column.name} {short_version(column.version)}".strip()
+    return f"{file.name}: {phrases.recorded_elsewhere(_recorded_on(file), here)}."
 
 
 def _row(
@@ -376,9 +401,7 @@ def _price(row: Row, base: Row) -> str:
     return f", with {_memory_words(row)}"
 
 
-def _about(
-    one: Results | None, workloads: Mapping[str, Results], names: Mapping[str, str], cpu_ns: float | None
-) -> str:
+def _about(one: Results | None, workloads: Mapping[str, Results], cpu_ns: float | None) -> str:
     if one is None:
         calls = sum(file.workload.ops or 0 for file in workloads.values())
         shown = ", ".join(list(workloads)[:4]) + (", …" if len(workloads) > 4 else "")
@@ -386,8 +409,8 @@ def _about(
     about = one.workload
     more = [f"peak live {size(about.ideal_rss_bytes)}"] if about.ideal_rss_bytes else []
     text = phrases.about_workload(one.name, about.ops, about.threads, more)
-    library = about.allocator
-    recorded = f" Recorded on {names.get(str(library), library)}" if library else " Recorded" * bool(cpu_ns)
+    library = _recorded_on(one)
+    recorded = f" Recorded on {library}" if library else " Recorded" * bool(cpu_ns)
     if recorded:
         text += recorded + (f": {phrases.seconds(cpu_ns)} CPU." if cpu_ns else ".")
     return text
@@ -400,6 +423,7 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], counts: Mapping[str,
         for text in [bypassed(file.workload)]
         if text
     ]
+    found += list(dict.fromkeys(text for file in files for text in [_recorded_elsewhere(file)] if text))
     few = [file.name for file in files if 0 < (file.workload.ops or FEW_CALLS) < FEW_CALLS]
     found += [f"{', '.join(few)}: so few calls that start-up decides their instructions and time."] * bool(few)
     failed = list(dict.fromkeys(run.label for file in files for run in file.failures))

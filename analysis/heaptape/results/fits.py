@@ -8,9 +8,9 @@ limited processes are the first to read (they are dropped before a process is ki
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from heaptape.common.errors import UsageError
+from heaptape.results.recorded_on import recorded_column
 from heaptape.results.schema import Results
 
 PAGE_TABLE_SHARE = 1 / 512
@@ -34,14 +34,8 @@ def smallest_limits(file: Results, peaks: Mapping[str, float]) -> dict[str, floa
     program's own memory is not known: the recording has no samples, or its allocator was not replayed.
     """
     rows = file.workload.recorded
-    base = next(
-        (
-            str(one.name)
-            for one in file.parsed.allocators or []
-            if one.variant in (None, "default") and one.path and Path(one.path).name == file.workload.allocator
-        ),
-        None,
-    )
+    recorded = recorded_column(file.workload, file.parsed.allocators)
+    base = recorded.name if recorded else None
     if not rows or base is None or base not in peaks:
         return {}
     own = own_memory(max(row[1] for row in rows), peaks[base])

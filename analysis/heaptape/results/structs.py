@@ -75,6 +75,8 @@ class Workload(msgspec.Struct):
     program: Text = None
     source: Text = None
     allocator: Text = None
+    allocator_version: Text = None
+    allocator_build_id: Text = None
     calls: Counts = None
     request_sizes: list[Triple] | None = None
     recorded: list[Pair] | None = None
@@ -91,6 +93,7 @@ class Column(msgspec.Struct):
     path: Text = None
     version: Text = None
     sha256: Text = None
+    build_id: Text = None
     environment: dict[str, str] | None = None
 
 

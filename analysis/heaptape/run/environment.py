@@ -7,8 +7,9 @@ import fnmatch
 from collections.abc import Mapping
 from pathlib import Path
 
+from heaptape.run.elf_files import exported_names
 from heaptape.run.passes import ALLOCATOR_VARIABLES
-from heaptape.run.registry import exported_names, files_of
+from heaptape.run.registry import files_of
 
 PRELOAD, TUNABLES = "LD_PRELOAD", "GLIBC_TUNABLES"
 OF_MALLOC = "glibc.malloc."

@@ -7,7 +7,6 @@ import hashlib
 import os
 import re
 import shutil
-import struct
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,14 +19,8 @@ from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import IN_WHEEL, Home
 from heaptape.run import installed
+from heaptape.run.elf_files import exported_names
 from heaptape.run.tunables import Tunables
-
-# Of an ELF file for a 64-bit little-endian processor: the place, size and number of its section headers; a section's
-# type, offset, size and linked section; a symbol's name and section.
-HEADER = struct.Struct("<4sBB34xQ10xHH2x")
-SECTION = struct.Struct("<4xI16xQQI20x")
-SYMBOL = struct.Struct("<I2xH16x")
-ELF, IS_64_BIT, IS_LITTLE_ENDIAN, DYNAMIC_SYMBOLS, UNDEFINED = b"\x7fELF", 2, 1, 11, 0
 
 
 class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,30 +46,6 @@ class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and names.isdisjoint(self.lacks)
             and all(text.encode() in data for text in self.contains)
         )
-
-
-def exported_names(data: bytes) -> frozenset[str]:
-    """Names of the dynamic symbols that the shared library of these bytes defines; none if it is damaged."""
-    try:
-        return frozenset(_names(data))
-    except (struct.error, ValueError, IndexError):
-        return frozenset()
-
-
-def _names(data: bytes) -> list[str]:
-    magic, bits, order, place, size, count = HEADER.unpack_from(data)
-    if (magic, bits, order, size) != (ELF, IS_64_BIT, IS_LITTLE_ENDIAN, SECTION.size):
-        return []
-    sections = [SECTION.unpack_from(data, place + index * SECTION.size) for index in range(count)]
-    names = []
-    for kind, offset, length, linked in sections:
-        if kind == DYNAMIC_SYMBOLS:
-            _, text, text_bytes, _ = sections[linked]
-            strings = data[text : text + text_bytes]
-            for name, section in SYMBOL.iter_unpack(data[offset : offset + length]):
-                if section != UNDEFINED:
-                    names.append(strings[name : strings.index(b"\0", name)].decode(errors="replace"))
-    return names
 
 
 DEFAULT_VARIANT = "default"
@@ -476,6 +445,8 @@ def package_versions(paths: tuple[Path, ...]) -> dict[Path | None, str]:
 
 
 def _version_of(path: Path | None) -> str:
-    """For a file without a package: the version at the end of its real name; else empty."""
+    """For a file without a package: glibc's own, or the version at the end of its real name; else empty."""
+    if path and path == c_library():
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc ")
     match = re.search(r"\.so\.([0-9.]+)$", path.resolve().name) if path else None
     return match[1] if match else ""

@@ -22,6 +22,7 @@ from heaptape.results import disturbance, structs
 from heaptape.results.structs import SCHEMA
 from heaptape.run import engine_process, machine
 from heaptape.run.across_passes import agreement, attach_syscalls
+from heaptape.run.elf_files import build_id
 from heaptape.run.engine_process import Command, Processes, failure, run_to_end, side_by_side
 from heaptape.run.environment import RECORDERS
 from heaptape.run.passes import BY_NAME, OF_ACCESSES
@@ -159,7 +160,18 @@ def describe_workload(path: Path, name: str) -> dict:
         "peak_live_objects": workload.peak_live_objects,
         "live_objects_end": workload.live_at_end,
     }
-    kept = ["program", "source", "allocator", "calls", "request_sizes", "recorded", "witness", "lacks"]
+    kept = [
+        "program",
+        "source",
+        "allocator",
+        "allocator_version",
+        "allocator_build_id",
+        "calls",
+        "request_sizes",
+        "recorded",
+        "witness",
+        "lacks",
+    ]
     return about | {key: workload.info[key] for key in kept if key in workload.info}
 
 
@@ -407,6 +419,7 @@ def _about(choice: Choice) -> dict:
         "path": str(choice.path),
         "version": choice.version,
         "sha256": sha256_of(choice.path),
+        "build_id": build_id(choice.path) or None,
         "environment": choice.environment,
     }
 

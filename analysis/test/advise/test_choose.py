@@ -263,6 +263,22 @@ def test_a_program_is_compared_with_what_it_was_recorded_on(library, label):
     assert (choice.label, doubt) == (label, "")
 
 
+def test_another_version_of_glibc_is_not_silently_replaced_by_this_machines():
+    info = {"allocator": "libc.so.6", "allocator_version": "2.5", "allocator_build_id": "00"}
+    choice, doubt = candidates.today(None, info, KNOWN)
+    assert choice.label == "glibc"
+    assert doubt.startswith("recorded on glibc 2.5, which is not on this machine; the baseline is glibc 2.")
+    assert candidates.recorded_on(info, KNOWN) is None
+
+
+def test_an_installed_candidate_with_the_recordings_build_id_is_its_allocator(monkeypatch):
+    found = SimpleNamespace(record=SimpleNamespace(label="x@1.0", build_id="ab"))
+    monkeypatch.setattr(candidates.installed, "find_all", lambda folder: [found])
+    monkeypatch.setattr(candidates, "choose", lambda label, known: label)
+    info = {"allocator": "libx.so", "allocator_build_id": "ab"}
+    assert candidates.today(None, info, KNOWN) == ("x@1.0", "")
+
+
 @pytest.mark.parametrize("info", [{}, {"allocator": "own"}])
 def test_what_is_assumed_is_reported(info):
     choice, doubt = candidates.today(None, info, KNOWN)

@@ -11,7 +11,7 @@ import pytest
 from heaptape.commands.comparison import print_named, write_long
 from heaptape.common.phrases import percent
 from heaptape.common.tables import render_markdown, render_text
-from heaptape.decide.answer import answer, bypassed, short_version
+from heaptape.decide.answer import answer, bypassed
 from heaptape.decide.cpu import Cpu, cpu_text, reason_below_ns
 from heaptape.decide.worth import is_reason, why_not
 from heaptape.results.comparing.compare import relative
@@ -19,6 +19,7 @@ from heaptape.results.comparing.intervals import COUNTED_AGREES, too_noisy
 from heaptape.results.comparing.summary import in_words
 from heaptape.results.comparing.verdicts import paragraphs, verdicts
 from heaptape.results.model.time_model import estimate
+from heaptape.results.recorded_on import short_version
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Workload
 from heaptape.show.figures import fleet_plots
@@ -300,6 +301,29 @@ def test_rows_are_named_by_the_allocators_version_where_their_name_has_none():
     names = ("glibc 2.36", "jemalloc 5.3.0", "jemalloc:decay-0", "mimalloc@3.0.1", "plain")
     assert {row.label: row.name for row in found.rows} == dict(zip(labels, names))
     assert found.recorded_on_baseline
+
+
+@pytest.mark.parametrize(
+    ("recorded", "name", "is_here"),
+    [
+        ({}, "glibc", True),
+        ({"allocator_version": "2.41"}, "glibc 2.41", True),
+        ({"allocator_version": "2.41", "allocator_build_id": "cd"}, "glibc 2.41", True),
+        ({"allocator_version": "2.36", "allocator_build_id": "ab"}, "glibc 2.36", False),
+        ({"allocator_build_id": "ef"}, "glibc 2.41", True),
+        ({"allocator_build_id": "ab"}, "another build of libc.so.6", False),
+    ],
+)
+def test_a_recordings_allocator_is_this_machines_only_if_it_is_the_same(recorded, name, is_here):
+    """Results were made where glibc is 2.41, with the build id ef."""
+    file = counted("p", dict.fromkeys(("glibc", "a"), (1e9, 100, 50)), allocator="libc.so.6", **recorded)
+    here = {"name": "glibc", "variant": "default", "version": "libc6 2.41-1", "path": "/lib/libc.so.6"}
+    file.data["allocators"] = [here | {"build_id": "ef"}]
+    found = answer([Results("p.json", file.data)], "glibc")
+    assert f"Recorded on {name}: " in found.about
+    assert found.recorded_on_baseline == is_here
+    said = f"p: recorded on {name}, which is not on this machine; the baseline is glibc 2.41."
+    assert (said in found.caveats) == (not is_here)
 
 
 def test_tables_of_several_workloads_are_in_their_order_by_subject_and_then_those_of_ratios():

@@ -1,66 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/processes/stacks.h"
 
+#include "capture/recorder/processes/elf_file.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
 #include "core/system/process.h"
 
-#include <fcntl.h>
-#include <gelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* notes: NULL where they can't be read. */
-static bool find_build_id(Elf_Data *notes, char *id) {
-  GElf_Nhdr note;
-  size_t name, bytes, next = 0;
-  while (notes && (next = gelf_getnote(notes, next, &note, &name, &bytes)) > 0) {
-    const char *at = notes->d_buf;
-    if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 || memcmp(at + name, "GNU", 4) != 0 ||
-        note.n_descsz == 0 || note.n_descsz > TRACE_MAX_BUILD_ID_BYTES)
-      continue;
-    for (uint32_t i = 0; i < note.n_descsz; i++)
-      snprintf(id + 2 * (size_t)i, 3, "%02x", (uint8_t)at[bytes + i]);
-    return true;
-  }
-  return false;
-}
-
-/* The build id of the ELF file as hexadecimal digits, and the address of its first byte according to its own headers.
-   id has room for 2 * TRACE_MAX_BUILD_ID_BYTES + 1. False: it is not an ELF file, or has no build id (id is empty
-   then). */
-static bool read_elf(int fd, char *id, uint64_t *first_address) {
-  bool found = false, loaded = false;
-  size_t count = 0;
-  GElf_Phdr header;
-  id[0] = '\0';
-  *first_address = 0;
-  Elf *elf = elf_version(EV_CURRENT) == EV_NONE ? NULL : elf_begin(fd, ELF_C_READ, NULL);
-  if (elf_getphdrnum(elf, &count) != 0)
-    count = 0;
-  for (size_t i = 0; i < count && gelf_getphdr(elf, (int)i, &header); i++) {
-    if (header.p_type == PT_LOAD && !loaded) {
-      *first_address = header.p_vaddr - header.p_offset;
-      loaded = true;
-    }
-    if (header.p_type == PT_NOTE && !found)
-      found = find_build_id(elf_getdata_rawchunk(elf, (int64_t)header.p_offset, header.p_filesz, ELF_T_NHDR), id);
-  }
-  elf_end(elf);
-  return found;
-}
-
-/* Opens the process's file at that path, else the recorder's. */
-static int open_file(int pid, const char *path) {
-  char inside[4096 + 64];
-  snprintf(inside, sizeof inside, "/proc/%d/root%s", pid, path);
-  int fd = open(inside, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  return fd >= 0 ? fd : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-}
 
 static struct module *add(struct modules *modules) {
   struct module *module = vector_add(modules);
@@ -119,11 +70,11 @@ static void describe(struct module *module, int pid) {
   char id[2 * TRACE_MAX_BUILD_ID_BYTES + 1] = "";
   const char *slash = strrchr(module->record.path ? module->record.path : "", '/');
   module->record.name = strdup(slash ? slash + 1 : module->record.path ? module->record.path : "");
-  int fd = slash ? open_file(pid, module->record.path) : -1;
+  int fd = slash ? elf_file_open(pid, module->record.path) : -1;
   if (fd < 0)
     return;
   uint64_t first_address;
-  if (read_elf(fd, id, &first_address))
+  if (elf_file_build_id(fd, id, &first_address))
     module->record.build_id = strdup(id);
   module->record.bias -= first_address;
   close(fd);

@@ -65,7 +65,7 @@ def recording(file: Results) -> Rows:
     rows = [
         ("recorded program", workload.program),
         ("recorded by", workload.source),
-        ("its allocator", workload.allocator),
+        ("its allocator", " ".join(filter(None, (workload.allocator, workload.allocator_version)))),
         ("operations", _grouped(workload.ops)),
         ("threads", _grouped(workload.threads)),
         ("calls", ", ".join(f"{name} {_plain(count)}" for name, count in _items(file.workload.calls))),

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""Whether a library is the one that served malloc while a program was recorded, by version and build id."""
+
+import re
+from pathlib import Path
+
+from heaptape.results.structs import Column, Workload
+
+
+def short_version(version: str | None) -> str:
+    """The upstream version of a package's: "libc6 2.36-9+deb12u14" -> "2.36"."""
+    word = (version or "").split()[-1:]
+    found = re.match(r"[0-9]+(\.[0-9]+){0,2}", word[0]) if word else None
+    return found[0] if found else ""
+
+
+def is_other(workload: Workload, version: str | None, build_id: str | None) -> bool:
+    """Is a library with this version and build id, and the file name of the recording's, nevertheless another one? Not
+    known, as in recordings that name neither: False. Builds of one version of glibc have the same malloc.
+    """
+    same = bool(build_id) and build_id == workload.allocator_build_id
+    here = short_version(version)
+    if workload.allocator_version and here:
+        return not same and workload.allocator_version != here
+    return not same and bool(build_id and workload.allocator_build_id)
+
+
+def recorded_column(workload: Workload, columns: list[Column] | None) -> Column | None:
+    """The allocator, without settings, that the program was recorded on. None: it is not among them."""
+    for one in columns or []:
+        if one.variant not in (None, "", "default") or not one.path or Path(one.path).name != workload.allocator:
+            continue
+        if not is_other(workload, one.version, one.build_id):
+            return one
+    return None

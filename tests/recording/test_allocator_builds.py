@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""A recording names the very library that served malloc: its version, where it is glibc, and its build id."""
+
+import json
+import os
+
+from heaptape.run.elf_files import build_id
+from heaptape.run.registry import c_library
+from heaptape.tape.workload_format import read_workload
+
+from tests.oracle.reader import open_trace
+from tests.support import CONVERT, OUT, record, succeed
+
+KEYS = ("allocator", "allocator_version", "allocator_build_id")
+
+
+def named(info):
+    return {key: info[key] for key in KEYS if key in info}
+
+
+def test_glibcs_version_and_build_id_are_in_the_trace_and_in_what_is_made_of_it(tmp_path):
+    tape, made = tmp_path / "t.tape", {name: tmp_path / name for name in ("t.work", "anonymous.tape", "slice.tape")}
+    record(tape, "ls")
+    version = os.confstr("CS_GNU_LIBC_VERSION").removeprefix("glibc ")
+    expected = dict(zip(KEYS, ("libc.so.6", version, build_id(c_library()))))
+    assert len(expected["allocator_build_id"]) == 40
+    succeed(CONVERT, "compile", tape, "-o", made["t.work"])
+    succeed(CONVERT, "convert", "--anonymise", tape, made["anonymous.tape"])
+    succeed(CONVERT, "convert", "--slice", "progress=0%..50%", tape, made["slice.tape"])
+    assert named(open_trace(tape).info) == expected
+    assert named(read_workload(made["t.work"]).info) == expected
+    assert named(open_trace(made["anonymous.tape"]).info) == expected
+    assert named(open_trace(made["slice.tape"]).info) == expected
+    assert f"on glibc {version}" in succeed(CONVERT, "info", tape).stdout
+    assert named(json.loads(succeed(CONVERT, "info", "--json", tape).stdout)["info"]) == expected
+
+
+def test_another_allocator_is_named_by_its_build_id(tmp_path):
+    library = OUT / "lib" / "libreference.so"
+    record(tmp_path / "t.tape", "ls", options=("--preload", library))
+    expected = {"allocator": library.name, "allocator_build_id": build_id(library)}
+    assert named(open_trace(tmp_path / "t.tape").info) == {key: value for key, value in expected.items() if value}
