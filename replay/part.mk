@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Linked as objects: the engine finds passes in their table, and they use the engine.
+# Linked as objects: passes register themselves, and use the engine.
 REPLAY_COMPONENTS := replay replay/parent replay/engine replay/passes replay/passes/blame replay/passes/contention replay/passes/time replay/memory replay/calls
 REPLAY_BELOW := core/isolated core/workload core/sharing core/trace core/system core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm -ldl

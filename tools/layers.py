@@ -4,7 +4,8 @@
 
 Three rules, for both C and Python: an include or import that the table does not allow is an offence; so is a folder
 that is not in the table; and so is a cycle of files, where a file is a C source with its header, or a Python
-module. A fourth for C, tests included: a function of more than five parameters (c_parameters.py).
+module. Two more for C: a function of more than five parameters, tests included (c_parameters.py); and an arrow by
+symbols, of the objects below the folder that is the argument (c_symbols.py).
 """
 
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import c_arrows
 import c_parameters
+import c_symbols
 import python_arrows
 
 TABLE = Path(__file__).resolve().parent / "layers.toml"
@@ -68,7 +70,9 @@ def offences(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
 
 
 def main() -> int:
-    problems = offences(Path(__file__).resolve().parent.parent, tomllib.loads(TABLE.read_text()))
+    table = tomllib.loads(TABLE.read_text())
+    problems = offences(Path(__file__).resolve().parent.parent, table)
+    problems += [line for out in sys.argv[1:] for line in c_symbols.offences(Path(out), table["c"])]
     print(
         "\n".join(problems)
         if problems

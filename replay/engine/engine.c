@@ -189,7 +189,7 @@ int engine_main(int result_fd, int workload_fd) {
   struct replay_result *result = engine.result;
   result->startup_page_faults = faults_of_process();
   engine.spec = &result->spec;
-  engine.pass = pass_table[result->pass];
+  engine.pass = pass_of_turn(result->pass);
   if (engine.pass->samples_memory)
     result->startup_huge_pages = proc_huge_pages();
   engine.figures = result_figures(result);

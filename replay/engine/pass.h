@@ -31,6 +31,7 @@ typedef void loop_body(struct replay_thread *self);
 
 struct pass {
   const char *name, *summary;
+  unsigned turn; /* passes are made in this order; each has its own */
 
   enum replay_order order; /* the default */
   bool recorded_only;      /* there is no other */
@@ -69,8 +70,16 @@ struct pass {
   uint64_t (*counted)(const struct run *run);
 };
 
-/* replay/passes/table.c. In the order in which passes are made; NULL behind the last. */
-extern const struct pass *const pass_table[];
+/* A pass is registered by being linked: behind its definition, this puts a pointer to it into a section of the linker,
+   whose bounds the linker names. */
+#define REGISTER_PASS(one)                                                                                             \
+  __attribute__((used, section("replay_passes"))) static const struct pass *const entry_##one = &one
 
-/* Returns the pass; NULL: there is none of that name. */
+/* Returns the pass whose turn is next behind `previous`, which is NULL for the first; NULL: there is none. */
+const struct pass *pass_after(const struct pass *previous);
+
+#define FOR_EACH_PASS(pass) for (const struct pass *pass = pass_after(NULL); pass; pass = pass_after(pass))
+
+/* Return the pass; NULL: there is none of that name, or turn. */
 const struct pass *pass_named(const char *name);
+const struct pass *pass_of_turn(unsigned turn);

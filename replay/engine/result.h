@@ -83,7 +83,7 @@ struct malloc_library {
 
 struct replay_result {
   struct run_spec spec;
-  uint32_t pass;                               /* its place in pass_table */
+  uint32_t pass;                               /* its turn */
   char path[PATH_MAX], origins_path[PATH_MAX]; /* of the workload and the origins, for errors */
 
   _Atomic uint32_t phase;

@@ -30,14 +30,6 @@ enum {
 };
 static const uint64_t HANG_NS = 60000000000u, DEADLOCK_NS = 3000000000u;
 
-/* Of the pass: its place in the table, which both processes have. */
-static uint32_t number_of(const struct pass *pass) {
-  uint32_t number = 0;
-  while (pass_table[number] != pass)
-    number++;
-  return number;
-}
-
 int run_open(struct run *run, const struct run_spec *spec, struct error *error) {
   *run = (struct run){.spec = spec,
                       .syscalls.listener = -1,
@@ -57,7 +49,7 @@ int run_open(struct run *run, const struct run_spec *spec, struct error *error) 
     result->spec.touch = TOUCH_NONE;
   else if (spec->pass->sets_touch)
     result->spec.touch = spec->pass->touch;
-  result->pass = number_of(spec->pass);
+  result->pass = spec->pass->turn;
   result->thread_count = spec->threads;
   snprintf(result->path, sizeof result->path, "%s", spec->path);
   snprintf(result->origins_path, sizeof result->origins_path, "%s", spec->origins ? spec->origins : "");

@@ -236,15 +236,15 @@ static const struct cli_program program = {"heaptape-replay", commands};
 /* Writes the names of the passes that take the setting: "the pass blame", "the passes misses and instructions". */
 static void names_of_takers(unsigned setting, struct text_line *line) {
   unsigned count = 0, left;
-  for (const struct pass *const *pass = pass_table; *pass; pass++)
-    count += ((*pass)->takes & setting) != 0;
+  FOR_EACH_PASS(pass)
+  count += (pass->takes & setting) != 0;
   text_add(line, "the pass%s", count > 1 ? "es" : "");
   left = count;
-  for (const struct pass *const *pass = pass_table; *pass; pass++)
-    if ((*pass)->takes & setting) {
-      text_add(line, "%s%s", left == count ? " " : left > 1 ? ", " : " and ", (*pass)->name);
-      left--;
-    }
+  FOR_EACH_PASS(pass)
+  if (pass->takes & setting) {
+    text_add(line, "%s%s", left == count ? " " : left > 1 ? ", " : " and ", pass->name);
+    left--;
+  }
 }
 
 /* Settings of some passes: which of these were given. */
@@ -275,10 +275,10 @@ static int wrong_setting(unsigned settings, const char *verb) {
 
 /* --baseline alone: any pass that samples memory will do. */
 static const struct pass *pass_of_baseline(void) {
-  const struct pass *const *pass = pass_table;
-  while (!(*pass)->samples_memory)
-    pass++;
-  return *pass;
+  const struct pass *pass = pass_after(NULL);
+  while (!pass->samples_memory)
+    pass = pass_after(pass);
+  return pass;
 }
 
 static int check(struct run_spec *spec) {
@@ -395,8 +395,8 @@ static json_t *pass_json(const struct pass *pass) {
 
 int spec_describe(void) {
   json_t *passes = json_array();
-  for (const struct pass *const *pass = pass_table; *pass; pass++)
-    json_array_append_new(passes, pass_json(*pass));
+  FOR_EACH_PASS(pass)
+  json_array_append_new(passes, pass_json(pass));
   json_t *variables = json_array();
   for (const char *const *name = allocator_variables; *name; name++)
     json_array_append_new(variables, json_string(*name));

@@ -12,8 +12,6 @@
 
 #include "replay/parent/run.h"
 
-extern const struct pass pass_bare;
-
 /* struct pass, launch: measures the engine's own cost on the beginning of this workload first, unless the spec has it.
  */
 int bare_launch_with_engine_cost(struct run *run, const struct run_spec *spec, struct error *error);

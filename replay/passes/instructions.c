@@ -197,7 +197,8 @@ static uint64_t counted(const struct run *run) {
   return 1;
 }
 
-const struct pass pass_instructions = {
+static const struct pass pass_instructions = {
+    .turn = 10,
     .name = "instructions",
     .summary = "instructions per call, counted exactly by our Valgrind tool",
     .order = ORDER_RECORDED,
@@ -217,3 +218,4 @@ const struct pass pass_instructions = {
     .counts = "instructions",
     .counted = counted,
 };
+REGISTER_PASS(pass_instructions);

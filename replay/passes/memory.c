@@ -264,7 +264,8 @@ uint64_t memory_counted(const struct run *run) {
   return most;
 }
 
-const struct pass pass_memory = {
+static const struct pass pass_memory = {
+    .turn = 30,
     .name = "memory",
     .summary = "RSS and live bytes by position, system calls, page faults, fragmentation, what is held at the end",
     .order = ORDER_RECORDED,
@@ -282,3 +283,4 @@ const struct pass pass_memory = {
     .counts = "resident bytes",
     .counted = memory_counted,
 };
+REGISTER_PASS(pass_memory);

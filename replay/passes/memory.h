@@ -18,8 +18,6 @@
 #include "replay/memory/fragmentation.h"
 #include "replay/parent/run.h"
 
-extern const struct pass pass_memory;
-
 /* with_map: false: of the memory map, only the position 0 is added. Ends the process where there is no memory. */
 void memory_setup(bool with_map);
 

@@ -280,7 +280,8 @@ static uint64_t counted(const struct run *run) {
   return stream->has_bursts || json_integer_value(json_object_get(allocator, "instructions")) > 0;
 }
 
-const struct pass pass_misses = {
+static const struct pass pass_misses = {
+    .turn = 70,
     .name = "misses",
     .summary = "misses of simulated caches and TLBs, the program's recorded data accesses included",
     .order = ORDER_RECORDED,
@@ -302,3 +303,4 @@ const struct pass pass_misses = {
     .counts = "instructions of the allocator",
     .counted = counted,
 };
+REGISTER_PASS(pass_misses);

@@ -72,7 +72,8 @@ static uint64_t counted(const struct run *run) {
   return counts->ops;
 }
 
-const struct pass pass_sharing = {
+static const struct pass pass_sharing = {
+    .turn = 60,
     .name = "sharing",
     .summary = "cache lines with live objects of several threads",
     .order = ORDER_RECORDED,
@@ -86,3 +87,4 @@ const struct pass pass_sharing = {
     .counts = "ops with their lines",
     .counted = counted,
 };
+REGISTER_PASS(pass_sharing);

@@ -229,7 +229,8 @@ static void report(json_t *into, const struct run *run) {
   names->json = NULL;
 }
 
-const struct pass pass_blame = {
+static const struct pass pass_blame = {
+    .turn = 80,
     .name = "blame",
     .summary = "who holds the resident memory: by stack, function, thread, size, phase and age",
     .order = ORDER_RECORDED,
@@ -248,6 +249,7 @@ const struct pass pass_blame = {
     .counts = "resident bytes",
     .counted = memory_counted,
 };
+REGISTER_PASS(pass_blame);
 
 enum { DEFAULT_POSITIONS = 64 };
 

@@ -12,8 +12,6 @@
 #include "replay/parent/run.h"
 #include "replay/passes/blame/attribution.h"
 
-extern const struct pass pass_blame;
-
 /* The origins file in the parent: checked completely, with its JSON as an object. */
 struct origin_names {
   int fd;       /* -1: no origins file */

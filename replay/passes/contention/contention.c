@@ -220,7 +220,8 @@ static void end(void) {
   places_find(figures);
 }
 
-const struct pass pass_contention = {
+static const struct pass pass_contention = {
+    .turn = 90,
     .name = "contention",
     .summary = "waits of threads inside calls, by lock and call",
     .order = ORDER_WINDOW,
@@ -234,3 +235,4 @@ const struct pass pass_contention = {
     .thread_ends = thread_ends,
     .report = contention_report,
 };
+REGISTER_PASS(pass_contention);

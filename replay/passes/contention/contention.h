@@ -75,7 +75,5 @@ struct contention {
   struct loaded_object objects[LOADED_OBJECTS];
 };
 
-extern const struct pass pass_contention;
-
 /* struct pass, report: adds "contention" (docs/formats/RESULTS.md). Names of locks are from this machine's files. */
 void contention_report(json_t *into, const struct run *run);

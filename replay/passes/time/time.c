@@ -311,7 +311,8 @@ static uint64_t counted(const struct run *run) {
   return counted;
 }
 
-const struct pass pass_time = {
+static const struct pass pass_time = {
+    .turn = 20,
     .name = "time",
     .summary = "cycles per call, by kind of call and size",
     .order = ORDER_WINDOW,
@@ -329,3 +330,4 @@ const struct pass pass_time = {
     .counts = "cycles",
     .counted = counted,
 };
+REGISTER_PASS(pass_time);
