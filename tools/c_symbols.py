@@ -9,19 +9,18 @@ from pathlib import Path
 
 import c_arrows
 
-TREE = Path(__file__).resolve().parent.parent
 BUILDS = ("obj", "pic")  # folders of objects below out/
 DEFINED, UNDEFINED = "TDBRVW", "U"
 
 
-def used(out: Path, table: c_arrows.Arrows) -> dict[tuple[str, str], set[str]]:
+def used(root: Path, out: Path, table: c_arrows.Arrows) -> dict[tuple[str, str], set[str]]:
     """(folder, folder) -> symbols that objects of the first need and only objects of the second define. What several
     folders define (main) is chosen when a program is linked, and what the C library has, too (malloc), is its own.
     """
     defines: dict[str, set[str]] = defaultdict(set)
     needs: dict[str, set[str]] = defaultdict(set)
     system = _of_the_c_library()
-    for folder, objects in _objects(out, table).items():
+    for folder, objects in _objects(root, out, table).items():
         listed = subprocess.run(["nm", "-A", *objects], capture_output=True, text=True, check=True).stdout
         for line in listed.splitlines():
             *_, kind, name = line.rsplit(maxsplit=2)
@@ -39,10 +38,10 @@ def used(out: Path, table: c_arrows.Arrows) -> dict[tuple[str, str], set[str]]:
     return found
 
 
-def offences(out: Path, table: c_arrows.Arrows) -> list[str]:
+def offences(root: Path, out: Path, table: c_arrows.Arrows) -> list[str]:
     return [
         f"{source} may not use {target}: {', '.join(sorted(names)[:3])}"
-        for (source, target), names in sorted(used(out, table).items())
+        for (source, target), names in sorted(used(root, out, table).items())
         if not c_arrows.allowed(table, source, target)
     ]
 
@@ -53,7 +52,7 @@ def _of_the_c_library() -> set[str]:
     return {line.split()[-1].partition("@")[0] for line in listed.splitlines()}
 
 
-def _objects(out: Path, table: c_arrows.Arrows) -> dict[str, list[str]]:
+def _objects(root: Path, out: Path, table: c_arrows.Arrows) -> dict[str, list[str]]:
     return {
         folder: objects
         for folder in table
@@ -62,7 +61,7 @@ def _objects(out: Path, table: c_arrows.Arrows) -> dict[str, list[str]]:
                 str(path)
                 for build in BUILDS
                 for path in sorted((out / build / folder).glob("*.o"))
-                if (TREE / folder / path.name).with_suffix(".c").exists()  # else left from an earlier build
+                if (root / folder / path.name).with_suffix(".c").exists()  # else left from an earlier build
             ]
         )
     }

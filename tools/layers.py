@@ -71,8 +71,9 @@ def offences(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
 
 def main() -> int:
     table = tomllib.loads(TABLE.read_text())
-    problems = offences(Path(__file__).resolve().parent.parent, table)
-    problems += [line for out in sys.argv[1:] for line in c_symbols.offences(Path(out), table["c"])]
+    root = Path(__file__).resolve().parent.parent
+    problems = offences(root, table)
+    problems += [line for out in sys.argv[1:] for line in c_symbols.offences(root, Path(out), table["c"])]
     print(
         "\n".join(problems)
         if problems

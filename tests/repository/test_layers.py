@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Dependencies run downwards, without cycles: the checkers of `make layers` find planted offences."""
 
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests.support import REPOSITORY
 sys.path.insert(0, str(REPOSITORY / "tools"))
 import c_arrows  # noqa: E402
 import c_parameters  # noqa: E402
+import c_symbols  # noqa: E402
 import layers  # noqa: E402
 import python_arrows  # noqa: E402
 
@@ -132,3 +134,15 @@ def test_the_table_of_arrows_has_no_cycle_and_names_what_is_there():
     package = REPOSITORY / "analysis" / "heaptape"
     assert set(table) == {str(path.parent.relative_to(package)) for path in package.glob("*/**/__init__.py")}
     assert all((REPOSITORY / folder).is_dir() for folder in TABLE["c"])
+
+
+def test_an_arrow_that_only_symbols_show_is_an_offence(tmp_path):
+    for folder, text in (("a", "void b_of(void); void a_of(void) { b_of(); }"), ("b", "void b_of(void) {}")):
+        (tmp_path / "out/obj" / folder).mkdir(parents=True)
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.c").write_text(text)
+        made = [tmp_path / folder / "x.c", "-o", tmp_path / "out/obj" / folder / "x.o"]
+        subprocess.run(["gcc", "-c", *made], check=True)
+    planted = tmp_path, tmp_path / "out"
+    assert c_symbols.offences(*planted, {"a": [], "b": []}) == ["a may not use b: b_of"]
+    assert c_symbols.offences(*planted, {"a": ["b"], "b": []}) == []
