@@ -88,6 +88,7 @@ static void *map_shared(int fd, size_t bytes) {
   if (memory == MAP_FAILED)
     return NULL;
   inherited[inherited_count++] = (struct inherited){memory, bytes};
+  memory_own(memory, bytes);
   return memory;
 }
 
@@ -246,6 +247,7 @@ static struct tables *map_tables(int control_fd) {
   void *control = control_fd >= 0 ? mmap(&tables->control, sizeof(struct control), PROT_READ | PROT_WRITE,
                                          MAP_SHARED | MAP_FIXED, control_fd, 0)
                                   : MAP_FAILED;
+  memory_own(tables, sizeof *tables);
   return control == MAP_FAILED ? NULL : tables;
 }
 

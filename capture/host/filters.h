@@ -29,7 +29,8 @@ enum host_purpose {
   HOST_FILES = 512,   /* /proc/self */
   HOST_PRINT = 1024,  /* a line on standard error */
   HOST_REBIND = 2048, /* to change references that are read-only */
-  HOST_ALL = 4095,
+  HOST_UNLOCK = 4096, /* to unlock memory of its own */
+  HOST_ALL = 8191,
 };
 
 /* May it make the calls for these purposes? Cheap. In a fresh image, the first call reads /proc/self/status, by the

@@ -111,6 +111,50 @@ void process_stop(struct process *process, const char *why) {
   errno = error;
 }
 
+/* Has the program locked its memory, so that ours is locked with it? MCL_CURRENT, MCL_FUTURE. */
+static _Atomic int locked;
+
+void memory_own(void *memory, size_t bytes) {
+  madvise(memory, bytes, MADV_DONTDUMP);
+  if ((atomic_load(&locked) & MCL_FUTURE) && host_may(HOST_UNLOCK))
+    syscall(SYS_munlock, memory, bytes);
+}
+
+static void unlock(const void *memory, size_t bytes) {
+  syscall(SYS_munlock, memory, bytes);
+}
+
+static void unlock_all(struct process *process) {
+  process_lock(process);
+  for (uint32_t i = 0; i < process->regions; i++)
+    unlock(process->region[i].memory, region_bytes(process->region[i].rings));
+  for (uint32_t i = 0; i < process->producers; i++)
+    unlock(process->producer[i], 1); /* its OS page */
+  if (process->pool_bytes)
+    unlock(process->pool, process->pool_bytes);
+  unlock(host_state.tables, sizeof *host_state.tables);
+  unlock(process, sizeof *process);
+  process_unlock(process);
+}
+
+/* Our memory would count against the program's RLIMIT_MEMLOCK. */
+__attribute__((visibility("default"))) int mlockall(int flags);
+
+int mlockall(int flags) {
+  int before = atomic_exchange(&locked, flags); /* what is mapped from now on may be locked */
+  int result = (int)syscall(SYS_mlockall, flags), error = errno;
+  if (result != 0) {
+    atomic_store(&locked, before);
+  } else if ((flags & MCL_CURRENT) && process_is_recording() && host_may(HOST_UNLOCK)) {
+    uint64_t mask;
+    signals_block(&mask);
+    unlock_all(process_own());
+    signals_restore(&mask);
+  }
+  errno = error;
+  return result;
+}
+
 void *process_map_wiped(size_t bytes) {
   void *memory = os_map(bytes, false);
   if (!memory)
@@ -119,6 +163,7 @@ void *process_map_wiped(size_t bytes) {
     os_unmap(memory, bytes);
     return NULL;
   }
+  memory_own(memory, bytes);
   return memory;
 }
 

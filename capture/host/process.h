@@ -129,7 +129,10 @@ void process_unlock(struct process *process);
 /* Ends the recording of this process; the first caller's reason is printed, NULL: nothing is. */
 void process_stop(struct process *process, const char *why);
 
-/* Memory that is private, anonymous and wiped in a fork child; NULL on failure. */
+/* Marks memory as the library's own: not in core dumps, and not locked where the program locks all of its own. */
+void memory_own(void *memory, size_t bytes);
+
+/* Memory that is private, anonymous and wiped in a fork child; NULL on failure. The library's own. */
 void *process_map_wiped(size_t bytes);
 
 /* The process, attached if that can be done; NULL if it is not to be recorded. Call with signals blocked and not

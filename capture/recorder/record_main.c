@@ -32,8 +32,9 @@ static bool is_of_program(int pid) {
 }
 
 /* The recording ends when the program does, so a signal to the recorder is passed on to the program; afterwards the
-   recorder no longer waits for processes that outlive the program. One from the terminal (SI_KERNEL; SIGINT is taken for
-   one) has reached the program, too. One that the program sends to its process group, in which we are, is not for us. */
+   recorder no longer waits for processes that outlive the program. One from the terminal (SI_KERNEL; SIGINT is taken
+   for one) has reached the program, too. One that the program sends to its process group, in which we are, is not for
+   us. */
 static void end(int signal, siginfo_t *from, void *context) {
   int error = errno;
   (void)context;
