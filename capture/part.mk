@@ -8,15 +8,17 @@ ALL += $(HT_LIB)
 # initfirst: an allocator in the executable must be recorded from the first constructor of any library on.
 # The compiler must not know the malloc API where we define it. now: no lazy binding inside a signal handler.
 $(addprefix $(OUT)/pic/capture/host/,hooks.o real/real.o real/operators.o): HT_CFLAGS += -fno-builtin
+$(OUT)/pic/capture/host/libc.o: HT_CFLAGS += -fno-builtin
+HT_OWN_LIBC := -Wl,--wrap=syscall
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
 $(addprefix $(OUT)/pic/capture/host/,hooks.o linked_hooks.o producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
 # Code that hooks of an allocator in the executable run in the common cases leaves the vector registers alone.
-$(addprefix $(OUT)/pic/capture/host/,linked_hooks.o producer.o producer_state.o accesses.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
+$(addprefix $(OUT)/pic/capture/host/,linked_hooks.o producer.o producer_state.o accesses.o libc.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
 # Only the called functions of core/base/os.c: each further one would need more of the C library (allowed_symbols.txt).
 $(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	$(start)
-	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,initfirst -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
+	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,initfirst $(HT_OWN_LIBC) -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
 
 # For record --attach: the same, loaded into a running program. It exports its redirect table and nothing else, so that
 # no reference is bound to its hooks but those that the recorder redirects.
@@ -25,7 +27,7 @@ ALL += $(HT_ATTACH_LIB)
 $(OUT)/pic/capture/host/redirected.o: HT_CFLAGS += -fno-builtin
 $(HT_ATTACH_LIB): $(call c_pic_objects,$(HT_HOST_SOURCES)) capture/host/redirected.map
 	$(start)
-	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,--gc-sections -Wl,-z,defs -Wl,--version-script=capture/host/redirected.map -Wl,-soname,libheaptape-attach.so -o $@ $(filter %.o,$^) -ldl
+	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now $(HT_OWN_LIBC) -Wl,--gc-sections -Wl,-z,defs -Wl,--version-script=capture/host/redirected.map -Wl,-soname,libheaptape-attach.so -o $@ $(filter %.o,$^) -ldl
 
 # For record --unwind libunwind alone.
 HT_UNWIND_LIB := $(OUT)/lib/libheaptape-unwind.so

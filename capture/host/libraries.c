@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* dlopen and dlclose.
+/* dlopen, dlmopen and dlclose.
 
    dlclose: after it, another library may get the addresses of the closed one, so the collector reads the modules before
    it, and unwind rules are forgotten after it.
 
    dlopen(RTLD_DEEPBIND): such a library's references are bound to its own dependencies first, so its calls of malloc
-   and free bypass us and go to the C library, although it may release objects that were acquired through us, and vice
-   versa. The references that would be bound to us without that flag are bound to us again; all others stay.
+   and free would bypass us and go to the C library, although it may release objects that were acquired through us. So
+   before the first such call, the symbol tables of the libraries that define the real functions are made to lead to the
+   hooks. A name that leads to another function than the hook calls stays: where the program's malloc is another than
+   the C library's, which the library's calls then go to, their loss is noted. The call itself is passed on with the
+   caller that the loader looks at: it searches by the caller's paths.
 
-   Not reached: calls of the library's own constructors (they run inside the real dlopen), and libraries named without a
-   slash, as the real dlopen searches for those by its caller's paths, and we would be its caller.
+   dlmopen: objects in another name space have a C library of their own, whose calls are lost; this is noted.
 
    Allocators: their references to functions of their own (libraries_bind_own, real.h). */
 #include "capture/host/process.h"
@@ -26,72 +28,58 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Called from the assembly below. */
-void *deepbind_real(void);
-void *deepbind_open(const char *file, int mode);
-int deepbind_wants(const char *file);
+/* Called from the assembly below. They change no register that they need not, and keep errno. */
+void *opening_real(void);
+void *opening_deeply(void);
+void *opening_another(long name_space);
 
-static void *(*real_dlopen)(const char *, int);
-
-__attribute__((used, visibility("hidden"))) void *deepbind_real(void) {
-  if (!real_dlopen)
-    real_dlopen = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
-  return (void *)real_dlopen;
-}
-
-__attribute__((used, visibility("hidden"))) int deepbind_wants(const char *file) {
-  return file && strchr(file, '/') != NULL;
-}
-
-/* Without the flag the call is passed on unchanged, with the caller that the loader looks at. */
+/* The call is passed on unchanged, by a jump: so the loader sees its caller. */
 #if defined(__x86_64__)
 enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOBAL_DATA = R_X86_64_GLOB_DAT, ABSOLUTE = R_X86_64_64 };
 
-__asm__(".text\n"
-        ".globl dlopen\n"
-        ".type dlopen, @function\n"
-        "dlopen:\n"
-        "  push %rdi\n"
-        "  push %rsi\n"
-        "  sub $8, %rsp\n"
-        "  test $8, %esi\n" /* RTLD_DEEPBIND */
-        "  jz 1f\n"
-        "  call deepbind_wants\n"
-        "  test %eax, %eax\n"
-        "  jz 1f\n"
-        "  add $8, %rsp\n"
-        "  pop %rsi\n"
-        "  pop %rdi\n"
-        "  jmp deepbind_open\n"
-        "1:\n"
-        "  call deepbind_real\n"
-        "  add $8, %rsp\n"
-        "  pop %rsi\n"
-        "  pop %rdi\n"
-        "  jmp *%rax\n"
-        ".size dlopen, .-dlopen\n");
+#define PASS_ON                                                                                                        \
+  "  pop %rdx\n  .cfi_adjust_cfa_offset -8\n"                                                                          \
+  "  pop %rsi\n  .cfi_adjust_cfa_offset -8\n"                                                                          \
+  "  pop %rdi\n  .cfi_adjust_cfa_offset -8\n"                                                                          \
+  "  jmp *%rax\n"
+#define ENTER(name)                                                                                                    \
+  ".globl " name "\n.type " name ", @function\n" name ":\n  .cfi_startproc\n  endbr64\n"                               \
+  "  push %rdi\n  .cfi_adjust_cfa_offset 8\n"                                                                          \
+  "  push %rsi\n  .cfi_adjust_cfa_offset 8\n"                                                                          \
+  "  push %rdx\n  .cfi_adjust_cfa_offset 8\n"
+#define LEAVE(name) "  .cfi_endproc\n.size " name ", .-" name "\n"
+
+__asm__(".text\n" ENTER("dlopen") "  test $8, %esi\n" /* RTLD_DEEPBIND */
+                                  "  jnz 1f\n"
+                                  "  call opening_real\n"
+                                  "  jmp 2f\n"
+                                  "1:  call opening_deeply\n"
+                                  "2:\n" PASS_ON LEAVE("dlopen")
+                                      ENTER("dlmopen") "  call opening_another\n" PASS_ON LEAVE("dlmopen"));
 #else
 enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOBAL_DATA = R_AARCH64_GLOB_DAT, ABSOLUTE = R_AARCH64_ABS64 };
 
-__asm__(".text\n"
-        ".globl dlopen\n"
-        ".type dlopen, @function\n"
-        "dlopen:\n"
-        "  stp x29, x30, [sp, #-32]!\n"
-        "  stp x0, x1, [sp, #16]\n"
-        "  tbz w1, #3, 1f\n" /* RTLD_DEEPBIND */
-        "  bl deepbind_wants\n"
-        "  cbz w0, 1f\n"
-        "  ldp x0, x1, [sp, #16]\n"
-        "  ldp x29, x30, [sp], #32\n"
-        "  b deepbind_open\n"
-        "1:\n"
-        "  bl deepbind_real\n"
-        "  mov x16, x0\n"
-        "  ldp x0, x1, [sp, #16]\n"
-        "  ldp x29, x30, [sp], #32\n"
-        "  br x16\n"
-        ".size dlopen, .-dlopen\n");
+#define PASS_ON                                                                                                        \
+  "  mov x16, x0\n"                                                                                                    \
+  "  ldp x0, x1, [sp, #16]\n"                                                                                          \
+  "  ldr x2, [sp, #32]\n"                                                                                              \
+  "  ldp x29, x30, [sp], #48\n"                                                                                        \
+  "  .cfi_def_cfa_offset 0\n  .cfi_restore x29\n  .cfi_restore x30\n"                                                  \
+  "  br x16\n"
+#define ENTER(name)                                                                                                    \
+  ".globl " name "\n.type " name ", @function\n" name ":\n  .cfi_startproc\n"                                          \
+  "  stp x29, x30, [sp, #-48]!\n"                                                                                      \
+  "  .cfi_def_cfa_offset 48\n  .cfi_offset x29, -48\n  .cfi_offset x30, -40\n"                                         \
+  "  stp x0, x1, [sp, #16]\n"                                                                                          \
+  "  str x2, [sp, #32]\n"
+#define LEAVE(name) "  .cfi_endproc\n.size " name ", .-" name "\n"
+
+__asm__(".text\n" ENTER("dlopen") "  tbnz w1, #3, 1f\n" /* RTLD_DEEPBIND */
+                                  "  bl opening_real\n"
+                                  "  b 2f\n"
+                                  "1:  bl opening_deeply\n"
+                                  "2:\n" PASS_ON LEAVE("dlopen")
+                                      ENTER("dlmopen") "  bl opening_another\n" PASS_ON LEAVE("dlmopen"));
 #endif
 _Static_assert(RTLD_DEEPBIND == 8, "the bit in dlopen");
 
@@ -129,19 +117,6 @@ static const ElfW(Sym) * referred(const struct object *object, const ElfW(Rela) 
   if ((type != JUMP_SLOT && type != GLOBAL_DATA && type != ABSOLUTE) || relocation->r_addend)
     return NULL;
   return &object->symbols[ELF64_R_SYM(relocation->r_info)];
-}
-
-static bool put_back(const struct object *object, ElfW(Addr) base, const ElfW(Rela) * relocation) {
-  const ElfW(Sym) *symbol = referred(object, relocation);
-  const char *name = symbol ? object->names + symbol->st_name : "";
-  /* The names of the hook list and of the operators begin with one of these; a look-up costs a microsecond. */
-  if (!*name || symbol->st_shndx != SHN_UNDEF || !strchr("_acfmprv", *name))
-    return true;
-  void *global = dlsym(RTLD_DEFAULT, name);
-  void **reference = (void **)(base + relocation->r_offset);
-  if (global && is_ours(global) && *reference != global)
-    put(object, reference, global);
-  return true;
 }
 
 static void read_dynamic(struct object *object, uintptr_t base, const ElfW(Dyn) * entry) {
@@ -184,33 +159,6 @@ static bool change_references(const struct dl_phdr_info *info,
   return all;
 }
 
-/* New objects are at the list's end. An object that another thread has loaded meanwhile is already bound according to
-   the global scope, so nothing changes for it. */
-struct visit {
-  size_t count, skip;
-};
-
-static int visit_object(struct dl_phdr_info *info, size_t bytes, void *context) {
-  struct visit *visit = context;
-  (void)bytes;
-  if (visit->count++ >= visit->skip)
-    change_references(info, put_back);
-  return 0;
-}
-
-__attribute__((used, visibility("hidden"))) void *deepbind_open(const char *file, int mode) {
-  struct visit before = {.skip = SIZE_MAX};
-  void *(*open)(const char *, int) = (void *(*)(const char *, int))deepbind_real();
-  if (!open)
-    return NULL;
-  dl_iterate_phdr(visit_object, &before);
-  void *handle = open(file, mode);
-  struct visit after = {.skip = before.count};
-  if (handle)
-    dl_iterate_phdr(visit_object, &after);
-  return handle;
-}
-
 /* --- allocators --- */
 
 static const struct {
@@ -228,7 +176,7 @@ static bool bind_own(const struct object *object, ElfW(Addr) base, const ElfW(Re
     uintptr_t from, to;
     if (!is_ours(hooks[i].winner) || strcmp(object->names + symbol->st_name, hooks[i].name) != 0)
       continue;
-    void *own = dlsym(RTLD_NEXT, hooks[i].name), **reference = (void **)(base + relocation->r_offset);
+    void *own = symbols_next(hooks[i].name), **reference = (void **)(base + relocation->r_offset);
     if (!own || !real_library_of(own, &from, &to) || (uintptr_t)reference < from || (uintptr_t)reference >= to)
       return false;
     return put(object, reference, own);
@@ -291,6 +239,93 @@ bool libraries_has_text(const void *function, const char *name) {
   return text.found;
 }
 
+/* --- opening --- */
+
+struct lead {
+  void *real, *hook;
+  const char *name;
+  bool done;
+};
+
+static int lead_to_hook(struct dl_phdr_info *info, size_t bytes, void *context) {
+  struct lead *lead = context;
+  const ElfW(Sym) *symbol = symbols_find(info, lead->name);
+  (void)bytes;
+  if (!symbol || symbol->st_shndx == SHN_UNDEF || (void *)(info->dlpi_addr + symbol->st_value) != lead->real)
+    return 0;
+  struct object object = {.relro_to = UINTPTR_MAX}; /* sealed */
+  lead->done = put(&object, (void **)&symbol->st_value, (void *)((uintptr_t)lead->hook - info->dlpi_addr));
+  return 1;
+}
+
+/* Makes references to that name, which are bound from now on, lead to the hook, if the first definition behind us is
+   the real function. */
+static bool lead(const char *name, void *hook, void *real) {
+  struct lead lead = {real, hook, name, false};
+  if (is_ours(hook))
+    dl_iterate_phdr(lead_to_hook, &lead);
+  return lead.done;
+}
+
+/* Does that library, without which the C library's functions would be called, define the real malloc? */
+static bool is_libcs_malloc(void) {
+  union {
+    void *(*code)(size_t);
+    void *data;
+  } malloc_code = {.code = real.malloc};
+  return symbols_code_near(malloc_code.data, "__libc_start_main") != NULL;
+}
+
+static void lead_all_to_hooks(void *ignored) {
+  static _Atomic bool done;
+  bool all = is_libcs_malloc();
+  (void)ignored;
+  if (!done) {
+    union {
+      void *data;
+      void (*code)(void);
+    } function;
+    if (real_began_with_cpp() && !operators.flags)
+      operators_find(NULL);
+#define HOOK(ident, ...)                                                                                               \
+  function.code = (void (*)(void))real.ident;                                                                          \
+  lead(#ident, (void *)ident, function.data);
+#define OPERATOR(ident, symbol, ...)                                                                                   \
+  function.code = (void (*)(void))operators.ident;                                                                     \
+  if (operators.flags & OPERATORS_RECORDED)                                                                            \
+    lead(symbol, (void *)ident, function.data);
+#include "capture/host/real/entry_points.def"
+    done = true;
+  }
+  if (!all)
+    host_note_lost_calls();
+}
+
+__attribute__((used, visibility("hidden"))) void *opening_real(void) {
+  static void *_Atomic code;
+  void *known = code;
+  if (!known)
+    code = known = symbols_next("dlopen");
+  return known;
+}
+
+__attribute__((used, visibility("hidden"))) void *opening_deeply(void) {
+  real_resolve();
+  if (!own_stack_run(lead_all_to_hooks, NULL))
+    host_note_lost_calls();
+  return opening_real();
+}
+
+__attribute__((used, visibility("hidden"))) void *opening_another(long name_space) {
+  static void *_Atomic code;
+  void *known = code;
+  if (!known)
+    code = known = symbols_next("dlmopen");
+  if (name_space != LM_ID_BASE)
+    host_note_lost_calls();
+  return known;
+}
+
 /* --- dlclose --- */
 
 void stack_wait_for_collector(void) {
@@ -324,11 +359,12 @@ __attribute__((visibility("default"))) int dlclose(void *handle) {
     union {
       void *data;
       int (*code)(void *);
-    } symbol = {.data = dlsym(RTLD_NEXT, "dlclose")};
+    } symbol = {.data = symbols_next("dlclose")};
     real_dlclose = symbol.code;
   }
   stack_wait_for_collector();
   int result = real_dlclose(handle);
+  operators_forget();
   if (stack_settings.area)
     forget_rules(stack_settings.area);
   return result;

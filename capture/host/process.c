@@ -19,6 +19,12 @@ bool host_collector_died(void) {
   return atomic_load_explicit(&host_state.tables->control.collector_futex, memory_order_relaxed) & FUTEX_OWNER_DIED;
 }
 
+void host_note_lost_calls(void) {
+  struct region *region = (struct region *)host_state.region;
+  if (region)
+    atomic_store(&region->calls_lost, 1);
+}
+
 void host_wake_collector(void) {
   struct control *control = &host_state.tables->control;
   if (!host_may(HOST_SLEEP)) /* the collector wakes on its own, but later */

@@ -82,6 +82,9 @@ static inline uint32_t host_paused(void) {
 /* Has the collector died? Cheap. Precondition: the process has attached. */
 bool host_collector_died(void);
 
+/* Notes that calls of some objects of the process do not reach us. */
+void host_note_lost_calls(void);
+
 /* Ends the collector's sleep, if it sleeps. Precondition: the process has attached. */
 void host_wake_collector(void);
 

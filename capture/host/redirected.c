@@ -6,8 +6,8 @@
 /* As in process.c: we must notice the program's requests to the kernel for a sandbox. */
 int prctl(int option, ...);
 #if defined(__x86_64__)
-long syscall(long number, ...);
-#define SYSCALL_ENTRY {.name = "syscall", .hook = (const void *)syscall, .kind = REDIRECT_OTHER_CALL},
+long __real_syscall(long number, ...); /* our entry point of that name (libc.c) */
+#define SYSCALL_ENTRY {.name = "syscall", .hook = (const void *)__real_syscall, .kind = REDIRECT_OTHER_CALL},
 #else
 #define SYSCALL_ENTRY
 #endif

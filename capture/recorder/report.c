@@ -152,6 +152,8 @@ void report_process(const struct process_summary *process, const struct error *e
                       "or got no stream; record without --accesses",
                       process->path, (unsigned long long)t->events);
   }
+  if (totals->calls_lost)
+    diagnostics_warning(RECORD, "%s: " PROCESS_CALLS_LOST, process->path);
   if (totals->stacks_lost)
     diagnostics_warning(RECORD, "%s: %llu call stacks could not be taken; their events are in the trace without one",
                         process->path, (unsigned long long)totals->stacks_lost);

@@ -151,14 +151,15 @@ enum pause_reason {
 };
 
 struct region {
-  _Atomic uint32_t used;      /* rings 0 .. used - 1 are in use or were */
-  _Atomic uint32_t stop;      /* set by the collector: stop recording this process */
-  _Atomic uint32_t paused;    /* of the first region: enum pause_reason; the tick is advanced after each change */
-  _Atomic uint32_t bursts;    /* of the first region: beginnings and ends of bursts that the operator requested; odd: a
-                                 burst is to begin. The tick is advanced after each change */
-  _Atomic uint32_t filters;   /* of the first region: filters of system calls that the host has set, or is setting */
-  _Atomic uint32_t sandboxed; /* of the first region: set by the collector: there are more, so it may make no call */
-  _Atomic uint64_t orphan;    /* events lost because their thread could get no ring */
+  _Atomic uint32_t used;       /* rings 0 .. used - 1 are in use or were */
+  _Atomic uint32_t stop;       /* set by the collector: stop recording this process */
+  _Atomic uint32_t paused;     /* of the first region: enum pause_reason; the tick is advanced after each change */
+  _Atomic uint32_t bursts;     /* of the first region: beginnings and ends of bursts that the operator requested; odd: a
+                                  burst is to begin. The tick is advanced after each change */
+  _Atomic uint32_t filters;    /* of the first region: filters of system calls that the host has set, or is setting */
+  _Atomic uint32_t sandboxed;  /* of the first region: set by the collector: there are more, so it may make no call */
+  _Atomic uint32_t calls_lost; /* of the first region: some objects' calls do not reach us (libraries.c) */
+  _Atomic uint64_t orphan;     /* events lost because their thread could get no ring */
   struct ring rings[];
 };
 

@@ -147,7 +147,8 @@ static void choose_quick(struct operators *resolved, uint32_t plain) {
   resolved->flags |= (plain & OPERATORS_NEW_IS_MALLOC) | (quiet ? OPERATORS_NEW_IS_QUIET : 0);
 }
 
-static void find_from(void *handle) {
+/* scope NULL: what comes after us. */
+static void find_from(const struct symbols_scope *scope) {
   struct operators resolved = {.flags = OPERATORS_FOUND | OPERATORS_RECORDED};
   struct ranges in_standard = {.count = 0}, in_others = {.count = 0};
   dl_iterate_phdr(add_standard, &in_standard);
@@ -161,10 +162,12 @@ static void find_from(void *handle) {
       void *data;                                                                                                      \
       result(*code) declaration;                                                                                       \
     } next, missing = {.code = missing_##ident};                                                                       \
-    uint32_t flag = take(&next.data, dlsym(handle, symbol), missing.data, OPERATOR_##kind##_FLAG, &in_others);         \
+    uint32_t flag = take(&next.data, scope ? symbols_in(scope, symbol) : symbols_next(symbol), missing.data,           \
+                         OPERATOR_##kind##_FLAG, &in_others);                                                          \
     plain &= flag ? ~(uint32_t)0 : ~(uint32_t)OPERATOR_##kind##_FLAG;                                                  \
     resolved.ident = next.code;                                                                                        \
-    replaced |= real_is_replaced(winners[at++]);                                                                       \
+    replaced |= real_is_replaced(winners[at], symbols[at]);                                                            \
+    at++;                                                                                                              \
   }
 #include "capture/host/real/entry_points.def"
   if (real_malloc_is_the_programs() || (replaced && plain))
@@ -222,21 +225,11 @@ static void take_from_recorder(const struct redirect_table *table) {
 
 static int find_standard(struct dl_phdr_info *info, size_t bytes, void *context) {
   (void)bytes;
-  if (!is_standard(info->dlpi_name))
+  const ElfW(Sym) *symbol = is_standard(info->dlpi_name) ? symbols_find(info, "_Znwm") : NULL;
+  if (!symbol || symbol->st_shndx == SHN_UNDEF)
     return 0;
-  *(const char **)context = info->dlpi_name;
+  *(const void **)context = (const void *)(info->dlpi_addr + symbol->st_value);
   return 1;
-}
-
-/* For operators of a library that was loaded by dlopen, and may be in no other scope. Never closed: we call into it
-   from now on. */
-static void *library_with_operators(const void *caller) {
-  Dl_info info;
-  void *library = dladdr(caller, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-  if (library && dlsym(library, "_Znwm"))
-    return library;
-  const char *standard;
-  return dl_iterate_phdr(find_standard, &standard) ? dlopen(standard, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
 void operators_find(void *caller) {
@@ -245,10 +238,26 @@ void operators_find(void *caller) {
     take_from_recorder(redirected_table());
     return;
   }
-  void *library = real_began_with_cpp() ? RTLD_NEXT : NULL;
-  if (!library) /* what dlopen does to the program's objects is recorded: it may free objects of the dynamic linker */
-    library = library_with_operators(caller);
-  find_from(library ? library : RTLD_NEXT);
+  if (real_began_with_cpp()) {
+    find_from(NULL);
+    return;
+  }
+  struct symbols_scope scope;
+  const void *standard;
+  symbols_open_scope(&scope, caller); /* operators of a library that was loaded by dlopen may be in no other scope */
+  if (!symbols_in(&scope, "_Znwm") && dl_iterate_phdr(find_standard, &standard))
+    symbols_open_scope(&scope, standard);
+  find_from(&scope);
+}
+
+void operators_forget(void) {
+  if (real_began_with_cpp() || redirected_table())
+    return;
+#define QUICK_NEW_FORGET(ident)
+#define QUICK_DELETE_FORGET(ident) operators.quick_##ident = NULL;
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) QUICK_##kind##_FORGET(ident)
+#include "capture/host/real/entry_points.def"
+  __atomic_store_n(&operators.flags, 0, __ATOMIC_RELEASE);
 }
 
 bool operators_are_at(const void *address, bool alike) {

@@ -10,61 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static uint32_t gnu_hash(const char *name) {
-  uint32_t hash = 5381;
-  for (; *name; name++)
-    hash = hash * 33 + (unsigned char)*name;
-  return hash;
-}
-
-struct symbol_table {
-  const uint32_t *hash; /* symbols, first symbol, filter words, shift; filter, buckets, chains */
-  const ElfW(Sym) * symbol;
-  const char *names;
-};
-
-static const ElfW(Sym) * find(const struct symbol_table *table, const char *name) {
-  const uint32_t *buckets = table->hash + 4 + (size_t)table->hash[2] * (sizeof(ElfW(Addr)) / 4);
-  const uint32_t *chains = buckets + table->hash[0];
-  uint32_t name_hash = gnu_hash(name), first = table->hash[1];
-  for (uint32_t i = table->hash[0] ? buckets[name_hash % table->hash[0]] : 0; i >= first && i != 0; i++) {
-    uint32_t hash = chains[i - first];
-    if ((hash | 1) == (name_hash | 1) && strcmp(table->names + table->symbol[i].st_name, name) == 0)
-      return &table->symbol[i];
-    if (hash & 1)
-      break;
-  }
-  return NULL;
-}
-
-static struct symbol_table table_of(const struct dl_phdr_info *info) {
-  struct symbol_table table = {NULL, NULL, NULL};
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
-      continue;
-    const ElfW(Dyn) *entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    for (; entry->d_tag != DT_NULL; entry++)
-      if (entry->d_tag == DT_GNU_HASH)
-        table.hash = (const uint32_t *)symbols_pointer(info->dlpi_addr, entry);
-      else if (entry->d_tag == DT_SYMTAB)
-        table.symbol = (const ElfW(Sym) *)symbols_pointer(info->dlpi_addr, entry);
-      else if (entry->d_tag == DT_STRTAB)
-        table.names = (const char *)symbols_pointer(info->dlpi_addr, entry);
-  }
-  return table;
-}
-
-const ElfW(Sym) * symbols_find(const struct dl_phdr_info *object, const char *name) {
-  struct symbol_table table = table_of(object);
-  return table.hash && table.symbol && table.names ? find(&table, name) : NULL;
-}
-
-struct query {
-  uintptr_t address;
-  const char *name;
-  const ElfW(Sym) * symbol;
-};
-
 struct range {
   uintptr_t from, to;
 };
@@ -84,27 +29,6 @@ static struct range extent_of(const struct dl_phdr_info *object) {
     extent.to = end > extent.to ? end : extent.to;
   }
   return extent;
-}
-
-static int find_in(struct dl_phdr_info *object, size_t bytes, void *context) {
-  (void)bytes;
-  struct query *query = context;
-  if (!is_within(extent_of(object), (const void *)query->address))
-    return 0;
-  query->symbol = symbols_find(object, query->name);
-  return 1;
-}
-
-const ElfW(Sym) * symbols_find_near(const void *address, const char *name) {
-  struct query query = {(uintptr_t)address, name, NULL};
-  dl_iterate_phdr(find_in, &query);
-  return query.symbol;
-}
-
-void *symbols_code_near(const void *address, const char *name) {
-  Dl_info info;
-  const ElfW(Sym) *symbol = dladdr(address, &info) ? symbols_find_near(address, name) : NULL;
-  return symbol && symbol->st_shndx != SHN_UNDEF ? (char *)info.dli_fbase + symbol->st_value : NULL;
 }
 
 _Alignas(16) char real_arena[REAL_ARENA_BYTES];
@@ -297,12 +221,10 @@ bool real_is_ours(const void *address) {
 }
 
 /* A program may have an entry in its symbol table for a function whose address it takes: that is not a definition. */
-bool real_is_replaced(void *winner) {
-  Dl_info info;
+bool real_is_replaced(void *winner, const char *name) {
   if (real_is_ours(winner))
     return false;
-  bool named = dladdr(winner, &info) && info.dli_sname;
-  const ElfW(Sym) *symbol = named ? symbols_find_near(winner, info.dli_sname) : NULL;
+  const ElfW(Sym) *symbol = symbols_find_near(winner, name);
   return !symbol || symbol->st_shndx != SHN_UNDEF;
 }
 
@@ -345,15 +267,11 @@ static void note_name(void *function) {
   strncpy(allocator_name, slash ? slash + 1 : info.dli_fname, sizeof allocator_name - 1);
 }
 
-static void *next(const char *name) {
-  return dlsym(RTLD_NEXT, name);
-}
-
 static void find_libc(void) {
-  libc_base = base_of(next("gnu_get_libc_version"));
+  libc_base = base_of(symbols_next("gnu_get_libc_version"));
   if (libc_base)
     return;
-  libc_base = base_of(next("__libc_start_main"));
+  libc_base = base_of(symbols_next("__libc_start_main"));
   note_musl();
 }
 
@@ -411,6 +329,7 @@ bool real_resolve(void) {
     return false;
   int error = errno;
   resolving = true;
+  symbols_begin();
   find_libc();
   code_of((void *)(uintptr_t)real_resolve, &ours);
   struct real_calls calls;
@@ -420,13 +339,13 @@ bool real_resolve(void) {
     union {                                                                                                            \
       void *data;                                                                                                      \
       result(*code) declaration;                                                                                       \
-    } symbol = {.data = next(#ident)};                                                                                 \
+    } symbol = {.data = symbols_next(#ident)};                                                                         \
     calls.ident = symbol.code;                                                                                         \
     if (strcmp(#ident, "reallocarray") != 0)                                                                           \
       note_allocator(symbol.data); /* for each function, as they need not come from one library */                     \
   }
 #include "capture/host/real/entry_points.def"
-  void *malloc_code = next("malloc"), *array_code = next("reallocarray");
+  void *malloc_code = symbols_next("malloc"), *array_code = symbols_next("reallocarray");
   /* libc's reallocarray, and that of a library with no other such function (libbsd), call realloc through us: the call
      would be recorded as both, or as realloc. */
   if (!calls.reallocarray || base_of(array_code) != base_of(malloc_code) || base_of(array_code) == libc_base)
@@ -441,9 +360,9 @@ bool real_resolve(void) {
     calls.pvalloc = boot_valloc;
   if (malloc_code)
     note_name(malloc_code);
-  malloc_is_the_programs = real_is_replaced((void *)(uintptr_t)malloc);
-  has_usable_size = malloc_code && base_of(malloc_code) == base_of(next("malloc_usable_size"));
-  began_with_cpp = next("_Znwm") != NULL; /* here, as dlsym allocates where it finds nothing */
+  malloc_is_the_programs = real_is_replaced((void *)(uintptr_t)malloc, "malloc");
+  has_usable_size = malloc_code && base_of(malloc_code) == base_of(symbols_next("malloc_usable_size"));
+  began_with_cpp = symbols_next("_Znwm") != NULL;
   real = calls;
   atomic_store_explicit(&resolved, true, memory_order_release);
   resolving = false;

@@ -58,7 +58,7 @@ bool real_began_with_cpp(void);
 bool real_is_ours(const void *address);
 
 /* winner: what the dynamic linker returns for the name of one of our hooks. True: the program has defined that name. */
-bool real_is_replaced(void *winner);
+bool real_is_replaced(void *winner, const char *name);
 
 /* Finds the addresses that the library of this code occupies; false: libc, or not known. */
 bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
@@ -114,10 +114,8 @@ void linked_take(const struct linked_place *place, const struct linked_done *don
    struct linked_function where enum linked_hook says. Async-signal-safe. */
 void linked_list_hooks(uint64_t hook[LINKED_HOOKS]);
 
-/* Symbols of loaded objects, read from their own tables: dlsym would need a handle, and dlopen, which returns one,
-   allocates memory in the program; dladdr1 gives a symbol's definition and size, but musl does not have it.
-
-   Not its job: which of several objects wins. Allocates nothing; takes the locks of dl_iterate_phdr only. */
+/* Symbols of loaded objects (symbols.c), read from their own tables. Allocates nothing, leaves what dlerror returns,
+   and calls nothing by a name that the program may define; takes the locks of dl_iterate_phdr only. */
 
 /* What an entry of the dynamic section points to: glibc's loader has added the base to it, musl's has not. */
 static inline uintptr_t symbols_pointer(uintptr_t base, const ElfW(Dyn) * entry) {
@@ -132,6 +130,21 @@ void *symbols_code_near(const void *address, const char *name);
 
 /* The same for the object that contains that address. */
 const ElfW(Sym) * symbols_find_near(const void *address, const char *name);
+
+/* What dlsym(RTLD_NEXT) would return to us: from the objects with which the program began, once symbols_begin has noted
+   them. NULL: nothing. */
+void symbols_begin(void);
+void *symbols_next(const char *name);
+
+/* An object and what it needs, in the order in which dlsym would search for a name. */
+enum { SYMBOLS_SCOPE_MOST = 64 };
+struct symbols_scope {
+  struct dl_phdr_info object[SYMBOLS_SCOPE_MOST];
+  uint32_t count;
+  const void *inside;
+};
+void symbols_open_scope(struct symbols_scope *scope, const void *inside);
+void *symbols_in(const struct symbols_scope *scope, const char *name);
 
 /* --- operators.c --- */
 
@@ -173,6 +186,9 @@ extern struct operators operators __attribute__((visibility("hidden")));
 /* Finds the operators; two threads may do so at the same time. caller: an address in the program or library that calls
    an operator. Takes some 10 KiB of stack; may change errno. */
 void operators_find(void *caller);
+
+/* After a library was closed: operators that came by dlopen are looked up again. */
+void operators_forget(void);
 
 /* Is a call made from this address, during an operator's call, a part of it? It is if it comes from another library
    that has its own operators. If it comes from an operator of the standard library or from the allocator, it is only if

@@ -165,6 +165,10 @@ static void settle(struct recorded_process *process) {
     struct ring_reader nobody = {.thread = -1};
     ring_reading_gap(process, &nobody, orphans, "no ring for the thread, or a fork child in a sandbox");
   }
+  if (atomic_load(&process->region[0].memory->calls_lost)) {
+    struct ring_reader nobody = {.thread = -1};
+    ring_reading_gap(process, &nobody, 1, PROCESS_CALLS_LOST);
+  }
 }
 
 static void take_totals(const struct recorded_process *process, struct trace_writer *writer,
@@ -176,6 +180,7 @@ static void take_totals(const struct recorded_process *process, struct trace_wri
   totals->stacks_lost = stack_nodes_lost(&process->stacks);
   totals->accesses_over = process->accesses_over;
   totals->cut_why = process->cut_why;
+  totals->calls_lost = atomic_load(&process->region[0].memory->calls_lost);
   totals->peak_live_bytes = process->live.peak_bytes;
   totals->peak_is_exact = !process->live.thinned && process->readers.count < 2; /* rings are read one by one */
   totals->peak_memory_bytes = process->peak_memory_bytes;

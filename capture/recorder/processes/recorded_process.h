@@ -7,6 +7,11 @@
 
 #include "capture/recorder/processes/process_state.h"
 
+/* A gap's reason, and a line of the recorder. */
+#define PROCESS_CALLS_LOST                                                                                             \
+  "calls of objects that are bound to another malloc (RTLD_DEEPBIND), or are in another name space (dlmopen), are "    \
+  "missing"
+
 struct process_totals {
   struct trace_totals totals; /* of which dropped includes skipped */
   uint64_t skipped;           /* calls made in pauses */
@@ -16,6 +21,7 @@ struct process_totals {
   double peak_live_bytes;     /* of all files so far */
   bool peak_is_exact;         /* else it is an estimate */
   uint64_t peak_memory_bytes; /* of RssAnon, in all files so far; 0: it was never read */
+  bool calls_lost;            /* PROCESS_CALLS_LOST */
   const char *cut_why;        /* why the recording ended before the process; NULL: it did not */
 };
 
