@@ -165,7 +165,8 @@ ALLOCATOR = """
 #include <string.h>
 static char room[1 << 26] __attribute__((aligned(16)));
 static size_t used;
-void *malloc(size_t n) { size_t *at = (size_t *)(room + used); used += (n + 31) & ~(size_t)15; at[0] = n; return at + 2; }
+void *malloc(size_t n) { size_t *at = (size_t *)(room + used); used += (n + 31) & ~(size_t)15;
+  at[0] = n; return at + 2; }
 static int ours(char *p) { return p >= room && p < room + sizeof room; }
 void free(void *p) { if (p && !ours(p)) __builtin_trap(); }
 void *calloc(size_t n, size_t m) { return malloc(n * m); }
