@@ -85,6 +85,19 @@ struct preloads {
   char ours[PATH_MAX], unwinder[PATH_MAX], allocator[PATH_MAX];
 };
 
+/* gcc's AddressSanitizer refuses to start behind another library, unless it is asked not to. It needs to come before
+   the C library only, which it does. */
+static void allow_sanitizer(void) {
+  static const char name[] = "ASAN_OPTIONS", option[] = "verify_asan_link_order=0";
+  const char *before = getenv(name);
+  char value[8192];
+  if (before && strstr(before, "verify_asan_link_order"))
+    return;
+  if (snprintf(value, sizeof value, "%s%s%s", option, before && before[0] ? ":" : "", before ? before : "") <
+      (int)sizeof value)
+    setenv(name, value, 1);
+}
+
 /* Sets LD_PRELOAD: our library first, so that it comes before the allocator, then what was there. */
 static void set_preload(const struct preloads *preloads) {
   const char *before = getenv("LD_PRELOAD");
@@ -98,6 +111,7 @@ static void set_preload(const struct preloads *preloads) {
     if (*parts[i])
       end += sprintf(end, "%s%s", end > value ? ":" : "", parts[i]);
   setenv("LD_PRELOAD", value, 1);
+  allow_sanitizer();
   free(value);
 }
 

@@ -5,6 +5,7 @@ and what the loader finds for a library that it opens.
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -189,3 +190,21 @@ def test_a_deeply_bound_library_keeps_another_malloc_than_the_programs(tmp_path:
     assert MISSING in done.stderr
     assert count(tmp_path / "t.tape", "malloc", 778) == 1000
     assert count(tmp_path / "t.tape", "malloc", 777) == 0
+
+
+def test_a_program_with_a_sanitizer_runs_finds_its_error_and_is_recorded(tmp_path: Path) -> None:
+    for sanitizer, compiler in (("address", "cc"), ("address", "clang"), ("thread", "cc")):
+        if not shutil.which(compiler):
+            continue
+        flags = ("-g", "-pthread", f"-fsanitize={sanitizer}")
+        program = compile_c(tmp_path / "sane", MANY_CALLS, *flags, compiler=compiler)
+        trace = tmp_path / "t.tape"
+        same_recorded(trace, program)
+        assert check(trace)["ok"]
+        assert count(trace, "malloc", 777) == 2000, (sanitizer, compiler)
+        if sanitizer == "address":
+            wrong = MANY_CALLS.replace('puts("done")', 'free(unused_object()), puts("done")').replace(
+                "int main", "static void *unused_object(void) { return (char *)malloc(9) + 1; }\nint main"
+            )
+            done = same_recorded(trace, compile_c(tmp_path / "wrong", wrong, "-w", *flags, compiler=compiler))
+            assert "attempting free on address which was not malloc" in done.stderr
