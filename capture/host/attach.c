@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -41,13 +42,39 @@ static long retry(long number, long a, const void *b, long c, long d) {
   return got;
 }
 
-/* One request, one reply with up to two descriptors (-1 where there is none). Returns 0, or -1 with errno set. */
+/* Is the listener of a user from whom we take memory? (proof.h) */
+static bool is_of_trusted_user(int sock) {
+  struct ucred listener;
+  socklen_t bytes = sizeof listener;
+  uint32_t own[3];
+  return syscall(SYS_getsockopt, sock, SOL_SOCKET, SO_PEERCRED, &listener, &bytes) == 0 &&
+         syscall(SYS_getresuid, &own[0], &own[1], &own[2]) == 0 && attach_trusts(listener.uid, own);
+}
+
+static void close_both(int fds[2]) {
+  for (int i = 0; i < 2; i++) {
+    if (fds[i] >= 0)
+      syscall(SYS_close, fds[i]);
+    fds[i] = -1;
+  }
+}
+
+static void take_descriptors(struct msghdr *message, int fds[2]) {
+  struct cmsghdr *head = CMSG_FIRSTHDR(message);
+  if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+      head->cmsg_len >= CMSG_LEN(sizeof(int)))
+    memcpy(fds, CMSG_DATA(head), head->cmsg_len >= CMSG_LEN(2 * sizeof(int)) ? 2 * sizeof(int) : sizeof(int));
+}
+
+/* One request, one reply with up to two descriptors (-1 where there is none). Returns 0, or -1 with errno set; EPERM:
+   at the other end is not our recorder. */
 static int exchange(const struct attach_request *request, struct attach_reply *reply, int fds[2]) {
   struct sockaddr_un address;
   socklen_t address_bytes;
-  struct attach_request with_secret = *request;
+  struct attach_request with_proof = *request;
+  uint64_t secret;
   fds[0] = fds[1] = -1;
-  if (!setting_parse(&address, &address_bytes, &with_secret.secret)) {
+  if (!setting_parse(&address, &address_bytes, &secret)) {
     errno = EINVAL;
     return -1;
   }
@@ -59,6 +86,8 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
   setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   int result = -1;
+  with_proof.number = os_cycles() ^ (uint64_t)request->pid << 40;
+  with_proof.proof = attach_proof(secret, with_proof.number, ATTACH_HOST_SIDE);
   struct iovec part = {reply, sizeof *reply};
   union {
     char bytes[CMSG_SPACE(2 * sizeof(int))];
@@ -67,13 +96,19 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
   struct msghdr message = {
       .msg_iov = &part, .msg_iovlen = 1, .msg_control = rights.bytes, .msg_controllen = sizeof rights.bytes};
   /* MSG_NOSIGNAL: a collector that ends now must not cost the host a SIGPIPE. */
-  if (retry(SYS_connect, sock, &address, address_bytes, 0) == 0 &&
-      retry(SYS_sendto, sock, &with_secret, sizeof with_secret, MSG_NOSIGNAL) == sizeof with_secret &&
-      retry(SYS_recvmsg, sock, &message, MSG_CMSG_CLOEXEC, 0) == sizeof *reply && reply->magic == ATTACH_MAGIC) {
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (head && head->cmsg_type == SCM_RIGHTS)
-      memcpy(fds, CMSG_DATA(head), head->cmsg_len >= CMSG_LEN(2 * sizeof(int)) ? 2 * sizeof(int) : sizeof(int));
-    result = 0;
+  if (retry(SYS_connect, sock, &address, address_bytes, 0) != 0) {
+    /* errno says why */
+  } else if (!is_of_trusted_user(sock)) {
+    errno = EPERM;
+  } else if (retry(SYS_sendto, sock, &with_proof, sizeof with_proof, MSG_NOSIGNAL) == sizeof with_proof &&
+             retry(SYS_recvmsg, sock, &message, MSG_CMSG_CLOEXEC, 0) == sizeof *reply) {
+    take_descriptors(&message, fds);
+    if (reply->magic == ATTACH_MAGIC && reply->proof == attach_proof(secret, with_proof.number, ATTACH_RECORDER_SIDE)) {
+      result = 0;
+    } else {
+      close_both(fds);
+      errno = EPERM;
+    }
   } else if (errno == 0 || errno == EPIPE) { /* the collector has closed its end */
     errno = ECONNRESET;
   }
@@ -83,7 +118,17 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
   return result;
 }
 
+/* Is the descriptor memory of exactly that size which nobody can shorten? Else an access could end the process. */
+static bool is_sealed(int fd, size_t bytes) {
+  struct stat status;
+  long seals = syscall(SYS_fcntl, fd, F_GET_SEALS, 0);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) && syscall(SYS_fstat, fd, &status) == 0 &&
+         (uint64_t)status.st_size == bytes;
+}
+
 static void *map_shared(int fd, size_t bytes) {
+  if (!is_sealed(fd, bytes))
+    return NULL;
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (memory == MAP_FAILED)
     return NULL;
@@ -93,6 +138,8 @@ static void *map_shared(int fd, size_t bytes) {
 }
 
 static bool take_region(struct process *process, int fd, uint32_t rings) {
+  if (rings == 0 || rings > REGION_RINGS_MORE)
+    return false;
   struct region *region = map_shared(fd, region_bytes(rings));
   if (!region)
     return false;
@@ -111,12 +158,6 @@ static uint32_t measure_clock_cost(void) {
     least = cost < least ? cost : least;
   }
   return (uint32_t)least;
-}
-
-static void close_both(const int fds[2]) {
-  for (int i = 0; i < 2; i++)
-    if (fds[i] >= 0)
-      syscall(SYS_close, fds[i]);
 }
 
 /* Where the host's address space is limited, at most a quarter of it is taken for recording. */
@@ -172,9 +213,11 @@ static void take_stack_area(const struct process *process, const struct attach_r
   struct attach_reply reply;
   int fds[2];
   struct stack_area *area = NULL;
-  if (exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0)
+  bool possible = process_reply->stack_depth > 0 && process_reply->stack_depth <= STACK_DEPTH_MAX;
+  if (possible && exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0)
     area = map_shared(fds[0], sizeof *area);
-  close_both(fds);
+  if (possible)
+    close_both(fds);
   unwind_rules_begin();
   if (area)
     stack_settings = (struct stack_settings){area, process_reply->stack_depth, process_reply->stack_unwind};
@@ -244,9 +287,10 @@ static struct tables *map_tables(int control_fd) {
   if (!tables)
     return NULL;
   inherited[inherited_count++] = (struct inherited){tables, sizeof *tables};
-  void *control = control_fd >= 0 ? mmap(&tables->control, sizeof(struct control), PROT_READ | PROT_WRITE,
-                                         MAP_SHARED | MAP_FIXED, control_fd, 0)
-                                  : MAP_FAILED;
+  void *control = control_fd >= 0 && is_sealed(control_fd, CONTROL_BYTES)
+                      ? mmap(&tables->control, sizeof(struct control), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                             control_fd, 0)
+                      : MAP_FAILED;
   memory_own(tables, sizeof *tables);
   return control == MAP_FAILED ? NULL : tables;
 }
@@ -270,6 +314,7 @@ static bool collector_has_gone(void) {
 static void report_no_collector(void) {
   message_print(collector_has_gone()
                     ? "the collector has ended, or is in another network name space: this process is not recorded"
+                : errno == EPERM ? ATTACH_NOT_OURS
                 : errno == EAGAIN || errno == EWOULDBLOCK
                     ? "the collector does not answer: this process is not recorded"
                     : ATTACH_FAILED);

@@ -85,8 +85,8 @@ static void give_up_empty_slot(struct producer *producer) {
   struct ring *ring = producer->ring;
   uint32_t place = ring_tail(ring);
   uint64_t *slot = (uint64_t *)(producer->memory + place);
-  if (slot == producer->cursor || atomic_load((_Atomic uint64_t *)&slot[1]) != 0 ||
-      atomic_load(&ring->stopped) != place + 1)
+  if (!ring_tail_fits(place, producer->lap) || slot == producer->cursor ||
+      atomic_load((_Atomic uint64_t *)&slot[1]) != 0 || atomic_load(&ring->stopped) != place + 1)
     return;
   atomic_store_explicit((_Atomic uint64_t *)&slot[1], RECORD_VOID, memory_order_release);
   if (producer->given_up == RING_GIVEN_UP) {
@@ -101,7 +101,12 @@ bool ring_room_find(struct producer *producer, bool use_reserve) {
   for (;;) {
     uint32_t at = ring_room_position(producer);
     uint32_t tail = ring_tail(producer->ring);
-    HT_ASSERT(tail % PRODUCER_RECORD_BYTES == 0 && tail < RING_BYTES && at < producer->lap);
+    HT_ASSERT(at < producer->lap);
+    if (!ring_tail_fits(tail, producer->lap)) { /* overwritten: the collector sets it again */
+      producer->quick.limit = NULL;
+      host_wake_collector();
+      return false;
+    }
     bool ahead = tail > at; /* the collector is still in the previous lap */
     uint32_t end = ahead ? tail - PRODUCER_RECORD_BYTES : producer->lap - PRODUCER_RECORD_BYTES,
              given_up = next_given_up(producer, at);

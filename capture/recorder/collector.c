@@ -74,11 +74,11 @@ static void register_robust_futex(struct collector *collector) {
   syscall(SYS_set_robust_list, &collector->robust.head, sizeof collector->robust.head);
 }
 
-_Static_assert(sizeof(struct control) <= 4096, "the control page is one of the smallest OS pages");
+_Static_assert(sizeof(struct control) <= CONTROL_BYTES, "the control page is one of the smallest OS pages");
 
 static int open_control(struct collector *collector) {
   void *memory;
-  collector->control_fd = shared_memory_open("heaptape-control", 4096, &memory);
+  collector->control_fd = shared_memory_open("heaptape-control", CONTROL_BYTES, &memory);
   if (collector->control_fd < 0)
     return -1;
   collector->control = memory;
@@ -115,7 +115,7 @@ void collector_close(struct collector *collector) {
   pthread_cancel(collector->waker);
   pthread_join(collector->waker, NULL);
   for (uint32_t i = 0; i < collector->pending_count; i++)
-    close(collector->pending[i].connection);
+    close(collector->pending[i].fd);
   close(collector->socket);
   os_close(collector->inner_socket);
   close(collector->epoll);

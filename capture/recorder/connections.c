@@ -24,8 +24,13 @@
 /* The workload compiler ignores smaller objects; an object of this size always holds a whole OS page. */
 enum { TOUCH_MIN_BYTES = 8 << 10 };
 
+/* With SO_PASSCRED, each message comes with its sender, also one that was sent before its connection was accepted. */
 static int listen_at(int fd, const struct sockaddr_un *address, socklen_t bytes) {
-  return fd < 0 || bind(fd, (const struct sockaddr *)address, bytes) != 0 ? -1 : listen(fd, 4096);
+  int on = 1;
+  return fd < 0 || setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
+                 bind(fd, (const struct sockaddr *)address, bytes) != 0
+             ? -1
+             : listen(fd, 4096);
 }
 
 int connections_open(struct collector *collector) {
@@ -56,11 +61,11 @@ int connections_open(struct collector *collector) {
 }
 
 /* Redirects the functions of an allocator in the executable of a fresh image, which waits on the connection. */
-static void redirect_linked(int connection, struct attach_request *request, struct attach_reply *reply) {
+static void redirect_linked(const struct pending *from, struct attach_request *request, struct attach_reply *reply) {
   if (request->forked || !request->linked.table)
     return;
   struct linked_result linked;
-  linked_redirect(request->pid, connection, &request->linked, &linked);
+  linked_redirect(&from->peer, from->fd, &request->linked, &linked);
   reply->linked = linked.done;
   char program[NAME_MAX + 1];
   describe_program_name(request, program, sizeof program);
@@ -145,14 +150,19 @@ static struct recorded_process *add_process(struct collector *collector, const s
   return process;
 }
 
-static bool may_attach(const struct collector *collector, const struct attach_request *request,
-                       const struct ucred *peer) {
-  return !collector->ended && request->magic == ATTACH_MAGIC && request->secret == collector->secret && peer->pid > 0 &&
-         (peer->uid == getuid() || getuid() == 0) &&
-         (collector->settings->follow || peer->pid == collector->settings->first_pid);
+/* May processes of that user attach, or control the recording? */
+static bool may_come(unsigned user) {
+  return user == getuid() || user == 0 || getuid() == 0;
 }
 
-static void reply_to(int connection, struct attach_reply *reply, const int *fds, size_t count) {
+static bool may_attach(const struct collector *collector, const struct attach_request *request,
+                       const struct ucred *peer) {
+  return !collector->ended && (peer->uid == getuid() || getuid() == 0) &&
+         (collector->settings->follow || request->pid == collector->settings->first_pid);
+}
+
+/* Returns false where the process waits no longer. */
+static bool reply_to(int connection, struct attach_reply *reply, const int *fds, size_t count) {
   struct iovec part = {reply, sizeof *reply};
   union {
     char bytes[CMSG_SPACE(2 * sizeof(int))];
@@ -168,12 +178,12 @@ static void reply_to(int connection, struct attach_reply *reply, const int *fds,
     head->cmsg_len = CMSG_LEN(count * sizeof(int));
     memcpy(CMSG_DATA(head), fds, count * sizeof(int));
   }
-  sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  return sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof *reply;
 }
 
 static void answer_control(struct collector *collector, int connection, const struct ucred *peer, const char *text) {
   if (peer->uid != getuid() && peer->uid != 0)
-    return;
+    return; /* nor does its sender have another user: take_message */
   char *reply = control_request(collector, text);
   if (reply)
     send(connection, reply, strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -195,60 +205,41 @@ static void serve_addition(const struct collector *collector, int connection, st
   os_close(fd);
 }
 
-/* Serves the connection's request. Returns false if there is none yet. */
-static bool serve_connection(struct collector *collector, int connection) {
+union message {
+  struct attach_request attach;
+  char text[512];
+};
+
+/* Receives the request: -1 where it is not from the process that connected, as another one that has inherited the
+   connection may send in its name, after it has executed another program. */
+static ssize_t take_message(const struct pending *from, union message *message) {
   union {
-    struct attach_request attach;
-    char text[512];
-  } message;
-  struct ucred peer;
-  socklen_t peer_bytes = sizeof peer;
-  uint64_t touch_min_bytes = collector->settings->touch_min_bytes;
-  struct attach_reply reply = {.magic = ATTACH_MAGIC,
-                               .refused = 1,
-                               .flags = collector->settings->flags,
-                               .stack_depth = (uint16_t)collector->settings->stack_depth,
-                               .stack_unwind = (uint16_t)collector->settings->stack_unwind,
-                               .touch_min_bytes = touch_min_bytes ? touch_min_bytes : TOUCH_MIN_BYTES};
-  int fds[2] = {-1, collector->control_fd};
-  struct pollfd readable = {connection, POLLIN | POLLRDHUP, 0};
-  if (poll(&readable, 1, 0) != 1)
-    return false;
-  bool known = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0;
-  if (readable.revents &
-      (POLLHUP | POLLRDHUP)) { /* it has waited long enough and continues without us, or was killed */
-    collector->outcome.unanswered += known && kill(peer.pid, 0) == 0 && !collector_find(collector, peer.pid);
-    return true;
-  }
-  ssize_t got = recv(connection, &message, sizeof message - 1, MSG_DONTWAIT);
-  known &= got > 0;
-  if (known && message.text[0] == '{') {
-    message.text[got] = '\0';
-    answer_control(collector, connection, &peer, message.text);
-    return true;
-  }
-  struct attach_request request = message.attach;
-  if (known && request.pid != peer.pid) { /* in a PID namespace of its own */
-    request.pid = peer.pid;
-    request.parent_pid = proc_parent(peer.pid);
-  }
-  if (!known || got != sizeof request || !may_attach(collector, &request, &peer)) {
-    reply_to(connection, &reply, NULL, 0);
-    return true;
-  }
-  struct recorded_process *process = collector_find(collector, peer.pid);
-  if (request.kind == ATTACH_STACK_AREA || request.kind == ATTACH_ACCESS_STREAM) {
-    serve_addition(collector, connection, process, request.kind == ATTACH_STACK_AREA, &reply);
-    return true;
-  }
-  bool first = request.kind == ATTACH_PROCESS;
+    char bytes[CMSG_SPACE(sizeof(struct ucred))]; /* no room for descriptors: they are dropped */
+    struct cmsghdr align;
+  } control;
+  struct iovec part = {message, sizeof *message - 1};
+  struct msghdr header = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+  ssize_t got = recvmsg(from->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&header) : NULL;
+  struct ucred sender = {0};
+  if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS)
+    memcpy(&sender, CMSG_DATA(head), sizeof sender);
+  return from->peer.pid > 0 && sender.pid == from->peer.pid && may_come(sender.uid) ? got : -1;
+}
+
+/* Serves a process that asks for its first memory, or for more. fds[0]: where the region comes, or -1. */
+static void serve_process(struct collector *collector, const struct pending *from, struct attach_request *request,
+                          struct attach_reply *reply, int fds[2]) {
+  bool first = request->kind == ATTACH_PROCESS;
+  struct recorded_process *process = collector_find(collector, from->peer.pid);
   if (first) {
-    unfollowed_attached(collector, peer.pid);
+    unfollowed_attached(collector, from->peer.pid);
     if (process)
       collector_end_process(collector, process, "exec", NULL);
-    redirect_linked(connection, &request, &reply);
-    reply.bypassed = request.bypassed;
-    process = add_process(collector, &request, peer.pid);
+    redirect_linked(from, request, reply);
+    reply->bypassed = request->bypassed;
+    process = add_process(collector, request, from->peer.pid);
   }
   if (process)
     fds[0] = process_regions_add(process, first ? REGION_RINGS_FIRST : REGION_RINGS_MORE);
@@ -260,12 +251,88 @@ static bool serve_connection(struct collector *collector, int connection) {
     report_error(&error);
   }
   if (fds[0] >= 0) {
-    reply.refused = 0;
-    reply.rings = first ? REGION_RINGS_FIRST : REGION_RINGS_MORE;
+    reply->refused = 0;
+    reply->rings = first ? REGION_RINGS_FIRST : REGION_RINGS_MORE;
   }
-  reply_to(connection, &reply, fds, fds[0] < 0 ? 0 : first ? 2 : 1);
+  if (!reply_to(from->fd, reply, fds, fds[0] < 0 ? 0 : first ? 2 : 1) && first)
+    unfollowed_lost(collector, from->peer.pid);
+}
+
+/* Serves the connection's request. Returns false if there is none yet. */
+static bool serve_connection(struct collector *collector, const struct pending *from) {
+  union message message;
+  uint64_t touch_min_bytes = collector->settings->touch_min_bytes;
+  struct attach_reply reply = {.magic = ATTACH_MAGIC,
+                               .refused = 1,
+                               .flags = collector->settings->flags,
+                               .stack_depth = (uint16_t)collector->settings->stack_depth,
+                               .stack_unwind = (uint16_t)collector->settings->stack_unwind,
+                               .touch_min_bytes = touch_min_bytes ? touch_min_bytes : TOUCH_MIN_BYTES};
+  int fds[2] = {-1, collector->control_fd};
+  struct pollfd readable = {from->fd, POLLIN | POLLRDHUP, 0};
+  if (poll(&readable, 1, 0) != 1)
+    return false;
+  ssize_t got = take_message(from, &message);
+  struct attach_request request = message.attach;
+  bool asks = got == sizeof request && request.magic == ATTACH_MAGIC &&
+              request.proof == attach_proof(collector->secret, request.number, ATTACH_HOST_SIDE);
+  if (readable.revents &
+      (POLLHUP | POLLRDHUP)) { /* it has waited long enough and continues without us, or was killed */
+    collector->outcome.unanswered += kill(from->peer.pid, 0) == 0 && !collector_find(collector, from->peer.pid);
+    return true;
+  }
+  if (got > 0 && message.text[0] == '{') {
+    message.text[got] = '\0';
+    answer_control(collector, from->fd, &from->peer, message.text);
+    return true;
+  }
+  if (asks)
+    reply.proof = attach_proof(collector->secret, request.number, ATTACH_RECORDER_SIDE);
+  if (asks && request.pid != from->peer.pid) { /* in a PID namespace of its own */
+    request.pid = from->peer.pid;
+    request.parent_pid = proc_parent(from->peer.pid);
+  }
+  if (!asks || !may_attach(collector, &request, &from->peer))
+    reply_to(from->fd, &reply, NULL, 0);
+  else if (request.kind == ATTACH_STACK_AREA || request.kind == ATTACH_ACCESS_STREAM)
+    serve_addition(collector, from->fd, collector_find(collector, from->peer.pid), request.kind == ATTACH_STACK_AREA,
+                   &reply);
+  else
+    serve_process(collector, from, &request, &reply, fds);
   os_close(fds[0]);
   return true;
+}
+
+/* Connections that wait, of the same process, or of the same user. */
+static uint32_t waiting_of(const struct collector *collector, const struct ucred *peer, bool by_process) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < collector->pending_count; i++) {
+    const struct ucred *other = &collector->pending[i].peer;
+    count += by_process ? other->pid == peer->pid : other->uid == peer->uid;
+  }
+  return count;
+}
+
+static uint32_t waiting_of_others(const struct collector *collector) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < collector->pending_count; i++)
+    count += collector->pending[i].peer.uid != getuid();
+  return count;
+}
+
+/* Between its connect and its request a process may have to wait for a processor for any time. Its connection is kept,
+   and neither the rings nor other processes wait. Its request, or its end, wakes us. A process has one such connection
+   at a time; what is beyond the quotas is refused, and no connection of another user or process is closed for it. */
+static void keep_pending(struct collector *collector, const struct pending *from) {
+  bool full = from->peer.uid != getuid() && (waiting_of_others(collector) == PENDING_OF_OTHERS ||
+                                             waiting_of(collector, &from->peer, false) >= PENDING_OF_USER);
+  if (full || waiting_of(collector, &from->peer, true) >= PENDING_OF_PROCESS) {
+    unfollowed_lost(collector, from->peer.pid);
+    close(from->fd);
+    return;
+  }
+  collector->pending[collector->pending_count++] = *from;
+  collector_watch(collector, from->fd);
 }
 
 /* Are there descriptors for one more process, and its connection? */
@@ -277,43 +344,52 @@ static bool has_descriptors(const struct collector *collector) {
   return next >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)next + OF_ONE_PROCESS < limit.rlim_cur;
 }
 
-/* The next connection; -1: there is none. It waits in the backlog where we have no room for it. */
-static int accept_next(struct collector *collector) {
-  collector->crowded = collector->pending_count == PENDING_MAX || !has_descriptors(collector);
+static bool own_are_full(const struct collector *collector) {
+  return collector->pending_count - waiting_of_others(collector) == PENDING_OF_OWN;
+}
+
+/* The next connection; false: there is none. It waits in the backlog where we have no room for it. */
+static bool accept_next(struct collector *collector, struct pending *from) {
+  socklen_t bytes = sizeof from->peer;
+  collector->crowded = own_are_full(collector) || !has_descriptors(collector);
   if (collector->crowded)
-    return -1;
-  int connection = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC);
-  return connection >= 0 ? connection : accept4(collector->inner_socket, NULL, NULL, SOCK_CLOEXEC);
+    return false;
+  from->since_ns = os_monotonic_ns();
+  from->fd = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC);
+  if (from->fd < 0)
+    from->fd = accept4(collector->inner_socket, NULL, NULL, SOCK_CLOEXEC);
+  if (from->fd >= 0 && getsockopt(from->fd, SOL_SOCKET, SO_PEERCRED, &from->peer, &bytes) != 0)
+    from->peer = (struct ucred){0, (uid_t)-1, (gid_t)-1};
+  return from->fd >= 0;
 }
 
-/* So many connections that wait for so long without a request are not our hosts'. */
-static void drop_silent(struct collector *collector) {
+/* Serves those that wait. Of our own user, so many that wait for so long without a request are not our hosts'. */
+static void serve_pending(struct collector *collector) {
   static const uint64_t SILENT_NS = 10000000000u;
-  if (collector->pending_count == PENDING_MAX && os_monotonic_ns() - collector->pending[0].since_ns > SILENT_NS) {
-    close(collector->pending[0].connection);
-    memmove(collector->pending, collector->pending + 1, --collector->pending_count * sizeof *collector->pending);
+  bool full = own_are_full(collector);
+  uint64_t now_ns = os_monotonic_ns();
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < collector->pending_count; i++) {
+    struct pending *from = &collector->pending[i];
+    bool silent = full && from->peer.uid == getuid() && now_ns - from->since_ns > SILENT_NS;
+    if (serve_connection(collector, from) || silent)
+      close(from->fd);
+    else
+      collector->pending[kept++] = *from;
   }
+  collector->pending_count = kept;
 }
 
-/* Between its connect and its request a process may have to wait for a processor for any time. Its connection is kept,
-   and neither the rings nor other processes wait. Its request, or its end, wakes us. */
+/* Rings are read in between, whatever number of connections is made. */
 void connections_serve(struct collector *collector) {
-  int connection;
-  do {
-    while ((connection = accept_next(collector)) >= 0) {
-      collector->pending[collector->pending_count++] = (struct pending){connection, os_monotonic_ns()};
-      collector_watch(collector, connection);
-    }
-    uint32_t kept = 0, before = collector->pending_count;
-    for (uint32_t i = 0; i < before; i++) {
-      if (serve_connection(collector, collector->pending[i].connection))
-        close(collector->pending[i].connection);
-      else
-        collector->pending[kept++] = collector->pending[i];
-    }
-    collector->pending_count = kept;
-    drop_silent(collector);
-    if (collector->pending_count == before)
-      break;
-  } while (collector->crowded);
+  enum { AT_ONCE = 512 };
+  uint32_t accepted = 0;
+  serve_pending(collector);
+  for (struct pending from; accepted < AT_ONCE && accept_next(collector, &from); accepted++)
+    if (!may_come(from.peer.uid) || serve_connection(collector, &from))
+      close(from.fd);
+    else
+      keep_pending(collector, &from);
+  if (accepted == AT_ONCE)
+    atomic_store(&collector->attention, true);
 }

@@ -214,6 +214,8 @@ static const struct cli_option options[] = {
     {"all-processes", 0, NULL, cli_flag, COMMAND(all_processes),
      "keep the recordings of processes with less than 1 % of all calls, too, and show the tree of processes",
      .group = general},
+    {"strict", 0, NULL, cli_flag, COMMAND(strict),
+     "exit with status 1 if a process that CMD started was not recorded, although CMD succeeded", .group = general},
     {"attach", 0, "PID", take_pid, COMMAND(attach_pid),
      "record a process that runs already: from now until --duration is over, the recorder gets a SIGINT, or the process "
      "ends; then everything in it is put back",

@@ -21,6 +21,7 @@ struct command {
   int toggle_signal;                  /* starts and stops the recording when the recorder receives it; 0: none */
   bool describe;
   bool own_mappings;  /* for large objects of glibc's malloc */
+  bool strict;        /* fail where a process was not recorded */
   bool all_processes; /* keep the files of small processes, and print all */
   int attach_pid;     /* of the running process to be recorded; 0: a program is started */
   char **arguments;   /* of the program to be recorded */

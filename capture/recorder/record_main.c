@@ -287,8 +287,8 @@ static void conclude_upkeep(const struct command *command) {
             report_written().files, report_written().files - deleted, deleted);
 }
 
-/* Prints the final lines. exec_error: 0 if the program ran. */
-static void conclude(const struct command *command, int exec_error, const char *output, bool made) {
+/* Prints the final lines. exec_error: 0 if the program ran. Returns the number of processes that were not recorded. */
+static uint32_t conclude(const struct command *command, int exec_error, const char *output, bool made) {
   bool recorded = serving->outcome.recorded > 0;
   if (exec_error)
     diagnostics_error(RECORD, "%s: %s", command->arguments[0], strerror(exec_error));
@@ -305,10 +305,11 @@ static void conclude(const struct command *command, int exec_error, const char *
   if (serving->outcome.unanswered)
     diagnostics_error(RECORD, "%u process%s not recorded: the recorder did not answer in time",
                       serving->outcome.unanswered, serving->outcome.unanswered == 1 ? " was" : "es were");
-  unfollowed_report(serving);
+  uint32_t unrecorded = serving->outcome.refused + serving->outcome.unanswered + unfollowed_report(serving);
   report_conclude(&command->settings, command->all_processes);
   if (!recorded && made)
     unlink(output);
+  return unrecorded;
 }
 
 static void report_complaint(int pid, const char *words) {
@@ -498,6 +499,7 @@ static int record_attached(struct command *command) {
   bool recorded = serving->outcome.recorded > 0;
   if (recorded)
     conclude_upkeep(command);
+  uint32_t unrecorded = serving->outcome.refused + unfollowed_report(serving);
   report_conclude(settings, command->all_processes);
   if (done && !recorded)
     diagnostics_warning(RECORD, "process %d: nothing was recorded: it made no call", command->attach_pid);
@@ -505,7 +507,7 @@ static int record_attached(struct command *command) {
   if (made && stat(output, &status) == 0 && status.st_size == 0) /* fork children alone made calls, if any */
     unlink(output);
   collector_close(serving);
-  return done && recorded ? 0 : 1;
+  return done && recorded && !(command->strict && unrecorded) ? 0 : 1;
 }
 
 int main(int argc, char **argv) {
@@ -558,7 +560,7 @@ int main(int argc, char **argv) {
     exec_error = 0;
   bool refused = serving->outcome.recorded == 0 && serving->outcome.refused > 0;
   bool complained = simulator && !exec_error && simulator_complained(simulator, child_pid, &error);
-  conclude(&command, exec_error, output, made);
+  uint32_t unrecorded = conclude(&command, exec_error, output, made);
   if (simulator)
     simulator_each_complaint(simulator, child_pid, report_complaint);
   simulator_close(simulator);
@@ -568,7 +570,7 @@ int main(int argc, char **argv) {
     return exec_error == ENOENT ? 127 : 126;
   if (complained)
     fail(&error, 1);
-  if (report_written().without_accesses || (refused && ended == 0))
+  if (report_written().without_accesses || (refused && ended == 0) || (command.strict && unrecorded && ended == 0))
     return 1;
   return WIFSIGNALED(ended) ? 128 + WTERMSIG(ended) : WEXITSTATUS(ended);
 }

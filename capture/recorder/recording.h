@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 
 /* Where bursts begin and end. Each text is that of a mark, or "SIG..." for a signal that the recorder gets, "ctl" for
    the operator only, or empty for the program's start or end. */
@@ -176,7 +177,20 @@ void process_upkeep_free(struct process_upkeep *upkeep);
 
    Invariants: only the serving thread touches the state, except for fields whose comments name others; a process is in
    the list from its attaching until its trace is closed. */
-enum { PENDING_MAX = 512, CHILDREN_MOST = 2048 };
+enum {
+  PENDING_OF_PROCESS = 4,
+  PENDING_OF_USER = 128, /* other than ours */
+  PENDING_OF_OTHERS = 512,
+  PENDING_OF_OWN = 512,
+  CHILDREN_MOST = 2048,
+};
+
+/* A connection, and the process that made it. */
+struct pending {
+  int fd;
+  struct ucred peer;
+  uint64_t since_ns;
+};
 
 /* Why a program that a recorded process has executed did not ask to be recorded. */
 enum unfollowed_cause {
@@ -188,6 +202,7 @@ enum unfollowed_cause {
   UNFOLLOWED_STATIC,
   UNFOLLOWED_MACHINE,
   UNFOLLOWED_FILTERS,
+  UNFOLLOWED_LOST, /* it did ask, in vain */
   UNFOLLOWED_CAUSES
 };
 
@@ -208,10 +223,7 @@ struct collector {
   int socket, epoll;
   int inner_socket; /* of the same address, in the network namespace of an attached process; -1: it has ours */
   bool crowded;     /* connections wait in the backlog, for descriptors or for a place in pending */
-  struct pending {
-    int connection;
-    uint64_t since_ns;
-  } pending[PENDING_MAX]; /* accepted connections whose request has not arrived yet, the oldest first */
+  struct pending pending[PENDING_OF_OTHERS + PENDING_OF_OWN]; /* whose request has not arrived yet */
   uint32_t pending_count;
   struct control *control;
   int control_fd;
@@ -280,13 +292,17 @@ void unfollowed_executed(struct collector *collector, int pid);
 /* It has asked; it is no child to look at from now on, also when its recording has ended before it. */
 void unfollowed_attached(struct collector *collector, int pid);
 
-/* Prints a line for each cause: the programs' names, why, and what to do. */
-void unfollowed_report(const struct collector *collector);
+/* It has asked, but was refused for the number of connections, or has waited too long. */
+void unfollowed_lost(struct collector *collector, int pid);
+
+/* Prints a line for each cause: the programs' names, why, and what to do. Returns the number of processes. */
+uint32_t unfollowed_report(const struct collector *collector);
 
 /* The collector's socket: attaching processes, their other requests, and the operator's requests.
 
-   Not its job: when it is served (collector.c), what the operator's requests do (control.c). Invariant: nothing waits
-   for a process that has connected and not yet sent its request; requests of other users are refused. */
+   Not its job: when it is served (collector.c), what the operator's requests do (control.c). Invariants: nothing waits
+   for a process that has connected and not yet sent its request; requests of other users, and those that another
+   process than the connected one sends, are refused (capture/wire/proof.h). */
 
 /* Makes the socket and its address. Returns 0, or -1 with errno set. */
 int connections_open(struct collector *collector);

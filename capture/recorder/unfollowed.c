@@ -37,6 +37,8 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
     [UNFOLLOWED_FILTERS] =
         "started under a filter of system calls (seccomp) that forbids a call which recording makes, "
         "or of which that is not known",
+    [UNFOLLOWED_LOST] = "they asked, but others had made too many connections to the recorder, or it did not answer in "
+                        "time: their calls are in no trace",
     [UNFOLLOWED_MACHINE] = "a program of 32 bits or for another processor: libheaptape.so can't be loaded into it",
 };
 
@@ -149,12 +151,13 @@ static void look_at(const struct collector *collector, struct unfollowed *suspec
   bool executed;
   if (suspect->ended)
     return;
+  bool lost = suspect->cause == UNFOLLOWED_LOST;
   if (!read_process(suspect->pid, suspect->name, sizeof suspect->name, &executed)) {
     suspect->ended = true;
     return;
   }
   suspect->lasted = os_monotonic_ns() - suspect->seen_ns >= LATER_NS;
-  enum unfollowed_cause cause = cause_of(collector, suspect->pid);
+  enum unfollowed_cause cause = lost ? UNFOLLOWED_PENDING : cause_of(collector, suspect->pid);
   if (cause != UNFOLLOWED_PENDING) /* else it may be ending */
     suspect->cause = cause;
 }
@@ -167,6 +170,17 @@ static void add(struct collector *collector, int pid) {
     return;
   *suspect = (struct unfollowed){.pid = pid, .name = "?", .seen_ns = os_monotonic_ns()};
   look_at(collector, suspect);
+}
+
+void unfollowed_lost(struct collector *collector, int pid) {
+  if (!collector->settings->follow && pid != collector->settings->first_pid)
+    return;
+  add(collector, pid);
+  struct unfollowed *suspect = find(collector, pid);
+  if (suspect)
+    suspect->cause = UNFOLLOWED_LOST;
+  else if (collector->unfollowed.count && collector->unfollowed.at[collector->unfollowed.count - 1].pid == pid)
+    collector->unfollowed.at[collector->unfollowed.count - 1].cause = UNFOLLOWED_LOST;
 }
 
 /* Adds the children of the process's main thread that have executed a program and are not recorded. */
@@ -200,7 +214,7 @@ void unfollowed_serve(struct collector *collector) {
   collector->unfollowed_ns = now_ns + (period_ns > least_ns ? period_ns : least_ns);
 }
 
-static void report_cause(const struct collector *collector, enum unfollowed_cause cause) {
+static uint32_t report_cause(const struct collector *collector, enum unfollowed_cause cause) {
   char names[NAMES_SHOWN][4 * 64], name[sizeof names[0]];
   struct text_line line = {.used = 0};
   uint32_t programs = 0, shown = 0;
@@ -217,7 +231,7 @@ static void report_cause(const struct collector *collector, enum unfollowed_caus
       memcpy(names[shown++], name, sizeof name);
   }
   if (!programs)
-    return;
+    return 0;
   text_add(&line, "heaptape: not recorded: ");
   for (uint32_t k = 0; k < shown; k++)
     text_add(&line, "%s%s", k ? ", " : "", names[k]);
@@ -225,9 +239,12 @@ static void report_cause(const struct collector *collector, enum unfollowed_caus
     text_add(&line, " (%u processes)", programs);
   text_add(&line, ": %s", words[cause]);
   text_print(stderr, line.text, text_width(STDERR_FILENO), 0, 2);
+  return programs;
 }
 
-void unfollowed_report(const struct collector *collector) {
+uint32_t unfollowed_report(const struct collector *collector) {
+  uint32_t programs = 0;
   for (int cause = 0; cause < UNFOLLOWED_CAUSES; cause++)
-    report_cause(collector, (enum unfollowed_cause)cause);
+    programs += report_cause(collector, (enum unfollowed_cause)cause);
+  return programs;
 }

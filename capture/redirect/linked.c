@@ -101,24 +101,37 @@ static void redirect(struct work *work, int pid, int connection, const struct li
     write_patches(work);
 }
 
-void linked_redirect(int pid, int connection, const struct linked_place *place, struct linked_result *result) {
-  char path[64];
+/* Opens the memory of the process that asked. */
+static int open_memory(struct linked_result *result, const struct peer *peer) {
+  int memory = peer_open_memory(peer);
+  if (memory < 0) {
+    complain(result, "its memory can't be opened (%s): the allocator in it is not recorded", strerror(errno));
+  } else if (!peer_is_same(peer)) {
+    complain(result, "%s", "it has executed another program since it asked: its allocator is not recorded");
+    close(memory);
+    memory = -1;
+  }
+  return memory;
+}
+
+void linked_redirect(const struct ucred *from, int connection, const struct linked_place *place,
+                     struct linked_result *result) {
+  struct peer peer;
   *result = (struct linked_result){.has_malloc = false};
   struct work work = {.result = result, .memory = -1};
-  if (linked_patches_open(&work.patches, pid) != 0)
+  bool plain = peer_open(&peer, from);
+  if (linked_patches_open(&work.patches, from->pid) != 0)
     complain(result, "its executable can't be read (%s): if there is an allocator in it, it is not recorded",
              strerror(errno));
-  if (work.patches.count) {
-    snprintf(path, sizeof path, "/proc/%d/mem", pid);
-    work.memory = open(path, O_RDWR | O_CLOEXEC);
-    if (work.memory < 0)
-      complain(result, "its memory can't be opened (%s): the allocator in it is not recorded", strerror(errno));
-    else if (!place->room)
-      complain(result, "%s", "no memory near its code: the allocator in it is not recorded");
-    else
-      redirect(&work, pid, connection, place);
-  }
+  if (work.patches.count && !plain)
+    complain(result, "%s",
+             "it has other rights than its user, or keeps its memory from it: its allocator is not recorded");
+  else if (work.patches.count && !place->room)
+    complain(result, "%s", "no memory near its code: the allocator in it is not recorded");
+  else if (work.patches.count && (work.memory = open_memory(result, &peer)) >= 0)
+    redirect(&work, from->pid, connection, place);
   os_close(work.memory);
+  peer_close(&peer);
   linked_patches_close(&work.patches);
 }
 

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "capture/redirect/entry_patch.h"
+#include "capture/redirect/peer.h"
 #include "capture/redirect/tracee.h"
 #include "capture/wire/linked.h"
 #include "core/base/text.h"
@@ -111,8 +112,10 @@ struct linked_result {
   struct text_line complaint; /* what is not recorded and why; empty: nothing to report */
 };
 
-/* connection: the one by which the process asked; the process closes it when it no longer waits. */
-void linked_redirect(int pid, int connection, const struct linked_place *place, struct linked_result *result);
+/* connection: the one by which the process asked; the process closes it when it no longer waits. Nothing is written
+   where the process is no longer what it was when it connected (peer.h). */
+void linked_redirect(const struct ucred *from, int connection, const struct linked_place *place,
+                     struct linked_result *result);
 
 struct linked_running {
   struct linked_patches patches; /* count 0: the executable has no allocator, and there is nothing to do */

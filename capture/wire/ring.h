@@ -14,6 +14,7 @@
 #pragma once
 
 #include "capture/wire/linked.h"
+#include "capture/wire/proof.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -141,6 +142,11 @@ static inline uint32_t ring_tail(const struct ring *ring) {
   return atomic_load_explicit(&ring->tail, memory_order_acquire);
 }
 
+/* Is that a place in the ring where the collector can be? The host may have overwritten the tail itself. */
+static inline int ring_tail_fits(uint32_t tail, uint32_t lap) {
+  return tail % 16 == 0 && tail < lap && tail < RING_RECORDS_BYTES;
+}
+
 /* Bits of region.paused: no call is recorded while any is set. */
 enum pause_reason {
   PAUSED_BY_CONTROL = 1, /* set and cleared by the collector, as is PAUSED_FROM_START */
@@ -175,6 +181,7 @@ static inline uint64_t region_bytes(uint32_t rings) {
 enum { REGION_RINGS_FIRST = 16, REGION_RINGS_MORE = 256, REGIONS_MAX = 260 };
 
 /* One page for all processes of a recording. */
+enum { CONTROL_BYTES = 4096 };
 struct control {
   /* The upper half is the tick, which is advanced about every millisecond (control_advance_tick); a thread that finds
      it changed stamps its next step. The lower half is 0, so that a hook can add something to it. */
@@ -193,7 +200,7 @@ static inline void control_advance_tick(struct control *control) {
 }
 
 /* Attaching: the host connects to the abstract socket, sends one request, receives one reply with descriptors, and
-   closes the connection. */
+   closes the connection. What each checks of the other: proof.h. */
 #define HEAPTAPE_ENV "HEAPTAPE_SOCKET" /* NAME:SECRET, SECRET hexadecimal; optionally followed by */
 #define ATTACH_FILTERS                                                                                                 \
   "/"                        /* and two bytes, hexadecimal: how many filters of system calls the recorder is           \
@@ -201,17 +208,18 @@ static inline void control_advance_tick(struct control *control) {
 #define ATTACH_IMPATIENT "!" /* --on-full drop: the host waits only briefly for a reply */
 #define ATTACH_SIMULATED "~" /* a process that is not under the Valgrind tool is not recorded */
 enum { ATTACH_FILTERS_DIGITS = 4, ATTACH_FILTERS_MOST = 254, ATTACH_FILTERS_FORBID = 255 }; /* one forbids it */
-#define ATTACH_MAGIC 0x31656c7465737161u
+#define ATTACH_MAGIC 0x32656c7465737161u
 
 /* What a host says, once, when it goes on without a recording. */
 #define ATTACH_ENDED "the collector has ended; recording stops, the program continues"
+#define ATTACH_NOT_OURS "another process has the collector's address: this process is not recorded"
 #define ATTACH_FAILED "cannot reach the collector: this process is not recorded"
 
 enum attach_kind { ATTACH_PROCESS = 1, ATTACH_REGION = 2, ATTACH_STACK_AREA = 3, ATTACH_ACCESS_STREAM = 4 };
 
 struct attach_request {
   uint64_t magic;
-  uint64_t secret;
+  uint64_t number, proof; /* proof.h */
   uint32_t kind;
   uint32_t forked; /* 1: a fork child, 0: a fresh image */
   int32_t pid, parent_pid;
@@ -235,6 +243,7 @@ enum attach_flags {
 
 struct attach_reply {
   uint64_t magic;
+  uint64_t proof;   /* of the request's number */
   uint32_t refused; /* 1: the process is not to be recorded */
   uint32_t flags;
   uint32_t rings; /* of the region, which is descriptor 0; descriptor 1 is the control page (ATTACH_PROCESS only) */

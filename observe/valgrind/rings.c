@@ -85,16 +85,27 @@ static Bool ask(Int socket, struct attach_request *request, struct attach_reply 
   struct iovec part = {reply, sizeof *reply};
   struct msghdr message = {
       .msg_iov = &part, .msg_iovlen = 1, .msg_control = rights.bytes, .msg_controllen = sizeof rights.bytes};
-  if (!read_setting(&address, &address_bytes, &request->secret))
+  uint64_t secret;
+  UInt listener[3]; /* process, user, group */
+  UInt listener_bytes = sizeof listener;
+  uint32_t own[3];
+  if (!read_setting(&address, &address_bytes, &secret))
     return False;
+  request->number = __rdtsc();
+  request->proof = attach_proof(secret, request->number, ATTACH_HOST_SIDE);
   system_call(__NR_setsockopt, (UWord)socket, SOL_SOCKET, SO_RCVTIMEO, (UWord)&patience, sizeof patience);
   if (system_call(__NR_connect, (UWord)socket, (UWord)&address, address_bytes) != 0 ||
+      system_call(__NR_getsockopt, (UWord)socket, SOL_SOCKET, SO_PEERCRED, (UWord)&listener, (UWord)&listener_bytes) !=
+          0 ||
+      system_call(__NR_getresuid, (UWord)&own[0], (UWord)&own[1], (UWord)&own[2]) != 0 ||
+      !attach_trusts(listener[1], own) ||
       system_call(__NR_sendto, (UWord)socket, (UWord)request, sizeof *request, MSG_NOSIGNAL) != sizeof *request ||
       system_call(__NR_recvmsg, (UWord)socket, (UWord)&message, MSG_CMSG_CLOEXEC) != sizeof *reply ||
-      reply->magic != ATTACH_MAGIC || reply->refused)
+      reply->magic != ATTACH_MAGIC || reply->proof != attach_proof(secret, request->number, ATTACH_RECORDER_SIDE) ||
+      reply->refused)
     return False;
   struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-  for (UInt number = 0; head && number < (head->cmsg_len - CMSG_LEN(0)) / sizeof(Int); number++)
+  for (UInt number = 0; head && number < 2 && number < (head->cmsg_len - CMSG_LEN(0)) / sizeof(Int); number++)
     fds[number] = ((const Int *)CMSG_DATA(head))[number];
   return fds[0] >= 0;
 }
@@ -124,7 +135,8 @@ static Bool take_region(enum attach_kind kind) {
   Long socket = system_call(__NR_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC);
   struct region *region = NULL;
   if (socket >= 0 && ask((Int)socket, &request, &reply, fds)) {
-    region = map_shared(fds[0], region_bytes(reply.rings));
+    if (reply.rings > 0 && reply.rings <= REGION_RINGS_MORE)
+      region = map_shared(fds[0], region_bytes(reply.rings));
     if (kind == ATTACH_PROCESS)
       control = fds[1] >= 0 ? map_shared(fds[1], OS_PAGE) : NULL;
   }

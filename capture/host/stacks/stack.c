@@ -233,25 +233,37 @@ static uint32_t hash(uint64_t instruction, uint32_t parent) {
   return (uint32_t)((instruction + parent * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u >> 32);
 }
 
-/* The node in the index of that size, or 0; *place: where it is or belongs. */
+/* The log2 of the present index's entries. The area is shared: it may hold any number. */
+static uint32_t index_log(const struct stack_area *area) {
+  uint32_t log = atomic_load_explicit(&area->index_log, memory_order_acquire);
+  return log < STACK_INDEX_FIRST_LOG ? STACK_INDEX_FIRST_LOG : log > STACK_INDEX_LAST_LOG ? STACK_INDEX_LAST_LOG : log;
+}
+
+/* The node in the index of that size, or 0; *place: where it is or belongs, NULL: the index has no room, as only an
+   overwritten one can. */
 static uint32_t find_node(struct stack_area *area, uint32_t log, uint64_t instruction, uint32_t parent,
                           _Atomic uint32_t **place) {
   _Atomic uint32_t *index = area->index + ((size_t)1 << log);
   uint32_t mask = ((uint32_t)1 << log) - 1, at = hash(instruction, parent) & mask;
-  for (;; at = (at + 1) & mask) {
+  for (uint32_t tries = 0; tries <= mask; tries++, at = (at + 1) & mask) {
     uint32_t node = atomic_load_explicit(&index[at], memory_order_acquire);
+    if (node > STACK_NODES_MAX)
+      continue;
     if (node == 0 || (area->nodes[node - 1].instruction == instruction && area->nodes[node - 1].parent == parent)) {
       *place = &index[at];
       return node;
     }
   }
+  *place = NULL;
+  return 0;
 }
 
 static void grow_index(struct stack_area *area, uint32_t log, uint32_t used) {
   for (uint32_t node = 1; node <= used; node++) {
     _Atomic uint32_t *place;
     find_node(area, log + 1, area->nodes[node - 1].instruction, area->nodes[node - 1].parent, &place);
-    atomic_store_explicit(place, node, memory_order_relaxed);
+    if (place)
+      atomic_store_explicit(place, node, memory_order_relaxed);
   }
   atomic_store_explicit(&area->index_log, log + 1, memory_order_release);
 }
@@ -318,14 +330,14 @@ static uint32_t make_node(struct stack_area *area, uint64_t instruction, uint32_
   _Atomic uint32_t *place;
   if (!lock_nodes(area))
     return 0;
-  uint32_t log = atomic_load(&area->index_log), used = atomic_load(&area->used);
+  uint32_t log = index_log(area), used = atomic_load(&area->used);
+  used = used < STACK_NODES_MAX ? used : STACK_NODES_MAX;
   if (log < STACK_INDEX_LAST_LOG && used >= (uint32_t)1 << (log - 1)) {
     grow_index(area, log, used);
     log++;
   }
   uint32_t node = find_node(area, log, instruction, parent, &place);
-  HT_ASSERT(parent <= used && used <= STACK_NODES_MAX && (!node || parent < node));
-  if (!node && used < STACK_NODES_MAX) {
+  if (!node && place && used < STACK_NODES_MAX) {
     area->nodes[used] = (struct stack_node){instruction, parent, 0};
     node = used + 1;
     atomic_store_explicit(place, node, memory_order_release);
@@ -341,8 +353,7 @@ static uint32_t node_of(struct stack_area *area, struct stack_memo *memo, uint64
   if (cached->instruction == instruction && cached->parent == parent && cached->node)
     return cached->node;
   _Atomic uint32_t *place;
-  uint32_t log = atomic_load_explicit(&area->index_log, memory_order_acquire);
-  uint32_t node = find_node(area, log, instruction, parent, &place);
+  uint32_t node = find_node(area, index_log(area), instruction, parent, &place);
   if (!node)
     node = make_node(area, instruction, parent);
   *cached = (struct cached_node){instruction, parent, node};

@@ -371,7 +371,8 @@ static bool is_at_empty_slot(const struct ring_reader *reader) {
 /* Reads the ring up to its first empty slot and wakes threads that wait for room. Returns the number of records. */
 static uint64_t drain(struct recorded_process *process, struct ring_reader *reader) {
   struct ring *ring = reader->ring;
-  if (reader->stopped && is_at_empty_slot(reader))
+  bool overwritten = ring_tail(ring) != reader->tail; /* the host would wait forever for such a tail to move */
+  if (reader->stopped && is_at_empty_slot(reader) && !overwritten)
     return 0;
   atomic_store(&ring->stopped, 0);
   uint64_t records = read_ring(process, reader);

@@ -2,6 +2,7 @@
 /* filtered FILTER... -- PROGRAM...: puts itself under the filters of system calls (seccomp) in these files, arrays of
    struct sock_filter, and executes the program. filtered -list NUMBER... prints a filter that kills a process for all
    calls but those that attaching makes, with their arguments, and those of these numbers. */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
