@@ -58,7 +58,7 @@ def folder() -> Iterator[Path]:
 
 def as_user(user: int, *command: str | Path, **options: object) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
-    return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(  # type: ignore[call-overload]
         [str(word) for word in command], user=user, group=user, extra_groups=[], text=True, stdout=pipe, **options
     )
 
