@@ -17,9 +17,9 @@ HEAPTAPE_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' analysis/hea
 # Man pages and completions are made from the commands themselves.
 REFERENCE := $(OUT)/share/.stamp
 $(REFERENCE): $(wildcard packaging/reference/*.py analysis/heaptape/commands/*.py) analysis/heaptape/common/version.py $(VENV)/.stamp $(PACKAGE_VENV)/.stamp \
-    $(addprefix $(OUT)/,bin/heaptape $(addprefix libexec/heaptape-,record convert observe))
+    $(addprefix $(OUT)/,bin/heaptape lib/replay.json $(addprefix libexec/heaptape-,record convert observe))
 	rm -rf $(@D)
-	PYTHONPATH=analysis $(EMULATE) $(PACKAGE_VENV)/bin/python packaging/reference $(OUT)/bin/heaptape $(@D)
+	HEAPTAPE_OUT=$(abspath $(OUT)) PYTHONPATH=analysis $(EMULATE) $(PACKAGE_VENV)/bin/python packaging/reference $(OUT)/bin/heaptape $(@D)
 	@touch $@
 reference: $(REFERENCE) ## man pages and completions of shells into out/share
 

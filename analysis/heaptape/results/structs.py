@@ -439,6 +439,13 @@ class Contention(Waits):
         yield "contention/wait_ns", "ns", self.time_ns
 
 
+class Library(msgspec.Struct):
+    """The library whose malloc was called."""
+
+    path: Text = None
+    build_id: Text = None
+
+
 class Run(msgspec.Struct, rename={"pass_": "pass"}):
     """One run of one pass; with `error` if it failed. `timeline`: rows of ops done, RssAnon, VmSize, live bytes.
     `syscall_rows`: rows of ops done, kind, bytes. Cycles are of the calibrated counter.
@@ -472,7 +479,9 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     counter_overhead: dict[str, Any] | None = None
     below_overhead: Count = None
     touch_cycles: Number = None
+    malloc: Library | None = None
     preempted: Counts = None
+    preempted_missing_because: Text = None
     slowest: list[SlowCall] | None = None
     stream_cycles_predicted: Number = None
     counters: Counts = None

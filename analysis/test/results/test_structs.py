@@ -3,16 +3,18 @@
 
 import copy
 import json
+import re
 
 import pytest
 from heaptape.common.errors import HeaptapeError
+from heaptape.results import structs
 from heaptape.results.schema import results
 from heaptape.results.structs import json_schema
 from heaptape.run.passes import OF_ACCESSES, PASSES
 from jsonschema import Draft202012Validator
 from synthetic_results import make_results, write
 
-from tests.support import call_heaptape
+from tests.support import HEAPTAPE, REPOSITORY, call_heaptape, succeed
 
 # Of the others: replay/test/test_misses.py, test_accesses.py.
 WITHOUT_ACCESSES = [pass_ for pass_ in PASSES if pass_ not in OF_ACCESSES]
@@ -127,3 +129,28 @@ def test_a_value_of_a_wrong_type_is_refused_by_both_with_its_place(keys, wrong, 
     # Of a dictionary, msgspec names no keys: [...].
     assert str(caught.value).startswith(f"{path}: ")
     assert last in ("schema", "ops") or named.replace(".malloc", "[...]") in str(caught.value)
+
+
+def test_every_reason_why_a_figure_is_missing_has_its_place_in_the_structs():
+    """Under the name of the figure, never as a value of the figure itself."""
+    sources = (path.read_text() for part in ("replay", "observe") for path in (REPOSITORY / part).rglob("*.c"))
+    written = {name for text in sources for name in re.findall(r'"(\w*missing_because)"', text)}
+    known = {
+        name
+        for one in vars(structs).values()
+        if isinstance(one, type)
+        for name in getattr(one, "__struct_fields__", ())
+    }
+    assert {"preempted_missing_because", "syscalls_missing_because"} <= written
+    assert written <= known
+
+
+def test_results_without_restartable_sequences_are_whole(small_tape, tmp_path):
+    """As on a glibc before 2.35."""
+    file = tmp_path / "r.json"
+    allocator = "reference:GLIBC_TUNABLES=glibc.pthread.rseq=0"
+    succeed(HEAPTAPE, "replay", small_tape, "-n", "1", "--passes", "time,contention", "-a", allocator, "-o", file)
+    time, contention = json.loads(file.read_text())["runs"]
+    assert "restartable sequences" in time["preempted_missing_because"]
+    assert "restartable sequences" in contention["contention"]["switches_missing_because"]
+    assert errors(results(file).data) == []

@@ -273,9 +273,10 @@ static json_t *slowest_json(const struct run *run, const struct run_spec *spec, 
   return rows;
 }
 
+/* NULL: not known. */
 static json_t *preempted_json(const struct time_figures *result, double overhead) {
   if (!result->preemption_known)
-    return json_pack("{s:s}", "missing_because", "kernel, libc or valgrind has no restartable sequences");
+    return NULL;
   const struct replay_preempted *preempted = &result->preempted;
   double cycles = (double)preempted->cycles - (double)preempted->calls * overhead;
   return json_pack("{s:o, s:I, s:o}", "calls", json_unsigned(preempted->calls), "cycles_total",
@@ -295,7 +296,9 @@ static void report(json_t *into, const struct run *run) {
   int64_t total = add_calls(into, result, overhead);
   double touching = touch_cycles(&result->touching, overhead);
   json_object_set_new(into, "touch_cycles", json_integer(llround(touching)));
-  json_object_set_new(into, "preempted", preempted_json(result, overhead));
+  if (json_object_set_new(into, "preempted", preempted_json(result, overhead)) != 0)
+    json_object_set_new(into, "preempted_missing_because",
+                        json_string("kernel, libc or valgrind has no restartable sequences"));
   json_object_set_new(into, "slowest", slowest_json(run, run->spec, overhead));
   if (engine_cycles >= 0)
     json_object_set_new(into, "stream_cycles_predicted",

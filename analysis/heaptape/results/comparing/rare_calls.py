@@ -42,9 +42,9 @@ def together(figures: pd.DataFrame, rare: dict[str, dict[str, float]]) -> pd.Dat
     weight = pd.Series(
         [weights.get(key, np.nan) for key in zip(figures["workload"], figures["metric"])], figures.index, float
     )
-    few = figures[weight.notna()].assign(weight=weight)
-    if few.empty:
+    if weight.isna().all():
         return figures
+    few = figures[weight.notna()].assign(weight=weight.dropna())
     few = few.assign(metric=few["metric"].str.partition("/")[0] + f"/{OTHER}", value=few["value"] * few["weight"])
     keys = ["workload", "allocator", "round", "metric", "unit"]
     sums = few.groupby(keys, sort=False).agg({"value": "sum", "weight": "sum"}).reset_index()
