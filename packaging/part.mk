@@ -51,7 +51,7 @@ install-files: all $(REFERENCE)
 # Copies the command in Python to a folder, without Python's caches.
 # $(call install_package,folder)
 install_package = install -d $(1) && rm -rf $(1)/heaptape && cp -R analysis/heaptape $(1)/ && \
-  find $(1)/heaptape -name __pycache__ -prune -exec rm -r {} + && chmod -R a+rX $(1)/heaptape
+  find $(1)/heaptape \( -name __pycache__ -o -name test \) -prune -exec rm -r {} + && chmod -R a+rX $(1)/heaptape
 # $(call install_launcher,folder of the environment)
 install_launcher = install -d $(INSTALLED)/bin && sed 's|@VENV@|$(1)|; s|@CHECKOUT@||' analysis/launcher.in >$(INSTALLED)/bin/heaptape && \
   chmod 755 $(INSTALLED)/bin/heaptape
@@ -131,7 +131,7 @@ install-deb-python:
 	install -d $(DIST_INFO)
 	ln -s ../../heaptape/heaptape $(dir $(DIST_INFO))heaptape
 	printf '%s\n' 'Metadata-Version: 2.1' 'Name: heaptape' 'Version: $(HEAPTAPE_VERSION)' >$(DIST_INFO)/METADATA
-	printf '%s\n' '[pytest11]' 'heaptape = heaptape.pytest_plugin.plugin' >$(DIST_INFO)/entry_points.txt
+	printf '%s\n' '[pytest11]' 'heaptape = heaptape.features.pytest_plugin.plugin' >$(DIST_INFO)/entry_points.txt
 
 setup-package: setup-test
 	@tools/setup @package

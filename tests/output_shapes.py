@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from heaptape.fleet.store import FleetStatus
+from heaptape.features.fleet.store import FleetStatus
 from heaptape.results.structs import json_schema
 from msgspec import UNSET, UnsetType
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from heaptape.common.home import Home
-from heaptape.place import plan
+from heaptape.features.place import plan
 from heaptape.run import replay
 from heaptape.tape.trace import open_trace
 

@@ -113,7 +113,7 @@ def call_heaptape(*arguments: str | Path) -> Result:
     from heaptape.commands.main import run
     from heaptape.commands.programs import PROGRAMS
     from heaptape.common.home import Home
-    from heaptape.export.targets import wanted
+    from heaptape.features.export.conversions import wanted
 
     words = [str(word) for word in arguments]
     assert not words or words[0] not in PROGRAMS or wanted(words[1:]), f"{words[0]} would replace this process"

@@ -62,7 +62,11 @@ def c_internals(root: Path) -> list[str]:
 
 
 def offences(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
-    found = c_arrows.offences(root, table["c"]) + python_arrows.offences(root, table["python"]) + c_internals(root)
+    found = (
+        c_arrows.offences(root, table["c"])
+        + python_arrows.offences(root, table["python"], table["features"])
+        + c_internals(root)
+    )
     found += c_parameters.offences(root, C_PARTS, table["parameters"]["imposed"])
     for graph in (c_arrows.graph(root, table["c"]), python_arrows.graph(root)):
         found += ["a cycle of files: " + ", ".join(cycle) for cycle in cycles(graph)]

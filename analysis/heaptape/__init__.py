@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from heaptape.common.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from heaptape import fleet
     from heaptape.common.errors import FormatError, HeaptapeError
     from heaptape.passes import blame_data as blame
     from heaptape.passes import fragmentation
@@ -46,7 +45,6 @@ _LAZY = {
 _MODULES = {
     "blame": "heaptape.passes.blame_data",
     "compare": "heaptape.compare",
-    "fleet": "heaptape.fleet",
     "fragmentation": "heaptape.passes.fragmentation",
     "memory_figures": "heaptape.show.figures.memory_figures",
     "plots": "heaptape.show.figures",
@@ -55,7 +53,7 @@ _MODULES = {
     "tables": "heaptape.show.tables",
 }
 __all__ = [
-    "FormatError", "HeaptapeError", "Results", "Trace", "all_results", "blame", "compare", "fleet", "fragmentation",
+    "FormatError", "HeaptapeError", "Results", "Trace", "all_results", "blame", "compare", "fragmentation",
     "in_words", "memory_figures", "open", "open_workload", "plots", "profile", "results", "tables",
 ]  # fmt: skip
 
@@ -73,6 +71,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
         return getattr(importlib.import_module(module), attribute)
     if name in _MODULES:
         return importlib.import_module(_MODULES[name])
+    if not name.startswith("_") and (Path(__file__).parent / "features" / name / "__init__.py").is_file():
+        return importlib.import_module(f"heaptape.features.{name}")
     raise AttributeError(f"module 'heaptape' has no attribute '{name}'")
 
 

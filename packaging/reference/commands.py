@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from heaptape.commands.main import make_parser, parsers_of_commands
-from heaptape.commands.programs import PROGRAMS
-from heaptape.export.targets import DESCRIPTIONS
+from heaptape.commands.programs import PROGRAMS, descriptions
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def _of_program(command: Path, name: str) -> Page:
         text = option["help"] + (f" (default {option['default']})" if option["default"] else "")
         page.groups.setdefault(option["group"], []).append(Option(_term(option), text))
     if name == "convert":
-        page.groups["formats that --to also takes"] = [Option(*format_) for format_ in DESCRIPTIONS.items()]
+        page.groups["formats that --to also takes"] = [Option(*format_) for format_ in descriptions().items()]
     return page
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.place import plan
+from heaptape.features.place import plan
 from heaptape.run import replay
 from heaptape.tape.trace import open_trace
 

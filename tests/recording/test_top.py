@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.home import Home
+from heaptape.features.top.recording import find
+from heaptape.features.top.screen import Watch
 from heaptape.run.ctl import command
-from heaptape.top.recording import find
-from heaptape.top.screen import Watch
 
 from capture.test.driven import HANG_S, Driven, calling
 from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, compile_c, info, published, refused, succeed

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from heaptape.place import code, plan
+from heaptape.features.place import code, plan
 
 from tests.support import HEAPTAPE, OUT, RECORD, refused, succeed
 

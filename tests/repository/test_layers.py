@@ -53,29 +53,29 @@ def plant(root: Path, files: dict[str, str]) -> Path:
 )
 def test_an_import_that_the_table_does_not_have_is_found_in_any_form(tmp_path, text):
     root = plant(tmp_path, {"low/bottom": "import os\n\n" + text, "high/top": "thing = 1\n"})
-    (found,) = python_arrows.offences(root, {"low": [], "high": ["low"]})
+    (found,) = python_arrows.offences(root, {"low": [], "high": ["low"]}, {})
     line = 3 + text.count("\n    ")
     assert found.startswith(f"analysis/heaptape/low/bottom.py:{line}: low/ may not import heaptape.high")
-    assert python_arrows.offences(root, {"low": ["high"], "high": ["low"]}) == []
+    assert python_arrows.offences(root, {"low": ["high"], "high": ["low"]}, {}) == []
 
 
 def test_an_import_of_the_public_interface_from_within_is_found(tmp_path):
     root = plant(tmp_path, {"low/bottom": "import heaptape\n", "__main__": "import heaptape.low.bottom\n"})
-    assert python_arrows.offences(root, {"low": []}) == [
+    assert python_arrows.offences(root, {"low": []}, {}) == [
         "analysis/heaptape/low/bottom.py:1: low/ may not import heaptape"
     ]
 
 
 def test_a_sub_package_that_is_not_in_the_table_is_found(tmp_path):
     root = plant(tmp_path, {"new/one": ""})
-    assert "analysis/heaptape/new/one.py:1: new/ is not in the table of arrows" in python_arrows.offences(root, {})
+    assert "analysis/heaptape/new/one.py:1: new/ is not in the table of arrows" in python_arrows.offences(root, {}, {})
 
 
 def test_a_sub_package_of_a_sub_package_has_its_own_arrows(tmp_path):
     root = plant(tmp_path, {"top/one/a": "from heaptape.top.two import b\n", "top/two/b": "", "top/main": ""})
-    (found,) = python_arrows.offences(root, {"top": [], "top/one": ["top"], "top/two": []})
+    (found,) = python_arrows.offences(root, {"top": [], "top/one": ["top"], "top/two": []}, {})
     assert found.startswith("analysis/heaptape/top/one/a.py:1: top/one/ may not import heaptape.top.two")
-    assert python_arrows.offences(root, {"top": [], "top/one": ["top/two"], "top/two": []}) == []
+    assert python_arrows.offences(root, {"top": [], "top/one": ["top/two"], "top/two": []}, {}) == []
 
 
 def test_a_cycle_of_modules_is_found_even_through_a_lazy_import(tmp_path):
@@ -89,7 +89,7 @@ def test_a_cycle_of_modules_is_found_even_through_a_lazy_import(tmp_path):
         },
     )
     assert layers.cycles(python_arrows.graph(root)) == [["heaptape.low.a", "heaptape.low.b", "heaptape.low.c"]]
-    assert python_arrows.offences(root, {"low": []}) == []
+    assert python_arrows.offences(root, {"low": []}, {}) == []
 
 
 def test_an_include_that_the_table_does_not_have_is_found(tmp_path):
@@ -132,7 +132,11 @@ def test_the_table_of_arrows_has_no_cycle_and_names_what_is_there():
     for place, (folder, allowed) in enumerate(table.items()):
         assert set(allowed) <= set(list(table)[:place]), folder
     package = REPOSITORY / "analysis" / "heaptape"
-    assert set(table) == {str(path.parent.relative_to(package)) for path in package.glob("*/**/__init__.py")}
+    folders = {str(path.parent.relative_to(package)) for path in package.glob("*/**/__init__.py")}
+    features = {name.removeprefix("features/") for name in folders if name.startswith("features/")}
+    assert set(table) == folders - {f"features/{name}" for name in features}
+    assert set(TABLE["features"]) == features
+    assert not layers.cycles({name: set(others) for name, others in TABLE["features"].items()})
     assert all((REPOSITORY / folder).is_dir() for folder in TABLE["c"])
 
 
@@ -146,3 +150,16 @@ def test_an_arrow_that_only_symbols_show_is_an_offence(tmp_path):
     planted = tmp_path, tmp_path / "out"
     assert c_symbols.offences(*planted, {"a": [], "b": []}) == ["a may not use b: b_of"]
     assert c_symbols.offences(*planted, {"a": ["b"], "b": []}) == []
+
+
+def test_no_folder_of_the_core_imports_a_feature_and_features_use_each_other_by_the_table(tmp_path):
+    lines = {"low/a": "from heaptape.features.one import x\n", "features/one/b": "import heaptape.low.a\n"}
+    lines |= {"features/two/c": "from heaptape.features.one import b\n"}
+    root = plant(tmp_path, lines)
+    core = {"low": ["features"], "features": []}
+    found = python_arrows.offences(root, core, {"one": [], "two": []})
+    assert [line.partition(":")[0].removeprefix("analysis/heaptape/") for line in found] == [
+        "features/two/c.py",
+        "low/a.py",
+    ]
+    assert len(python_arrows.offences(root, core, {"one": [], "two": ["one"]})) == 1

@@ -28,7 +28,6 @@ from heaptape.common.phrases import counted
 from heaptape.decide.answer import bypassed
 from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE
 from heaptape.decide.verdict import AIMS, CPU, Candidate, CountsOf, Judge, Pick, contenders, decide, finalists
-from heaptape.gate.condition import Condition
 from heaptape.results import replay_errors
 from heaptape.results.fits import killed_at
 from heaptape.results.model.counts import Counts
@@ -37,6 +36,7 @@ from heaptape.results.model.penalties import penalties as checked_penalties
 from heaptape.results.model.time_model import cache_effects, calls_ns
 from heaptape.results.structs import Run, workload_of
 from heaptape.run import machine, registry, replay
+from heaptape.run.condition import Condition
 from heaptape.run.exact import FIGURES, Bench
 from heaptape.run.live import c_library
 from heaptape.run.passes import OF_ACCESSES

@@ -198,8 +198,8 @@ def _checked(arguments: argparse.Namespace) -> Sequence[str]:
 
 def _wish(arguments: argparse.Namespace) -> "Wish":
     from heaptape.advise.advise import REFERENCE, Wish
-    from heaptape.gate.condition import parse
     from heaptape.results.fits import memory_limit
+    from heaptape.run.condition import parse
 
     memory = [limit for text in arguments.limit if (limit := memory_limit(text)) is not None]
     limits = [parse(text, (REFERENCE, "default")) for text in arguments.limit if memory_limit(text) is None]

@@ -14,27 +14,8 @@ import threading
 from collections.abc import Sequence
 from types import ModuleType
 
-from heaptape.commands import (
-    advise,
-    allocators,
-    blame,
-    compare,
-    ctl,
-    demo,
-    fleet,
-    gate,
-    machine,
-    minimise,
-    place,
-    profile,
-    replay,
-    report,
-    top,
-    tune,
-    whatif,
-    workloads,
-)
-from heaptape.commands import run as run_command
+from heaptape import features
+from heaptape.commands import advise, compare, ctl, demo, machine, profile, replay, report, workloads
 from heaptape.commands.outcome import Parser, status_of
 from heaptape.commands.programs import PROGRAMS
 from heaptape.commands.programs import run as run_program
@@ -43,47 +24,37 @@ from heaptape.common.errors import did_you_mean
 from heaptape.common.home import Home
 from heaptape.common.version import __version__
 
-# Each has SUMMARY, DESCRIPTION, add_arguments(parser) and run(arguments); arguments.home is the Home.
+# Each has SUMMARY, DESCRIPTION, add_arguments(parser) and run(arguments); arguments.home is the Home. It may have
+# GROUP, its group of `heaptape --help`; and TAKES_A_COMMAND, if it takes the words behind -- for a program.
 COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
     "advise": advise,
     "ctl": ctl,
-    "top": top,
     "profile": profile,
     "replay": replay,
-    "blame": blame,
-    "whatif": whatif,
-    "place": place,
-    "gate": gate,
-    "minimise": minimise,
-    "tune": tune,
     "compare": compare,
     "report": report,
-    "allocators": allocators,
-    "run": run_command,
     "machine": machine,
     "workloads": workloads,
-    "fleet": fleet,
+    **features.commands(),
 }
 
-# The groups of `heaptape --help`; commands that are in none are listed by `heaptape help all`.
+# The groups of `heaptape --help`, each followed by the features' commands; commands that are in none are listed by
+# `heaptape help all`.
 GROUPS = {
     "Start here": ("advise", "record", "compare", "report", "demo"),
-    "Memory": ("blame", "whatif", "place", "profile", "top"),
-    "Tune and guard": ("tune", "gate", "minimise"),
-    "Allocators": ("allocators",),
+    "Memory": ("profile",),
+    "Tune and guard": (),
+    "Allocators": (),
     "Recordings": ("info", "check", "dump", "convert"),
 }
 AMERICAN = {"minimize": "minimise"}
 TAKE_ANOTHERS_OPTIONS = (
     ("workloads", "write"),
     ("advise",),
-    ("allocators",),
     ("compare",),
     ("demo",),
-    ("place",),
-    ("run",),
-    ("tune",),
+    *((name,) for name, command in COMMANDS.items() if hasattr(command, "TAKES_A_COMMAND")),
 )
 
 
@@ -189,12 +160,17 @@ def overview(parser: argparse.ArgumentParser) -> str:
     summaries = {name: summary for name, (_, _, summary) in PROGRAMS.items()}
     summaries |= {name: command.SUMMARY for name, command in COMMANDS.items()}
     lines = ["usage: heaptape COMMAND ...", "", parser.description or ""]
-    for title, names in GROUPS.items():
-        lines += ["", title, *(f"  {name:<11} {summaries[name]}" for name in names)]
-    rest = [name for name in summaries if not any(name in names for names in GROUPS.values())]
+    grouped = {title: [*names, *_of_group(title)] for title, names in GROUPS.items()}
+    for title, names in grouped.items():
+        lines += ["", title, *(f"  {name:<11} {summaries[name]}" for name in names)] if names else []
+    rest = [name for name in summaries if not any(name in names for names in grouped.values())]
     lines += ["", f"More (heaptape help all): {', '.join(rest)}"]
     lines += ["", "heaptape COMMAND --help describes one command, --help-all all of its options."]
     return "\n".join(lines) + "\n"
+
+
+def _of_group(title: str) -> list[str]:
+    return [name for name, command in COMMANDS.items() if getattr(command, "GROUP", "") == title]
 
 
 def parser_of(parser: argparse.ArgumentParser, command: str) -> Parser:

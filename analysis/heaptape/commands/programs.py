@@ -40,22 +40,31 @@ def run(name: str, arguments: Sequence[str], home: Home) -> int:
 
 def _convert(arguments: Sequence[str], home: Home) -> int | None:
     """The exit status. None: the C program has to do this conversion."""
-    from heaptape.export.targets import convert, wanted
+    from heaptape import features
 
     if "--help" in arguments or "-h" in arguments:
         return _help_of_convert(home)
     if list(arguments) == ["--list"]:
         return _list_formats(home)
-    return convert(arguments, home) if wanted(arguments) else None
+    for feature in features.modules("conversions"):
+        if feature.wanted(arguments):
+            status: int = feature.convert(arguments, home)
+            return status
+    return None
+
+
+def descriptions() -> dict[str, str]:
+    """The formats that features write, each with its line of help."""
+    from heaptape import features
+
+    return {name: text for feature in features.modules("conversions") for name, text in feature.DESCRIPTIONS.items()}
 
 
 def _list_formats(home: Home) -> int:
     """The formats of heaptape-convert, then ours in the same columns."""
-    from heaptape.export.targets import DESCRIPTIONS
-
     done = subprocess.run([home.program("convert"), "convert", "--list"], check=False)
     if done.returncode == 0:
-        for name, description in DESCRIPTIONS.items():
+        for name, description in descriptions().items():
             beside = f"{name:<14} {'write':<11} "
             print(
                 textwrap.fill(description, screen_width(), initial_indent=beside, subsequent_indent=" " * len(beside))
@@ -65,10 +74,8 @@ def _list_formats(home: Home) -> int:
 
 
 def _help_of_convert(home: Home) -> int:
-    from heaptape.export.targets import DESCRIPTIONS
-
     done = subprocess.run([home.program("convert"), "convert", "--help"], stdout=subprocess.PIPE, text=True)
     print(done.stdout + "\n--to also takes:")
-    for name, description in DESCRIPTIONS.items():
+    for name, description in descriptions().items():
         print(f"  {name:<14} {description}")
     return done.returncode

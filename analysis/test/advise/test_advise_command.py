@@ -23,7 +23,7 @@ from tests.support import (
     run,
 )
 
-SOURCE = (Path(__file__).parents[1] / "gate" / "small_allocator.c").read_text()
+SOURCE = (Path(__file__).parents[1] / "small_allocator.c").read_text()
 CHANGED = {
     "lean": {},
     "fat": {"GRAIN ((size_t)16)": "GRAIN ((size_t)512)"},

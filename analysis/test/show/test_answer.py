@@ -14,6 +14,7 @@ from heaptape.common.tables import render_markdown, render_text
 from heaptape.decide.answer import answer, bypassed
 from heaptape.decide.cpu import Cpu, cpu_text, reason_below_ns
 from heaptape.decide.worth import is_reason, why_not
+from heaptape.features.fleet import plots as fleet_plots
 from heaptape.results.comparing.compare import relative
 from heaptape.results.comparing.intervals import COUNTED_AGREES, too_noisy
 from heaptape.results.comparing.summary import in_words
@@ -22,7 +23,6 @@ from heaptape.results.model.time_model import estimate
 from heaptape.results.recorded_on import short_version
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Workload
-from heaptape.show.figures import fleet_plots
 from heaptape.show.tables.kinds import Question
 from heaptape.show.tables.latex import render_latex
 from heaptape.show.tables.usual import NOISY, SUBJECTS, by_subject, comparison

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from heaptape.common.home import default_home
-from heaptape.place import plan
+from heaptape.features.place import plan
 from heaptape.run import replay
 from heaptape.tape.trace import open_trace
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 from heaptape.common.home import Home, default_home
-from heaptape.place import plan, search
-from heaptape.place.confirm import LIVE, savings, with_plan
+from heaptape.features.place import plan, search
+from heaptape.features.place.confirm import LIVE, savings, with_plan
 from heaptape.run import capture, recipes, registry, replay
 from heaptape.run.recipes import Recipe
 from heaptape.run.registry import Choice

@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.run import whatif
+from heaptape.features.whatif import experiments as whatif
 from heaptape.run.live import c_library
 from heaptape.run.registry import Choice
 from heaptape.run.rounds import Settings

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from heaptape import passes
+from heaptape import features, passes
 from heaptape.common import process
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.phrases import percent
@@ -36,7 +36,6 @@ from heaptape.show.pages.maps import memory_maps
 from heaptape.show.screen import answer_table
 from heaptape.show.tables import time_table
 from heaptape.show.tables.usual import comparison
-from heaptape.show.tables.whatif_table import whatif_tables
 from heaptape.tape.embedded import TYPE, in_script, pack
 
 # Of a time line among the raw results: more than any figure draws.
@@ -276,7 +275,7 @@ def _tables(file: Results, here: str, words: list[str], predicted: pd.DataFrame)
         *time_table.usual(predicted, here, time_model.sentences(predicted, [file], here)),
         *passes.usual([file], here, counted=True),
         *comparison([file], here),
-        *(whatif_tables(file) if file.experiment_labels else []),
+        *(table for feature in features.modules("report_tables") for table in feature.tables(file)),
         *holders.report_tables(file, order),
         *passes.report(file),
     ]

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""Features: a folder each, with all that the feature has: command, logic, tables, pages, tests. The core names none:
+what it can be given, it finds by these names of modules, and a feature whose folder is deleted is gone.
+
+`NAME_command`: the command NAME (commands/main.py says what is in it). `conversions`: formats that
+`heaptape convert` writes beside the C program's. `report_tables`: `tables(file)`, for the page of `heaptape report`.
+Which feature uses which other: tools/layers.toml.
+"""
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+COMMAND = "_command"
+
+
+def modules(name: str) -> Iterator[ModuleType]:
+    """The module of that name of each feature that has one."""
+    for path in sorted(Path(__file__).parent.glob(f"*/{name}.py")):
+        yield importlib.import_module(f"{__name__}.{path.parent.name}.{path.stem}")
+
+
+def commands() -> dict[str, ModuleType]:
+    """Name -> module of each feature's commands."""
+    return {module.__name__.rpartition(".")[2].removesuffix(COMMAND): module for module in modules(f"*{COMMAND}")}

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Who holds the memory: leak, retention or fragmentation (docs/use/BLAME.md)."""

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""When a figure is worse: with made-up figures, so that many gates can be tried."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from heaptape.features.gate import gate
+from heaptape.features.gate.gate import MOST_RUNS, Compared, Pairing, Values
+from heaptape.run.condition import DEFAULT, parse_tolerances
+from heaptape.run.registry import Choice
+
+OLD, NEW = (Choice(name, "default", Path(), "", {}) for name in ("old", "new"))
+
+
+class Bench:
+    """Returns `draw(choice)` for every figure, and counts the runs."""
+
+    def __init__(self, draw):
+        self.draw, self.runs = draw, 0
+
+    def figures(self, choice, names):
+        self.runs += 1
+        return {name: self.draw(choice) for name in names}
+
+
+def compare(draw, tolerate="syscalls=0%"):
+    bench, found = Bench(draw), Compared("made up", "")
+    gate._compare_pass(bench, Pairing(OLD, NEW, parse_tolerances(tolerate)), ["syscalls"], found)
+    return bench, found
+
+
+@pytest.mark.parametrize("values", [[5], [1, 3], [10, 10, 10, 200], list(range(100, 200))])
+def test_of_two_equal_allocators_none_is_worse_whatever_the_distribution(values):
+    """The bound is 1 of 12,870 for each gate; in 2,000 gates there may be one, hardly ever two."""
+    luck = np.random.default_rng(1)
+    worse = sum(bool(compare(lambda choice: float(luck.choice(values)))[1].worse) for _ in range(2000))
+    assert worse <= 1
+
+
+def test_what_is_worse_by_more_than_its_noise_is_found():
+    luck = np.random.default_rng(2)
+    for _ in range(50):
+        bench, found = compare(lambda choice: 100 + 20 * (choice is NEW) + luck.integers(0, 5), "syscalls=10%")
+        assert found.worse == ["syscalls"]
+        assert bench.runs == 2 * MOST_RUNS
+
+
+def test_what_is_within_its_tolerance_needs_one_run_of_each():
+    bench, found = compare(lambda choice: 100.0 + 9 * (choice is NEW), "syscalls=10%")
+    assert (bench.runs, found.worse, found.noise) == (2, [], [])
+
+
+def test_noise_is_reported_and_ends_the_runs():
+    values = {"old": iter([10.0, 30.0]), "new": iter([20.0, 10.0])}
+    bench, found = compare(lambda choice: next(values[choice.label]))
+    assert (bench.runs, found.worse, found.noise) == (4, [], ["syscalls"])
+    assert not found.failed
+
+
+def test_a_change_from_nothing_has_no_percentage():
+    assert Values([0.0], [5.0]).change_percent is None
+    assert Values([0.0], [0.0]).change_percent == 0
+
+
+def test_the_default_tolerances_are_of_memory_system_calls_and_instructions():
+    assert {name: one.text for name, one in parse_tolerances(DEFAULT).items()} == {
+        "rss-peak": "rss-peak>101%*old",
+        "rss-mean": "rss-mean>101%*old",
+        "instructions": "instructions>102%*old",
+        "syscalls": "syscalls>110%*old",
+    }
+    assert parse_tolerances("rss-peak=1%+64KiB")["rss-peak"].bound(100) == 101 + 65536
+    assert parse_tolerances("syscalls=5")["syscalls"].bound(7) == 12
+
+
+@pytest.mark.parametrize("percent", ["0", "1.", ".5", "0.0004", "12.3456789", "1000000"])
+def test_a_tolerance_in_percent_is_not_rounded(percent):
+    tolerance = parse_tolerances(f"faults={percent}%")["faults"]
+    assert tolerance.bound(10**9) == pytest.approx(10**9 * (1 + float(percent) / 100), rel=1e-12)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT
+"""`heaptape place`: which call sites to serve from memory of their own, found by replays."""
+
+import argparse
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heaptape.commands import replaying
+from heaptape.commands.outcome import add_format_option
+from heaptape.common.errors import UsageError
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
+
+if TYPE_CHECKING:
+    from heaptape.features.place.confirm import Confirmed
+    from heaptape.features.place.search import Found, Tried
+    from heaptape.show.screen import Screen
+
+SUMMARY = "which call sites to keep apart to save memory, as a plan for 'heaptape run'"
+GROUP = "Memory"
+TAKES_A_COMMAND = True
+DESCRIPTION = (
+    "Replays a recording with groups of its call sites in memory of their own, and writes the best as a plan, which "
+    "'heaptape run --place' applies to the program without a rebuild (docs/use/PLACE.md)."
+)
+CODE = ("jemalloc", "mimalloc", "pmr")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="F", help="a trace with call stacks; with --code, also a plan (.toml)")
+    parser.add_argument(
+        "held_out", metavar="G", nargs="?", help="another recording of the same build, in which the plan must save, too"
+    )
+    parser.add_argument("-a", "--allocator", metavar="NAME", help="as for replay (default: the one it was recorded on)")
+    parser.add_argument("--aim", choices=("peak", "mean"), default="peak", help="RSS to save (default peak)")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=25.0,
+        metavar="PERCENT",
+        help="most instructions more in malloc and free (default 25)",
+    )
+    parser.add_argument("-o", "--output", metavar="PLAN.toml", help="where the plan goes")
+    parser.add_argument("--code", choices=CODE, help="print the lines to patch at the sites of the plan")
+    parser.add_argument("--live-runs", type=int, default=3, metavar="N", help="of CMD, without and with (default 3)")
+    parser.add_argument("--json", action="store_true", help="JSON instead of the answer")
+    add_format_option(parser)
+    parser.usage = "heaptape place F [G] [options] [-- CMD ...]"
+    parser.epilog = "CMD, the recorded command, is run live without and with the plan, alternately."
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Searches, writes the plan, prints the answer or the code."""
+    from heaptape.features.place import code, confirm, plan, search
+    from heaptape.run import registry
+    from heaptape.run.live_command import Turns
+    from heaptape.show import screen
+
+    if arguments.code and arguments.input.endswith(".toml"):
+        write_text(STANDARD_OUTPUT, code.lines(plan.read(Path(arguments.input)), arguments.code))
+        return 0
+    if arguments.live_runs < 2:
+        raise UsageError("place --live-runs: at least two, so that there is an interval")
+    if arguments.output:
+        check_writable(arguments.output)
+    known = registry.load(arguments.home)
+    name = arguments.allocator or replaying.recorded_on(arguments.input, known)
+    (choice,) = registry.choose_all([name], known)
+    held_out = Path(arguments.held_out) if arguments.held_out else None
+    with replaying.work() as work:
+        asked = search.Search(
+            Path(arguments.input), held_out, choice, arguments.aim, arguments.limit, arguments.home,
+            work.on_progress, work.on_failure,
+        )  # fmt: skip
+        found = search.search(asked, work.scratch)
+        if arguments.output and found.plan:
+            write_text(arguments.output, plan.write(found.plan))
+        confirmed = None
+        if arguments.own_options and found.plan:
+            path = work.scratch / "plan.toml"
+            path.write_text(plan.write(found.plan))
+            turns = Turns(arguments.own_options, choice, choice, arguments.live_runs, arguments.home)
+            confirmed = confirm.confirm(found, path, turns, work.progress.update)
+    if arguments.json:
+        write_json(STANDARD_OUTPUT, _as_json(found) | {"live": confirmed and asdict(confirmed)})
+    elif arguments.code and found.plan:
+        write_text(STANDARD_OUTPUT, code.lines(found.plan, arguments.code))
+    else:
+        shown = _screen(found, asked.choice.label, arguments)
+        shown = replace(shown, sentences=[*shown.sentences, *(_live(confirmed) if confirmed else [])])
+        write_text(STANDARD_OUTPUT, screen.render(shown, arguments.format))
+    return 0
+
+
+def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "Screen":
+    from heaptape.common.console import printable
+    from heaptape.common.phrases import counted
+    from heaptape.common.tables import Cell, Table
+    from heaptape.show.screen import Screen
+
+    name = replaying.name_of(arguments.input)
+    about = f"{name}: {counted(found.ops, 'call')}, replayed on {allocator} with "
+    about += counted(len(found.tried), "placement") + "."
+    rows = [[Cell("as recorded"), *_cells(found.base, found.base)]]
+    rows += [[Cell(printable(one.candidate.name)), *_cells(one.figures, found.base)] for one in found.tried]
+    columns = ["placement", "peak\nmemory", "change", "mean\nmemory", "change", "malloc\ninstr."]
+    more = []
+    if found.plan:
+        path = arguments.output or "PLAN.toml"
+        if not arguments.output:
+            more.append(("Plan", f"heaptape place {arguments.input} -o {path}"))
+        more.append(("Run", f"heaptape run --place {path} -- CMD"))
+    return Screen(about, Table("", columns, rows), _sentences(found, arguments), more=more)
+
+
+def _cells(figures: dict[str, float], base: dict[str, float]) -> list:
+    from heaptape.common.phrases import percent, size
+    from heaptape.common.tables import Cell
+
+    cells = []
+    for metric in ("peak_rss", "mean_rss"):
+        change = 100 * (figures[metric] / base[metric] - 1) if base[metric] else 0.0
+        shown = "" if figures is base else percent(change)
+        cells += [Cell(size(figures[metric]), figures[metric]), Cell(shown, change, good=change < -2 or None)]
+    more = _more_instructions(figures, base)
+    return [*cells, Cell("" if math.isnan(more) or figures is base else percent(more))]
+
+
+def _more_instructions(figures: dict[str, float], base: dict[str, float]) -> float:
+    before = base.get("total_instructions", 0.0)
+    return 100 * (figures.get("total_instructions", math.nan) / before - 1) if before else math.nan
+
+
+def _sentences(found: "Found", arguments: argparse.Namespace) -> list[str]:
+    from heaptape.common.console import printable
+    from heaptape.common.phrases import counted, percent, size
+    from heaptape.decide.worth import NO_REASON
+
+    metric, said = f"{arguments.aim}_rss", []
+    if found.held_out:
+        before, after = (figures[metric] for figures in found.held_out)
+        held = f"In {replaying.name_of(arguments.held_out)}, {size(before)} become {size(after)}"
+        said.append(f"{held} ({percent(100 * (after / before - 1))}).")
+    if found.best is None or found.plan is None:
+        why = f"none saves 2 % and 1 MiB of {arguments.aim} memory within the limits"
+        return [f"Nothing to win, {NO_REASON}: {why}.", *said]
+    saved = found.base[metric] - found.best.figures[metric]
+    change = percent(-100 * saved / found.base[metric])
+    sites = counted(len(found.plan.sites), "call site")
+    name = printable(found.best.candidate.name)
+    said.insert(0, f"{name} in memory of their own ({sites}) save {size(saved)} ({change}).")
+    if found.left_out:
+        said.append(f"{counted(found.left_out, 'call site')} can't be told from others, and are left out of the plan.")
+    return said
+
+
+def _live(confirmed: "Confirmed") -> list[str]:
+    from heaptape.common.phrases import percent, size
+
+    said = []
+    for metric, name in (("peak_rss", "peak"), ("mean_rss", "mean")):
+        before, after, predicted = (part[metric] for part in (confirmed.before, confirmed.after, confirmed.predicted))
+        live = f"Live, {name} memory is {size(after)} instead of {size(before)}"
+        said.append(f"{live} ({percent(100 * (after / before - 1))}); predicted {percent(-100 * predicted / before)}.")
+    if confirmed.cpu:
+        low, high = (percent(100 * (confirmed.cpu[end] - 1)) for end in ("low", "high"))
+        said.append(f"Processor time changes by {percent(100 * (confirmed.cpu['ratio'] - 1))} ({low} to {high}).")
+    return said
+
+
+def _as_json(found: "Found") -> dict:
+    def row(one: "Tried") -> dict:
+        return {"name": one.candidate.name, "sites": [sorted(part) for part in one.candidate.regions], **one.figures}
+
+    return {
+        "ops": found.ops,
+        "as_recorded": found.base,
+        "placements": [row(one) for one in found.tried],
+        "best": found.best.candidate.name if found.best else None,
+        "held_out": dict(zip(("as_recorded", "placed"), found.held_out)) if found.held_out else None,
+        "sites": [{"region": one.region, "function": one.function, "frames": one.frames} for one in found.plan.sites]
+        if found.plan
+        else [],
+        "left_out": found.left_out,
+    }

@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: MIT
+"""A search finds the best settings, tries none twice, and continues after an interrupt as it would have. Long: more
+seeds, and more points at which it is interrupted. Objectives, limits and weights as written on the command line. The
+file of a search: continued only by the same search, and one clear line for anything else. What `heaptape tune` says of
+its winner: settings to use only for a saving that is a reason to change them.
+"""
+
+import builtins
+import dataclasses
+import sqlite3
+from fractions import Fraction
+from functools import cache
+
+import pytest
+from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.tables import render_text
+from heaptape.features.tune import goals, trials
+from heaptape.features.tune.confirm import Judged, front, judged, winner
+from heaptape.features.tune.goals import key_of
+from heaptape.features.tune.search import without
+from heaptape.features.tune.trials import Point
+from heaptape.show.tables.decision_tables import conclusion, tune_answer, wrapped
+from hypothesis import given
+from hypothesis import strategies as st
+from tune.planted import BEST, GOALS, WORKLOAD, Formula, in_memory, pages, planted_space, search_in
+
+from tests.examples import examples
+
+TWO = dataclasses.replace(GOALS, objectives=("rss-peak", "syscalls"))
+
+
+def long(*values):
+    """Parameters of the long tests."""
+    return [pytest.param(value, marks=pytest.mark.long) for value in values]
+
+
+def keys(points):
+    return {point.key for point in points}
+
+
+@cache
+def searched(points, seed=0):
+    """A search that nothing interrupts."""
+    return search_in(None, points, seed=seed)
+
+
+@pytest.mark.parametrize("seed", [0, 1, *long(2, 3, 4)])
+def test_the_best_of_243_settings_is_found_in_60(seed):
+    points, best = searched(60, seed)
+    assert len(points) <= 60
+    assert best.settings == BEST
+
+
+def test_no_settings_are_tried_twice():
+    formula = Formula()
+    points, _ = search_in(None, 60, trials=formula)
+    assert len(points) == len(formula.measured) == len({(point.key, point.again) for point in points})
+    assert len(keys(points)) > 50
+
+
+def test_the_same_seed_gives_the_same_points_and_another_does_not():
+    one, again, other = (search_in(None, 30, seed=seed)[0] for seed in (3, 3, 4))
+    assert keys(one) == keys(again)
+    assert keys(one) != keys(other)
+
+
+def test_the_number_of_replays_at_once_changes_no_point():
+    assert keys(searched(40)[0]) == keys(search_in(None, 40, jobs=3)[0])
+
+
+class Interrupted(Formula):
+    """Is interrupted after a number of points."""
+
+    def __init__(self, after):
+        super().__init__()
+        self.after = after
+
+    def measure(self, wanted, batch, jobs, again=0):
+        for point in super().measure(wanted, batch, jobs, again):
+            if self.after == 0:
+                raise KeyboardInterrupt
+            self.after -= 1
+            yield point
+
+
+@pytest.mark.parametrize("after", [0, 7, 33, *long(1, 2, 20)])
+def test_an_interrupted_search_continues_as_it_would_have(after):
+    whole, best = searched(40)
+    kept, formula = in_memory(), Formula()
+    with pytest.raises(KeyboardInterrupt):
+        search_in(kept, 40, trials=Interrupted(after))
+    points, again = search_in(kept, 40, trials=formula)
+    assert len(formula.measured) == len(whole) - after  # nothing that was kept is measured again
+    assert {(point.key, point.again) for point in points} == {(point.key, point.again) for point in whole}
+    assert again.settings == best.settings
+
+
+def test_a_search_with_a_larger_budget_continues_as_it_would_have():
+    kept, cut = in_memory(), in_memory()
+    few = [list(search_in(study, 20)[0]) for study in (kept, cut)][0]
+    whole, best = search_in(kept, 50)
+    assert whole[: len(few)] == few
+    assert len(few) < len(whole) <= 50
+    with pytest.raises(KeyboardInterrupt):
+        search_in(cut, 50, trials=Interrupted(15))
+    points, again = search_in(cut, 50)
+    assert keys(points) == keys(whole)
+    assert again.settings == best.settings
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 7, 24, 40, 60])
+def test_the_budget_is_spent_but_for_one_replay_of_a_new_winner(budget):
+    assert budget - 1 <= len(searched(budget)[0]) <= budget
+
+
+def test_the_winner_was_replayed_again_and_without_each_of_its_settings():
+    points, best = searched(60)
+    found = {(point.key, point.again) for point in points}
+    assert {(point.key, 1) for point in points if point.settings in ({}, best.settings)} <= found
+    assert all((key_of(without(best.settings, name)), 0) in found for name in best.settings)
+
+
+def test_a_small_space_is_searched_completely_and_then_left():
+    points, best = search_in(None, 1000, space=planted_space(["mode"]))
+    assert len(keys(points)) == 3
+    assert len(points) == 5  # the default and the winner again
+    assert best.settings == {"mode": "y"}
+
+
+def test_settings_that_fail_are_kept_and_not_taken():
+    formula = Formula(fails=lambda one: one.get("mode") == "y")
+    points, best = search_in(None, 60, trials=formula)
+    failed = [point for point in points if point.error]
+    assert failed
+    assert all(point.settings["mode"] == "y" for point in failed)
+    assert best.settings == {name: value for name, value in BEST.items() if name != "mode"}
+
+
+def test_a_default_that_fails_ends_the_search():
+    with pytest.raises(HeaptapeError, match="killed by SIGSEGV"):
+        search_in(None, 60, trials=Formula(fails=lambda one: not one))
+
+
+def test_the_winner_keeps_a_limit_that_the_best_breaks():
+    limited = dataclasses.replace(GOALS, limits=goals.limits(["syscalls<=1.024*default"]))
+    _, best = search_in(None, 80, goals=limited)
+    assert best.settings == BEST | {"a": "24"}
+
+
+def test_a_limit_that_nothing_keeps_leaves_no_winner():
+    impossible = dataclasses.replace(GOALS, limits=goals.limits(["syscalls<=0.5*default"]))
+    assert search_in(None, 30, goals=impossible)[1] is None
+
+
+def test_two_objectives_give_the_whole_front():
+    points, _ = search_in(None, 120, goals=TWO)
+    found = [row.settings.get("a", "0") for row in front(judged(points, TWO))]
+    assert found == ["40", "32", "24", "16", "8", "0"]  # each with the best b and mode
+    assert all(
+        pages(row.settings) == 100 + 16 * (40 - int(row.settings.get("a", 0))) for row in front(judged(points, TWO))
+    )
+
+
+def test_settings_without_effect_are_dropped_from_the_winner():
+    points, best = search_in(None, 60, goals=dataclasses.replace(GOALS, objectives=("syscalls",)))
+    assert best.settings == {}
+
+
+values = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda pair: (float(pair[0]), float(pair[1])))
+
+
+@examples(100)
+@given(st.lists(st.tuples(values, st.booleans(), st.integers(0, 3)), max_size=12))
+def test_the_front_is_what_nothing_beats_and_the_winner_is_on_it(given_rows):
+    rows = [
+        Judged(Point({f"{number}{n}": "" for n in range(size)}, 0), {}, (1.0 if broken else 0.0,), pair)
+        for number, (pair, broken, size) in enumerate(given_rows)
+    ]
+    found, kept = front(rows), [row for row in rows if row.feasible]
+    assert all(row.feasible and not any(other.beats(row) for other in kept) for row in found)
+    assert all(any(one.values == row.values or one.beats(row) for one in found) for row in kept)
+    assert len({row.values for row in found}) == len(found)
+    best = winner(rows)
+    assert (best is None) == (not kept)
+    assert best is None or (best in found and best.balance == min(row.balance for row in kept))
+
+
+def test_ratios_of_several_workloads_are_a_weighted_geometric_mean():
+    both = goals.Goals(("rss-peak",), (), goals.weights(["one", "two"], "3,1"))
+    default = {"one": {"rss-peak": 100.0}, "two": {"rss-peak": 100.0}}
+    found = {"one": {"rss-peak": 200.0}, "two": {"rss-peak": 1600.0}}
+    assert both.ratios(found, default)["rss-peak"] == pytest.approx(2**0.75 * 16**0.25)
+    assert both.ratios(default, default)["rss-peak"] == 1
+    assert WORKLOAD not in both.weights
+
+
+def test_objectives_are_named_once():
+    assert goals.objectives("rss,instructions,rss-peak") == ("rss-peak", "instructions")
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: goals.objectives("rss-peak,speed"), "unknown figure 'speed': there are rss-peak"),
+        (lambda: goals.objectives(","), "none: there are rss-peak"),
+        (lambda: goals.limits(["speed<=1*default"]), "unknown figure 'speed'"),
+        (lambda: goals.limits(["rss<1*default"]), "'rss<1\\*default' is neither"),
+        (lambda: goals.limits(["rss<=default"]), "is neither"),
+        (lambda: goals.limits(["rss<=-1*default"]), "is neither"),
+        (lambda: goals.limits([""]), "'' is neither"),
+        (lambda: goals.weights(["a", "b"], "1"), "1 for 2 workloads"),
+        (lambda: goals.weights(["a"], "x"), "'x' is not a list of numbers"),
+        (lambda: goals.weights(["a"], "nan"), "more than 0"),
+        (lambda: goals.weights(["a", "b"], "1,0"), "more than 0"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(call, says):
+    with pytest.raises(UsageError, match=says) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_limits_in_bytes_have_binary_units():
+    (limit,) = goals.limits(["rss <= 64m"])
+    assert (limit.figure, limit.most, limit.of_default) == ("rss-peak", 64 << 20, False)
+    assert goals.limits(["rss<=64MiB"])[0].most == 64 << 20
+
+
+@given(st.integers(1, 2**60), st.integers(0, 2**60), st.integers(0, 500))
+def test_a_limit_is_kept_exactly(default, value, percent):
+    (limit,) = goals.limits([f"rss<={percent / 100:.2f}*default"])
+    figures = [{"w": {"rss-peak": float(one)}} for one in (value, default)]
+    exactly = Fraction(float(value)) * 100 <= percent * Fraction(float(default))
+    assert (limit.excess(*figures) <= 0) == exactly
+
+
+def test_a_limit_holds_on_each_workload():
+    (limit,) = goals.limits(["rss<=1.05*default"])
+    default = {"a": {"rss-peak": 100.0}, "b": {"rss-peak": 100.0}}
+    assert limit.excess({"a": {"rss-peak": 50.0}, "b": {"rss-peak": 105.0}}, default) == 0
+    assert limit.excess({"a": {"rss-peak": 50.0}, "b": {"rss-peak": 105.1}}, default) > 0
+
+
+def opened(path, about, objectives=1):
+    trials.require_optuna()
+    with trials.opened(path, about, objectives, planted_space()) as kept:
+        return len(kept.points)
+
+
+def test_points_are_there_again(tmp_path):
+    points = [
+        Point({}, 0, {"w": {"rss-peak": 0.1}}, budget=20),
+        Point({"a": "8"}, 3, {"w": {"rss-peak": 1 / 3}}, again=2),
+        Point({"a": "1", "b": "nothing of the space"}, -1, error="killed"),
+    ]
+    trials.require_optuna()
+    with trials.opened(tmp_path / "s", {}, 1, planted_space()) as kept:
+        for point in points:
+            kept.keep(point, [1.0])
+    with trials.opened(tmp_path / "s", {}, 1, planted_space()) as kept:
+        assert kept.points == points
+
+
+def test_another_search_is_refused_with_what_differs(tmp_path):
+    opened(tmp_path / "s", {"workloads": {"a": "1"}, "seed": 0})
+    with pytest.raises(HeaptapeError, match='s: holds a search of another workloads: {"a": "1"}, not {"a": "2"}'):
+        opened(tmp_path / "s", {"workloads": {"a": "2"}, "seed": 0})
+    assert opened(tmp_path / "s", {"workloads": {"a": "1"}, "seed": 0}) == 0
+
+
+@pytest.mark.parametrize("content", [b"x", b"not a database" * 1000, b"SQLite format 3\0" + b"junk" * 2000])
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, content):
+    path = tmp_path / "s"
+    path.write_bytes(content)
+    with pytest.raises(HeaptapeError, match=f"^{path}: ") as caught:
+        opened(path, {})
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_a_database_of_something_else_is_refused(tmp_path):
+    path = tmp_path / "s"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table studies (name text)")
+    with pytest.raises(HeaptapeError, match=f"^{path}: not usable as the storage of a search: "):
+        opened(path, {})
+
+
+def test_two_searches_do_not_share_a_file(tmp_path):
+    trials.require_optuna()
+    with (
+        trials.opened(tmp_path / "s", {}, 1, planted_space()),
+        pytest.raises(HeaptapeError, match="another search is using it"),
+    ):
+        opened(tmp_path / "s", {})
+
+
+def test_a_place_that_can_not_be_written_is_reported(tmp_path):
+    with pytest.raises(HeaptapeError, match="none/s: can't be written: No such file or directory"):
+        opened(tmp_path / "none" / "s", {})
+
+
+def test_without_optuna_the_command_that_installs_it_is_reported(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name == "optuna":
+            raise ImportError("No module named 'optuna'")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(HeaptapeError, match="^tune needs the Python package optuna: pip install optuna"):
+        trials.require_optuna()
+
+
+MIB = 1 << 20
+LONG = "a_tunable_with_a_long_name=18446744073709551615 another_one=0.5 a_third=10m"
+
+
+def found(ratio, default_bytes=100 * MIB, error=1.0, breaks=False, standing="better"):
+    """The results of a search whose winner has this ratio to the default."""
+
+    def point(label, of_default, **more):
+        figures = {"w": {"rss-peak": of_default * default_bytes}}
+        about = {
+            "label": label or "default",
+            "variants": [],
+            "settings": {label: "1"} if label else {},
+            "figures": figures,
+        }
+        about |= {"ratios": {"rss-peak": of_default}, "front": True, "refuted": False, "limits_kept": True, "again": []}
+        return about | {"environment": {"CONF": label}} | more
+
+    points = [point("", 1.0, limits_kept=not breaks), point("best", ratio)]
+    points += [point(f"{LONG}{number}", 1.1) for number in range(30)]
+    return {
+        "search": {
+            "allocator": {"name": "planted"}, "workloads": {"w": "0"}, "objectives": ["rss-peak"],
+            "figures": ["rss-peak"],
+        },
+        "points": points,
+        "winner": points[1] | {"standing": standing, "ratios_again": {}},
+        "tunables": [{"name": f"t{number}", "importance": 0.1} for number in range(9)],
+        "error_percent": {"rss-peak": error},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (found(0.9), "Set:   CONF=best"),
+        (found(0.985), "less than 2 %"),
+        (found(0.97, error=5.0), "within the error of 5 %"),
+        (found(0.7, default_bytes=MIB), "less than 1 MiB"),
+        (found(0.9999, breaks=True), "Set:   CONF=best"),
+    ],
+)
+def test_a_saving_within_its_error_or_below_the_floors_is_no_reason_to_change(data, says):
+    first = " ".join(conclusion(data)[:2])
+    assert says in first
+    assert first.startswith("No reason to change") == (not says.startswith("Set:"))
+
+
+@pytest.mark.parametrize(("value", "waits"), [("arena_max=1", True), ("arena_max=16", False), ("narenas:1", True)])
+def test_settings_that_make_threads_share_an_arena_say_so(value, waits):
+    data = found(0.9)
+    data["winner"]["environment"] = {"CONF": value}
+    assert ("That makes all threads share one arena, and so wait for each other." in conclusion(data)) == waits
+    data = found(0.985)
+    data["winner"]["environment"] = {"CONF": value}
+    assert "wait for each other" not in " ".join(conclusion(data))
+
+
+def test_the_answer_fits_a_screen_of_24_lines_of_80_columns():
+    data = found(0.9)
+    text = render_text([tune_answer(data)], 80) + wrapped([*conclusion(data), "All points are in a file."])
+    assert len(text.splitlines()) <= 24
+    assert max(map(len, text.splitlines())) <= 80
+    assert "best" in text.splitlines()[2]
