@@ -312,9 +312,7 @@ static bool collector_has_gone(void) {
 }
 
 static void report_no_collector(void) {
-  message_print(collector_has_gone()
-                    ? "the collector has ended, or is in another network name space: this process is not recorded"
-                : errno == EPERM ? ATTACH_NOT_OURS
+  message_print(errno == EPERM ? ATTACH_NOT_OURS
                 : errno == EAGAIN || errno == EWOULDBLOCK
                     ? "the collector does not answer: this process is not recorded"
                     : ATTACH_FAILED);
@@ -358,7 +356,9 @@ static bool attach(struct process *process) {
   int fds[2];
   bool done = false;
   if (exchange(&request, &reply, fds) != 0) {
-    if (!redirected_table() || !collector_has_gone())
+    /* Its end was said by the processes that it recorded, and the recorder names those in another network name space: a
+       line of ours might end in output that the program captures. */
+    if (!collector_has_gone())
       report_no_collector();
     reply = (struct attach_reply){.refused = 1};
   }

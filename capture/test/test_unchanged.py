@@ -6,6 +6,9 @@ and what the loader finds for a library that it opens.
 import json
 import os
 import shutil
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -208,3 +211,29 @@ def test_a_program_with_a_sanitizer_runs_finds_its_error_and_is_recorded(tmp_pat
             )
             done = same_recorded(trace, compile_c(tmp_path / "wrong", wrong, "-w", *flags, compiler=compiler))
             assert "attempting free on address which was not malloc" in done.stderr
+
+
+CAPTURES = """
+import os, signal, subprocess
+os.kill(os.getppid(), signal.SIGKILL)
+while os.getppid() == PARENT:
+    pass
+print(repr(subprocess.run(["/bin/ls", "/nowhere"], capture_output=True, text=True).stderr), flush=True)
+"""
+
+
+def test_no_line_of_ours_is_in_what_a_program_captures_after_the_recorder_was_killed(tmp_path: Path) -> None:
+    program = CAPTURES.replace("import os", "import os; PARENT = os.getppid(); import os", 1)
+    bare = run("/bin/ls", "/nowhere").stderr
+    with (tmp_path / "out").open("w+") as out:
+        recorder = subprocess.Popen(
+            [RECORD, "--quiet", "-o", tmp_path / "t.tape", "--", "/usr/bin/python3", "-c", program],
+            stdout=out,
+            stderr=subprocess.DEVNULL,
+        )
+        assert recorder.wait(timeout=60) == -signal.SIGKILL
+        for _ in range(600):
+            if (tmp_path / "out").read_text():
+                break
+            time.sleep(0.1)
+        assert (tmp_path / "out").read_text() == repr(bare) + "\n"
