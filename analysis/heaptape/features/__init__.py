@@ -2,8 +2,9 @@
 """Features: a folder each, with all that the feature has: command, logic, tables, pages, tests. The core names none:
 what it can be given, it finds by these names of modules, and a feature whose folder is deleted is gone.
 
-`NAME_command`: the command NAME (commands/main.py says what is in it). `conversions`: formats that
-`heaptape convert` writes beside the C program's. `report_tables`: `tables(file)`, for the page of `heaptape report`.
+`NAME_command`: the command NAME (commands/main.py says what is in it). `conversions`: formats that `heaptape convert`
+writes beside the C program's. `report_tables`: `tables(file)`, for the page of `heaptape report`. `pass_table`: a table
+of `heaptape compare` (passes/__init__.py). `profile_part`: a part of `heaptape profile` (profile/text.py).
 Which feature uses which other: tools/layers.toml.
 """
 
@@ -13,6 +14,11 @@ from pathlib import Path
 from types import ModuleType
 
 COMMAND = "_command"
+
+
+def having(name: str) -> list[str]:
+    """The features that have a module of that name."""
+    return sorted(path.parent.name for path in Path(__file__).parent.glob(f"*/{name}.py"))
 
 
 def modules(name: str) -> Iterator[ModuleType]:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""A module per pass or figure of one: its figures as DataFrames, its tables, its sentences. Here is the only list of
-them; a module is imported when one of its tables is made, as it needs pandas.
+"""A module per pass or figure of one: its figures as DataFrames, its tables, its sentences. A feature has its own in
+its folder, `pass_table.py`, and what it is in TABLE of the folder. A module is imported when one of its tables is made,
+as it needs pandas.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
+
+from heaptape.features import having
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,15 +16,16 @@ if TYPE_CHECKING:
     from heaptape.common.tables import Table
     from heaptape.results.schema import Results
 
-# Module -> what `heaptape compare --table MODULE` prints.
-TABLES = {
+# Module of this folder -> what `heaptape compare --table MODULE` prints.
+OWN = {
     "fragmentation": "what RSS consists of at its peak: live, rounding, caches and bins, empty OS pages, metadata",
     "blame": "who holds the memory where RSS is largest, beside the baseline or another file (replay --passes blame)",
     "latency": "percentiles by call type and size class",
     "misses": "simulated cache and TLB misses, page faults and instructions (replay --passes misses)",
-    "sharing": "cache lines that threads share (replay --passes sharing)",
-    "contention": "waits of threads inside calls, by lock and call (replay --passes contention)",
 }
+PASS_TABLE = "pass_table"
+# The same, with those of features.
+TABLES: dict[str, str] = OWN | {name: import_module(f"heaptape.features.{name}").TABLE for name in having(PASS_TABLE)}
 
 
 class PassTable(NamedTuple):
@@ -41,7 +45,8 @@ class PassTable(NamedTuple):
 
 
 def table(name: str) -> PassTable:
-    found: PassTable = import_module(f"heaptape.passes.{name}").TABLE
+    place = f"heaptape.passes.{name}" if name in OWN else f"heaptape.features.{name}.{PASS_TABLE}"
+    found: PassTable = import_module(place).TABLE
     return found
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from heaptape import features
 from heaptape.common.phrases import count, counted, size
 from heaptape.common.tables import MIB, Cell, Table, rounded
-from heaptape.passes import sharing
 from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
 
 ROWS = 12
@@ -16,7 +16,10 @@ FREQUENT = 0.1  # share of the requests
 MADE_UP_LIFETIMES = (
     "Ages are made up: the recording does not say which of the objects of one size and call stack was freed."
 )
-NAMES = ("sizes", "lifetimes", "threads", "reallocs", "sites", "sharing")
+OWN = ("sizes", "lifetimes", "threads", "reallocs", "sites")
+# Of a feature: NAME of its table, `tables(found)`, `sentences(found)`, and for the page `part(found, tables)`.
+PART = "profile_part"
+NAMES = (*OWN, *features.having(PART))
 
 
 def overview(found: Profile) -> str:
@@ -34,7 +37,7 @@ def hardness(found: Profile) -> list[str]:
     variety = sizes_for_share(found, 0.9)
     fallen, peak = swing(found)
     young, remote, large = young_share(found), remote_share(found), large_share(found)
-    reallocs, shared = found.data["reallocs"], _lines_shared(found)
+    reallocs = found.data["reallocs"]
     known = not found.lifetimes_are_made_up
     moved = reallocs["calls"] - reallocs["in_place"]
     sentences = [
@@ -48,44 +51,42 @@ def hardness(found: Profile) -> list[str]:
         ),
         (
             known and young > 0.5,
-            f"Lifetimes: {_percent(young)} of the objects are freed before 64 KiB more are allocated: a cache of freed "
+            f"Lifetimes: {percent(young)} of the objects are freed before 64 KiB more are allocated: a cache of freed "
             "objects serves them.",
         ),
         (
             known and found.acquired > 0 and young < 0.2,
-            f"Lifetimes: only {_percent(young)} of the objects are freed before 64 KiB more are allocated: a cache "
+            f"Lifetimes: only {percent(young)} of the objects are freed before 64 KiB more are allocated: a cache "
             "of freed objects helps little.",
         ),
         (
             remote > 0.01,
-            f"Threads: {_percent(remote)} of the frees are by a thread other than the one that allocated.",
+            f"Threads: {percent(remote)} of the frees are by a thread other than the one that allocated.",
         ),
         (
             large > 0.2,
-            f"Large objects: {_percent(large)} of the bytes are in requests of 128 KiB or more, for which allocators "
+            f"Large objects: {percent(large)} of the bytes are in requests of 128 KiB or more, for which allocators "
             "make system calls.",
         ),
         (
             fallen > 0.3 and peak > MIB,
-            f"Memory: live bytes fall by {_percent(fallen)} from their peak of {size(peak)}: what an allocator can't "
+            f"Memory: live bytes fall by {percent(fallen)} from their peak of {size(peak)}: what an allocator can't "
             "return then is fragmentation.",
         ),
         (
             reallocs["calls"] > 0.02 * found.data["ops"],
-            f"Reallocs: {reallocs['calls']:,}, of which {_percent(moved / max(reallocs['calls'], 1))} moved the object "
+            f"Reallocs: {reallocs['calls']:,}, of which {percent(moved / max(reallocs['calls'], 1))} moved the object "
             f"and copied {size(reallocs['copied_bytes'])} in all.",
-        ),
-        (
-            shared > 0.01,
-            f"Cache lines: {_percent(shared)} of those in use hold objects of several threads (mean over time): where "
-            "both write, the line moves between their caches.",
         ),
         (
             found.acquired > found.released,
             f"Growth: {found.acquired - found.released:,} of {counted(found.acquired, 'object')} are never freed.",
         ),
     ]
-    return [sentence for holds, sentence in sentences if holds]
+    said = [sentence for holds, sentence in sentences if holds]
+    grows = [sentence for sentence in said if sentence.startswith("Growth")]
+    of_features = [sentence for feature in features.modules(PART) for sentence in feature.sentences(found)]
+    return [sentence for sentence in said if sentence not in grows] + of_features + grows
 
 
 def tables(found: Profile, names: Callable[[int], list[str]] = lambda node: []) -> list[Table]:
@@ -98,8 +99,8 @@ def tables(found: Profile, names: Callable[[int], list[str]] = lambda node: []) 
 
 def tables_by_name(found: Profile, names: Callable[[int], list[str]] = lambda node: []) -> dict[str, list[Table]]:
     """NAMES -> the tables of that name that have rows."""
-    shared = [sharing.profile_table(found.line_sharing)] if found.line_sharing else []
-    made = ([_sizes(found)], [_lifetimes(found)], [_pairs(found)], [_chains(found)], _sites(found, names), shared)
+    own = ([_sizes(found)], [_lifetimes(found)], [_pairs(found)], [_chains(found)], _sites(found, names))
+    made = [*own, *(feature.tables(found) for feature in features.modules(PART))]
     return {name: [table for table in tables if table.rows] for name, tables in zip(NAMES, made)}
 
 
@@ -127,7 +128,7 @@ def _lifetimes(found: Profile) -> Table:
     rows, passed = [], 0
     for age, row in ages.iterrows():
         passed += row["objects"]
-        cells = [*_count_and_share(row["objects"], ages["objects"]), Cell(_percent(passed / max(found.acquired, 1)))]
+        cells = [*_count_and_share(row["objects"], ages["objects"]), Cell(percent(passed / max(found.acquired, 1)))]
         rows.append([Cell(_size(int(age))), *cells])
     columns = ["age, allocated meanwhile, from", "objects", "%", "of all objects, up to that age"]
     return Table("Lifetimes of the objects that were released", columns, rows, _doubts(found))
@@ -187,7 +188,7 @@ def _sites(found: Profile, names: Callable[[int], list[str]]) -> list[Table]:
                 Cell(rounded(row.peak_live_bytes / MIB), row.peak_live_bytes),
                 Cell(rounded(row.live_bytes / MIB), row.live_bytes),
                 Cell(rounded(row.mean_age / MIB), row.mean_age),
-                Cell(_percent(row.remote_objects / max(row.objects - row.live_objects, 1))),
+                Cell(percent(row.remote_objects / max(row.objects - row.live_objects, 1))),
             ]
             for row in top.itertuples()
         ]
@@ -201,11 +202,6 @@ def _site_name(node: int, names: Callable[[int], list[str]]) -> str:
     return " < ".join(names(node)[:FRAMES]) or (f"stack {node}" if node else "no stack known")
 
 
-def _lines_shared(found: Profile) -> float:
-    """Share (0 to 1) of the cache lines in use that threads share, on average."""
-    return sharing.shared_percent(found.line_sharing) / 100 if found.line_sharing else 0.0
-
-
 def _count_and_share(count: float, of: pd.Series) -> list[Cell]:
     return [Cell(f"{count:,.0f}", count), Cell(f"{100 * count / max(of.sum(), 1):.1f}")]
 
@@ -215,7 +211,7 @@ def _bytes_and_share(row: pd.Series, of: pd.DataFrame) -> list[Cell]:
     return [Cell(rounded(row["bytes"] / MIB), row["bytes"]), Cell(f"{share:.1f}")]
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share < 0.995 or share == 1 else f"{100 * share:.2f} %"
 
 

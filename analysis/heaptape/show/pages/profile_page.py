@@ -14,14 +14,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from heaptape import features
 from heaptape.common.tables import MIB, Table
 from heaptape.common.version import __version__
-from heaptape.passes import sharing
 from heaptape.profile import flame_graph
 from heaptape.profile.data import Profile
-from heaptape.profile.text import MADE_UP_LIFETIMES, hardness, tables
+from heaptape.profile.text import MADE_UP_LIFETIMES, PART, hardness, tables
 from heaptape.results.disturbance import doubts
-from heaptape.show.figures import line_sharing_plots, profile_plots
+from heaptape.show.figures import profile_plots
 from heaptape.show.pages import template
 from heaptape.show.pages.pictures import STYLE, WIDTH_IN, Picture, inline_svg
 from heaptape.tape.stack_names import StackNames
@@ -77,9 +77,7 @@ def _parts(found: Profile, shown: list[Table]) -> list[Part]:
         Part("rates", "Rates and live memory", "Calls per second, and live memory over progress.", _rates(found)),
         Part("threads", "Threads", "Which threads release whose objects. Off the diagonal are remote frees: memory "
              "moves from one thread's cache to another's.", _threads(found), of("Releases by")),
-        Part("sharing", "Shared cache lines", "Lines of 64 bytes that hold live objects of several threads, at "
-             "the recorded addresses: the layout of the recording's allocator.", _sharing(found),
-             of("Cache lines")),
+        *(feature.part(found, shown) for feature in features.modules(PART)),
         Part("reallocs", "Reallocs", "How often objects are reallocated, and how far they grow.", _chains(found),
              of("Reallocs")),
     ]  # fmt: skip
@@ -96,7 +94,7 @@ def _sizes(found: Profile) -> list[Picture]:
 
     top = found.sizes.groupby("size_bytes")["calls"].sum().idxmax()
     words = f"The most frequent requests are of {top:,} bytes or little more"
-    return [_draw("Request sizes", "sizes", 2.9, draw, "Left: % of requests; right: % of bytes.", words, columns=2)]
+    return [drawn("Request sizes", "sizes", 2.9, draw, "Left: % of requests; right: % of bytes.", words, columns=2)]
 
 
 def _lifetimes(found: Profile) -> list[Picture]:
@@ -116,8 +114,8 @@ def _lifetimes(found: Profile) -> list[Picture]:
     caption = "Left: age in bytes that the program requested meanwhile; right: in time."
     by_caption = "Objects by size and age; the darker, the more objects, on a logarithmic scale."
     return [
-        _draw("Ages at release", "ages", 2.9, draw, caption, words, columns=2),
-        _draw("Sizes and ages", "size-age", 3.1, by_size, by_caption, words, columns=2),
+        drawn("Ages at release", "ages", 2.9, draw, caption, words, columns=2),
+        drawn("Sizes and ages", "size-age", 3.1, by_size, by_caption, words, columns=2),
     ]
 
 
@@ -133,7 +131,7 @@ def _rates(found: Profile) -> list[Picture]:
 
     words = f"Live bytes reach {windows['live_bytes'].max() / MIB:,.1f} MiB"
     caption = "Left: calls per second; right: live bytes and objects over progress."
-    return [_draw("Rates", "rates", 2.9, draw, caption, words, columns=2)]
+    return [drawn("Rates", "rates", 2.9, draw, caption, words, columns=2)]
 
 
 def _threads(found: Profile) -> list[Picture]:
@@ -144,22 +142,8 @@ def _threads(found: Profile) -> list[Picture]:
     caption = (
         "Objects by acquiring and releasing thread, on a logarithmic scale; the 24 threads with the most remote frees."
     )
-    return [_draw("Releases by acquiring thread", "threads", 4.2, lambda a: profile_plots.threads(a[0, 0], matrix),
+    return [drawn("Releases by acquiring thread", "threads", 4.2, lambda a: profile_plots.threads(a[0, 0], matrix),
                   caption, words)]  # fmt: skip
-
-
-def _sharing(found: Profile) -> list[Picture]:
-    counts = found.line_sharing
-    if not counts or not counts.pairs or not counts.shared_lines:
-        return []
-
-    def draw(axes: np.ndarray) -> None:
-        line_sharing_plots.over_progress(axes[0, 0], {"shared": sharing.progress(counts)})
-        line_sharing_plots.matrix(axes[0, 1], sharing.thread_matrix(counts))
-
-    words = f"{counts.shared_lines.peak:,.0f} lines are shared at the peak"
-    caption = "Left: lines shared over progress; right: which threads' objects share lines."
-    return [_draw("Shared cache lines", "sharing", 3.2, draw, caption, words, columns=2)]
 
 
 def _chains(found: Profile) -> list[Picture]:
@@ -169,11 +153,11 @@ def _chains(found: Profile) -> list[Picture]:
     words = f"{chains['objects'].sum():,} objects were reallocated, up to {chains['reallocs'].max()} times"
     caption = "Objects by how often they were reallocated (bars), and by what factor they grew (line)."
     return [
-        _draw("Reallocs of one object", "chains", 2.8, lambda a: profile_plots.chains(a[0, 0], chains), caption, words)
+        drawn("Reallocs of one object", "chains", 2.8, lambda a: profile_plots.chains(a[0, 0], chains), caption, words)
     ]
 
 
-def _draw(
+def drawn(
     title: str,
     salt: str,
     height_in: float,

@@ -7,7 +7,7 @@ import math
 import msgspec
 import pytest
 from heaptape.common.tables import render_text
-from heaptape.passes import contention
+from heaptape.features.contention import pass_table as contention
 from heaptape.results.schema import Results
 from heaptape.results.structs import LockWaits
 from heaptape.run.registry import Tunables

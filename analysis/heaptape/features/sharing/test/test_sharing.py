@@ -7,10 +7,10 @@ import math
 import msgspec
 import pytest
 from heaptape.common.tables import render_text
-from heaptape.passes import sharing
+from heaptape.features.sharing import pass_table as sharing
+from heaptape.features.sharing import plots as line_sharing_plots
 from heaptape.results.schema import Results
 from heaptape.results.structs import LineSharing
-from heaptape.show.figures import line_sharing_plots
 from matplotlib.figure import Figure
 from planted_runs import file_of, runs_of
 

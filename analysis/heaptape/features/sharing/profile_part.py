@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""The cache lines that threads share in the recorded layout, in `heaptape profile`: its tables, sentences, pictures."""
+
+from typing import TYPE_CHECKING
+
+from heaptape.common.tables import Table
+from heaptape.features.sharing import pass_table
+from heaptape.profile.data import Profile
+from heaptape.profile.text import percent
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from heaptape.show.pages.pictures import Picture
+    from heaptape.show.pages.profile_page import Part
+
+WORTH_SAYING = 0.01  # of the lines in use
+
+
+def tables(found: Profile) -> list[Table]:
+    return [pass_table.profile_table(found.line_sharing)] if found.line_sharing else []
+
+
+def sentences(found: Profile) -> list[str]:
+    share = pass_table.shared_percent(found.line_sharing) / 100 if found.line_sharing else 0.0
+    if share <= WORTH_SAYING:
+        return []
+    return [
+        f"Cache lines: {percent(share)} of those in use hold objects of several threads (mean over time): where "
+        "both write, the line moves between their caches."
+    ]
+
+
+def part(found: Profile, shown: list[Table]) -> "Part":
+    """`shown`: all tables of the page."""
+    from heaptape.show.pages.profile_page import Part
+
+    return Part(
+        "sharing",
+        "Shared cache lines",
+        "Lines of 64 bytes that hold live objects of several threads, at the recorded addresses: the layout of the "
+        "recording's allocator.",
+        _pictures(found),
+        [table for table in shown if table.title.startswith("Cache lines")],
+    )
+
+
+def _pictures(found: Profile) -> "list[Picture]":
+    from heaptape.features.sharing import plots
+    from heaptape.show.pages.profile_page import drawn
+
+    counts = found.line_sharing
+    if not counts or not counts.pairs or not counts.shared_lines:
+        return []
+
+    def draw(axes: "np.ndarray") -> None:
+        plots.over_progress(axes[0, 0], {"shared": pass_table.progress(counts)})
+        plots.matrix(axes[0, 1], pass_table.thread_matrix(counts))
+
+    words = f"{counts.shared_lines.peak:,.0f} lines are shared at the peak"
+    caption = "Left: lines shared over progress; right: which threads' objects share lines."
+    return [drawn("Shared cache lines", "sharing", 3.2, draw, caption, words, columns=2)]
