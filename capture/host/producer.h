@@ -115,7 +115,7 @@ static inline __attribute__((always_inline)) bool producer_skip(const void *call
   uint64_t *skipped = (uint64_t *)quick->common;
   if (quick->state != PRODUCER_NONE || !skipped || !host_paused() || operators_may_be_at(caller))
     return false;
-  os_fetch_add_own(skipped, 1);
+  os_add_own(skipped, 1);
   return true;
 }
 

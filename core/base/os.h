@@ -85,6 +85,11 @@ static inline __attribute__((always_inline)) uint64_t os_fetch_add_own(uint64_t 
   return more;
 }
 
+/* Adds to the value, in the same sense. */
+static inline __attribute__((always_inline)) void os_add_own(uint64_t *value, uint64_t more) {
+  __asm__ volatile("addq %1, %0" : "+m"(*value) : "er"(more) : "memory", "cc");
+}
+
 /* Replaces the value *old by `new`, atomic in the same sense. False: it was another value, which is now *old. */
 static inline __attribute__((always_inline)) bool os_replace_own(uint64_t *value, uint64_t *old, uint64_t new) {
   bool done;
@@ -167,6 +172,10 @@ static inline __attribute__((always_inline)) void os_store_stack_pointer(uintptr
 
 static inline uint64_t os_fetch_add_own(uint64_t *value, uint64_t more) {
   return __atomic_fetch_add(value, more, __ATOMIC_RELAXED);
+}
+
+static inline void os_add_own(uint64_t *value, uint64_t more) {
+  __atomic_fetch_add(value, more, __ATOMIC_RELAXED);
 }
 
 static inline bool os_replace_own(uint64_t *value, uint64_t *old, uint64_t new) {
