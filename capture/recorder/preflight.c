@@ -3,6 +3,7 @@
 
 #include "capture/redirect/redirect.h"
 #include "core/base/os.h"
+#include "core/system/preloadable.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -154,9 +155,9 @@ int preflight_static(const struct command *command, const char *program, struct 
   return 0;
 }
 
-int preflight_preloadable(const char *path, struct error *error) {
-  if (path[strcspn(path, " :")])
-    return refuse(error, path, "a path with a space or colon can't be in LD_PRELOAD");
+int preflight_preloadable(char *path, struct error *error) {
+  if (preloadable_path(path, error) != 0)
+    return 1;
   if (access(path, R_OK) != 0)
     return refuse(error, path, "no such library");
   return 0;

@@ -195,7 +195,9 @@ struct control {
 /* The tick is never 0: with 0, a hook would take an untouched entry for the common case. */
 static inline void control_advance_tick(struct control *control) {
   const uint64_t one = (uint64_t)1 << 32;
-  if (atomic_fetch_add(&control->tick, one) + one == 0)
+  uint64_t before = atomic_fetch_add(&control->tick, one);
+  __asm__("" : "+r"(before)); /* gcc 16 ends with an internal error where it makes one instruction of both */
+  if (before + one == 0)
     atomic_fetch_add(&control->tick, one);
 }
 

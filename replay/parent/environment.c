@@ -2,7 +2,9 @@
 #include "replay/parent/environment.h"
 
 #include "core/system/allocator_settings.h"
+#include "core/system/preloadable.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,8 +81,13 @@ static int put_value(const char *name, const char *value) {
 }
 
 static int put_preloads(struct text_line *list, const char *const *preloads) {
-  for (; *preloads; preloads++)
-    text_add(list, "%s%s", list->used > 0 ? ":" : "", *preloads);
+  for (; *preloads; preloads++) {
+    char path[PATH_MAX];
+    struct error error = {""};
+    snprintf(path, sizeof path, "%s", *preloads);
+    preloadable_path(path, &error); /* a path that LD_PRELOAD splits is found missing by the engine */
+    text_add(list, "%s%s", list->used > 0 ? ":" : "", path);
+  }
   if (list->used + 1 >= sizeof list->text)
     return -1;
   return list->used > 0 ? put_value("LD_PRELOAD", list->text) : 0;

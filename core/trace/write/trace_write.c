@@ -144,7 +144,8 @@ int trace_writer_open(struct trace_writer **out, const char *path, const char *i
     return error_set(error, path, "out of memory");
   }
   writer->fd = -1;
-  struct file_header header = {.magic = TRACE_MAGIC, .version = TRACE_VERSION};
+  struct file_header header = {.version = TRACE_VERSION};
+  memcpy(header.magic, TRACE_MAGIC, sizeof header.magic);
   header.crc32 = (uint32_t)crc32(0, (const Bytef *)&header, offsetof(struct file_header, crc32));
   struct block_header info = {.type = BLOCK_INFO, .flags = BLOCK_CRITICAL};
   if (open_output(writer, options) != 0 || writer_append(writer, &header, sizeof header) != 0 ||
@@ -373,7 +374,8 @@ static int write_footer(struct trace_writer *writer, const char *end, double clo
     free(json);
     return writer_fail(writer, ENOMEM);
   }
-  struct file_trailer trailer = {writer->offset, TRACE_END_MAGIC};
+  struct file_trailer trailer = {.footer_offset = writer->offset};
+  memcpy(trailer.magic, TRACE_END_MAGIC, sizeof trailer.magic);
   struct block_header header = {.type = BLOCK_FOOTER, .flags = BLOCK_CRITICAL};
   struct column columns[2] = {column_of(1, json, strlen(json)), column_of(2, writer->index.bytes, writer->index.used)};
   columns[1].entry.flags = 0; /* a reader may ignore the index */
