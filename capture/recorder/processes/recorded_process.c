@@ -143,6 +143,11 @@ struct process_missing recorded_process_missing(const struct recorded_process *p
   return missing;
 }
 
+/* There is no region where there was no memory for the first one. */
+static uint32_t calls_lost(const struct recorded_process *process) {
+  return process->regions ? atomic_load(&process->region[0].memory->calls_lost) : 0;
+}
+
 /* Writes what only the rings' counters have: drops that no DROPPED record reported, and events of threads without a
    ring. */
 static void settle(struct recorded_process *process) {
@@ -165,7 +170,7 @@ static void settle(struct recorded_process *process) {
     struct ring_reader nobody = {.thread = -1};
     ring_reading_gap(process, &nobody, orphans, "no ring for the thread, or a fork child in a sandbox");
   }
-  if (atomic_load(&process->region[0].memory->calls_lost)) {
+  if (calls_lost(process)) {
     struct ring_reader nobody = {.thread = -1};
     ring_reading_gap(process, &nobody, 1, PROCESS_CALLS_LOST);
   }
@@ -180,7 +185,7 @@ static void take_totals(const struct recorded_process *process, struct trace_wri
   totals->stacks_lost = stack_nodes_lost(&process->stacks);
   totals->accesses_over = process->accesses_over;
   totals->cut_why = process->cut_why;
-  totals->calls_lost = atomic_load(&process->region[0].memory->calls_lost);
+  totals->calls_lost = calls_lost(process);
   totals->peak_live_bytes = process->live.peak_bytes;
   totals->peak_is_exact = !process->live.thinned && process->readers.count < 2; /* rings are read one by one */
   totals->peak_memory_bytes = process->peak_memory_bytes;
