@@ -117,10 +117,18 @@ static struct recorded_process *add_process(struct collector *collector, const s
   else if (pid_fd < 0)
     error_set(&error, path, "process %d cannot be watched: no descriptor for it", pid);
   else
-    process = recorded_process_open(
-        &(struct recording_start){pid, pid_fd, path, info, clock.origin_stamp, collector->settings->simulated,
-                                  collector->settings->flags & ATTACH_ACCESSES, collector->settings->in_bursts},
-        &error);
+    process =
+        recorded_process_open(&(struct recording_start){.pid = pid,
+                                                        .pid_fd = pid_fd,
+                                                        .path = path,
+                                                        .info_json = info,
+                                                        .file = is_the_main ? &collector->settings->output_fd : NULL,
+                                                        .is_new = collector->settings->rotate_bytes && !is_the_main,
+                                                        .origin_stamp = clock.origin_stamp,
+                                                        .simulated = collector->settings->simulated,
+                                                        .has_accesses = collector->settings->flags & ATTACH_ACCESSES,
+                                                        .in_bursts = collector->settings->in_bursts},
+                              &error);
   free(info);
   if (!process) {
     process_upkeep_free(upkeep);

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -137,30 +138,42 @@ static char *describe(char **arguments) {
   return text;
 }
 
-/* The path of the first process's trace; of its first file, if files rotate. */
-static void find_output(const struct collector_settings *settings, char *path, size_t bytes) {
-  describe_first_path(settings, path, bytes);
-  if (!settings->rotate_bytes)
-    return;
-  struct file_set files = {.id = 0};
-  file_set_begin(&files, path);
-  file_set_path(&files, files.number, path, bytes);
+static int fail_locked(const char *path, struct error *error) {
+  return error_set(error, path, "another recorder is writing it");
 }
 
-/* Finds the first output file, and creates it if it does not exist, so that an unwritable one is found before the
-   program runs. *made: it was created. */
-static int try_output(const struct collector_settings *settings, char *path, size_t bytes, bool *made,
-                      struct error *error) {
-  find_output(settings, path, bytes);
+/* The path of the first process's trace; of its first file, if files rotate. Returns 0, or -1 with error: the file
+   before it is being written. */
+static int find_output(struct collector_settings *settings, char *path, size_t bytes, struct error *error) {
+  describe_first_path(settings, path, bytes);
+  if (!settings->rotate_bytes)
+    return 0;
+  struct file_set files = {.id = 0};
+  file_set_begin(&files, path, 0);
+  settings->first_number = files.number;
+  file_set_path(&files, files.number - 1, path, bytes);
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  os_close(fd);
+  if (locked)
+    return fail_locked(path, error);
+  file_set_path(&files, files.number, path, bytes);
+  return 0;
+}
+
+/* Finds the first output file, creates it if it does not exist, and locks it while the recorder runs, so that one that
+   is unwritable, or another recorder's, is found before the program runs. *made: it was created. */
+static int take_output(struct collector_settings *settings, char *path, size_t bytes, bool *made, struct error *error) {
+  struct stat status;
+  if (find_output(settings, path, bytes, error) != 0)
+    return -1;
   *made = access(path, F_OK) != 0;
-  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0)
+  int exclusive = settings->rotate_bytes ? O_EXCL : 0;
+  int fd = settings->output_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | exclusive, 0666);
+  if (fd < 0 || fstat(fd, &status) != 0)
     return error_errno(error, path, "cannot be written");
-  close(fd);
-  if (*made && settings->rotate_bytes) { /* else numbering would continue after it */
-    unlink(path);
-    *made = false;
-  }
+  if (S_ISREG(status.st_mode) && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return fail_locked(path, error);
   return 0;
 }
 
@@ -427,8 +440,9 @@ static void ignore_signals(void) {
     signal(signals[i], SIG_IGN);
 }
 
-/* Called before the collector is opened. */
-static int restorer_start(struct restorer *restorer, struct redirect_orders *orders, struct error *error) {
+/* Called before the collector is opened. output_fd: the recorder's, whose lock ends with the recorder. */
+static int restorer_start(struct restorer *restorer, struct redirect_orders *orders, int output_fd,
+                          struct error *error) {
   int line[2];
   if (pipe2(line, O_CLOEXEC) != 0)
     return error_errno(error, "--attach", "cannot make a pipe");
@@ -438,6 +452,7 @@ static int restorer_start(struct restorer *restorer, struct redirect_orders *ord
   if (restorer->pid == 0) {
     struct restoring restoring = {.line = line[0], .pid = orders->pid};
     close(line[1]);
+    close(output_fd);
     ignore_signals();
     setsid();
     _exit(take_setting(&restoring) ? keep(&restoring, orders) : 0);
@@ -484,8 +499,8 @@ static int record_attached(struct command *command) {
   prepare_attached(command, library, name, sizeof name);
   struct redirect_orders orders = {.pid = command->attach_pid, .loading = {.library = library}};
   struct restorer restorer = {0, -1};
-  if (try_output(settings, output, sizeof output, &made, &error) != 0 ||
-      restorer_start(&restorer, &orders, &error) != 0)
+  if (take_output(settings, output, sizeof output, &made, &error) != 0 ||
+      restorer_start(&restorer, &orders, settings->output_fd, &error) != 0)
     fail(&error, 1);
   settings->restorer_pid = restorer.pid;
   if (collector_open(&serving, settings, &error) != 0)
@@ -547,7 +562,7 @@ int main(int argc, char **argv) {
   raise_descriptor_limit();
   command.settings.first_pid = child_pid;
   bool made;
-  if (try_output(&command.settings, output, sizeof output, &made, &error) != 0)
+  if (take_output(&command.settings, output, sizeof output, &made, &error) != 0)
     fail_launched(&error);
   close(failed[1]);
   if (write(go[1], "", 1) != 1)

@@ -39,6 +39,8 @@ struct process_summary {
 
 struct collector_settings {
   const char *output;    /* -o, or NULL: NAME.PID.tape in the current directory */
+  int output_fd;         /* of the first process's trace; of its first file, if files rotate. Locked */
+  uint32_t first_number; /* of that file, if files rotate */
   const char *name;      /* program's base name, for the default output */
   uint32_t flags;        /* enum attach_flags */
   uint64_t filter_bytes; /* size of the cache that filters accesses, where flags has ATTACH_ACCESSES */
@@ -141,9 +143,9 @@ struct file_set {
   uint64_t deleted_bytes;
 };
 
-/* path: where the recording would go if it did not rotate. The first number is the one after the highest existing
-   number under that name. */
-void file_set_begin(struct file_set *set, const char *path);
+/* path: where the recording would go if it did not rotate. The first number is `first`, or, if that is 0, the one
+   after the highest existing number under that name. */
+void file_set_begin(struct file_set *set, const char *path, uint32_t first);
 
 /* The path of file number. */
 void file_set_path(const struct file_set *set, uint32_t number, char *path, size_t bytes);

@@ -89,14 +89,14 @@ static uint32_t highest(const char *base) {
   return highest_number;
 }
 
-void file_set_begin(struct file_set *set, const char *path) {
+void file_set_begin(struct file_set *set, const char *path, uint32_t first) {
   snprintf(set->base, sizeof set->base, "%s", path);
   size_t length = strlen(set->base);
   if (length > 5 && strcmp(set->base + length - 5, ".tape") == 0)
     set->base[length - 5] = '\0';
   if (getrandom(&set->id, sizeof set->id, 0) != sizeof set->id)
     set->id = (uint64_t)getpid();
-  set->first = set->oldest = set->number = highest(set->base) + 1;
+  set->first = set->oldest = set->number = first ? first : highest(set->base) + 1;
 }
 
 void file_set_path(const struct file_set *set, uint32_t number, char *path, size_t bytes) {
@@ -221,7 +221,9 @@ int upkeep_first_file(const struct collector *collector, struct process_upkeep *
   *upkeep = fresh;
   if (!collector->settings->rotate_bytes)
     return 0;
-  file_set_begin(&fresh->files, path);
+  char requested[PATH_MAX];
+  describe_first_path(collector->settings, requested, sizeof requested);
+  file_set_begin(&fresh->files, path, strcmp(path, requested) == 0 ? collector->settings->first_number : 0);
   file_set_path(&fresh->files, fresh->files.number, path, bytes);
   fresh->info_json = *info;
   struct describe_file file = {fresh->files.id, fresh->files.number, fresh->files.first, fresh->files.first, 0};

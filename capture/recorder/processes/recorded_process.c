@@ -20,7 +20,8 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
     error_set(error, start->path, "out of memory");
     return NULL;
   }
-  if (trace_writer_open(&process->writer, start->path, start->info_json, NULL, error) != 0) {
+  const struct trace_writer_options options = {.file = start->file, .is_new = start->is_new};
+  if (trace_writer_open(&process->writer, start->path, start->info_json, &options, error) != 0) {
     free(own_path);
     free(process);
     return NULL;
@@ -238,12 +239,13 @@ static void take_before(struct recorded_process *process, struct trace_writer *o
 
 int recorded_process_rotate(struct recorded_process *process, const struct recording_next *next,
                             struct process_totals *totals, bool *ended, struct error *error) {
+  const struct trace_writer_options options = {.is_new = true};
   struct trace_writer *writer, *old = process->writer;
   char *path = strdup(next->path);
   *ended = false;
   if (!path)
     return error_set(error, next->path, "out of memory");
-  if (trace_writer_open(&writer, next->path, next->info_json, NULL, error) != 0) {
+  if (trace_writer_open(&writer, next->path, next->info_json, &options, error) != 0) {
     free(path);
     return -1;
   }

@@ -29,6 +29,8 @@ struct recording_start {
   int pid, pid_fd;
   const char *path;
   const char *info_json; /* core/trace/FORMAT.md section 5 */
+  const int *file;       /* as in trace_writer_options */
+  bool is_new;           /* likewise */
   uint64_t origin_stamp;
   bool simulated;    /* it runs under Valgrind */
   bool has_accesses; /* its data accesses are recorded */

@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -94,10 +96,25 @@ static void set_block_limit(struct trace_writer *writer) {
   writer->block_limit = share < writer->block_events ? share : writer->block_events;
 }
 
-static int open_output(struct trace_writer *writer, const struct trace_writer_options *options) {
-  writer->fd = open(writer->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (writer->fd < 0)
+/* The file is emptied only once it is locked, as another writer may have it open. Descriptors that are duplicates have
+   one lock; a file system without locks has none. */
+static int open_file(struct trace_writer *writer, const struct trace_writer_options *options) {
+  struct stat status;
+  int exclusive = options && options->is_new ? O_EXCL : 0;
+  writer->fd = options && options->file ? fcntl(*options->file, F_DUPFD_CLOEXEC, 0)
+                                        : open(writer->path, O_WRONLY | O_CREAT | O_CLOEXEC | exclusive, 0666);
+  if (writer->fd < 0 || fstat(writer->fd, &status) != 0)
     return writer_fail(writer, errno);
+  if (!S_ISREG(status.st_mode))
+    return 0;
+  if (flock(writer->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return writer_fail(writer, EBUSY);
+  return ftruncate(writer->fd, 0) == 0 ? 0 : writer_fail(writer, errno);
+}
+
+static int open_output(struct trace_writer *writer, const struct trace_writer_options *options) {
+  if (open_file(writer, options) != 0)
+    return -1;
   writer->block_events = options && options->block_events ? options->block_events : DEFAULT_BLOCK_EVENTS;
   if (writer->block_events > TRACE_MAX_ROWS)
     writer->block_events = TRACE_MAX_ROWS;

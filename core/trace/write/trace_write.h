@@ -22,10 +22,13 @@ struct trace_writer_options {
   int zstd_level;        /* 0: the default, chosen by measurement in trace_write.c */
   uint32_t block_events; /* 0: the default; at most 2^20 */
   bool archive;          /* events in the archive's form, FORMAT.md section 4b */
+  bool is_new;           /* path must not exist */
+  const int *file;       /* path is open already, with this descriptor, which is duplicated; NULL: it is not */
 };
 
-/* Creates or truncates path and writes header and INFO block. info_json: a JSON object as in FORMAT.md section 5.
-   options may be NULL. Returns 0, or -1 with error filled in; then *out is NULL. */
+/* Creates or truncates path, and writes header and INFO block. A regular file that another writer has open is an error
+   (EBUSY). info_json: a JSON object as in FORMAT.md section 5. options may be NULL. Returns 0, or -1 with error filled
+   in; then *out is NULL. */
 int trace_writer_open(struct trace_writer **out, const char *path, const char *info_json,
                       const struct trace_writer_options *options, struct error *error);
 
