@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from heaptape.common.home import Home
-from heaptape.features.place import plan
 from heaptape.run import replay
 from heaptape.tape.trace import open_trace
 
@@ -288,6 +287,8 @@ def is_same_placed(name: str, bare: Outcome, run: Runner) -> bool:
     """Runs a suite with the call sites of its largest process, as many as a plan has room for, in 14 regions. True: the
     verdict is that of the bare run.
     """
+    from heaptape.features.place import plan  # only this suite needs it
+
     folder = FOLDER / f"{name}-placed"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

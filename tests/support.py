@@ -113,10 +113,12 @@ def call_heaptape(*arguments: str | Path) -> Result:
     from heaptape.commands.main import run
     from heaptape.commands.programs import PROGRAMS
     from heaptape.common.home import Home
-    from heaptape.features.export.conversions import wanted
+    from heaptape.features import modules
 
     words = [str(word) for word in arguments]
-    assert not words or words[0] not in PROGRAMS or wanted(words[1:]), f"{words[0]} would replace this process"
+    assert not words or words[0] not in PROGRAMS or any(one.wanted(words[1:]) for one in modules("conversions")), (
+        f"{words[0]} would replace this process"
+    )
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as errors, _warnings_on_standard_error():
         try:
             status = run(words, Home(OUT))

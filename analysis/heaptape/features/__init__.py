@@ -17,8 +17,8 @@ COMMAND = "_command"
 
 
 def having(name: str) -> list[str]:
-    """The features that have a module of that name."""
-    return sorted(path.parent.name for path in Path(__file__).parent.glob(f"*/{name}.py"))
+    """The features that have a module of that name, which may be a path within them."""
+    return sorted(path.name for path in Path(__file__).parent.glob("*/") if (path / f"{name}.py").is_file())
 
 
 def modules(name: str) -> Iterator[ModuleType]:

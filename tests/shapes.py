@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+"""The terms of the shapes of outputs (output_shapes.py): kinds of values, and how an object is made."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+def maybe(kind: Any) -> Any:  # noqa: ANN401
+    """The kind of a key that may be missing."""
+    return kind | UnsetType
+
+
+def shape(name: str, *about: Any) -> Any:  # noqa: ANN401
+    """An object of an output: its base (none: it is a part), what it is, and the kind of each of its keys."""
+    *base, doc, kinds = about
+    fields = [(key, kind, UNSET) if UnsetType in getattr(kind, "__args__", ()) else (key, kind)
+              for keys, kind in kinds.items() for key in keys.split()]  # fmt: skip
+    strict = base != [msgspec.Struct]
+    return msgspec.defstruct(
+        name, fields, bases=tuple(base), namespace={"__doc__": doc}, forbid_unknown_fields=strict, kw_only=True
+    )
+
+
+Output = shape("Output", "A whole output.", {"schema": Literal[1]})
+Figures = dict[str, float | None]
+Row = list[int]
