@@ -204,10 +204,18 @@ static json_t *burst_ends(const struct burst_ends *burst) {
   return ends;
 }
 
-/* Does the program call functions of jemalloc that malloc's API does not have, and that are not recorded? A weak
-   reference only finds out whether there is a jemalloc. */
-static bool calls_mallocx(int pid) {
-  static const char *const names[] = {"mallocx", "rallocx", "xallocx", "dallocx", "sdallocx"};
+/* Functions of jemalloc that malloc's API does not have, and that are not recorded; functions that set up glibc's. */
+static const char *const of_jemalloc[] = {"mallocx", "rallocx", "xallocx", "dallocx", "sdallocx", NULL};
+static const char *const set_up[] = {"mallopt", "malloc_trim", NULL};
+
+static bool is_among(const char *name, const char *const *names) {
+  while (*names && strcmp(name, *names) != 0)
+    names++;
+  return *names;
+}
+
+/* Does the program's file refer to one of the functions? A weak reference only finds out whether it is there. */
+static bool refers_to(int pid, const char *const *names) {
   char path[64];
   bool found = false;
   snprintf(path, sizeof path, "/proc/%d/exe", pid);
@@ -222,8 +230,7 @@ static bool calls_mallocx(int pid) {
     for (int i = 0; data && !found && gelf_getsym(data, i, &symbol); i++) {
       const char *name = elf_strptr(elf, header.sh_link, symbol.st_name);
       bool is_reference = symbol.st_shndx == SHN_UNDEF && GELF_ST_BIND(symbol.st_info) == STB_GLOBAL;
-      for (size_t k = 0; name && is_reference && k < sizeof names / sizeof *names; k++)
-        found |= strcmp(name, names[k]) == 0;
+      found = name && is_reference && is_among(name, names);
     }
   }
   elf_end(elf);
@@ -243,8 +250,10 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   json_t *lacks = json_array();
   if (!(settings->flags & ATTACH_USABLE) || request->no_usable_size)
     json_array_append_new(lacks, json_string("usable_size"));
-  if (request->bypassed || calls_mallocx(request->pid))
+  if (request->bypassed || refers_to(request->pid, of_jemalloc))
     json_array_append_new(lacks, json_string("calls"));
+  if (refers_to(request->pid, set_up))
+    json_array_append_new(lacks, json_string("settings_by_calls"));
   if (late)
     json_array_append_new(lacks, json_string("in_flight"));
   if (late || request->forked)

@@ -14,8 +14,8 @@ from heaptape.advise.tried import (
     Recorded,
     Tried,
     candidates,
+    disproved,
     read_recorded,
-    recorded_on,
     replay_all,
     today,
     with_own_memory,
@@ -40,6 +40,7 @@ from heaptape.run.condition import Condition
 from heaptape.run.exact import FIGURES, Bench
 from heaptape.run.live import c_library
 from heaptape.run.passes import OF_ACCESSES
+from heaptape.run.recorded import recorded_on
 from heaptape.run.registry import Choice
 from heaptape.tape.workload_format import read_workload
 
@@ -112,7 +113,7 @@ class Advisor:
         info = read_workload(self._workload).info
         self._now, self._doubt = today(wish.baseline, info, known)
         made_on = recorded_on(info, known)
-        wanted = candidates(wish.names, known, self.about["threads"])
+        wanted = candidates(wish.names, known, self.about["threads"], made_on)
         choices = {one.label: one for one in (self._now, *([made_on] if made_on else []), *wanted)}
         self.has_accesses = replay.has_accesses(self._workload)
         self._recorded = Recorded()
@@ -129,7 +130,10 @@ class Advisor:
         screens = ops > SCREENED * SCREEN_OPS and not wish.exact and not needs_whole
         bench = self._bench.counting(SCREEN_OPS) if screens else whole
         tried, runs = replay_all(bench, list(choices.values()), bounds, self.about, tell)
-        tried = with_own_memory(tried, runs, self._recorded, made_on.label if made_on else None)
+        base = made_on.label if made_on else None
+        if wrong := disproved(runs, self._recorded, base, workload_of(self.about)):
+            raise HeaptapeError(wrong)
+        tried = with_own_memory(tried, runs, self._recorded, base)
         named = {self._now.label, *(one.label for one in wanted)}
         self._tried = [one for one in tried if one.label in named]
         _require(self._tried, self._now)

@@ -11,15 +11,16 @@ import numpy as np
 
 from heaptape.common import phrases
 from heaptape.common.errors import HeaptapeError
-from heaptape.results.fits import own_memory, smallest_limit
+from heaptape.results.fits import smallest_limit
+from heaptape.results.judged import Memory, disproof
 from heaptape.results.model.counts import Counts, counts
 from heaptape.results.model.penalties import Penalties
-from heaptape.results.recorded_on import is_other, short_version
+from heaptape.results.recorded_on import short_version
 from heaptape.results.schema import Results
-from heaptape.results.structs import ResultsFile, Run, workload_of
+from heaptape.results.structs import ResultsFile, Run, Workload, workload_of
 from heaptape.run import installed
-from heaptape.run.elf_files import build_id
 from heaptape.run.exact import FIGURES, Bench
+from heaptape.run.recorded import as_recorded, of_same_name, recorded_on
 from heaptape.run.registry import Allocator, Choice, choose, choose_all
 from heaptape.run.samples import Samples, mean_over_time, read_samples, replayed
 from heaptape.tape.trace import open_trace
@@ -27,13 +28,15 @@ from heaptape.tape.trace import open_trace
 C_LIBRARY = "glibc"
 
 
-def candidates(names: Sequence[str], registry: Mapping[str, Allocator], threads: int) -> list[Choice]:
+def candidates(
+    names: Sequence[str], registry: Mapping[str, Allocator], threads: int, recorded: Choice | None
+) -> list[Choice]:
     """The named candidates; else each allocator that is found and not for study only, alone and with the variants that
     the registry marks for advice, and each installed candidate alone. Raises as `choose_all`.
     """
     known = dict(registry)
     if names:
-        return choose_all(names, known)
+        return as_recorded(names, choose_all(names, known), recorded)
     found = []
     for name, allocator in known.items():
         if not allocator.found or allocator.by_name:
@@ -41,45 +44,21 @@ def candidates(names: Sequence[str], registry: Mapping[str, Allocator], threads:
         wanted = ("always", "threads") if threads > 1 else ("always",)
         found += [name, *(f"{name}:{key}" for key, one in allocator.variants.items() if one.advise in wanted)]
     found += [one.record.label for one in installed.find_all(installed.root())]
-    return choose_all(found, known)
-
-
-def recorded_on(info: Mapping, registry: Mapping[str, Allocator]) -> Choice | None:
-    """The allocator that the recording names as its own: that very library, or an installed candidate. `info`: of the
-    workload. None: it names none, or a library that is not here.
-    """
-    here = _of_same_name(info, registry)
-    if here and not is_other(workload_of(info), here.version, build_id(here.path) if here.path else ""):
-        return choose(here.name, dict(registry))
-    recorded_id = info.get("allocator_build_id")
-    known = installed.find_all(installed.root()) + installed.of_wheel() if recorded_id else []
-    label = next((one.record.label for one in known if one.record.build_id == recorded_id), None)
-    return choose(label, dict(registry)) if label else None
-
-
-def _of_same_name(info: Mapping, registry: Mapping[str, Allocator]) -> Allocator | None:
-    library = info.get("allocator")
-    for allocator in registry.values():
-        if (
-            library
-            and allocator.path
-            and library in (allocator.library, *allocator.also, allocator.path.name, allocator.path.resolve().name)
-        ):
-            return allocator
-    return None
+    return as_recorded(found, choose_all(found, known), recorded)
 
 
 def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) -> tuple[Choice, str]:
     """The allocator to compare with, and why it is only assumed (else empty): `name` if one is given, else the
     allocator that the program was recorded on, else this machine's build of it, else the C library's.
     """
-    if name is not None:
-        return choose(name, dict(registry)), ""
     recorded = recorded_on(info, registry)
+    if name is not None:
+        (named,) = as_recorded([name], [choose(name, dict(registry))], recorded)
+        return named, ""
     if recorded:
         return recorded, ""
     library = info.get("allocator")
-    other = _of_same_name(info, registry)
+    other = of_same_name(info, registry)
     if other:
         version = info.get("allocator_version")
         was = f"{other.name} {version}" if version else f"another build of {library}"
@@ -210,6 +189,15 @@ def _tried(choice: Choice, made: Mapping[str, Run | HeaptapeError], bounds: Boun
     )
 
 
+def disproved(runs: Mapping[str, Run], recorded: Recorded, base: str | None, about: Workload) -> str:
+    """A sentence where the recording disproves the replay on the allocator that it was made on; empty: it does not."""
+    if recorded.samples is None or recorded.rss is None or base is None or base not in runs:
+        return ""
+    samples, held = recorded.samples, replayed(runs[base], recorded.samples)
+    made = Memory(held["rss_anon_peak_bytes"], held["rss_anon_mean_bytes"])
+    return disproof(about, base, made, Memory(recorded.peak_bytes, mean_over_time(samples.cpu_ns, recorded.rss)))
+
+
 def with_own_memory(
     tried: Sequence[Tried], runs: Mapping[str, Run], recorded: Recorded, base: str | None
 ) -> list[Tried]:
@@ -222,8 +210,8 @@ def with_own_memory(
     held = {label: replayed(run, samples) for label, run in runs.items()}
     own_peak, own_mean = None, 0.0
     if base in held:
-        own_peak = own_memory(recorded.peak_bytes, held[base]["rss_anon_peak_bytes"])
-        own_mean = max(0.0, mean_over_time(samples.cpu_ns, recorded.rss) - held[base]["rss_anon_mean_bytes"])
+        own_peak = recorded.peak_bytes - held[base]["rss_anon_peak_bytes"]
+        own_mean = mean_over_time(samples.cpu_ns, recorded.rss) - held[base]["rss_anon_mean_bytes"]
     return [
         _whole(one, runs[one.label], own_peak, held[one.label]["rss_anon_mean_bytes"] + own_mean)
         if one.label in held

@@ -90,22 +90,6 @@ def about(workload: Path, name: str, source: str) -> dict:
     return found
 
 
-def recorded_on(path: str, known: "Mapping[str, Allocator]") -> str:
-    """The allocator that the recording names as its own; else the C library's. Says it where that is only assumed."""
-    from heaptape.advise import tried
-    from heaptape.tape.trace import open_trace
-
-    try:
-        with open_trace(path) as trace:
-            info = trace.info
-    except (HeaptapeError, OSError):
-        return tried.C_LIBRARY  # another format, which could be compiled
-    choice, doubt = tried.today(None, info, known)
-    if doubt and "allocator" in info:
-        console.warning(f"{path}: {doubt}")
-    return choice.label
-
-
 def calibrate(passes: Sequence[str], home: Home, work: Work) -> None:
     """Measures what an instruction, a miss and a page fault cost here, where no one has: CPU time is predicted from it.
     A machine that can't be measured gets no prediction.
@@ -165,20 +149,44 @@ def _replayed(path: str, shown: str, home: Home) -> "Results":
             passes = (*passes, *OF_ACCESSES)
         calibrate(passes, home, working)
         settings = Settings(passes=passes, seed=random_seed(), optional=("instructions",))
-        choices = choices_of([], home)
+        choices = choices_of([], home, workload)
         data = replay.replay(workload, described, choices, settings, home, working.on_progress, working.on_failure)
     write_json(output, data)
     return Results(output, data)
 
 
-def choices_of(names: Sequence[str], home: Home) -> "list[Choice]":
-    """The allocators named, else all usual ones. Notes how to get others where only the C library's is here."""
+def choices_of(names: Sequence[str], home: Home, workload: Path) -> "list[Choice]":
+    """The allocators named, else all usual ones; the recorded one with its settings. Notes how to get others where only
+    the C library's is here.
+    """
     from heaptape.run import registry
+    from heaptape.run.recorded import as_recorded, recorded_on
+    from heaptape.tape.workload_format import read_workload
 
     known = registry.load(home)
     if not names:
         note_others(known)
-    return registry.choose_all(names, known)
+    return as_recorded(names, registry.choose_all(names, known), recorded_on(read_workload(workload).info, known))
+
+
+def own_choice(path: str, home: Home) -> "Choice":
+    """The allocator that the recording names as its own, with its settings; else the C library's."""
+    from heaptape.advise.tried import today
+    from heaptape.run import registry
+    from heaptape.tape.trace import open_trace
+    from heaptape.tape.workload_format import is_workload, read_workload
+
+    info: Mapping = {}
+    with contextlib.suppress(HeaptapeError, OSError):  # another format, which names no allocator
+        if is_workload(Path(path)):
+            info = read_workload(Path(path)).info
+        else:
+            with open_trace(path) as trace:
+                info = trace.info
+    choice, doubt = today(None, info, registry.load(home))
+    if doubt and "allocator" in info:
+        console.warning(f"{path}: {doubt}")
+    return choice
 
 
 def note_others(known: "dict[str, Allocator]") -> None:

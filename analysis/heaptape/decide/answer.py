@@ -24,6 +24,7 @@ from heaptape.decide.verdict import BOTH, CPU, MEMORY, Candidate, CountsOf, Judg
 from heaptape.decide.worth import NO_REASON
 from heaptape.results import replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order
+from heaptape.results.judged import disproof_of
 from heaptape.results.model import time_model
 from heaptape.results.recorded_on import recorded_column, short_version
 from heaptape.results.schema import Results, figures, unique_name
@@ -115,19 +116,21 @@ def answer(files: Sequence[Results], baseline: str) -> Answer:
         rows = [_without_cpu(row) for row in rows]
         choices = [replace(choice, counts=None) for choice in choices]
     kept = [row.label for row in rows]
-    picks = decide(choices, baseline, BOTH, judge, kept) if baseline in kept and len(rows) > 1 else []
+    disproofs = [f"{file.name}: {text}" if len(files) > 1 else text for file in files if (text := disproof_of(file))]
+    judged = baseline in kept and len(rows) > 1 and not disproofs
+    picks = decide(choices, baseline, BOTH, judge, kept) if judged else []
     rows = _marked(sorted(rows, key=_order), baseline, picks)
     use = {pick.aim: pick.label for pick in picks if not _is_open_in_ms(pick, rows)}
     cpu_ns = _cpu_ns(one) if one else None
     return Answer(
-        _about(one, workloads, cpu_ns),
+        " ".join([*disproofs, _about(one, workloads, cpu_ns)]),
         baseline,
         tuple(rows),
         len(workloads),
         cpu_ns,
         one is not None and _is_recorded_on(one, baseline),
         use,
-        tuple(_sentences(rows, baseline, [pick for pick in picks if pick.aim in use])),
+        () if disproofs else tuple(_sentences(rows, baseline, [pick for pick in picks if pick.aim in use])),
         tuple([*left_out, *_caveats(files, rows, counts)][:2]),
         tuple(_next(files, one, rows)),
     )

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from heaptape.common.errors import UsageError
+from heaptape.results.judged import disproof_of
 from heaptape.results.recorded_on import recorded_column
 from heaptape.results.schema import Results
 
@@ -24,21 +25,17 @@ def smallest_limit(peak_bytes: float) -> float:
     return peak_bytes * (1 + PAGE_TABLE_SHARE) + KERNEL_BYTES
 
 
-def own_memory(recorded_peak_bytes: float, replayed_peak_bytes: float) -> float:
-    """The program's own memory at its peak: the recorded peak less that of a replay on the recorded allocator."""
-    return max(0.0, recorded_peak_bytes - replayed_peak_bytes)
-
-
 def smallest_limits(file: Results, peaks: Mapping[str, float]) -> dict[str, float]:
     """Label -> `smallest_limit` of the whole program. `peaks`: label -> the allocator's replayed peak. Empty where the
-    program's own memory is not known: the recording has no samples, or its allocator was not replayed.
+    program's own memory is not known: the recording has no samples, or its allocator was not replayed, or it disproves
+    that replay. The program's own memory is the recorded peak less that of a replay on the recorded allocator.
     """
     rows = file.workload.recorded
     recorded = recorded_column(file.workload, file.parsed.allocators)
-    base = recorded.name if recorded else None
-    if not rows or base is None or base not in peaks:
+    base = recorded.label if recorded else None
+    if not rows or base is None or base not in peaks or disproof_of(file):
         return {}
-    own = own_memory(max(row[1] for row in rows), peaks[base])
+    own = max(row[1] for row in rows) - peaks[base]
     return {label: smallest_limit(peak + own) for label, peak in peaks.items()}
 
 

@@ -26,7 +26,9 @@ def is_other(workload: Workload, version: str | None, build_id: str | None) -> b
 
 
 def recorded_column(workload: Workload, columns: list[Column] | None) -> Column | None:
-    """The allocator, without settings, that the program was recorded on. None: it is not among them."""
+    """The allocator, with the recorded settings, that the program was recorded on. None: it is not among them."""
+    if workload.recorded_on:
+        return next((one for one in columns or [] if one.label == workload.recorded_on), None)
     for one in columns or []:
         if one.variant not in (None, "", "default") or not one.path or Path(one.path).name != workload.allocator:
             continue

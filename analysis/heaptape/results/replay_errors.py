@@ -57,6 +57,12 @@ def error_percent(figure: str, allocator: str) -> float | None:
     return errors.allocators.get(allocator.partition(":")[0], errors.all).p90
 
 
+def error_of_all(figure: str) -> float:
+    """The error of all allocators together, in percent; also of one that programs were recorded on. 0: not measured."""
+    table = known()
+    return table.figures[figure].all.p90 if table and figure in table.figures else 0.0
+
+
 def errors_of(figures: Iterable[str], allocators: Iterable[str]) -> dict[str, float]:
     """figure -> the largest error of any of the allocators, for the figures that were measured."""
     labels = list(allocators)

@@ -60,7 +60,9 @@ class Machine(msgspec.Struct):
 class Workload(msgspec.Struct):
     """What was replayed. `request_sizes`: rows of largest size in bytes, calls, bytes. `recorded`: rows of ops done,
     RssAnon, VmSize while it was recorded. `cpu_ns`: user and system time of the recorded program, by then. `witness`:
-    what compiling the trace found. `lacks`: what the trace does not have. `achievable_bytes`: tape/placement.py.
+    what compiling the trace found. `lacks`: what the trace does not have. `settings`: variables of the recorded
+    program's environment that set its allocator up; `recorded_on`: label of the runs on that allocator with these.
+    `achievable_bytes`: tape/placement.py.
     """
 
     name: Text = None
@@ -77,6 +79,8 @@ class Workload(msgspec.Struct):
     allocator: Text = None
     allocator_version: Text = None
     allocator_build_id: Text = None
+    settings: dict[str, str] | None = None
+    recorded_on: Text = None
     calls: Counts = None
     request_sizes: list[Triple] | None = None
     recorded: list[Pair] | None = None
@@ -95,6 +99,11 @@ class Column(msgspec.Struct):
     sha256: Text = None
     build_id: Text = None
     environment: dict[str, str] | None = None
+
+    @property
+    def label(self) -> str:
+        plain = self.variant in (None, "", "default")
+        return str(self.name) if plain else f"{self.name}:{self.variant}"
 
 
 class MachineNoise(msgspec.Struct):

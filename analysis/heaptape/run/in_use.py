@@ -127,7 +127,7 @@ def _found(
     known = next((one for one in registry.values() if _is(one, files[path], defining is None)), None)
     how = "static" if len(objects) == 1 else "linked" if path == objects[0] else "library"
     version = package_versions((path,)).get(path, "") if how == "library" else ""
-    settings = _settings(known, environment) if known else {}
+    settings = known.settings_in(environment) if known else {}
     return InUse(program, path, known.name if known else "", version, how, settings)
 
 
@@ -137,12 +137,3 @@ def _is(allocator: Allocator, file: Path, static: bool) -> bool:
         return allocator.proof.holds(file)
     texts = allocator.proof.contains
     return bool(texts) and all(text.encode() in file.read_bytes() for text in texts)
-
-
-def _settings(allocator: Allocator, environment: Mapping[str, str]) -> dict[str, str]:
-    named = {name for one in allocator.variants.values() for name in one.environment}
-    tunables = allocator.tunables
-    if tunables and tunables.variable:
-        for name in tunables.names:
-            named.add(tunables.variable.replace("{NAME}", name.upper()))
-    return {name: environment[name] for name in sorted(named) if name in environment}

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -70,8 +70,8 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One table of the file. `library` is empty for the C library's own malloc; `also`: the names of other versions.
     `proof`: how its library differs from others of the same file name. `package`: a name, or a pattern for the newest.
-    `candidate`: not in a package, but `heaptape allocators install` has it. `by_name`: "always": used only if it is
-    named.
+    `reads`: variables that set it up, beside those of its variants and tunables. `candidate`: not in a package, but
+    `heaptape allocators install` has it. `by_name`: "always": used only if it is named.
     """
 
     library: str
@@ -79,6 +79,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     proof: Proof = Proof()
     package: str = ""
     summary: str = ""
+    reads: tuple[str, ...] = ()
     candidate: bool = False
     by_name: Literal["", "always"] = ""
     variants: dict[str, Variant] = {}
@@ -100,6 +101,14 @@ class Allocator(Entry, frozen=True, kw_only=True):
     def found(self) -> bool:
         return self.path is not None
 
+    def settings_in(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Those variables that this allocator reads, by name."""
+        named = {name for one in (self.variants | self.other_variants).values() for name in one.environment}
+        named.update(self.reads)
+        if self.tunables:
+            named.update(self.tunables.variable.replace("{NAME}", name.upper()) for name in self.tunables.names)
+        return {name: environment[name] for name in sorted(named) if name in environment}
+
     @property
     def how_to_get(self) -> str:
         if self.candidate:
@@ -110,7 +119,8 @@ class Allocator(Entry, frozen=True, kw_only=True):
 @dataclass(frozen=True)
 class Choice:
     """An allocator with its settings: one column of a comparison. `preload` is empty if nothing is preloaded.
-    `counting`: the environment in which it also counts its own operations; None: it can't.
+    `counting`: the environment in which it also counts its own operations; None: it can't. `as_recorded`: the allocator
+    that the program was recorded on, with the settings that it had then.
     """
 
     allocator: str
@@ -120,6 +130,7 @@ class Choice:
     environment: dict[str, str]
     version: str = ""
     counting: dict[str, str] | None = None
+    as_recorded: bool = False
 
     @property
     def label(self) -> str:

@@ -166,6 +166,7 @@ def describe_workload(path: Path, name: str) -> dict:
         "allocator",
         "allocator_version",
         "allocator_build_id",
+        "settings",
         "calls",
         "request_sizes",
         "recorded",
@@ -223,6 +224,7 @@ def replay(
         measured += msgspec.convert(new, list[structs.Run])
     attach_syscalls(finished, measured)
     on_progress(None, 1.0)
+    own = next((one.label for one in choices if one.as_recorded), None)
     hz = next((run.cycles_hz for run in measured if run.cycles_hz is not None), None)
     return {
         "schema": SCHEMA,
@@ -230,7 +232,7 @@ def replay(
         "created_unix_s": round(started),
         "elapsed_s": round(time.time() - started, 3),
         "machine": about_machine | {"cycles_hz": hz},
-        "workload": workload,
+        "workload": workload | ({"recorded_on": own} if own else {}),
         "settings": _settings_of(engine, finished)
         | {"warm_up": warmed}
         | ({"left_out": left_out} if left_out else {})

@@ -130,7 +130,8 @@ class Rounds:
 def baseline_of(choices: Sequence[Choice], settings: Settings) -> str:
     """Label of the allocator that the stop rule compares with."""
     labels = [choice.label for choice in choices]
-    return settings.baseline or ("glibc" if "glibc" in labels else labels[0])
+    usual = ("glibc", *(choice.label for choice in choices if choice.as_recorded), labels[0])
+    return settings.baseline or next(label for label in usual if label in labels)
 
 
 def memory_varies(label: str, finished: Sequence[results.Run]) -> bool:

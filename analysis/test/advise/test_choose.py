@@ -240,8 +240,8 @@ KNOWN = registry.load(default_home())
 def tried(monkeypatch, threads, installed=()):
     found = [SimpleNamespace(record=SimpleNamespace(label=label)) for label in installed]
     monkeypatch.setattr(candidates.installed, "find_all", lambda folder: found)
-    monkeypatch.setattr(candidates, "choose_all", lambda names, known: list(names))
-    return candidates.candidates([], KNOWN, threads)
+    monkeypatch.setattr(candidates, "choose_all", lambda names, known: [choice(name) for name in names])
+    return [one.label for one in candidates.candidates([], KNOWN, threads, None)]
 
 
 def test_every_allocator_found_is_tried_with_its_main_variants_and_those_installed(monkeypatch):

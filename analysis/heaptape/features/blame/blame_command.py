@@ -29,7 +29,6 @@ DESCRIPTION = (
     "docs/use/BLAME.md defines the terms."
 )
 BY = ("site", "function", "thread", "size", "phase", "age")
-DEFAULT_ALLOCATOR = "glibc"
 TABLES = {
     "groups": "every group that holds memory",
     "states": "what is resident and not live",
@@ -46,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         help="trace or workload, or results (R.json, report) of this command; or two",
     )
-    words = f"as for 'heaptape replay'; repeatable (default {DEFAULT_ALLOCATOR}; for results, all that they have)"
+    words = "as for 'heaptape replay'; repeatable (default: what it was recorded on; for results, all that they have)"
     add_allocator_option(parser, words)
     parser.add_argument(
         "--at",
@@ -99,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = _names(arguments.inputs, files)
     found: list[Holder] = []
     for file, name in zip(files, names):
-        found += library.of_results(file, arguments.allocator if len(files) else None, name)
+        found += library.of_results(file, arguments.allocator if _holds_results(file.path) else None, name)
     places = arguments.at or ["widest"]
     view = library.View(found, places, tuple(dict.fromkeys(arguments.by or ())))
     estimates = library.estimates(view)
@@ -256,13 +255,17 @@ def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
     from heaptape.results.schema import Results
     from heaptape.run import registry, replay, rounds
     from heaptape.run.passes import OF_ORIGINS
+    from heaptape.run.recorded import as_recorded
 
-    choices = registry.choose_all(arguments.allocator or [DEFAULT_ALLOCATOR], registry.load(arguments.home))
+    known = registry.load(arguments.home)
+    named = registry.choose_all(arguments.allocator, known) if arguments.allocator else []
     with replaying.work() as work:
         workload = replay.prepare(
             path, arguments.home, work.scratch, origins=True, options=["--debuginfod"] * arguments.debuginfod
         )
         about = replay.describe_workload(workload, replaying.name_of(path))
+        own = replaying.own_choice(str(workload), arguments.home)
+        choices = as_recorded(arguments.allocator, named, own) or [own]
         settings = rounds.Settings(
             1, passes=OF_ORIGINS, seed=replaying.random_seed(), at=_places(path, arguments.at or [], about["ops"])
         )

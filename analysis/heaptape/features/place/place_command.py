@@ -55,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     from heaptape.features.place import code, confirm, plan, search
     from heaptape.run import registry
     from heaptape.run.live_command import Turns
+    from heaptape.run.recorded import as_recorded
     from heaptape.show import screen
 
     if arguments.code and arguments.input.endswith(".toml"):
@@ -64,9 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("place --live-runs: at least two, so that there is an interval")
     if arguments.output:
         check_writable(arguments.output)
-    known = registry.load(arguments.home)
-    name = arguments.allocator or replaying.recorded_on(arguments.input, known)
-    (choice,) = registry.choose_all([name], known)
+    choice = replaying.own_choice(arguments.input, arguments.home)
+    if arguments.allocator:
+        named = registry.choose_all([arguments.allocator], registry.load(arguments.home))
+        (choice,) = as_recorded([arguments.allocator], named, choice)
     held_out = Path(arguments.held_out) if arguments.held_out else None
     with replaying.work() as work:
         asked = search.Search(

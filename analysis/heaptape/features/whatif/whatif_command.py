@@ -70,11 +70,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Replays, writes R.json, prints the table. Returns 1 if a run failed."""
     from heaptape.features.whatif import experiments as whatif
     from heaptape.run import registry
+    from heaptape.run.recorded import as_recorded
 
     settings = _settings(arguments)
     _tables(arguments)
-    known = registry.load(arguments.home)
-    choices = registry.choose_all(arguments.allocator or [replaying.recorded_on(arguments.input, known)], known)
+    own = replaying.own_choice(arguments.input, arguments.home)
+    named = registry.choose_all(arguments.allocator, registry.load(arguments.home)) if arguments.allocator else [own]
+    choices = as_recorded(arguments.allocator, named, own)
     tried = whatif.experiments(arguments.group, together=arguments.together)
     output = (
         arguments.output

@@ -30,14 +30,16 @@ MAIN_CALLS = ("malloc", "calloc", "realloc", "free")
 
 
 def choose_baseline(files: Sequence[Results], wanted: str | None) -> str:
-    """The allocator that percentages refer to: `wanted`, else glibc, else the first. Raises HeaptapeError if it is
+    """The allocator that percentages refer to: `wanted`, else glibc, else what the program was recorded on,
+    else the first. Raises HeaptapeError if it is
     unknown.
     """
     labels = allocator_order(files)
     if not labels:
         raise HeaptapeError("the results hold no runs")
     if wanted is None:
-        return "glibc" if "glibc" in labels else labels[0]
+        usual = ("glibc", *(file.workload.recorded_on for file in files))
+        return next((label for label in usual if label in labels), None) or labels[0]
     if wanted not in labels:
         raise unknown("baseline", wanted, labels, "the results have")
     return wanted

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""The recording judges its replay: a replay on the recorded allocator, with the recorded settings, against the
+recording's own samples of the program's memory.
+
+The program's memory is that of malloc and the program's own, so a replay that needs less proves nothing; one that
+needs more is of another program than the recorded one, and nothing may be concluded from it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from heaptape.common.phrases import size
+from heaptape.common.tables import MIB
+from heaptape.results import replay_errors
+from heaptape.results.schema import Results
+from heaptape.results.structs import Run, Workload
+
+LEAST_BYTES = MIB  # a smaller difference disproves nothing
+PEAK, MEAN = "peak_rss", "mean_rss"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Peak and mean of RssAnon in bytes, of the recorded program or of a replay of it."""
+
+    peak: float
+    mean: float
+
+    def beyond(self, recorded: "Memory") -> bool:
+        """Does this replay need more than the program had, by more than replays' error?"""
+        pairs = ((PEAK, self.peak, recorded.peak), (MEAN, self.mean, recorded.mean))
+        return any(
+            replayed - there > max(LEAST_BYTES, there * replay_errors.error_of_all(figure) / 100)
+            for figure, replayed, there in pairs
+        )
+
+
+def disproof(workload: Workload, label: str, replayed: Memory, recorded: Memory) -> str:
+    """A sentence where the recording disproves its replay on the allocator `label`; empty: it does not."""
+    if not replayed.beyond(recorded):
+        return ""
+    which = f"peaks at {size(replayed.peak)} and has {size(replayed.mean)} on average"
+    there = f"{size(recorded.peak)} and {size(recorded.mean)}"
+    return (
+        f"The recording disproves its replay: on {label}, on which the program was recorded, it {which}, where the "
+        f"program had {there}. Likely {_reason(workload)}. So no advice follows from these replays."
+    )
+
+
+def disproof_of(file: Results) -> str:
+    """`disproof` of results with the pass memory. Empty also where the recording has no samples, or was not replayed on
+    its own allocator.
+    """
+    label, rows = file.workload.recorded_on, file.workload.recorded or []
+    runs = [run for run in file.measured if run.label == label and run.pass_ == "memory" and run.timeline]
+    if not label or len(rows) < 2 or not runs:
+        return ""
+    positions = [row[0] for row in rows]
+    recorded = Memory(max(row[1] for row in rows), _mean(positions, [row[1] for row in rows]))
+    replayed = Memory(
+        max(run.rss_anon_peak_bytes or 0.0 for run in runs),
+        max(_mean(positions, list(_rss_at(run, positions))) for run in runs),
+    )
+    return disproof(file.workload, label, replayed, recorded)
+
+
+def _reason(workload: Workload) -> str:
+    lacks = workload.lacks or []
+    if "settings_by_calls" in lacks:
+        return "the program sets its allocator up by calls (mallopt, malloc_trim), which a recording does not have"
+    if workload.settings is None:
+        return "the program's allocator had settings: this recording does not have them"
+    return (
+        "the program sets its allocator up by calls (mallopt, malloc_trim), which a recording does not have, or it "
+        "touched less of its objects than is known"
+    )
+
+
+def _rss_at(run: Run, positions: Iterable[float]) -> Iterable[float]:
+    rows = run.timeline or []
+    known = [row[0] for row in rows]
+    return (rows[max(bisect_right(known, position) - 1, 0)][1] for position in positions)
+
+
+def _mean(positions: Sequence[float], values: Sequence[float]) -> float:
+    """Over positions, each value up to the next; where all are at one, their plain mean."""
+    spans = [after - before for before, after in pairwise(positions)]
+    whole = sum(spans)
+    return sum(v * s for v, s in zip(values, spans, strict=False)) / whole if whole else sum(values) / len(values)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""A replay on the recorded allocator has the settings that the recorded program's environment had."""
+
+import pytest
+from heaptape.common.home import default_home
+from heaptape.run import registry
+from heaptape.run.recorded import as_recorded, recorded_on
+
+KNOWN = registry.load(default_home())
+ARENAS = {"MALLOC_ARENA_MAX": "2"}
+
+
+def info(settings):
+    return {"allocator": "libc.so.6", "settings": settings}
+
+
+@pytest.mark.parametrize(
+    ("settings", "label"),
+    [
+        ({}, "glibc"),
+        (ARENAS, "glibc:MALLOC_ARENA_MAX=2"),
+        ({"MALLOC_CONF": "narenas:1", "SCUDO_OPTIONS": "x=1"}, "glibc"),
+        ({"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"}, "glibc:one-arena"),
+        (ARENAS | {"GLIBC_TUNABLES": "glibc.malloc.mxfast=0"},
+         "glibc:GLIBC_TUNABLES=glibc.malloc.mxfast=0 MALLOC_ARENA_MAX=2"),
+    ],
+)  # fmt: skip
+def test_the_label_shows_the_settings_that_the_allocator_reads(settings, label):
+    found = recorded_on(info(settings), KNOWN)
+    assert found is not None
+    assert found.label == label
+    assert found.as_recorded
+    assert found.environment == {
+        name: settings[name] for name in settings.keys() & {"MALLOC_ARENA_MAX", "GLIBC_TUNABLES"}
+    }
+
+
+def test_a_plain_name_means_as_recorded_and_default_means_without():
+    recorded = recorded_on(info(ARENAS), KNOWN)
+    names = ["glibc", "glibc:trim-at-once", "reference"]
+    labels = [one.label for one in as_recorded(names, registry.choose_all(names, KNOWN), recorded)]
+    assert labels == ["glibc:MALLOC_ARENA_MAX=2", "glibc:trim-at-once", "reference"]
+    plain = ["glibc:default", "glibc:MALLOC_ARENA_MAX=2"]
+    found = as_recorded(plain, registry.choose_all(plain, KNOWN), recorded)
+    assert [(one.label, one.as_recorded) for one in found] == [("glibc", False), ("glibc:MALLOC_ARENA_MAX=2", True)]
+
+
+def test_a_library_that_is_not_known_has_no_choice():
+    assert recorded_on({"allocator": "libother.so", "settings": {}}, KNOWN) is None
+    assert recorded_on({}, KNOWN) is None
