@@ -32,7 +32,7 @@ def smallest_limits(file: Results, peaks: Mapping[str, float]) -> dict[str, floa
     """
     rows = file.workload.recorded
     recorded = recorded_column(file.workload, file.parsed.allocators)
-    base = recorded.label if recorded else None
+    base = file.workload.recorded_on or (recorded.label if recorded else None)
     if not rows or base is None or base not in peaks or disproof_of(file):
         return {}
     own = max(row[1] for row in rows) - peaks[base]

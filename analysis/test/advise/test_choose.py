@@ -14,7 +14,7 @@ from heaptape.advise import tried as candidates
 from heaptape.advise.words import Advice, environment, screen
 from heaptape.common.home import default_home
 from heaptape.decide.verdict import BOTH, CPU, MEMORY, Judge, Live, between, contenders, decide, finalists
-from heaptape.run import registry
+from heaptape.run import recorded, registry
 from heaptape.run.registry import Choice
 from heaptape.show.screen import render
 from hypothesis import given
@@ -274,9 +274,11 @@ def test_another_version_of_glibc_is_not_silently_replaced_by_this_machines():
 def test_an_installed_candidate_with_the_recordings_build_id_is_its_allocator(monkeypatch):
     found = SimpleNamespace(record=SimpleNamespace(label="x@1.0", build_id="ab"))
     monkeypatch.setattr(candidates.installed, "find_all", lambda folder: [found])
-    monkeypatch.setattr(candidates, "choose", lambda label, known: label)
+    monkeypatch.setattr(recorded, "choose", lambda label, known: choice(label))
+    monkeypatch.setattr(recorded, "named", lambda label, known: KNOWN["glibc"])
     info = {"allocator": "libx.so", "allocator_build_id": "ab"}
-    assert candidates.today(None, info, KNOWN) == ("x@1.0", "")
+    found, doubt = candidates.today(None, info, KNOWN)
+    assert (found.label, doubt) == ("x@1.0", "")
 
 
 @pytest.mark.parametrize("info", [{}, {"allocator": "own"}])
