@@ -204,16 +204,20 @@ def run(arguments: argparse.Namespace) -> int:
 
     settings = _replay_settings(arguments)
     tables = comparison.table_names(arguments.table, arguments.format, "replay")
+    choices = replaying.choices_of(arguments.allocator, arguments.home)
     name = replaying.name_of(arguments.input)
     output = arguments.output or (STANDARD_OUTPUT if arguments.json else replaying.free_name(name))
     check_writable(output)
+    labels = [choice.label for choice in choices]
+    if arguments.baseline is not None and arguments.baseline not in labels:
+        raise unknown("baseline", arguments.baseline, labels, "replayed are")
     with replaying.work() as work:
         workload = replay.prepare(arguments.input, arguments.home, work.scratch, need_origins(settings.passes))
         about = replaying.about(workload, name, arguments.input)
-        choices = replaying.choices_of(arguments.allocator, arguments.home, workload)
-        labels = [choice.label for choice in choices]
-        if arguments.baseline is not None and arguments.baseline not in labels:
-            raise unknown("baseline", arguments.baseline, labels, "replayed are")
+        choices = replaying.with_recorded_settings(arguments.allocator, choices, workload, arguments.home)
+        if arguments.baseline not in (None, *(choice.label for choice in choices)):  # it has the recorded settings now
+            arguments.baseline = next(choice.label for choice in choices if choice.as_recorded)
+            settings = dataclasses.replace(settings, baseline=arguments.baseline)
         if arguments.passes is None and not arguments.verify and not arguments.warm and replay.has_accesses(workload):
             settings = dataclasses.replace(settings, passes=(*settings.passes, *OF_ACCESSES))
         if "memory" in tables:

@@ -141,7 +141,7 @@ def _replayed(path: str, shown: str, home: Home) -> "Results":
     output = free_name(name)
     check_writable(output)
     console.note(f"{shown} is a recording: replaying it; the results will be in {output}")
-    passes = DEFAULT_PASSES
+    passes, choices = DEFAULT_PASSES, choices_of([], home)
     with work() as working:
         workload = replay.prepare(path, home, working.scratch)
         described = about(workload, name, path)
@@ -149,24 +149,31 @@ def _replayed(path: str, shown: str, home: Home) -> "Results":
             passes = (*passes, *OF_ACCESSES)
         calibrate(passes, home, working)
         settings = Settings(passes=passes, seed=random_seed(), optional=("instructions",))
-        choices = choices_of([], home, workload)
+        choices = with_recorded_settings([], choices, workload, home)
         data = replay.replay(workload, described, choices, settings, home, working.on_progress, working.on_failure)
     write_json(output, data)
     return Results(output, data)
 
 
-def choices_of(names: Sequence[str], home: Home, workload: Path) -> "list[Choice]":
-    """The allocators named, else all usual ones; the recorded one with its settings. Notes how to get others where only
-    the C library's is here.
-    """
+def choices_of(names: Sequence[str], home: Home) -> "list[Choice]":
+    """The allocators named, else all usual ones. Notes how to get others where only the C library's is here."""
     from heaptape.run import registry
-    from heaptape.run.recorded import as_recorded, recorded_on
-    from heaptape.tape.workload_format import read_workload
 
     known = registry.load(home)
     if not names:
         note_others(known)
-    return as_recorded(names, registry.choose_all(names, known), recorded_on(read_workload(workload).info, known))
+    return registry.choose_all(names, known)
+
+
+def with_recorded_settings(
+    names: Sequence[str], choices: "Sequence[Choice]", workload: Path, home: Home
+) -> "list[Choice]":
+    """The choices of these names, of which the recorded allocator has the recorded settings."""
+    from heaptape.run import registry
+    from heaptape.run.recorded import as_recorded, recorded_on
+    from heaptape.tape.workload_format import read_workload
+
+    return as_recorded(names, choices, recorded_on(read_workload(workload).info, registry.load(home)))
 
 
 def own_choice(path: str, home: Home) -> "Choice":
