@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from heaptape.commands import fleet
 from heaptape.commands.main import COMMANDS, parsers_of_commands
 from heaptape.commands.programs import PROGRAMS
+from heaptape.features.fleet import fleet_command as fleet
 
 from tests.support import HEAPTAPE, OUT, REPOSITORY, run, succeed
 

@@ -7,10 +7,10 @@ import random
 import pytest
 from heaptape.features.tune import confirm, goals
 from heaptape.features.tune.confirm import AGAIN, Standing, standing
+from heaptape.features.tune.test.planted import BEST, GOALS, WORKLOAD, Formula, in_memory, search_in
 from heaptape.features.tune.trials import Point
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tune.planted import BEST, GOALS, WORKLOAD, Formula, in_memory, search_in
 
 SETTINGS = {"a": "1"}
 LIMITED = dataclasses.replace(GOALS, limits=goals.limits(["syscalls<=1.05*default"]))

@@ -18,11 +18,20 @@ from heaptape.features.tune import goals, trials
 from heaptape.features.tune.confirm import Judged, front, judged, winner
 from heaptape.features.tune.goals import key_of
 from heaptape.features.tune.search import without
+from heaptape.features.tune.test.planted import (
+    BEST,
+    GOALS,
+    WORKLOAD,
+    Formula,
+    in_memory,
+    pages,
+    planted_space,
+    search_in,
+)
 from heaptape.features.tune.trials import Point
 from heaptape.show.tables.decision_tables import conclusion, tune_answer, wrapped
 from hypothesis import given
 from hypothesis import strategies as st
-from tune.planted import BEST, GOALS, WORKLOAD, Formula, in_memory, pages, planted_space, search_in
 
 from tests.examples import examples
 

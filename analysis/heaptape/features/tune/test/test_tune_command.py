@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.home import Home
+from heaptape.features.tune.test.planted import BEST, pages
 from heaptape.run import registry
-from tune.planted import BEST, pages
 
 from tests.support import (
     HEAPTAPE,
