@@ -4,6 +4,7 @@
 #include "capture/recorder/record.h"
 #include "capture/redirect/redirect.h"
 #include "core/base/diagnostics.h"
+#include "core/base/files.h"
 #include "core/base/os.h"
 #include "core/system/process.h"
 
@@ -169,7 +170,9 @@ static int take_output(struct collector_settings *settings, char *path, size_t b
     return -1;
   *made = access(path, F_OK) != 0;
   int exclusive = settings->rotate_bytes ? O_EXCL : 0;
-  int fd = settings->output_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | exclusive, 0666);
+  int fd = settings->output_fd = settings->output
+                                     ? output_open(path, O_WRONLY | exclusive)
+                                     : open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | exclusive, 0666);
   if (fd < 0 || fstat(fd, &status) != 0)
     return error_errno(error, path, "cannot be written");
   if (S_ISREG(status.st_mode) && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)

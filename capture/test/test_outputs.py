@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from capture.test.driven import Driven, calling
-from tests.support import RECORD, check, run
+from tests.support import CONVERT, RECORD, check, run
 
 CALLS = calling(5_000, 5000)
 
@@ -37,3 +37,53 @@ def test_a_file_whose_recorder_was_killed_can_be_written_again(tmp_path: Path) -
     first.process.wait()
     assert run(RECORD, "-o", tmp_path / "t.tape", "--", "true").status == 0
     assert check(tmp_path / "t.tape")["ok"]
+
+
+OTHER = 61002
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to make another user's links")
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    """A file that no output may reach."""
+    path = tmp_path / "precious"
+    path.write_text("precious")
+    return path
+
+
+def plant(link: Path, target: Path, owner: int = OTHER) -> None:
+    link.symlink_to(target)
+    os.lchown(link, owner, owner)
+
+
+@needs_root
+def test_planted_links_at_names_that_we_choose_are_not_followed(tmp_path: Path, precious: Path) -> None:
+    """In a process name space the process ids are known."""
+    trace, alone = tmp_path / "in.tape", ["unshare", "--pid", "--fork", "--mount-proc"]
+    assert run(RECORD, "-o", trace, "--", "true").status == 0
+    for pid in range(1, 10):
+        plant(tmp_path / f"true.{pid}.tape", precious)
+        plant(tmp_path / f"out.tape.{pid}.partial", precious)
+    assert run(*alone, RECORD, "--", "true", cwd=tmp_path).status == 1
+    assert run(*alone, CONVERT, "convert", trace, tmp_path / "out.tape").status == 0
+    assert check(tmp_path / "out.tape")["ok"]
+    assert precious.read_text() == "precious"
+
+
+@needs_root
+def test_a_link_at_the_given_name_is_followed_only_where_it_is_ours_or_roots(tmp_path: Path, precious: Path) -> None:
+    plant(tmp_path / "theirs.tape", precious)
+    (tmp_path / "through.tape").symlink_to("theirs.tape")
+    for name in ("theirs.tape", "through.tape"):
+        refused = run(RECORD, "-o", tmp_path / name, "--", "touch", tmp_path / "started")
+        assert refused.status == 1
+        assert "Permission denied" in refused.stderr
+    assert precious.read_text() == "precious"
+    assert not (tmp_path / "started").exists()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "ours.tape").symlink_to("folder/t.tape")
+    assert run(RECORD, "-o", tmp_path / "ours.tape", "--", "true").status == 0
+    assert check(tmp_path / "folder" / "t.tape")["ok"]
+    plant(tmp_path / "null.tape", Path("/dev/null"))
+    to_device = run(CONVERT, "convert", tmp_path / "folder" / "t.tape", tmp_path / "null.tape")
+    assert (to_device.status, "null.tape: can't create: Permission denied" in to_device.stderr) == (1, True)

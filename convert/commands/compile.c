@@ -116,9 +116,9 @@ int compile_to(struct trace_reader *reader, const struct compile_job *job, struc
   history.horizon_ns = job->horizon_ns;
   struct rewriting rewriting = {
       .reader = reader, .options = &history, .groups = job->groups, .positions = job->positions};
-  struct compile_outputs outputs = {.workload = files.workload.temporary,
-                                    .accesses = job->accesses ? files.accesses.temporary : NULL,
-                                    .origins = job->origins ? files.origins.temporary : NULL,
+  struct compile_outputs outputs = {.workload = files.workload.opened,
+                                    .accesses = job->accesses ? files.accesses.opened : NULL,
+                                    .origins = job->origins ? files.origins.opened : NULL,
                                     .fetch = job->fetch,
                                     .rewriting = job->groups.count ? &rewriting : NULL};
   int result = compile_trace(reader, &outputs, &history, witness, error);

@@ -155,7 +155,7 @@ static int write_tape(struct trace_reader **readers, const struct conversion *co
   struct output_file file;
   if (output_file_begin(&file, conversion->out, error) != 0)
     return -1;
-  int result = rewrite_to(readers, file.temporary, conversion, conversion->settings->archive, error);
+  int result = rewrite_to(readers, file.opened, conversion, conversion->settings->archive, error);
   return output_file_end(&file, result, error);
 }
 
@@ -217,8 +217,8 @@ static int import_to(const struct format *from, const struct conversion *convers
   struct output_file file;
   if (output_file_begin(&file, conversion->out, error) != 0)
     return failed(error);
-  int result = input_import(conversion->in[0], from, &conversion->settings->input, file.temporary, error);
-  bool can_be_read = !file.direct; /* not a pipe, nor /dev/null */
+  int result = input_import(conversion->in[0], from, &conversion->settings->input, file.opened, error);
+  bool can_be_read = file.partial; /* not a pipe, nor /dev/null */
   result = output_file_end(&file, result, error);
   return result == 0 && can_be_read ? judge_imported(conversion, error) : result == 0 ? EXIT_DONE : failed(error);
 }

@@ -73,7 +73,7 @@ static int reduce(const char *in, const struct reduce_settings *settings, struct
   if (result == 0)
     result = output_file_begin(&file, settings->out, error);
   if (result == 0)
-    result = output_file_end(&file, workload_trace_write(&workload, &wanted, file.temporary, counts, error), error);
+    result = output_file_end(&file, workload_trace_write(&workload, &wanted, file.opened, counts, error), error);
   if (wanted.object_count)
     munmap((void *)(uintptr_t)wanted.objects, wanted.object_count);
   workload_close(&workload);

@@ -5,11 +5,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* For the signal handler. */
@@ -28,64 +32,126 @@ static void remove_when_interrupted(const char *path) {
     strcpy(interrupted_path, path);
 }
 
+/* The target of the link that is open as fd, seen from the link's folder. Returns 0, or -1 with errno set. */
+static int follow(int fd, char *path, size_t room) {
+  char target[PATH_MAX];
+  ssize_t length = readlinkat(fd, "", target, sizeof target);
+  if (length < 0)
+    return -1;
+  char *slash = target[0] == '/' ? NULL : strrchr(path, '/');
+  size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
+  if (folder + (size_t)length >= room) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  memcpy(path + folder, target, (size_t)length);
+  path[folder + (size_t)length] = '\0';
+  return 0;
+}
+
+/* 1: path was a link, and is now its target; 2: a link of the kernel's, which leads to an open file; -1 with errno
+   set. */
+static int pass_link(char *path, size_t room) {
+  struct stat status;
+  struct statfs system;
+  int result = -1, fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &status) != 0 || fstatfs(fd, &system) != 0)
+    ;
+  else if (!S_ISLNK(status.st_mode))
+    errno = ELOOP; /* in its folders */
+  else if (status.st_uid != geteuid() && status.st_uid != 0)
+    errno = EACCES;
+  else if (system.f_type == PROC_SUPER_MAGIC)
+    result = 2;
+  else
+    result = follow(fd, path, room) == 0 ? 1 : -1;
+  int error = errno;
+  os_close(fd);
+  errno = error;
+  return result;
+}
+
+int output_open(const char *path, int flags) {
+  enum { LINKS_MOST = 40 };
+  char at[PATH_MAX];
+  if ((size_t)snprintf(at, sizeof at, "%s", path) >= sizeof at) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  for (int links = 0; links < LINKS_MOST; links++) {
+    int fd = open(at, flags | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != ELOOP)
+      return fd;
+    int passed = pass_link(at, sizeof at);
+    if (passed != 1)
+      return passed < 0 ? -1 : open(at, flags | O_CREAT | O_CLOEXEC, 0666);
+  }
+  errno = ELOOP;
+  return -1;
+}
+
 static void forget(struct output_file *file) {
-  if (!file->direct)
-    free(file->temporary);
+  os_close(file->fd);
+  free(file->partial);
   free(file->path);
-  *file = (struct output_file){0};
+  *file = (struct output_file){.fd = -1};
+}
+
+static int fail(struct output_file *file, const char *path, struct error *error) {
+  error_errno(error, path, "can't create");
+  remove_when_interrupted(NULL);
+  forget(file);
+  return -1;
+}
+
+/* Creates the file under a random name. Returns its descriptor, or -1 with errno set. */
+static int create_partial(struct output_file *file) {
+  uint64_t number;
+  size_t room = strlen(file->path) + 40;
+  file->partial = malloc(room);
+  if (!file->partial || getrandom(&number, sizeof number, 0) != sizeof number)
+    return -1;
+  snprintf(file->partial, room, "%s.%016llx.partial", file->path, (unsigned long long)number);
+  remove_when_interrupted(file->partial); /* before the file exists: a signal may come right after open */
+  return open(file->partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 }
 
 int output_file_begin(struct output_file *file, const char *path, struct error *error) {
   struct stat status;
-  *file = (struct output_file){.path = strdup(path)};
+  *file = (struct output_file){.path = strdup(path), .fd = -1};
   if (!file->path)
-    return error_set(error, path, "out of memory");
-  file->direct = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
-  if (file->direct) {
-    file->temporary = file->path;
-    return 0;
-  }
-  size_t room = strlen(path) + 40;
-  file->temporary = malloc(room);
-  if (!file->temporary) {
-    forget(file);
-    return error_set(error, path, "out of memory");
-  }
-  snprintf(file->temporary, room, "%s.%ld.partial", path, (long)getpid());
-  remove_when_interrupted(file->temporary); /* before the file exists: a signal may come right after open */
-  int fd = open(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) {
-    error_errno(error, path, "can't create");
-    remove_when_interrupted(NULL);
-    forget(file);
-    return -1;
-  }
-  close(fd);
+    return fail(file, path, error);
+  bool direct = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+  file->fd = direct ? output_open(path, O_WRONLY) : create_partial(file);
+  if (file->fd < 0)
+    return fail(file, path, error);
+  snprintf(file->opened, sizeof file->opened, "/proc/self/fd/%d", file->fd);
   return 0;
 }
 
 static int commit(struct output_file *file, struct error *error) {
-  if (file->direct || rename(file->temporary, file->path) == 0)
+  if (!file->partial || rename(file->partial, file->path) == 0)
     return 0;
   error_errno(error, file->path, "can't rename the finished file to its name");
-  unlink(file->temporary);
+  unlink(file->partial);
   return -1;
 }
 
-/* The writer's error has only the temporary name. */
 static void give_up(const struct output_file *file, struct error *error) {
-  char shown[sizeof error->text];
-  size_t path_bytes = strlen(escape_controls(shown, sizeof shown, file->path));
-  size_t temporary_bytes = strlen(escape_controls(shown, sizeof shown, file->temporary));
-  unlink(file->temporary);
-  if (strncmp(error->text, shown, temporary_bytes) == 0)
-    memmove(error->text + path_bytes, error->text + temporary_bytes, strlen(error->text + temporary_bytes) + 1);
+  if (file->partial)
+    unlink(file->partial);
+  size_t opened_bytes = strlen(file->opened);
+  if (strncmp(error->text, file->opened, opened_bytes) != 0)
+    return;
+  char after[sizeof error->text], shown[sizeof error->text];
+  snprintf(after, sizeof after, "%s", error->text + opened_bytes);
+  snprintf(error->text, sizeof error->text, "%s%s", escape_controls(shown, sizeof shown, file->path), after);
 }
 
 int output_file_end(struct output_file *file, int result, struct error *error) {
   if (result == 0)
     result = commit(file, error);
-  else if (!file->direct)
+  else
     give_up(file, error);
   remove_when_interrupted(NULL);
   forget(file);
@@ -98,7 +164,7 @@ int output_stream_begin(struct output_stream *stream, struct output_file *file, 
     return 0;
   if (output_file_begin(file, path, error) != 0)
     return -1;
-  *stream = (struct output_stream){fopen(file->temporary, "we"), path};
+  *stream = (struct output_stream){fopen(file->opened, "we"), path};
   return stream->file ? 0 : output_file_end(file, error_errno(error, path, "can't create"), error);
 }
 

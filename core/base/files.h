@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* Files of any content that a run leaves behind complete, or not at all.
 
-   An output file is written under a temporary name in the same folder, and renamed when it is complete; a path that
+   An output file is written under a random new name in the same folder, and renamed when it is complete; a path that
    exists and is not a regular file (/dev/null, a pipe) is written directly. A temporary file has no name, so nothing
-   remains however the run ends; it is in TMPDIR (/tmp if that is not set), which needs as much room as the file. Not
-   its job: what is written. Not thread-safe. */
+   remains however the run ends; it is in TMPDIR (/tmp if that is not set), which needs as much room as the file. A
+   symbolic link that another user owns, except root, is not followed. Not its job: what is written. Not thread-safe. */
 #pragma once
 
 #include "core/base/error.h"
 
 #include <stdbool.h>
 #include <stdio.h>
+
+/* Opens a file for writing, close-on-exec, and makes it if it does not exist. flags: of open, beside. Where path itself
+   is a symbolic link, its owner must be this process's user or root (EACCES). Returns the descriptor, or -1 with errno
+   set. */
+int output_open(const char *path, int flags);
 
 /* A stream, and its name in errors. */
 struct output_stream {
@@ -19,16 +24,16 @@ struct output_stream {
 };
 
 struct output_file {
-  char *path;
-  char *temporary; /* where to write; equal to path where it is written directly */
-  bool direct;
+  char *path, *partial; /* partial: the file's name until it is complete; NULL: path is written directly */
+  int fd;
+  char opened[32]; /* where to write: the file that is open as fd */
 };
 
-/* Chooses the temporary name and proves that it can be created. Returns 0, or -1 with error. */
+/* Creates and opens the file. Returns 0, or -1 with error. */
 int output_file_begin(struct output_file *file, const char *path, struct error *error);
 
-/* Renames the file to its path if result is 0. Else removes it, and replaces the temporary name in the error by the
-   path. Returns result, or -1 with error if the rename fails. */
+/* Renames the file to its path if result is 0. Else removes it, and replaces `opened` in the error by the path. Returns
+ * result, or -1 with error if the rename fails. */
 int output_file_end(struct output_file *file, int result, struct error *error);
 
 /* The same with a stream open on the file; a path of "-" is standard output, for which file is not used. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/workload/workload_write.h"
 
+#include "core/base/files.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
 #include "core/trace/event.h"
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -74,8 +76,9 @@ int workload_writer_open(struct workload_writer **out, const char *path, struct 
     free(writer);
     return error_set(error, path, "out of memory");
   }
-  writer->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (writer->fd < 0) {
+  struct stat status;
+  writer->fd = output_open(path, O_RDWR);
+  if (writer->fd < 0 || fstat(writer->fd, &status) != 0 || (S_ISREG(status.st_mode) && ftruncate(writer->fd, 0) != 0)) {
     error_errno(error, path, "can't create");
     workload_writer_abandon(writer);
     return -1;

@@ -294,7 +294,7 @@ int64_t script_write(const struct pattern *pattern, const char *path, uint64_t t
     return -1;
   }
   output_file_guard();
-  if (composition_open(&script.composition, file.temporary, error) != 0) {
+  if (composition_open(&script.composition, file.opened, error) != 0) {
     json_decref(info);
     return output_file_end(&file, -1, error);
   }

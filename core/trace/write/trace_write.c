@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/trace/write/trace_write.h"
 
+#include "core/base/files.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
 #include "core/trace/summary.h"
@@ -102,7 +103,7 @@ static int open_file(struct trace_writer *writer, const struct trace_writer_opti
   struct stat status;
   int exclusive = options && options->is_new ? O_EXCL : 0;
   writer->fd = options && options->file ? fcntl(*options->file, F_DUPFD_CLOEXEC, 0)
-                                        : open(writer->path, O_WRONLY | O_CREAT | O_CLOEXEC | exclusive, 0666);
+                                        : output_open(writer->path, O_WRONLY | exclusive);
   if (writer->fd < 0 || fstat(writer->fd, &status) != 0)
     return writer_fail(writer, errno);
   if (!S_ISREG(status.st_mode))
