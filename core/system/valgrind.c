@@ -26,7 +26,6 @@ static bool is_program(char *path, size_t bytes, const char *folder, const char 
 }
 
 int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes) {
-  char tool[sizeof valgrind->program];
   if (!HAS_TOOL) {
     snprintf(why, why_bytes, "heaptape's Valgrind tool is for x86-64 only");
     return -1;
@@ -36,8 +35,8 @@ int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes) {
   char *slash = strrchr(valgrind->library, '/');
   if (slash)
     strcpy(slash, "/valgrind");
-  if (slash && is_program(valgrind->program, sizeof valgrind->program, valgrind->library, "valgrind") &&
-      is_program(tool, sizeof tool, valgrind->library, TOOL))
+  if (slash && is_program(valgrind->launcher, sizeof valgrind->launcher, valgrind->library, "valgrind") &&
+      is_program(valgrind->program, sizeof valgrind->program, valgrind->library, TOOL))
     return 0;
   snprintf(why, why_bytes,
            "heaptape's Valgrind tool was not built: install valgrind with its headers and run make again");
@@ -112,6 +111,7 @@ void valgrind_command_exec(struct valgrind_command *command, const char *program
   }
   command->arguments.at[options] = (char *)program;
   memcpy(command->arguments.at + options + 1, arguments, (count + 1) * sizeof *arguments);
+  setenv("VALGRIND_LAUNCHER", command->valgrind.launcher, 1);
   execv(command->valgrind.program, command->arguments.at);
 }
 

@@ -18,9 +18,10 @@
 #include <stdint.h>
 
 struct valgrind {
-  char program[4096]; /* what to execute: Valgrind's launcher itself. Not a shell script around it, as Debian's is: a
-                         shell must not run with the allocator under test preloaded */
-  char library[4096]; /* VALGRIND_LIB: the folder of the tool */
+  char program[4096];  /* what to execute: the tool itself, which is linked statically. No shell and no dynamic linker
+                          must run with the allocator or the C library under test */
+  char launcher[4096]; /* what Valgrind executes for children that it follows */
+  char library[4096];  /* VALGRIND_LIB: the folder of the tool */
 };
 
 /* Returns 0, or -1 with a line in why: the tool was not built, or is not for this processor. */

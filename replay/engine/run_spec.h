@@ -52,6 +52,8 @@ struct run_spec {
   const char *path;                     /* of the workload */
   const char *output;                   /* NULL: standard output */
   struct spec_words preloads, settings; /* settings: NAME=VALUE */
+  const char *loader;                   /* the dynamic linker of another C library; NULL: this process's own */
+  struct spec_words libraries;          /* its folders of libraries */
   int progress_fd;                      /* -1: none */
   struct baseline baseline;             /* as measured before; UINT64_MAX: to be measured */
   double engine_cycles_per_op;          /* the same; < 0: to be measured */

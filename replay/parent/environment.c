@@ -3,6 +3,7 @@
 
 #include "core/system/allocator_settings.h"
 #include "core/system/preloadable.h"
+#include "replay/parent/loader.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -104,6 +105,14 @@ static void pad(void) {
   put(padding);
 }
 
+static int put_library_path(const struct run_spec *spec) {
+  const char *before = getenv("LD_LIBRARY_PATH");
+  char *path = loader_library_path(spec, before ? before : "");
+  int status = path ? put_value("LD_LIBRARY_PATH", path) : -1;
+  free(path);
+  return status;
+}
+
 int environment_build(const struct run_spec *spec) {
   struct text_line preloads = {.used = 0};
   int status = 0;
@@ -115,6 +124,8 @@ int environment_build(const struct run_spec *spec) {
     const char *value = getenv(where_set[index]);
     status |= value ? put_value(where_set[index], value) : 0;
   }
+  if (spec->loader)
+    status |= put_library_path(spec);
   for (const char *const *setting = spec->settings.texts; *setting; setting++)
     put((char *)(uintptr_t)*setting);
   list_preloads(&preloads, true);

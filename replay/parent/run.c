@@ -5,6 +5,7 @@
 #include "core/system/valgrind_requests.h"
 #include "core/trace/summary.h"
 #include "replay/parent/environment.h"
+#include "replay/parent/loader.h"
 #include "replay/parent/spec.h"
 
 #include <fcntl.h>
@@ -30,9 +31,18 @@ enum {
 };
 static const uint64_t HANG_NS = 60000000000u, DEADLOCK_NS = 3000000000u;
 
+/* Returns this program's path: under Valgrind, /proc/self/exe is Valgrind. Empty: unknown. */
+static const char *program_path(void) {
+  static char path[PATH_MAX];
+  ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - 1);
+  path[bytes > 0 ? bytes : 0] = '\0';
+  return path;
+}
+
 int run_open(struct run *run, const struct run_spec *spec, struct error *error) {
   *run = (struct run){.spec = spec,
                       .syscalls.listener = -1,
+                      .copy_fd = -1,
                       .baseline = spec->baseline,
                       .engine_ns_per_op = -1,
                       .engine_wall_ns_per_op = -1,
@@ -54,6 +64,8 @@ int run_open(struct run *run, const struct run_spec *spec, struct error *error) 
   snprintf(result->path, sizeof result->path, "%s", spec->path);
   snprintf(result->origins_path, sizeof result->origins_path, "%s", spec->origins ? spec->origins : "");
   run->figures = result_figures(result);
+  if (spec->loader && (run->copy_fd = loader_copy_program(program_path(), spec->loader, error)) < 0)
+    return -1;
   return 0;
 }
 
@@ -63,24 +75,26 @@ static bool stop_randomisation(void) {
   return now != -1 && personality((unsigned)now | ADDR_NO_RANDOMIZE) != -1;
 }
 
-/* Returns the engine's path: under Valgrind, /proc/self/exe is Valgrind. Empty: unknown. */
-static const char *engine_path(void) {
-  static char path[PATH_MAX];
-  ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - 1);
-  path[bytes > 0 ? bytes : 0] = '\0';
+/* Returns the engine's path: of the copy for another C library, or of this program. */
+static const char *engine_path(int copy_fd, bool resolved) {
+  static char path[64];
+  if (copy_fd < 0)
+    return resolved ? program_path() : "/proc/self/exe";
+  snprintf(path, sizeof path, "/proc/self/fd/%d", copy_fd);
   return path;
 }
 
-__attribute__((noreturn)) static void become_engine_under(struct valgrind_command *valgrind, char *argument) {
-  const char *engine = engine_path();
+__attribute__((noreturn)) static void become_engine_under(struct valgrind_command *valgrind, const char *engine,
+                                                          char *argument) {
   if (engine[0])
     valgrind_command_exec(valgrind, engine, (char *const[]){argument, NULL});
   _exit(NO_VALGRIND);
 }
 
 /* The child, between fork and exec. */
-__attribute__((noreturn)) static void become_engine(struct replay_result *result, const struct run_spec *spec,
-                                                    struct valgrind_command *valgrind, int result_fd, int socket) {
+__attribute__((noreturn)) static void become_engine(const struct run *run, const struct run_spec *spec,
+                                                    struct valgrind_command *valgrind, int socket) {
+  struct replay_result *result = run->result;
   result->aslr = spec->aslr || !stop_randomisation();
   if (valgrind)
     valgrind_command_set_environment(valgrind);
@@ -88,15 +102,15 @@ __attribute__((noreturn)) static void become_engine(struct replay_result *result
     _exit(126);
   char argument[64];
   /* Of fixed length, as arguments are above the stack, too. */
-  snprintf(argument, sizeof argument, "--engine=%06d,%06d", result_fd, spec->workload_fd);
+  snprintf(argument, sizeof argument, "--engine=%06d,%06d", run->result_fd, spec->workload_fd);
   char *arguments[] = {"heaptape-replay", argument, NULL};
   if (spec->pass->samples_memory && !spec->baseline_only)
     syscalls_install(socket);
   else
     close(socket);
   if (valgrind)
-    become_engine_under(valgrind, argument);
-  execv(valgrind_is_here() ? engine_path() : "/proc/self/exe", arguments);
+    become_engine_under(valgrind, engine_path(run->copy_fd, true), argument);
+  execv(engine_path(run->copy_fd, valgrind_is_here()), arguments);
   _exit(127);
 }
 
@@ -171,6 +185,11 @@ static int judge_end(const struct run *run, const struct run_spec *spec, int sta
                      signal_name(WTERMSIG(status)), place);
   if (run->under_valgrind && WEXITSTATUS(status) == NO_VALGRIND)
     return error_set(error, spec->path, "valgrind, which this pass needs, can't be started");
+  if (spec->loader && atomic_load(&result->phase) == PHASE_LOADING)
+    return error_set(
+        error, spec->loader,
+        "it can't load heaptape-replay: too old for it, or not complete (it must have the libraries of one "
+        "glibc)");
   if (WEXITSTATUS(status) != 0 || atomic_load(&result->phase) != PHASE_DONE)
     return error_set(error, spec->path, "the engine's process exited with status %d %s", WEXITSTATUS(status), place);
   return 0;
@@ -232,6 +251,9 @@ static int check_malloc(const struct run *run, const struct run_spec *spec, stru
   if (first && !is_c_library(first) && result->malloc_is_of_libc)
     return error_set(error, first, "defines no malloc");
   bool expected = !first && (result->malloc_is_of_libc || SANITIZED);
+  if (spec->loader && !loader_has_library(spec, result->malloc.path))
+    return error_set(error, spec->loader, "not its C library's malloc was replayed, but that of %s",
+                     result->malloc.path);
   for (; *preload && !expected; preload++)
     expected = is_file(result->malloc.path, *preload);
   return expected ? 0
@@ -274,7 +296,7 @@ int run_process(struct run *run, const struct run_spec *spec, struct valgrind_co
     first_run = os_read_clocks(CLOCK_MONOTONIC);
   pid_t child = fork();
   if (child == 0)
-    become_engine(run->result, spec, valgrind, run->result_fd, sockets[1]);
+    become_engine(run, spec, valgrind, sockets[1]);
   close(sockets[1]);
   if (child < 0) {
     close(sockets[0]);
@@ -315,7 +337,9 @@ void run_free(struct run *run) {
   free(run->own);
   json_decref(run->counted);
   json_decref(run->engine_counters);
-  *run = (struct run){.syscalls.listener = -1};
+  if (run->copy_fd >= 0)
+    close(run->copy_fd);
+  *run = (struct run){.syscalls.listener = -1, .copy_fd = -1};
 }
 
 struct run_spec run_spec_without_allocator(const struct run_spec *spec) {

@@ -23,6 +23,7 @@ struct run {
   void *figures;                /* the pass's, in the same area */
   uint64_t result_bytes;
   int result_fd;
+  int copy_fd; /* of this program, for the spec's loader; -1: none */
   bool under_valgrind;
   bool wrong_preload; /* the spec names no file as its allocator: wrong usage */
   struct syscalls syscalls;

@@ -102,6 +102,10 @@ static const char *take_preload(void *field, const char *value) {
   return *value ? add_word(field, value) : "a library's path is not empty";
 }
 
+static const char *take_folder(void *field, const char *value) {
+  return *value == '/' && !strpbrk(value, ":;") ? add_word(field, value) : "is not an absolute path without : and ;";
+}
+
 static const char *take_setting(void *field, const char *value) {
   if (strncmp(value, "LD_PRELOAD=", strlen("LD_PRELOAD=")) == 0)
     return "is for --preload";
@@ -188,6 +192,10 @@ static const struct cli_option options[] = {
      .group = "allocator", .repeats = true},
     {"env", 0, "NAME=VALUE", take_setting, FIELD(settings), .help = "an environment variable of the engine",
      .group = "allocator", .repeats = true},
+    {"loader", 0, "FILE", take_file, FIELD(loader),
+     .help = "the dynamic linker of another C library, to be replayed on", .group = "allocator"},
+    {"libraries", 0, "DIR", take_folder, FIELD(libraries), .help = "a folder of that C library", .group = "allocator",
+     .repeats = true},
     {"null", 0, NULL, cli_flag, FIELD(null_allocator), .help = "an allocator that does nothing", .group = "allocator"},
     {"disturb", 0, "LINES", take_lines, FIELD(disturb_lines),
      .help = "reads that many cache lines before each timed call", .group = "of some passes"},
@@ -292,6 +300,8 @@ static int check(struct run_spec *spec) {
     spec->order = pass->order;
   if (spec->null_allocator && spec->preloads.count > 0)
     return cli_wrong(&program, &command, "--null and --preload exclude each other");
+  if (!spec->loader != (spec->libraries.count == 0))
+    return cli_wrong(&program, &command, "--loader and --libraries need each other");
   if (spec->null_allocator && pass->without_null)
     return cli_wrong(&program, &command, "%s", pass->without_null);
   if (spec->as_malloc && pass->without_as_malloc)

@@ -54,10 +54,10 @@ def memory_pass(path: Path, *arguments: object, preload: Path | str | None = PLA
     return replay("--pass", "memory", *preloads, *arguments, path, **plants)
 
 
-def install(folder: Path, launcher: str | None = None) -> Path:
-    """A copy of the engine. launcher: a program in place of Valgrind's launcher beside it; None: without the tool."""
+def install(folder: Path, tool: str | None = None) -> Path:
+    """A copy of the engine. tool: a program in place of our Valgrind tool beside it; None: without one."""
     shutil.copy(ENGINE, folder / "heaptape-replay")
-    if launcher is not None:
+    if tool is not None:
         shutil.copytree(TOOL.parent, folder / "valgrind", symlinks=True)
-        (folder / "valgrind/valgrind").write_text(launcher)
+        (folder / "valgrind" / TOOL.name).write_text(tool)
     return folder / "heaptape-replay"

@@ -58,7 +58,7 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
         "('heaptape allocators --variants NAME' lists them) or a variable of the environment. VALUE may be a range, "
         "one variant for each value: glibc:tcache_count=0..16/4, reference:tcache_count=1..64*2 (powers), for a "
         "tunable also 0,7,100. Repeatable. Default: all of the registry that are found, except those for study only",
-        "NAME[@VERSION][:VARIANT]|LIB.so",
+        "NAME[@VERSION][:VARIANT]|glibc=DIR|LIB.so",
     )
     parser.add_argument(
         "-n",

@@ -68,7 +68,11 @@ def observe(subject: Subject, place: Place, choice: Choice, memory: bool, run: R
 
 
 def settings_of(choice: Choice, others: Mapping[str, str]) -> dict[str, str]:
-    """The variables that put a program on the allocator. `others`: its environment without any allocator."""
+    """The variables that put a program on the allocator. `others`: its environment without any allocator. Raises
+    HeaptapeError for another glibc than this system's.
+    """
+    if choice.c_library:
+        raise HeaptapeError(f"{choice.label} can't be preloaded: a program that runs now runs on this system's glibc")
     preloads = (choice.preload or c_library(), others.get(PRELOAD))
     tunables = (others.get(TUNABLES), choice.environment.get(TUNABLES))
     parts = {PRELOAD: ":".join(filter(None, preloads)), TUNABLES: ":".join(filter(None, tunables))}

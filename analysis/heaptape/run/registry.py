@@ -18,7 +18,8 @@ import msgspec
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import IN_WHEEL, Home
-from heaptape.run import installed
+from heaptape.run import c_libraries, installed
+from heaptape.run.c_libraries import CLibrary
 from heaptape.run.elf_files import exported_names
 from heaptape.run.tunables import Tunables
 
@@ -49,6 +50,8 @@ class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 DEFAULT_VARIANT = "default"
+GLIBC = "glibc"
+BUILT = f"{GLIBC}="  # before a folder
 MOST_VALUES = 1000  # of one sweep; each is an allocator of the comparison
 
 
@@ -89,6 +92,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Allocator(Entry, frozen=True, kw_only=True):
     """An allocator of the registry, and its place on this machine. `look_alike`: another library of the same file name,
     if only that is here. `variants`: those that the library found knows; `other_variants`: those of other versions.
+    `c_library`: it is another glibc than this system's.
     """
 
     name: str
@@ -96,6 +100,7 @@ class Allocator(Entry, frozen=True, kw_only=True):
     look_alike: Path | None = None
     version: str = ""
     other_variants: dict[str, Variant] = {}
+    c_library: CLibrary | None = None
 
     @property
     def found(self) -> bool:
@@ -120,7 +125,8 @@ class Allocator(Entry, frozen=True, kw_only=True):
 class Choice:
     """An allocator with its settings: one column of a comparison. `preload` is empty if nothing is preloaded.
     `counting`: the environment in which it also counts its own operations; None: it can't. `as_recorded`: the allocator
-    that the program was recorded on, with the settings that it had then.
+    that the program was recorded on, with the settings that it had then. `c_library`: the glibc, not this system's,
+    that the engine runs on; None: it runs on this system's.
     """
 
     allocator: str
@@ -131,6 +137,7 @@ class Choice:
     version: str = ""
     counting: dict[str, str] | None = None
     as_recorded: bool = False
+    c_library: CLibrary | None = None
 
     @property
     def label(self) -> str:
@@ -190,7 +197,7 @@ def how_to_get_others(registry: dict[str, Allocator]) -> str:
 def is_library(name: str) -> bool:
     """Does `choose` take that name as a path?"""
     base = name.partition(":")[0]
-    return "/" in base or base.endswith(".so")
+    return not base.startswith(BUILT) and ("/" in base or base.endswith(".so"))
 
 
 def library_of(name: str) -> Path:
@@ -199,7 +206,8 @@ def library_of(name: str) -> Path:
 
 
 def choose(name: str, registry: dict[str, Allocator]) -> Choice:
-    """The choice that `NAME[@VERSION][:VARIANT]`, `LIB.so` or either with `:NAME=VALUE[ NAME=VALUE...]` stands for.
+    """The choice that `NAME[@VERSION][:VARIANT]`, `glibc=FOLDER[:VARIANT]`, `LIB.so` or any of them with
+    `:NAME=VALUE[ NAME=VALUE...]` stands for.
     With VERSION it is the newest installed candidate of it; without one also, if NAME is not found elsewhere.
 
     Raises HeaptapeError, in one line that lists the known names, if it is unknown, not installed or not a file.
@@ -214,7 +222,11 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
             raise HeaptapeError(f"{base}: not a shared library")
         environment = _settings(name, setting) if setting else {}
         return Choice(path.name, setting or DEFAULT_VARIANT, path, str(path), environment, _version_of(path))
-    allocator = named(base, registry, ", or the path of a library")
+    return choose_setting(named(base, registry, ", or the path of a library"), setting)
+
+
+def choose_setting(allocator: Allocator, setting: str) -> Choice:
+    """The allocator with a variant, or with `NAME=VALUE[ NAME=VALUE...]`. Raises HeaptapeError, as `choose` does."""
     base = allocator.name
     if allocator.path is None:
         why = (
@@ -226,7 +238,7 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
     if setting in allocator.variants:
         environment = allocator.variants[setting].environment
     elif "=" in setting:
-        environment = _environment(name, setting, allocator)
+        environment = _environment(f"{base}:{setting}", setting, allocator)
     elif setting in allocator.other_variants:
         raise HeaptapeError(f"variant '{setting}' of {base}: not in this version ({allocator.version})")
     else:
@@ -236,18 +248,22 @@ def choose(name: str, registry: dict[str, Allocator]) -> Choice:
 
 
 def _choice_of(allocator: Allocator, path: Path, variant: str, environment: dict[str, str]) -> Choice:
-    preload = str(path) if allocator.library else ""
+    preload = str(path) if allocator.library and not allocator.c_library else ""
     tunables = allocator.tunables
     counting = tunables.with_counting(environment) if tunables and tunables.counting else None
-    return Choice(allocator.name, variant, path, preload, environment, allocator.version, counting)
+    version, c_library = allocator.version, allocator.c_library
+    return Choice(allocator.name, variant, path, preload, environment, version, counting, c_library=c_library)
 
 
 def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Allocator:
     """The allocator `NAME` or `NAME@VERSION`: of the registry, or an installed candidate with the variants and tunables
-    that the registry has for NAME. `or_else`: what else the caller accepts, after the names that an error lists.
+    that the registry has for NAME; or the one of `glibc=FOLDER`. `or_else`: what else the caller accepts, after the
+    names that an error lists.
 
     Raises HeaptapeError.
     """
+    if name.startswith(BUILT):
+        return _on(registry[GLIBC], name, c_libraries.find(Path(name.removeprefix(BUILT))))
     base, at, version = name.partition("@")
     known = registry.get(base)
     if not at and known and known.path:
@@ -260,6 +276,8 @@ def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Alloc
             f"{name} is not installed (of {base} there are {', '.join(there) or 'none'}): "
             f"heaptape allocators install {name}"
         )
+    if candidate and known and candidate.record.name == GLIBC:
+        return _on(known, candidate.record.label, c_libraries.find(candidate.folder))
     if candidate:
         record = candidate.record
         like = known or Allocator(library=record.library, name=base)
@@ -268,6 +286,11 @@ def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Alloc
     if known is None:
         raise unknown("allocator", name, registry, "known are", or_else)
     return known
+
+
+def _on(known: Allocator, name: str, c_library: CLibrary) -> Allocator:
+    one = _found(known, known.variants | known.other_variants, name, c_library.library, c_library.version)
+    return msgspec.structs.replace(one, c_library=c_library)
 
 
 def _found(entry: Entry, variants: dict[str, Variant], name: str, path: Path | None, version: str) -> Allocator:
@@ -298,7 +321,7 @@ def expand(name: str, registry: dict[str, Allocator]) -> list[str]:
     if a range is empty, or there are more than MOST_VALUES.
     """
     base, colon, setting = name.partition(":")
-    known = registry.get(base.partition("@")[0])
+    known = registry.get(re.split("[@=]", base)[0])
     tunables = known.tunables if known else None
     found = [""]
     for pair in setting.split() if "=" in setting else [setting]:

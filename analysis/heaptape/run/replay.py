@@ -446,7 +446,9 @@ def measure(
     """
     order = order_of(run.pass_, engine.settings, engine.ops)
     facts, settings = BY_NAME[run.pass_], engine.settings
-    spec: dict[str, object] = {"order": order, "baseline-rss-anon-bytes": engine.baseline_bytes}
+    spec: dict[str, object] = {"order": order}
+    if not run.choice.c_library:  # else the engine measures it on that C library
+        spec["baseline-rss-anon-bytes"] = engine.baseline_bytes
     if own_cycles is not None:
         spec["engine-cycles-per-op"] = own_cycles
     if facts.accesses:
@@ -517,6 +519,8 @@ def _spec_of(settings: Settings, run: Run) -> dict[str, object]:
     if settings.real_clock:
         spec["clock"] = "real"
     also = settings.also_loaded if facts.counts_startup or facts.samples_memory else ()
+    if on := run.choice.c_library:
+        spec |= {"loader": str(on.loader), "libraries": [str(folder) for folder in on.folders]}
     spec["preload"] = list(engine_process.preloads(run.choice, also))
     spec["env"] = [f"{name}={value}" for name, value in environment_of(run).items()]
     return spec

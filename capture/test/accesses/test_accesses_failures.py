@@ -210,9 +210,9 @@ def test_a_recording_without_any_data_access_has_failed(planted, tmp_path):  # n
     """The tool is told of bursts that never begin, of which the recorder knows nothing: it counts no access."""
     shutil.copytree(OUT / "libexec", tmp_path / "libexec", symlinks=True)
     (tmp_path / "lib").symlink_to(OUT / "lib")
-    tool = tmp_path / "libexec" / "valgrind" / "valgrind"
+    tool = tmp_path / "libexec" / "valgrind" / "heaptape-amd64-linux"
     tool.unlink()
-    tool.write_text(f'#!/bin/sh\nexec {OUT / "libexec" / "valgrind" / "valgrind"} --bursts=out --burst-from=x "$@"\n')
+    tool.write_text(f'#!/bin/sh\nexec {OUT / "libexec" / "valgrind" / tool.name} --bursts=out --burst-from=x "$@"\n')
     tool.chmod(0o755)
     tape = tmp_path / "a.tape"
     record = tmp_path / "libexec" / "heaptape-record"

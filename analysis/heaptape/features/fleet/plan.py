@@ -389,6 +389,8 @@ def _choices(wanted: PlanFile, home: Home) -> list[Choice]:
 
 
 def _planned_choice(choice: Choice, store: Store) -> PlannedChoice:
+    if choice.c_library:
+        raise HeaptapeError(f"{choice.label}: a fleet's machines replay on their own glibc only")
     sha256 = sha256_of(choice.path)
     if choice.preload:
         store.put_library(choice.path, sha256)

@@ -203,18 +203,17 @@ class Space:
         return " ".join(f"{name}={value}" for name, value in settings.items()) or DEFAULT_VARIANT
 
     def choice(self, settings: Mapping[str, str]) -> Choice:
-        name = self.allocator.name
-        return registry.choose(f"{name}:{self.label(settings)}", {name: self.allocator})
+        return registry.choose_setting(self.allocator, self.label(settings))
 
 
 def space_of(name: str, known: Mapping[str, Allocator], only: Collection[str] = ()) -> Space:
     """The space of an allocator of the registry; `only`: restricted to these tunables. Raises HeaptapeError, in one
     line, where there is nothing to search.
     """
-    registry.choose(name, dict(known))  # raises if the name is wrong
-    if name not in known:
+    if registry.is_library(name):
         raise HeaptapeError(f"{name}: only an allocator of the registry has tunables: {', '.join(known)}")
-    allocator = known[name]
+    allocator = registry.named(name, dict(known))
+    registry.choose_setting(allocator, DEFAULT_VARIANT)  # raises if it is not installed
     tunables = _tunables(allocator)
     for one in only:
         if one not in tunables.space:

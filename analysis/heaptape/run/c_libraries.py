@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""A glibc that is not this system's: a folder in which a package was unpacked, or that `make` or `make install` of
+glibc has filled. It can't be preloaded: programs run on it if its own dynamic linker starts them.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+
+LIBRARY = "libc.so.6"
+LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
+BUILT_LOADER = "elf"  # the folder of it where glibc was built
+MACHINE = slice(16, 20)  # of an ELF file: its type and processor
+VERSION = re.compile(rb"GNU C Library [^\n]{0,200}?version (\d+\.\d+[\w.]*)")
+
+
+@dataclass(frozen=True)
+class CLibrary:
+    """`library`: its malloc's file; `folders`: where its linker finds its libraries; `version`: empty if unknown."""
+
+    library: Path
+    loader: Path
+    folders: tuple[Path, ...]
+    version: str
+
+
+def find(folder: Path) -> CLibrary:
+    """The glibc in a folder. Raises HeaptapeError in one line: there is none, or one of another processor."""
+    machine = os.uname().machine
+    name = LOADERS.get(machine)
+    if name is None:
+        raise HeaptapeError(f"{folder}: the name of glibc's dynamic linker on {machine} is not known")
+    if not folder.is_dir():
+        raise HeaptapeError(f"{folder}: no such folder")
+    root = folder.resolve()
+    places = [root / part for part in ("", "lib", "lib64", f"lib/{machine}-linux-gnu")]
+    places += [root / "usr" / part for part in ("lib", "lib64", f"lib/{machine}-linux-gnu")]
+    for place in places:
+        found = [path for path in (place / name, place / BUILT_LOADER / name) if path.is_file()]
+        if found and (place / LIBRARY).is_file():
+            return _found(folder, place, found[0])
+    raise HeaptapeError(f"{folder}: no glibc for {machine} in it: no {LIBRARY} beside {name} or {BUILT_LOADER}/{name}")
+
+
+def _found(folder: Path, place: Path, loader: Path) -> CLibrary:
+    library = place / LIBRARY
+    of_parts = {path.parent for path in place.glob("*/lib*.so.[0-9]*")} if loader.parent != place else set()
+    if any(re.search("[ :;]", str(path)) for path in (library, *of_parts)):
+        raise HeaptapeError(f"{folder}: the dynamic linker takes no path with a space, a colon or a semicolon")
+    own = Path("/proc/self/exe").read_bytes()[MACHINE][2:]
+    data = library.read_bytes()
+    if any(one[MACHINE][2:] != own for one in (data, loader.read_bytes())):
+        raise HeaptapeError(f"{folder}: its glibc is of another processor than this {os.uname().machine}")
+    version = VERSION.search(data)
+    return CLibrary(library, loader, (place, *sorted(of_parts)), version[1].decode().rstrip(".") if version else "")

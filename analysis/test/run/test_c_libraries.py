@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""Another glibc is an allocator: the engine runs on the one in a folder, with the figures of the same glibc in its
+usual place; what is no glibc that it can run on is refused in a line.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import default_home
+from heaptape.run import c_libraries, live, registry
+
+from replay.test.engine import make
+from tests.support import call_heaptape
+
+KNOWN = registry.load(default_home())
+LOADER = c_libraries.LOADERS[os.uname().machine]
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """This system's glibc, as a package that was unpacked has it."""
+    folder = tmp_path_factory.mktemp("planted")
+    place = folder / "usr/lib" / f"{os.uname().machine}-linux-gnu"
+    place.mkdir(parents=True)
+    system = KNOWN["glibc"].path.parent
+    for path in (*system.glob("lib[cm].so.6"), *system.glob(LOADER)):
+        shutil.copy(path, place)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(planted, tmp_path_factory):
+    """The same as `make` leaves it: the loader and libm in folders of their own, libc by a link."""
+    folder = tmp_path_factory.mktemp("built")
+    place = c_libraries.find(planted).library.parent
+    for part, name in (("elf", LOADER), ("math", "libm.so.6")):
+        (folder / part).mkdir()
+        shutil.copy(place / name, folder / part)
+    shutil.copy(place / "libc.so.6", folder / "libc.so")
+    (folder / "libc.so.6").symlink_to("libc.so")
+    return folder
+
+
+def test_each_pass_runs_on_it_as_on_the_same_glibc_of_the_system(planted, built, tmp_path):
+    make(tmp_path / "a.work", ops=4000)
+    names = ["glibc", f"glibc={planted}", f"glibc={built}:tcache_count=0"]
+    words = [word for name in names for word in ("-a", name)]
+    done = call_heaptape(
+        "replay", str(tmp_path / "a.work"), *words, "--passes", "memory,instructions,time,bare", "-n", "1", "--json"
+    )
+    runs = {(run["allocator"], run["pass"]): run for run in json.loads(done.stdout)["runs"]}
+    assert len(runs) == 12
+    for (label, _), run in runs.items():
+        if label != "glibc":
+            assert Path(run["malloc"]["path"]).is_relative_to(planted if label.endswith(str(planted)) else built)
+    own, other, third = [runs[name.partition(":")[0], "instructions"] for name in names]
+    assert own["calls"] == other["calls"]
+    assert third["calls"] != own["calls"]
+    memory = [runs[name, "memory"] for name in names[:2]]
+    assert abs(memory[0]["rss_anon_peak_bytes"] - memory[1]["rss_anon_peak_bytes"]) <= 8192
+
+
+def test_folders_of_a_build_are_those_that_its_own_script_searches(built):
+    found = c_libraries.find(built)
+    assert found.folders == (built, built / "math")
+    assert found.version == c_libraries.find(KNOWN["glibc"].path.parent).version != ""
+
+
+def of_another_processor(folder):
+    for path in (folder / LOADER, folder / "libc.so.6"):
+        path.write_bytes(b"\x7fELF\2\1\1" + bytes(9) + b"\3\0\x16\0")
+
+
+@pytest.mark.parametrize(
+    ("fill", "why"),
+    [
+        (lambda folder: None, "no libc.so.6 beside"),
+        (lambda folder: (folder / "libc.so.6").touch(), "no libc.so.6 beside"),
+        (of_another_processor, "of another processor"),
+        (lambda folder: folder.rmdir(), "no such folder"),
+    ],
+)
+def test_what_is_no_glibc_of_this_processor_is_refused_in_a_line(fill, why, tmp_path):
+    place = tmp_path / "place"
+    place.mkdir()
+    fill(place)
+    with pytest.raises(HeaptapeError, match=f"^[^\n]*{why}[^\n]*$"):
+        registry.choose(f"glibc={place}", KNOWN)
+
+
+def test_one_that_cant_load_the_engine_is_said_to_be_at_fault(planted, tmp_path):
+    place = shutil.copytree(planted, tmp_path / "old")
+    library = c_libraries.find(place).library
+    library.write_bytes(library.read_bytes().replace(b"GLIBC_2.34\0", b"GLIBC_2.00\0"))
+    make(tmp_path / "a.work", ops=100)
+    done = call_heaptape("replay", str(tmp_path / "a.work"), "-a", f"glibc={place}", "--passes", "memory")
+    assert done.status == 1
+    assert "it can't load heaptape-replay: too old" in done.stderr
+
+
+def test_it_is_not_preloaded_into_live_programs(planted):
+    with pytest.raises(HeaptapeError, match="can't be preloaded"):
+        live.settings_of(registry.choose(f"glibc={planted}", KNOWN), {})
+
+
+def test_its_settings_are_those_of_glibc_and_ranges_of_them(planted):
+    (small, large) = registry.choose_all([f"glibc={planted}:tcache_count=0..1"], KNOWN)
+    assert small.environment == {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+    assert large.label == f"glibc={planted}:tcache_count=1"
+    assert small.preload == ""
