@@ -70,6 +70,7 @@ struct ring_reader {
   bool holds;
   struct thread_name name;
   uint64_t reported[MISSING_KINDS]; /* missing calls counted by the ring that this file or an earlier one has */
+  uint64_t nested;                  /* counted by the ring, likewise */
   uint64_t at_cut[MISSING_KINDS];   /* what it had counted when the recording was cut */
   char text[TRACE_MARK_ROOM];       /* of the mark being read */
   uint32_t text_bytes;
@@ -113,22 +114,24 @@ struct recorded_process {
   uint64_t peak_memory_bytes;  /* of RssAnon, by samples and VmHWM; 0: it was never read */
   uint64_t in_flight;
   uint64_t skipped;    /* calls made in pauses */
-  uint64_t broken;     /* invalid records */
+  uint64_t broken;     /* invalid records, and values of counters */
   uint64_t cut_stamp;  /* later records are left out; 0: none are */
   uint64_t hold_stamp; /* a ring's first later record, and those behind it, stay in the ring; 0: none do */
   uint32_t file;       /* number of the trace, from 1 */
   struct {
     uint64_t calls[CALL_LIMIT], events, request_bytes, dropped, skipped, lost, file_bytes;
   } before;                      /* in earlier files */
-  uint64_t nested_before;        /* likewise */
   const char *pause_word;        /* the reason given for calls missing in pauses */
   struct process_upkeep *upkeep; /* the collector's: recording.h */
   const char *cut_why;
-  uint32_t paused; /* enum pause_reason, for the first region when it is added */
-  uint32_t bursts; /* as in struct region, likewise */
-  uint64_t origin_ns;
+  uint32_t paused;              /* enum pause_reason, for the first region when it is added */
+  uint32_t bursts;              /* as in struct region, likewise */
+  uint64_t began_ns, origin_ns; /* of the recording; of this file */
   uint64_t origin_stamp;
 };
+
+/* The reason in a gap of no calls. */
+#define COUNTER_OVERWRITTEN "the program has overwritten a count of missing calls"
 
 /* Is the trace still being written? */
 static inline bool process_writes(const struct recorded_process *process) {

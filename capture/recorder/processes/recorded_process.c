@@ -29,7 +29,7 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
   process->pid = start->pid;
   process->pid_fd = start->pid_fd;
   process->path = own_path;
-  process->origin_ns = os_monotonic_ns();
+  process->began_ns = process->origin_ns = os_monotonic_ns();
   process->origin_stamp = start->origin_stamp;
   process->simulated = start->simulated;
   process->file = 1;
@@ -125,11 +125,12 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
 
 /* The number of nested calls since the last call of this function. */
 static uint64_t take_nested(struct recorded_process *process) {
-  uint64_t nested = 0, before = process->nested_before;
-  for (uint32_t i = 0; i < process->readers.count; i++)
-    nested += atomic_load(&process->readers.at[i].ring->nested);
-  process->nested_before = nested;
-  return nested - before;
+  uint64_t nested = 0;
+  for (uint32_t i = 0; i < process->readers.count; i++) {
+    struct ring_reader *reader = &process->readers.at[i];
+    nested += ring_reading_growth(process, atomic_load(&reader->ring->nested), &reader->nested);
+  }
+  return nested;
 }
 
 struct process_missing recorded_process_missing(const struct recorded_process *process) {
@@ -138,8 +139,8 @@ struct process_missing recorded_process_missing(const struct recorded_process *p
                                     process->before.skipped + process->skipped};
   for (uint32_t i = 0; i < process->readers.count; i++) {
     const struct ring_reader *reader = &process->readers.at[i];
-    missing.dropped += ring_reading_unreported(reader, MISSING_RING_FULL);
-    missing.skipped += ring_reading_unreported(reader, MISSING_PAUSED);
+    missing.dropped += ring_reading_unreported(process, reader, MISSING_RING_FULL);
+    missing.skipped += ring_reading_unreported(process, reader, MISSING_PAUSED);
   }
   return missing;
 }
@@ -164,12 +165,14 @@ static void settle(struct recorded_process *process) {
     struct ring_reader first = {.thread = process->threads ? 0 : -1};
     ring_reading_gap(process, &first, 0, process->cut_why);
   }
-  uint64_t orphans = 0;
+  uint64_t orphans = 0, invalid = process->broken;
   for (uint32_t i = 0; i < process->regions; i++)
-    orphans += atomic_load(&process->region[i].memory->orphan);
-  if (orphans) {
+    orphans += ring_reading_growth(process, atomic_load(&process->region[i].memory->orphan), &(uint64_t){0});
+  invalid = process->broken - invalid;
+  if (orphans || invalid) {
     struct ring_reader nobody = {.thread = -1};
-    ring_reading_gap(process, &nobody, orphans, "no ring for the thread, or a fork child in a sandbox");
+    ring_reading_gap(process, &nobody, orphans,
+                     invalid ? COUNTER_OVERWRITTEN : "no ring for the thread, or a fork child in a sandbox");
   }
   if (calls_lost(process)) {
     struct ring_reader nobody = {.thread = -1};

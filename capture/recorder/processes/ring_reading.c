@@ -87,15 +87,34 @@ static uint64_t counted(const struct ring_reader *reader, enum missing why) {
   return atomic_load(why == MISSING_PAUSED ? &reader->ring->skipped : &reader->ring->dropped);
 }
 
-uint64_t ring_reading_unreported(const struct ring_reader *reader, enum missing why) {
+/* Can the host have counted from before to all? It counts at most once in a nanosecond. */
+static bool is_possible(const struct recorded_process *process, uint64_t all, uint64_t before) {
+  return all == before || (all > before && all - before <= os_monotonic_ns() - process->began_ns);
+}
+
+uint64_t ring_reading_unreported(const struct recorded_process *process, const struct ring_reader *reader,
+                                 enum missing why) {
   uint64_t all = counted(reader, why), before = reader->reported[why];
-  return all > before ? all - before : 0; /* the counter is the host's: it may have decreased */
+  return is_possible(process, all, before) ? all - before : 0;
+}
+
+uint64_t ring_reading_growth(struct recorded_process *process, uint64_t all, uint64_t *before) {
+  bool possible = is_possible(process, all, *before);
+  uint64_t growth = possible ? all - *before : 0;
+  process->broken += !possible;
+  *before = all;
+  return growth;
 }
 
 /* Writes those of the first `first` missing calls counted by the ring that no file has yet. */
 static void write_missing(struct recorded_process *process, struct ring_reader *reader, enum missing why,
                           uint64_t first) {
   uint64_t all = counted(reader, why), before = reader->reported[why];
+  if (!is_possible(process, all, before)) {
+    ring_reading_growth(process, all, &reader->reported[why]);
+    ring_reading_gap(process, reader, 0, COUNTER_OVERWRITTEN);
+    return;
+  }
   all = all < first ? all : first;
   if (all <= before)
     return;

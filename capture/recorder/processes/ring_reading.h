@@ -19,7 +19,12 @@ void ring_reading_gap(struct recorded_process *process, struct ring_reader *read
 void ring_reading_missing(struct recorded_process *process, struct ring_reader *reader);
 
 /* The number of missing calls that no file has yet. */
-uint64_t ring_reading_unreported(const struct ring_reader *reader, enum missing why);
+uint64_t ring_reading_unreported(const struct recorded_process *process, const struct ring_reader *reader,
+                                 enum missing why);
+
+/* What a counter of the host's has grown by since *before, which becomes its value `all`. Where the host has
+   overwritten it with what it can't have counted, this is counted as an invalid record, and the growth is 0. */
+uint64_t ring_reading_growth(struct recorded_process *process, uint64_t all, uint64_t *before);
 
 /* The recording is cut now: what the ring counts from here on is after the cut. */
 void ring_reading_cut(struct ring_reader *reader);
