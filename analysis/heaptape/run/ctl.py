@@ -3,21 +3,50 @@
 
 A recorder listens on an abstract Unix socket `heaptape-PID-RANDOM`; /proc/net/unix lists them. Each is asked whether it
 records the process: the environment of a recorded program does not show its recorder, as the program may have
-overwritten it.
+overwritten it. Any user can bind such a name, so nothing is asked of, and nothing believed from, a socket of another
+user than this one, root, and, for root, the user of the process in question.
 """
 
-import json
+import contextlib
+import os
 import re
 import socket
+import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+import msgspec
+
+from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.phrases import counted, size
 
 SOCKETS = Path("/proc/net/unix")
 REPLY_BYTES = 1 << 20
 TIMEOUT_S = 10.0  # a recorder that is writing answers between two passes
+CREDENTIALS = struct.Struct("3i")  # of SO_PEERCRED: pid, uid, gid
+
+
+class ProcessState(TypedDict, total=False):
+    """A process in a recorder's reply; what only some have may be missing."""
+
+    pid: int
+    state: str
+    trace: str
+    events: int
+    threads: int
+    dropped: int
+    file_bytes: int
+
+
+class State(TypedDict):
+    """A recorder's reply to a verb that it carried out."""
+
+    ok: bool
+    recorder: int
+    state: str
+    recorded: int
+    processes: list[ProcessState]
 
 
 def recorder_sockets() -> list[str]:
@@ -26,16 +55,41 @@ def recorder_sockets() -> list[str]:
 
 
 def ask(name: str, verb: str, pid: int) -> dict[str, Any] | None:
-    """The reply of one recorder; None if it belongs to another user, has ended, or does not answer in time."""
+    """The reply of one recorder; None if it belongs to another user, has ended, or does not answer in time. Its texts
+    are those of recorded programs: they are escaped where they are shown.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(TIMEOUT_S)
         try:
             connection.connect(b"\0" + name.encode())
-            connection.send(json.dumps({"verb": verb, "pid": pid}).encode())
-            reply = json.loads(connection.recv(REPLY_BYTES) or b"null")
-        except (OSError, ValueError):
+            _, uid, _ = CREDENTIALS.unpack(
+                connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+            )
+            if uid not in _trusted(pid):
+                return None
+            connection.send(msgspec.json.encode({"verb": verb, "pid": pid}))
+            reply = msgspec.json.decode(connection.recv(REPLY_BYTES) or b"null")
+        except (OSError, msgspec.DecodeError, RecursionError):
             return None
     return reply if isinstance(reply, dict) else None
+
+
+def _trusted(pid: int) -> set[int]:
+    """The users whose recorder may speak for process `pid`."""
+    trusted = {os.geteuid(), 0}
+    if os.geteuid() == 0:
+        with contextlib.suppress(OSError):  # it is gone: only root's own recorder may still know it
+            trusted.add(Path(f"/proc/{pid}").stat().st_uid)
+    return trusted
+
+
+def checked(reply: dict[str, Any], shape: Any, name: str) -> dict[str, Any]:  # noqa: ANN401 (a TypedDict)
+    """The reply, if it has that shape. Raises HeaptapeError: the recorder is of another version, or not one."""
+    try:
+        msgspec.convert(reply, shape)
+    except msgspec.ValidationError as error:
+        raise HeaptapeError(f"the recorder at @{name} sent no valid reply: {error}") from None
+    return reply
 
 
 def command(verb: str, pid: int) -> dict[str, Any]:
@@ -48,7 +102,7 @@ def command(verb: str, pid: int) -> dict[str, Any]:
     for name in recorder_sockets():
         reply = ask(name, verb, pid)
         if reply and reply.get("ok"):
-            return reply
+            return checked(reply, State, name)
         if reply and reply.get("error") != "not recorded here":
             refusal = str(reply.get("error"))
     raise HeaptapeError(f"process {pid}: {refusal or 'neither a recorder of yours nor recorded by one'}")
@@ -56,9 +110,11 @@ def command(verb: str, pid: int) -> dict[str, Any]:
 
 def in_words(reply: dict[str, Any]) -> str:
     """The state as text, one line for the recorder and one per process."""
-    lines = [f"recorder {reply['recorder']}: {reply['state']}, processes recorded so far: {reply['recorded']}"]
+    lines = [
+        f"recorder {reply['recorder']}: {printable(reply['state'])}, processes recorded so far: {reply['recorded']}"
+    ]
     for process in reply["processes"]:
-        line = f"  {process['pid']}: {process['state']}, {process['trace']}"
+        line = f"  {process['pid']}: {printable(process['state'])}, {printable(process['trace'])}"
         if "events" in process:
             line += (
                 f", {counted(process['events'], 'call')}, {counted(process['threads'], 'thread')}, "

@@ -17,14 +17,75 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.run.ctl import ask, recorder_sockets
+from heaptape.run.ctl import ask, checked, recorder_sockets
 
 HOW_TO_RECORD = "heaptape record -o F.tape -- CMD"
 Counts = dict[str, Any]
+
+
+class _Estimate(TypedDict):
+    live_bytes: float
+    live_objects: float
+    live_bytes_variance: float
+    live_objects_variance: float
+
+
+class _Site(_Estimate):
+    node: int
+    frames: list[int]
+    calls: float
+    bytes: float
+    calls_variance: float
+    bytes_variance: float
+
+
+class _Thread(TypedDict):
+    thread: int
+    tid: int
+    events: int
+    request_bytes: int
+
+
+class _Counted(_Estimate):
+    pid: int
+    name: str
+    trace: str
+    forked: bool
+    calls: dict[str, int]
+    events: int
+    request_bytes: int
+    threads_recorded: int
+    dropped: int
+    skipped: int
+    lost: int
+    file_bytes: int
+    live_share: float
+    given_up: str | None
+    paused: bool
+    stacks: bool
+
+
+class _Process(_Counted, total=False):
+    """`threads`, `sites`: of the one that was asked for."""
+
+    threads: list[_Thread]
+    sites: list[_Site]
+
+
+class _Reply(TypedDict):
+    """A recorder's reply to "counts": capture/recorder/control.c."""
+
+    recorder: int
+    processes: list[_Process]
+    time_ns: int
+    recorded: int
+    running: int
+    ended: bool
 
 
 @dataclass(frozen=True)
@@ -41,12 +102,13 @@ class Recording:
         reply = ask(self.socket, "counts", pid)
         if reply and reply.get("error") == "unknown verb":
             raise HeaptapeError(f"recorder {self.recorder} is of another version, which can't be watched")
-        return reply if reply and reply.get("ok") else None
+        return checked(reply, _Reply, self.socket) if reply and reply.get("ok") else None
 
     def modules(self, pid: int) -> list[dict[str, Any]]:
         """The process's modules, as input for `heaptape-convert names`."""
         reply = ask(self.socket, "modules", pid)
-        return reply["modules"] if reply and reply.get("ok") else []
+        modules = reply.get("modules") if reply and reply.get("ok") else []
+        return modules if isinstance(modules, list) else []
 
     def trace(self, process: Counts) -> Path:
         """Path of the process's trace; the recorder names it relative to its own folder."""
@@ -63,7 +125,7 @@ def recordings() -> list[tuple[Recording, Counts]]:
         recording = Recording(socket, int(socket.split("-")[1]))
         reply = ask(socket, "counts", recording.recorder)
         if reply and reply.get("ok"):
-            found.append((recording, reply))
+            found.append((recording, checked(reply, _Reply, socket)))
     return found
 
 
@@ -81,7 +143,7 @@ def only_one() -> tuple[Recording, int]:
         return found[0][0], found[0][0].recorder
     if not found:
         raise HeaptapeError(f"you are not recording anything; to record: {HOW_TO_RECORD}")
-    names = ", ".join(f"{recording.recorder} ({_first_name(counts)})" for recording, counts in found)
+    names = ", ".join(f"{recording.recorder} ({printable(_first_name(counts))})" for recording, counts in found)
     raise HeaptapeError(f"{len(found)} recordings are in progress: heaptape top PID, one of {names}")
 
 

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""Whose recorder is asked and believed, and what a reply may be."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.run import ctl
+from heaptape.top import recording
+
+VALID = {"ok": True, "recorder": 1, "state": "x\x1b[2J", "recorded": 1, "processes": [{"pid": 1, "trace": "\u202e"}]}
+IMPOSTOR = """
+import os, socket, sys
+os.setuid(int(sys.argv[2]))
+one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+one.bind(b"\\0" + sys.argv[1].encode())
+one.listen(5)
+print("ready", flush=True)
+while True:
+    peer = one.accept()[0]
+    print(repr(peer.recv(100)), flush=True)
+"""
+
+
+@pytest.fixture
+def answering():
+    """A socket of ours that answers each request with the bytes that it is called with; returns its name."""
+    sockets = []
+
+    def answer(reply: bytes) -> str:
+        name = f"heaptape-{os.getpid()}-{len(sockets):08x}"
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        one.bind(b"\0" + name.encode())
+        one.listen(5)
+        sockets.append(one)
+
+        def serve() -> None:
+            while True:
+                try:
+                    peer = one.accept()[0]
+                except OSError:
+                    return
+                with peer:
+                    peer.recv(1000)
+                    peer.send(reply)
+
+        threading.Thread(target=serve, daemon=True).start()
+        return name
+
+    yield answer
+    for one in sockets:
+        one.shutdown(socket.SHUT_RDWR)
+        one.close()
+
+
+@pytest.mark.parametrize(
+    "reply", [b"", b"[" * 100000, b"null", b"7", b"\xff", b"{", b'{"ok"}'], ids=lambda reply: repr(reply[:4])
+)
+def test_what_is_no_object_is_no_reply(answering, reply):
+    name = answering(reply)
+    assert ctl.ask(name, "status", os.getpid()) is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"recorder": []}, {"state": {}}, {"recorded": "x"}, {"processes": 7}, {"processes": [{"pid": "a"}]}]
+)
+def test_a_reply_of_another_shape_is_an_error(answering, monkeypatch, change):
+    name = answering(json.dumps(VALID | change).encode())
+    monkeypatch.setattr(ctl, "recorder_sockets", lambda: [name])
+    with pytest.raises(HeaptapeError, match=f"the recorder at @{name} sent no valid reply: "):
+        ctl.command("status", os.getpid())
+    with pytest.raises(HeaptapeError, match="sent no valid reply"):
+        recording.Recording(name, 1).counts(1)
+
+
+def test_texts_of_a_reply_control_no_terminal(answering, monkeypatch):
+    name = answering(json.dumps(VALID).encode())
+    monkeypatch.setattr(ctl, "recorder_sockets", lambda: [name])
+    assert ctl.in_words(ctl.command("stop", os.getpid())).replace("\n", "").isprintable()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to act as another user")
+def test_another_users_socket_is_neither_asked_nor_believed():
+    name = f"heaptape-{os.getpid()}-ffffffff"
+    arguments = [sys.executable, "-c", IMPOSTOR, name, "65534"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as impostor:
+        assert impostor.stdout.readline() == "ready\n"
+        assert ctl.ask(name, "stop", os.getpid()) is None
+        assert impostor.stdout.readline() == "b''\n"  # not even the request
+        impostor.kill()
