@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, HEAPTAPE_HERE, RECORD, refused, run, workload
+from tests.support import CONVERT, HEAPTAPE_HERE, RECORD, import_text, refused, run, workload
 
 
 @pytest.mark.parametrize("output", ["no-such-folder/t.tape", "."])
@@ -49,3 +49,23 @@ def test_what_is_not_a_trace_is_refused(tmp_path: Path, command: tuple[Path, str
     result = refused(*command, path, says=str(path))
     assert result.stderr.startswith("heaptape")
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [(CONVERT, "compile", "-o"), (CONVERT, "convert"), (HEAPTAPE_HERE, "profile", "-o"), (RECORD, "-o")],
+    ids=["compile", "convert", "profile", "record"],
+)
+@pytest.mark.parametrize("name", ["r.tape", "hard.tape", "soft.tape"])
+def test_what_is_read_is_not_overwritten(command: tuple[Path | str, ...], name: str, tmp_path: Path) -> None:
+    read = import_text(tmp_path, "0 0 malloc(24) = 0x1000\n5 0 free(0x1000)\n", "clock=nanoseconds")
+    (tmp_path / "r.tape").write_bytes(read.read_bytes())
+    (tmp_path / "hard.tape").hardlink_to(tmp_path / "r.tape")
+    (tmp_path / "soft.tape").symlink_to("r.tape")
+    words = [tmp_path / "r.tape", *command[2:], tmp_path / name]
+    if command[0] == RECORD:
+        words = ["-o", tmp_path / name, "--", "cat", tmp_path / "r.tape"]
+    refused(
+        command[0], *([command[1]] if command[0] != RECORD else []), *words, says="so it can't be the output", status=2
+    )
+    assert (tmp_path / "r.tape").read_bytes() == read.read_bytes()

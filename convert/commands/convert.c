@@ -274,7 +274,10 @@ static int run(struct cli_words words) {
     return cli_wrong(&convert_program, &command_convert, "too many arguments: %s", words.at[2]);
   struct conversion conversion = {
       .settings = &settings, .in = words.at, .in_count = (uint32_t)words.count - 1, .out = words.at[words.count - 1]};
-  status = choose_format(&conversion);
+  status = cli_spares_inputs(&convert_program, &command_convert, conversion.out,
+                             (struct cli_words){words.at, words.count - 1});
+  if (status == CLI_RUN)
+    status = choose_format(&conversion);
   return status == CLI_RUN ? convert(&conversion) : status;
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAX_OPTIONS = 64, MAX_COMMANDS = 32, WIDTH = 100, TERM_WIDTH = 23, DESCRIPTION_SCHEMA = 1 };
 
@@ -377,6 +378,26 @@ static int parse_options(const struct cli_program *program, const struct cli_com
   return result;
 }
 
+int cli_spares_inputs(const struct cli_program *program, const struct cli_command *command, const char *output,
+                      struct cli_words read) {
+  struct stat written, one;
+  if (!output || strcmp(output, "-") == 0 || stat(output, &written) != 0 || !S_ISREG(written.st_mode))
+    return CLI_RUN;
+  for (int i = 0; i < read.count; i++)
+    if (stat(read.at[i], &one) == 0 && one.st_dev == written.st_dev && one.st_ino == written.st_ino)
+      return cli_wrong(program, command, "%s is read, so it can't be the output", output);
+  return CLI_RUN;
+}
+
+/* What was given by -o; NULL: nothing, or there is no such option. */
+static const char *output_of(const struct cli_command *command, const void *settings) {
+  struct flat_table flat = options_of(command);
+  for (int i = 0; i < flat.count; i++)
+    if (flat.at[i].letter == 'o' && flat.at[i].take == cli_text)
+      return *(const char *const *)((const char *)settings + flat.at[i].field);
+  return NULL;
+}
+
 int cli_parse(const struct cli_program *program, const struct cli_command *command, void *settings,
               struct cli_words *words) {
   int result = parse_options(program, command, settings, words);
@@ -387,7 +408,7 @@ int cli_parse(const struct cli_program *program, const struct cli_command *comma
     return cli_wrong(program, command, "too few arguments");
   if (command->most && words->count > command->most)
     return cli_wrong(program, command, "too many arguments: %s", words->at[command->most]);
-  return CLI_RUN;
+  return cli_spares_inputs(program, command, output_of(command, settings), *words);
 }
 
 /* Programs with several commands. */

@@ -68,6 +68,11 @@ int cli_parse(const struct cli_program *program, const struct cli_command *comma
 __attribute__((format(printf, 3, 4))) int cli_wrong(const struct cli_program *program,
                                                     const struct cli_command *command, const char *format, ...);
 
+/* Returns CLI_RUN, or CLI_WRONG_USAGE with a message: output is one of the files that are read, under whatever name.
+   NULL or "-": there is none. cli_parse checks what is given by -o. */
+int cli_spares_inputs(const struct cli_program *program, const struct cli_command *command, const char *output,
+                      struct cli_words read);
+
 /* Writes out what was printed. Returns CLI_DONE, or CLI_FAILED with a message if output was lost (a full disk, a closed
    pipe). */
 int cli_finish_output(const char *program);

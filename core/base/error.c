@@ -14,12 +14,23 @@ static bool is_c1(const char *text) {
   return (uint8_t)text[0] == 0xc2 && (uint8_t)text[1] >= 0x80 && (uint8_t)text[1] < 0xa0;
 }
 
-/* Bytes of the printable character at text, 0 if it is a control character (C0, DEL, C1) or not UTF-8. */
+/* A mark of direction, or a separator of lines: U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069? They make a
+   terminal show other words than those that are there. */
+static bool turns_text(const unsigned char *text) {
+  if (text[0] == 0xd8)
+    return text[1] == 0x9c;
+  if (text[0] != 0xe2)
+    return false;
+  return (text[1] == 0x80 && ((text[2] >= 0x8e && text[2] <= 0x8f) || (text[2] >= 0xa8 && text[2] <= 0xae))) ||
+         (text[1] == 0x81 && text[2] >= 0xa6 && text[2] <= 0xa9);
+}
+
+/* Bytes of the printable character at text, 0 if it is a control character (C0, DEL, C1, direction) or not UTF-8. */
 static size_t printable_bytes(const unsigned char *text) {
   if (*text < 0x80)
     return *text >= 0x20 && *text != 0x7f;
   size_t bytes = *text >= 0xc2 && *text < 0xe0 ? 2 : *text >= 0xe0 && *text < 0xf0 ? 3 : *text >= 0xf0 ? 4 : 0;
-  if (*text > 0xf4 || (*text == 0xc2 && text[1] < 0xa0))
+  if (*text > 0xf4 || (*text == 0xc2 && text[1] < 0xa0) || turns_text(text))
     return 0;
   for (size_t i = 1; i < bytes; i++)
     if ((text[i] & 0xc0) != 0x80)

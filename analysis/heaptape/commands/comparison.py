@@ -8,6 +8,7 @@ from heaptape import passes
 from heaptape.commands.outcome import ALL, add_format_option, add_table_option, chosen_tables
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.escape import csv_frame
 from heaptape.common.output import STANDARD_OUTPUT, print_json, records, write_text
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _write_rows(
 
 
 def _write_csv(frame: "pd.DataFrame") -> None:
-    write_text(STANDARD_OUTPUT, frame.to_csv(index=False, lineterminator="\n"))
+    write_text(STANDARD_OUTPUT, csv_frame(frame))
 
 
 def _print_tables(tables: Sequence["Table"], files: "Sequence[Results]", form: str) -> None:

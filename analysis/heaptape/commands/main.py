@@ -22,6 +22,7 @@ from heaptape.commands.programs import run as run_program
 from heaptape.common import console
 from heaptape.common.errors import did_you_mean
 from heaptape.common.home import Home
+from heaptape.common.output import check_spares_inputs
 from heaptape.common.version import __version__
 
 # Each has SUMMARY, DESCRIPTION, add_arguments(parser) and run(arguments); arguments.home is the Home. It may have
@@ -152,6 +153,7 @@ def _run(line: Sequence[str], home: Home) -> int:
         (parser_of(whole, argv[1]) if len(argv) > 1 else whole).refuse(left)
     arguments.own_options = argv[argv.index("--") + 1 :] if _own_options(argv) else []
     arguments.home = home
+    check_spares_inputs(arguments)
     return COMMANDS[arguments.command].run(arguments)
 
 

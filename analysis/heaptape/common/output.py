@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A command's output: to standard output, or to a file that appears whole or not at all; and what it reads."""
 
+import argparse
 import json
 import os
 import stat
@@ -10,12 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 STANDARD_OUTPUT = "-"
+WRITTEN = ("output", "flame", "graph")  # options of files that commands write
 
 
 def check_writable(output: str) -> None:
@@ -25,6 +27,20 @@ def check_writable(output: str) -> None:
     path = Path(output)
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise HeaptapeError(f"{output}: can't be written")
+
+
+def check_spares_inputs(arguments: argparse.Namespace) -> None:
+    """Raises UsageError if a file that the command writes is one that it reads, under whatever name."""
+    values = {name: value for name, value in vars(arguments).items() if name not in WRITTEN}
+    words = [word for value in values.values() for word in (value if isinstance(value, list) else [value])]
+    read = [Path(word) for word in words if isinstance(word, str) and _is_file(word)]
+    for output in filter(None, (getattr(arguments, name, None) for name in WRITTEN)):
+        if any(_is_file(output) and path.samefile(output) for path in read):
+            raise UsageError(f"{arguments.command}: {output} is read, so it can't be the output")
+
+
+def _is_file(word: str) -> bool:
+    return os.path.isfile(word)  # noqa: PTH113 (any word: Path raises for one that is too long)
 
 
 def write_text(output: str, text: str) -> None:

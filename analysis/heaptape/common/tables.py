@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from heaptape.common import console
+from heaptape.common import console, escape
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -254,15 +254,15 @@ def render_markdown(tables: Sequence[Table]) -> str:
     """Pipe tables under headings of the fourth level."""
     lines = []
     for table in tables:
-        lines += [f"#### {table.title}", ""] if table.title else []
+        lines += [f"#### {escape.markdown_prose(table.title)}", ""] if table.title else []
         if not table.columns:
-            lines += [*(f"- {_escape(note)}" for note in table.notes), ""]
+            lines += [*(f"- {escape.markdown_prose(note)}" for note in table.notes), ""]
             continue
-        lines.append("| " + " | ".join(_escape(c.replace("\n", " ")) for c in table.columns) + " |")
+        lines.append("| " + " | ".join(escape.markdown(" ".join(c.split("\n"))) for c in table.columns) + " |")
         texts = [at < table.text_columns or at in table.kept for at in range(len(table.columns))]
         lines.append("|" + "".join("---|" if text else "---:|" for text in texts))
         lines += ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in table.rows]
-        lines += ["", *table.notes, ""] if table.notes else [""]
+        lines += ["", *map(escape.markdown_prose, table.notes), ""] if table.notes else [""]
     return "\n".join(lines)
 
 
@@ -276,7 +276,7 @@ def render_csv(tables: Sequence[Table]) -> str:
 def _csv(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([" ".join(name.split()) for name in table.columns])
+    writer.writerow([escape.csv(" ".join(name.split())) for name in table.columns])
     for row in table.rows:
         writer.writerow([_csv_cell(cell) for cell in row])
     return out.getvalue()
@@ -288,13 +288,9 @@ def _csv_cell(cell: Cell) -> str | float:
         return ""
     if re.fullmatch(r"[-+]?[0-9.]+", plain):
         return plain
-    return cell.text if cell.value is None else cell.value
+    return escape.csv(cell.text) if cell.value is None else cell.value
 
 
 def _markdown_cell(cell: Cell) -> str:
-    return f"**{_escape(cell.text)}**" if cell.exact else _escape(cell.text)
-
-
-def _escape(text: str) -> str:
-    # A leading ~ would start strike-through together with another one in the row.
-    return text.replace("|", "\\|").replace("~", "\\~")
+    text = escape.markdown(cell.text)
+    return f"**{text}**" if cell.exact else text

@@ -8,15 +8,14 @@ no font, script or style.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from xml.sax.saxutils import escape
 
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.escape import markup
 from heaptape.common.phrases import size
 from heaptape.profile.data import Profile
 from heaptape.tape.stack_names import Frame
@@ -141,9 +140,9 @@ def render(top: Node, title: str, weight: str = "bytes", table: Weights = WEIGHT
     unit = table[weight][2]
     frames = "\n".join(_frame(box, box.node.weights[chosen], top.weights[chosen], unit) for box in boxes)
     return (
-        head.replace("@WIDTH@", str(WIDTH)).replace("@HEIGHT@", str(height)).replace("@TITLE@", escape(title))
+        head.replace("@WIDTH@", str(WIDTH)).replace("@HEIGHT@", str(height)).replace("@TITLE@", markup(title))
         + f"<style>{style}</style>\n"
-        + f'<text class="title" x="{MARGIN}" y="22">{escape(title)}</text>\n{buttons}\n'
+        + f'<text class="title" x="{MARGIN}" y="22">{markup(title)}</text>\n{buttons}\n'
         + f'<g class="frames">\n{frames}\n</g>\n'
         + f'<text class="status" x="{MARGIN}" y="70"> </text>\n'
         + f'<script type="application/json" class="data">{_json(about)}</script>\n'
@@ -169,10 +168,10 @@ def _frame(box: Box, weight: int, total: int, unit: str) -> str:
     title += f"\n{box.node.place}" if box.node.place else ""
     hidden = ' visibility="hidden"' if box.width < SMALLEST else ""
     return (
-        f'<g class="frame"{hidden} tabindex="-1"><title>{_text(title)}</title>'
+        f'<g class="frame"{hidden} tabindex="-1"><title>{markup(title)}</title>'
         f'<rect x="{MARGIN + box.x:.2f}" y="{y}" width="{box.width:.2f}" height="{ROW - 1}" '
         f'fill="{_colour(box)}"/><text x="{MARGIN + box.x + 3:.2f}" y="{y + 13}">'
-        f"{_text(_short(box.node.name, box.width))}</text></g>"
+        f"{markup(_short(box.node.name, box.width))}</text></g>"
     )
 
 
@@ -211,7 +210,7 @@ def _buttons(there: Sequence[str], weight: str, table: Weights) -> str:
         parts.append(
             f'<g class="button weight" role="button" tabindex="0" aria-pressed="{pressed}" data-weight="{number}">'
             f'<rect x="{x:.1f}" y="32" width="{width:.1f}" height="20" rx="3"/>'
-            f'<text x="{x + 8:.1f}" y="46">{escape(text)}</text></g>'
+            f'<text x="{x + 8:.1f}" y="46">{markup(text)}</text></g>'
         )
         x += width + 4
     parts.append(
@@ -224,14 +223,6 @@ def _buttons(there: Sequence[str], weight: str, table: Weights) -> str:
         'aria-label="search functions"/></foreignObject>'
     )
     return "\n".join(parts)
-
-
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def _text(text: str) -> str:
-    """Text for XML, which can't represent some characters: a symbol's name may contain any byte."""
-    return escape(_FORBIDDEN.sub("\ufffd", text))
 
 
 def _json(value: Mapping) -> str:

@@ -27,12 +27,15 @@ TIMEOUT_S = 10.0  # a recorder that is writing answers between two passes
 CREDENTIALS = struct.Struct("3i")  # of SO_PEERCRED: pid, uid, gid
 
 
-class ProcessState(TypedDict, total=False):
-    """A process in a recorder's reply; what only some have may be missing."""
-
+class _Process(TypedDict):
     pid: int
     state: str
     trace: str
+
+
+class ProcessState(_Process, total=False):
+    """A process in a recorder's reply; what only some have may be missing."""
+
     events: int
     threads: int
     dropped: int
@@ -115,7 +118,7 @@ def in_words(reply: dict[str, Any]) -> str:
     ]
     for process in reply["processes"]:
         line = f"  {process['pid']}: {printable(process['state'])}, {printable(process['trace'])}"
-        if "events" in process:
+        if {"events", "threads", "dropped", "file_bytes"} <= process.keys():
             line += (
                 f", {counted(process['events'], 'call')}, {counted(process['threads'], 'thread')}, "
                 f"{process['dropped']:,} dropped, {size(process['file_bytes'])} written"

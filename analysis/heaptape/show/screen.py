@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from heaptape.common import phrases
 from heaptape.common.console import printable
+from heaptape.common.escape import markdown_prose
 from heaptape.common.phrases import percent
 from heaptape.common.tables import (
     MISSING,
@@ -69,7 +70,8 @@ def render(screen: Screen, form: str = "text") -> str:
     if form == "latex":
         return render_latex([table])
     body = render_markdown([replace(table, title="", notes=[])]) if screen.table else ""
-    return "\n\n".join([part for part in (screen.about, body.rstrip(), "\n".join(below)) if part]) + "\n"
+    said = "\n".join(map(markdown_prose, below))
+    return "\n\n".join([part for part in (markdown_prose(screen.about), body.rstrip(), said) if part]) + "\n"
 
 
 def _text(screen: Screen) -> str:

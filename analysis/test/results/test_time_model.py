@@ -428,7 +428,7 @@ def test_a_measurement_without_a_figure_is_one_error():
 def test_instructions_that_could_not_be_stepped_through_are_an_error():
     lacking = measurement()
     lacking["code"]["allocator"] = {"instructions_per_iteration": None, "instruction_ns": None}
-    with pytest.raises(HeaptapeError, match="lacks a figure"):
+    with pytest.raises(HeaptapeError, match="lack a figure"):
         penalties(lacking)
 
 

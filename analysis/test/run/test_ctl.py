@@ -3,6 +3,7 @@
 
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -13,7 +14,13 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.run import ctl
 from heaptape.top import recording
 
-VALID = {"ok": True, "recorder": 1, "state": "x\x1b[2J", "recorded": 1, "processes": [{"pid": 1, "trace": "\u202e"}]}
+VALID = {
+    "ok": True,
+    "recorder": 1,
+    "state": "x\x1b[2J",
+    "recorded": 1,
+    "processes": [{"pid": 1, "trace": "\u202e", "state": "\x9b"}],
+}
 IMPOSTOR = """
 import os, socket, sys
 os.setuid(int(sys.argv[2]))
@@ -33,7 +40,7 @@ def answering():
     sockets = []
 
     def answer(reply: bytes) -> str:
-        name = f"heaptape-{os.getpid()}-{len(sockets):08x}"
+        name = f"heaptape-{os.getpid()}-{secrets.token_hex(4)}"
         one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         one.bind(b"\0" + name.encode())
         one.listen(5)

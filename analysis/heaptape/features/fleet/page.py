@@ -7,6 +7,7 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
+from heaptape.common.escape import csv_frame
 from heaptape.common.phrases import size
 from heaptape.common.tables import MISSING, Cell, Table
 from heaptape.common.version import __version__
@@ -25,7 +26,7 @@ def make(found: Matrix, url: str) -> str:
     """The page, as text. `url`: the store's."""
     with matplotlib.rc_context(STYLE):
         parts = [_figure_part(found, figure) for figure in FIGURES if figure in set(found.ratios["figure"])]
-    raw = found.ratios.to_csv(index=False).encode()
+    raw = csv_frame(found.ratios).encode()
     return template("page.html.j2", __package__).render(
         version=__version__, url=url, facts=_facts(found), summary=sentences(found), baseline=found.baseline,
         parts=[*parts, _best_part(found), _outlier_part(found)], worst=f"{found.worst_percent:g}",

@@ -155,6 +155,7 @@ def _query(arguments: argparse.Namespace) -> int:
     needed()
     import sys
 
+    from heaptape.common.escape import csv_frame
     from heaptape.features.fleet.dataset import query
     from heaptape.features.fleet.store import open_store
     from heaptape.show.tables.latex import render
@@ -162,7 +163,7 @@ def _query(arguments: argparse.Namespace) -> int:
     sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
     found = query(open_store(arguments.store, tell=console.note), sql)
     if arguments.format == "csv":
-        text = found.to_csv(index=False)
+        text = csv_frame(found)
     elif arguments.format == "json":
         text = (found.to_json(orient="records", date_format="iso") or "[]") + "\n"
     elif len(found):

@@ -15,7 +15,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
+
+import msgspec
 
 from heaptape.common.errors import HeaptapeError
 
@@ -271,9 +273,44 @@ def levels(capacities: Sequence[int]) -> list[tuple[int, int | None]]:
     return list(zip(capacities, [*capacities[1:], None]))
 
 
+class _Quantiles(TypedDict):
+    quarter: float
+    median: float
+    three_quarters: float
+
+
+class _Chains(TypedDict):
+    dependent_ns: _Quantiles
+    independent_ns: _Quantiles
+
+
+class _NearChains(TypedDict, total=False):
+    near_dependent_ns: _Quantiles
+    near_independent_ns: _Quantiles
+
+
+class _WorkingSet(_Chains, _NearChains):
+    bytes: int
+    stream_ns: _Quantiles
+
+
+class _OsPageSet(TypedDict):
+    os_pages: int
+    one_per_os_page: _Chains
+    side_by_side: _Chains
+
+
+class _Measured(TypedDict):
+    """What the model looks up later, row by row; `penalties` itself reads the rest."""
+
+    working_sets: Annotated[list[_WorkingSet], msgspec.Meta(min_length=1)]
+    os_page_sets: Annotated[list[_OsPageSet], msgspec.Meta(min_length=1)]
+
+
 def penalties(measured: dict[str, Any]) -> Penalties:
     """From the JSON object of heaptape-machine. Raises HeaptapeError if a needed figure is missing."""
     try:
+        msgspec.convert(measured, _Measured)
         code, kernel = measured["code"], measured["kernel"]
         fast, slow, own = (code[name]["instruction_ns"] for name in ("arithmetic", "interpreter", "allocator"))
         ranges = {
@@ -294,8 +331,8 @@ def penalties(measured: dict[str, Any]) -> Penalties:
         )
         found.sequential_miss(SIMULATED_CACHES[0].capacity, None)
         found.tlb_miss(SIMULATED_TLBS[0].capacity, None)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise HeaptapeError(f"the measurement of this machine lacks a figure that the model needs ({error})") from error
+    except (msgspec.ValidationError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise HeaptapeError(f"the measured costs of a machine lack a figure that the model needs ({error})") from error
     return found
 
 

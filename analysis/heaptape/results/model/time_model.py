@@ -53,7 +53,11 @@ def penalties_of(file: Results) -> Penalties | None:
     measured = file.parsed.penalties
     if measured is None:
         measured = kept(file.parsed.machine.cpu if file.parsed.machine else None)
-    return penalties(measured) if measured else None
+        return penalties(measured) if measured else None
+    try:
+        return penalties(measured) if measured else None
+    except HeaptapeError as error:
+        raise HeaptapeError(f"{file.path}: penalties: {error}") from None
 
 
 def prediction(files: Sequence[Results], baseline: str, known: Penalties | None = None) -> pd.DataFrame:

@@ -7,19 +7,12 @@ not be ASCII, an engine that reads UTF-8 (any since 2018).
 
 from collections.abc import Iterable, Sequence
 
+from heaptape.common.escape import latex as escape
 from heaptape.common.tables import Cell, Table, render_csv, render_markdown, render_text
 
 PREAMBLE = r"% Needs \usepackage{booktabs} and \usepackage{graphicx}."
 # Scales a table down to the line if it is wider.
 SHRUNK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-
-_ESCAPES = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "±": r"$\pm$", "−": r"$-$", "–": "--", "—": "---", "…": r"\dots{}", "×": r"$\times$", "µ": r"$\mu$", "≤": r"$\le$",
-    "≥": r"$\ge$", "\n": " ", "\t": " ",
-}  # fmt: skip
 
 
 def render(tables: Sequence[Table], form: str) -> str:
@@ -30,13 +23,6 @@ def render(tables: Sequence[Table], form: str) -> str:
 def render_latex(tables: Sequence[Table]) -> str:
     """All tables, each as a `table` environment; tables of notes only become lists."""
     return "\n".join([PREAMBLE, *(_prose(t) if not t.columns else _environment(t) for t in tables)])
-
-
-def escape(text: str) -> str:
-    """Text as LaTeX prints it. Control characters are left out."""
-    # A hyphen between hyphens would become a dash.
-    safe = "".join(_ESCAPES.get(c, c if c.isprintable() else "") for c in text)
-    return safe if "--" not in text else safe.replace("--", "-{}-")
 
 
 def _environment(table: Table) -> str:

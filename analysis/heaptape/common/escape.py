@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""Texts from files (names, paths, marks, messages) in each language that commands write, so that they stay texts: one
+function for each. For terminals: console.printable, which the others include.
+"""
+
+import re
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from heaptape.common.console import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets take a cell that begins so for one
+_NUMBER = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
+_MARKDOWN = str.maketrans({"|": "\\|", "~": "\\~", "`": "\\`", "*": "\\*", "[": "\\[", "<": "&lt;"})
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"$\pm$", "−": r"$-$", "–": "--", "—": "---", "…": r"\dots{}", "×": r"$\times$", "µ": r"$\mu$", "≤": r"$\le$",
+    "≥": r"$\ge$", "\n": " ", "\t": " ",
+}  # fmt: skip
+
+
+def csv(text: str) -> str:
+    """A cell of CSV before it is quoted: a spreadsheet shows it, and does not compute it. Numbers stay numbers.
+
+    >>> [csv(one) for one in ("malloc", "=1+1", "-5.2", "-rm")]
+    ['malloc', "'=1+1", '-5.2', "'-rm"]
+    """
+    quoted = text.startswith(_FORMULA) and not _NUMBER.fullmatch(text)
+    return "'" * quoted + printable(text)
+
+
+def csv_frame(frame: "pd.DataFrame") -> str:
+    """A table as CSV, with its column names."""
+    safe = frame.map(_csv_cell) if hasattr(frame, "map") else frame.applymap(_csv_cell)  # before pandas 2.1
+    return str(safe.to_csv(index=False, lineterminator="\n"))
+
+
+def _csv_cell(value: object) -> object:
+    return csv(value) if isinstance(value, str) else value
+
+
+def markdown(text: str) -> str:
+    """A text within Markdown: no markup, no cell's end.
+
+    >>> markdown("a|<b>*")
+    'a\\\\|&lt;b>\\\\*'
+    """
+    return printable(text).translate(_MARKDOWN)
+
+
+def markdown_prose(text: str) -> str:
+    """A sentence of ours in Markdown, which may have code in back quotes: what is in it controls nothing, and is no
+    HTML.
+    """
+    parts = printable(text).split("`")
+    return "`".join(part if at % 2 else part.replace("<", "&lt;") for at, part in enumerate(parts))
+
+
+def markup(text: str) -> str:
+    """A text within SVG or HTML."""
+    return escape(printable(text), {'"': "&quot;", "'": "&#39;"})
+
+
+def latex(text: str) -> str:
+    """A text within LaTeX."""
+    # A hyphen between hyphens would become a dash.
+    safe = "".join(_LATEX.get(c, c) if c in _LATEX or c.isprintable() else latex(printable(c)) for c in text)
+    return safe if "--" not in text else safe.replace("--", "-{}-")

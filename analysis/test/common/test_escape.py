@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""One table of hostile names, through every language that commands write: each stays a text."""
+
+import csv
+import io
+import re
+import xml.dom.minidom
+
+import pandas as pd
+import pytest
+from heaptape.common import escape
+from heaptape.common.console import printable
+from heaptape.common.tables import Cell, Table, render_csv, render_markdown, render_text
+from heaptape.show.screen import Screen, render
+from heaptape.show.tables.latex import render_latex
+from hypothesis import given
+from hypothesis import strategies as st
+
+HOSTILE = (
+    "=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1",  # formulas
+    "\x1b[31mred", "\x1b]0;title\x07", "\x9b2J", "a\x00b", "a\x7fb", "line\nline", "\x85",  # control characters
+    "abc\u202egpj.exe", "\u2066x\u2069", "\u200fx", "\u061cx", "\u2028x",  # directions and separators
+    "<script>alert(1)</script>", "</title><b>", "a&b;\"'", "]]>", "<!--",  # markup
+    "a|b", "[x](javascript:y)", "![i](http://h)", "`code`", "**bold**", "~~gone~~",  # Markdown
+    r"\input{/etc/passwd}", "$x^2$", "a_b#c%d&e~f^g", "{", "--x",  # LaTeX
+)  # fmt: skip
+CONTROLS = [chr(one) for one in (*range(32), 127, *range(128, 160), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F))]
+CONTROLS += [chr(one) for one in range(0x2066, 0x206A)]
+names = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=20))
+
+
+def has_controls(text: str) -> bool:
+    return any(one in text.replace("\n", "") for one in CONTROLS)
+
+
+@given(names)
+def test_a_cell_of_csv_is_no_formula_and_numbers_stay(name):
+    cells = list(csv.reader(io.StringIO(render_csv([Table("", ["name", "n"], [[Cell(name), Cell("-5", -5.0)]])]))))
+    assert not cells[1][0].startswith(("=", "+", "@", "\t", "\r")) or escape._NUMBER.fullmatch(cells[1][0])
+    assert cells[1][1] == "-5"
+    framed = list(csv.reader(io.StringIO(escape.csv_frame(pd.DataFrame({name: [1], "n": [name]})))))
+    assert framed[1][1] == escape.csv(name)
+    assert not has_controls("".join(framed[1]))
+
+
+@pytest.mark.parametrize("form", ["text", "md", "latex", "csv"])
+@given(name=names)
+def test_no_format_controls_a_terminal(form, name):
+    table = Table(name, ["a", name], [[Cell(name), Cell("1", 1)]], [name])
+    made = {"text": render_text, "md": render_markdown, "latex": render_latex, "csv": render_csv}[form]([table])
+    assert not has_controls(made)
+    assert not has_controls(render(Screen(name, table, [name], [name], [("More", name)]), form))
+
+
+@given(names)
+def test_a_markdown_table_keeps_its_cells_and_has_no_html(name):
+    made = render_markdown([Table(name, ["a", "b"], [[Cell(name), Cell("1")]], [name])])
+    row = next(line for line in made.splitlines() if line.endswith("| 1 |"))
+    assert len(row.replace("\\|", "").split("|")) == 4
+    assert "<" not in made.replace("`code`", "")
+
+
+@given(names)
+def test_markup_is_well_formed_xml(name):
+    text = xml.dom.minidom.parseString(f'<a b="{escape.markup(name)}">{escape.markup(name)}</a>').documentElement
+    shown = "".join(one.data for one in text.childNodes)
+    assert shown == text.getAttribute("b") == printable(name)
+
+
+@given(names)
+def test_latex_has_no_command_of_a_name(name):
+    ours = r"\\(text(backslash|asciitilde|asciicircum|less|greater|bar)|dots|pm|times|mu|le|ge)\b"
+    left = re.sub(ours, "", escape.latex(name))
+    assert not re.search(r"\\[A-Za-z@]", left)
+    assert not re.search(r"(?<!\\)[&#%_]", left)
