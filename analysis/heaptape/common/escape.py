@@ -37,7 +37,8 @@ def csv(text: str) -> str:
 def csv_frame(frame: "pd.DataFrame") -> str:
     """A table as CSV, with its column names."""
     safe = frame.map(_csv_cell) if hasattr(frame, "map") else frame.applymap(_csv_cell)  # before pandas 2.1
-    return str(safe.to_csv(index=False, lineterminator="\n"))
+    names = [csv(str(name)) for name in frame.columns]
+    return str(safe.to_csv(index=False, header=names, lineterminator="\n"))
 
 
 def _csv_cell(value: object) -> object:

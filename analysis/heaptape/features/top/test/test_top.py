@@ -335,3 +335,13 @@ def test_a_process_that_is_gone_is_reported_as_such() -> None:
     ended = subprocess.Popen(["/bin/true"])
     ended.wait()
     refused(HEAPTAPE_HERE, "top", str(ended.pid), says=f"there is no process {ended.pid}")
+
+
+@pytest.mark.parametrize("change", [{"time_ns": "x"}, {"processes": [{"pid": 1}]}, {"ended": None}])
+def test_counts_of_another_shape_are_an_error(change, monkeypatch):
+    valid = {"ok": True, "recorder": 1, "processes": [], "time_ns": 1, "recorded": 0, "running": 0, "ended": False}
+    monkeypatch.setattr(recording, "ask", lambda *_: valid)
+    assert recording.Recording("heaptape-1-00000000", 1).counts(1) == valid
+    monkeypatch.setattr(recording, "ask", lambda *_: valid | change)
+    with pytest.raises(HeaptapeError, match="the recorder at @heaptape-1-00000000 sent no valid reply: "):
+        recording.Recording("heaptape-1-00000000", 1).counts(1)
