@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.features.top import recording
 from heaptape.features.top.recording import find
 from heaptape.features.top.screen import Watch
 from heaptape.run.ctl import command
@@ -338,7 +340,7 @@ def test_a_process_that_is_gone_is_reported_as_such() -> None:
 
 
 @pytest.mark.parametrize("change", [{"time_ns": "x"}, {"processes": [{"pid": 1}]}, {"ended": None}])
-def test_counts_of_another_shape_are_an_error(change, monkeypatch):
+def test_counts_of_another_shape_are_an_error(change: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     valid = {"ok": True, "recorder": 1, "processes": [], "time_ns": 1, "recorded": 0, "running": 0, "ended": False}
     monkeypatch.setattr(recording, "ask", lambda *_: valid)
     assert recording.Recording("heaptape-1-00000000", 1).counts(1) == valid
