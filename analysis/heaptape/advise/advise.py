@@ -41,7 +41,7 @@ from heaptape.run.exact import FIGURES, Bench
 from heaptape.run.live import c_library
 from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.recorded import recorded_on
-from heaptape.run.registry import Choice
+from heaptape.run.registry import GLIBC, Choice
 from heaptape.tape.workload_format import read_workload
 
 REFERENCE = "today"  # what limits refer to
@@ -151,7 +151,7 @@ class Advisor:
         """
         rows = self._rows
         labels = contenders(rows, _of(rows, self._now.label), Judge(_error, {ALONE: self._cpu_ns}))
-        choices = [one.choice for one in self._tried if one.label in labels]
+        choices = [one.choice for one in self._tried if one.label in labels or one.choice.c_library]
         tell = partial(self._place.on_progress, "counting instructions")
         found = replay_all(bench, choices, Bounds(("instructions",), self._penalties, memory), self.about, tell)[0]
         counted = {one.label: one for one in found}
@@ -234,7 +234,7 @@ class Advisor:
         live = tuple(one.line for one in self.live)
         fits_in = {one.label: one.smallest_limit_bytes for one in tried if one.smallest_limit_bytes}
         advice = Advice(summary, now.label, rows, picks, judge, choices, self._doubt, refused, said, live)
-        advice = replace(advice, fits_in=fits_in)
+        advice = replace(advice, fits_in=fits_in, upgrades=self._upgrades())
         return Found(advice, tried, self.about)
 
     def _decide(self, rows: Sequence[Candidate], judge: Judge) -> tuple[list[Pick], dict[str, str]]:
@@ -251,14 +251,32 @@ class Advisor:
             for one in tried:
                 if why := self._broken.get(one.choice.path):
                     refused.setdefault(one.label, why)
-            kept = [one.label for one in tried if one.label not in refused]
-            picks = decide(rows, self._now.label, wish.objective, judge, kept)
+            # Another glibc can't be set; what an upgrade to it brings is said apart.
+            kept = [one.label for one in tried if one.label not in refused and self._can_be_set(one)]
+            picks = decide(
+                [row for row in rows if row.label in {*kept, self._now.label}],
+                self._now.label,
+                wish.objective,
+                judge,
+                kept,
+            )
             labels = {label for pick in picks for label in pick.group} - {self._now.label}
             labels |= {pick.best for pick in picks if pick.best and pick.open}
             unchecked = [one.choice for one in tried if one.label in labels and one.choice.path not in self._broken]
             if not unchecked:
                 return picks, refused
             self._verify(unchecked)
+
+    def _can_be_set(self, one: Tried) -> bool:
+        return one.choice.c_library is None or one.label == self._now.label
+
+    def _upgrades(self) -> tuple[str, ...]:
+        """What each other glibc brings to a program that runs on one: its calls' instructions, and its peak memory."""
+        now = next(one for one in self._tried if one.label == self._now.label)
+        if now.choice.allocator.partition("@")[0].partition("=")[0] != GLIBC:
+            return ()
+        others = [one for one in self._tried if not one.failure and not self._can_be_set(one)]
+        return tuple(phrases.upgrade(one.label, *_changes(one, now)) for one in others)
 
     def _verify(self, choices: Sequence[Choice]) -> None:
         by_path = {choice.path: choice for choice in reversed(choices)}
@@ -304,6 +322,15 @@ def _alone(counts: Counts | None) -> CountsOf | None:
 
 def _of(rows: Sequence[Candidate], label: str) -> Candidate:
     return next(row for row in rows if row.label == label)
+
+
+def _changes(one: Tried, now: Tried) -> tuple[float | None, float]:
+    """Changes in percent: of the instructions of all calls (None: not counted), and of the program's peak memory."""
+    ours, theirs = one.figures.get("instructions"), now.figures.get("instructions")
+    return (
+        100 * (ours / theirs - 1) if ours is not None and theirs else None,
+        100 * (one.peak_bytes / now.peak_bytes - 1) if now.peak_bytes else 0.0,
+    )
 
 
 def _about_workload(workload: Path, source: Source) -> Mapping:

@@ -29,7 +29,8 @@ class Advice:
     why that is only assumed. `refused`: label -> why it is not advised. `caveats`: what could change the advice.
     `live`: the results of live runs, a sentence each. `next_step`: (label, command) of what else can be done.
     `command`: the program's, to print it with the variables to set. `left_out`: of the budget's steps, in words.
-    `fits_in`: label -> memory limit in bytes under which the program runs, where that is known.
+    `upgrades`: what other glibcs bring, a sentence each. `fits_in`: label -> memory limit in bytes under which the
+    program runs, where that is known.
     """
 
     about: str
@@ -46,6 +47,7 @@ class Advice:
     command: Sequence[str] = ()
     left_out: str = ""
     fits_in: Mapping[str, float] = field(default_factory=dict)
+    upgrades: Sequence[str] = ()
 
     def row(self, label: str) -> Candidate:
         return next(row for row in self.rows if row.label == label)
@@ -56,7 +58,8 @@ def screen(advice: Advice, c_library: str) -> Screen:
     labels, table = _changes(advice, ["", "", "", ""])
     said = [f"  {_line_to_set(advice, label, c_library)}" for label in labels]
     said += [""] * bool(labels)
-    said += _staying(advice) + _alternatives(advice) + _why(advice, labels) + list(advice.live)
+    said += _staying(advice) + _alternatives(advice) + _why(advice, labels)
+    said += [*advice.upgrades, *advice.live]
     caveats = [f"Compared with {advice.today}: {advice.doubt}."] * bool(advice.doubt) + list(advice.caveats)
     caveats += [advice.left_out] * bool(advice.left_out)
     if advice.refused:
@@ -70,7 +73,7 @@ def pasted(advice: Advice, c_library: str, repeat: str) -> Screen:
     """
     labels, table = _changes(advice, ["", "of the program", "change", "measured by"])
     said = [f"- Set: `{_line_to_set(advice, label, c_library)}`" for label in labels]
-    said += [f"- {line}" for line in (*_staying(advice), *advice.live)]
+    said += [f"- {line}" for line in (*_staying(advice), *advice.upgrades, *advice.live)]
     choices = {label.partition(":")[0]: advice.choices[label] for label in (advice.today, *labels)}
     versions = ", ".join(f"{name} {short_version(one.version)}".strip() for name, one in choices.items())
     said.append(
@@ -174,6 +177,7 @@ def _alternatives(advice: Advice) -> list[str]:
     now = advice.row(advice.today)
     rows = [row for row in advice.rows if row.label not in advice.refused]
     front = [row for row in between(rows, now, advice.judge) if row.label not in named]
+    front = [row for row in front if not advice.choices[row.label].c_library]  # they are upgrades, said apart
     found = [row for row in front if advice.judge.gains(row, now)][:MOST_ALTERNATIVES]
     return out + [f"Or {row.label}: {_short(advice, row)}." for row in found]
 

@@ -105,6 +105,15 @@ def too_small_gain(which: str, name: str, gain: str, why: str) -> str:
     return f"the {which}, {name}, saves {gain}, {why}"
 
 
+def upgrade(name: str, instructions: float | None, peak: float) -> str:
+    """What another C library brings that can't be preloaded. Changes in percent; None: not counted."""
+    calls = ""
+    if instructions is not None and abs(instructions) >= NOTHING:
+        how = "fewer" if instructions < 0 else "more"
+        calls = f"malloc and free take {percent(abs(instructions)).removeprefix('+')} {how} instructions, "
+    return f"Upgrade to {name}: {calls}peak memory {percent(peak)}. No variable sets it."
+
+
 def without_cache_effects(low: float, high: float, command: str) -> str:
     """`low`, `high`: by how many points they move the estimate; NaN: not known."""
     moved = "" if math.isnan(low) else f", which move it by {low:+.0f} to {high:+.0f} points (95 % range)"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.run.installed import version_key
 
 LIBRARY = "libc.so.6"
 LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
@@ -43,6 +44,13 @@ def find(folder: Path) -> CLibrary:
         if found and (place / LIBRARY).is_file():
             return _found(folder, place, found[0])
     raise HeaptapeError(f"{folder}: no glibc for {machine} in it: no {LIBRARY} beside {name} or {BUILT_LOADER}/{name}")
+
+
+def check_runs(one: CLibrary, program: Path) -> None:
+    """Raises HeaptapeError if it is too old for the program."""
+    needed = max(map(int, re.findall(rb"GLIBC_2\.([0-9]+)\0", program.read_bytes())), default=0)
+    if one.version and version_key(one.version) < version_key(f"2.{needed}"):
+        raise HeaptapeError(f"glibc {one.version} is too old: {program.name} here needs 2.{needed} or newer")
 
 
 def _found(folder: Path, place: Path, loader: Path) -> CLibrary:

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from heaptape.common import phrases
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.run import c_libraries, live, registry
@@ -112,3 +113,28 @@ def test_its_settings_are_those_of_glibc_and_ranges_of_them(planted):
     assert small.environment == {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
     assert large.label == f"glibc={planted}:tcache_count=1"
     assert small.preload == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (-46.2, "malloc and free take 46 % fewer instructions, "),
+        (3.1, "malloc and free take 3.1 % more instructions, "),
+        (0.0, ""),
+        (None, ""),
+    ],
+)
+def test_an_upgrade_is_said_in_words(change, said):
+    assert phrases.upgrade("glibc@9", change, 0.0) == f"Upgrade to glibc@9: {said}peak memory 0 %. No variable sets it."
+
+
+def test_advise_names_an_upgrade_apart_from_what_can_be_set(planted, tmp_path):
+    make(tmp_path / "a.work", ops=4000)
+    done = call_heaptape(
+        "advise", str(tmp_path / "a.work"), "-a", "glibc:tcache_count=0", "-a", f"glibc={planted}", "--json"
+    )
+    assert f"glibc={planted}" in [one["label"] for one in json.loads(done.stdout)["candidates"]]
+    assert not any(str(planted) in str(pick) for pick in json.loads(done.stdout)["picks"])
+    done = call_heaptape("advise", str(tmp_path / "a.work"), "-a", "glibc", "-a", f"glibc={planted}")
+    assert "Upgrade to" in done.stdout
+    assert "LD_PRELOAD" not in done.stdout

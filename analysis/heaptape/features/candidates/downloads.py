@@ -7,12 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.process import scratch_folder
-from heaptape.run.installed import Source, version_key
+from heaptape.run.installed import Source, matches, version_key
 from heaptape.run.registry import sha256_of
 
 
@@ -20,6 +20,7 @@ from heaptape.run.registry import sha256_of
 class Client:
     """`command`, and PACKAGE, `at` and the release, write a file into the current folder: PACKAGE, `separator`, the
     release, `separator` and more; it ends in `suffix`. `complaint`: how a line that says why it failed begins.
+    `options`: of each command, not part of messages.
     """
 
     registry: str
@@ -28,6 +29,7 @@ class Client:
     separator: str
     suffix: str
     complaint: str
+    options: tuple[str, ...] = ()
 
     def release_of(self, archive: Path) -> str:
         """Apt writes a colon as %3a."""
@@ -43,6 +45,53 @@ PYPI = Client(
     ".whl",
     "ERROR:|.*No module",
 )
+
+
+# Of a release of Debian that need not be this system's.
+MIRROR, KEYRING = "http://deb.debian.org/debian", Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+def fetch_of_suite(package: str, suite: str, series: str, kept: Path) -> tuple[Path, Source]:
+    """The package of that release of Debian, from `kept` if it is there undamaged, else by apt-get with lists of its
+    own, which checks their signature by Debian's keys. `series`: the upstream version that it has to be; empty: any.
+    Raises HeaptapeError.
+    """
+    there = [path for path in _kept_packages(DEBIAN, package, kept) if series and _is_of(path, series)]
+    archive = there[0] if there else _of_suite(package, suite, kept)
+    release = DEBIAN.release_of(archive)
+    if series and not _is_of(archive, series):
+        raise HeaptapeError(f"Debian's {suite} has {package} {release} now, and not {series}")
+    return archive, Source(DEBIAN.registry, package, release, sha256_of(archive), suite)
+
+
+def _is_of(archive: Path, series: str) -> bool:
+    upstream = re.sub("^[0-9]+:", "", DEBIAN.release_of(archive)).partition("-")[0]
+    return matches(upstream, series)
+
+
+def _of_suite(package: str, suite: str, kept: Path) -> Path:
+    if not KEYRING.is_file():
+        raise HeaptapeError(f"{package} of Debian's {suite}: needs {KEYRING}: apt-get install debian-archive-keyring")
+    with scratch_folder() as state:
+        for folder in ("lists", "cache"):
+            (state / folder / "partial").mkdir(parents=True)
+        (state / "sources.list").write_text(f"deb [signed-by={KEYRING}] {MIRROR} {suite} main\n")
+        settings = {
+            "Dir::State::lists": state / "lists",
+            "Dir::State::status": "/dev/null",
+            "Dir::Cache": state / "cache",
+            "Dir::Etc::SourceList": state / "sources.list",
+            "Dir::Etc::SourceParts": "-",
+            "Acquire::AllowInsecureRepositories": "false",
+            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
+            "Acquire::Languages": "none",
+            "APT::Get::AllowUnauthenticated": "false",
+            "APT::Sandbox::User": "root",
+            "APT::Update::Error-Mode": "any",
+        }
+        options = tuple(word for name, value in settings.items() for word in ("-o", f"{name}={value}"))
+        _called(replace(DEBIAN, command=("apt-get", "update"), options=options), (), state)
+        return _download(replace(DEBIAN, options=options), package, "", kept)
 
 
 def fetch(client: Client, package: str, release: str, kept: Path) -> tuple[Path, Source]:
@@ -68,17 +117,26 @@ def _download(client: Client, package: str, release: str, kept: Path) -> Path:
         raise HeaptapeError(f"{package} is a package of {client.registry}, and there is no {program} here")
     kept.mkdir(parents=True, exist_ok=True)
     with scratch_folder(kept, ".fetching-") as scratch:
-        command = [*client.command, f"{package}{client.at}{release}" if release else package]
-        done = subprocess.run(command, cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        wanted = f"{package}{client.at}{release}" if release else package
+        _called(client, (wanted,), scratch)
         parts = list(scratch.glob(f"*{client.suffix}"))
-        if done.returncode != 0 or not parts:
-            lines = [line for line in done.stderr.splitlines() if re.match(client.complaint, line)]
-            why = lines[-1].partition(":")[2].strip() if lines else f"exit status {done.returncode}"
-            update = " (apt-get update?)" if client is DEBIAN else ""
-            raise HeaptapeError(f"{Path(program).name} {' '.join(command[1:])}: {why}{update}")
+        if not parts:
+            raise HeaptapeError(f"{wanted}: {Path(program).name} wrote no file")
         archive = kept / parts[0].name
         note = archive.with_suffix(".sha256")
         note.unlink(missing_ok=True)
         parts[0].replace(archive)
     note.write_text(f"{sha256_of(archive)}\n")
     return archive
+
+
+def _called(client: Client, words: tuple[str, ...], folder: Path) -> None:
+    """Runs the client's command there. Raises HeaptapeError with the last line of its complaint."""
+    program, *rest = client.command
+    command = [program, *client.options, *rest, *words]
+    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if re.match(client.complaint, line)]
+        why = lines[-1].partition(":")[2].strip() if lines else f"exit status {done.returncode}"
+        update = " (apt-get update?)" if client is DEBIAN else ""
+        raise HeaptapeError(f"{Path(program).name} {' '.join((*rest, *words))}: {why}{update}")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Installs a candidate atomically: sources, build, checks, record."""
 
+import dataclasses
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from heaptape.common.home import Home, cache_folder
 from heaptape.common.process import build_error, locked, run_script, scratch_folder
 from heaptape.features.candidates import build
 from heaptape.features.candidates.sources import Plan
-from heaptape.run import installed, machine, registry
+from heaptape.run import c_libraries, installed, machine, registry
 from heaptape.run.installed import Installed, Record, Source
 
 BUILDING = ".building-"
@@ -71,12 +72,19 @@ def _make(plan: Plan, room: Path, result: Path, home: Home, wishes: Wishes) -> R
     library = result / made.name
     shutil.copyfile(made, library)
     library.chmod(0o755)
+    for path in made.parent.glob(plan.beside) if plan.beside else ():
+        if path != made and path.is_file():
+            shutil.copy(path, result)
     for licence in build.licences(folder):
         shutil.copyfile(licence, result / "-".join(licence.relative_to(folder).parts))
     record = _record(plan, source, library, flags, home)
+    choice = registry.Choice(plan.label, registry.DEFAULT_VARIANT, library, str(library), {})
+    if plan.name == registry.GLIBC:
+        on = c_libraries.find(result)
+        c_libraries.check_runs(on, home.program("replay"))
+        choice = dataclasses.replace(choice, path=on.library, preload="", c_library=on)
     if not wishes.verify:
         return record
-    choice = registry.Choice(plan.label, registry.DEFAULT_VARIANT, library, str(library), {})
     return msgspec.structs.replace(record, verified=build.verify(choice, home, wishes.tell))
 
 

@@ -37,6 +37,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     release: str = ""
     package: str = ""
     folder: str = ""
+    suite: str = ""
     note: str = ""
 
 
@@ -52,6 +53,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tools: tuple[str, ...] = ()
     flags: str = ""
     build: str = ""
+    beside: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,8 @@ def top(folder: Path) -> Path:
 @dataclass(frozen=True)
 class Plan:
     """What is to be installed under NAME@VERSION, and how: `bring(folder, kept)` puts the sources into the folder and
-    returns what they are and where in it the build runs; archives of registries are in `kept`.
+    returns what they are and where in it the build runs; archives of registries are in `kept`. `beside`: which files of
+    the library's folder are kept with it.
     """
 
     name: str
@@ -168,6 +171,7 @@ class Plan:
     tools: tuple[str, ...] = ()
     flags: str = ""
     licence: str = ""
+    beside: str = ""
 
     @property
     def label(self) -> str:
@@ -179,7 +183,14 @@ def of_recipe(candidate: Candidate) -> Plan:
 
     def bring(folder: Path, kept: Path) -> tuple[Source, Path]:
         package, release, note = candidate.package, candidate.release.release, candidate.release.note
-        if recipe.registry == "debian":
+        if candidate.release.suite:
+            series = candidate.version if candidate.version[0].isdigit() else ""
+            kept_there = kept / "debian"
+            archive, source = downloads.fetch_of_suite(package, candidate.release.suite, series, kept_there)
+            note = note or f"of Debian's {candidate.release.suite}"
+            _unpack_package(archive, folder)
+            found = folder
+        elif recipe.registry == "debian":
             archive, source = downloads.fetch(downloads.DEBIAN, package, release, kept / "debian")
             _unpack_package(archive, folder)
             found = folder
@@ -197,9 +208,8 @@ def of_recipe(candidate: Candidate) -> Plan:
         return Source(source.origin, source.package, source.release, source.sha256, note), built
 
     tools = (*recipe.tools, "dpkg-deb") if recipe.registry == "debian" else recipe.tools
-    return Plan(
-        candidate.name, candidate.version, bring, recipe.build, candidate.library, tools, recipe.flags, recipe.licence
-    )
+    about = (tools, recipe.flags, recipe.licence, recipe.beside)
+    return Plan(candidate.name, candidate.version, bring, recipe.build, candidate.library, *about)
 
 
 def of_own(place: Path, name: str, build: str, library: str) -> Plan:

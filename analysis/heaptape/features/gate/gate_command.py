@@ -33,7 +33,7 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
     """Adds --old and --new, which `heaptape minimise` has too."""
     for name, what in (("old", "the allocator to compare with"), ("new", "the allocator in question")):
         parser.add_argument(
-            f"--{name}", required=True, metavar="NAME[:VARIANT]|LIB.so", help=f"{what}, as for -a of replay"
+            f"--{name}", required=True, metavar="NAME[:VARIANT]|glibc=DIR|LIB.so", help=f"{what}, as for -a of replay"
         )
 
 
@@ -86,13 +86,20 @@ def run(arguments: argparse.Namespace) -> int:
     UNMEASURED if anything could not be measured.
     """
     from heaptape.features.gate import gate, minimise
-    from heaptape.run.registry import is_library, library_of
+    from heaptape.run import c_libraries
+    from heaptape.run.registry import BUILT, is_library, library_of
 
     chosen_tables(arguments.table, ())
     limits = limits_of(arguments, "gate")
     if is_library(arguments.new) and not library_of(arguments.new).is_file():
         console.error(f"gate: {library_of(arguments.new)}: no such library")
         return UNMEASURED
+    if arguments.new.startswith(BUILT):
+        try:
+            c_libraries.find(Path(arguments.new.removeprefix(BUILT).partition(":")[0]))
+        except HeaptapeError as error:
+            console.error(f"gate: {error}")
+            return UNMEASURED
     pairing = _pairing(arguments)
     try:
         files = gate.find(arguments.corpus)

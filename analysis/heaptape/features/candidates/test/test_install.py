@@ -23,8 +23,8 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.features.candidates import build as building
-from heaptape.features.candidates import install, sources
-from heaptape.run import installed, registry
+from heaptape.features.candidates import downloads, install, sources
+from heaptape.run import c_libraries, installed, registry
 
 from tests.support import HEAPTAPE, OUT, REPOSITORY, call_heaptape, compile_c, published, take_interrupts
 
@@ -452,6 +452,76 @@ def test_a_package_that_apt_does_not_have_is_one_line(debian_place):
     done = call_heaptape("allocators", "install", "planted@14", "--no-verify")
     assert done.status == 1
     assert done.stderr == "heaptape: apt-get download libplanted14: Unable to locate package (apt-get update?)\n"
+
+
+OF_SUITE = """
+[glibc]
+registry = "debian"
+package = "libplanted14"
+licence = "MIT"
+folder = "usr/lib"
+library = "{machine}/libc.so.6"
+beside = "*.so*"
+[glibc.versions]
+"14.0" = { suite = "old" }
+"15" = { suite = "old" }
+"""
+APT = """#!/bin/sh
+echo "$@" >>%s/asked
+sources=$(echo "$*" | sed 's/.*Dir::Etc::SourceList=\\([^ ]*\\).*/\\1/')
+case "$*" in
+*" update") cat "$sources" >>%s/sources ;;
+*" download libplanted14") cp %s . ;;
+*) exit 100 ;;
+esac
+"""
+
+
+@pytest.fixture
+def glibc_place(debian_place, monkeypatch):
+    """The planted package has this system's glibc; Debian's keys are here."""
+    place = debian_place / "package/usr/lib" / os.uname().machine
+    system = registry.c_library().parent
+    for name in ("libc.so.6", "libm.so.6", c_libraries.LOADERS[os.uname().machine]):
+        shutil.copy(system / name, place)
+    package = next(debian_place.glob("*.deb"))
+    subprocess.run(["dpkg-deb", "--build", debian_place / "package", package], check=True, stdout=subprocess.DEVNULL)
+    (debian_place / "bin/apt-get").write_text(APT % (debian_place, debian_place, package))
+    (debian_place / "recipes.toml").write_text(OF_SUITE)
+    (debian_place / "keys").touch()
+    monkeypatch.setattr(downloads, "KEYRING", debian_place / "keys")
+    return debian_place
+
+
+def test_a_glibc_of_another_release_is_kept_whole_and_not_preloaded(glibc_place):
+    for again in ([], ["--rebuild"]):
+        done = call_heaptape("allocators", "install", "glibc@14.0", "--no-verify", *again)
+        assert done.status == 0, done.stderr
+    assert (glibc_place / "sources").read_text() == (
+        f"deb [signed-by={glibc_place / 'keys'}] http://deb.debian.org/debian old main\n"
+    )
+    choice = registry.choose("glibc@14.0:tcache_count=0", registry.load(HOME))
+    folder = installed.root() / "glibc@14.0"
+    assert (choice.preload, choice.path) == ("", folder / "libc.so.6")
+    assert (choice.c_library.loader.parent, choice.c_library.folders) == (folder, (folder,))
+
+
+def test_a_release_that_has_another_version_now_and_missing_keys_are_a_line(glibc_place, monkeypatch):
+    done = call_heaptape("allocators", "install", "glibc@15", "--no-verify")
+    assert done.stderr == "heaptape: Debian's old has libplanted14 1:14.0-2 now, and not 15\n"
+    monkeypatch.setattr(downloads, "KEYRING", glibc_place / "none")
+    done = call_heaptape("allocators", "install", "glibc@15", "--no-verify")
+    assert done.stderr.endswith("apt-get install debian-archive-keyring\n")
+    assert left(glibc_place) == []
+
+
+@pytest.mark.long
+def test_debians_next_glibc_keeps_the_rules_of_malloc(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    done = call_heaptape("allocators", "install", "glibc@testing")
+    if "apt-get update" in done.stderr or "debian-archive-keyring" in done.stderr:
+        pytest.skip("no network, or not Debian's keys")
+    assert "keeps the rules of malloc" in done.stdout, done.stderr
 
 
 def test_programs_that_are_missing_are_named_with_their_package(debian_place, monkeypatch):
