@@ -75,9 +75,9 @@ def start(tmp_path: Path) -> Iterator:
         return started[-1]
 
     yield begin
-    for recording in started:
-        recording.process.kill()
-        recording.process.wait()
+    for one in started:
+        one.process.kill()
+        one.process.wait()
 
 
 @pytest.fixture
