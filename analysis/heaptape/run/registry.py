@@ -18,6 +18,7 @@ import msgspec
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import IN_WHEEL, Home
+from heaptape.results.recorded_on import short_version
 from heaptape.run import c_libraries, installed
 from heaptape.run.c_libraries import CLibrary
 from heaptape.run.elf_files import exported_names
@@ -295,9 +296,18 @@ def _on(known: Allocator, name: str, c_library: CLibrary) -> Allocator:
 
 def _found(entry: Entry, variants: dict[str, Variant], name: str, path: Path | None, version: str) -> Allocator:
     about = {key: getattr(entry, key) for key in Entry.__struct_fields__}
-    about["variants"] = {key: one for key, one in variants.items() if one.known_to(path)}
+    known = {key: one for key, one in variants.items() if one.known_to(path)}
+    about["variants"] = {key: one for key, one in known.items() if not _does_nothing(entry, one, version)}
     others = {key: one for key, one in variants.items() if key not in about["variants"]}
     return Allocator(**about, name=name, path=path, version=version, other_variants=others)
+
+
+def _does_nothing(entry: Entry, variant: Variant, version: str) -> bool:
+    tunables = entry.tunables
+    settings = tunables.settings(variant.environment) if tunables else None
+    if not tunables or not settings:
+        return False
+    return len(tunables.idle(settings, short_version(version))) == len(settings)
 
 
 def choose_all(names: Iterable[str], registry: dict[str, Allocator]) -> list[Choice]:
@@ -373,6 +383,8 @@ def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
     slips = [key for key in others if not key.isupper()]
     if slips:
         raise unknown("tunable", slips[0], known.names, "known are", of=f" of {allocator.name}")
+    for key in known.idle(tunables, short_version(allocator.version)):
+        raise HeaptapeError(f"{name}: {key} has no effect from version {known.space[key].before} on")
     try:
         known.check(tunables)
     except HeaptapeError as error:

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.run.installed import version_key
 
 SMALLEST_BYTES = 4096  # of a logarithmic scale that has to begin somewhere above 0
 LEVELS = 9  # values of a number that a search tries: with more of them it finds the ends later
@@ -19,7 +20,7 @@ class Tunable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of it that is worth a search (default: all). `values`: of a boolean (no, yes) or of a choice. `default`: the value
     if it is not set; empty: not a single value, as it depends on the machine or adapts to the program. `tuned`: a
     search sets it; False for settings that are for diagnosis, make calls fail, change only clock or processor figures,
-    or need the administrator's help.
+    or need the administrator's help. `before`: the version of the allocator from which on it has no effect.
     """
 
     type: Literal["integer", "bytes", "boolean", "choice"]
@@ -30,6 +31,7 @@ class Tunable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     values: tuple[str, ...] = ()
     default: str = ""
     tuned: bool = True
+    before: str = ""
 
     def __post_init__(self) -> None:
         if self.is_number != (self.range is not None) or (self.is_number and self.values):
@@ -129,6 +131,13 @@ class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     return None
                 found[name] = part.removeprefix(self._before(name))
         return found
+
+    def idle(self, names: Iterable[str], version: str) -> list[str]:
+        """Those of the tunables that have no effect in that version; none if it is not known."""
+        before = {name: self.space[name].before for name in names}
+        return [
+            name for name, first in before.items() if first and version and version_key(version) >= version_key(first)
+        ]
 
     def check(self, settings: Mapping[str, str]) -> None:
         """Raises HeaptapeError for a value that the allocator would not accept."""

@@ -138,3 +138,16 @@ def test_advise_names_an_upgrade_apart_from_what_can_be_set(planted, tmp_path):
     done = call_heaptape("advise", str(tmp_path / "a.work"), "-a", "glibc", "-a", f"glibc={planted}")
     assert "Upgrade to" in done.stdout
     assert "LD_PRELOAD" not in done.stdout
+
+
+def test_a_setting_that_does_nothing_in_a_version_is_refused_in_a_line(planted, tmp_path):
+    place = shutil.copytree(planted, tmp_path / "later")
+    library = c_libraries.find(place).library
+    version = c_libraries.find(place).version.encode()
+    library.write_bytes(library.read_bytes().replace(b"version " + version, b"version 9.99"[: 8 + len(version)]))
+    assert c_libraries.find(place).version != version.decode()
+    for setting, why in (("mxfast=0", "mxfast has no effect"), ("no-fastbins", "not in this version")):
+        registry.choose(f"glibc={planted}:{setting}", KNOWN)
+        with pytest.raises(HeaptapeError, match=f"^[^\n]*{why}[^\n]*$"):
+            registry.choose(f"glibc={place}:{setting}", KNOWN)
+    assert registry.choose(f"glibc={place}:no-tcache-no-fastbins", KNOWN).environment

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from heaptape.common.errors import HeaptapeError, UsageError, unknown
+from heaptape.results.recorded_on import short_version
 from heaptape.run import exact, registry
 from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.registry import DEFAULT_VARIANT, Allocator, Choice
@@ -218,7 +219,9 @@ def space_of(name: str, known: Mapping[str, Allocator], only: Collection[str] = 
     for one in only:
         if one not in tunables.space:
             raise HeaptapeError(f"unknown tunable '{one}' of {name}: known are {', '.join(tunables.space)}")
+    idle = tunables.idle(tunables.space, short_version(allocator.version))
     names = [one for one, tunable in tunables.space.items() if (one in only if only else tunable.tuned)]
+    names = [one for one in names if one not in idle]
     variants, left_out = _variants(allocator, tunables)
     levels = {one: _levels(tunables.space[one], [v[one] for v in variants.values() if one in v]) for one in names}
     space = Space(allocator, levels, {DEFAULT_VARIANT: {}}, tuple(left_out))
