@@ -9,6 +9,7 @@
 #include "capture/host/setting.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"
+#include "capture/wire/sealed.h"
 #include "core/base/os.h"
 
 #include <errno.h>
@@ -118,16 +119,8 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
   return result;
 }
 
-/* Is the descriptor memory of exactly that size which nobody can shorten? Else an access could end the process. */
-static bool is_sealed(int fd, size_t bytes) {
-  struct stat status;
-  long seals = syscall(SYS_fcntl, fd, F_GET_SEALS, 0);
-  return seals >= 0 && (seals & F_SEAL_SHRINK) && syscall(SYS_fstat, fd, &status) == 0 &&
-         (uint64_t)status.st_size == bytes;
-}
-
 static void *map_shared(int fd, size_t bytes) {
-  if (!is_sealed(fd, bytes))
+  if (!attach_is_sealed(fd, bytes))
     return NULL;
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (memory == MAP_FAILED)
@@ -287,7 +280,7 @@ static struct tables *map_tables(int control_fd) {
   if (!tables)
     return NULL;
   inherited[inherited_count++] = (struct inherited){tables, sizeof *tables};
-  void *control = control_fd >= 0 && is_sealed(control_fd, CONTROL_BYTES)
+  void *control = control_fd >= 0 && attach_is_sealed(control_fd, CONTROL_BYTES)
                       ? mmap(&tables->control, sizeof(struct control), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                              control_fd, 0)
                       : MAP_FAILED;

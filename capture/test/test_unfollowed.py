@@ -109,3 +109,11 @@ def test_several_of_one_cause_share_a_line_and_names_are_escaped(tmp_path: Path)
     ((reason, names),) = reasons(done).items()
     assert reason == "started without our LD_PRELOAD"
     assert re.fullmatch(r"(program, e\\x1b\[1m|e\\x1b\[1m, program) \(4 processes\)", names)
+
+
+def test_strict_fails_where_a_process_was_not_recorded_and_else_keeps_the_programs_status(tmp_path: Path) -> None:
+    program = compiled(tmp_path / "program")
+    for script, status in ((f"env -i {program}; true", 1), (f"{program}; true", 0), (f"{program}; exit 3", 3)):
+        done = run(RECORD, "--strict", "-o", tmp_path / "t.tape", "--", "sh", "-c", script)
+        assert done.status == status, done.stderr
+        assert ("not recorded: program" in done.stderr) == (status == 1), done.stderr

@@ -47,3 +47,9 @@ struct stack_area {
   struct stack_node nodes[STACK_NODES_MAX];
   _Atomic uint32_t index[2 << STACK_INDEX_LAST_LOG]; /* node numbers, 0: free */
 };
+
+/* The log2 of the present index's entries, within the area whatever the other side has written there. */
+static inline uint32_t stack_index_log(const struct stack_area *area) {
+  uint32_t log = atomic_load_explicit(&area->index_log, memory_order_acquire);
+  return log < STACK_INDEX_FIRST_LOG ? STACK_INDEX_FIRST_LOG : log > STACK_INDEX_LAST_LOG ? STACK_INDEX_LAST_LOG : log;
+}

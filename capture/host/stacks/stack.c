@@ -233,12 +233,6 @@ static uint32_t hash(uint64_t instruction, uint32_t parent) {
   return (uint32_t)((instruction + parent * 0xd6e8feb86659fd93u) * 0x9e3779b97f4a7c15u >> 32);
 }
 
-/* The log2 of the present index's entries. The area is shared: it may hold any number. */
-static uint32_t index_log(const struct stack_area *area) {
-  uint32_t log = atomic_load_explicit(&area->index_log, memory_order_acquire);
-  return log < STACK_INDEX_FIRST_LOG ? STACK_INDEX_FIRST_LOG : log > STACK_INDEX_LAST_LOG ? STACK_INDEX_LAST_LOG : log;
-}
-
 /* The node in the index of that size, or 0; *place: where it is or belongs, NULL: the index has no room, as only an
    overwritten one can. */
 static uint32_t find_node(struct stack_area *area, uint32_t log, uint64_t instruction, uint32_t parent,
@@ -330,7 +324,7 @@ static uint32_t make_node(struct stack_area *area, uint64_t instruction, uint32_
   _Atomic uint32_t *place;
   if (!lock_nodes(area))
     return 0;
-  uint32_t log = index_log(area), used = atomic_load(&area->used);
+  uint32_t log = stack_index_log(area), used = atomic_load(&area->used);
   used = used < STACK_NODES_MAX ? used : STACK_NODES_MAX;
   if (log < STACK_INDEX_LAST_LOG && used >= (uint32_t)1 << (log - 1)) {
     grow_index(area, log, used);
@@ -353,7 +347,7 @@ static uint32_t node_of(struct stack_area *area, struct stack_memo *memo, uint64
   if (cached->instruction == instruction && cached->parent == parent && cached->node)
     return cached->node;
   _Atomic uint32_t *place;
-  uint32_t node = find_node(area, index_log(area), instruction, parent, &place);
+  uint32_t node = find_node(area, stack_index_log(area), instruction, parent, &place);
   if (!node)
     node = make_node(area, instruction, parent);
   *cached = (struct cached_node){instruction, parent, node};

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Which listeners a host trusts; a proof is of one secret, one number and one side; which tails a host believes. */
+/* Which listeners a host trusts; a proof is of one secret, one number and one side; which memory a host maps; which
+   tails and index sizes it believes. */
 #include "capture/wire/ring.h"
+#include "capture/wire/sealed.h"
+#include "capture/wire/stack_area.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
 
 static int failed;
 #define CHECK(condition)                                                                                               \
@@ -32,9 +36,45 @@ static void check_tails(void) {
   CHECK(!ring_tail_fits(RING_RECORDS_BYTES, RING_BYTES));
 }
 
+static bool is_mapped(unsigned flags, int seals, uint64_t bytes) {
+  int fd = memfd_create("memory", flags);
+  CHECK(fd >= 0 && ftruncate(fd, 8192) == 0 && (!seals || fcntl(fd, F_ADD_SEALS, seals) == 0));
+  bool sealed = attach_is_sealed(fd, bytes);
+  close(fd);
+  return sealed;
+}
+
+static void check_memory(void) {
+  CHECK(is_mapped(MFD_ALLOW_SEALING, F_SEAL_SHRINK, 8192));
+  CHECK(is_mapped(MFD_ALLOW_SEALING, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 8192));
+  CHECK(!is_mapped(MFD_ALLOW_SEALING, 0, 8192) && !is_mapped(MFD_ALLOW_SEALING, F_SEAL_GROW, 8192));
+  CHECK(!is_mapped(0, 0, 8192)); /* it has F_SEAL_SEAL alone */
+  CHECK(!is_mapped(MFD_ALLOW_SEALING, F_SEAL_SHRINK, 4096) && !is_mapped(MFD_ALLOW_SEALING, F_SEAL_SHRINK, 16384));
+  int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  struct stat status;
+  CHECK(fstat(file, &status) == 0 && !attach_is_sealed(file, (uint64_t)status.st_size));
+  close(file);
+}
+
+/* The last entry of any index is within the area. */
+static void check_indexes(void) {
+  static const uint32_t logs[] = {0, 12, 13, 14, 21, 22, 23, 31, 32, 64, UINT32_MAX};
+  struct stack_area *area =
+      mmap(NULL, sizeof *area, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  for (size_t i = 0; i < sizeof logs / sizeof *logs; i++) {
+    atomic_store(&area->index_log, logs[i]);
+    uint32_t log = stack_index_log(area);
+    CHECK(log >= STACK_INDEX_FIRST_LOG && ((size_t)2 << log) <= sizeof area->index / sizeof *area->index);
+    CHECK(log == logs[i] || logs[i] < STACK_INDEX_FIRST_LOG || logs[i] > STACK_INDEX_LAST_LOG);
+  }
+  munmap(area, sizeof *area);
+}
+
 int main(void) {
   check_users();
   check_proofs();
   check_tails();
+  check_memory();
+  check_indexes();
   return failed;
 }
