@@ -61,6 +61,7 @@ $(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,cap
 $(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/redirect core/system core/base,$(DECODER) -ldl -pthread)
 $(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/processes core/system core/base,)
 $(call c_test,capture/test/recorder/both_ends_are_checked.c,,,)
+$(call c_test,capture/test/recorder/only_regular_files_of_a_process_are_opened.c,,capture/recorder/processes core/base,-lelf)
 $(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS) core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm -lelf)
 $(call c_test,capture/test/stacks/each_call_frame_instruction_gives_its_rule.c,,,)
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/processes/elf_file.h"
 
+#include "core/base/os.h"
 #include "core/trace/summary.h"
 
 #include <fcntl.h>
@@ -10,11 +11,23 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+/* The process chooses the path, so a device or a pipe there is found without opening it. */
+static int open_regular(const char *path) {
+  struct stat status;
+  char opened[32];
+  int place = open(path, O_PATH | O_CLOEXEC), fd = -1;
+  snprintf(opened, sizeof opened, "/proc/self/fd/%d", place);
+  if (place >= 0 && fstat(place, &status) == 0 && S_ISREG(status.st_mode))
+    fd = open(opened, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  os_close(place);
+  return fd;
+}
+
 int elf_file_open(int pid, const char *path) {
   char inside[4096 + 64];
   snprintf(inside, sizeof inside, "/proc/%d/root%s", pid, path);
-  int fd = open(inside, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  return fd >= 0 ? fd : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  int fd = open_regular(inside);
+  return fd >= 0 ? fd : open_regular(path);
 }
 
 /* notes: NULL where they can't be read. */

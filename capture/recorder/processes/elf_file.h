@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Opens the process's file at that path, else the recorder's; -1: it can't be opened. The caller closes it. */
+/* Opens the process's regular file at that path, else the recorder's; -1: there is none, or it can't be opened. The
+   caller closes it. */
 int elf_file_open(int pid, const char *path);
 
 /* The build id of the ELF file as hexadecimal digits, and the address of its first byte according to its own headers.
