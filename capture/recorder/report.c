@@ -407,7 +407,7 @@ static void print_deleted(void) {
 /* What to know of the busiest recording, and what to type next. */
 static void print_next(void) {
   const struct image *image = &all.images.at[0], *largest = image;
-  char bypass[MEMORY_BYPASS_BYTES];
+  char unexplained[MEMORY_UNEXPLAINED_BYTES];
   struct text_line line = {.used = 0};
   if (image->failed)
     return;
@@ -415,14 +415,15 @@ static void print_next(void) {
     if (!all.images.at[i].deleted && all.images.at[i].peak_memory_bytes > largest->peak_memory_bytes)
       largest = &all.images.at[i];
   const char *python = getenv("PYTHONMALLOC"); /* the hint is for those who have not set it */
-  memory_bypass_text(bypass, largest->peak_live_bytes, largest->peak_memory_bytes, python ? "" : largest->name);
+  memory_unexplained_text(unexplained, largest->peak_live_bytes, largest->peak_memory_bytes,
+                          python ? "" : largest->name);
   if (image->events && image->events < FEW_CALLS)
     text_add(&line, "heaptape: %s: so few calls that start-up decides their instructions and time.", image->name);
   if (line.used)
     print_line(&line, 0);
   line.used = 0;
-  if (bypass[0] && !largest->skipped && !largest->dropped)
-    text_add(&line, "heaptape: %s: %s", largest->name, bypass);
+  if (unexplained[0] && !largest->skipped && !largest->dropped)
+    text_add(&line, "heaptape: %s: %s", largest->name, unexplained);
   if (line.used)
     print_line(&line, 0);
   if (!image->events)

@@ -294,13 +294,13 @@ static void notes(const struct sheet *sheet, const struct shown *shown) {
 }
 
 static void cautions(const struct sheet *sheet, const struct shown *shown) {
-  char bypass[MEMORY_BYPASS_BYTES];
+  char unexplained[MEMORY_UNEXPLAINED_BYTES];
   if (count_of(shown->info, "events") < FEW_CALLS)
     sentence(sheet, "So few calls that start-up decides their instructions and time.");
   if (json_object_get(shown->recorded, "rss_anon_peak_bytes"))
-    sentence(sheet, memory_bypass_text(bypass, (double)count_of(shown->info, "peak_live_bytes"),
-                                       (double)count_of(shown->recorded, "rss_anon_peak_bytes"),
-                                       string_of(shown->about, "program", "")));
+    sentence(sheet, memory_unexplained_text(unexplained, (double)count_of(shown->info, "peak_live_bytes"),
+                                            (double)count_of(shown->recorded, "rss_anon_peak_bytes"),
+                                            string_of(shown->about, "program", "")));
 }
 
 static void print_short(const struct sheet *sheet, const struct shown *shown) {

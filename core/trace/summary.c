@@ -58,12 +58,15 @@ uint64_t trace_sample_anon_peak(const struct trace_sample *before, const struct 
   return sample->vm_hwm_bytes - fewer;
 }
 
-const char *memory_bypass_text(char *to, double peak_live_bytes, double peak_memory_bytes, const char *program) {
+const char *memory_unexplained_text(char *to, double peak_live_bytes, double peak_memory_bytes, const char *program) {
   enum { LEAST_BYTES = 4 << 20 }; /* less is the C library's and the program's data */
   bool python = strncmp(program, "python", 6) == 0;
   *to = '\0';
   if (peak_memory_bytes - peak_live_bytes >= LEAST_BYTES && peak_live_bytes < peak_memory_bytes / 2)
-    snprintf(to, MEMORY_BYPASS_BYTES, "malloc holds only %.0f %% of the program's peak memory: the rest bypasses it.%s",
-             100 * peak_live_bytes / peak_memory_bytes, python ? " For CPython record with PYTHONMALLOC=malloc." : "");
+    snprintf(
+        to, MEMORY_UNEXPLAINED_BYTES,
+        "Live bytes peak at %.0f %% of the program's peak memory: the rest is retained by the allocator, or bypasses "
+        "malloc; heaptape replay tells which.%s",
+        100 * peak_live_bytes / peak_memory_bytes, python ? " For CPython record with PYTHONMALLOC=malloc." : "");
   return to;
 }

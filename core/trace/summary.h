@@ -121,6 +121,7 @@ struct json_t *call_counts_json(const uint64_t counts[CALL_LIMIT]);
 /* Below this, an allocator's start-up is most of what a replay measures. */
 enum { FEW_CALLS = 1000 };
 
-/* A sentence where malloc holds less than half of the program's memory, else "". program: its name. */
-enum { MEMORY_BYPASS_BYTES = 160 };
-const char *memory_bypass_text(char *to, double peak_live_bytes, double peak_memory_bytes, const char *program);
+/* A sentence where live bytes are less than half of the program's memory, else "". What the rest is, a replay tells.
+   program: its name. */
+enum { MEMORY_UNEXPLAINED_BYTES = 224 };
+const char *memory_unexplained_text(char *to, double peak_live_bytes, double peak_memory_bytes, const char *program);

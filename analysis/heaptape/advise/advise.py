@@ -133,6 +133,7 @@ class Advisor:
         base = made_on.label if made_on else None
         if wrong := disproved(runs, self._recorded, base, workload_of(self.about)):
             raise HeaptapeError(wrong)
+        self._replayed_peak = runs[base].rss_anon_peak_bytes if base in runs else None
         tried = with_own_memory(tried, runs, self._recorded, base)
         named = {self._now.label, *(one.label for one in wanted)}
         self._tried = [one for one in tried if one.label in named]
@@ -286,7 +287,7 @@ class Advisor:
 
     def _caveats(self, rows: Sequence[Candidate], judge: Judge, picks: Sequence[Pick]) -> list[str]:
         """What could change the advice, the most important first."""
-        said = [bypassed(workload_of(self.about))]
+        said = [bypassed(workload_of(self.about), self._replayed_peak)]
         if self.about["threads"] > 1:
             settings = {one.label: one.choice.environment for one in self._tried}
             said += [line for pick in picks for line in phrases.serialising(pick.label, settings.get(pick.label, {}))]

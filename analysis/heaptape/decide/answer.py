@@ -423,7 +423,7 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], counts: Mapping[str,
     found = [
         f"{file.name}: {text}" if len(files) > 1 else text
         for file in files
-        for text in [bypassed(file.workload)]
+        for text in [bypassed(file.workload, _replayed_peak(file))]
         if text
     ]
     found += list(dict.fromkeys(text for file in files for text in [_recorded_elsewhere(file)] if text))
@@ -447,18 +447,29 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], counts: Mapping[str,
     return found
 
 
-def bypassed(workload: Workload) -> str:
-    """A sentence where malloc holds less than half of the program's memory: peak live bytes against the recorded
-    peak of RssAnon. Empty where that is not so, or not known.
+def _replayed_peak(file: Results) -> float | None:
+    """Bytes, on the allocator that the program was recorded on; None: it was not replayed."""
+    column = recorded_column(file.workload, file.parsed.allocators)
+    label = file.workload.recorded_on or (column.name if column else None)
+    peaks = [run.rss_anon_peak_bytes for run in file.measured if run.label == label and run.pass_ == "memory"]
+    return max((peak for peak in peaks if peak), default=None)
+
+
+def bypassed(workload: Workload, replayed: float | None) -> str:
+    """A sentence where malloc's memory is less than half of the program's: the peak `replayed` in bytes on the
+    allocator that the program was recorded on, so with what that retains, against the recorded peak of RssAnon. Empty
+    where that is not so, or not known (None).
     """
-    live = workload.ideal_rss_bytes or 0
     peak = max((row[1] for row in workload.recorded or []), default=0)
-    if not peak or peak - live < 4 * MIB or live >= peak / 2:  # as memory_bypass_text of core/trace/summary.c
+    if not peak or replayed is None or peak - replayed < 4 * MIB or replayed >= peak / 2:
         return ""
     hint = ""
     if (workload.program or "").startswith("python"):
         hint = " For CPython record with PYTHONMALLOC=malloc."
-    return f"malloc holds only {100 * live / peak:.0f} % of the program's peak memory: the rest bypasses it.{hint}"
+    return (
+        f"malloc's memory, replayed, is only {100 * replayed / peak:.0f} % of the program's peak memory: the rest "
+        f"bypasses it.{hint}"
+    )
 
 
 def _next(files: Sequence[Results], one: Results | None, rows: Sequence[Row]) -> list[tuple[str, str]]:
