@@ -91,6 +91,7 @@ def latencies(axes: Axes, details: pd.DataFrame, order: Sequence[str]) -> None:
     axes.set_xlabel("cycles")
     axes.xaxis.set_major_locator(LogLocator(numticks=8))
     axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.grid(axis="x", alpha=0.3)
 
 
