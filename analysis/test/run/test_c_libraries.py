@@ -98,7 +98,7 @@ def test_one_that_cant_load_the_engine_is_said_to_be_at_fault(planted, tmp_path)
     library = c_libraries.find(place).library
     library.write_bytes(library.read_bytes().replace(b"GLIBC_2.34\0", b"GLIBC_2.00\0"))
     make(tmp_path / "a.work", ops=100)
-    done = call_heaptape("replay", str(tmp_path / "a.work"), "-a", f"glibc={place}", "--passes", "memory")
+    done = call_heaptape("replay", str(tmp_path / "a.work"), "-a", f"glibc={place}", "--passes", "memory", "--json")
     assert done.status == 1
     assert "it can't load heaptape-replay: too old" in done.stderr
 
