@@ -10,11 +10,34 @@
 #include "replay/parent/spec.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* Opens and checks the workload, and fills in the spec's fields that depend on it. */
+/* Which file, and which state of it. Contents do not change without it, so they need not be read to know them again. */
+static void stamp_file(struct run_spec *spec) {
+  struct stat about;
+  if (fstat(spec->workload_fd, &about) == 0)
+    snprintf(spec->stamp, sizeof spec->stamp, "%ju:%ju:%jd:%jd.%09ld:%jd.%09ld", (uintmax_t)about.st_dev,
+             (uintmax_t)about.st_ino, (intmax_t)about.st_size, (intmax_t)about.st_mtim.tv_sec, about.st_mtim.tv_nsec,
+             (intmax_t)about.st_ctim.tv_sec, about.st_ctim.tv_nsec);
+}
+
+/* Proves the workload legal, so that what goes wrong in a run is not the file's fault. The stamp is taken before: a
+   file that is changed meanwhile gets another. */
+static int prove(struct run_spec *spec, const struct workload *workload, struct error *error) {
+  struct workload_proof proof;
+  if (spec->ops == 0)
+    return error_set(error, spec->path, "has no ops: there is nothing to replay");
+  stamp_file(spec);
+  return spec->stamp[0] && spec->checked && strcmp(spec->checked, spec->stamp) == 0
+             ? 0
+             : workload_check(workload, &proof, error);
+}
+
+/* Opens and proves the workload, and fills in the spec's fields that depend on it. */
 static int open_workload(struct run_spec *spec, struct error *error) {
   bool standard_input = strcmp(spec->path, "-") == 0;
   if (standard_input)
@@ -28,8 +51,7 @@ static int open_workload(struct run_spec *spec, struct error *error) {
   spec->threads = workload.header.threads;
   spec->ops = workload.header.ops;
   spec->slots = workload.header.slots;
-  int status = spec->ops > 0 ? workload_check_schedule(&workload, error)
-                             : error_set(error, spec->path, "has no ops: there is nothing to replay");
+  int status = prove(spec, &workload, error);
   workload_close(&workload);
   return status;
 }

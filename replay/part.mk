@@ -35,6 +35,7 @@ $(call c_test_program,make_workload,replay/test/programs/make_workload.c replay/
 $(call c_test_library,test-programs/libplanted.so,replay/test/programs/planted_allocator.c,)
 $(call c_test_library,test-programs/libplacing.so,replay/test/programs/placing_allocator.c,)
 $(call c_test_library,test-programs/libfaulty.so,replay/test/programs/faulty_allocator.c,-lpthread)
+$(call c_test_library,test-programs/libleaving.so,replay/test/programs/leaving_allocator.c,)
 $(call c_test_library,test-programs/libwaiting.so,replay/test/programs/waiting_allocator.c,-lpthread)
 
 # The engine on the tests' own clock, from the same sources: replay/test/programs/planted_clock.h. -rdynamic: the

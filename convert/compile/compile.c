@@ -129,7 +129,8 @@ struct compile_info {
   uint64_t calls[CALL_LIMIT];
   struct size_histogram sizes;
   struct recorded_samples samples;
-  uint64_t stamp; /* highest so far */
+  uint64_t stamp;   /* highest so far */
+  uint64_t changed; /* ops of which an argument was changed */
   struct time_line time_line;
   const struct access_order_counts *compiled; /* NULL: no accesses were compiled */
   json_t *rewritten;                          /* what a rewriting did; owned by the rewriter. NULL: none */
@@ -282,20 +283,26 @@ static bool note_touched(struct compiler *compiler, const struct history_op *op,
   return touched_words_put(&compiler->touched, op->slot, &word);
 }
 
-/* Sizes and params that the words can't hold come from calls that requested 0 bytes (calloc(2^60, 0)), or from a
-   damaged trace. */
-static int fit_op(struct compiler *compiler, const struct history_op *op, uint64_t *size_bytes, uint64_t *param) {
+/* glibc rounds an alignment up as well, and other allocators need not take it. */
+static uint64_t power_of_two(uint64_t alignment, uint64_t most) {
+  uint64_t power = 1;
+  while (power < alignment && power <= most / 2)
+    power *= 2;
+  return power;
+}
+
+/* The op's arguments, changed where a workload must not have them. */
+static void fit_op(struct compiler *compiler, const struct history_op *op, const struct slot *slot,
+                   struct workload_op *fitted) {
   const struct call_info *info = &call_table[op->call & CALL_ID_MASK];
   const uint64_t max_size = (1ull << 63) - 1, max_param = (1ull << 56) - 1;
-  *size_bytes = op->size_bytes;
-  *param = op->param;
-  if (*size_bytes <= max_size && *param <= max_param)
-    return 0;
-  if (info->param != COUNT || (*size_bytes && *param))
-    return compiler_fail(compiler, op, "size or alignment is beyond what any allocator takes");
-  *size_bytes = *size_bytes > max_size ? max_size : *size_bytes;
-  *param = *param > max_param ? max_param : *param;
-  return 0;
+  fitted->size_bytes = op->size_bytes > max_size ? max_size : op->size_bytes;
+  fitted->param = op->param > max_param ? max_param : op->param;
+  if (info->param == ALIGN)
+    fitted->param = power_of_two(op->param, max_param);
+  if (slot && call_states_size(op->call))
+    fitted->size_bytes = slot->size_bytes;
+  compiler->info->changed += fitted->size_bytes != op->size_bytes || fitted->param != op->param;
 }
 
 /* Puts a TIME word if one is due, and computes the stamp from which the next may be due: nine tenths of the interval,
@@ -316,8 +323,7 @@ static __attribute__((noinline)) uint64_t put_words(struct compiler *compiler, c
   struct workload_writer *writer = compiler->writer;
   struct compile_thread *thread = &compiler->threads[op->thread];
   struct workload_op put = {.call = op->call, .slot = op->slot, .region = op->region};
-  if (fit_op(compiler, op, &put.size_bytes, &put.param) != 0)
-    return 0;
+  fit_op(compiler, op, slot, &put);
   if (workload_begin_op(writer, thread->number) != 0)
     return 0; /* the writer has the reason, and reports it when it is closed */
   if (compiler->info->stamp >= thread->untimed_before)
@@ -337,7 +343,8 @@ static inline bool is_plain(const struct compiler *compiler, const struct histor
                             const struct compile_thread *thread, const struct slot *slot) {
   return (op->size_bytes | op->request_bytes | slot->size_bytes) < TOUCHED_MIN_BYTES &&
          !(call_traits[op->call] & CALL_HAS_PARAM) && !op->region && waits_none(thread->number, slot->last) &&
-         compiler->info->stamp < thread->untimed_before;
+         compiler->info->stamp < thread->untimed_before &&
+         (!call_states_size(op->call) || op->size_bytes == slot->size_bytes);
 }
 
 static int compile_op(void *context, const struct history_op *op, struct slots *slots) {
@@ -439,6 +446,7 @@ static int run(struct compiler *compiler, struct trace_reader *reader, struct co
     return -1;
   if (compile_history(compiler, reader, options, witness, compiler->error) != 0)
     return -1;
+  witness->arguments_changed = compiler->info->changed;
   if (!compiler->accesses)
     return 0;
   compiler->info->compiled = &outputs->compiled;

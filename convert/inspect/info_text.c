@@ -203,14 +203,13 @@ static void peak_row(const struct sheet *sheet, const struct shown *shown) {
 
 static void add_doubts(struct text_line *words, const struct shown *shown) {
   static const char *const counts[][2] = {
-      {"unseen_frees", "free of an object never seen"},
-      {"double_frees", "double free"},
-      {"overlapping_acquires", "object at an address in use"},
-      {"inversions_repaired", "step in wrong order"},
-      {"failed_calls", "failed call"},
+      {"unseen_frees", "free of an object never seen"},        {"double_frees", "double free"},
+      {"overlapping_acquires", "object at an address in use"}, {"inversions_repaired", "step in wrong order"},
+      {"arguments_changed", "call with changed arguments"},    {"failed_calls", "failed call"},
   };
-  static const char *const several[] = {"frees of objects never seen", "double frees", "objects at addresses in use",
-                                        "steps in wrong order", "failed calls"};
+  static const char *const several[] = {"frees of objects never seen",  "double frees",
+                                        "objects at addresses in use",  "steps in wrong order",
+                                        "calls with changed arguments", "failed calls"};
   char number[TEXT_NUMBER_BYTES];
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     uint64_t count = count_of(shown->witness, counts[i][0]);

@@ -126,3 +126,9 @@ static inline uint64_t trace_event_first_stamp(const struct trace_event *event) 
 static inline bool trace_call_is_legal(uint8_t call) {
   return call_traits[call] & CALL_IS_LEGAL;
 }
+
+/* Does the call state the size of the object that it releases? */
+static inline bool call_states_size(uint8_t call) {
+  enum { ALL = CALL_HAS_SIZE | EVENT_RELEASES | EVENT_ACQUIRES | CALL_RELEASES_IF_ZERO };
+  return (call_traits[call] & ALL) == (CALL_HAS_SIZE | EVENT_RELEASES);
+}

@@ -27,8 +27,9 @@ struct witness {
   uint64_t max_inversion_depth;  /* most steps placed while one of those steps waited */
   uint64_t live_at_end, live_bytes_at_end;
   uint64_t peak_live_bytes, peak_live_os_page_bytes, peak_live_objects;
-  uint64_t objects_at_peak; /* live when live bytes were first at their peak: peak_live_objects has its own time */
-  uint64_t peak_position;   /* op after which live bytes were first at their peak */
+  uint64_t objects_at_peak;   /* live when live bytes were first at their peak: peak_live_objects has its own time */
+  uint64_t peak_position;     /* op after which live bytes were first at their peak */
+  uint64_t arguments_changed; /* of a workload: ops whose recorded alignment, count or stated size it can't have */
   uint64_t dropped;
   uint64_t in_flight; /* calls under way at the trace's end: a resize among them has released its object without an
                          event */

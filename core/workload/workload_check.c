@@ -161,6 +161,8 @@ static int check_words(struct checker *checker, struct thread_state *thread, con
     return wrong(checker, thread, "SIZE_HIGH of a call without a size, or too high");
   if (words->has_param && info->param == NONE)
     return wrong(checker, thread, "PARAM of a call without one");
+  if (words->has_param && info->param == ALIGN && (words->param == 0 || (words->param & (words->param - 1)) != 0))
+    return wrong(checker, thread, "an alignment that is not a power of two");
   if (words->has_touched && !info->acquires)
     return wrong(checker, thread, "TOUCHED of a call that hands out nothing");
   if (words->has_region && (words->region == 0 || words->region > checker->header->regions))
@@ -199,6 +201,8 @@ static int take_op(struct checker *checker, struct thread_state *thread, uint64_
     return -1;
   if (!slot->full)
     return wrong(checker, thread, "the slot holds no object");
+  if (call_states_size(call) && event.size_bytes != slot->size_bytes)
+    return wrong(checker, thread, "states another size than its object has");
   if (begins)
     slot->region = (uint8_t)words->region;
   if (slot->region != words->region)
@@ -454,6 +458,8 @@ json_t *witness_json(const struct witness *witness) {
   json_object_set_new(object, "ok", json_boolean(witness_ok(witness)));
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     json_set_count(object, counts[i].key, counts[i].value);
+  if (witness->arguments_changed)
+    json_set_count(object, "arguments_changed", witness->arguments_changed);
   if (witness->ranges_checked)
     json_set_count(object, "overlapping_ranges", witness->overlapping_ranges);
   json_object_set_new(object, "truncated", json_boolean(witness->truncated));

@@ -223,34 +223,6 @@ const char *workload_info(const struct workload *workload, size_t *bytes) {
   return "{}";
 }
 
-int workload_check_schedule(const struct workload *workload, struct error *error) {
-  uint32_t threads = workload->header.threads;
-  struct workload_stream schedule;
-  uint64_t buffer[4096], word, bytes = (threads + 1ull) * sizeof(uint64_t);
-  uint64_t *ops = os_map(bytes, true);
-  if (!ops)
-    return error_errno(error, workload->path, "no memory to check the schedule");
-  int status = 0;
-  workload_stream_open_buffered(&schedule, workload, threads, buffer, sizeof buffer / sizeof *buffer);
-  while (status == 0 && workload_stream_next(&schedule, &word)) {
-    uint32_t thread = (uint32_t)word;
-    if (thread >= threads || (word >> 32) == 0)
-      status = error_at(error, workload->path, workload_stream_offset(&schedule), "bad run in the schedule");
-    else
-      ops[thread] += word >> 32;
-  }
-  if (status == 0 && schedule.failed)
-    status = error_errno(error, workload->path, "can't read its schedule");
-  for (uint32_t thread = 0; status == 0 && thread < threads; thread++) {
-    if (ops[thread] != workload->op_counts[thread])
-      status = error_at(error, workload->path, workload->header.op_counts_offset + 8 * (uint64_t)thread,
-                        "thread %" PRIu32 " has %" PRIu64 " ops, the schedule %" PRIu64, thread,
-                        workload->op_counts[thread], ops[thread]);
-  }
-  os_unmap(ops, bytes);
-  return status;
-}
-
 void workload_stream_open_buffered(struct workload_stream *stream, const struct workload *workload, uint32_t number,
                                    uint64_t *buffer, uint32_t buffer_words) {
   *stream = (struct workload_stream){.workload = workload,

@@ -47,10 +47,6 @@ void workload_close(struct workload *workload);
 /* The info JSON, which is not NUL-terminated; "{}" where the file has none. It is in the mapping. */
 const char *workload_info(const struct workload *workload, size_t *bytes);
 
-/* Checks that the schedule's runs add up to each thread's op count. O(schedule). Needs fd. Returns 0, or -1 with error.
- */
-int workload_check_schedule(const struct workload *workload, struct error *error);
-
 /* A walk over the words of one stream. */
 struct workload_stream {
   const uint64_t *at, *end; /* words to return */

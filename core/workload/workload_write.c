@@ -220,7 +220,10 @@ void workload_put_wait(struct workload_writer *writer, uint32_t thread, uint32_t
 }
 
 uint64_t workload_put_time(struct workload_writer *writer, uint32_t thread, uint64_t time_ns) {
+  const uint64_t most_ns = UINT64_MAX >> 8;
   struct stream *stream = &writer->streams.at[thread];
+  if (time_ns > most_ns)
+    time_ns = most_ns;
   if (time_ns >= stream->time_ns + WORKLOAD_TIME_INTERVAL_NS) {
     stream->time_ns = time_ns;
     put_word(writer, thread, word_make(WORD_TIME, time_ns));

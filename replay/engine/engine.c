@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -196,7 +195,6 @@ int engine_main(int result_fd, int workload_fd) {
   run_hook(engine.pass->process_begins);
   atomic_store(&result->phase, PHASE_SETUP);
   result->brk_at_setup = (uint64_t)(uintptr_t)sbrk(0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
   preload_report(result);
   watch_for_fatal_signals();
   if (workload_open_fd(&engine.workload, workload_fd, result->path, &result->error) != 0) {

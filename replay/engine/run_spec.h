@@ -57,6 +57,7 @@ struct run_spec {
   int progress_fd;                      /* -1: none */
   struct baseline baseline;             /* as measured before; UINT64_MAX: to be measured */
   double engine_cycles_per_op;          /* the same; < 0: to be measured */
+  const char *checked;                  /* stamp of the workload's file when it was proved legal; NULL: it was not */
   const char *accesses, *caches, *tlbs; /* TAKES_ACCESSES: file; the tool's syntax; NULL: its defaults */
   const char *origins;                  /* TAKES_ORIGINS: file; NULL: none */
   struct spec_words at;                 /* TAKES_ORIGINS: positions to attribute at, as given */
@@ -67,4 +68,5 @@ struct run_spec {
   int workload_fd;
   uint32_t threads, slots;
   uint64_t ops;
+  char stamp[128]; /* of its file; it is legal */
 };

@@ -4,6 +4,7 @@
 #include "core/base/os.h"
 #include "core/system/valgrind_requests.h"
 #include "core/trace/summary.h"
+#include "replay/parent/children.h"
 #include "replay/parent/environment.h"
 #include "replay/parent/loader.h"
 #include "replay/parent/spec.h"
@@ -108,6 +109,7 @@ __attribute__((noreturn)) static void become_engine(const struct run *run, const
     syscalls_install(socket);
   else
     close(socket);
+  os_close(spec->progress_fd); /* else what the allocator starts would hold it open */
   if (valgrind)
     become_engine_under(valgrind, engine_path(run->copy_fd, true), argument);
   execv(engine_path(run->copy_fd, valgrind_is_here()), arguments);
@@ -196,18 +198,26 @@ static int judge_end(const struct run *run, const struct run_spec *spec, int sta
 }
 
 /* Serves the engine until it ends; returns its wait status. */
-static int supervise(struct run *run, const struct run_spec *spec, pid_t child, const char **killed_because) {
+static int supervise(struct run *run, const struct run_spec *spec, struct engine_output *output, pid_t child,
+                     const char **killed_because) {
   struct watch watch = {0, os_monotonic_ns()};
-  struct pollfd polled[2] = {{.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN},
-                             {.fd = run->syscalls.listener, .events = POLLIN}};
+  struct pollfd polled[3] = {{.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN},
+                             {.fd = run->syscalls.listener, .events = POLLIN},
+                             {.fd = output->read_end, .events = POLLIN}};
   uint64_t checked_ns = 0;
   int status = 0;
-  while (waitpid(child, &status, WNOHANG) == 0) {
-    poll(polled, 2, CHECK_EVERY_MS);
+  siginfo_t ended = {0};
+  /* It is left as a zombie until its process group is killed, whose number nobody else can have meanwhile. */
+  while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0) {
+    poll(polled, 3, CHECK_EVERY_MS);
     if (polled[1].revents & POLLIN)
       syscalls_answer(&run->syscalls, run->result);
     if (polled[1].revents & (POLLHUP | POLLERR))
       polled[1].fd = -1;
+    if (polled[2].revents) {
+      engine_output_pass_on(output);
+      polled[2].fd = output->read_end;
+    }
     uint64_t now = os_monotonic_ns();
     if (now - checked_ns < CHECK_EVERY_MS * 1000000u || *killed_because)
       continue;
@@ -216,6 +226,8 @@ static int supervise(struct run *run, const struct run_spec *spec, pid_t child, 
     if (*killed_because)
       kill(child, SIGKILL);
   }
+  kill(-child, SIGKILL);
+  waitpid(child, &status, 0);
   os_close(polled[0].fd);
   if (spec->progress_fd >= 0 && !spec->op_limit)
     dprintf(spec->progress_fd, "%" PRIu64 " %" PRIu64 "\n", ops_done(run), spec->ops);
@@ -294,18 +306,23 @@ int run_process(struct run *run, const struct run_spec *spec, struct valgrind_co
     return error_errno(error, spec->path, "can't make a socket");
   if (first_run.ns == 0)
     first_run = os_read_clocks(CLOCK_MONOTONIC);
-  pid_t child = fork();
-  if (child == 0)
+  struct engine_output output;
+  pid_t self = getpid(), child = engine_output_open(&output) == 0 ? fork() : -1;
+  if (child == 0) {
+    engine_output_become(&output, self);
     become_engine(run, spec, valgrind, sockets[1]);
+  }
   close(sockets[1]);
   if (child < 0) {
     close(sockets[0]);
     return error_errno(error, spec->path, "can't start the engine");
   }
+  engine_output_begin(&output);
   syscalls_accept(&run->syscalls, sockets[0], child);
   close(sockets[0]);
   const char *killed_because = NULL;
-  int status = supervise(run, spec, child, &killed_because);
+  int status = supervise(run, spec, &output, child, &killed_because);
+  engine_output_finish(&output);
   syscalls_finish(&run->syscalls, run->result);
   if (check_preloads(run, spec, error) != 0)
     return -1;
@@ -411,6 +428,7 @@ json_t *report_run(const struct run *run) {
   if (spec->baseline_only) {
     json_t *baseline = json_object();
     spec->pass->report(baseline, run);
+    json_object_set_new(baseline, "checked", json_string(spec->stamp));
     return baseline;
   }
   double engine_cycles = report_engine_cycles(run);

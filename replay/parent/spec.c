@@ -220,6 +220,8 @@ static const struct cli_option options[] = {
      .group = "measured before"},
     {"engine-cycles-per-op", 0, "X", cli_decimal, FIELD(engine_cycles_per_op), .help = "the engine's own cost",
      .group = "measured before"},
+    {"checked", 0, "STAMP", cli_text, FIELD(checked),
+     .help = "what --baseline printed: a workload of that stamp is not proved legal again", .group = "measured before"},
     {"progress-fd", 0, "FD", take_fd, FIELD(progress_fd), .help = "writes lines of ops done and of all ops there",
      .group = "output"},
     {"output", 'o', "FILE", cli_text, FIELD(output), .help = "writes the run there", .fallback = "standard output",

@@ -4,6 +4,7 @@
 Long: 60 more workloads with random damage.
 """
 
+import json
 import random
 import struct
 import zlib
@@ -29,9 +30,63 @@ def with_header(data: bytes, offset: int, form: str, value: int) -> bytes:
     return bytes(out)
 
 
-def bare(path: Path, data: bytes, pass_: str = "bare", order: str = "window"):
+def stamp(path: Path) -> str:
+    """What says that this state of the file was proved legal."""
+    about = path.stat()
+    times = (f"{ns // 10**9}.{ns % 10**9:09}" for ns in (about.st_mtime_ns, about.st_ctime_ns))
+    return ":".join([str(about.st_dev), str(about.st_ino), str(about.st_size), *times])
+
+
+def bare(path: Path, data: bytes, pass_: str = "bare", order: str = "window", *more: str):
     path.write_bytes(data)
-    return engine("--pass", pass_, "--order", order, "--null", "--engine-cycles-per-op", "0", path)
+    return engine("--pass", pass_, "--order", order, "--null", "--engine-cycles-per-op", "0", *more, path)
+
+
+def words_of(data: bytes) -> list[int]:
+    """The words of all streams, which are directly behind the header."""
+    return list(struct.unpack_from(f"<{struct.unpack_from('<Q', data, 32)[0]}Q", data, 256))
+
+
+def with_words(data: bytes, words: list[int]) -> bytes:
+    return data[:256] + struct.pack(f"<{len(words)}Q", *words) + data[256 + 8 * len(words) :]
+
+
+def damaged(words: list[int], code: int, change, skip: int = 5) -> list[int]:
+    """The words, of which the one of this code after `skip` others is changed."""
+    at = [index for index, word in enumerate(words) if word & 0xFF == code][skip]
+    return [*words[:at], change(words[at]), *words[at + 1 :]]
+
+
+MALLOC, FREE, WAIT = 0, 1, 0xF3
+ILLEGAL = {
+    "slot taken": (MALLOC, lambda word: word & 0xFFFFFFFF),
+    "slot too high": (MALLOC, lambda word: word & 0xFFFFFFFF | 0x7FFFFFFF << 32),
+    "slot empty": (FREE, lambda word: word & 0xFFFFFFFF | 39 << 32),
+    "no call": (FREE, lambda word: word | 0x3F),
+    "no such region": (WAIT, lambda word: 0xEF | 7 << 8),
+    "no such thread to wait for": (WAIT, lambda word: 0xF3 | 0xFFFFF << 8 | 1 << 28),
+    "wait for a later op": (WAIT, lambda word: word | 0xFFFFFFFFF << 28),
+    "wait left out": (WAIT, lambda word: 0xF4),
+    "not sized as the object": (FREE, lambda word: word & ~0xFFFFFF00 & ~0xFF | 28 | 0xFFFFFF << 8),
+    "no such thread to start": (WAIT, lambda word: 0xF5 | 0xFFFFF << 8),
+}
+
+
+@pytest.mark.parametrize("kind", ILLEGAL)
+def test_illegal_words_are_the_files_fault_and_never_the_allocators(tmp_path, workload, kind):
+    path = tmp_path / "illegal.work"
+    path.write_bytes(with_words(workload, damaged(words_of(workload), *ILLEGAL[kind])))
+    error = one_error(engine("--pass", "bare", "--engine-cycles-per-op", "0", "--preload", PLANTED, path))
+    assert error.startswith(f"heaptape-replay: {path}: offset ")
+
+
+def test_a_file_that_was_proved_legal_is_proved_again_once_it_is_changed(tmp_path, workload):
+    path = tmp_path / "changed.work"
+    path.write_bytes(workload)
+    checked = json.loads(engine("--baseline", path).stdout)["checked"]
+    assert checked == stamp(path)
+    damage = damaged(words_of(workload), *ILLEGAL["slot taken"])
+    assert "is taken" in one_error(bare(path, with_words(workload, damage), "bare", "window", "--checked", checked))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +115,9 @@ def test_other_files_are_refused(tmp_path):
 
 @pytest.mark.parametrize(("seed", "mutants"), [(3, 15), pytest.param(7, 60, marks=pytest.mark.long)])
 def test_random_damage_never_crashes_the_engine(tmp_path, workload, seed, mutants):
-    """With the null allocator only the engine can crash. It must succeed, or end with one error."""
+    """Also where nothing proved the workload. With the null allocator only the engine can crash. It must succeed, or
+    end with one error.
+    """
     random_ = random.Random(seed)
     path = tmp_path / "random.work"
     for _ in range(mutants):
@@ -68,7 +125,9 @@ def test_random_damage_never_crashes_the_engine(tmp_path, workload, seed, mutant
         for _ in range(random_.choice([1, 1, 2, 8])):
             data[random_.randrange(256, len(data))] = random_.randrange(256)
         pass_, order = random_.choice(["time", "memory", "bare"]), random_.choice(["recorded", "causal", "window"])
-        result = bare(path, bytes(data), pass_, order)
+        path.write_bytes(data)
+        more = ["--checked", stamp(path)] if random_.random() < 0.8 else []
+        result = engine("--pass", pass_, "--order", order, "--null", "--engine-cycles-per-op", "0", *more, path)
         if result.returncode != 0:
             error = one_error(result)
             assert "signal" not in error
@@ -89,5 +148,6 @@ def test_threads_that_wait_for_one_another_are_reported(tmp_path, workload):
     data = workload[:256] + struct.pack(f"<{len(words)}Q", *words) + workload[256 + 8 * len(words) :]
     path = tmp_path / "cycle.work"
     path.write_bytes(data)
-    error = one_error(engine("--pass", "bare", "--engine-cycles-per-op", "0", "--preload", PLANTED, path))
+    arguments = ["--engine-cycles-per-op", "0", "--preload", PLANTED, "--checked", stamp(path)]
+    error = one_error(engine("--pass", "bare", *arguments, path))
     assert "threads all wait for one another" in error

@@ -47,6 +47,7 @@ def doubts(witness: Mapping | None) -> list[str]:
         "double_frees": "double frees were left out",
         "overlapping_acquires": "addresses were handed out while an object was live there",
         "inversions_repaired": "events recorded in the wrong order were reordered",
+        "arguments_changed": "calls got an alignment or a stated size that is legal",
         "failed_calls": "failed calls were left out",
     }
     found = []

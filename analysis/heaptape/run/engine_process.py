@@ -2,15 +2,20 @@
 """Starts, watches and ends the processes of the replay engine.
 
 Several may run at a time; a separate thread waits for each. A thread can't be interrupted: after an error or an
-interrupt, the processes are ended, and their threads end with them.
+interrupt, the processes are ended, and their threads end with them. An allocator may start processes, stop those that
+watch it, and hold pipes open: each engine has a session of its own, all of which ends with it, and nothing waits for
+the end of a pipe.
 """
 
+import contextlib
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -42,7 +47,7 @@ class Processes:
         self._ended = False
 
     def start(self, command: Sequence[str], stderr: IO[str], inherited: Sequence[int]) -> subprocess.Popen:
-        """Starts a process, which inherits the descriptors. After `end` it is killed at once."""
+        """Starts a process in a new session, which inherits the descriptors. After `end` it is killed at once."""
         with self._lock:
             process = subprocess.Popen(
                 command,
@@ -50,18 +55,23 @@ class Processes:
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
                 pass_fds=inherited,
+                start_new_session=True,
             )
             self._running.add(process)
             if self._ended:
-                process.kill()
+                kill_whole(process)
         return process
 
     def wait(self, process: subprocess.Popen) -> int:
-        """Waits for the process and returns its exit status, as subprocess does."""
-        status = process.wait()
+        """Waits for the process and returns its exit status, as subprocess does. One that was killed could not end what
+        it had started: this does.
+        """
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        if ended and ended.si_code != os.CLD_EXITED:
+            _kill_all_below(process.pid)
         with self._lock:
             self._running.discard(process)
-        return status
+            return process.wait()
 
     @property
     def ended(self) -> bool:
@@ -73,7 +83,46 @@ class Processes:
         with self._lock:
             self._ended = True
             for process in self._running:
-                process.kill()
+                kill_whole(process)
+
+
+ROUNDS, PAUSE_S = 200, 0.005  # of ending processes that start others meanwhile
+
+
+def kill_whole(process: subprocess.Popen) -> None:
+    """Kills all that the process has started, then the process: while it lives, even stopped, none is lost sight of."""
+    _kill_all_below(process.pid)
+    os.kill(process.pid, signal.SIGKILL)  # not reaped yet: `wait` alone does that
+
+
+def _kill_all_below(pid: int) -> None:
+    for _ in range(ROUNDS):
+        found = _below(pid)
+        if not found:
+            return
+        for one in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(one, signal.SIGKILL)
+        time.sleep(PAUSE_S)
+
+
+def _below(pid: int) -> set[int]:
+    """The living processes of the session `pid`, and those that descend from them or it, without itself."""
+    parents, found = {}, set()
+    for path in Path("/proc").glob("[1-9]*/stat"):
+        try:
+            fields = path.read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if fields and fields[0] not in (b"Z", b"X"):
+            parents[int(path.parent.name)] = int(fields[1])
+            if int(fields[3]) == pid:
+                found.add(int(path.parent.name))
+    more = {pid} | found
+    while more:
+        more = {one for one, parent in parents.items() if parent in more} - found
+        found |= more
+    return found - {pid}
 
 
 def side_by_side(
@@ -121,9 +170,9 @@ def run_to_end(
     stderr: IO[str],
     timeout_s: float,
     tell: Callable[[float], None],
-) -> tuple[bool, int]:
-    """Runs the engine. `tell` receives the share that is done. Returns (timed out,
-    exit status as of subprocess).
+) -> tuple[str, int]:
+    """Runs the engine. `tell` receives the share that is done. Returns why it was ended before its time (empty: it was
+    not), and the exit status as of subprocess.
     """
     read_end, write_end = os.pipe()
     spec_fd = os.memfd_create("heaptape-spec")
@@ -138,29 +187,52 @@ def run_to_end(
     finally:
         os.close(write_end)
         os.close(spec_fd)
-    timed_out = threading.Event()
-
-    def stop() -> None:
-        timed_out.set()
-        process.kill()
-
-    timer = threading.Timer(timeout_s, stop) if timeout_s > 0 else None
-    if timer:
-        timer.start()
     try:
-        with os.fdopen(read_end, errors="replace") as progress:
-            for line in progress:
-                done, _, total = line.partition(" ")
-                if done.isdigit() and total.strip().isdigit() and int(total):
-                    tell(min(1.0, int(done) / int(total)))
+        with os.fdopen(read_end, "rb", buffering=0) as progress:
+            why = _follow(process, progress.fileno(), timeout_s, tell)
+        if why:
+            kill_whole(process)
     except BaseException:
-        process.kill()
+        kill_whole(process)
         raise
     finally:
         status = processes.wait(process)
-        if timer:
-            timer.cancel()
-    return timed_out.is_set(), status
+    return why, status
+
+
+LOOK_MS, LOOK_AT_END_MS = 200, 2
+
+
+def _follow(process: subprocess.Popen, progress: int, timeout_s: float, tell: Callable[[float], None]) -> str:
+    """Reads the progress until the process ends, whoever holds the pipe open. Returns as run_to_end."""
+    deadline = time.monotonic() + timeout_s if timeout_s > 0 else float("inf")
+    os.set_blocking(progress, False)
+    poll, wait_ms = select.poll(), LOOK_MS
+    poll.register(progress, select.POLLIN)
+    while True:
+        left_ms = max(0.0, (deadline - time.monotonic()) * 1e3)
+        if poll.poll(min(left_ms, wait_ms)):
+            lines = os.read(progress, 1 << 16)
+            _tell_last(lines, tell)
+            if not lines:
+                poll.unregister(progress)
+                wait_ms = LOOK_AT_END_MS
+        seen = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+        if seen and seen.si_code in (os.CLD_STOPPED, os.CLD_TRAPPED):
+            return f"the process that watches the allocator was stopped ({signal.Signals(seen.si_status).name})"
+        if seen:
+            return ""
+        if time.monotonic() >= deadline:
+            return f"no result after {timeout_s:g} s"
+
+
+def _tell_last(lines: bytes, tell: Callable[[float], None]) -> None:
+    """The share that the last whole line tells of: ops done, and all ops."""
+    for line in reversed(lines.split(b"\n")[:-1]):
+        done, _, total = line.partition(b" ")
+        if done.isdigit() and total.isdigit() and int(total):
+            tell(min(1.0, int(done) / int(total)))
+            return
 
 
 def failure(status: int, stderr: str) -> str:

@@ -98,8 +98,8 @@ class Bench:
         also = tuple(engine_process.also_loaded(info.info, list(choices)))
         settings, _ = replay.with_sizes(Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also))
         program = home.program("replay")
-        bytes_ = replay.baseline(program, workload)
-        self._engine = replay.Engine(program, workload, settings, info.ops, bytes_, processes or Processes())
+        before = replay.baseline(program, workload)
+        self._engine = replay.Engine(program, workload, settings, info.ops, before, processes or Processes())
         self.workload, self.ops = workload, info.ops
 
     def counting(self, ops: int) -> "Bench":

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -36,17 +37,26 @@ ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's ta
 WARM_UP_OPS = 1 << 20
 
 
+class Baseline(NamedTuple):
+    """`rss_anon_bytes`: of the engine before the first op. `checked`: which state of the workload's file was proved
+    legal: later runs prove it again only if it is another.
+    """
+
+    rss_anon_bytes: int = 0
+    checked: str = ""
+
+
 @dataclass(frozen=True)
 class Engine:
     """What all runs of a workload have in common. `ops`: the workload's, by which the pass instructions chooses its
-    order. `baseline_bytes`: RssAnon before the first op. `processes`: the running ones.
+    order. `processes`: the running ones.
     """
 
     program: Path
     workload: Path
     settings: Settings
     ops: int = 0
-    baseline_bytes: int = 0
+    baseline: Baseline = Baseline()
     processes: Processes = field(default_factory=Processes)
 
 
@@ -329,7 +339,7 @@ def runs_at_a_time(most_bytes: int) -> int:
 
 def need_bytes(engine: Engine) -> int:
     """Memory to reserve for a run, whatever the allocator."""
-    return 2 * (read_workload(engine.workload).peak_live_os_page_bytes + engine.baseline_bytes) + ROOM_BYTES
+    return 2 * (read_workload(engine.workload).peak_live_os_page_bytes + engine.baseline.rss_anon_bytes) + ROOM_BYTES
 
 
 def with_sizes(settings: Settings) -> tuple[Settings, str | None]:
@@ -355,7 +365,7 @@ def _settings_of(engine: Engine, finished: list[dict]) -> dict:
         "touch": settings.touch,
         "passes": list(settings.passes),
         "seed": settings.seed,
-        "engine_rss_anon_baseline_bytes": engine.baseline_bytes,
+        "engine_rss_anon_baseline_bytes": engine.baseline.rss_anon_bytes,
         "aslr": settings.aslr,
     }
 
@@ -426,14 +436,15 @@ def _about(choice: Choice) -> dict:
     }
 
 
-def baseline(program: Path, workload: Path) -> int:
-    """RssAnon in bytes of the engine just before the first op, without a preloaded allocator."""
+def baseline(program: Path, workload: Path) -> Baseline:
+    """Proves the workload legal, and measures the engine's memory with no allocator preloaded. Raises HeaptapeError."""
     command = [str(program), "--baseline", str(workload)]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if result.returncode != 0:
         raise HeaptapeError(failure(result.returncode, result.stderr).replace(str(workload), workload.name))
     try:
-        return int(json.loads(result.stdout)["rss_anon_bytes"])
+        made = json.loads(result.stdout)
+        return Baseline(int(made["rss_anon_bytes"]), str(made["checked"]))
     except (ValueError, KeyError, TypeError) as error:
         raise HeaptapeError(f"the replay engine gave no baseline: {result.stdout.strip()[:80]!r}") from error
 
@@ -448,7 +459,7 @@ def measure(
     facts, settings = BY_NAME[run.pass_], engine.settings
     spec: dict[str, object] = {"order": order}
     if not run.choice.c_library:  # else the engine measures it on that C library
-        spec["baseline-rss-anon-bytes"] = engine.baseline_bytes
+        spec["baseline-rss-anon-bytes"] = engine.baseline.rss_anon_bytes
     if own_cycles is not None:
         spec["engine-cycles-per-op"] = own_cycles
     if facts.accesses:
@@ -472,14 +483,14 @@ def _measure_with(engine: Engine, run: Run, spec: Mapping[str, object], tell: Ca
     with scratch_folder() as scratch, tempfile.TemporaryFile("w+") as stderr:
         output = scratch / "run.json"
         whole = dict(spec) | {"pass": run.pass_, "touch": settings.touch} | _spec_of(settings, run)
-        whole |= {"output": str(output), "workload": str(workload)}
-        timed_out, status = run_to_end(
+        whole |= {"output": str(output), "workload": str(workload), "checked": engine.baseline.checked}
+        why, status = run_to_end(
             engine.processes, Command([str(engine.program)], whole), stderr, settings.timeout_s, tell
         )
         stderr.seek(0)
-        text = stderr.read(1 << 16)
-        if timed_out:
-            return about | {"error": f"no result after {settings.timeout_s:g} s"}
+        text = stderr.read(1 << 17)
+        if why:
+            return about | {"error": why}
         if status != 0:
             return about | {"error": failure(status, text).replace(str(workload), workload.name)}
         try:
@@ -491,7 +502,11 @@ def _measure_with(engine: Engine, run: Run, spec: Mapping[str, object], tell: Ca
     if other := _other_library(measured, run.choice):
         return about | {"error": other}
     # An allocator's output on stderr (for example about an unknown setting) belongs to the result.
-    return about | measured | ({"stderr": text[:2000]} if text.strip() else {})
+    return about | measured | ({"stderr": _cut(text.strip(), 2000)} if text.strip() else {})
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} [{len(text) - most:,} characters more]"
 
 
 def _other_library(measured: Mapping, choice: Choice) -> str:

@@ -83,8 +83,8 @@ def test_a_caller_that_gives_up_ends_all(tmp_path):
 
 def test_a_run_that_lasts_too_long_is_ended_alone(tmp_path):
     with (tmp_path / "stderr").open("w") as stderr:
-        timed_out, status = run_to_end(Processes(), SLEEPER, stderr, 0.1, lambda share: None)
-    assert (timed_out, status) == (True, -9)
+        ended = run_to_end(Processes(), SLEEPER, stderr, 0.1, lambda share: None)
+    assert ended == ("no result after 0.1 s", -9)
 
 
 def test_results_of_in_order_come_in_the_order_of_the_items_and_no_more_than_jobs_are_taken_ahead():

@@ -65,7 +65,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.machine = machine_id(self.machine_name)
-        self._baselines: dict[str, int] = {}
+        self._baselines: dict[str, replay.Baseline] = {}
         self._lock = threading.Lock()
         self._introduced = False
         self._since = time.time()
@@ -254,7 +254,7 @@ class Worker:
         path = self._library(cell.library, place)
         return Choice(cell.allocator, planned.variant, path, str(path), environment)
 
-    def _baseline(self, sha256: str, path: Path) -> int:
+    def _baseline(self, sha256: str, path: Path) -> replay.Baseline:
         if sha256 not in self._baselines:
             self._baselines[sha256] = replay.baseline(self.home.program("replay"), path)
         return self._baselines[sha256]

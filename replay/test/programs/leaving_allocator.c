@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* An allocator that misbehaves as a process, at its 40th malloc, as LEAVE says: "process" leaves a process of a session
+   of its own that holds every descriptor; "storm" leaves processes that start others; "stop" stops its parent; "flood"
+   writes without end to stdout and stderr; "parent" kills its parent, and leaves a process of its session. Its
+   processes are named by LEAVE_NAME. */
+#include <malloc.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+
+extern void *__libc_malloc(size_t), *__libc_realloc(void *, size_t), *__libc_calloc(size_t, size_t),
+    *__libc_memalign(size_t, size_t);
+extern void __libc_free(void *);
+
+static int calls;
+
+static void leave_process(bool own_session) {
+  if (fork() != 0)
+    return;
+  if (fork() != 0)
+    _exit(0);
+  if (own_session)
+    setsid();
+  prctl(PR_SET_NAME, getenv("LEAVE_NAME"));
+  for (;;)
+    sleep(600);
+}
+
+static void leave_storm(void) {
+  if (fork() != 0)
+    return;
+  prctl(PR_SET_NAME, getenv("LEAVE_NAME"));
+  for (;;) {
+    if (fork() != 0)
+      _exit(0);
+    usleep(200);
+  }
+}
+
+static void flood(void) {
+  static const char line[] = "the allocator has something to say, again and again and again and again, and again\n";
+  for (int round = 0; round < 20000; round++) {
+    ssize_t written = write(STDERR_FILENO, line, sizeof line - 1);
+    written = write(STDOUT_FILENO, line, sizeof line - 1);
+    (void)written;
+  }
+}
+
+static void misbehave(const char *how) {
+  if (strcmp(how, "process") == 0 || strcmp(how, "parent") == 0)
+    leave_process(strcmp(how, "process") == 0);
+  if (strcmp(how, "storm") == 0)
+    leave_storm();
+  if (strcmp(how, "stop") == 0)
+    kill(getppid(), SIGSTOP);
+  if (strcmp(how, "parent") == 0)
+    kill(getppid(), SIGKILL);
+  if (strcmp(how, "flood") == 0)
+    flood();
+}
+
+PUBLIC void *malloc(size_t bytes) {
+  const char *how = getenv("LEAVE");
+  if (++calls == 40 && how)
+    misbehave(how);
+  return __libc_malloc(bytes);
+}
+
+PUBLIC void free(void *object) {
+  __libc_free(object);
+}
+
+PUBLIC void *realloc(void *object, size_t bytes) {
+  return __libc_realloc(object, bytes);
+}
+
+PUBLIC void *calloc(size_t count, size_t bytes) {
+  return __libc_calloc(count, bytes);
+}
+
+PUBLIC void *memalign(size_t alignment, size_t bytes) {
+  return __libc_memalign(alignment, bytes);
+}
+
+PUBLIC void *aligned_alloc(size_t alignment, size_t bytes) {
+  return __libc_memalign(alignment, bytes);
+}
+
+PUBLIC int posix_memalign(void **out, size_t alignment, size_t bytes) {
+  *out = __libc_memalign(alignment, bytes);
+  return *out ? 0 : 12;
+}
