@@ -105,6 +105,10 @@ bool filters_exclude(void) {
   return found == EXCLUDED;
 }
 
+bool filters_have_excluded(void) {
+  return atomic_load_explicit(&admission, memory_order_relaxed) == EXCLUDED;
+}
+
 bool host_may(uint32_t purposes) {
   const _Atomic uint32_t *by_collector = seen;
   return !filters_exclude() && !atomic_load_explicit(&setting_now, memory_order_relaxed) &&

@@ -41,6 +41,9 @@ bool host_may(uint32_t purposes);
    HEAPTAPE_SOCKET? Then it makes no system call. As host_may. */
 bool filters_exclude(void);
 
+/* Is that known already? For hooks that save no registers: changes none but general ones, and calls nothing. */
+bool filters_have_excluded(void);
+
 /* Where the collector notes that the process is under filters of which we were not told; NULL: nowhere any more. */
 void filters_watch(const _Atomic uint32_t *by_collector);
 

@@ -85,7 +85,7 @@ bool process_is_recording(void) {
 }
 
 bool process_is_off(void) {
-  if (filters_exclude())
+  if (filters_have_excluded())
     return true;
   struct process *process = atomic_load_explicit(&own, memory_order_acquire);
   return process && atomic_load_explicit(&process->state, memory_order_relaxed) == PROCESS_OFF;

@@ -216,9 +216,8 @@ def test_a_replay_calls_the_allocators_own_operators(name: str, every_operator: 
     record(tmp_path / "t.tape", every_operator, str(ROUNDS))
     succeed(CONVERT, "compile", tmp_path / "t.tape", "-o", tmp_path / "t.work")
     (tmp_path / "counts").mkdir()
-    preloads = ("--preload", COUNTER, "--preload", library)
-    environment = {"COUNT_CALLS_DIR": str(tmp_path / "counts")}
-    succeed(REPLAY, "--pass", "bare", *preloads, "-o", tmp_path / "r.json", tmp_path / "t.work", env=environment)
+    preloads = ("--preload", COUNTER, "--preload", library, "--env", f"COUNT_CALLS_DIR={tmp_path / 'counts'}")
+    succeed(REPLAY, "--pass", "bare", *preloads, "-o", tmp_path / "r.json", tmp_path / "t.work")
     replayed = sum((counted(image) for image in (tmp_path / "counts").iterdir()), Counter())
     by_its_start = Counter({"operator new": 2} if "tcmalloc" in name else {})
     assert replayed == times(EACH_ROUND, ROUNDS) + by_its_start
