@@ -149,7 +149,7 @@ def verdict(text: str, good: bool) -> None:
 
 QUIET_S = 2.0
 LINE_S = 10.0
-LEAST_SHARE = 0.02  # below it, the time left is not known
+LEAST_SHARE, AGREE = 0.05, 2.0  # the time left is known from this share on, where two estimates agree by that factor
 
 
 class WorkProgress:
@@ -162,6 +162,7 @@ class WorkProgress:
         self._at_terminal = sys.stderr.isatty()
         self._wanted = not is_quiet()
         self._last_line = self._begin
+        self._last_text, self._last_left_s = "", 0.0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
@@ -182,14 +183,23 @@ class WorkProgress:
         if not self._at_terminal:
             if now - self._last_line >= LINE_S:
                 self._last_line = now
-                left = ""
-                if LEAST_SHARE < share < 1:
-                    left = f", {duration((now - self._begin) * (1 - share) / share)} left"
-                note(f"{what}: {100 * share:.0f} % done{left}")
+                text = f"{what}: {100 * share:.0f} % done{self._time_left(now, share)}"
+                if text != self._last_text:
+                    note(text)
+                self._last_text = text
             return
         if self._bar is None or self._task is None:
             self._bar, self._task = _started()
         self._bar.update(self._task, completed=share, description=what)
+
+    def _time_left(self, now: float, share: float) -> str:
+        """ ", 3 min left"; empty until it is known."""
+        if not LEAST_SHARE < share < 1:
+            return ""
+        left_s, before_s = (now - self._begin) * (1 - share) / share, self._last_left_s
+        self._last_left_s = left_s
+        known = before_s and max(left_s, before_s) <= AGREE * (min(left_s, before_s) + LINE_S)
+        return f", {duration(left_s)} left" if known else ""
 
     def note(self, text: str) -> None:
         with self._hidden():

@@ -192,15 +192,24 @@ def test_the_command_says_how_to_go_on_after_a_ctrl_c(tape, tmp_path, monkeypatc
     assert (tmp_path / "history.results.json").is_file()
 
 
-def test_without_a_terminal_progress_is_a_line_every_ten_seconds(monkeypatch, capsys):
-    clock = iter([0.0, 1.0, 11.0, 12.0, 22.0])
+@pytest.mark.parametrize(
+    ("shares", "lines"),
+    [
+        ((0.3, 0.6), ["30 % done", "60 % done, 27 s left"]),
+        ((0.06, 0.3, 0.9), ["6 % done", "30 % done", "90 % done"]),  # 329 s, 96 s, 7 s: not known
+        ((1.0, 1.0, 1.0), ["100 % done"]),
+    ],
+)
+def test_without_a_terminal_progress_says_what_is_known_once(shares, lines, monkeypatch, capsys):
+    clock = iter([0.0, *(1.0 + 20.0 * number for number in range(len(shares) + 1))])
     monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
     with console.WorkProgress() as shown:
-        for share in (0.1, 0.25, 0.5, 0.75):
+        for share in (0.0, *shares):
             shown.update("replaying", share)
-    assert capsys.readouterr().err == (
-        "heaptape: replaying: 25 % done, 33 s left\nheaptape: replaying: 75 % done, 7 s left\n"
-    )
+    assert capsys.readouterr().err.splitlines() == [f"heaptape: replaying: {line}" for line in lines]
+
+
+def test_durations_are_short():
     assert [console.duration(one) for one in (40, 170, 7500)] == ["40 s", "3 min", "2 h 5 min"]
 
 

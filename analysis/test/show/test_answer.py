@@ -129,8 +129,8 @@ def test_memory_that_bypasses_malloc_is_what_the_replay_on_the_recorded_allocato
     about = {"recorded": [[0, MIB, MIB], [10, 40 * MIB, 50 * MIB]], "program": "python3.11", "recorded_on": "glibc"}
     found = answer([counted("p", {"glibc": (2e9, 100, 10), "b": (2e9, 100, 35)}, **about)], "glibc")
     assert found.caveats[0] == (
-        "malloc's memory, replayed, is only 25 % of the program's peak memory: the rest bypasses it. For CPython record "
-        "with PYTHONMALLOC=malloc."
+        "malloc's memory, replayed, is only 25 % of the program's peak memory: the rest bypasses it. For CPython "
+        "record with PYTHONMALLOC=malloc."
     )
 
 
