@@ -146,14 +146,11 @@ def difference(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict(found: Blame, position: int) -> Verdict:
-    """Leak, retention, fragmentation or none of them, with the figures that show it. `position`: of the tables."""
-    grown = _leak(found)
-    if grown is not None:
-        return grown
+    """Leak, retention, fragmentation or none of them, with the figures that show it: the largest share of resident
+    memory that could be given back, and a smaller leak beside it. `position`: of the tables.
+    """
     at = found.positions[found.positions["position"] == position].iloc[0]
     rss, live = int(at["rss_anon_bytes"]), int(at["live_resident_bytes"])
-    if rss - live < LEAST_EXCESS * rss or rss == 0:
-        return Verdict("none", f"resident memory is mostly live: {size(live)} of {size(rss)} ({share(live, rss)})")
     own = int(at["never_used_bytes"] + at["beside_table_bytes"])
     parts = {
         "fragmentation": int(at["beside_live_bytes"]),
@@ -162,7 +159,14 @@ def verdict(found: Blame, position: int) -> Verdict:
         "allocator": own,
     }
     kind = max(parts, key=lambda name: parts[name])
-    return Verdict(kind, f"{kind.replace('allocator', OWN)}: {_REASONS[kind](found, at)}")
+    little = rss - live < LEAST_EXCESS * rss or rss == 0
+    grown = _grown(found) if grows(found.positions["position"], found.positions["live_bytes"]) else 0
+    if grown and (little or 2 * grown >= parts[kind]):
+        return Verdict("leak", f"leak, or data that only grow: {_growth(found)}{_grower(found)}")
+    if little:
+        return Verdict("none", f"resident memory is mostly live: {size(live)} of {size(rss)} ({share(live, rss)})")
+    beside = f"; beside it, {_growth(found)}" if grown else ""
+    return Verdict(kind, f"{kind.replace('allocator', OWN)}: {_REASONS[kind](found, at)}{beside}")
 
 
 def site_frames(name: str) -> list[str]:
@@ -215,31 +219,36 @@ def grows(positions: pd.Series, live_bytes: pd.Series) -> bool:
     return len(lowest) == 4 and min(steps) >= LEAST_STEP * live and lowest[-1] - lowest[0] >= LEAST_RISE * live
 
 
-def _leak(found: Blame) -> Verdict | None:
-    """The verdict "leak", if live bytes grow and are most of RSS at the end; else None."""
-    places = found.positions
-    end = places.iloc[-1]
-    live, rss = int(end["live_bytes"]), int(end["rss_anon_bytes"])
-    if not grows(places["position"], places["live_bytes"]):
-        return None
-    if live == 0 or 2 * int(end["live_resident_bytes"]) < rss:
-        return None
-    middle = places.iloc[int((places["position"] - int(end["position"]) // 2).abs().to_numpy().argmin())]
+def _middle(found: Blame) -> pd.Series:
+    places = found.positions["position"]
+    return found.positions.iloc[int((places - int(places.iloc[-1]) // 2).abs().to_numpy().argmin())]
+
+
+def _grown(found: Blame) -> int:
+    """Bytes by which live memory grew in the second half of the run: of a leak from the start on, half."""
+    return int(found.positions["live_bytes"].iloc[-1] - _middle(found)["live_bytes"])
+
+
+def _growth(found: Blame) -> str:
+    middle, end = _middle(found), found.positions.iloc[-1]
+    return (
+        f"live memory grows in every quarter of the run, from {size(middle['live_bytes'])} in its middle to "
+        f"{size(end['live_bytes'])} at its end ({share(_grown(found), int(end['rss_anon_bytes']))} of resident memory "
+        "more)"
+    )
+
+
+def _grower(found: Blame) -> str:
+    """The group that grew most in the second half, in words."""
     grouping = first_grouping(found)
-    one, other = (at_position(found, "", int(where["position"]), grouping) for where in (middle, end))
+    ends = (_middle(found), found.positions.iloc[-1])
+    one, other = (at_position(found, "", int(where["position"]), grouping) for where in ends)
     change = difference(one, other)
     change = change.assign(grown=change["live_bytes_other"] - change["live_bytes_one"])
     most = change[change["kind"] == GROUP].nlargest(1, "grown")
-    who = (
-        f"; {size(most['grown'].iloc[0])} of the growth belong to {_named(most['group'].iloc[0], grouping)}"
-        if len(most)
-        else ""
-    )
-    text = (
-        f"live memory grows in every quarter of the run, from {size(middle['live_bytes'])} in its middle to "
-        f"{size(live)} at its end ({share(int(end['live_resident_bytes']), rss)} of resident memory){who}"
-    )
-    return Verdict("leak", f"leak, or data that only grow: {text}")
+    if most.empty:
+        return ""
+    return f"; {size(most['grown'].iloc[0])} of the growth belong to {_named(most['group'].iloc[0], grouping)}"
 
 
 def _named(group: str, grouping: str) -> str:

@@ -74,10 +74,11 @@ def estimates(found: Blame, allocator: str, position: int) -> pd.DataFrame:
     """
     at = int(np.flatnonzero(found.positions["position"] == position)[0])
     rss = found.positions["rss_anon_bytes"].to_numpy()
+    leaks = holders.verdict(found, position).kind == "leak"
     rows = []
     for group in _groups(found, at):
         savings = {} if _is_whole(found, group) else dict(_savings(found, group))
-        if _leaks(found, group):
+        if leaks and _leaks(found, group):
             savings["remove"] = group.empty + group.live
         best = _best({action: float(saving[at]) for action, saving in savings.items()}, LEAST_SAVING * rss[at])
         rows += [
@@ -232,8 +233,8 @@ def _before_last_mark(found: Blame, group: Group) -> np.ndarray:
 
 
 def _leaks(found: Blame, group: Group) -> bool:
-    """Is this the cause of a leak? The run has to be one that the sentence calls a leak, and the group has to grow in
-    the same way, and be a large part of the growth.
+    """Is this the cause of a leak? Of a run that the sentence calls one: the group has to grow in the same way,
+    and be a large part of the growth.
     """
     places = found.positions["position"]
     if not holders.grows(places, found.positions["live_bytes"]):

@@ -45,7 +45,8 @@ def screen(
     resident, live = size(at["rss_anon_bytes"]), size(at["live_resident_bytes"])
     place = PLACES.get(where[0], "" if where[0].isdecimal() else f'at mark "{where[0]}"')
     text = f"{name} on {label}{' ' + place if place else ''}, after {where[1]:,} of {counted(ops, 'call')}: "
-    sentence = printable(holders.verdict(found, where[1]).sentence)
+    verdict = holders.verdict(found, where[1])
+    sentence = printable(verdict.sentence)
     merged = found.groups[(found.groups["grouping"] == grouping) & (found.groups["group"] < 0)]
     merged = merged[found.positions["position"].to_numpy()[merged["at"]] == where[1]]
     table = _table(found, rows, grouping, int(merged["groups"].sum()))
@@ -53,7 +54,7 @@ def screen(
     if grouping in ("site", "function"):
         caveats += _nameless(rows[rows["kind"] == GROUP].head(MOST_GROUPS)["group"], source)
     said = [f"{sentence[:1].upper()}{sentence[1:]}."]
-    more = []
+    more = [("Settings", f"heaptape advise --objective memory {source}")] * (verdict.kind not in ("leak", "none"))
     if promised.empty:
         caveats.append(f"No change to one group of objects is expected to save {100 * LEAST_SAVING:.0f} % or more.")
     else:

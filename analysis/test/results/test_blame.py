@@ -12,8 +12,9 @@ import zlib
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.passes import blame_data as blame
-from heaptape.passes import holders
+from heaptape.passes import holders, proposals
 from heaptape.results.schema import Results
+from heaptape.show import holding
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_runs import decoded
@@ -108,6 +109,24 @@ def test_a_planted_cause_is_found(kind):
         )
     if kind == "leak":
         assert "from 120 KiB in its middle to 240 KiB at its end" in verdict.sentence
+
+
+@pytest.mark.parametrize("empty_pages", [0, 8, 30, 200])
+def test_the_largest_share_is_named_and_a_leak_beside_it(empty_pages):
+    """Live memory grows by 30 OS pages in the second half; as if so since the start, 60 of them have leaked."""
+    grown = planted("leak")
+    left = frozenset(range(1000, 1000 + empty_pages))
+    layouts = [dataclasses.replace(one, resident=one.resident | left, used=one.used | left) for one in grown]
+    found = decoded(make_run("glibc", layouts))
+    verdict = holders.verdict(found, layouts[-1].position)
+    assert verdict.kind == ("retention" if empty_pages == 200 else "leak")
+    assert "live memory grows in every quarter of the run, from 120 KiB" in verdict.sentence
+    removals = proposals.estimates(found, "glibc", layouts[-1].position)["action"] == "remove"
+    assert removals.any() == (verdict.kind == "leak")
+    promised = proposals.promising(proposals.estimates(found, "glibc", layouts[-1].position))
+    made = holding.screen(found, ("w", "glibc", 8000), ("end", layouts[-1].position), "site", promised, "w.tape")
+    settings = ("Settings", "heaptape advise --objective memory w.tape")
+    assert (settings == made.more[0]) == (verdict.kind == "retention")
 
 
 def test_names_of_groups_are_readable():
