@@ -164,11 +164,11 @@ def amount(value: float, unit: str) -> str:
 
 def _frame(box: Box, weight: int, total: int, unit: str) -> str:
     y = HEAD + box.depth * ROW
-    title = f"{box.node.name} — {amount(weight, unit)}, {100 * weight / max(total, 1):.2f} %"
-    title += f"\n{box.node.place}" if box.node.place else ""
+    title = markup(f"{box.node.name} — {amount(weight, unit)}, {100 * weight / max(total, 1):.2f} %")
+    title += f"\n{markup(box.node.place)}" if box.node.place else ""
     hidden = ' visibility="hidden"' if box.width < SMALLEST else ""
     return (
-        f'<g class="frame"{hidden} tabindex="-1"><title>{markup(title)}</title>'
+        f'<g class="frame"{hidden} tabindex="-1"><title>{title}</title>'
         f'<rect x="{MARGIN + box.x:.2f}" y="{y}" width="{box.width:.2f}" height="{ROW - 1}" '
         f'fill="{_colour(box)}"/><text x="{MARGIN + box.x + 3:.2f}" y="{y + 13}">'
         f"{markup(_short(box.node.name, box.width))}</text></g>"
