@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from heaptape.advise.programs import line_of
 from heaptape.advise.programs import run as run_program
 from heaptape.advise.words import Advice
 from heaptape.common.errors import HeaptapeError
@@ -95,7 +96,7 @@ class _Observer:
 
     def _run(self, wrapper: Sequence[str], environment: Mapping[str, str], printed: Path) -> Finished:
         began = time.monotonic()
-        ended = run_program([*wrapper, *self.command.command], environment)
+        ended = run_program([*wrapper, *line_of(self.command.command).words], environment)
         printed.write_bytes(ended.last_words)
         if self._status is None:
             self._status = ended.status

@@ -19,13 +19,14 @@ from heaptape.common.home import Home
 from heaptape.common.process import convert_json
 from heaptape.run import ctl
 from heaptape.run.capture import Trace
-from heaptape.run.environment import without_allocator
+from heaptape.run.environment import left_out, without_allocator
 
 KEPT_BYTES = 2000  # of a program's output
 NOT_STARTED = (126, 127)
 BURST_S = 3.0
 IN_BURST_RUNS = WHOLE_RUNS / 2  # recording alone, without what follows
 RETRY_S = 0.2
+WRAPPERS = ("env", "nice", "ionice", "timeout", "taskset", "setarch", "chrt", "nohup", "stdbuf", "setsid", "time")
 LAST_WORDS_S = 2  # how long to wait for the last output: a daemon that the program left keeps the pipe open
 
 
@@ -44,6 +45,39 @@ class Program:
     def cpu_ns(self) -> float | None:
         """User and system time of that process while it was recorded; None where the trace lacks it."""
         return cpu_ns_of(self.trace.about)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A command line, and what it sets of the allocator by `env NAME=VALUE`, which is no part of the words: LD_PRELOAD
+    set there would replace the recorder's, and the allocator's of a live run.
+    """
+
+    words: tuple[str, ...]
+    settings: Mapping[str, str]
+
+
+def line_of(command: Sequence[str]) -> Line:
+    """Of a command behind any of WRAPPERS. `env` without anything else to do is left out. Other options of `env` than
+    -u NAME and -C FOLDER, and shells, are left as they are.
+    """
+    words, settings = list(command), {}
+    at = next((at for at, word in enumerate(words) if Path(word).name == "env"), None)
+    if at is None or Path(words[0]).name not in WRAPPERS:
+        return Line(tuple(words), {})
+    end = at + 1
+    while end < len(words) and words[end] in ("-u", "-C"):
+        end += 2
+    first = end
+    while end < len(words) and "=" in words[end] and not words[end].startswith("-"):
+        end += 1
+    given = [word.split("=", 1) for word in words[first:end]]
+    taken = left_out(dict(given))
+    settings = {name: value for name, value in given if name in taken}
+    if not settings or end == len(words):
+        return Line(tuple(words), {})
+    rest = [*words[at + 1 : first], *(f"{name}={value}" for name, value in given if name not in settings)]
+    return Line((*words[:at], *([words[at], *rest] if rest else []), *words[end:]), settings)
 
 
 @dataclass(frozen=True)
@@ -67,8 +101,10 @@ def record(command: Sequence[str], folder: Path, home: Home, name: str = "", acc
     options += ["--burst", "ctl..ctl"] if in_bursts else []
     began = time.monotonic()
     with _interrupts_are_its_own(), _Bursts(accesses) if in_bursts else contextlib.nullcontext() as bursts:
-        whole = [str(home.program("record")), "--quiet", "-o", str(first), *options, "--", *command]
-        ended = run(whole, started=bursts.begin if bursts else None)
+        line = line_of(command)
+        whole = [str(home.program("record")), "--quiet", "-o", str(first), *options, "--", *line.words]
+        own = {name: os.environ[name] for name in left_out(os.environ)} | dict(line.settings)
+        ended = run(whole, own, started=bursts.begin if bursts else None)
     wall_s = time.monotonic() - began
     paths = sorted(folder.glob("*.tape")) if name else [first] if first.exists() else []
     traces = [Trace(path, convert_json(home, "info", str(path))) for path in paths]
