@@ -61,7 +61,7 @@ def line_of(command: Sequence[str]) -> Line:
     """Of a command behind any of WRAPPERS. `env` without anything else to do is left out. Other options of `env` than
     -u NAME and -C FOLDER, and shells, are left as they are.
     """
-    words, settings = list(command), {}
+    words = list(command)
     at = next((at for at, word in enumerate(words) if Path(word).name == "env"), None)
     if at is None or Path(words[0]).name not in WRAPPERS:
         return Line(tuple(words), {})

@@ -140,7 +140,7 @@ def run(arguments: argparse.Namespace) -> int:
     if output:
         write_json(output, advise.as_json(found, confirmed))
     if output != STANDARD_OUTPUT:
-        advice = dataclasses.replace(found.advice, command=command)
+        advice = dataclasses.replace(found.advice, command=programs.line_of(command).words)
         shown = words.screen(advice, c_library())
         if arguments.format == "csv":
             shown = dataclasses.replace(shown, table=words.candidates(advice))
