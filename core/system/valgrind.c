@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/system/valgrind.h"
 
+#include "core/system/preloadable.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +27,9 @@ static bool is_program(char *path, size_t bytes, const char *folder, const char 
   return length > 0 && (size_t)length < bytes && access(path, X_OK) == 0;
 }
 
+/* Valgrind puts a library of its folder into LD_PRELOAD. */
 int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes) {
+  struct error error = {""};
   if (!HAS_TOOL) {
     snprintf(why, why_bytes, "heaptape's Valgrind tool is for x86-64 only");
     return -1;
@@ -35,6 +39,10 @@ int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes) {
   char *slash = strrchr(valgrind->library, '/');
   if (slash)
     strcpy(slash, "/valgrind");
+  if (slash && access(valgrind->library, X_OK) == 0 && preloadable_path(valgrind->library, &error) != 0) {
+    snprintf(why, why_bytes, "%s", error.text);
+    return -1;
+  }
   if (slash && is_program(valgrind->launcher, sizeof valgrind->launcher, valgrind->library, "valgrind") &&
       is_program(valgrind->program, sizeof valgrind->program, valgrind->library, TOOL))
     return 0;
