@@ -18,8 +18,11 @@ def main(project: str, stage: Path) -> None:
     tool = " AND GPL-2.0-only" if "LICENSE.valgrind-tool" in licences else ""
     text = text.replace(
         'license = { text = "MIT" }',
-        f'license = "MIT{tool}"\nlicense-files = {licences!r}\nreadme = "README.md"',
+        f'license = "MIT{tool}"\nlicense-files = {licences!r}',
     )
+    # The stage has what a checkout lacks: setuptools makes the wheel of it.
+    backend = 'requires = ["setuptools>=68"]\nbuild-backend = "setuptools.build_meta"\n'
+    text = re.sub(r"(\[build-system\]\n).*?\n(?=\n)", lambda found: found[1] + backend, text, flags=re.DOTALL)
     extras = "[project.optional-dependencies]\n"
     text = text.replace(
         extras, f"{extras}allocators = [\"heaptape-allocators=={__version__}; platform_machine == 'x86_64'\"]\n"
