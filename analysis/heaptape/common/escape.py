@@ -63,8 +63,8 @@ def markdown_prose(text: str) -> str:
 
 
 def markup(text: str) -> str:
-    """A text within SVG or HTML."""
-    return escape(printable(text), {'"': "&quot;", "'": "&#39;"})
+    """A text within SVG or HTML; its lines stay lines."""
+    return escape("\n".join(map(printable, text.split("\n"))), {'"': "&quot;", "'": "&#39;"})
 
 
 def latex(text: str) -> str:

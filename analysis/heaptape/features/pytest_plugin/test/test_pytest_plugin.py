@@ -393,7 +393,7 @@ def test_without_the_option_nothing_is_recorded_or_imported(tmp_path: Path) -> N
         "    assert not hasattr(ctypes.CDLL(None), 'heaptape_lib_mark')\n"
         "    ours = {name for name in sys.modules if name.startswith('heaptape.')}\n"
         "    assert ours == {'heaptape.' + name for name in\n"
-        "        ('common', 'common.version', 'pytest_plugin', 'pytest_plugin.plugin')}\n"
+        "        ('common', 'common.version', 'features', 'features.pytest_plugin', 'features.pytest_plugin.plugin')}\n"
     )
     done = start(tmp_path, ["--strict-markers"])
     assert (done.returncode, done.stdout.splitlines()[-1].split()[:2]) == (0, ["1", "passed"]), done.stdout

@@ -290,7 +290,9 @@ def test_a_recorder_that_is_killed_ends_it(start) -> None:
 
 def test_one_of_several_processes_can_be_chosen(start) -> None:
     recording = start(program=["/bin/sh", "-c", '"$@"; exit', "sh", *calling(PAIRS, BYTES)])
-    reply = command("counts", recording.process.pid)
+    found = find(str(recording.process.pid))
+    reply = found and found[0].counts(found[1])
+    assert reply
     pids = [process["pid"] for process in reply["processes"]]
     assert len(pids) >= 2
     assert "threads" not in reply["processes"][0]
