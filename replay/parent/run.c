@@ -92,11 +92,20 @@ __attribute__((noreturn)) static void become_engine_under(struct valgrind_comman
   _exit(NO_VALGRIND);
 }
 
+/* Where memory runs out, the kernel kills the engine, whose end is reported, and not the command. */
+static void be_killed_first(void) {
+  int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (file < 0 || write(file, "1000", 4) < 0)
+    return; /* the kernel chooses by size */
+  os_close(file);
+}
+
 /* The child, between fork and exec. */
 __attribute__((noreturn)) static void become_engine(const struct run *run, const struct run_spec *spec,
                                                     struct valgrind_command *valgrind, int socket) {
   struct replay_result *result = run->result;
   result->aslr = spec->aslr || !stop_randomisation();
+  be_killed_first();
   if (valgrind)
     valgrind_command_set_environment(valgrind);
   if (environment_build(spec) != 0)
@@ -182,6 +191,11 @@ static int judge_end(const struct run *run, const struct run_spec *spec, int sta
     *error = result->error;
     return -1;
   }
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+    return error_set(error, spec->path,
+                     "the engine was killed by signal 9 (SIGKILL) %s: not by heaptape; the kernel does so "
+                     "where memory, or its cgroup's limit, is exhausted",
+                     place);
   if (WIFSIGNALED(status))
     return error_set(error, spec->path, "the allocator was killed by signal %d (SIG%s) %s", WTERMSIG(status),
                      signal_name(WTERMSIG(status)), place);

@@ -10,7 +10,7 @@ import re
 import resource
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,9 +57,34 @@ def describe() -> dict[str, object]:
 
 
 def available_bytes() -> int:
-    """Memory that programs could still take without swapping; all memory if the kernel doesn't report that."""
+    """Memory that programs could still take without swapping, within the limits of this process's cgroups; all memory
+    if the kernel doesn't report that.
+    """
     kib = _match(r"^MemAvailable:\s*(\d+) kB", text_of("/proc/meminfo"))
-    return int(kib) * 1024 if kib else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    whole = int(kib) * 1024 if kib else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([whole, *_left_in_cgroups(text_of("/proc/self/cgroup"), Path("/sys/fs/cgroup"))])
+
+
+def _left_in_cgroups(memberships: str, mounted: Path) -> Iterator[int]:
+    """Bytes left under each limit of memory of a process's cgroups and those around them. Cached files, which the
+    kernel drops first, are no use.
+    """
+    for line in memberships.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        root = mounted / controllers
+        limit, usage = (
+            ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
+        )
+        group = root / path.lstrip("/")
+        for folder in (group, *group.parents):
+            most, used = text_of(str(folder / limit)).strip(), text_of(str(folder / usage)).strip()
+            if most.isdigit() and used.isdigit():
+                cached = _match(r"^(?:total_)?inactive_file (\d+)", text_of(str(folder / "memory.stat")))
+                yield max(0, int(most) - int(used) + int(cached or 0))
+            if folder == root:
+                break
 
 
 def _libc() -> str | None:
