@@ -674,3 +674,9 @@ def test_allocators_of_the_wheel_are_found_by_their_names_with_their_licences(pl
     assert known["snmalloc"].path is None
     assert registry.choose("rpmalloc@9", known).path == known["rpmalloc"].path
     assert (wheel / "rpmalloc@9" / "part-LICENSE.txt").read_text() == "free"
+
+
+def test_names_may_follow_options():
+    done = call_heaptape("allocators", "install", "--no-verify", "no-such-allocator")
+    assert "unknown recipe 'no-such-allocator'" in done.stderr
+    assert call_heaptape("allocators", "install", "--no-verify").status == 2
