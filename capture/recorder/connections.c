@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -343,13 +342,16 @@ static void keep_pending(struct collector *collector, const struct pending *from
   collector_watch(collector, from->fd);
 }
 
-/* Are there descriptors for one more process, and its connection? */
+/* Are there descriptors for one more process, and its connection? The lowest free one does not tell how many are free:
+   those of closed connections lie between those of processes. */
 static bool has_descriptors(const struct collector *collector) {
   enum { OF_ONE_PROCESS = 16 };
-  struct rlimit limit;
-  int next = fcntl(collector->control_fd, F_DUPFD_CLOEXEC, 0);
-  os_close(next);
-  return next >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)next + OF_ONE_PROCESS < limit.rlim_cur;
+  int taken[OF_ONE_PROCESS], count = 0;
+  while (count < OF_ONE_PROCESS && (taken[count] = fcntl(collector->control_fd, F_DUPFD_CLOEXEC, 0)) >= 0)
+    count++;
+  for (int i = 0; i < count; i++)
+    close(taken[i]);
+  return count == OF_ONE_PROCESS;
 }
 
 static bool own_are_full(const struct collector *collector) {
