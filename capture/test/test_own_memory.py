@@ -22,6 +22,7 @@ int main(int argc, char **argv) {
   pthread_barrier_t barrier;
   pthread_t threads[30];
   char line[4096];
+  unsigned long first, end;
   int ours = 0, dumped = 0, locked = 0, is_ours = 0;
   if (mlockall(atoi(argv[1])) != 0) return 77;
   pthread_barrier_init(&barrier, NULL, 31);
@@ -30,7 +31,8 @@ int main(int argc, char **argv) {
   work(&barrier);
   FILE *file = fopen("/proc/self/smaps", "r");
   while (fgets(line, sizeof line, file)) {
-    if (strchr(line, '-') && strstr(line, " rw")) is_ours = strstr(line, "memfd:heaptape") != NULL;
+    if (sscanf(line, "%lx-%lx", &first, &end) == 2)
+      is_ours = strstr(line, " rw") && strstr(line, "memfd:heaptape");
     if (strncmp(line, "VmFlags:", 8) || !is_ours) continue;
     ours++;
     dumped += !strstr(line, " dd");
