@@ -101,7 +101,8 @@ def _live(
 def surroundings(choice: Choice, library: Path, padding: int) -> dict[str, str]:
     """The variables added to a live run's environment, with the lengths and order of the recorder's own."""
     settings = dict(choice.environment) | {PADDING_VARIABLE: "x" * padding}
-    return settings | {RECORDERS_VARIABLE: "x" * RECORDERS_BYTES, "LD_PRELOAD": str(library)}
+    recorders = {RECORDERS_VARIABLE: "x" * RECORDERS_BYTES, "LD_PRELOAD": str(library)}
+    return settings | recorders | {"ASAN_OPTIONS": "verify_asan_link_order=0"}
 
 
 def recorded_preload(home: Home) -> str:
