@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convert.test.models.history_maker import damage, jitter, legal
-from convert.test.models.history_model import COUNTED, Event, Op, judge, text
+from convert.test.models.history_model import ACQUIRES, COUNTED, Event, Op, judge, text
 from convert.test.models.tape_maker import Tape
 from convert.test.models.workload_ops import NO_SLOT, ops_of
 from tests.examples import examples
@@ -49,16 +49,24 @@ def check(tape: Path, horizon_ns: int) -> dict[str, int]:
 
 
 def as_compiled(ops: list[Op]) -> list[tuple]:
-    """Ops as in a workload: threads and objects numbered in the order of their first appearance."""
+    """Ops as in a workload: threads and objects numbered in the order of their first appearance; a release that states
+    a size states its object's.
+    """
     threads: dict[int, int] = {}
     objects: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     rows = []
     for op in ops:
         call = CALL_IDS[op.call] | (0x40 if op.null_in else 0) | (0x80 if op.null_out else 0)
         thread = threads.setdefault(op.thread, len(threads))
         obj = None if op.obj is None else objects.setdefault(op.obj, len(objects))
         param = op.param if op.call in COUNTED or op.call == "posix_memalign" else None
-        rows.append((thread, call, obj, op.size, param))
+        size = op.size
+        if "sized" in op.call:
+            size = sizes.get(obj, size) if obj is not None else size
+        elif obj is not None and op.call in ACQUIRES and not op.null_out:
+            sizes[obj] = size * (op.param if op.call in COUNTED and op.param is not None else 1)
+        rows.append((thread, call, obj, size, param))
     return rows
 
 

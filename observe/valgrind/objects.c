@@ -42,7 +42,7 @@ static Bool is_of_the_api(const HChar *name) {
 static void note_symbol(void *context, const HChar *name, ULong file_offset) {
   struct object *object = context;
   /* The second is the dynamic linker's, which has a malloc of its own before glibc 2.33. */
-  object->is_c_library |= VG_(strcmp)(name, "strlen") == 0 || VG_(strcmp)(name, "_rtld_global") == 0;
+  object->is_c_library |= VG_(strcmp)(name, "__libc_start_main") == 0 || VG_(strcmp)(name, "_rtld_global") == 0;
   if (file_offset - object->offset > object->end - object->start || !is_of_the_api(name))
     return;
   object->defines_malloc |= VG_(strcmp)(name, "malloc") == 0;

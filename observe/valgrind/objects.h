@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Which code is an allocator's, by the symbols of the object file from which it was mapped.
 
-   An allocator library is a shared object that defines malloc, other than the C library (which also defines strlen) and
-   the program itself: all its code is the allocator's. In any object, the functions of the malloc API (malloc and
-   related functions, the C++ operators new and delete) are known by their symbols. So glibc's own malloc is known by
-   its entry points only, and a stripped program with a statically linked allocator seems to have none. */
+   An allocator library is a shared object that defines malloc, other than the C library (which also defines
+   __libc_start_main) and the program itself: all its code is the allocator's. In any object, the functions of the
+   malloc API (malloc and related functions, the C++ operators new and delete) are known by their symbols. So glibc's
+   own malloc is known by its entry points only, and a stripped program with a statically linked allocator seems to have
+   none. */
 #pragma once
 
 #include <pub_tool_basics.h>

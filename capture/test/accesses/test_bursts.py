@@ -104,8 +104,8 @@ def test_each_burst_has_what_a_whole_recording_has_there(recorded):
     for burst, begin, end in zip(bursts, begins, ends, strict=True):
         start_at, end_at = burst.index(first), burst.index(last)
         assert burst[start_at : end_at + 1] == whole[begin : end + 1]
-        assert start_at < 24  # the library's, behind the request
-        assert len(burst) - end_at < 24
+        assert start_at < 10
+        assert len(burst) - end_at < 10
         assert len(burst) > 2000
     assert check(tape)["ok"]
 
