@@ -11,9 +11,9 @@ from .engine import ENGINE, PLANTED, make
 
 
 def test_the_engine_is_killed_first_and_its_end_is_said_in_a_line(tmp_path):
-    path = tmp_path / "w.work"
+    path = tmp_path / "w.work"  # verify has no run before its own
     make(path, ops=2000)
-    command = [str(ENGINE), "--pass", "bare", "--preload", str(PLANTED), str(path)]
+    command = [str(ENGINE), "--pass", "verify", "--preload", str(PLANTED), str(path)]
     environment = {**os.environ, "PLANT_HANG_AT": "40"}
     with subprocess.Popen(command, env=environment, stdout=-1, stderr=-1, text=True) as parent:
         children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
