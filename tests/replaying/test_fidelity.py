@@ -143,9 +143,11 @@ def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path, others: tu
 @needs_tool
 def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predicted(tmp_path: Path) -> None:
     """Counts repeat, so the only error is what the prediction leaves out: a few thousand instructions of the dynamic
-    linker. Most of this program's instructions are the allocator's.
+    linker. Most of this program's instructions are the allocator's. Faults of start-up, some 120, don't repeat: the
+    kernel maps pages of files around a fault as far as they are in memory. Of 3,000 objects (441 faults) 27 more were
+    6 % on one machine; here they are 2 %.
     """
-    data = counted.count(phases(tmp_path, 3000, 4), glibc_and_ours(), 2, HOME, tmp_path / "cache")
+    data = counted.count(phases(tmp_path, 20_000, 4), glibc_and_ours(), 2, HOME, tmp_path / "cache")
     assert not data["failures"]
     assert [run["padding_bytes"] for run in data["live"]] == [0, 0, 1360, 1360]
     table = counted_certificate.changes([data]).set_index("metric")
@@ -153,7 +155,7 @@ def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predic
     instructions, own, faults = (table.loc[name] for name in ("instructions", "allocator_instructions", "page_faults"))
     assert instructions["live"] < -1
     assert instructions["high"] - instructions["low"] < 0.1
-    assert abs(instructions["error"]) < 0.5
+    assert abs(instructions["error"]) < 0.1
     assert abs(own["error"]) < 0.05
     assert abs(faults["predicted"] - faults["live"]) < 5
 
