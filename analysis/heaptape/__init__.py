@@ -5,7 +5,7 @@
     work = heaptape.open_workload("redis.work")
     result = heaptape.results("redis.json")     # or a report; result.figures(), result.timelines()
     heaptape.compare(result)                    # what each allocator costs, with intervals
-    heaptape.show.figures.memory_over_progress(axes, result.timelines(), "rss_anon_bytes")
+    heaptape.plots.memory_over_progress(axes, result.timelines(), "rss_anon_bytes")
 
 docs/use/PYTHON.md is a page about it. `heaptape.compare` and `heaptape.profile` are modules, too, with more in them.
 

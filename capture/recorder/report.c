@@ -326,8 +326,8 @@ static void print_image(const struct image *image, bool accesses) {
            image->events ? text_counted(number, image->events, "call") : "no call");
   if (image->threads)
     text_add(&line, ", %s", text_counted(number, image->threads, "thread"));
-  if (image->peak_live_bytes > 0)
-    text_add(&line, ", peak live%s %s", image->peak_is_exact ? "" : " ≈", text_size(number, image->peak_live_bytes));
+  if (image->peak_is_exact && image->peak_live_bytes > 0) /* an estimate's maximum was 55 % too high: info has it */
+    text_add(&line, ", peak live %s", text_size(number, image->peak_live_bytes));
   if (image->events)
     text_add(&line, ", %.2f" TEXT_JOIN "bytes per call", (double)image->file_bytes / (double)image->events);
   if (image->dropped)

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import heaptape as package
@@ -72,6 +73,17 @@ def test_the_page_names_only_columns_and_functions_that_are_there(inside):
         assert hasattr(package, name), name
     for name in re.findall(r"plots\.(\w+)", text):
         assert hasattr(package.plots, name), name
+
+
+def test_the_packages_own_example_runs(inside, heaptape):
+    example = re.search(r"\n\n((?:    .*\n)+)", package.__doc__)[1]
+    done = heaptape("compile", "small.tape", "-o", "small.work")
+    assert done.returncode == 0, done.stderr
+    for name in ("redis.tape", "redis.work", "redis.json"):
+        example = example.replace(name, name.replace("redis", "small"))
+    axes = importlib.import_module("matplotlib.pyplot").figure().subplots()
+    exec(textwrap.dedent(example), {"heaptape": package, "axes": axes})
+    assert axes.lines
 
 
 def test_everything_public_is_there_and_documented():
