@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""docs/report.png and docs/report-phone.png: the first screens of the report of the demo's redis, and what
-docs/measurements/screens.md says of it. Usage, after `make demo`: tools/pictures.py OUT/demo/redis.json
+"""docs/report.png and docs/report-phone.png: the first screens of the report of the demo's redis; prints how long
+it took to open. Usage, after `make demo`: tools/pictures.py OUT/demo/redis.json
 """
 
 import sys

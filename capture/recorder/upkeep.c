@@ -171,7 +171,7 @@ enum {
 static const uint64_t ROTATE_AGAIN_NS = 1000000000;
 
 /* CPU time in the program per call, besides the recorder's own, which is measured: rounded up from the table
-   "Optional columns" of docs/measurements/capture.md, and from its section "Pauses". */
+   "Optional columns" of docs/measurements/capture.md, and of its column "between bursts". */
 enum {
   RECORDED_NS = 10,
   STAMPED_NS = 30,
