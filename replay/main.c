@@ -74,6 +74,11 @@ static int make_run(const struct run_spec *spec, struct error *error) {
     json_t *json = report_run(&run);
     status = write_json(json, spec->output, error);
     json_decref(json);
+  } else if (run.result && run.result->fault[0] && spec->output) {
+    json_t *json = json_pack("{s:s, s:s}", "kind", "allocator_at_fault", "fault", run.result->fault);
+    struct error unwritten;
+    write_json(json, spec->output, &unwritten); /* the run's own error is the one to report */
+    json_decref(json);
   }
   bool wrong_usage = run.wrong_preload;
   run_free(&run);

@@ -93,6 +93,7 @@ struct replay_result {
   _Atomic uint64_t done;                          /* ops done by all threads, in passes that sample memory */
   _Atomic uint32_t died_thread;                   /* thread that received a fatal signal, plus 1 */
   struct error error;
+  char fault[480]; /* what the allocator did wrong; "": it is not at fault */
 
   bool clock_follows, clock_steps; /* the allocator's clock followed recorded time, or even steps where no times
                                       are known (recorded_clock.h) */

@@ -152,8 +152,11 @@ static const char *hang_reason(const struct run *run, const struct run_spec *spe
   uint64_t hang_ns = spec->pass->hang_ns ? spec->pass->hang_ns : HANG_NS;
   if (idle_ns > hang_ns) {
     static char why[64];
-    snprintf(why, sizeof why, "%s no progress for %u s", spec->pass->hang_ns ? "the replay made" : "the allocator made",
+    bool of_allocator = !spec->pass->hang_ns;
+    snprintf(why, sizeof why, "%s no progress for %u s", of_allocator ? "the allocator made" : "the replay made",
              (unsigned)(hang_ns / 1000000000u));
+    if (of_allocator)
+      snprintf(run->result->fault, sizeof run->result->fault, "%s", why + strlen("the allocator "));
     return why;
   }
   const struct replay_result *result = run->result;
@@ -182,7 +185,7 @@ static void describe_place(const struct run *run, char *text, size_t bytes) {
 
 static int judge_end(const struct run *run, const struct run_spec *spec, int status, const char *killed_because,
                      struct error *error) {
-  const struct replay_result *result = run->result;
+  struct replay_result *result = run->result;
   char place[96];
   describe_place(run, place, sizeof place);
   if (killed_because)
@@ -196,9 +199,11 @@ static int judge_end(const struct run *run, const struct run_spec *spec, int sta
                      "the engine was killed by signal 9 (SIGKILL) %s: not by heaptape; the kernel does so "
                      "where memory, or its cgroup's limit, is exhausted",
                      place);
-  if (WIFSIGNALED(status))
-    return error_set(error, spec->path, "the allocator was killed by signal %d (SIG%s) %s", WTERMSIG(status),
-                     signal_name(WTERMSIG(status)), place);
+  if (WIFSIGNALED(status)) {
+    snprintf(result->fault, sizeof result->fault, "was killed by signal %d (SIG%s) %s", WTERMSIG(status),
+             signal_name(WTERMSIG(status)), place);
+    return error_set(error, spec->path, "the allocator %s", result->fault);
+  }
   if (run->under_valgrind && WEXITSTATUS(status) == NO_VALGRIND)
     return error_set(error, spec->path, "valgrind, which this pass needs, can't be started");
   if (spec->loader && atomic_load(&result->phase) == PHASE_LOADING)

@@ -80,15 +80,19 @@ static __attribute__((noreturn, format(printf, 2, 3))) void broken(const struct 
   va_start(arguments, format);
   vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
-  if (!op)
-    engine_fail(NULL, "the allocator is at fault: after the last op: %s", what);
+  char *fault = engine.result->fault;
+  if (!op) {
+    snprintf(fault, sizeof engine.result->fault, "after the last op: %s", what);
+    engine_fail(NULL, "the allocator is at fault: %s", fault);
+  }
   describe_position(place->thread, position, sizeof position);
   if (op->pointer)
     snprintf(address, sizeof address, "%p", op->pointer);
   if (call_table[op->call & CALL_ID_MASK].acquires)
     snprintf(size, sizeof size, "%s%" PRIu64 " bytes", op->pointer ? ", " : "", op->request_bytes);
-  engine_fail(NULL, "the allocator is at fault: op %" PRIu64 " of thread %" PRIu32 " (%s), %s(%s%s): %s", place->number,
-              place->thread->number, position, call_name(op->call), address, size, what);
+  snprintf(fault, sizeof engine.result->fault, "op %" PRIu64 " of thread %" PRIu32 " (%s), %s(%s%s): %s", place->number,
+           place->thread->number, position, call_name(op->call), address, size, what);
+  engine_fail(NULL, "the allocator is at fault: %s", fault);
 }
 
 static void describe_acquisition(uint32_t slot, char *text, size_t bytes) {

@@ -4,7 +4,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError, did_you_mean, unknown
@@ -142,12 +142,3 @@ def status_of(work: Callable[[], int]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-
-
-class Subcommand(NamedTuple):
-    """A command of `heaptape fleet`: what the module of another command has as its names."""
-
-    summary: str
-    description: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]

@@ -9,7 +9,7 @@ elsewhere can be written as results. A known key must have its type.
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -455,8 +455,19 @@ class Library(msgspec.Struct):
     build_id: Text = None
 
 
+OF_ALLOCATOR, INTERRUPTED = "allocator_at_fault", "interrupted"  # kinds of failures
+
+
+class Fault(msgspec.Struct):
+    """What the engine writes if the allocator is at fault, and in words what it did."""
+
+    kind: Literal["allocator_at_fault"]
+    fault: str
+
+
 class Run(msgspec.Struct, rename={"pass_": "pass"}):
-    """One run of one pass; with `error` if it failed. `timeline`: rows of ops done, RssAnon, VmSize, live bytes.
+    """One run of one pass; with `error` if it failed, of a `kind` if the allocator is at fault (and what it did) or
+    somebody interrupted it. `timeline`: rows of ops done, RssAnon, VmSize, live bytes.
     `syscall_rows`: rows of ops done, kind, bytes. Cycles are of the calibrated counter.
     """
 
@@ -470,6 +481,8 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     threads: Count = None
     aslr: Flag = None
     error: Text = None
+    kind: Text = None
+    fault: Text = None
     stderr: Text = None
     clock: Text = None
     noise: MachineNoise | None = None

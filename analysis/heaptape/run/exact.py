@@ -27,7 +27,11 @@ from heaptape.tape.workload_format import read_workload
 
 
 class RunError(HeaptapeError):
-    """A failed run: the allocator, the pass, and why."""
+    """A failed run: the allocator, the pass, and why. `run`: with its kind."""
+
+    def __init__(self, run: results.Run) -> None:
+        super().__init__(f"{run.label}, {run.pass_} pass: {run.error}")
+        self.run = run
 
 
 Item = TypeVar("Item")
@@ -66,14 +70,6 @@ FIGURES = {
     "misses": Figure("misses", "", _last_misses),
     "broken": Figure("verify", "", lambda run: float(run.error is not None)),
 }
-
-# Parts of the engine's errors if the allocator broke a promise, or crashed; other errors are not the allocator's.
-ALLOCATOR_AT_FAULT = ("the allocator is at fault", "the allocator was killed", "the allocator made no progress")
-
-
-def is_of_allocator(error: str) -> bool:
-    """Is the allocator at fault, by the engine's error?"""
-    return any(words in error for words in ALLOCATOR_AT_FAULT)
 
 
 class Bench:
@@ -124,7 +120,7 @@ class Bench:
         """One run, as in results. Raises RunError."""
         run = self._measured(choice, pass_)
         if run.error is not None:
-            raise _failure(run)
+            raise RunError(run)
         return run
 
     def side_by_side(self, work: Callable[[Item], Made], items: Sequence[Item]) -> Iterator[tuple[Item, Made]]:
@@ -138,8 +134,8 @@ class Bench:
         about = {"allocator": choice.allocator, "variant": choice.variant, "repeat": 0}
         measured = replay.measure(self._engine, Run(choice, pass_, 0))
         run = msgspec.convert(about | measured, results.Run)
-        if run.error is not None and not (pass_ == "verify" and is_of_allocator(run.error)):
-            raise _failure(run)
+        if run.error is not None and not (pass_ == "verify" and run.kind == results.OF_ALLOCATOR):
+            raise RunError(run)
         return run
 
     def runs(self, choice: Choice, passes: Iterable[str]) -> dict[str, results.Run]:
@@ -169,7 +165,3 @@ def read(name: str, runs: Mapping[str, results.Run], label: str) -> float:
     if value is None:
         raise HeaptapeError(f"{label}: no figure '{name}': {run.syscalls_missing_because or 'not counted'}")
     return value
-
-
-def _failure(run: results.Run) -> RunError:
-    return RunError(f"{run.label}, {run.pass_} pass: {run.error}")

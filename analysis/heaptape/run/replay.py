@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -492,7 +493,8 @@ def _measure_with(engine: Engine, run: Run, spec: Mapping[str, object], tell: Ca
         if why:
             return about | {"error": why}
         if status != 0:
-            return about | {"error": failure(status, text).replace(str(workload), workload.name)}
+            error = failure(status, text).replace(str(workload), workload.name)
+            return about | _kind_of_failure(status, output) | {"error": error}
         try:
             measured = json.loads(output.read_bytes())
         except (OSError, ValueError) as error:
@@ -503,6 +505,17 @@ def _measure_with(engine: Engine, run: Run, spec: Mapping[str, object], tell: Ca
         return about | {"error": other}
     # An allocator's output on stderr (for example about an unknown setting) belongs to the result.
     return about | measured | ({"stderr": _cut(text.strip(), 2000)} if text.strip() else {})
+
+
+def _kind_of_failure(status: int, output: Path) -> dict:
+    """The kind of a failed run (docs/formats/RESULTS.md): what the engine says of it, if anything."""
+    if status == -signal.SIGINT:
+        return {"kind": structs.INTERRUPTED}
+    try:
+        told = msgspec.json.decode(output.read_bytes(), type=structs.Fault)
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    return msgspec.to_builtins(told)
 
 
 def _cut(text: str, most: int) -> str:

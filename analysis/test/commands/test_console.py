@@ -114,7 +114,7 @@ def test_every_command_has_help_and_takes_both(command):
 @pytest.mark.parametrize(
     ("arguments", "near"),
     [
-        ("fleet replai x", "'replay'"),
+        ("fleet statsu x", "'status'"),
         ("allocators instal mimalloc", "'install'"),
         ("workloads captre larson", "'capture'"),
         ("ctl 1 statsu", "'status'"),

@@ -102,12 +102,10 @@ RARER = [
     ["convert", "{tape}", "{made}.txt"],
     ["top", "{tape}"],
     ["dump", "{tape}"],
-    pytest.param(["fleet", "replay", "{tape}", "-aglibc", "--passes=memory", "--store={made}"], marks=LONG),
-    ["fleet", "ingest", "{tape}", "--store", "{made}"],
+    pytest.param(["fleet", "run", "{tape}", "-aglibc", "--passes=memory", "--store={made}"], marks=LONG),
     pytest.param(["fleet", "status", "{store}"], marks=LONG),
-    pytest.param(["fleet", "report", "{store}", "-o{made}"], marks=LONG),
+    pytest.param(["fleet", "query", "{store}"], marks=LONG),
     pytest.param(["fleet", "atlas", "{store}", "-o{made}"], marks=LONG),
-    pytest.param(["fleet", "choose", "{store}", "-n1"], marks=LONG),
     pytest.param(["place", "{stacks}", "-o{made}"], marks=LONG),
     pytest.param(["machine"], marks=LONG),
     pytest.param(
@@ -126,8 +124,7 @@ def test_no_line_of_a_rarer_command_is_wider_than_the_terminal_except_for_a_long
     """`ctl`, `compile` and `run` print no table."""
     monkeypatch.chdir(tmp_path)
     if "{store}" in words:
-        succeed(HEAPTAPE, "fleet", "replay", tape, "-aglibc", "-ajemalloc", "--passes=memory", "--store=store")
-        succeed(HEAPTAPE, "fleet", "ingest", tape, "--store=store")
+        succeed(HEAPTAPE, "fleet", "run", tape, "-aglibc", "-ajemalloc", "--passes=memory", "--store=store")
     if "{stacks}" in words:
         succeed(HEAPTAPE, "record", "--stacks", "-o", "s.tape", "--", "ls", "-lR", "/etc")
     for width in (60, 80, 200):

@@ -108,16 +108,14 @@ def main() -> int:
     print(f"{time.monotonic() - began:,.0f} s: {len(tapes)} recordings")
     columns = list(dict.fromkeys([*COLUMNS, *arguments.names]))
     chosen = [word for name in available(columns) for word in ("-a", name)]
-    scheduler = f"local={arguments.jobs}" if arguments.jobs else "local"
     short = [path for path in tapes if path.name.endswith(".short.tape")]
     for passes, inputs in (("memory,instructions", tapes), ("misses", short)):
         # Cells that fail are part of the atlas: some allocators don't run under Valgrind.
         heaptape(
-            "fleet", "replay", *inputs, *chosen, "--passes", passes, "--store", store, "--scheduler", scheduler
+            "fleet", "run", *inputs, *chosen, "--passes", passes, "--store", store, "-j", arguments.jobs
         )  # fmt: skip
-    failed = heaptape("fleet", "ingest", *tapes, "--store", store)
     listed = [word for name in columns for word in ("-a", name)]
-    failed |= heaptape("fleet", "atlas", store, *listed, "-o", folder / "page" if trial else DOCS)
+    failed = heaptape("fleet", "atlas", store, *listed, "-o", folder / "page" if trial else DOCS)
     print(f"{time.monotonic() - began:,.0f} s")
     return failed
 

@@ -138,11 +138,9 @@ def _broken(choice: Choice, workload: Path, home: Home) -> str:
     bench = exact.Bench(workload, home, [choice], timeout_s=TIMEOUT_S)
     try:
         bench.run(choice, "verify")
-    except HeaptapeError as error:
-        # Names of scratch folders are of no use.
-        text = str(error).removeprefix(f"{choice.label}, verify pass: ").removeprefix(f"{workload.name}: ")
-        text = text.replace(f"{choice.path.parent}/", "")
-        return text.partition("the allocator is at fault: ")[2] or text
+    except exact.RunError as error:
+        text = error.run.fault or (error.run.error or "").removeprefix(f"{workload.name}: ")
+        return text.replace(f"{choice.path.parent}/", "")  # names of scratch folders are of no use
     return ""
 
 

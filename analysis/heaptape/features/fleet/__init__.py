@@ -7,17 +7,17 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from heaptape.features.fleet.dataset import Frames
+    import pandas as pd
 
 
-def frames(store: str) -> "Frames":
-    """The tables of the store at a path or URL, each read on first use. Raises HeaptapeError where there is no store,
-    or packages are missing.
+def frames(store: str, baseline: str = "glibc", worst_percent: float = 5.0) -> "dict[str, pd.DataFrame]":
+    """The tables of the store at a path or URL, by name (docs/use/FLEET.md). Raises HeaptapeError where there is no
+    store.
 
     >>> import heaptape
-    >>> heaptape.fleet.frames("fleet").traces[["name", "ops"]]  # doctest: +SKIP
+    >>> heaptape.fleet.frames("fleet")["workloads"][["name", "ops"]]  # doctest: +SKIP
     """
-    from heaptape.features.fleet.dataset import Frames
+    from heaptape.features.fleet.query import tables
     from heaptape.features.fleet.store import open_store
 
-    return Frames(open_store(store))
+    return tables(open_store(store), baseline, worst_percent)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -21,10 +21,8 @@ from scipy.spatial.distance import cdist
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import write_text
 from heaptape.common.version import __version__
-from heaptape.features.fleet import dataset
-from heaptape.features.fleet.choose import standardised
-from heaptape.features.fleet.plan import source_of
-from heaptape.features.fleet.store import Record, Store, is_exact
+from heaptape.features.fleet.features import FEATURES, standardised
+from heaptape.features.fleet.store import Store, Workload, is_exact
 from heaptape.results.model.time_model import ALL, prediction
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import SIMULATED_OF_ALL, label
@@ -48,9 +46,13 @@ FIGURES = {
 # Kept beside them, to show what a cell consists of: metrics of results, and those with these beginnings.
 KEPT = ("ideal_rss", "purged_rss", "vm_size", "startup_instructions", "string_bytes")
 KEPT_GROUPS = ("syscalls/", "instructions/", SIMULATED_OF_ALL)
+# Facts on the machine that are kept.
+OF_MACHINE = ("cpu", "cores", "os", "kernel", "libc", "transparent_huge_pages")
 NEIGHBOURS = 3
 NEAR_BEST = 1.02
 DIGITS = 6
+
+Run = dict[str, Any]
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +70,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A recording. `name`: its file's, without the ending; recordings whose names agree up to the first '.' are of one
-    program. `workload`: first digits of its sha256. `profile`: dataset.FEATURES; empty if it was not ingested.
+    program. `workload`: first digits of its sha256. `profile`: FEATURES; empty if it was a workload already.
     """
 
     name: str
@@ -159,42 +161,41 @@ def of_store(store: Store, choices: Mapping[str, Choice], study: Sequence[str], 
     """
     libraries = {name: sha256_of(choice.path) for name, choice in choices.items()}
     names = {(choice.label, libraries[name]): name for name, choice in choices.items()}
-    records: dict[str, dict[tuple[str, str], Record]] = defaultdict(dict)
-    for record in sorted(store.records(), key=lambda one: one.unix_s):
-        name = names.get((label(record.cell.allocator, record.result.get("variant")), record.cell.library))
-        if name and is_exact(record.cell.pass_):
-            records[record.cell.workload][name, record.cell.pass_] = record
-    if not records:
-        raise HeaptapeError(f"{store.url}: no exact cell of {', '.join(choices)}")
-    workloads, profiles = store.workloads(), _profiles(store)
-    found = sorted((workloads[sha].name, sha) for sha in records if sha in workloads)
+    runs: dict[str, dict[tuple[str, str], Run]] = defaultdict(dict)
+    engines, machines_used, failed = set(), set(), []
+    workloads = store.workloads()
     by_label = {choice.label: name for name, choice in choices.items()}
-    passed = {(name, *key) for name, sha in found for key in records[sha]}
-    all_ = [record for of in records.values() for record in of.values()]
+    for record in sorted(store.records(), key=lambda one: one.unix_s):
+        for cell, run in record.runs:
+            name = names.get((label(cell.allocator, run.get("variant")), cell.library))
+            about = workloads.get(cell.workload)
+            if name and about and is_exact(cell.pass_) and "error" in run:
+                failed.append(Failure(name, about.name, cell.pass_, run["error"]))
+            elif name and about and is_exact(cell.pass_):
+                runs[cell.workload][name, cell.pass_] = run | {"allocator": cell.allocator}
+                engines.add(cell.engine[:SHORT_SHA])
+                machines_used.add(record.machine)
+    if not runs:
+        raise HeaptapeError(f"{store.url}: no exact cell of {', '.join(choices)}")
+    found = sorted((workloads[sha].name, sha) for sha in runs)
+    passed = {(name, *key) for name, sha in found for key in runs[sha]}
     machines, candidates = store.machines(), {one.path: one.record for one in installed.find_all(installed.root())}
+    used = [machines.get(one, {}) for one in sorted(machines_used)]
     return Atlas(
         schema=1,
         day=f"{datetime.now(timezone.utc):%Y-%m-%d}",
         heaptape=__version__,
-        engines=sorted({record.cell.engine[:SHORT_SHA] for record in all_}),
-        machine=_machine(machines, all_),
+        engines=sorted(engines),
+        machine={key: ", ".join(dict.fromkeys(str(one.get(key)) for one in used)) for key in OF_MACHINE},
         columns=[
             _column(name, choice, candidates.get(choice.path), libraries[name], choice.allocator in study)
             for name, choice in choices.items()
         ],
         absent=dict(absent),
-        programs=[_program(name, workloads[sha].about, sha, profiles.get(sha, {})) for name, sha in found],
-        failures=_failures(store, by_label, {name for name, _ in found}, passed),
-        cells={
-            name: _cells(workloads[sha].about, list(records[sha].values()), by_label, machines) for name, sha in found
-        },
+        programs=[_program(workloads[sha]) for _, sha in found],
+        failures=_failures(failed, passed),
+        cells={name: _cells(workloads[sha].about, list(runs[sha].values()), by_label, used[0]) for name, sha in found},
     )
-
-
-def _machine(known: Mapping[str, dict], records: Sequence[Record]) -> dict[str, str]:
-    used = sorted({record.machine for record in records})
-    keys = ("cpu", "cores", "os", "kernel", "libc", "transparent_huge_pages")
-    return {key: ", ".join(dict.fromkeys(str(known.get(one, {}).get(key)) for one in used)) for key in keys}
 
 
 def _column(name: str, choice: Choice, record: installed.Record | None, library: str, study: bool) -> Column:
@@ -204,42 +205,30 @@ def _column(name: str, choice: Choice, record: installed.Record | None, library:
     return Column(name, version, source, library[:SHORT_SHA], choice.environment, study)
 
 
-def _profiles(store: Store) -> dict[str, dict[str, float]]:
-    """Workload -> its features, of the traces that were ingested."""
-    if not store.files.names(dataset.FOLDER):
-        return {}
-    rows = dataset.traces(store).to_dict("records")
-    found = ((source_of(store, row["trace"]), row) for row in rows)
-    return {source.workload: {key: _short(row[key]) for key in dataset.FEATURES} for source, row in found if source}
+def _program(one: Workload) -> Program:
+    profile = {name: _short(one.profile[name]) for name in FEATURES} if one.profile else {}
+    about = one.about
+    return Program(one.name, one.sha256[:SHORT_SHA], about["ops"], about["threads"], about["ideal_rss_bytes"], profile)
 
 
-def _program(name: str, about: Mapping, sha256: str, profile: dict[str, float]) -> Program:
-    return Program(name, sha256[:SHORT_SHA], about["ops"], about["threads"], about["ideal_rss_bytes"], profile)
-
-
-def _failures(
-    store: Store, names: Mapping[str, str], programs: set[str], passed: set[tuple[str, str, str]]
-) -> list[Failure]:
+def _failures(failed: Sequence[Failure], passed: set[tuple[str, str, str]]) -> list[Failure]:
     """Cells that failed, with the last reason, but not those that another engine `passed` (program, column, pass). An
     allocator on which a pass never did has one for all programs.
     """
     anywhere, found = {key[1:] for key in passed}, {}
-    for attempts in store.failures().values():
-        last = attempts[-1]
-        column = names.get(last.label)
-        if column and last.workload in programs and (last.workload, column, last.pass_) not in passed:
-            program = last.workload if (column, last.pass_) in anywhere else ""
-            reason = last.reason.partition(".work: ")[2] or last.reason
-            found[column, program, last.pass_] = Failure(column, program, last.pass_, reason)
+    for one in failed:
+        if (one.program, one.column, one.pass_) not in passed:
+            program = one.program if (one.column, one.pass_) in anywhere else ""
+            reason = one.reason.partition(".work: ")[2] or one.reason
+            found[one.column, program, one.pass_] = Failure(one.column, program, one.pass_, reason)
     return [found[key] for key in sorted(found)]
 
 
 def _cells(
-    about: Mapping, records: Sequence[Record], names: Mapping[str, str], machines: Mapping[str, dict]
+    about: Mapping, runs: Sequence[Run], names: Mapping[str, str], machine: Mapping
 ) -> dict[str, list[float | None]]:
     """figure -> a value for each of the names."""
-    runs = [record.result | {"allocator": record.cell.allocator} for record in records]
-    file = Results("", {"schema": 1, "workload": about, "machine": machines.get(records[0].machine), "runs": runs})
+    file = Results("", {"schema": 1, "workload": about, "machine": machine, "runs": list(runs)})
     table = figures([file])
     values: dict[str, dict[str, float]] = defaultdict(dict)
     for row in table.itertuples():
@@ -326,7 +315,7 @@ def picks(atlas: Atlas, figure: str, neighbours: int = NEIGHBOURS) -> pd.DataFra
     if not names:
         return pd.DataFrame(columns=PICKS)
     logs = np.log(values / values.min(axis=1, keepdims=True))
-    place = standardised(pd.DataFrame([one.profile for one in programs]))
+    place = standardised([one.profile for one in programs])
     distances = cdist(place, place)
     rows = []
     for at, program in enumerate(programs):

@@ -1,79 +1,102 @@
 # SPDX-License-Identifier: MIT
-"""Progress of a store's plans: cells done, who runs what, what failed and why, and when all will be ready."""
+"""Progress of a store's plans: cells done, what failed and why, and how much work is left."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import msgspec
 
 from heaptape.common.console import duration
 from heaptape.common.phrases import counted
 from heaptape.common.tables import Cell, Table
-from heaptape.features.fleet.plan import Task, plans_of, tasks_of
-from heaptape.features.fleet.store import HEARTBEAT_S, Failed, Failure, FleetStatus, Record, Store
-
-SILENT_S = 6 * HEARTBEAT_S  # a worker that is silent for longer has probably gone
-SAMPLED = 100  # cells of each pass, whose times are the basis of the estimate for cells that are left
+from heaptape.features.fleet.plan import tasks_of
+from heaptape.features.fleet.store import Record, Store, Task
 
 
-def status(store: Store, now_s: float) -> FleetStatus:
-    """The status, by listing the store; only few cells are read. `now_s`: wall time since 1970."""
-    plans = plans_of(store)
-    tasks = tasks_of(plans)
-    there, failures = store.cell_keys(), store.failures()
-    finals = final_failures(failures)
-    planned = {key: task for task in tasks for key in task.keys}
-    left = {key: task for key, task in planned.items() if key not in there and key not in finals}
-    running = store.running()
-    alive = [one for one in running if now_s - one.unix_s <= SILENT_S]
-    left_s = _left_s(left, planned, there, store)
-    at_a_time = sum(max(1, len(one.cells)) for one in alive)
+class Failed(msgspec.Struct, forbid_unknown_fields=True, rename={"pass_": "pass"}):
+    """A cell that was tried and has no figures. `final`: its allocator is at fault, so it is not tried again."""
+
+    workload: str
+    label: str
+    pass_: str
+    reason: str
+    machine: str
+    attempts: int
+    final: bool
+
+
+class FleetStatus(msgspec.Struct, forbid_unknown_fields=True):
+    """`heaptape fleet status --json`. `left`: cells that were not run, or that failed without an allocator at fault.
+    `left_s`: of one worker; null if no cell of a pass is done yet. `damaged`: files that were set aside.
+    """
+
+    store: str
+    plans: int
+    cells: int
+    done: int
+    left: int
+    failed: list[Failed]
+    left_s: float | None
+    damaged: int
+    schema: Literal[2] = 2
+
+
+def is_done(record: Record | None, task: Task) -> bool:
+    """Is the record all that the task asks for? One that failed, as the allocator is at fault, would fail again."""
+    return record is not None and (record.whole or not task.whole)
+
+
+def left(tasks: Sequence[Task], store: Store, again: bool = False) -> tuple[list[Task], dict[str, Record]]:
+    """The tasks that are left to be run, and the records of the others, by key. Reads each record, so that damaged ones
+    are found. `again`: run also those that failed.
+    """
+    there = store.keys()
+    found = {one.key: one for one in store.records(task.key for task in tasks if task.key in there)}
+    open_ = [task for task in tasks if not is_done(found.get(task.key), task) or (again and found[task.key].errors)]
+    return open_, {key: found[key] for key in found.keys() - {task.key for task in open_}}
+
+
+def status(store: Store) -> FleetStatus:
+    plans, tasks = tasks_of(store)
+    open_, found = left(tasks, store)
+    failed = [*_failed(tasks, found), *_not_done(open_, store)]
     return FleetStatus(
-        schema=1,
         store=store.url,
-        plans=len(plans),
-        cells=len(planned),
-        done=sum(1 for key in planned if key in there),
-        left=len(left),
-        failed=[
-            _failed(key, all_, key in finals) for key, all_ in failures.items() if key in planned and key not in there
-        ],
-        running=alive,
-        silent=[one for one in running if now_s - one.unix_s > SILENT_S],
-        left_s=left_s,
-        ready_in_s=left_s / at_a_time if left_s is not None and at_a_time else None,
+        plans=plans,
+        cells=sum(len(task.cells) for task in tasks),
+        done=sum(len(record.cells) - len(record.errors) for record in found.values()),
+        left=sum(len(task.cells) for task in open_),
+        failed=failed,
+        left_s=_left_s(open_, found),
         damaged=len(store.files.names("damaged")),
     )
 
 
-def _failed(key: str, failures: Sequence[Failure], final: bool) -> Failed:
-    last = failures[-1]
-    return Failed(key, last.workload, last.label, last.pass_, last.reason, last.machine, len(failures), final)
+def _failed(tasks: Sequence[Task], found: dict[str, Record]) -> Iterator[Failed]:
+    for task in tasks:
+        record = found.get(task.key)
+        for cell, error in record.errors if record else ():
+            yield Failed(task.name, cell.label, cell.pass_, error, record.machine if record else "", 1, True)
 
 
-def _left_s(left: Mapping[str, Task], planned: Mapping[str, Task], there: set[str], store: Store) -> float | None:
-    """Time left for one worker in s: by the mean time of finished cells of the same pass."""
-    total = 0.0
-    means: dict[str, float | None] = {}
-    passes = {key: _pass_of(key, task) for key, task in planned.items()}
-    for key in left:
-        pass_ = passes[key]
-        if pass_ not in means:
-            done = islice((other for other in planned if other in there and passes[other] == pass_), SAMPLED)
-            seconds = [record.seconds for record in store.records(list(done))]
-            means[pass_] = statistics.fmean(seconds) if seconds else None
-        mean = means[pass_]
-        if mean is None:
-            return None
-        total += mean
-    return total
+def _not_done(open_: Sequence[Task], store: Store) -> Iterator[Failed]:
+    failures = store.failures()
+    for task in open_:
+        if failure := failures.get(task.key):
+            cell = task.cells[0]
+            what = "all" if task.is_block else cell.label
+            yield Failed(task.name, what, cell.pass_, failure.reason, failure.machine, failure.attempts, False)
 
 
-def _pass_of(key: str, task: Task) -> str:
-    if len(task.cells) == 1:
-        return task.cells[0].cell.pass_
-    return "block"
+def _left_s(open_: Sequence[Task], found: dict[str, Record]) -> float | None:
+    """By the mean time of finished tasks of the same pass, or of all blocks."""
+    seconds = defaultdict(list)
+    for record in found.values():
+        seconds[record.cells[0].pass_ if len(record.cells) == 1 else ""].append(record.seconds)
+    kinds = [task.cells[0].pass_ if len(task.cells) == 1 else "" for task in open_]
+    return sum(statistics.fmean(seconds[kind]) for kind in kinds) if all(seconds[kind] for kind in kinds) else None
 
 
 def failed_table(found: FleetStatus) -> Table:
@@ -89,64 +112,12 @@ def in_words(found: FleetStatus) -> list[str]:
     lines = [f"{found.store}: {found.cells:,} cells of {plans}: {found.done:,} done, {found.left:,} left"]
     if found.damaged:
         lines.append(f"{found.damaged} damaged files were set aside")
-    lines += [f"{one.worker} runs {', '.join(one.cells) or 'nothing'} ({one.done:,} done)" for one in found.running]
-    lines += [f"{one.worker} has been silent for long: {', '.join(one.cells) or 'nothing'}" for one in found.silent]
-    for one in found.failed:
-        often = f"{one.attempts} attempts" if one.attempts > 1 else "1 attempt"
-        lines.append(f"failed: {one.workload}: {one.label}, {one.pass_} pass: {one.reason} ({often})")
-    if found.left and found.ready_in_s is not None:
-        lines.append(f"ready in {duration(found.ready_in_s)} with the workers that run now")
-    elif found.left and found.left_s is not None:
-        lines.append(f"no worker runs; {duration(found.left_s)} of one worker are left")
-    elif found.left:
-        lines.append("time left: not known before some cells of each pass are done")
+    lines += [f"failed: {line}" for line in map(failed_in_words, found.failed)]
+    if found.left:
+        known = f"{duration(found.left_s)} of one worker are left" if found.left_s is not None else ""
+        lines.append(known or "time left: not known before some cells of each pass are done")
     return lines
 
 
-class Left(msgspec.Struct, frozen=True):
-    """`tasks`: to be run. `done`: number of cells that are there. `failed`: cell -> its failure, for cells that would
-    fail again, as the allocator is at fault.
-    """
-
-    tasks: list[Task]
-    done: int
-    failed: dict[str, Failure]
-
-
-def left(tasks: Sequence[Task], store: Store, again: bool = False) -> Left:
-    """What is left to be run, by the cells in the store. Reads each cell of the tasks, so that damaged cells are found.
-    `again`: run also cells with a final failure.
-    """
-    finals = {} if again else final_failures(store.failures())
-    there = store.cell_keys()
-    open_tasks, done = [], 0
-    failed: dict[str, Failure] = {}
-    keys = {key: None for task in tasks for key in task.keys if key in there}
-    seen = index_by_cell(store.records(keys))
-    for task in tasks:
-        own = {key: finals[key] for key in task.keys if key in finals and key not in seen}
-        failed |= own
-        if is_done(task, seen, own):
-            done += len(task.cells) - len(own)
-        else:
-            open_tasks.append(task)
-    return Left(open_tasks, done, failed)
-
-
-def is_done(task: Task, seen: Mapping[str, tuple[str | None, bool]], failed: Mapping[str, Failure]) -> bool:
-    """Is every cell there, or known to fail? `seen`: cell -> block, and whether its curves are kept. A block is done
-    where all its cells were measured together.
-    """
-    there = [seen[key] for key in task.keys if key in seen]
-    if len(there) + len(failed) < len(task.cells) or any(task.whole and not whole for _, whole in there):
-        return False
-    return len({block for block, _ in there}) <= 1
-
-
-def final_failures(failures: Mapping[str, Sequence[Failure]]) -> dict[str, Failure]:
-    """Cell -> the failure for which its allocator is at fault."""
-    return {key: one for key, all_ in failures.items() for one in all_ if one.final}
-
-
-def index_by_cell(records: Iterable[Record]) -> dict[str, tuple[str | None, bool]]:
-    return {record.cell.key: (record.block, record.whole) for record in records}
+def failed_in_words(one: Failed) -> str:
+    return f"{one.workload}: {one.label}, {one.pass_} pass: {one.reason} ({counted(one.attempts, 'attempt')})"

@@ -26,7 +26,7 @@
     }));
   }
   const source = document.getElementById("data");
-  if (!source) return; // the profile's and the fleet's page have tables only
+  if (!source) return; // the profile's page has tables only
 
   // ---- Charts
   const data = JSON.parse(source.textContent);

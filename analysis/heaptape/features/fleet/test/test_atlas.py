@@ -5,15 +5,17 @@ and choosing allocators by profiles of other programs.
 
 import shutil
 
+import heaptape
 import msgspec
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.features.fleet import atlas
 from heaptape.features.fleet.atlas import Atlas, Column, Program
-from heaptape.features.fleet.dataset import FEATURES
-from heaptape.features.fleet.store import Failure, open_store
+from heaptape.features.fleet.features import FEATURES
+from heaptape.features.fleet.store import open_store
+from heaptape.features.fleet.test.fleets import fleet_run
 
-from tests.support import call_heaptape
+from tests.support import call_heaptape, import_text
 
 NUMBER, PASSES = 2, "memory,instructions"  # fixtures of conftest.py
 
@@ -141,8 +143,11 @@ def test_an_atlas_of_a_store_has_the_figures_of_its_cells(folder, undisturbed):
 
 def test_cells_that_failed_are_told_but_not_those_that_another_engine_passed(undisturbed, tmp_path):
     store = open_store(str(shutil.copytree(undisturbed, tmp_path / "store")))
-    for number, pass_ in enumerate(("memory", "misses")):
-        store.put_failure(f"{number}" * 64, Failure("glibc", pass_, "w0", "a.work: it aborted", "m" * 16, 1.0))
+    one = next(found for found in store.records() if found.cells[0].label == "glibc")
+    for pass_, engine in (("memory", "0" * 64), ("misses", one.cells[0].engine)):
+        cell = msgspec.structs.replace(one.cells[0], pass_=pass_, engine=engine)
+        result = {"error": "a.work: it aborted", "kind": "allocator_at_fault"}
+        store.put_record(msgspec.structs.replace(one, cells=(cell,), results=(result,)))
     done = call_heaptape("fleet", "atlas", store.url, "-a", "glibc", "-o", tmp_path / "out")
     assert done.status == 0, done.stderr
     assert atlas.read(str(tmp_path / "out/atlas.json")).failures == [atlas.Failure("glibc", "", "misses", "it aborted")]
@@ -151,16 +156,36 @@ def test_cells_that_failed_are_told_but_not_those_that_another_engine_passed(und
 @pytest.mark.parametrize("newest", ["0" * 64, "f" * 64])
 def test_of_the_engines_that_ran_a_cell_the_newest_counts(undisturbed, tmp_path, newest):
     store = open_store(str(shutil.copytree(undisturbed, tmp_path / "store")))
-    one = next(found for found in store.records() if (found.cell.allocator, found.cell.pass_) == ("glibc", "memory"))
+    one = next(r for r in store.records() if (r.cells[0].allocator, r.cells[0].pass_) == ("glibc", "memory"))
     for number, engine in enumerate(("0" * 64, "f" * 64)):
-        cell = msgspec.structs.replace(one.cell, engine=engine)
+        cell = msgspec.structs.replace(one.cells[0], engine=engine)
         later = one.unix_s + (2 if engine == newest else 1)
-        result = one.result | {"page_faults": 777_000 + number}
-        store.put_cell(msgspec.structs.replace(one, cell=cell, unix_s=later, result=result))
+        result = one.results[0] | {"page_faults": 777_000 + number}
+        store.put_record(msgspec.structs.replace(one, cells=(cell,), unix_s=later, results=(result,)))
     assert call_heaptape("fleet", "atlas", store.url, "-a", "glibc", "-o", tmp_path / "out").status == 0
-    name = store.workloads()[one.cell.workload].name
+    name = store.workloads()[one.cells[0].workload].name
     faults = atlas.read(str(tmp_path / "out/atlas.json")).cells[name]["page_faults"]
     assert faults == [777_000 if newest == "0" * 64 else 777_001]
+
+
+def test_a_recording_s_profile_is_in_the_store_and_its_atlas_and_can_be_asked(tmp_path):
+    """Ten calls of malloc(17), eight of which are freed, two by another thread."""
+    lines = [f"{n} 0 malloc(17) = {0x1000 * (n + 1):#x}" for n in range(10)]
+    lines += [f"{100 + n} {int(n < 2)} free({0x1000 * (n + 1):#x})" for n in range(8)]
+    tape = import_text(tmp_path, "\n".join(lines) + "\n", "clock=nanoseconds").rename(tmp_path / "t.tape")
+    assert fleet_run(tmp_path / "s", tape).status == 0
+    known = {"ops": 18, "threads": 2, "allocated_bytes": 170, "peak_live_objects": 10, "acquired": 10, "released": 8}
+    known |= {"size_p50_bytes": 16, "unreleased_share": 0.2, "young_share": 0.8, "remote_share": 0.25, "dropped": 0}
+    (row,) = heaptape.fleet.frames(str(tmp_path / "s"))["workloads"].to_dict("records")
+    assert {name: row[name] for name in known} == known
+    assert call_heaptape("fleet", "atlas", tmp_path / "s", "-a", "glibc", "-o", tmp_path / "out").status == 0
+    (program,) = atlas.read(str(tmp_path / "out/atlas.json")).programs
+    assert program.profile == {name: pytest.approx(row[name], rel=1e-5) for name in FEATURES}
+    for form, said in (("csv", "name,ops\nt,18\n"), ("json", '[{"name":"t","ops":18}]\n')):
+        asked = call_heaptape("fleet", "query", tmp_path / "s", "SELECT name, ops FROM workloads", "--format", form)
+        assert asked.stdout == said
+    assert "Peak RSS: " in call_heaptape("fleet", "query", tmp_path / "s", "--parquet", tmp_path / "p").stdout
+    assert len(list((tmp_path / "p").iterdir())) == 7
 
 
 def test_the_command_prints_what_changed_since_the_atlas_before(folder, undisturbed, tmp_path):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Evaluates a store's cells for the fleet: the best candidate for each workload, the best for all, the saving of each
-change, and outliers among workloads. DataFrames in, DataFrames out.
+"""What follows from a store's cells: the best candidate for each workload, the best for all, the saving of each change,
+and outliers among workloads. DataFrames in, DataFrames out.
 
 Workloads count by their weight: how much of the fleet each represents.
 """
@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.phrases import size
+from heaptape.decide.worth import NO_REASON, is_reason, why_not
 from heaptape.features.fleet.store import is_exact
 from heaptape.results.comparing.intervals import LogRatio
 from heaptape.run.passes import PASSES
@@ -39,8 +41,12 @@ SINGLE = ["figure", "label", "ratio", "saved", "unit", "worst_ratio", "worst_wor
 OUTLIERS = ["workload", "name", "figure", "label", "ratio", "median_ratio", "deviations"]
 
 
+class NothingComparedError(HeaptapeError):
+    """Nothing was measured on the same workload as the baseline."""
+
+
 @dataclass(frozen=True)
-class Matrix:
+class Conclusions:
     """`ratios`: rows of `against_baseline`, of FIGURES. Computed from them: `totals` (columns TOTALS), `best`
     (BEST), `single` (SINGLE), `outliers` (OUTLIERS). `worst_percent`: by how much the single choice may be worse than
     the baseline on any workload.
@@ -58,18 +64,18 @@ class Matrix:
         return {name: getattr(self, name) for name in ("ratios", "totals", "best", "single", "outliers")}
 
 
-def matrix(results: pd.DataFrame, baseline: str, worst_percent: float) -> Matrix:
-    """The matrix of Store.results. Raises HeaptapeError where nothing was measured together with the baseline."""
+def conclusions(results: pd.DataFrame, baseline: str, worst_percent: float) -> Conclusions:
+    """Of Store.results. Raises NothingComparedError where nothing was measured together with the baseline."""
     if results.empty:
-        raise HeaptapeError("the store has no results yet")
+        raise NothingComparedError("the store has no results yet")
     labels = list(dict.fromkeys(results["label"]))
     if baseline not in labels:
-        raise HeaptapeError(f"the baseline '{baseline}' was not measured: there are {', '.join(sorted(labels))}")
+        raise NothingComparedError(f"the baseline '{baseline}' was not measured: there are {', '.join(sorted(labels))}")
     ratios = against_baseline(results[results["figure"].isin(FIGURES)], baseline)
     if ratios.empty:
-        raise HeaptapeError(f"nothing was measured on the same workload as the baseline '{baseline}'")
+        raise NothingComparedError(f"nothing was measured on the same workload as the baseline '{baseline}'")
     all_ = totals(ratios)
-    return Matrix(
+    return Conclusions(
         baseline, worst_percent, ratios, all_, best(ratios, baseline), single(all_, baseline, worst_percent),
         outliers(ratios),
     )  # fmt: skip
@@ -246,3 +252,25 @@ def _timed(results: pd.DataFrame, baseline: str) -> pd.DataFrame:
             found.machines, found.here.repetitions, found.between, group["baseline_value"].median(),
             group["value"].median(), ))  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def sentences(found: Conclusions) -> list[str]:
+    """For each figure, the one choice for all and its saving."""
+    lines = []
+    for row in found.single.itertuples():
+        what = FIGURES[row.figure]
+        if row.label == found.baseline:
+            bound = f"{found.worst_percent:g} % more on any workload"
+            sentence = f"{what}: no candidate needs less than {found.baseline} in all, and at most {bound}."
+        else:
+            gain = 100 * (1 - row.ratio)
+            saved = size(row.saved) if row.unit == "bytes" else f"{row.saved:,.0f} {row.unit}".rstrip()
+            saves = f"{row.label} for all saves {saved}, {gain:.1f} % of {found.baseline}'s"
+            worst = f"{100 * (row.worst_ratio - 1):+.1f} % ({row.worst_workload})"
+            sentence = (
+                f"{what}: {saves}; at worst {worst}."
+                if is_reason(gain)
+                else f"{what}: {NO_REASON}: {saves}, {why_not(gain)}."
+            )
+        lines.append(sentence[0].upper() + sentence[1:] + (f" Left out: {row.left_out}." if row.left_out else ""))
+    return lines
