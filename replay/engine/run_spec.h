@@ -41,6 +41,7 @@ struct run_spec {
   uint64_t disturb_lines;     /* cache lines read before each timed call */
   uint64_t warm_rounds;       /* TAKES_WARM: replays of the whole workload before the one that is measured */
   bool null_allocator;
+  bool no_map;           /* the memory pass makes no memory map: two thirds of its time where objects are many */
   bool as_malloc;        /* all calls become malloc and free (call.h) */
   bool threads_to_cores; /* thread i runs only on the i-th allowed processor, cyclically */
   bool real_clock;       /* leave the allocator's clock alone (recorded_clock.h) */

@@ -196,6 +196,8 @@ static const struct cli_option options[] = {
      .help = "the dynamic linker of another C library, to be replayed on", .group = "allocator"},
     {"libraries", 0, "DIR", take_folder, FIELD(libraries), .help = "a folder of that C library", .group = "allocator",
      .repeats = true},
+    {"no-map", 0, NULL, cli_flag, FIELD(no_map), .help = "the memory pass makes no memory map",
+     .group = "of some passes"},
     {"null", 0, NULL, cli_flag, FIELD(null_allocator), .help = "an allocator that does nothing", .group = "allocator"},
     {"disturb", 0, "LINES", take_lines, FIELD(disturb_lines),
      .help = "reads that many cache lines before each timed call", .group = "of some passes"},

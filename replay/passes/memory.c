@@ -211,7 +211,7 @@ void memory_held(void) {
 }
 
 static void setup(void) {
-  memory_setup(true);
+  memory_setup(!engine.spec->no_map);
   memory_read_start();
 }
 

@@ -27,14 +27,14 @@ from heaptape.common.home import Home
 from heaptape.common.phrases import counted
 from heaptape.decide.answer import bypassed
 from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE
-from heaptape.decide.verdict import AIMS, CPU, Candidate, CountsOf, Judge, Pick, contenders, decide, finalists
+from heaptape.decide.verdict import AIMS, CPU, Candidate, CountsOf, Judge, Pick, contenders, decide, finalists, racers
 from heaptape.results import replay_errors
 from heaptape.results.fits import killed_at
 from heaptape.results.model.counts import Counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as checked_penalties
 from heaptape.results.model.time_model import cache_effects, calls_ns
-from heaptape.results.structs import Run, workload_of
+from heaptape.results.structs import workload_of
 from heaptape.run import machine, registry, replay
 from heaptape.run.condition import Condition
 from heaptape.run.exact import FIGURES, Bench
@@ -141,17 +141,18 @@ class Advisor:
         self._field: Sequence[str] = ()
         self._simulated: dict[str, Counts] = {}
         self.live: Sequence[Confirmed] = ()  # results of live runs
-        if screens:
-            self._count_contenders(whole, runs)
+        self._uncounted = (whole, runs) if screens else None  # of the rest only a prefix of the calls is counted
         self._broken: dict[Path, str] = {}  # by library: the rule that it breaks; empty: none
         self._share_of_accesses = 1.0
 
-    def _count_contenders(self, bench: Bench, memory: Mapping[str, Run]) -> None:
-        """Counts instructions of all calls on those candidates that the first calls do not show to be beaten in both
-        aims; for the others these remain an estimate, and they are not picked for CPU time.
+    def count(self, of: Collection[str] = ()) -> None:
+        """Counts instructions of all calls, where only those of the first were: on the candidates `of`, or on those
+        that the first calls do not show to be beaten in both aims. The others have no figures of CPU time afterwards.
         """
-        rows = self._rows
-        labels = contenders(rows, _of(rows, self._now.label), Judge(_error, {ALONE: self._cpu_ns}))
+        if self._uncounted is None:
+            return
+        bench, memory = self._uncounted
+        labels = list(of) or self._contenders()
         choices = [one.choice for one in self._tried if one.label in labels or one.choice.c_library]
         tell = partial(self._place.on_progress, "counting instructions")
         found = replay_all(bench, choices, Bounds(("instructions",), self._penalties, memory), self.about, tell)[0]
@@ -162,8 +163,12 @@ class Advisor:
                 self._tried[at] = replace(one, figures=whole.figures, counts=whole.counts, failure=failure)
             else:
                 figures = {name: value for name, value in one.figures.items() if name != "instructions"}
-                self._tried[at] = replace(one, figures=figures)
-        self._field = labels
+                self._tried[at] = replace(one, figures=figures, counts=None)
+        self._field, self._uncounted = labels, None
+
+    def _contenders(self) -> list[str]:
+        rows = self._rows
+        return contenders(rows, _of(rows, self._now.label), Judge(_error, {ALONE: self._cpu_ns}))
 
     @property
     def _cpu_ns(self) -> float | None:
@@ -200,6 +205,20 @@ class Advisor:
         kept = [row.label for row in rows if row.label not in refused]
         return finalists(rows, _of(rows, self._now.label), kept, judge)
 
+    @property
+    def advice(self) -> Advice:
+        return self.found().advice
+
+    def racers(self) -> list[str]:
+        """Labels of the candidates that may be the fastest in life, the most promising first."""
+        if CPU not in AIMS[self._wish.objective]:
+            return []
+        judge, rows, refused = self._judge(), self._rows, self.advice.refused
+        able = {one.label for one in self._tried if one.label not in refused and self._can_be_set(one)}
+        if self._uncounted:  # what they save of the whole program is not known yet
+            return racers(rows, _of(rows, self._now.label), able & {*self._contenders()}, judge, whole=False)
+        return racers(rows, _of(rows, self._now.label), able, judge)
+
     def simulate(self, trace: Path | None, share: float = 1.0) -> str:
         """Simulates the misses of the finalists and of today's allocator. `trace`: with the data accesses of another
         run of the program; None: the workload has them. `share`: of the program's accesses that were recorded. Returns
@@ -232,7 +251,7 @@ class Advisor:
         summary = _about(self.about, tried, base, self._source.cpu_ns)
         choices = {one.label: one.choice for one in tried}
         said = self._caveats(rows, judge, picks)
-        live = tuple(one.line for one in self.live)
+        live = tuple(one.line for one in self.live if one.line)
         fits_in = {one.label: one.smallest_limit_bytes for one in tried if one.smallest_limit_bytes}
         advice = Advice(summary, now.label, rows, picks, judge, choices, self._doubt, refused, said, live)
         advice = replace(advice, fits_in=fits_in, upgrades=self._upgrades())

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: MIT
-"""Does the advice hold? The live program on the advised allocator and on today's, alternately."""
+"""Live runs of the program: a race of the candidates that may be the fastest, and the memory of what is advised."""
 
 import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from heaptape.advise.programs import line_of
 from heaptape.advise.programs import run as run_program
 from heaptape.advise.words import Advice
-from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.common.process import scratch_folder
+from heaptape.common.phrases import counted
 from heaptape.decide.cpu import cpu_text
 from heaptape.decide.verdict import CPU, MEMORY, Live, Pick
 from heaptape.decide.worth import is_reason
-from heaptape.results.comparing.sequential import UNDECIDED, Decision, decisions, next_look
+from heaptape.results.comparing import race
 from heaptape.run import live
 from heaptape.run.recipes import Finished, Recipe
 from heaptape.run.registry import Choice
 
-MEMORY_RUNS = 2
+MEMORY_RUNS = 3  # the median: a program with threads peaks far higher now and then
 MEMORY_POINTS = 1.0  # a smaller difference of peaks from the prediction is none, whatever the error of replays
 CONFIRMED, LARGER, SMALLER, OPEN = "confirmed", "larger than predicted", "smaller than predicted", "not resolved"
 REVERSED = "the opposite of the prediction"
@@ -45,9 +45,9 @@ class Command:
 
 @dataclass(frozen=True)
 class Confirmed:
-    """The result of live runs for one pick. `verdict`: CONFIRMED, LARGER, SMALLER, REVERSED or OPEN; empty: nothing was
-    measured. `held`: is what was measured a reason to change; None where they could not decide. `line`: in words;
-    `figures`: the measurements; `live`: of CPU time.
+    """The result of live runs for one candidate. `verdict`: CONFIRMED, LARGER, SMALLER, REVERSED or OPEN; empty:
+    nothing was measured. `held`: is what was measured a reason to change; None where they could not decide. `line`: in
+    words, empty for a racer that is not advised; `figures`: the measurements; `live`: of CPU time.
     """
 
     aim: str
@@ -59,18 +59,25 @@ class Confirmed:
     live: Live | None = None
 
 
-def confirm(advice: Advice, command: Command) -> list[Confirmed]:
-    """A result for each pick that is not today's, or whose best candidate is not resolved. Raises HeaptapeError where
-    the program fails live.
-    """
-    began = time.monotonic()
-    picks = [(pick, label) for pick in advice.picks if (label := to_run(advice, pick))]
-    with scratch_folder() as scratch:
-        observe = _Observer(command, scratch)
-        peaks = _peaks(advice, dict.fromkeys(label for _, label in picks), observe)
-        out = [_memory(advice, label, peaks) for pick, label in picks if pick.aim == MEMORY]
-        observe.left_s = command.budget_s - (time.monotonic() - began)
-        return out + [_cpu(advice, label, peaks, observe) for pick, label in picks if pick.aim == CPU]
+@dataclass
+class Raced:
+    """The rounds of a race, label -> CPU time in ns each, and its racers; no rounds: there was none."""
+
+    today: str
+    rounds: list[dict[str, float]] = field(default_factory=list)
+    racers: tuple[str, ...] = ()
+
+    @property
+    def live(self) -> dict[str, Live]:
+        """racer -> its change against today's, the leader first."""
+        if not self.rounds:
+            return {}
+        today_ns = statistics.median(one[self.today] for one in self.rounds)
+        found = {}
+        for label, standing in race.standings(self.rounds, self.racers, self.today).items():
+            made = race.compared(self.rounds, label, self.today, len(self.racers))
+            found[label] = Live(self.today, today_ns, made.percent, made.low, made.high, made.rounds, standing)
+        return found
 
 
 def to_run(advice: Advice, pick: Pick) -> str:
@@ -78,21 +85,23 @@ def to_run(advice: Advice, pick: Pick) -> str:
     return pick.label if pick.label != advice.today else (pick.best or "") if pick.open else ""
 
 
-class _Observer:
+class Observer:
     """Runs the command live on an allocator."""
 
     def __init__(self, command: Command, scratch: Path) -> None:
-        self.command, self._status, self.left_s = command, command.status, command.budget_s
-        self.cpu_share = 1.0  # CPU time by wall time, of the last run
+        self.command, self._status = command, command.status
+        self._ends = time.monotonic() + command.budget_s
         name = command.name or Path(command.command[0]).name
         self._recipe = Recipe(name, Path(), summary="", stands_for="", command=command.command, trace=command.name)
         self._place = live.Place(scratch, scratch, command.home)
 
+    @property
+    def left_s(self) -> float:
+        return self._ends - time.monotonic()
+
     def __call__(self, choice: Choice, memory: bool) -> dict:
         self.command.tell(f"live on {choice.label}")
-        figures = live.observed(self._recipe, self._place, choice, memory, self._run)
-        self.cpu_share = figures["cpu_ns"] / 1e9 / max(figures["wall_s"], 1e-3)
-        return figures
+        return live.observed(self._recipe, self._place, choice, memory, self._run)
 
     def _run(self, wrapper: Sequence[str], environment: Mapping[str, str], printed: Path) -> Finished:
         began = time.monotonic()
@@ -104,7 +113,67 @@ class _Observer:
         return Finished(status, time.monotonic() - began, 0.0)
 
 
-def _peaks(advice: Advice, labels: Iterable[str], observe: _Observer) -> dict[str, list[float]]:
+def run_race(advice: Advice, racers: Sequence[str], observe: Observer, reserved_s: float) -> Raced:
+    """Rounds of `racers` and today's until the race is decided, or until less than `reserved_s` of the budget would be
+    left after another one. Raises HeaptapeError where the program fails live.
+    """
+    made = Raced(advice.today, racers=tuple(racers))
+    running, longest_s = list(racers), 0.0
+    while running:
+        order = [advice.today, *running]
+        random.Random(f"{observe.command.name} {len(made.rounds)}").shuffle(order)
+        began = time.monotonic()
+        made.rounds.append({one: float(observe(advice.choices[one], memory=False)["cpu_ns"]) for one in order})
+        longest_s = max(longest_s, time.monotonic() - began)
+        running = race.goes_on(made.rounds, racers, advice.today)
+        if observe.left_s - longest_s * (1 + len(running)) / len(order) < reserved_s:
+            break
+    return made
+
+
+class Advising(Protocol):
+    """Whoever makes advice of what is known. `live`: results of live runs."""
+
+    live: Sequence[Confirmed]
+
+    @property
+    def advice(self) -> Advice: ...
+
+    def count(self, of: Collection[str] = ()) -> None: ...
+
+
+def made(advisor: Advising, racers: Sequence[str], observe: Observer, run_s: float) -> list[Confirmed]:
+    """The race, then memory on what is advised after it. `run_s`: wall time of one run. Raises HeaptapeError where the
+    program fails live.
+    """
+    reserved_s = 2 * MEMORY_RUNS * run_s
+    raced = run_race(advisor.advice, racers, observe, reserved_s) if racers else Raced(advisor.advice.today)
+    advice = advisor.advice
+    advisor.live = [_cpu(advice, label, one, raced, "", {}) for label, one in raced.live.items()]
+    if raced.rounds:  # counts say why
+        advisor.count(
+            {advice.today, *(label for pick in advisor.advice.picks for label in (pick.label, pick.best) if label)}
+        )
+    return confirm(advisor.advice, raced, observe)
+
+
+def confirm(advice: Advice, raced: Raced, observe: Observer) -> list[Confirmed]:
+    """A result for each racer, and for each pick of memory that is not today's, with peaks of live runs on what is
+    advised. Raises HeaptapeError where the program fails live.
+    """
+    picks = [(pick, label) for pick in advice.picks if (label := to_run(advice, pick))]
+    measured = raced.live
+    advised = [label for pick, label in picks if pick.aim == CPU and label in measured]
+    of_memory = [label for pick, label in picks if pick.aim == MEMORY]
+    peaks = _peaks(advice, dict.fromkeys([*of_memory, *advised]), observe)
+    out = [_memory(advice, label, peaks) for label in of_memory]
+    for label, one in measured.items():
+        words, memory = _change_of_peak(advice, label, peaks) if label in advised else ("", {})
+        out.append(_cpu(advice, label, one, raced, words, memory))
+    return out
+
+
+def _peaks(advice: Advice, labels: Iterable[str], observe: Observer) -> dict[str, list[float]]:
     """label -> peak RSS in bytes of each run, for `labels` and today's allocator; no runs where no label is given."""
     peaks: dict[str, list[float]] = {label: [] for label in (advice.today, *labels)}
     for _ in range(MEMORY_RUNS if len(peaks) > 1 else 0):
@@ -141,50 +210,22 @@ def _change_of_peak(advice: Advice, label: str, peaks: Mapping[str, Sequence[flo
     return words, {"rss_anon_peak_bytes": kept, "change_percent": change, "predicted_percent": predicted}
 
 
-def _cpu(advice: Advice, label: str, peaks: Mapping[str, Sequence[float]], observe: _Observer) -> Confirmed:
-    words, memory = _change_of_peak(advice, label, peaks)
-    budget_s = max(observe.left_s, 0.0) * observe.cpu_share
-    if not budget_s:
-        line = f"Live, peak memory of {label}: {words}; CPU time was not measured."
-        return Confirmed(CPU, label, None, line, {"memory": memory})
-    rounds, decision = _rounds(advice, label, observe, budget_s)
-    predicted = advice.judge.cpu(advice.row(advice.today), advice.row(label))
-    verdict = _verdict(predicted.percent if predicted else math.nan, decision.low, decision.high)
-    held = None if verdict == OPEN else is_reason(-decision.percent)
-    span = f"{decision.percent:+.1f} % ({decision.low:+.1f} to {decision.high:+.1f})"
+def _cpu(advice: Advice, label: str, found: Live, raced: Raced, words: str, memory: Mapping) -> Confirmed:
+    """`words`, `memory`: of its peak; empty: it is not advised, so it has no line."""
+    predicted = advice.judge.predicted(advice.row(advice.today), advice.row(label))
+    verdict = _verdict(predicted.percent if predicted else math.nan, found.low, found.high)
+    held = None if verdict == OPEN else is_reason(-found.percent)
+    span = f"{found.percent:+.1f} % ({found.low:+.1f} to {found.high:+.1f})"
     said = f"predicted {cpu_text(predicted)}, " if predicted else ""
+    others = len(raced.racers) - 1
+    against = f" in a race with {counted(others, 'other')}" if others else ""
     line = (
-        f"Live, CPU time of {label}: {said}measured {span} in {decision.rounds} rounds: {verdict}. "
+        f"Live, CPU time of {label}: {said}measured {span} in {counted(found.rounds, 'round')}{against}: {verdict}. "
         f"Peak memory: {words}."
     )
-    figures = {"cpu_ns": rounds, "change_percent": decision.percent, "memory": memory}
-    figures |= {"low": decision.low, "high": decision.high}
-    today_ns = statistics.median(one[advice.today] for one in rounds)
-    measured = Live(advice.today, today_ns, decision.percent, decision.low, decision.high, decision.rounds)
-    return Confirmed(CPU, label, held, line, figures, verdict, measured)
-
-
-def _rounds(advice: Advice, label: str, observe: _Observer, budget_s: float) -> tuple[list[dict[str, float]], Decision]:
-    """Today's allocator and `label` in random order, again and again, until the two are decided (sequential.py) or the
-    budget of CPU time is spent: CPU time in ns by label, of each round; and the decision.
-    """
-    rounds: list[dict[str, float]] = []
-    looks: list[int] = []
-    spent_ns = 0.0
-    while True:
-        order = [advice.today, label]
-        random.Random(f"{observe.command.name} {len(rounds)}").shuffle(order)
-        try:
-            rounds.append({one: float(observe(advice.choices[one], memory=False)["cpu_ns"]) for one in order})
-        except HeaptapeError as error:
-            raise HeaptapeError(f"live: {error}") from None
-        spent_ns += sum(rounds[-1].values())
-        over = spent_ns >= 1e9 * budget_s
-        if over or len(rounds) == next_look(looks):
-            looks.append(len(rounds))
-            decision = decisions(rounds, looks, advice.today)[label]
-            if over or decision.verdict != UNDECIDED or next_look(looks) is None:
-                return rounds, decision
+    figures = {"cpu_ns": raced.rounds, "change_percent": found.percent, "memory": memory}
+    figures |= {"low": found.low, "high": found.high, "standing": found.standing}
+    return Confirmed(CPU, label, held if words else None, line if words else "", figures, verdict, found)
 
 
 def _verdict(predicted: float, low: float, high: float) -> str:

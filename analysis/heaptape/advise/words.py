@@ -170,7 +170,9 @@ def _alternatives(advice: Advice) -> list[str]:
         if pick.ties and pick.label != advice.today:
             out.append(f"As good for {AIM[pick.aim]}, within the error: {_names(pick.ties)}.")
         if pick.rivals and pick.label != advice.today:
-            out.append(f"Perhaps faster: {any_of(pick.rivals, MOST_NAMES)}; live runs decide.")
+            raced = advice.row(pick.label).live
+            decides = "a longer --budget decides" if raced and raced.standing else "live runs decide"
+            out.append(f"Perhaps faster: {any_of(pick.rivals, MOST_NAMES)}; {decides}.")
     if {pick.aim for pick in advice.picks} != set(AIMS[BOTH]):
         return out
     named = {advice.today, *(label for pick in advice.picks for label in (pick.label, *pick.ties))}

@@ -126,6 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
         place = advise.Place(arguments.home, work.scratch, work.progress.update)
         advisor = advise.Advisor(advise.Source(source, name, cpu_ns), wish, place)
         if advisor.has_accesses:
+            advisor.count()
             advisor.simulate(None)
         left_out = ""
         if command:
@@ -134,6 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
             spent_s = time.monotonic() - began
             again = _Again(advisor, command, program, run_s, work)
             left_out = again.refine(total_s - spent_s, spent_s, arguments)
+        advisor.count()
         found = advisor.found()
     found = dataclasses.replace(found, advice=_with_next(found.advice, left_out, command))
     confirmed = advisor.live
@@ -223,51 +225,60 @@ class _Again:
         from heaptape.advise import budget
         from heaptape.advise.confirm import to_run
 
+        began = time.monotonic()
         forced = [budget.ACCESSES] * arguments.accesses + [budget.LIVE] * arguments.live
-        advice = self.advisor.found().advice
+        why = self._why_not()
+        races = not why and (left_s >= budget.LIVE_RUNS * self.run_s or arguments.live) and not arguments.accesses
+        if not races or not self.advisor.racers():
+            self.advisor.count()  # else a race tells more, and sooner
+        advice, racers = self.advisor.advice, self.advisor.racers()
         wanted = [budget.ACCESSES] * bool(self.program and (self.advisor.finalists() or arguments.accesses))
-        wanted += [budget.LIVE] * any(to_run(advice, pick) for pick in advice.picks)
+        wanted += [budget.LIVE] * bool(racers or any(to_run(advice, pick) for pick in advice.picks))
         if arguments.live and not arguments.accesses:
             wanted = [one for one in wanted if one == budget.LIVE]
-        why = self._why_not()
         if why and set(forced) & set(wanted):
             raise HeaptapeError(f"{self.command[0]}: can't be run again, as {why}")
-        plan = budget.plan(0.0 if why else left_s, self.run_s, wanted, forced)
-        if failed := self._refine(plan, arguments):
-            return failed
-        return budget.not_done(plan.left_out, spent_s, why)
+        plan = budget.plan(0.0 if why else left_s, self.run_s, wanted, forced, max(len(racers), 1))
+        said = self._accesses(plan.accesses, arguments) + self._live(plan, racers[: plan.racers], arguments)
+        is_open = any(pick.open for pick in self.advisor.advice.picks)
+        if plan.live_s and is_open and self.program and not plan.accesses:
+            left_s -= time.monotonic() - began
+            said += self._accesses(budget.plan(left_s, self.run_s, {budget.ACCESSES}).accesses, arguments)
+        return " ".join(said) or budget.not_done(plan.left_out, spent_s, why)
 
-    def _refine(self, plan: "Plan", arguments: argparse.Namespace) -> str:
-        """Makes the steps of the plan. Returns what failed, in words; empty: nothing. Raises HeaptapeError where live
-        runs that were asked for fail.
-        """
+    def _accesses(self, share: float, arguments: argparse.Namespace) -> list[str]:
+        """Records data accesses of this share of the program, simulates caches. Returns what failed, in words."""
         from heaptape.advise import programs
-        from heaptape.advise.confirm import Command, confirm
 
+        if not share:
+            return []
+        self.work.progress.update(f"recording data accesses of {self.command[0]}", 0.0)
+        try:
+            with scratch_folder() as folder:
+                traced = programs.record(self.command, folder, arguments.home, arguments.program, share)
+                failed = self.advisor.simulate(traced.trace.path, share)
+        except HeaptapeError as error:
+            failed = str(error)
+        return [f"Data accesses are not used: {failed}."] * bool(failed)
+
+    def _live(self, plan: "Plan", racers: Sequence[str], arguments: argparse.Namespace) -> list[str]:
+        """Makes the live runs. Returns what failed, in words. Raises HeaptapeError where they were asked for."""
+        from heaptape.advise import confirm
+
+        if not plan.live_s:
+            return []
         name = self.program.trace.program if self.program else arguments.program
         status = self.program.status if self.program else None
-        update = self.work.progress.update
-        said = []
-        if plan.accesses:
-            update(f"recording data accesses of {self.command[0]}", 0.0)
-            try:
-                with scratch_folder() as folder:
-                    named = arguments.program
-                    traced = programs.record(self.command, folder, arguments.home, named, plan.accesses)
-                    failed = self.advisor.simulate(traced.trace.path, plan.accesses)
-            except HeaptapeError as error:
-                failed = str(error)
-            said += [f"Data accesses are not used: {failed}."] * bool(failed)
-        if plan.live_s:
-            tell = partial(update, share=1.0)
-            command = Command(tuple(self.command), name, status, arguments.home, plan.live_s, tell)
-            try:
-                self.advisor.live = confirm(self.advisor.found().advice, command)
-            except HeaptapeError as error:
-                if arguments.live:
-                    raise
-                said.append(f"Live runs failed: {error}.")
-        return " ".join(said)
+        tell = partial(self.work.progress.update, share=1.0)
+        command = confirm.Command(tuple(self.command), name, status, arguments.home, plan.live_s, tell)
+        try:
+            with scratch_folder() as folder:
+                self.advisor.live = confirm.made(self.advisor, racers, confirm.Observer(command, folder), self.run_s)
+        except HeaptapeError as error:
+            if arguments.live:
+                raise HeaptapeError(f"live: {error}") from None
+            return [f"Live runs failed: {error}."]
+        return []
 
     def _why_not(self) -> str:
         """Why the program is not run again; empty: it can be."""

@@ -10,12 +10,13 @@ gain is a reason to change (worth.py).
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, too_small_gain
 from heaptape.decide import cpu as cpus
 from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, open_text, range_text
 from heaptape.decide.worth import LEAST_PERCENT, WITHIN_ERROR, is_reason, why_not
+from heaptape.results.comparing import race
 from heaptape.results.model.counts import Counts
 from heaptape.results.model.time_model import calls_ns, changes
 
@@ -32,7 +33,9 @@ CountsOf = Mapping[str, Sequence[Counts]]
 
 @dataclass(frozen=True)
 class Live:
-    """Live runs against the allocator `than`, which took `cpu_ns` (median): the change in percent, and its ends."""
+    """Live runs against the allocator `than`, which took `cpu_ns` (median): the change in percent, and its ends.
+    `standing`: in the race of all that ran (results/comparing/race.py); empty: there was none.
+    """
 
     than: str
     cpu_ns: float
@@ -40,6 +43,7 @@ class Live:
     low: float
     high: float
     rounds: int
+    standing: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,28 +126,29 @@ class Judge:
 
     def cpu(self, before: Candidate, after: Candidate) -> Cpu | None:
         """The change of CPU time. Simulated misses replace an estimate, unless their range says nothing; live runs
-        replace what they contradict, or narrow. None: not known for one of the two.
+        replace both where they tell the two apart, and what they contradict or narrow. None: not known for one of the
+        two.
         """
         found: Cpu | None = None
         for one in self.known(before, after):
-            is_figure = one.kind == RANGE and one.is_figure
+            is_figure = one.is_figure if one.kind == RANGE else one.kind == LIVE and not one.low <= 0 <= one.high
             if found is None or is_figure or one.width < found.width or _contradicts(one, found):
                 found = one
         return found
 
+    def predicted(self, before: Candidate, after: Candidate) -> Cpu | None:
+        """The change without live runs."""
+        return self.cpu(before, replace(after, live=None))
+
     def known(self, before: Candidate, after: Candidate) -> list[Cpu]:
         """The change by calls, by simulated misses and by live runs, as far as these were made."""
-        of_calls = self._of_counts(before.counts, after.counts)
-        if of_calls is None:
-            return []
-        out = [of_calls]
-        if simulated := self._of_counts(before.simulated, after.simulated):
-            out.append(simulated)
+        counted = ((before.counts, after.counts), (before.simulated, after.simulated))
+        out = [found for both in counted if (found := self._of_counts(*both))]
         live = after.live
         if live and live.than == before.label and not math.isnan(live.low):
             ends = (live.percent, live.low, live.high)
             ms, ms_low, ms_high = (live.cpu_ns / 1e8 * end for end in ends)
-            out.append(Cpu(LIVE, *ends, ms, ms_low, ms_high, because=out[-1].because))
+            out.append(Cpu(LIVE, *ends, ms, ms_low, ms_high, because=out[-1].because if out else ()))
         return out
 
     def _of_counts(self, before: CountsOf | None, after: CountsOf | None) -> Cpu | None:
@@ -195,6 +200,23 @@ def finalists(rows: Sequence[Candidate], now: Candidate, kept: Collection[str], 
         if label != now.label and cpu.may_be_reason:
             out.setdefault(label.partition(":")[0], label)
     return list(out.values())[:MOST_FINALISTS]
+
+
+def racers(
+    rows: Sequence[Candidate], now: Candidate, kept: Collection[str], judge: Judge, whole: bool = True
+) -> list[str]:
+    """Labels of the candidates that may be the fastest, the most promising first: those whose range reaches the
+    estimate of the best, and that may be a reason to change. Settings of one allocator are much alike, so each
+    allocator is there once. Not `whole`: a part of the calls was counted, which says only who is before whom.
+    """
+    costs = {row.label: cpu for row in rows if row.label in kept and (cpu := judge.cpu(now, row))}
+    able = {label: cpu for label, cpu in costs.items() if label != now.label and (cpu.may_be_reason or not whole)}
+    out: dict[str, str] = {}
+    best = min((cpu.ms for cpu in able.values()), default=0.0)
+    for label, cpu in sorted(able.items(), key=lambda item: item[1].ms):
+        if cpu.ms_low <= best or not whole:
+            out.setdefault(label.partition(":")[0], label)
+    return list(out.values())
 
 
 def contenders(rows: Sequence[Candidate], now: Candidate, judge: Judge) -> list[str]:
@@ -259,6 +281,7 @@ def _for_cpu(now: Candidate, others: Sequence[Candidate], judge: Judge, leave: b
         return None if others else Pick(CPU, now.label, None, why="no other allocator qualifies")
     able = [row for row in others if row.label in costs]
     able = [row for row in able if row.label in judge.measured] or able
+    able = [row for row in able if _standing(row) not in (race.BEATEN, race.NEAR)] or able
     best = min(able, key=lambda row: -costs[row.label].gain)
     cpu = costs[best.label]
     if not leave and cpu.gain < NOTHING:
@@ -269,7 +292,7 @@ def _for_cpu(now: Candidate, others: Sequence[Candidate], judge: Judge, leave: b
     leanest = min(equal, key=_peak)
     as_lean = [row for row in equal if not judge.memory_apart(row, leanest)]
     picked = min(as_lean, key=lambda row: -costs[row.label].gain)
-    rivals = [] if leave else [row for row in able if row not in equal and _is_rival(costs[row.label], cpu)]
+    rivals = [] if leave else [row for row in able if row not in equal and _is_rival(row, costs[row.label], cpu)]
     rivals.sort(key=lambda row: -costs[row.label].gain)
     return Pick(CPU, picked.label, best.label, _labels(equal, picked), _labels(rivals, picked))
 
@@ -291,11 +314,19 @@ def _why_no_faster(best: Candidate, cpu: Cpu) -> str:
 
 
 def _is_tie(row: Candidate, best: Candidate, now: Candidate | None, judge: Judge) -> bool:
-    """Does what was counted not tell it from the best, and is it better than today's (None: any is)?"""
+    """Does what was counted or raced not tell it from the best, and is it better than today's (None: any is)?"""
+    if _standing(row):
+        return _standing(row) == race.EQUAL and (now is None or judge.gains_cpu(row, now))
     apart = judge.cpu(best, row)
     return apart is not None and not apart.counts_differ and (now is None or judge.gains_cpu(row, now))
 
 
-def _is_rival(cpu: Cpu, best: Cpu) -> bool:
+def _standing(row: Candidate) -> str:
+    return row.live.standing if row.live else ""
+
+
+def _is_rival(row: Candidate, cpu: Cpu, best: Cpu) -> bool:
     """May it be faster than the best, by the range of its change? Of the same program run live, both were measured."""
+    if _standing(row):
+        return _standing(row) == race.OPEN
     return cpu.kind != MILLISECONDS and cpu.gain > NOTHING and cpu.low <= best.percent

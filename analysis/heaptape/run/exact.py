@@ -92,7 +92,9 @@ class Bench:
         """
         info = read_workload(workload)
         also = tuple(engine_process.also_loaded(info.info, list(choices)))
-        settings, _ = replay.with_sizes(Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also))
+        settings, _ = replay.with_sizes(
+            Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also, memory_map=False)
+        )
         program = home.program("replay")
         before = replay.baseline(program, workload)
         self._engine = replay.Engine(program, workload, settings, info.ops, before, processes or Processes())

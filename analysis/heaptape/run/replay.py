@@ -466,6 +466,8 @@ def measure(
     if facts.accesses:
         files = {"accesses": str(_accesses_path(engine.workload)), "caches": settings.caches, "tlbs": settings.tlbs}
         spec |= {name: value for name, value in files.items() if value}
+    if run.pass_ == "memory" and not settings.memory_map:
+        spec["no-map"] = True
     if facts.origins:
         origins = origins_of(engine.workload)
         spec |= {"at": list(settings.at)} | ({"origins": str(origins)} if origins else {})

@@ -51,7 +51,7 @@ class Decision:
 
 def decision(logs: Sequence[float], level: float = LEVEL_OF_ONE) -> Decision:
     """The decision from the logarithms of one pair's ratios, one for each round."""
-    ratio = _trimmed(np.asarray(logs, float))
+    ratio = trimmed(np.asarray(logs, float))
     low, high = ratio.interval(level)
     return Decision(100 * math.expm1(ratio.mean), 100 * (low - 1), 100 * (high - 1), len(logs))
 
@@ -61,7 +61,7 @@ def decisions(rounds: Sequence[Mapping[str, float]], looks: Sequence[int], basel
     time; `looks`: after how many rounds.
     """
     labels = dict.fromkeys(label for one in rounds for label in one if label != baseline)
-    return {label: _at_looks(_logs(rounds, label, baseline), looks) for label in labels}
+    return {label: _at_looks(logs_of(rounds, label, baseline), looks) for label in labels}
 
 
 def next_look(looks: Sequence[int]) -> int | None:
@@ -80,12 +80,13 @@ def _at_looks(logs: Sequence[float | None], looks: Sequence[int]) -> Decision:
     return found
 
 
-def _logs(rounds: Sequence[Mapping[str, float]], label: str, baseline: str) -> list[float | None]:
-    """One for each round; None: `label` did not run in it."""
-    return [math.log(one[label] / one[baseline]) if label in one else None for one in rounds]
+def logs_of(rounds: Sequence[Mapping[str, float]], label: str, baseline: str) -> list[float | None]:
+    """One for each round; None: one of the two did not run in it."""
+    return [math.log(one[label] / one[baseline]) if {label, baseline} <= one.keys() else None for one in rounds]
 
 
-def _trimmed(logs: np.ndarray) -> LogRatio:
+def trimmed(logs: np.ndarray) -> LogRatio:
+    """Their mean without the fifth at each end, with the winsorised variance (Yuen)."""
     count = len(logs)
     if count < 2:
         return LogRatio(float(logs.mean()) if count else math.nan, math.nan, math.nan, count)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""A race: which of several allocators makes a program take least CPU time, by as few live runs as that needs.
+
+A round runs the baseline and each racer that is still in the race once, in random order, so what disturbs a round
+cancels within it. After LOOKS rounds each racer is compared with the leader. It leaves the race if its interval has no
+gain of EFFECT_PERCENT or more: BEATEN where the interval is above 0, EQUAL where it has no loss of as much either, else
+NEAR; what that misses is at most EFFECT_PERCENT. Otherwise it is OPEN, and stays. Sequential elimination with a fixed
+error is Maron and Moore's Hoeffding race (NIPS 1993), here with Student's intervals.
+
+Three rounds give one pair two degrees of freedom, which decide nothing. All racers run on one machine, so the noise of
+a pair is estimated from its own rounds and, with the weight of at most PRIOR degrees of freedom, from all others' (the
+moderated variance of Smyth, *Stat. Appl. Genet. Mol. Biol.* 3, 2004). Each interval has the level
+1 - 0.05 / (looks * racers): all together hold the true ratios in 95 % of races.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from heaptape.results.comparing.intervals import LEVEL, LogRatio
+from heaptape.results.comparing.sequential import EFFECT_PERCENT, SAME, UNDECIDED, Decision, logs_of, trimmed
+
+LOOKS = (3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+PRIOR = 4.0
+DISTURBED = 4.0
+LEADS, BEATEN, EQUAL, NEAR, OPEN = "leads", "beaten", "equal", "near", "open"
+
+Rounds = Sequence[Mapping[str, float]]  # label -> CPU time
+
+
+def compared(rounds: Rounds, label: str, than: str, racers: int) -> Decision:
+    """The change from `than` to `label` by the rounds in which both ran, undisturbed."""
+    return _compared(undisturbed(rounds), label, than, racers)
+
+
+def _compared(rounds: Rounds, label: str, than: str, racers: int) -> Decision:
+    logs = [value for value in logs_of(rounds, label, than) if value is not None]
+    own = trimmed(np.asarray(logs, float))
+    variance, freedom = _noise(rounds)
+    ratio = _moderated(own, 2 * variance, min(freedom, PRIOR), len(logs))
+    low, high = ratio.interval(1 - (1 - LEVEL) / (len(LOOKS) * racers))
+    return Decision(100 * math.expm1(ratio.mean), 100 * (low - 1), 100 * (high - 1), len(logs))
+
+
+def standings(rounds: Rounds, racers: Sequence[str], baseline: str) -> dict[str, str]:
+    """racer -> LEADS, BEATEN, EQUAL, NEAR or OPEN, the leader first."""
+    rounds = undisturbed(rounds)
+    ranked = sorted(racers, key=lambda one: _compared(rounds, one, baseline, len(racers)).percent)
+    against = {label: _compared(rounds, label, ranked[0], len(racers)) for label in ranked[1:]}
+    return {ranked[0]: LEADS} | {label: _standing(change) for label, change in against.items()}
+
+
+def _standing(change: Decision) -> str:
+    if change.verdict == SAME:
+        return EQUAL
+    if change.low > -EFFECT_PERCENT:
+        return BEATEN if change.low > 0 else NEAR
+    return OPEN
+
+
+def goes_on(rounds: Rounds, racers: Sequence[str], baseline: str) -> list[str]:
+    """The racers of the next round; none: the race is decided, or has no further look."""
+    if len(rounds) >= LOOKS[-1]:
+        return []
+    if len(rounds) not in LOOKS:
+        return list(rounds[-1].keys() - {baseline}) if rounds else list(racers)
+    found = standings(rounds, racers, baseline)
+    still = [label for label, standing in found.items() if standing in (LEADS, OPEN)]
+    leader = compared(rounds, still[0], baseline, len(racers))
+    decided = leader.verdict != UNDECIDED or leader.low > -EFFECT_PERCENT
+    return still if len(still) > 1 or not decided else []
+
+
+def undisturbed(rounds: Rounds) -> list[dict[str, float]]:
+    """The rounds without the runs that something else slowed down: those whose logarithm is more than DISTURBED robust
+    deviations above what its round and its label have in common.
+    """
+    labels, rest = _residuals(rounds, np.nanmedian)
+    known = rest[~np.isnan(rest)]
+    freedom = len(known) - len(rounds) - len(labels) + 1
+    if freedom < 1:
+        return [dict(one) for one in rounds]
+    most = DISTURBED * 1.4826 * float(np.median(np.abs(known))) * math.sqrt(len(known) / freedom)
+    slow = [{label for label, value in zip(labels, row) if value > most > 0} for row in rest]
+    return [{label: one[label] for label in one if label not in left_out} for one, left_out in zip(rounds, slow)]
+
+
+def _noise(rounds: Rounds) -> tuple[float, float]:
+    """Variance of the logarithm of one run's time, and its degrees of freedom: what remains of all runs after the
+    effects of rounds and labels.
+    """
+    labels, rest = _residuals(rounds, np.nanmean)
+    known = rest[~np.isnan(rest)]
+    freedom = len(known) - sum(map(bool, rounds)) - len(labels) + 1
+    return (float((known**2).sum()) / freedom, float(freedom)) if freedom >= 1 else (math.nan, 0.0)
+
+
+def _residuals(rounds: Rounds, middle: Callable[..., np.ndarray]) -> tuple[list[str], np.ndarray]:
+    """Labels, and the logarithms less the effects of rounds and labels, by median polish or means (Tukey 1977)."""
+    labels = list(dict.fromkeys(label for one in rounds for label in one))
+    logs = np.array([[math.log(one[label]) if label in one else math.nan for label in labels] for one in rounds])
+    logs = logs.reshape(len(rounds), len(labels))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a round of which nothing is left
+        for _ in range(8):
+            logs = logs - middle(logs, axis=0, keepdims=True)
+            logs = logs - middle(logs, axis=1, keepdims=True)
+    return labels, logs
+
+
+def _moderated(own: LogRatio, variance: float, freedom: float, count: int) -> LogRatio:
+    """`variance`: of one pair's logarithm, by all runs."""
+    if freedom < 1 or count == 0:
+        return own
+    mean_of = variance / count
+    if math.isnan(own.variance):
+        return replace(own, variance=mean_of, freedom=freedom)
+    both = own.freedom + freedom
+    return replace(own, variance=(own.freedom * own.variance + freedom * mean_of) / both, freedom=both)
