@@ -12,11 +12,12 @@ from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.tables import Cell, Table, render_markdown, render_text
 from heaptape.passes import latency
 from heaptape.results import replay_errors as fidelity
-from heaptape.results.comparing.compare import absolute, long_table, relative
+from heaptape.results.comparing.compare import GEOMETRIC, absolute, long_table, relative
 from heaptape.results.comparing.variants import Corners
 from heaptape.results.latency import percentile
 from heaptape.results.schema import Results, figures, latencies
 from heaptape.show.tables import corner_tables as table_frames
+from heaptape.show.tables import published
 from heaptape.show.tables.corner_tables import overhead_tables
 from heaptape.show.tables.kinds import KINDS, Question
 from heaptape.show.tables.latex import escape, render_latex
@@ -255,6 +256,21 @@ def test_tables_on_the_command_line(capsys, tmp_path):
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") > 2
     assert output("--table", "syscalls", "--format", "csv").startswith("workload,allocator,metric,unit,value,")
     assert "jemalloc" in output("--table", "overhead", "--format", "md")
+
+
+def test_the_published_table_is_the_figures_and_their_shares_of_the_baseline():
+    found = published.frame([ONE, TWO], "a").set_index(["workload", "allocator"])
+    assert found.loc[("one", "b"), ["Total", "malloc", "RSS"]].tolist() == [75, 5.5, 1250]
+    assert found.loc[("two", "b"), ["Total %", "malloc %", "RSS %"]].tolist() == pytest.approx([200, 100, 120])
+    assert found.loc[(GEOMETRIC, "b"), "Total %"] == pytest.approx(100)
+    assert (GEOMETRIC, "a") not in found.index
+    values, shares = published.tables(found.reset_index(), "a")
+    assert [row[1].text for row in values.rows] == ["a", "b"] * 2
+    assert [(row[0].text, row[2].text) for row in shares.rows] == [
+        ("one", "50 %"),
+        ("two", "200 %"),
+        (GEOMETRIC, "100 %"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -119,9 +119,11 @@ def matrix_tables(frame: pd.DataFrame, corners: Corners) -> list[Table]:
     return [replace(table, notes=notes if table is found[-1] else []) for table in found]
 
 
-def overhead_tables(frame: pd.DataFrame, variants: dict[str, str], named_above: bool = False) -> list[Table]:
+def overhead_tables(
+    frame: pd.DataFrame, variants: dict[str, str], named_above: bool = False, by_row: bool = False
+) -> list[Table]:
     """`rss_overhead` with a row per workload: Ideal, then for each variant RSS, OH, OH % of the first
-    variant's and OH % of ideal. With more than four variants: a row per workload and variant.
+    variant's and OH % of ideal. With more than four variants, or `by_row`: a row per workload and variant.
     """
     if frame.empty:
         return []
@@ -129,7 +131,7 @@ def overhead_tables(frame: pd.DataFrame, variants: dict[str, str], named_above: 
     named = "" if named_above or list(variants) == list(variants.values()) else f": {_variants(variants)}"
     title = f"RSS overhead, MiB{named}"
     notes = [f"OH: peak RSS less ideal RSS (the peak of live bytes); %: of {first}'s OH."]
-    if len(variants) > len(CORNERS):
+    if by_row or len(variants) > len(CORNERS):
         return [Table(title, *_overhead_long(frame, first), notes, 2)]
     return [Table(title, *_overhead_wide(frame, list(variants)), notes)]
 

@@ -18,7 +18,7 @@ from heaptape.results.comparing.variants import Corners
 from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results
-from heaptape.show.tables import corner_tables, time_table
+from heaptape.show.tables import corner_tables, published, time_table
 from heaptape.show.tables import views as table_views
 from heaptape.show.tables.usual import WITHHELD
 
@@ -74,6 +74,10 @@ class Kind:
     view: Callable[[pd.DataFrame, Question], list[Table]]
 
 
+def _overhead(q: Question) -> list[Table]:
+    return corner_tables.overhead_tables(corner_tables.rss_overhead(q.files, q.variants), q.variants, by_row=True)
+
+
 def _of_pass(name: str) -> Kind:
     return Kind(
         lambda q: passes.table(name).frame(q.files, q.baseline),
@@ -88,6 +92,13 @@ KINDS: dict[str, Kind] = {
     "corners": Kind(
         lambda q: corner_tables.corner_matrix(q.files, q.four, q.method),
         lambda frame, q: corner_tables.matrix_tables(frame, q.four),
+    ),
+    "published": Kind(
+        lambda q: published.frame(q.files, q.baseline, q.method),
+        lambda frame, q: [
+            *published.tables(frame, q.baseline),
+            *(corner_tables.corner_tables(q.files, q.corners, q.method) if q.corners else _overhead(q)),
+        ],
     ),
     "overhead": Kind(
         lambda q: corner_tables.rss_overhead(q.files, q.variants),
