@@ -123,6 +123,14 @@ def wrapped(text: str, width: int) -> list[str]:
     return [line.replace("\xa0", " ") for line in lines]
 
 
+def paragraphs(lines: Sequence[str]) -> str:
+    """Lines for a terminal, 80 columns wide in a pipe."""
+    wrap = textwrap.TextWrapper(
+        screen_width(), subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+    ).wrap
+    return "".join(f"{one}\n" for line in lines for one in wrap(line) or [""])
+
+
 def listing(entries: Mapping[str, Sequence[str]]) -> str:
     """Names, and beside each the texts on it, one below the other."""
     width = max(map(cell_width, entries), default=0)

@@ -215,8 +215,8 @@ def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
 
 def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Allocator"]) -> int:
     from heaptape.features.tune import trials
+    from heaptape.features.tune.tables import effects_table
     from heaptape.run import registry, replay
-    from heaptape.show.tables.decision_tables import effects_table
     from heaptape.show.tables.latex import render
 
     name, *inputs = arguments.check_tunables

@@ -159,8 +159,9 @@ def limits_of(arguments: argparse.Namespace, command: str) -> "Limits":
 
 
 def _write(data: dict, arguments: argparse.Namespace) -> None:
+    from heaptape.common.tables import paragraphs
     from heaptape.features.gate.minimise import junit_xml
-    from heaptape.show.tables.decision_tables import gate_lines, gate_next, gate_tables, wrapped
+    from heaptape.features.gate.tables import gate_lines, gate_next, gate_tables
     from heaptape.show.tables.latex import render
 
     if arguments.output:
@@ -169,6 +170,6 @@ def _write(data: dict, arguments: argparse.Namespace) -> None:
         write_text(arguments.junit, junit_xml(data))
     if STANDARD_OUTPUT not in (arguments.output, arguments.junit):
         wanted = arguments.table or arguments.format != "text"
-        text = render(gate_tables(data), arguments.format) if wanted else wrapped(gate_lines(data)) + gate_next(data)
+        text = render(gate_tables(data), arguments.format) if wanted else paragraphs(gate_lines(data)) + gate_next(data)
         write_text(STANDARD_OUTPUT, text)
     console.verdict(f"gate {'passed' if data['passed'] else 'failed'}", data["passed"])

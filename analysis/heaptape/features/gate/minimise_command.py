@@ -35,11 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from heaptape.common.tables import paragraphs
     from heaptape.features.gate import minimise
     from heaptape.features.gate.minimise import ENDINGS, Minimiser, Question, in_words
     from heaptape.run import replay
     from heaptape.run.condition import parse
-    from heaptape.show.tables.decision_tables import wrapped
 
     condition = parse(arguments.condition)
     question = Question(condition, *gate.choose_pair(arguments, "minimise"))
@@ -58,5 +58,5 @@ def run(arguments: argparse.Namespace) -> int:
     start_up = minimise.start_up_in_words(result)
     words = [in_words(question, result.pair), *([start_up] if start_up else []), ENDINGS[result.why]]
     kept = f"{folder / minimise.TAPE}: {result.pair.events:,} of {result.whole.events:,} events."
-    write_text(STANDARD_OUTPUT, wrapped([kept, "; ".join(words) + "."]))
+    write_text(STANDARD_OUTPUT, paragraphs([kept, "; ".join(words) + "."]))
     return 0

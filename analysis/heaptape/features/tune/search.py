@@ -5,11 +5,8 @@ the budget.
 Which settings come next: first the default and the allocator's variants. Then each tunable alone, at the ends of its
 levels: this shows its exact effect. Then the best of these together, for each objective and for their balance. Then
 batches, half of them proposed by Optuna's TPE from all points so far, half neighbours of the best points: one tunable
-at another level. No settings are tried twice. A batch depends only on the seed and the batches before it: so an
-interrupted search continues as if it had not been, and the number of processors changes nothing.
-
-Within a start only the points that it requested count, measured now or by the start that it continues: so it decides as
-if it had never been interrupted. Points of a start with another budget count from the beginning.
+at another level. No settings are tried twice. A batch depends only on the seed and the batches before it: so the number
+of processors changes nothing, and a search that continues another takes the same way, past the points that are known.
 """
 
 import math
@@ -22,7 +19,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.features.tune import confirm
 from heaptape.features.tune.confirm import Judged, by_key, front, judged, winner
 from heaptape.features.tune.goals import Goals, Key, Settings, Space, key_of
-from heaptape.features.tune.trials import CHECKED, CONFIRMED, Point, Store, Trials, distributions
+from heaptape.features.tune.trials import Point, Store, Trials, distributions
 
 BATCH = 4
 MAX_TPE_PROPOSALS = 40  # proposals of TPE for one batch; further ones only repeat tried settings
@@ -176,7 +173,7 @@ KEPT_LATER = 1 / 2  # share that each later round of batches leaves, for a new w
 
 @dataclass(frozen=True)
 class Budget:
-    """`points`: of all starts together; None: no bound. `until`: of time.monotonic(). `jobs`: replays at once."""
+    """`points`: None: no bound. `until`: of time.monotonic(). `jobs`: replays at once."""
 
     points: int | None = None
     until: float = float("inf")
@@ -191,22 +188,20 @@ class Search:
         self._plan = Plan(space, goals, seed)
         self._planned: list[Point] = []  # points of the batches, in order
         self._batch: list[Settings] = []  # the present one
-        self._of_budget: int | None = None
-        self._seen: dict[tuple[Key, int], Point] = {}  # by settings and how many times they were replayed before
+        self._seen: dict[tuple[Key, int], Point] = {}  # those of the store that this start has asked for
+        self._asked: dict[tuple[Key, int], None] = {}
 
     def run(self, budget: Budget, tell: Callable[[int], None] = lambda points: None) -> None:
         """Searches until the budget is spent or every setting was tried. `tell`: called with the number of points.
         Raises HeaptapeError where the default fails, KeyboardInterrupt where it is interrupted; the store has all
         measured points.
         """
-        self._of_budget = budget.points
-        self._seen = {(point.key, point.again): point for point in self._store.points if point.budget != budget.points}
-        for again, batch in ((0, 0), (1, CONFIRMED)):
-            self._measure([{}], batch, budget, tell, again)
+        for again in (0, 1):
+            self._measure([{}], budget, tell, again)
             broken = next((point.error for point in self._seen.values() if not point.settings and point.error), "")
             if broken:
                 raise HeaptapeError(broken)
-        exact = confirm.exact(confirm.replays(self._points)[key_of({})])
+        exact = confirm.exact(confirm.replays(self.points)[key_of({})])
         share = KEPT if exact else KEPT_IF_INEXACT
         while self._explore(self._but(budget, share), tell):
             self._judge(budget, tell)
@@ -224,23 +219,24 @@ class Search:
         if budget.points is None:
             left_s = max(budget.until - time.monotonic(), 0)
             return replace(budget, until=budget.until - share * left_s)
-        lacking = confirm.lacking(self._points)
+        lacking = confirm.lacking(self.points)
         kept = math.floor(share * max(budget.points - len(self._seen), 0))
         return replace(budget, points=budget.points - max(lacking, min(kept, len(self._space.levels) + lacking)))
 
     def rows(self) -> list[Judged]:
-        return judged(self._points, self._goals)
+        return judged(self.points, self._goals)
 
     def winner(self) -> Judged | None:
-        return confirm.named(self.rows(), self._points, self._goals)[0]
+        return confirm.named(self.rows(), self.points, self._goals)[0]
 
     def leading(self) -> Judged | None:
         """The best so far, confirmed or not."""
-        return winner(self.rows(), confirm.refuted(self._points, self._goals))
+        return winner(self.rows(), confirm.refuted(self.points, self._goals))
 
     @property
-    def _points(self) -> list[Point]:
-        return list(self._seen.values())
+    def points(self) -> list[Point]:
+        """Those that this start has asked for, in the order in which it did."""
+        return [self._seen[key] for key in self._asked if key in self._seen]
 
     def _explore(self, budget: Budget, tell: Callable[[int], None]) -> bool:
         """Measures batches, as far as the budget allows. False: nothing was tried."""
@@ -250,7 +246,7 @@ class Search:
                 self._batch = self._plan.next(self._planned)
             if not self._batch:
                 break
-            self._measure(self._batch, self._plan.number - 1, budget, tell)
+            self._measure(self._batch, budget, tell)
             found = [self._seen.get((key_of(one), 0)) for one in self._batch]
             if None in found:
                 break  # the next call continues there
@@ -263,7 +259,7 @@ class Search:
         best = self.leading()
         while best is not None:
             less = [without(best.settings, name) for name in best.settings]
-            self._measure(less, CHECKED, budget, tell)
+            self._measure(less, budget, tell)
             after = self.leading()
             if after is None or after.point.key == best.point.key or self._spent(budget):
                 return
@@ -272,30 +268,28 @@ class Search:
     def _confirm(self, budget: Budget, tell: Callable[[int], None]) -> None:
         """Replays the default and the winner again, until the winner is better each time, or is the default."""
         while (best := self.leading()) and not self._spent(budget):
-            wanted, again = confirm.wanted(best.settings, self._points)
+            wanted, again = confirm.wanted(best.settings, self.points)
             if not wanted:
                 return
-            self._measure(wanted, CONFIRMED, budget, tell, again)
+            self._measure(wanted, budget, tell, again)
 
     def _spent(self, budget: Budget) -> bool:
         spent = budget.points is not None and len(self._seen) >= budget.points
         return spent or time.monotonic() >= budget.until
 
-    def _measure(
-        self, wanted: Sequence[Settings], batch: int, budget: Budget, tell: Callable[[int], None], again: int = 0
-    ) -> None:
+    def _measure(self, wanted: Sequence[Settings], budget: Budget, tell: Callable[[int], None], again: int = 0) -> None:
         """Measures the settings that are not known, as far as the budget allows."""
-        stored = {(point.key, point.again): point for point in self._store.points}
         missing = [one for one in wanted if (key_of(one), again) not in self._seen]
         if budget.points is not None:
             missing = missing[: max(budget.points - len(self._seen), 0)]
-        known = [point for one in missing if (point := stored.get((key_of(one), again)))]
-        self._seen |= {(point.key, again): point for point in known}
+        self._asked |= {(key_of(one), again): None for one in missing}
+        known = self._store.known
+        self._seen |= {key: known[key] for one in missing if (key := (key_of(one), again)) in known}
         missing = [one for one in missing if (key_of(one), again) not in self._seen]
         while missing and (not self._seen or time.monotonic() < budget.until):
             now, missing = missing[: budget.jobs], missing[budget.jobs :]
-            for point in self._trials.measure(now, batch, budget.jobs, again):
-                self._keep(replace(point, budget=self._of_budget))
+            for point in self._trials.measure(now, budget.jobs, again):
+                self._keep(point)
                 tell(len(self._seen))
 
     def _keep(self, point: Point) -> None:

@@ -4,26 +4,23 @@
 A replay's memory, instructions and misses are those of its own process, so they are the same beside other replays; the
 allocators' clock is the engine's (docs/formats/RESULTS.md), not the machine's.
 
-Keeps the points of a search, so that it can be continued: an Optuna study in an SQLite file.
-
-Each point is written when it is measured; a killed search loses only replays under way. Tools for Optuna's studies can
-read the file. Settings that are not in the space (a variant's) are trials without parameters.
+Points are kept in an Optuna study, in a journal file: each is written when it is measured, so a killed search loses
+only replays under way. Settings that are not in the space (a variant's) are trials without parameters.
 """
 
 import contextlib
 import dataclasses
-import fcntl
 import json
-import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.process import locked
 from heaptape.features.tune.goals import (
     CPU,
     PASSES_OF_CPU,
@@ -40,7 +37,7 @@ from heaptape.results.comparing.intervals import COUNTED_AGREES
 from heaptape.results.model import counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as read_penalties
-from heaptape.results.structs import Misses, Run
+from heaptape.results.structs import INTERRUPTED, Misses, Run
 from heaptape.run import exact, machine, replay
 from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.registry import Allocator, Choice
@@ -48,30 +45,21 @@ from heaptape.run.registry import Allocator, Choice
 if TYPE_CHECKING:
     import optuna
 
-INTERRUPTED = "killed by SIGINT"
-
 
 @dataclass(frozen=True)
 class Point:
-    """Settings and their figures. `batch`: of the search; CHECKED: of the check after it; CONFIRMED: replayed again.
-    `error`: why there are no figures. `again`: how many times the settings were replayed before. `budget`: of the start
-    that measured it (search.Budget.points).
-    """
+    """Settings and their figures. `error`: why there are none. `again`: how often the settings were replayed before."""
 
     settings: Settings
-    batch: int
     figures: Figures = field(default_factory=dict)
     error: str = ""
     again: int = 0
-    budget: int | None = None
 
     @property
     def key(self) -> Key:
         return key_of(self.settings)
 
 
-CHECKED = -1
-CONFIRMED = -2
 # The variable that differs when the same settings are replayed again: allocators that depend on addresses, or seed
 # random numbers with them, vary with the length of the environment, which is above the stack. Name, and bytes per
 # repetition.
@@ -94,27 +82,27 @@ class Trials:
             name: exact.Bench(path, home, default, processes=self._processes) for name, path in workloads.items()
         }
 
-    def measure(self, wanted: Sequence[Settings], batch: int, jobs: int, again: int = 0) -> Iterator[Point]:
+    def measure(self, wanted: Sequence[Settings], jobs: int, again: int = 0) -> Iterator[Point]:
         """Yields a point for each settings as it is measured; `jobs` at once, or fewer where memory is short. Raises
         KeyboardInterrupt where a replay was ended by Ctrl-C. When the iterator is closed early, replays under way are
         ended, and no more can be made.
         """
         room = min(bench.jobs for bench in self._benches.values())
-        work = partial(self._point, batch=batch, again=again)
+        work = partial(self._point, again=again)
         for _, point in side_by_side(work, wanted, min(jobs, room), self._processes):
-            if INTERRUPTED in point.error:
-                raise KeyboardInterrupt
             yield point
 
-    def _point(self, settings: Settings, batch: int, again: int) -> Point:
+    def _point(self, settings: Settings, again: int) -> Point:
         choice, found = _lengthened(self._space.choice(settings), again), {}
         for name, bench in self._benches.items():
             try:
                 found[name] = self._figures(bench.runs(choice, self._goals.passes), choice)
             except HeaptapeError as error:
+                if isinstance(error, exact.RunError) and error.run.kind == INTERRUPTED:
+                    raise KeyboardInterrupt from None
                 why = str(error) if len(self._benches) == 1 else f"{name}: {error}"
-                return Point(settings, batch, error=why, again=again)
-        return Point(settings, batch, found, again=again)
+                return Point(settings, error=why, again=again)
+        return Point(settings, found, again=again)
 
     def _figures(self, runs: Mapping[str, Run], choice: Choice) -> dict[str, float]:
         return {
@@ -173,7 +161,7 @@ def effects(
     trials = Trials(workloads, space, goals, home)
     wanted = [{}, *_ends(space), *_spelt_out(space)]
     found: dict[Key, Point] = {}
-    for point in trials.measure(wanted, 0, jobs):
+    for point in trials.measure(wanted, jobs):
         found[point.key] = point
         tell(space.label(point.settings), len(found) / len(wanted))
         if not point.settings and point.error:
@@ -226,7 +214,6 @@ def _largest(figure: str, here: Figures, first: Figures, second: Figures) -> tup
 
 STUDY = "heaptape"
 INSTALL = "pip install optuna"
-SQLITE = b"SQLite format 3\0"
 
 
 def require_optuna() -> None:
@@ -255,11 +242,16 @@ def distributions(space: Space) -> dict[str, "optuna.distributions.BaseDistribut
 
 
 class Store:
-    """The points of one search. All are also in memory."""
+    """The points of one search, by settings and how many times these were replayed before; all are also in memory."""
 
     def __init__(self, study: "optuna.Study", space: Space, path: Path) -> None:
         self._study, self._space, self._path = study, space, path
-        self.points = [Point(**trial.user_attrs) for trial in study.get_trials(deepcopy=False)]
+        points = [Point(**trial.user_attrs) for trial in study.get_trials(deepcopy=False)]
+        self.known = {(point.key, point.again): point for point in points}
+
+    @property
+    def points(self) -> list[Point]:
+        return list(self.known.values())
 
     def keep(self, point: Point, values: Sequence[float]) -> None:
         """Writes it. `values`: of the objectives; none for a point with an error. Raises HeaptapeError."""
@@ -273,9 +265,11 @@ class Store:
             distributions=distributions(self._space) if places is not None else {},
             user_attrs=dataclasses.asdict(point),
         )
-        with _in_one_line(self._path):
+        try:
             self._study.add_trial(trial)
-        self.points.append(point)
+        except OSError as error:
+            raise HeaptapeError(f"{self._path}: can't be written: {error.strerror or error}") from None
+        self.known[point.key, point.again] = point
 
 
 @contextlib.contextmanager
@@ -284,81 +278,54 @@ def opened(path: Path, about: Mapping[str, object], objectives: int, space: Spac
     file is of another search, not a search's, or in use.
     """
     import optuna
-    from optuna.storages import RDBStorage
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
 
-    with _locked(path):
-        with _in_one_line(path):
-            storage = RDBStorage(f"sqlite:///{path}", engine_kwargs={"creator": lambda: _connection(path)})
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(locked(path))
+            _cut_last_line(path)
+            held_lock: Any = _HeldLock()
+            storage = JournalStorage(JournalFileBackend(str(path), lock_obj=held_lock))
             study = optuna.create_study(
                 storage=storage, study_name=STUDY, load_if_exists=True, directions=["minimize"] * objectives
             )
-            there = study.user_attrs.get("about")
-            _require_same(path, there, json.loads(json.dumps(about)))
-            if there is None:
+            there = study.user_attrs.get("about") or {}
+            if not there:
                 study.set_user_attr("about", dict(about))
             store = Store(study, space, path)
-        try:
-            yield store
-        finally:
-            storage.remove_session()
-            storage.engine.dispose()
-
-
-def _connection(path: Path) -> sqlite3.Connection:
-    """A connection without fsync. Written data survives this process at once, and a crash of the machine after the
-    system's own write-back: waiting for fsync several times for each point took longer than the replays.
-    """
-    connection = sqlite3.connect(path, check_same_thread=False)
-    connection.execute("pragma synchronous = off")
-    return connection
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Creates the file if needed, and locks it against other searches."""
-    try:
-        file = path.open("a+b")
-    except OSError as error:
-        raise HeaptapeError(f"{path}: can't be written: {error.strerror or error}") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise HeaptapeError(f"{path}: another search is using it") from None
-        _require_sqlite(path, file)
-        yield
+        except OSError as error:
+            raise HeaptapeError(f"{path}: can't be written: {error.strerror or error}") from None
+        except (optuna.exceptions.OptunaError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise HeaptapeError(f"{path}: not the journal of a search: {str(error).partition(chr(10))[0]}") from None
+        for what, here in json.loads(json.dumps(about)).items() if there else ():
+            if there.get(what) != here:
+                raise HeaptapeError(
+                    f"{path}: holds a search of another {what}: {_brief(there.get(what))}, not {_brief(here)}; "
+                    "take another --storage"
+                )
+        yield store
 
 
-def _require_sqlite(path: Path, file: IO[bytes]) -> None:
-    file.seek(0)
-    head = file.read(len(SQLITE))
-    if head and head != SQLITE:
-        raise HeaptapeError(f"{path}: offset 0: not the storage of a search")
+class _HeldLock:
+    """Optuna's lock of a journal, which is ours for the whole search: theirs would survive a kill."""
+
+    def acquire(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        pass
 
 
-@contextlib.contextmanager
-def _in_one_line(path: Path) -> Iterator[None]:
-    """Turns errors of the file into one line. Ctrl-C passes through."""
-    import optuna
-    import sqlalchemy
-
-    try:
-        yield
-    except (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, KeyError, TypeError, ValueError) as error:
-        cause = error.__cause__ or error
-        why = str(getattr(cause, "orig", None) or cause).splitlines()
-        raise HeaptapeError(f"{path}: not usable as the storage of a search: {why[0] if why else cause!r}") from None
-
-
-def _require_same(path: Path, there: Mapping | None, here: Mapping) -> None:
-    if there is None:
-        return
-    for what in here:
-        if there.get(what) != here[what]:
-            raise HeaptapeError(
-                f"{path}: holds a search of another {what}: {_brief(there.get(what))}, not {_brief(here[what])}; "
-                "take another --storage"
-            )
+def _cut_last_line(path: Path) -> None:
+    """Removes a line that a kill left without its end, so that the next one does not continue it."""
+    with path.open("r+b") as file:
+        data = file.read()
+        if data and not data.startswith(b"{"):
+            raise ValueError("it does not begin with a record")
+        file.truncate(data.rfind(b"\n") + 1)
 
 
 def _brief(value: object) -> str:

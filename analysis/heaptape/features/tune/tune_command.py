@@ -60,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--budget",
         default="60",
         metavar="RUNS|TIME",
-        help="number of replays, over all starts, or with s, m or h the time of this start (default 60): settings x "
-        "workloads x passes, the default and the variants included",
+        help="number of replays, or with s, m or h a time (default 60): settings x workloads x passes, with the "
+        "default and the variants; a replay that an earlier start made counts, and takes no time",
     )
     parser.add_argument("--tunables", default="", metavar="LIST", help="search only these (default: all that matter)")
     parser.add_argument(
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the search (default 0)")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="replays at once (default: the processors)")
     parser.add_argument(
-        "--storage", metavar="FILE", help="keep the search there, to continue it (default NAME.ALLOCATOR.tune.sqlite)"
+        "--storage", metavar="FILE", help="keep the search there, to continue it (default NAME.ALLOCATOR.tune.journal)"
     )
     parser.add_argument(
         "-o", "--output", metavar="T.json", help="the results, with all points (default NAME.ALLOCATOR.tune.json)"
@@ -156,7 +156,7 @@ def _request(arguments: argparse.Namespace) -> Request:
     only = [name for name in arguments.tunables.split(",") if name]
     space = space_of(arguments.allocator, registry.load(arguments.home), only)
     stem = f"{'+'.join(names)}.{arguments.allocator}.tune"
-    storage = Path(arguments.storage or f"{stem}.sqlite")
+    storage = Path(arguments.storage or f"{stem}.journal")
     workloads = dict(zip(names, arguments.inputs))
     return Request(workloads, space, wanted, arguments.seed, storage, arguments.output or f"{stem}.json")
 
@@ -179,9 +179,9 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
         with opened(request.storage, about, len(request.goals.objectives), request.space) as kept:
             search = Search(request.space, request.goals, trials, kept, request.seed)
             interrupted = _run(search, _bounds(request, arguments), work)
-            if not any(not point.settings and not point.error for point in kept.points):
+            if not any(not point.settings and not point.error for point in search.points):
                 raise KeyboardInterrupt  # before there was anything to report
-            return answer(request.space, request.goals, kept.points, about), interrupted
+            return answer(request.space, request.goals, search.points, about), interrupted
 
 
 def _bounds(request: Request, arguments: argparse.Namespace) -> "Budget":
@@ -233,9 +233,9 @@ def _about(request: Request) -> dict:
 
 
 def _print(data: dict, request: Request, arguments: argparse.Namespace) -> None:
+    from heaptape.features.tune.tables import conclusion, live_lines, tune_answer, tune_tables
     from heaptape.show.screen import Screen, render
     from heaptape.show.tables import latex
-    from heaptape.show.tables.decision_tables import conclusion, live_lines, tune_answer, tune_tables
 
     said = [*conclusion(data), *live_lines(data)]
     kept = f"All points are in {request.output}, the search in {request.storage}."

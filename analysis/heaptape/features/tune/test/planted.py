@@ -49,14 +49,14 @@ class Formula:
         self.fails = fails
         self.measured: list[tuple[Settings, int]] = []
 
-    def measure(self, wanted: Sequence[Settings], batch: int, jobs: int, again: int = 0) -> Iterator[Point]:
+    def measure(self, wanted: Sequence[Settings], jobs: int, again: int = 0) -> Iterator[Point]:
         """Last first, as points may come in any order."""
         for settings in reversed(wanted):
             self.measured.append((settings, again))
             if self.fails(settings):
-                yield Point(settings, batch, error="planted: killed by SIGSEGV", again=again)
+                yield Point(settings, error="planted: killed by SIGSEGV", again=again)
             else:
-                yield Point(settings, batch, {WORKLOAD: self.figures(settings, again)}, again=again)
+                yield Point(settings, {WORKLOAD: self.figures(settings, again)}, again=again)
 
     def figures(self, settings: Settings, again: int) -> dict[str, float]:
         """The figures are the same however many times the settings were replayed before."""
@@ -85,4 +85,4 @@ def search_in(
     storage = Store(kept or in_memory(len(goals.objectives)), space, Path("memory"))
     search = Search(space, goals, trials or Formula(), storage, seed)
     search.run(Budget(points, jobs=jobs))
-    return storage.points, search.winner()
+    return search.points, search.winner()

@@ -19,7 +19,7 @@ pages = st.integers(1, 1000)
 
 def replayed(settings, figures, syscalls=100.0):
     return [
-        Point(settings, 0, {WORKLOAD: {"rss-peak": float(one), "syscalls": syscalls}}, again=again)
+        Point(settings, {WORKLOAD: {"rss-peak": float(one), "syscalls": syscalls}}, again=again)
         for again, one in enumerate(figures)
     ]
 
@@ -50,7 +50,7 @@ def test_each_replay_keeps_each_limit(syscalls):
 
 
 def test_a_replay_that_fails_when_made_again_refutes():
-    candidate = [*replayed(SETTINGS, [50]), Point(SETTINGS, 0, error="killed", again=1)]
+    candidate = [*replayed(SETTINGS, [50]), Point(SETTINGS, error="killed", again=1)]
     points = [*replayed({}, [100, 100]), *candidate]
     assert confirm.refuted(points, GOALS) == {candidate[0].key}
 
@@ -71,10 +71,10 @@ class Varying(Formula):
 class Ended(Varying):
     """Is interrupted when it is to replay settings for the third time."""
 
-    def measure(self, wanted, batch, jobs, again=0):
+    def measure(self, wanted, jobs, again=0):
         if again == 2:
             raise KeyboardInterrupt
-        return super().measure(wanted, batch, jobs, again)
+        return super().measure(wanted, jobs, again)
 
 
 def test_of_settings_that_change_nothing_hardly_ever_one_is_named():

@@ -4,12 +4,10 @@
 Long: more allocators and signals.
 """
 
-import contextlib
 import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -128,7 +126,7 @@ def test_the_planted_best_is_found_and_a_second_start_has_nothing_to_do(searched
 def test_figures_are_the_same_however_many_replays_run_at_once(planted, tape, tmp_path):
     found = []
     for jobs in ("1", "4"):
-        options = ["--objective", "rss-peak,rss-mean,syscalls", "--storage", f"{jobs}.sqlite", "-o", f"{jobs}.json"]
+        options = ["--objective", "rss-peak,rss-mean,syscalls", "--storage", f"{jobs}.journal", "-o", f"{jobs}.json"]
         done = tune(tape, "--budget", "14", "--jobs", jobs, *options)
         assert done.status == 0, done.stderr
         found.append(points_of(tmp_path / f"{jobs}.json"))
@@ -140,7 +138,7 @@ def test_a_search_of_other_tunables_is_refused(planted, tape):
     assert tune(tape, "--budget", "2", "--tunables", "a,b").status == 0
     other = tune(tape, "--budget", "2", "--tunables", "a")
     assert other.status == 1
-    assert "small.planted.tune.sqlite: holds a search of another space" in other.stderr
+    assert "small.planted.tune.journal: holds a search of another space" in other.stderr
 
 
 @pytest.mark.parametrize(
@@ -178,9 +176,8 @@ def wait_for_points(path, count):
     """Waits until the search has `count` points."""
     for _ in range(2000):
         time.sleep(0.05)
-        with contextlib.suppress(sqlite3.OperationalError), sqlite3.connect(f"file:{path}?mode=ro", uri=True) as found:
-            if found.execute("select count(*) from trials").fetchone()[0] >= count:
-                return
+        if path.exists() and path.read_text().count('"op_code":4') >= count:
+            return
     raise AssertionError(f"{path} has no {count} points")
 
 
@@ -196,15 +193,15 @@ def test_a_search_that_was_ended_continues_where_it_was(tmp_path, monkeypatch, s
     command = ["tune", small_tape, "-a", "reference", "--tunables", "tcache_count,top_pad,arenas", "--budget", "6"]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     cut = subprocess.Popen([HEAPTAPE, *command], cwd=tmp_path, preexec_fn=take_interrupts, **options)
-    wait_for_points(tmp_path / "small.reference.tune.sqlite", 2)
+    wait_for_points(tmp_path / "small.reference.tune.journal", 2)
     (os.killpg if group else os.kill)(cut.pid, number)
     printed, errors = cut.communicate()
     if number == signal.SIGINT:
         assert cut.returncode == 130
-        assert "the same command continues from small.reference.tune.sqlite" in errors
+        assert "the same command continues from small.reference.tune.journal" in errors
         assert "settings tried" in printed
     monkeypatch.chdir(tmp_path)
-    for other in ([], ["--storage", "whole.sqlite", "-o", "whole.json"]):
+    for other in ([], ["--storage", "whole.journal", "-o", "whole.json"]):
         again = call_heaptape(*command, *other)
         assert again.status == 0, again.stderr
     assert points_of(tmp_path / "small.reference.tune.json") == points_of(tmp_path / "whole.json")
