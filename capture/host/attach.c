@@ -2,6 +2,7 @@
 #include "capture/host/process.h"
 
 #include "capture/host/accesses.h"
+#include "capture/host/control_calls.h"
 #include "capture/host/filter_calls.h"
 #include "capture/host/ownership.h"
 #include "capture/host/producer_state.h"
@@ -464,6 +465,8 @@ __attribute__((constructor)) static void attach_at_start(int argc, char **argv, 
     signals_block(&mask);
     attach_process();
     signals_restore(&mask);
+    if (!redirected_table() && process_is_recording())
+      libraries_redirect_controls();
   }
   errno = error;
 }

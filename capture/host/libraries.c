@@ -13,7 +13,11 @@
 
    dlmopen: objects in another name space have a C library of their own, whose calls are lost; this is noted.
 
-   Allocators: their references to functions of their own (libraries_bind_own, real.h). */
+   Allocators: their references to functions of their own (libraries_bind_own, real.h).
+
+   Control calls: references to functions that only some allocators have (control_calls.h), and
+   what a look-up in a library returns once the program opens libraries. */
+#include "capture/host/control_calls.h"
 #include "capture/host/process.h"
 #include "capture/host/real/real.h"
 #include "capture/host/stacks/stack.h"
@@ -207,6 +211,40 @@ bool libraries_bind_own(const void *function) {
   return bind.all;
 }
 
+/* --- control calls --- */
+
+static bool redirect_control(const struct object *object, ElfW(Addr) base, const ElfW(Rela) * relocation) {
+  const ElfW(Sym) *symbol = referred(object, relocation);
+  struct control_function *functions = control_functions();
+  for (size_t i = 0; symbol && i < control_function_count; i++)
+    if (functions[i].real && strcmp(object->names + symbol->st_name, functions[i].name) == 0)
+      return put(object, (void **)(base + relocation->r_offset), functions[i].hook);
+  return true;
+}
+
+/* An allocator's references to its own functions stay. */
+static int redirect_object(struct dl_phdr_info *info, size_t bytes, void *context) {
+  const struct control_function *functions = control_functions();
+  bool may = info->dlpi_name && !is_ours((const void *)info->dlpi_addr);
+  (void)bytes, (void)context;
+  for (size_t i = 0; may && i < control_function_count; i++) {
+    Dl_info of;
+    may = !functions[i].real || !dladdr(functions[i].real, &of) || of.dli_fbase != (void *)info->dlpi_addr;
+  }
+  if (may)
+    change_references(info, redirect_control);
+  return 0;
+}
+
+void libraries_redirect_controls(void) {
+  const struct control_function *functions = control_functions();
+  bool any = false;
+  for (size_t i = 0; i < control_function_count; i++)
+    any |= functions[i].real && !functions[i].exported;
+  if (any)
+    dl_iterate_phdr(redirect_object, NULL);
+}
+
 struct text {
   const void *base;
   const char *name;
@@ -267,6 +305,20 @@ static bool lead(const char *name, void *hook, void *real) {
   return lead.done;
 }
 
+/* Before the program opens its first library: it may look control calls up there. */
+static void lead_controls(void) {
+  static _Atomic bool done;
+  int error = errno;
+  if (done || !real_resolve())
+    return;
+  done = true;
+  const struct control_function *functions = control_functions();
+  for (size_t i = 0; i < control_function_count; i++)
+    if (functions[i].real)
+      lead(functions[i].name, functions[i].hook, functions[i].real);
+  errno = error;
+}
+
 /* Does that library, without which the C library's functions would be called, define the real malloc? */
 static bool is_libcs_malloc(void) {
   union {
@@ -304,6 +356,7 @@ static void lead_all_to_hooks(void *ignored) {
 __attribute__((used, visibility("hidden"))) void *opening_real(void) {
   static void *_Atomic code;
   void *known = code;
+  lead_controls();
   if (!known)
     code = known = symbols_next("dlopen");
   return known;

@@ -57,7 +57,7 @@ int op_walk_next(struct op_walk *walk, struct error *error) {
     walk->op.slot = at->slot;
     return take_object(walk, &event, error);
   }
-  if (!(at->call & CALL_NULL_IN) || (traits & EVENT_ACQUIRES))
+  if (traits & (EVENT_TAKES | EVENT_ACQUIRES))
     return wrong(walk, error, "has no slot, though it acts on an object");
   walk->objects++;
   return 1;

@@ -144,7 +144,7 @@ static void print_fields(struct printer *printer, uint32_t thread, const struct 
   field_number(lines, "thread", true, thread);
   field_text(lines, "call", info->name);
   field_number(lines, "size_bytes", info->has_size, event->size_bytes);
-  field_number(lines, info->param == COUNT ? "count" : "align_bytes", info->param != NONE, event->param);
+  field_number(lines, param_key(info), info->param != NONE, event->param);
   field_address(lines, "released", info->released != NOTHING, event->released);
   field_address(lines, "acquired", info->acquires, event->acquired);
   if (csv)

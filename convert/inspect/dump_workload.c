@@ -76,7 +76,7 @@ static void print_fields(struct lines *lines, const struct workload_ops_op *op) 
   field_text(lines, "call", info->name);
   field_number(lines, "slot", op->slot != WORKLOAD_NO_SLOT, op->slot);
   field_number(lines, "size_bytes", info->has_size, op->size_bytes);
-  field_number(lines, info->param == COUNT ? "count" : "align_bytes", info->param != NONE, op->param);
+  field_number(lines, param_key(info), info->param != NONE, op->param);
   field_flag(lines, "null", op->call & CALL_NULL_IN);
   field_flag(lines, "frees", op->call & CALL_NULL_OUT);
   field_words(lines, "waits", &op->waits, " ");

@@ -108,3 +108,7 @@ int lines_finish(struct lines *lines, struct error *error) {
   return lines_flush(lines) == 0 && fflush(lines->out.file) == 0 ? 0
                                                                  : error_errno(error, lines->out.name, "can't write");
 }
+
+const char *param_key(const struct call_info *info) {
+  return info->param == COUNT ? "count" : info->param == OPTION ? "option" : "align_bytes";
+}

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "convert/inspect/inspect.h"
+#include "core/trace/event.h"
 
 enum { LINES_BYTES = 1 << 16, LINE_ROOM = 2048 };
 
@@ -34,6 +35,7 @@ void field_signed(struct lines *lines, const char *name, bool there, int64_t val
 void field_text(struct lines *lines, const char *name, const char *value); /* without quotes or controls */
 void field_address(struct lines *lines, const char *name, bool there, uint64_t address);
 void field_flag(struct lines *lines, const char *name, bool set); /* CSV: 0 or 1; JSON: only if set */
+const char *param_key(const struct call_info *info);              /* the JSON key of the call's param */
 void line_end(struct lines *lines);                               /* of CSV or JSON */
 
 /* Writes what is in the buffer: always, or if it may have no room for a line. Return 0, or -1: errno has the reason. */

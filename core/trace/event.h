@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum call_release { NOTHING, RELEASES, TOUCHES };
-enum call_param { NONE, COUNT, ALIGN };
+enum call_param { NONE, COUNT, ALIGN, OPTION };
 
 enum call_id {
 #define CALL(id, ident, name, acquires, released, size, param) CALL_##ident = id,
@@ -60,7 +60,7 @@ struct trace_event {
   uint64_t released;         /* address passed in (released or touched); 0 if NULL or none */
   uint64_t acquired;         /* address handed out; 0 if none */
   uint64_t size_bytes;       /* as passed to the call, without the count */
-  uint64_t param;            /* element count or alignment in bytes; 0 if the call has neither */
+  uint64_t param;            /* element count, alignment in bytes or option; 0 if the call has none */
   uint64_t release_stamp;    /* stamp of the releasing (or touching) step */
   uint64_t acquire_stamp;    /* stamp of the acquiring step, or of the only step of an event that does neither */
   uint64_t latency;          /* duration of the real call in units of the trace's clock, plus 1; 0 = not known */
@@ -125,6 +125,12 @@ static inline uint64_t trace_event_first_stamp(const struct trace_event *event) 
 /* Is this a legal combination of id and flags? */
 static inline bool trace_call_is_legal(uint8_t call) {
   return call_traits[call] & CALL_IS_LEGAL;
+}
+
+/* Does the call set the allocator up, or ask it for something, without an object? */
+static inline bool call_is_control(uint8_t call) {
+  const struct call_info *info = &call_table[call & CALL_ID_MASK];
+  return info->name && !info->acquires && info->released == NOTHING;
 }
 
 /* Does the call state the size of the object that it releases? */

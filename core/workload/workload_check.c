@@ -182,10 +182,11 @@ static int take_op(struct checker *checker, struct thread_state *thread, uint64_
       checker->position - thread->marked >= WORKLOAD_MARK_INTERVAL)
     return wrong(checker, thread, "no MARK where one is due, or one for a later op");
   uint32_t number = word_slot(word);
-  if (null_in && !info->acquires && words->has_region)
+  bool has_object = info->acquires || (info->released != NOTHING && !null_in);
+  if (!has_object && words->has_region)
     return wrong(checker, thread, "REGION of an op without an object");
-  if (null_in && !info->acquires)
-    return number == WORKLOAD_NO_SLOT ? 0 : wrong(checker, thread, "a slot where NULL is passed in");
+  if (!has_object)
+    return number == WORKLOAD_NO_SLOT ? 0 : wrong(checker, thread, "a slot where no object is passed in");
   if (number >= checker->header->slots)
     return wrong(checker, thread, "slot number is too high");
   struct slot_state *slot = &checker->slots[number];

@@ -4,6 +4,7 @@
 #include "core/isolated/isolated_heap.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -218,7 +219,7 @@ static void substitute_all(bool have_memory) {
   for (unsigned byte = 0; byte < 256; byte++) {
     struct call_plan *plan = &call_plans[byte];
     const struct call_info *info = &call_table[byte & CALL_ID_MASK];
-    if (plan->traits & CALL_ILLEGAL)
+    if ((plan->traits & CALL_ILLEGAL) || call_is_control((uint8_t)byte))
       continue;
     uint8_t entry = info->released == TOUCHES    ? plan->entry
                     : !info->acquires            ? CALL_free
@@ -240,6 +241,44 @@ static void make_plans(bool as_malloc, bool have_memory) {
     call_plans[byte] = plan_for(byte);
   if (as_malloc)
     substitute_all(have_memory);
+}
+
+/* --- control calls --- */
+
+/* mallinfo and mallinfo2 return a struct, of which nothing is used here; but they merge free chunks. */
+#if defined(__GLIBC__)
+extern __typeof(mallinfo) process_struct_mallinfo __asm__("mallinfo") __attribute__((weak));
+extern __typeof(mallinfo2) process_struct_mallinfo2 __asm__("mallinfo2") __attribute__((weak));
+static void call_mallinfo(void) {
+  process_struct_mallinfo();
+}
+static void call_mallinfo2(void) {
+  process_struct_mallinfo2();
+}
+#endif
+
+static void left_out(void) {}
+
+/* Only functions of the library that malloc is of are called; and none that only prints. */
+static void setup_controls(const void *library) {
+#define ENTRY_NOTHING(ident, symbol, types, arguments, plainer)                                                        \
+  if (call_is_control(CALL_##ident) && (!library || object_of((void *)allocator.ident) != library)) {                  \
+    union {                                                                                                            \
+      void (*plain)(void);                                                                                             \
+      void(*entry) types;                                                                                              \
+    } nothing_done = {left_out};                                                                                       \
+    allocator.ident = nothing_done.entry;                                                                              \
+  }
+#define ENTRY_POINTER(...)
+#define ENTRY_OUT(...)
+#include "replay/calls/entry.def"
+  allocator.malloc_info = allocator.malloc_stats = left_out;
+#if defined(__GLIBC__)
+  if (allocator.mallinfo != left_out)
+    allocator.mallinfo = call_mallinfo;
+  if (allocator.mallinfo2 != left_out)
+    allocator.mallinfo2 = call_mallinfo2;
+#endif
 }
 
 /* Called like an entry point: through memory. */
@@ -271,6 +310,7 @@ bool call_setup_process(bool as_malloc) {
     if (!allocator.realloc && object_of((void *)allocator.reallocarray) == libc)
       allocator.reallocarray = NULL;
   }
+  setup_controls(object_of((void *)allocator.malloc));
   if (!allocator.malloc_usable_size)
     allocator.malloc_usable_size = (void (*)(void *))(void *)no_usable_size;
   make_plans(as_malloc, true);
@@ -289,6 +329,7 @@ int call_setup_null(bool as_malloc) {
       .memalign = null_memalign,
       .malloc_usable_size = null_free,
   };
+  setup_controls(NULL);
   make_plans(as_malloc, false);
   return 0;
 }

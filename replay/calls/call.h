@@ -11,7 +11,9 @@
 #include "core/base/os.h"
 #include "core/trace/event.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* One op, decoded. */
 struct op {

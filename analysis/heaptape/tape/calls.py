@@ -6,7 +6,7 @@ the two.
 import numpy as np
 
 NOTHING, RELEASES, TOUCHES = 0, 1, 2
-NO_PARAM, COUNT, ALIGN = 0, 1, 2
+NO_PARAM, COUNT, ALIGN, OPTION = 0, 1, 2, 3
 ID_MASK, NULL_IN, NULL_OUT = 0x3F, 0x40, 0x80
 
 # id: (name, acquires, effect on an object passed in, has a size, meaning of its parameter)
@@ -24,6 +24,9 @@ CALLS: dict[int, tuple[str, bool, int, bool, int]] = {
     10: ("malloc_usable_size", False, TOUCHES, False, NO_PARAM),
     11: ("free_sized", False, RELEASES, True, NO_PARAM),
     12: ("free_aligned_sized", False, RELEASES, True, ALIGN),
+    13: ("mallopt", False, NOTHING, True, OPTION),
+    14: ("malloc_trim", False, NOTHING, True, NO_PARAM),
+    15: ("mallinfo", False, NOTHING, False, NO_PARAM),
     16: ("operator new", True, NOTHING, True, NO_PARAM),
     17: ("operator new[]", True, NOTHING, True, NO_PARAM),
     18: ("operator new(nothrow)", True, NOTHING, True, NO_PARAM),
@@ -44,6 +47,18 @@ CALLS: dict[int, tuple[str, bool, int, bool, int]] = {
     33: ("operator delete[](size,align)", False, RELEASES, True, ALIGN),
     34: ("operator delete(align,nothrow)", False, RELEASES, False, ALIGN),
     35: ("operator delete[](align,nothrow)", False, RELEASES, False, ALIGN),
+    36: ("mallinfo2", False, NOTHING, False, NO_PARAM),
+    37: ("malloc_info", False, NOTHING, False, NO_PARAM),
+    38: ("malloc_stats", False, NOTHING, False, NO_PARAM),
+    40: ("mi_collect", False, NOTHING, True, NO_PARAM),
+    41: ("mi_option_set", False, NOTHING, True, OPTION),
+    42: ("mi_option_set_default", False, NOTHING, True, OPTION),
+    43: ("mi_option_set_enabled", False, NOTHING, True, OPTION),
+    44: ("mi_option_set_enabled_default", False, NOTHING, True, OPTION),
+    45: ("MallocExtension_ReleaseFreeMemory", False, NOTHING, False, NO_PARAM),
+    46: ("MallocExtension_ReleaseToSystem", False, NOTHING, True, NO_PARAM),
+    48: ("scalable_allocation_mode", False, NOTHING, True, OPTION),
+    49: ("scalable_allocation_command", False, NOTHING, False, OPTION),
 }
 
 

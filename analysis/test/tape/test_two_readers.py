@@ -146,7 +146,7 @@ def test_samples_and_gaps_are_read(tmp_path, write_random_trace):
 def test_call_table_is_that_of_calls_def():
     text = (ROOT / "core" / "trace" / "calls.def").read_text()
     rows = re.findall(r'^CALL\((\d+), \w+, "(.*?)", (\d), (\w+), (\d), (\w+)\)$', text, re.MULTILINE)
-    kinds, params = ("NOTHING", "RELEASES", "TOUCHES"), ("NONE", "COUNT", "ALIGN")
+    kinds, params = ("NOTHING", "RELEASES", "TOUCHES"), ("NONE", "COUNT", "ALIGN", "OPTION")
     table = {int(n): (name, a == "1", kinds.index(r), s == "1", params.index(p)) for n, name, a, r, s, p in rows}
     assert table == calls.CALLS
 

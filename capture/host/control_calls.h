@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* The hooks of control calls: the program sets its allocator up, or asks it for something (calls.def).
+
+   Job: make the real call, and record it after that. The call is made as if there were no hook: what it acquires
+   (malloc_info's file a buffer) is the program's. Not its job: finding references to the functions (libraries.c).
+   Invariants: rare calls, so each is recorded in the slow form, with a stamp of its own. errno stays as the real call
+   left it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A function and its hook. The real one: NULL where no object with which the program began has it. exported: the hook
+   has the function's name. */
+struct control_function {
+  const char *name;
+  void *hook, *real;
+  bool exported;
+};
+
+/* All hooked functions, looked up at the first call. */
+extern const size_t control_function_count;
+struct control_function *control_functions(void);
+
+/* In libraries.c: changes the references of the objects with which the program began to functions whose hooks are not
+   exported; an allocator's own references stay. */
+void libraries_redirect_controls(void);
