@@ -204,7 +204,8 @@ static json_t *burst_ends(const struct burst_ends *burst) {
   return ends;
 }
 
-/* Functions of jemalloc that malloc's API does not have, and that are not recorded; functions that set up glibc's. */
+/* Functions of jemalloc that malloc's API does not have, and that are not recorded; functions that set up glibc's,
+   whose calls before a late recording are not known. */
 static const char *const of_jemalloc[] = {"mallocx", "rallocx", "xallocx", "dallocx", "sdallocx", NULL};
 static const char *const set_up[] = {"mallopt", "malloc_trim", NULL};
 
@@ -252,7 +253,7 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     json_array_append_new(lacks, json_string("usable_size"));
   if (request->bypassed || refers_to(request->pid, of_jemalloc))
     json_array_append_new(lacks, json_string("calls"));
-  if (refers_to(request->pid, set_up))
+  if ((late || request->forked) && refers_to(request->pid, set_up))
     json_array_append_new(lacks, json_string("settings_by_calls"));
   if (late)
     json_array_append_new(lacks, json_string("in_flight"));

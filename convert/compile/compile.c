@@ -122,19 +122,11 @@ static int compile_accesses_finish(struct compile_accesses *accesses, struct acc
    memory, the calls (WORKLOAD.md: time line, info JSON). Fed op by op; memory is bounded by constants. Not
    thread-safe. */
 
-/* How often the program made that control call with these arguments. */
-struct control_count {
-  uint8_t call;
-  uint64_t option, value, count;
-};
-enum { CONTROL_COUNTS = 64 }; /* kinds; further ones are not listed */
-
 struct compile_info {
   struct trace_reader *reader;
   struct trace_info trace;
   uint32_t slots;
   uint64_t calls[CALL_LIMIT];
-  struct control_count controls[CONTROL_COUNTS];
   struct size_histogram sizes;
   struct recorded_samples samples;
   uint64_t stamp;   /* highest so far */
@@ -178,29 +170,6 @@ static void compile_info_point(struct compile_info *info, uint64_t position, con
                                                                before->live_objects});
 }
 
-static void count_control(struct compile_info *info, const struct history_op *op) {
-  struct control_count *at = info->controls, *end = at + CONTROL_COUNTS;
-  while (at != end && at->count && (at->call != op->call || at->option != op->param || at->value != op->size_bytes))
-    at++;
-  if (at != end)
-    *at = (struct control_count){op->call, op->param, op->size_bytes, at->count + 1};
-}
-
-static json_t *controls_json(const struct compile_info *info) {
-  json_t *rows = json_array();
-  for (const struct control_count *at = info->controls; at != info->controls + CONTROL_COUNTS && at->count; at++) {
-    const struct call_info *call = &call_table[at->call];
-    json_t *row = json_pack("{s:s}", "call", call->name);
-    if (call->param == OPTION)
-      json_set_count(row, "option", at->option);
-    if (call->has_size)
-      json_set_count(row, "value", at->value);
-    json_set_count(row, "count", at->count);
-    json_array_append_new(rows, row);
-  }
-  return rows;
-}
-
 static inline void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op) {
   if (op->stamp > info->stamp) /* a repaired inversion has an older one */
     info->stamp = op->stamp;
@@ -210,8 +179,6 @@ static inline void compile_info_op(struct compile_info *info, uint64_t position,
   info->calls[op->call & CALL_ID_MASK]++;
   if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
     size_histogram_add(&info->sizes, op->request_bytes);
-  else if (op->kind == HISTORY_NOTHING && call_is_control(op->call))
-    count_control(info, op);
 }
 
 /* After the last op; the points belong to info. */
@@ -264,8 +231,6 @@ static char *compile_info_json(struct compile_info *info, const struct witness *
   for (size_t key = 0; key < sizeof kept / sizeof *kept; key++)
     json_object_set(object, kept[key], json_object_get(trace->json, kept[key]));
   json_object_set_new(object, "calls", call_counts_json(info->calls));
-  if (info->controls[0].count)
-    json_object_set_new(object, "controls", controls_json(info));
   json_object_set_new(object, "witness", witness_json(witness));
   json_object_set_new(object, "request_sizes", size_histogram_json(&info->sizes));
   json_object_set_new(object, "recorded", recorded_samples_json(&info->samples));

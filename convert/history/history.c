@@ -384,12 +384,14 @@ static ALWAYS_INLINE enum placing place_acquire(struct history *history, const s
   return PLACED;
 }
 
-/* A step without an address: free(NULL) is an op, a call that returned nothing is only counted. */
+/* A step without an address: free(NULL) is an op, as is a control call; a call that returned nothing is only counted. */
 static enum placing place_nothing(struct history *history, const struct merge_step *step) {
   if (step->event->call & CALL_NULL_OUT) {
     history->witness->failed_calls++;
     return leave_out(history, step, SLOTS_NONE);
   }
+  if (call_is_control(step->event->call))
+    control_counts_add(&history->witness->controls, step->event->call, step->event->param, step->event->size_bytes);
   return hand_on(history, step, HISTORY_NOTHING, SLOTS_NONE, 0) == 0 ? PLACED : FAILED;
 }
 

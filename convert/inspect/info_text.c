@@ -190,6 +190,11 @@ static void calls_row(const struct sheet *sheet, const json_t *calls) {
   row(sheet, "calls", "%s", words.text);
 }
 
+static void controls_row(const struct sheet *sheet, const json_t *controls) {
+  if (controls)
+    row(sheet, "control", "%s: replayed on %s alone", string_of(controls, "text", "?"), string_of(controls, "of", "?"));
+}
+
 static void peak_row(const struct sheet *sheet, const struct shown *shown) {
   char size[TEXT_NUMBER_BYTES], objects[TEXT_NUMBER_BYTES], left[TEXT_NUMBER_BYTES];
   row(sheet, "peak live", "%s; %s at most, %s at the end",
@@ -308,6 +313,7 @@ static void print_short(const struct sheet *sheet, const struct shown *shown) {
   add_origin(&words, shown);
   sentence(sheet, words.text);
   calls_row(sheet, json_object_get(shown->info, "calls"));
+  controls_row(sheet, json_object_get(shown->witness, "controls"));
   peak_row(sheet, shown);
   row(sheet, "file", "%s, %.2f" TEXT_JOIN "bytes per call",
       text_size(size, (double)count_of(shown->info, "file_bytes")),

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/trace/event.h"
+#include "core/workload/control_counts.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -30,6 +31,7 @@ struct witness {
   uint64_t objects_at_peak;   /* live when live bytes were first at their peak: peak_live_objects has its own time */
   uint64_t peak_position;     /* op after which live bytes were first at their peak */
   uint64_t arguments_changed; /* of a workload: ops whose recorded alignment, count or stated size it can't have */
+  struct control_counts controls;
   uint64_t dropped;
   uint64_t in_flight; /* calls under way at the trace's end: a resize among them has released its object without an
                          event */

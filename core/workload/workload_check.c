@@ -461,6 +461,9 @@ json_t *witness_json(const struct witness *witness) {
     json_set_count(object, counts[i].key, counts[i].value);
   if (witness->arguments_changed)
     json_set_count(object, "arguments_changed", witness->arguments_changed);
+  json_t *controls = control_counts_json(&witness->controls);
+  if (controls)
+    json_object_set_new(object, "controls", controls);
   if (witness->ranges_checked)
     json_set_count(object, "overlapping_ranges", witness->overlapping_ranges);
   json_object_set_new(object, "truncated", json_boolean(witness->truncated));

@@ -4,7 +4,6 @@
 #include "core/isolated/isolated_heap.h"
 
 #include <dlfcn.h>
-#include <malloc.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -246,16 +245,20 @@ static void make_plans(bool as_malloc, bool have_memory) {
 /* --- control calls --- */
 
 /* mallinfo and mallinfo2 return a struct, of which nothing is used here; but they merge free chunks. */
-#if defined(__GLIBC__)
-extern __typeof(mallinfo) process_struct_mallinfo __asm__("mallinfo") __attribute__((weak));
-extern __typeof(mallinfo2) process_struct_mallinfo2 __asm__("mallinfo2") __attribute__((weak));
+struct info {
+  int member[10];
+};
+struct info2 {
+  size_t member[10];
+};
+extern struct info process_struct_mallinfo(void) __asm__("mallinfo") __attribute__((weak));
+extern struct info2 process_struct_mallinfo2(void) __asm__("mallinfo2") __attribute__((weak));
 static void call_mallinfo(void) {
   process_struct_mallinfo();
 }
 static void call_mallinfo2(void) {
   process_struct_mallinfo2();
 }
-#endif
 
 static void left_out(void) {}
 
@@ -273,12 +276,10 @@ static void setup_controls(const void *library) {
 #define ENTRY_OUT(...)
 #include "replay/calls/entry.def"
   allocator.malloc_info = allocator.malloc_stats = left_out;
-#if defined(__GLIBC__)
   if (allocator.mallinfo != left_out)
     allocator.mallinfo = call_mallinfo;
   if (allocator.mallinfo2 != left_out)
     allocator.mallinfo2 = call_mallinfo2;
-#endif
 }
 
 /* Called like an entry point: through memory. */

@@ -416,7 +416,15 @@ def _about(one: Results | None, workloads: Mapping[str, Results], cpu_ns: float 
     recorded = f" Recorded on {library}" if library else " Recorded" * bool(cpu_ns)
     if recorded:
         text += recorded + (f": {phrases.seconds(cpu_ns)} CPU." if cpu_ns else ".")
-    return text
+    return " ".join(filter(None, [text, control_calls(about)]))
+
+
+def control_calls(workload: Workload) -> str:
+    """A sentence about the calls by which the program sets its allocator up; empty: there are none."""
+    controls = (workload.witness or {}).get("controls")
+    if not controls:
+        return ""
+    return f"The program {controls['text']}: replayed on {controls['of']} alone."
 
 
 def _caveats(files: Sequence[Results], rows: Sequence[Row], counts: Mapping[str, CountsOf]) -> list[str]:

@@ -69,13 +69,10 @@ def disproof_of(file: Results) -> str:
 def _reason(workload: Workload) -> str:
     lacks = workload.lacks or []
     if "settings_by_calls" in lacks:
-        return "the program sets its allocator up by calls (mallopt, malloc_trim), which a recording does not have"
+        return "the program set its allocator up by calls (mallopt, malloc_trim) before its recording began"
     if workload.settings is None:
         return "the program's allocator had settings: this recording does not have them"
-    return (
-        "the program sets its allocator up by calls (mallopt, malloc_trim), which a recording does not have, or it "
-        "touched less of its objects than is known"
-    )
+    return "it touched less of its objects than is known"
 
 
 def _rss_at(run: Run, positions: Iterable[float]) -> Iterable[float]:

@@ -66,7 +66,7 @@ def test_a_replay_within_the_error_makes_no_memory_vanish():
 @pytest.mark.parametrize(
     ("about", "reason"),
     [
-        ({"lacks": ["settings_by_calls"]}, "sets its allocator up by calls (mallopt, malloc_trim)"),
+        ({"lacks": ["settings_by_calls"]}, "set its allocator up by calls (mallopt, malloc_trim) before"),
         ({"settings": None}, "this recording does not have them"),
     ],
 )
