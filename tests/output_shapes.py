@@ -67,11 +67,14 @@ Advice = shape("Advice", Output,
     "`heaptape advise --json`. `refused`: allocator -> the broken rule; `live`: what --live found.",
     {"workload": dict[str, Any], "today pick": str, "environment refused": dict[str, str], "picks": list[Pick],
      "candidates": list[Tried], "live": list[dict[str, Any]]})
+Controls = shape("Controls",
+    "Control calls. `of`: the allocator that defines them; `text`: what the program does, in words; `calls`: each kind.",
+    {"of text": str, "calls": list[dict[str, Any]]})
 Witness = shape("Witness", "The proof of the history (docs/methods/CHECK.md). Counts, bytes.",
     {"ok truncated lacks_start lacks_calls": bool,
      "events ops unseen_frees double_frees unseen_touches overlapping_acquires inversions_repaired "
      "max_inversion_depth failed_calls live_at_end live_bytes_at_end peak_live_bytes peak_live_os_page_bytes "
-     "peak_live_objects threads dropped": Count, "overlapping_ranges": maybe(Count)})
+     "peak_live_objects threads dropped": Count, "overlapping_ranges": maybe(Count), "controls": maybe(Controls)})
 Check = shape("Check", Witness,
     "`heaptape check --json` of a trace: the proof of its history (docs/methods/CHECK.md). Counts, bytes.",
     {"schema": Literal[1]})

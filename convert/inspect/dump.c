@@ -116,6 +116,8 @@ static void print_text(struct printer *printer, uint32_t thread, const struct tr
   }
   if (info->has_size)
     put_option(lines, separator, event->size_bytes);
+  else if (*separator == '(')
+    put_text(lines, separator);
   put_text(lines, ")");
   if (info->acquires) {
     put_text(lines, " = ");

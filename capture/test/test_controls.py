@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""Calls by which a program sets its allocator up are recorded in their place, and replayed on that allocator."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from heaptape.tape.calls import NAMES
+from heaptape.tape.trace import open_trace
+
+from tests.support import OUT, compile_c, compile_trace, info, record, succeed
+
+SOURCE = Path(__file__).parent / "controls" / "controls.c"
+LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
+ARENA_MAX, OPTION_15 = 2**32 - 8, 15
+CONTROLS = [
+    name
+    for name in NAMES
+    if name.startswith(("mall", "mi_", "Malloc", "scalable")) and name not in ("malloc", "malloc_usable_size")
+]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_c(tmp_path_factory.mktemp("controls") / "controls", SOURCE, "-D_GNU_SOURCE", "-O1")
+
+
+def events(path: Path) -> pd.DataFrame:
+    with open_trace(path) as trace:
+        return pd.concat(trace.frames(), ignore_index=True)
+
+
+def controls(path: Path) -> list[tuple[str, int, int]]:
+    frame = events(path)
+    rows = frame[frame["call"].isin(CONTROLS)]
+    return [(str(row.call), int(row.param), int(row.size)) for row in rows.fillna(0).itertuples()]
+
+
+def replayed(tape: Path, *arguments: str | Path) -> dict:
+    work = compile_trace(tape)
+    return json.loads(succeed(OUT / "libexec/heaptape-replay", "--pass", "memory", *arguments, work).stdout)
+
+
+def test_control_calls_are_recorded_with_their_arguments_between_the_calls_around_them(program, tmp_path):
+    record(tmp_path / "a.tape", program, "asks")
+    assert controls(tmp_path / "a.tape") == [
+        ("mallopt", ARENA_MAX, 2), ("malloc_trim", 0, 4096), ("mallinfo", 0, 0), ("mallinfo2", 0, 0),
+        ("malloc_stats", 0, 0), ("malloc_info", 0, 0),
+    ]  # fmt: skip
+    frame = events(tmp_path / "a.tape")
+    first, last = (frame.index[frame["request_bytes"] == size][-1] for size in (4242, 4243))
+    places = frame.index[frame["call"].isin(CONTROLS)]
+    assert first < places[0]
+    assert places[-1] < last
+    assert frame.loc[places, "acquire_stamp"].is_unique
+
+
+def test_what_the_program_does_is_said_in_a_line(program, tmp_path):
+    record(tmp_path / "a.tape", program, "trim")
+    said = info(tmp_path / "a.tape")["witness"]["controls"]
+    assert said["text"] == "calls malloc_trim 5 times"
+    assert said["of"] == "glibc"
+    assert said["calls"] == [{"call": "malloc_trim", "value": 0, "count": 5}]
+
+
+def test_a_function_that_is_looked_up_in_the_c_library_is_recorded(program, tmp_path):
+    record(tmp_path / "a.tape", program, "found")
+    assert controls(tmp_path / "a.tape") == [("malloc_trim", 0, 7)]
+
+
+@pytest.mark.parametrize(
+    ("library", "seen", "expected"),
+    [
+        (None, "0 0 0", []),
+        ("libmimalloc.so.2", "1 1 0", [("mi_collect", 0, 1), ("mi_option_set", OPTION_15, 2**63 - 1)]),
+        ("libtcmalloc_minimal.so.4", "0 0 1", [("MallocExtension_ReleaseFreeMemory", 0, 0)]),
+    ],
+)
+def test_functions_of_the_program_s_allocator_are_recorded_and_others_stay_absent(
+    library, seen, expected, program, tmp_path
+):
+    if library and not (LIBRARIES / library).exists():
+        pytest.skip(f"no {library} here")
+    options = ["--preload", LIBRARIES / library] if library else []
+    assert record(tmp_path / "a.tape", program, "own", options=options).stdout.strip() == seen
+    assert controls(tmp_path / "a.tape") == expected
+
+
+def test_a_replay_trims_where_the_program_did_on_its_own_allocator_alone(program, tmp_path):
+    ends = {}
+    for mode in ("trim", "plain"):
+        record(tmp_path / f"{mode}.tape", program, mode)
+        ends[mode] = replayed(tmp_path / f"{mode}.tape")["rss_anon_end_bytes"]
+    assert ends["trim"] < 1 << 20
+    assert ends["plain"] > 8 << 20
+    jemalloc = LIBRARIES / "libjemalloc.so.2"
+    if jemalloc.exists():
+        replayed(tmp_path / "trim.tape", "--preload", jemalloc)
