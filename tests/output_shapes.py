@@ -68,7 +68,7 @@ Advice = shape("Advice", Output,
     {"workload": dict[str, Any], "today pick": str, "environment refused": dict[str, str], "picks": list[Pick],
      "candidates": list[Tried], "live": list[dict[str, Any]]})
 Controls = shape("Controls",
-    "Control calls. `of`: the allocator that defines them; `text`: what the program does, in words; `calls`: each kind.",
+    "Control calls. `of`: the allocator that defines them; `text`: what the program does; `calls`: each kind.",
     {"of text": str, "calls": list[dict[str, Any]]})
 Witness = shape("Witness", "The proof of the history (docs/methods/CHECK.md). Counts, bytes.",
     {"ok truncated lacks_start lacks_calls": bool,
