@@ -384,7 +384,8 @@ static ALWAYS_INLINE enum placing place_acquire(struct history *history, const s
   return PLACED;
 }
 
-/* A step without an address: free(NULL) is an op, as is a control call; a call that returned nothing is only counted. */
+/* A step without an address: free(NULL) is an op, as is a control call; a call that returned nothing is only counted.
+ */
 static enum placing place_nothing(struct history *history, const struct merge_step *step) {
   if (step->event->call & CALL_NULL_OUT) {
     history->witness->failed_calls++;

@@ -32,9 +32,9 @@ static const char *option_name(const struct control_count *row, char *number) {
   static const struct {
     int number;
     const char *name;
-  } names[] = {{1, "M_MXFAST"},          {-1, "M_TRIM_THRESHOLD"}, {-2, "M_TOP_PAD"}, {-3, "M_MMAP_THRESHOLD"},
-               {-4, "M_MMAP_MAX"},       {-5, "M_CHECK_ACTION"},   {-6, "M_PERTURB"}, {-7, "M_ARENA_TEST"},
-               {-8, "M_ARENA_MAX"}};
+  } names[] = {{1, "M_MXFAST"},          {-1, "M_TRIM_THRESHOLD"}, {-2, "M_TOP_PAD"},
+               {-3, "M_MMAP_THRESHOLD"}, {-4, "M_MMAP_MAX"},       {-5, "M_CHECK_ACTION"},
+               {-6, "M_PERTURB"},        {-7, "M_ARENA_TEST"},     {-8, "M_ARENA_MAX"}};
   for (size_t i = 0; row->call == CALL_mallopt && i < sizeof names / sizeof *names; i++)
     if ((uint32_t)names[i].number == row->option)
       return names[i].name;
