@@ -21,7 +21,6 @@ from heaptape.common.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from heaptape.common.errors import FormatError, HeaptapeError
-    from heaptape.passes import blame_data as blame
     from heaptape.passes import fragmentation
     from heaptape.profile.data import Trace, profile
     from heaptape.profile.data import open_trace as open  # noqa: A004
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from heaptape.results.model.time_model import in_words
     from heaptape.results.schema import Results, all_results, results
     from heaptape.show import figures as plots
-    from heaptape.show.figures import memory_figures
     from heaptape.tape.workload_format import read_workload as open_workload
 
 _LAZY = {
@@ -43,18 +41,16 @@ _LAZY = {
     "HeaptapeError": ("heaptape.common.errors", "HeaptapeError"),
 }
 _MODULES = {
-    "blame": "heaptape.passes.blame_data",
     "compare": "heaptape.compare",
     "fragmentation": "heaptape.passes.fragmentation",
-    "memory_figures": "heaptape.show.figures.memory_figures",
     "plots": "heaptape.show.figures",
     "profile": "heaptape.profile",
     "results": "heaptape.results",
     "tables": "heaptape.show.tables",
 }
 __all__ = [
-    "FormatError", "HeaptapeError", "Results", "Trace", "all_results", "blame", "compare", "fragmentation",
-    "in_words", "memory_figures", "open", "open_workload", "plots", "profile", "results", "tables",
+    "FormatError", "HeaptapeError", "Results", "Trace", "all_results", "compare", "fragmentation",
+    "in_words", "open", "open_workload", "plots", "profile", "results", "tables",
 ]  # fmt: skip
 
 

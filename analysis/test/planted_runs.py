@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 from heaptape.common.checked import checked
-from heaptape.passes import blame_data as blame
+from heaptape.features.blame import data as blame
 from heaptape.results.memory_map import MemoryMap, decode
 from heaptape.results.schema import Results
 from heaptape.results.structs import Run

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 # Module of this folder -> what `heaptape compare --table MODULE` prints.
 OWN = {
     "fragmentation": "what RSS consists of at its peak: live, rounding, caches and bins, empty OS pages, metadata",
-    "blame": "who holds the memory where RSS is largest, beside the baseline or another file (replay --passes blame)",
     "latency": "percentiles by call type and size class",
     "misses": "simulated cache and TLB misses, page faults and instructions (replay --passes misses)",
 }

@@ -9,13 +9,10 @@ protanopia, deuteranopia and tritanopia and in grey. Lines have the colours of O
 blindness, too, and dashes distinguish them in print.
 """
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 import pandas as pd
 
 from heaptape.common.tables import MIB
-from heaptape.passes.blame_data import NOBODY, UNHELD
 from heaptape.passes.fragmentation import PARTS
 from heaptape.results.memory_map import CompactMap, gap_bytes
 
@@ -28,11 +25,6 @@ FULLNESS_COLOURS = ("#9dbde0", "#5a8fd0", "#0d4596")
 EMPTY_COLOUR = "#ffb52e"
 EMPTY_HATCH = "////"
 PART_COLOURS = dict(zip(PARTS, ["#0f4c9c", "#8cc4e8", "#a8458a", EMPTY_COLOUR, "#858585"]))
-# Colours of groups that hold memory, the largest first, and of all other groups together.
-HOLDER_COLOURS = ("#0f4c9c", "#1b7f5c", "#a8458a", "#5aa9dd", "#b3541e", "#7d67b8", "#6f8f2f")
-OTHERS_COLOUR = "#4a4a4d"
-ALL_OTHERS, ALL_OTHERS_NUMBER = "all others", -9
-LIVE, HELD = " (live)", " (held beside)"
 IMAGE_ROWS, IMAGE_COLUMNS = 320, 400
 SHADES = 256
 GAP_LINES, GAP_LABELS = 60, 9
@@ -128,37 +120,6 @@ def thinned(timeline: pd.DataFrame, most: int) -> pd.DataFrame:
             having = np.flatnonzero(values == extreme.reduceat(values, begins)[stretch])
             kept.append(having[np.flatnonzero(np.diff(stretch[having], prepend=-1))])  # the first of each stretch
     return timeline.iloc[np.unique(np.concatenate(kept))]
-
-
-def shortened(name: str, letters: int = 34) -> str:
-    """A group's name, short enough for a key. A name that begins with _ is changed, as a key would leave it out."""
-    name = f"\N{ZERO WIDTH SPACE}{name}" if name.startswith("_") else name
-    return name if len(name) <= letters else name[: letters - 1] + "…"
-
-
-def holder_layers(rows: pd.DataFrame, largest: Sequence[int]) -> pd.DataFrame:
-    """From one allocator's and one grouping's rows of `Results.blame`: column position, then for each group in
-    `largest` (numbers), and for all other groups together, live bytes and bytes held beside them, then memory without a
-    holder.
-    """
-    held = rows.assign(held=rows["rounding_bytes"] + rows["empty_bytes"])
-    who = held["number"].where(held["number"].isin(largest) | (held["kind"] == UNHELD), ALL_OTHERS_NUMBER)
-    sums = held.groupby(["position", who])[["live_bytes", "held"]].sum().unstack(fill_value=0)
-    names = dict(zip(rows["number"], rows["group"])) | {ALL_OTHERS_NUMBER: ALL_OTHERS}
-    out: dict[str, np.ndarray] = {"position": sums.index.to_numpy()}
-    nothing = np.zeros(len(sums))
-    for number in (*largest, ALL_OTHERS_NUMBER):
-        name = _unlike(names.get(number, f"#{number}"), number, out)
-        for figure, ending in (("live_bytes", LIVE), ("held", HELD)):
-            out[name + ending] = sums[figure, number].to_numpy() if (figure, number) in sums.columns else nothing
-    for number, (_, name) in NOBODY.items():
-        out[name] = sums["held", number].to_numpy() if ("held", number) in sums.columns else nothing
-    return pd.DataFrame(out)
-
-
-def _unlike(name: str, number: int, taken: Mapping[str, np.ndarray]) -> str:
-    """The name, with the group's number if it is taken: two sites may have one name."""
-    return f"#{number} {name}" if name + LIVE in taken else name
 
 
 def size_text(size_bytes: int) -> str:

@@ -17,8 +17,8 @@ from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from heaptape.features.blame.views import Holder, View
     from heaptape.results.schema import Results
-    from heaptape.show.pages.holders import Holder, View
 
 SUMMARY = "who holds the memory: by call site, thread, size, phase or age"
 GROUP = "Memory"
@@ -91,8 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Replays where it has to, prints the sentences and tables, writes the files that options name."""
     _check(arguments)
     names_of_tables = _tables(arguments.table)
-    from heaptape.passes import proposals
-    from heaptape.show.pages import holders as library
+    from heaptape.features.blame import proposals
+    from heaptape.features.blame import views as library
 
     files = [_results(path, arguments) for path in arguments.inputs]
     names = _names(arguments.inputs, files)
@@ -134,10 +134,12 @@ def _shown(
     """The answer for each allocator, position and file, with what changes between them; or tables by name; with --try,
     what the experiments saved.
     """
-    from heaptape.passes import blame, holders
-    from heaptape.passes.blame_data import position_at
-    from heaptape.show import holding, screen
-    from heaptape.show.pages import holders as library
+    from heaptape.features.blame import holders
+    from heaptape.features.blame import pass_table as blame
+    from heaptape.features.blame import screen as holding
+    from heaptape.features.blame import views as library
+    from heaptape.features.blame.data import position_at
+    from heaptape.show import screen
     from heaptape.show.tables.latex import render
 
     if tried is not None:
@@ -170,10 +172,10 @@ def _traces(paths: Sequence[str], files: Sequence["Results"], names: Sequence[st
 
 
 def _replay_experiments(wanted: Sequence[str], view: "View", arguments: argparse.Namespace) -> "Results":
+    from heaptape.features.blame import views as library
     from heaptape.features.whatif import experiments as whatif
     from heaptape.results.schema import Results
     from heaptape.run import registry, rounds
-    from heaptape.show.pages import holders as library
 
     path = arguments.inputs[0]
     choices = registry.choose_all([holder.allocator for holder in view.holders], registry.load(arguments.home))

@@ -11,11 +11,12 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.decide.worth import is_reason
+from heaptape.features.blame import data as blame_data
+from heaptape.features.blame import proposals
+from heaptape.features.blame.data import Blame
 from heaptape.features.place import plan as plans
 from heaptape.features.place.plan import Plan, Site
 from heaptape.features.whatif import experiments as whatif
-from heaptape.passes import blame_data, proposals
-from heaptape.passes.blame_data import Blame
 from heaptape.results.comparing.compare import absolute
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Run as MemoryRun

@@ -109,9 +109,9 @@ def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
 
 
 def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
+    from heaptape import features
     from heaptape.features.whatif import screen as experiments
     from heaptape.features.whatif.tables import whatif_tables
-    from heaptape.passes import blame
     from heaptape.results.schema import Results
     from heaptape.show import screen
     from heaptape.show.tables.latex import render
@@ -123,7 +123,8 @@ def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
         return
     tables = whatif_tables(file) if "figures" in names else []
     if "holders" in names:
-        tables += blame.tables(blame.experiments(file, arguments.at), arguments.at)
+        for feature in features.modules("experiment_tables"):
+            tables += feature.tables(file, arguments.at)
     write_text(STANDARD_OUTPUT, render(tables, arguments.format))
 
 

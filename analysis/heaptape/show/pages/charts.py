@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.tables import MIB
-from heaptape.passes import blame_data, fragmentation
+from heaptape.passes import fragmentation
 from heaptape.results.model.counts import PARTS as TIME_PARTS
 from heaptape.results.model.time_model import ALL
 from heaptape.results.schema import Results, call_details
@@ -136,29 +136,3 @@ def latencies(file: Results, labels: Sequence[str]) -> tuple[dict[str, list[Late
             shown.append(Latency(label, figures, begin, max(end - begin, 0.0)))
         (often if count >= RARE_SHARE * counts.sum() else rare)[str(call)] = shown
     return often, rare
-
-
-def holders(file: Results, labels: Sequence[str], grouping: str, largest: int = 7) -> dict[str, Any]:
-    """RSS over progress by who holds it: {allocator: {"x": ops, "layers": [[name, colour, MiB at each x]]}}; live bytes
-    and those held beside them are one layer. Empty if no run has them.
-    """
-    frame = blame_data.holding(file, grouping)
-    top = blame_data.largest(frame, largest)
-    found = {}
-    for label in [label for label in labels if label in set(frame["allocator"])]:
-        layers = drawing.holder_layers(frame[frame["allocator"] == label], top)
-        found[label] = {"x": layers.pop("position").tolist(), "layers": _joined(layers)}
-    return found
-
-
-def _joined(layers: pd.DataFrame) -> list[list]:
-    sums: dict[str, np.ndarray] = {}
-    for column in layers.columns:
-        name = column.removesuffix(drawing.LIVE).removesuffix(drawing.HELD)
-        sums[name] = sums.get(name, 0) + layers[column].clip(lower=0).to_numpy(float)
-    shades = [*drawing.HOLDER_COLOURS[: len(sums) - 4], drawing.OTHERS_COLOUR, *_UNHELD_COLOURS]
-    layers = zip(sums.items(), shades)
-    return [[drawing.shortened(name, 44), shade, _mib(held)] for (name, held), shade in layers if held.any()]
-
-
-_UNHELD_COLOURS = (drawing.EMPTY_COLOUR, "#b9b9b9", "#858585")

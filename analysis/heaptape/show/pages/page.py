@@ -31,8 +31,10 @@ from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import LARGE, Machine, timeline_frame
 from heaptape.show.drawing import thinned
-from heaptape.show.pages import charts, holders, methods, template
+from heaptape.show.pages import charts, methods, template
 from heaptape.show.pages.maps import memory_maps
+from heaptape.show.pages.sections import Section
+from heaptape.show.pages.sections import sections as feature_sections
 from heaptape.show.screen import answer_table
 from heaptape.show.tables import time_table
 from heaptape.show.tables.usual import comparison
@@ -59,7 +61,7 @@ class Shown:
 @dataclass(frozen=True)
 class Item:
     """One workload. `chart`: what the browser draws; `peak` and `time`: bars; `often` and `rare`: latencies by call;
-    `maps`: the allocators whose address maps are shown first; `raw`: the results, packed.
+    `parts`: of features; `maps`: the allocators whose address maps are shown first; `raw`: the results, packed.
     """
 
     number: int
@@ -72,7 +74,7 @@ class Item:
     unit: str
     often: dict[str, list[charts.Latency]]
     rare: dict[str, list[charts.Latency]]
-    held: holders.Section | None
+    parts: list[Section]
     maps: list[str]
     sizes: list[Table]
     tables: list[Table]
@@ -252,31 +254,29 @@ def _item(
     predicted = prediction([file], here)
     found = answers.answer([file], here)
     often, rare = charts.latencies(file, order)
-    unit, parts = charts.time_parts(predicted, order)
-    held = holders.section(file, order)
+    unit, bars = charts.time_parts(predicted, order)
+    parts = feature_sections(file, order)
     maps = memory_maps(file)
     chart: dict[str, Any] = {"memory": charts.memory(file, order), "maps": maps}
-    chart["holders"] = charts.holders(file, order, held.grouping) if held else {}
+    chart["layers"] = [one.chart for one in parts]
     best = next((found.use[aim] for aim in ("cpu", "memory") if found.use.get(aim) in maps), None)
     first = [label for label in dict.fromkeys([here, best, *maps]) if label in maps][:2]
     item = Item(
         number=number, name=file.name, baseline=here, answer=_shown(found, [file]), chart=chart,
-        peak=charts.peak_parts(file, order), time=parts, unit=unit,
-        often=often, rare=rare, held=held, maps=first, sizes=_sizes(file),
+        peak=charts.peak_parts(file, order), time=bars, unit=unit,
+        often=often, rare=rare, parts=parts, maps=first, sizes=_sizes(file),
         tables=_tables(file, here, sentences(file, baseline, verdicts), predicted), raw=_raw(file, whole),
     )  # fmt: skip
     return item, found
 
 
 def _tables(file: Results, here: str, words: list[str], predicted: pd.DataFrame) -> list[Table]:
-    order = allocator_order([file])
     return [
         Table("In words", [], [], words),
         *time_table.usual(predicted, here, time_model.sentences(predicted, [file], here)),
         *passes.usual([file], here, counted=True),
         *comparison([file], here),
         *(table for feature in features.modules("report_tables") for table in feature.tables(file)),
-        *holders.report_tables(file, order),
         *passes.report(file),
     ]
 

@@ -59,8 +59,8 @@
   };
 
   // Layers on top of one another: the topmost is drawn first, each down to 0. A hidden layer leaves no gap.
-  const holders = ({ holders: found }, host) => {
-    const { x, layers } = found[host.parentElement.querySelector("select").value];
+  const layered = ({ layers: found }, host) => {
+    const { x, layers } = found[host.dataset.part][host.parentElement.querySelector("select").value];
     const shown = layers.map(() => true);
     const columns = () => {
       let below = x.map(() => 0);
@@ -129,7 +129,7 @@
     }, [sorted.map(p => p.x), ...sorted.map((p, n) => sorted.map((_, m) => m === n ? p.y : null))]];
   };
 
-  const kinds = { memory, holders, scatter }, charts = new Map();
+  const kinds = { memory, layers: layered, scatter }, charts = new Map();
   const make = host => {
     charts.get(host)?.destroy();
     const of = host.dataset.of === "all" ? data.all : data.workloads[host.dataset.of];

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from heaptape.passes import blame as holders_table
-from heaptape.passes import blame_data as blame
-from heaptape.passes import holders, proposals
+from heaptape.features.blame import data as blame
+from heaptape.features.blame import holders, proposals
+from heaptape.features.blame import pass_table as holders_table
 from heaptape.results.schema import Results
 from planted_runs import decoded
 from synthetic_blame import OS_PAGE, Layout, Thing, make_run, planted

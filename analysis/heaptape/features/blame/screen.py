@@ -6,9 +6,9 @@ import pandas as pd
 from heaptape.common.console import printable
 from heaptape.common.phrases import NO_STACKS, change_of_size, counted, size
 from heaptape.common.tables import MISSING, Cell, Table, cut, screen_width
-from heaptape.passes import holders
-from heaptape.passes.blame_data import GROUP, UNHELD, Blame
-from heaptape.passes.proposals import LEAST_SAVING
+from heaptape.features.blame import holders
+from heaptape.features.blame.data import GROUP, UNHELD, Blame
+from heaptape.features.blame.proposals import LEAST_SAVING
 from heaptape.show.screen import Screen
 
 MOST_GROUPS = 5

@@ -11,7 +11,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.phrases import NO_STACKS, share, size
-from heaptape.passes.blame_data import GROUP, Blame, tidy
+from heaptape.features.blame.data import GROUP, Blame, tidy
 
 # Shares of live bytes at the end: by how much the lowest live bytes of each quarter of the run must exceed those of the
 # quarter before, and those of the last quarter exceed those of the first.

@@ -8,11 +8,12 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.passes.blame_data import of_allocators
-from heaptape.passes.holders import LEAST_SHOWN, at_position, over_time
+from heaptape.features.blame import figures as memory_figures
+from heaptape.features.blame import views as holders
+from heaptape.features.blame.data import of_allocators
+from heaptape.features.blame.holders import LEAST_SHOWN, at_position, over_time
 from heaptape.results.schema import Results
-from heaptape.show.figures import memory_figures
-from heaptape.show.pages import holders, page
+from heaptape.show.pages import page
 from synthetic_blame import make_run, planted
 
 KINDS = ("leak", "retention", "fragmentation", "none")
@@ -145,7 +146,7 @@ def test_the_report_has_a_section_with_sentences_tables_figure_and_flame_graph()
     section = text[text.index(">Who holds the memory</h2>") : text.index(">Workload</h2>")]
     assert "fragmentation: 240 KiB are empty space" in section
     assert "#1 make_survivor &lt; fill &lt; main" in text[text.index('id="tables"') :]
-    assert section.count('data-kind="holders"') == 1
+    assert section.count('data-kind="layers"') == 1
     assert section.count('class="flame-graph"') == 1
     assert "http://" not in text
     drawn = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])["workloads"][0]["holders"]["glibc"]

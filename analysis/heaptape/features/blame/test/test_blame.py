@@ -11,10 +11,10 @@ import zlib
 
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.passes import blame_data as blame
-from heaptape.passes import holders, proposals
+from heaptape.features.blame import data as blame
+from heaptape.features.blame import holders, proposals
+from heaptape.features.blame import screen as holding
 from heaptape.results.schema import Results
-from heaptape.show import holding
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_runs import decoded

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from heaptape.common.tables import MIB, MISSING, Cell, Table
-from heaptape.passes import PassTable, blame_data, holders
-from heaptape.passes.blame_data import GROUP, UNHELD, Blame, position_at
+from heaptape.features.blame import data as blame_data
+from heaptape.features.blame import holders
+from heaptape.features.blame.data import GROUP, UNHELD, Blame, position_at
+from heaptape.passes import PassTable
 from heaptape.results.schema import Results
 
 MOST_ROWS = 12

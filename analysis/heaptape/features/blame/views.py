@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who holds the memory: for `heaptape blame` as text, JSON and files, for the report as a section."""
+"""Who holds the memory: for `heaptape blame` as text, JSON and files."""
 
 import dataclasses
 import json
@@ -12,8 +12,10 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import records, write_bytes
 from heaptape.common.phrases import NO_STACKS
 from heaptape.common.tables import Table
-from heaptape.passes import blame, blame_data, holders, proposals
-from heaptape.passes.blame_data import UNHELD, Blame, exit_begins, position_at
+from heaptape.features.blame import data as blame_data
+from heaptape.features.blame import holders, proposals
+from heaptape.features.blame import pass_table as blame
+from heaptape.features.blame.data import UNHELD, Blame, exit_begins, position_at
 from heaptape.profile import flame_graph
 from heaptape.results.schema import Results
 from heaptape.tape.stack_names import Frame
@@ -189,18 +191,18 @@ def flame(found: Sequence[Holder], where: str, title: str) -> str:
     """A flame graph of what the call sites hold at a position, as SVG text; several allocators below one root. Raises
     HeaptapeError if no recording has call stacks.
     """
-    trees = _trees(found, where)
+    trees = trees_of(found, where)
     if not trees:
         raise HeaptapeError(f"--flame: {NO_STACKS[:1].lower()}{NO_STACKS[1:]}")
-    return _render(trees, title)
+    return rendered(trees, title)
 
 
-def _trees(found: Sequence[Holder], where: str) -> dict[str, flame_graph.Node]:
+def trees_of(found: Sequence[Holder], where: str) -> dict[str, flame_graph.Node]:
     """By allocator, for recordings that have call stacks."""
     return {holder.label: _tree(holder, where) for holder in found if not holders.without_stacks(holder.found)}
 
 
-def _render(trees: Mapping[str, flame_graph.Node], title: str) -> str:
+def rendered(trees: Mapping[str, flame_graph.Node], title: str) -> str:
     if len(trees) == 1:
         return flame_graph.render(next(iter(trees.values())), title, "held", WEIGHTS)
     top = flame_graph.Node("all")
@@ -226,7 +228,7 @@ def write_graph(files: Sequence[Results], found: Sequence[Holder], grouping: str
     """Writes memory over progress, coloured by group; the file name's ending determines the format."""
     import io
 
-    from heaptape.show.figures import memory_figures  # with matplotlib: 0.4 s
+    from heaptape.features.blame import figures as memory_figures  # with matplotlib: 0.4 s
 
     figure = memory_figures.figure_holders(files[0], [holder.allocator for holder in found], grouping)
     if figure is None:
@@ -236,33 +238,7 @@ def write_graph(files: Sequence[Results], found: Sequence[Holder], grouping: str
     write_bytes(path, out.getvalue())
 
 
-@dataclass(frozen=True)
-class Section:
-    """The report's section. `flame`: SVG text; empty where there are no call stacks, or nothing is held."""
-
-    grouping: str
-    sentences: list[str]
-    flame: str
-
-
-def section(file: Results, order: Sequence[str]) -> Section | None:
-    """None where there is no blame."""
-    view = _report_view(file, order)
-    if view is None:
-        return None
-    trees = _trees(view.holders, "widest")
-    holds = any(any(tree.weights) for tree in trees.values())
-    drawn = _inline(_render(trees, f"{file.name}: who holds its memory")) if holds else ""
-    return Section(view.groupings(view.holders[0])[0], sentences(view), drawn)
-
-
-def report_tables(file: Results, order: Sequence[str]) -> list[Table]:
-    """The tables of `heaptape blame`; none where there is no blame."""
-    view = _report_view(file, order)
-    return [table for kind in tables(view).values() for table in kind] if view else []
-
-
-def _report_view(file: Results, order: Sequence[str]) -> View | None:
+def of_report(file: Results, order: Sequence[str]) -> View | None:
     """All allocators but those of experiments, at the widest gap."""
     there = blame_data.of_allocators(file)
     ops = int(file.workload.ops or 0)
@@ -271,6 +247,6 @@ def _report_view(file: Results, order: Sequence[str]) -> View | None:
     return View(found, ["widest"]) if found else None
 
 
-def _inline(drawn: str) -> str:
+def inline(drawn: str) -> str:
     """Removes name spaces, which look like URLs: an SVG inside a page needs none."""
     return drawn.replace(' xmlns="http://www.w3.org/2000/svg"', "").replace(' xmlns="http://www.w3.org/1999/xhtml"', "")

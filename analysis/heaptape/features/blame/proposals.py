@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from heaptape.passes import blame_data, holders
-from heaptape.passes.blame_data import FIGURES, Blame, size_last
+from heaptape.features.blame import data as blame_data
+from heaptape.features.blame import holders
+from heaptape.features.blame.data import FIGURES, Blame, size_last
 from heaptape.results.comparing.compare import absolute
 from heaptape.results.schema import Results, figures
 
