@@ -201,7 +201,7 @@ fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
 ATLAS ?=
 atlas: setup-test ## replay corpus and recipes on every allocator; write docs/atlas and print what changed (hours; it resumes)
 	+@$(BUILD) everything python-environment
-	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench.fleet.atlas $(ATLAS)
+	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m heaptape.features.fleet.test.make_atlas $(ATLAS)
 
 FIDELITY_APPS ?=
 FIDELITY_REPEATS ?= 3

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`make suites`: test suites and start-ups of real programs, bare and recorded, or on our own allocators (`--on`); the
-verdicts must be the same.
+"""`make suites`: test suites and start-ups of real programs, bare and recorded, on our own allocators (`--on`), or with
+what a feature does to programs (`test/suite.py` of its folder); the verdicts must be the same.
 
 Each suite is a part that runs in a few minutes, named here before it was first run. Needs Debian packages that
 `tools/setup` does not install (see NEEDS), and for redis and sqlite3 the package sources, which it fetches into
@@ -20,11 +20,10 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
-from heaptape.common.home import Home
-from heaptape.run import replay
-from heaptape.tape.trace import open_trace
+from heaptape import features
 
 from tests.support import CONVERT, OUT, RECORD, REPOSITORY
 
@@ -283,39 +282,17 @@ def is_same_on(name: str, allocator: str, bare: Outcome, run: Runner) -> bool:
     return is_same(name, f"on {allocator}", bare, run(["env", f"LD_PRELOAD={OUT}/lib/lib{allocator}.so"]))
 
 
-def is_same_placed(name: str, bare: Outcome, run: Runner) -> bool:
-    """Runs a suite with the call sites of its largest process, as many as a plan has room for, in 14 regions. True: the
-    verdict is that of the bare run.
-    """
-    from heaptape.features.place import plan  # only this suite needs it
-
-    folder = FOLDER / f"{name}-placed"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    run([RECORD, "--all-processes", "--stacks", "-o", folder / f"{name}.tape", "--"])
-    tape = max(folder.glob("*.tape"), key=lambda path: path.stat().st_size)
-    workload = replay.prepare(str(tape), Home(OUT), folder, origins=True)
-    with open_trace(tape) as trace:
-        sites = plan.sites_of(trace, workload.with_suffix(".origins"))
-        program = str(trace.info.get("program", ""))
-    regions = [sorted(sites)[first :: plan.MOST_REGIONS] for first in range(plan.MOST_REGIONS)]
-    found, _ = plan.placed(sites, regions)
-    path = folder / "plan.toml"
-    path.write_text(plan.write(plan.Plan(found, program)))
-    preload = ["env", f"LD_PRELOAD={plan.library(Home(OUT))}", f"{plan.VARIABLE}={path}"]
-    return is_same(name, f"with {len(found)} sites of {program} placed", bare, run(preload))
-
-
-def compare(name: str, allocators: list[str], place: bool) -> bool:
-    """Runs one suite bare, and on each of the allocators, placed, or recorded. True: all were as bare."""
+def compare(name: str, allocators: list[str], way: str) -> bool:
+    """Runs one suite bare, and on each of the allocators, in a feature's way, or recorded. True: all were as bare."""
     try:
         run = SUITES[name]()
     except UnavailableError as reason:
         print(f"{name}: not available ({reason}); needs {NEEDS[name]}")
         return True
     bare = run([])
-    if place:
-        return is_same_placed(name, bare, run)
+    if way:
+        same: bool = import_module(f"heaptape.features.{way}.test.suite").is_same(name, bare, run)
+        return same
     if not allocators:
         return is_same_recorded(name, bare, run)
     same = [is_same_on(name, allocator, bare, run) for allocator in allocators]
@@ -326,10 +303,12 @@ def main() -> int:
     """Runs and prints; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--on", action="append", metavar="ALLOCATOR", default=[], help="ours: instead of recording")
-    parser.add_argument("--place", action="store_true", help="with their call sites placed: instead of recording")
+    for way in features.having("test/suite"):
+        words = f"with heaptape {way}: instead of recording"
+        parser.add_argument(f"--{way}", dest="way", action="store_const", const=way, default="", help=words)
     parser.add_argument("suites", nargs="*", choices=SUITES, metavar="SUITE", help="default: all")
     arguments = parser.parse_args()
-    results = [compare(name, arguments.on, arguments.place) for name in arguments.suites or SUITES]
+    results = [compare(name, arguments.on, getattr(arguments, "way", "")) for name in arguments.suites or SUITES]
     return 0 if all(results) else 1
 
 

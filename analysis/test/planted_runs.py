@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 from heaptape.common.checked import checked
-from heaptape.features.blame import data as blame
 from heaptape.results.memory_map import MemoryMap, decode
 from heaptape.results.schema import Results
 from heaptape.results.structs import Run
@@ -32,11 +31,6 @@ def map_of(table: object) -> MemoryMap:
     found = typed({"memory_map": table}).memory_map
     assert found is not None
     return decode(found, "x")
-
-
-def decoded(run: dict) -> blame.Blame | None:
-    """The run's "blame", decoded."""
-    return blame.decode(typed(run))
 
 
 def file_of(runs: Iterable[dict], name: str = "w", **workload: Any) -> Results:  # noqa: ANN401

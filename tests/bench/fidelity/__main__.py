@@ -15,7 +15,6 @@ from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import STANDARD_OUTPUT, write_text
-from heaptape.common.process import scratch_folder
 
 from tests.bench.fidelity.live_rounds import Session, is_done
 from tests.support import OUT
@@ -62,12 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="CPU time: what counts predict, then alternate live runs, until each allocator is decided or --seconds "
         "are spent (apps of workloads/counted, by name those of workloads/apps too)",
     )
-    kinds.add_argument(
-        "--whatif",
-        action="store_true",
-        help="compare predictions of heaptape whatif instead, with programs that make the change for real "
-        "(tests/bench/whatif: the APPs, all by default; -n live runs of each)",
-    )
     parser.add_argument(
         "--accesses", action="store_true", help="with --counted: record data accesses and replay the pass misses too"
     )
@@ -94,8 +87,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints how far predictions are from live runs. Returns 1 if an app or an allocator failed."""
     from tests.bench.fidelity.raw import read_results
 
-    if arguments.whatif:
-        return _whatif(arguments)
     if not (arguments.seconds >= 0 and arguments.stop_after >= 0):
         raise UsageError("--seconds and --stop-after must not be negative")
     if arguments.read:
@@ -107,29 +98,6 @@ def run(arguments: argparse.Namespace) -> int:
     by_kind = {kind: [data for data in results if data["kind"] == kind] for kind in FRAMES}
     _write(arguments, by_kind)
     return 1 if failed else 0
-
-
-def _whatif(arguments: argparse.Namespace) -> int:
-
-    from heaptape.run import registry
-
-    from tests.bench.fidelity import whatif_live
-
-    unknown = [name for name in arguments.apps if name not in whatif_live.PROGRAMS]
-    if unknown:
-        raise UsageError(f"--whatif: no program '{unknown[0]}': {', '.join(whatif_live.PROGRAMS)}")
-    choices = registry.choose_all(arguments.allocator or [], registry.load(arguments.home))
-
-    def tell(text: str) -> None:
-        if _is_followed(arguments):
-            console.note(text)
-
-    with scratch_folder() as scratch:
-        programs = arguments.apps or whatif_live.PROGRAMS
-        plan = whatif_live.Plan(programs, choices, arguments.repeats, arguments.home, scratch)
-        table = whatif_live.compare(plan, tell)
-    write_text(arguments.write or STANDARD_OUTPUT, whatif_live.document(table))
-    return 0
 
 
 def _is_followed(arguments: argparse.Namespace) -> bool:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls of each form at call sites that a plan is to place (placed_…) and at others (plain_…), a thousand each, and
-   their releases, for tests/bench/decisions/place_calls.py, which counts their instructions. */
+   their releases, for analysis/heaptape/features/place/test/place_calls.py, which counts their instructions. */
 #include <cstdlib>
 #include <cstring>
 #include <new>

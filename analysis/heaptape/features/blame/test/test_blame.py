@@ -14,10 +14,10 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.features.blame import data as blame
 from heaptape.features.blame import holders, proposals
 from heaptape.features.blame import screen as holding
+from heaptape.features.blame.test.blames import decoded
 from heaptape.results.schema import Results
 from hypothesis import given
 from hypothesis import strategies as st
-from planted_runs import decoded
 from synthetic_blame import OS_PAGE, Layout, Thing, encode_rows, make_run, planted, shares
 
 from tests.examples import examples

@@ -149,7 +149,7 @@ def test_the_report_has_a_section_with_sentences_tables_figure_and_flame_graph()
     assert section.count('data-kind="layers"') == 1
     assert section.count('class="flame-graph"') == 1
     assert "http://" not in text
-    drawn = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])["workloads"][0]["holders"]["glibc"]
+    drawn = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])["workloads"][0]["layers"][0]["glibc"]
     sums = [sum(values[at] for _, _, values in drawn["layers"]) for at in range(len(drawn["x"]))]
     assert max(sums) == pytest.approx(0.25, abs=0.05), "the layers add up to RSS"
     assert any("make_survivor" in name for name, _, _ in drawn["layers"])

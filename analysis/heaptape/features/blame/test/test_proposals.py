@@ -10,8 +10,8 @@ import pytest
 from heaptape.features.blame import data as blame
 from heaptape.features.blame import holders, proposals
 from heaptape.features.blame import pass_table as holders_table
+from heaptape.features.blame.test.blames import decoded
 from heaptape.results.schema import Results
-from planted_runs import decoded
 from synthetic_blame import OS_PAGE, Layout, Thing, make_run, planted
 
 PAGES = 256

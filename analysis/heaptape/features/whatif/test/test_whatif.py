@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from heaptape.features.whatif.test.whatif_live import errors
 from heaptape.tape.workload_format import read_workload
 
 from tests.bench.fidelity import __main__ as fidelity
-from tests.bench.fidelity.whatif_live import errors
 from tests.support import CONVERT, OUT, call_heaptape, record, succeed
 
 PROGRAMS = OUT / "test-programs" / "whatif_programs"

@@ -5,18 +5,22 @@
 The change of peak RSS is compared, per program, change and allocator.
 """
 
+import argparse
 import json
 import os
 import statistics
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.home import Home
+from heaptape.common.home import Home, default_home
+from heaptape.common.process import scratch_folder
 from heaptape.features.whatif import experiments as whatif
+from heaptape.run import registry
 from heaptape.run.live import c_library
 from heaptape.run.registry import Choice
 from heaptape.run.rounds import Settings
@@ -159,3 +163,21 @@ def document(table: pd.DataFrame) -> str:
             f"{row.live_percent:+.1f} | {row.predicted_percent:+.1f} | {error} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m heaptape.features.whatif.test.whatif_live")
+    parser.add_argument("-n", type=int, default=3, dest="repeats", help="live runs of each (default 3)")
+    parser.add_argument("-a", "--allocator", action="append", default=[], metavar="NAME")
+    parser.add_argument("names", nargs="*", choices=[*PROGRAMS, []], metavar="NAME", help="programs (default: all)")
+    arguments = parser.parse_args()
+    home = default_home()
+    choices = registry.choose_all(arguments.allocator, registry.load(home))
+    with scratch_folder() as scratch:
+        plan = Plan(arguments.names or PROGRAMS, choices, arguments.repeats, home, scratch)
+        print(document(compare(plan, lambda text: print(text, file=sys.stderr))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The atlas of docs/atlas: records what is missing, replays it through `heaptape fleet`, and writes data and page.
 
-    python -m tests.bench.fleet.atlas [-j N] [--every N] [NAME[@VERSION][:SETTING] ...]
+    python -m heaptape.features.fleet.test.make_atlas [-j N] [--every N] [NAME[@VERSION][:SETTING] ...]
 
 Names are further allocators (or other versions), installed first. Stopped, the same command continues: recordings and
 the store are in OUT/atlas. On several machines: `heaptape fleet` on that store (docs/use/FLEET.md), then this again.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Placements that `heaptape place` finds, predicted and live: docs/measurements/place.md.
 
-    python -m tests.bench.decisions.place_live [-n LIVE_RUNS] [NAME]...
+    python -m heaptape.features.place.test.place_live [-n LIVE_RUNS] [NAME]...
 
 Each program is recorded with call stacks, a plan is searched, and the program run live on the C library, without and
 with the plan, alternately. Prints a Markdown table.
@@ -73,7 +73,7 @@ def measure(name: str, choice: Choice, repeats: int, home: Home, folder: Path) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.decisions.place_live")
+    parser = argparse.ArgumentParser(prog="python -m heaptape.features.place.test.place_live")
     parser.add_argument("names", nargs="*", choices=[*PLANTED, *OTHERS, []])
     parser.add_argument("-n", type=int, default=3, help="live runs of each, of which the median counts")
     arguments = parser.parse_args()

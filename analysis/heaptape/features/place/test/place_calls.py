@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Instructions per call under libheaptape-place.so, by callgrind: docs/measurements/place.md.
 
-    python -m tests.bench.decisions.place_calls
+    python -m heaptape.features.place.test.place_calls
 
 Prints a Markdown table: per form of call, those of a placed one in all, and those of one that is not placed before the
 program's allocator.
