@@ -17,6 +17,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from heaptape.common.checked import checked
 from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.phrases import counted, size
@@ -86,15 +87,6 @@ def _trusted(pid: int) -> set[int]:
     return trusted
 
 
-def checked(reply: dict[str, Any], shape: Any, name: str) -> dict[str, Any]:  # noqa: ANN401 (a TypedDict)
-    """The reply, if it has that shape. Raises HeaptapeError: the recorder is of another version, or not one."""
-    try:
-        msgspec.convert(reply, shape)
-    except msgspec.ValidationError as error:
-        raise HeaptapeError(f"the recorder at @{name} sent no valid reply: {error}") from None
-    return reply
-
-
 def command(verb: str, pid: int) -> dict[str, Any]:
     """Has the recorder with number `pid`, or that records process `pid`, carry out a verb. Returns its state after
     that.
@@ -105,7 +97,8 @@ def command(verb: str, pid: int) -> dict[str, Any]:
     for name in recorder_sockets():
         reply = ask(name, verb, pid)
         if reply and reply.get("ok"):
-            return checked(reply, State, name)
+            checked(f"the recorder at @{name}", reply, State)
+            return reply
         if reply and reply.get("error") != "not recorded here":
             refusal = str(reply.get("error"))
     raise HeaptapeError(f"process {pid}: {refusal or 'neither a recorder of yours nor recorded by one'}")

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
+from heaptape.common.checked import checked
 from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.run.ctl import ask, checked, recorder_sockets
+from heaptape.run.ctl import ask, recorder_sockets
 
 HOW_TO_RECORD = "heaptape record -o F.tape -- CMD"
 Counts = dict[str, Any]
@@ -88,6 +89,12 @@ class _Reply(TypedDict):
     ended: bool
 
 
+def _checked(reply: Counts, socket: str) -> Counts:
+    """The reply, with keys of other versions too. Raises HeaptapeError: it has another shape."""
+    checked(f"the recorder at @{socket}", reply, _Reply)
+    return reply
+
+
 @dataclass(frozen=True)
 class Recording:
     """A running recorder: its socket, and its process."""
@@ -102,7 +109,7 @@ class Recording:
         reply = ask(self.socket, "counts", pid)
         if reply and reply.get("error") == "unknown verb":
             raise HeaptapeError(f"recorder {self.recorder} is of another version, which can't be watched")
-        return checked(reply, _Reply, self.socket) if reply and reply.get("ok") else None
+        return _checked(reply, self.socket) if reply and reply.get("ok") else None
 
     def modules(self, pid: int) -> list[dict[str, Any]]:
         """The process's modules, as input for `heaptape-convert names`."""
@@ -125,7 +132,7 @@ def recordings() -> list[tuple[Recording, Counts]]:
         recording = Recording(socket, int(socket.split("-")[1]))
         reply = ask(socket, "counts", recording.recorder)
         if reply and reply.get("ok"):
-            found.append((recording, checked(reply, _Reply, socket)))
+            found.append((recording, _checked(reply, socket)))
     return found
 
 
