@@ -3,6 +3,7 @@
    a simulation. */
 #include "core/base/cli.h"
 #include "core/base/diagnostics.h"
+#include "core/base/files.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
 #include "observe/observe.h"
@@ -115,16 +116,20 @@ static int write_result(const struct observation *all, const char *path, int sta
     json_array_append_new(images, image_as_json(&all->images[index], all->listener >= 0, all->memory));
   json_t *json = json_pack("{s:i, s:b, s:i, s:o}", "status", status, "notified", all->listener >= 0, "programs_lost",
                            (int)all->lost, "programs", images);
-  FILE *file = path ? fopen(path, "w") : stderr;
-  int failed = !file || !json || json_dumpf(json, file, JSON_COMPACT) != 0;
-  if (file) {
-    failed |= fputc('\n', file) == EOF || fflush(file) != 0;
-    failed |= path && fclose(file) != 0;
+  struct error error = {""};
+  struct output_stream stream = {stderr, "standard error"};
+  struct output_file file;
+  int result = path ? output_stream_begin(&stream, &file, path, &error) : 0;
+  if (result == 0) {
+    if (!json_write_line(json, stream.file))
+      result = error_set(&error, stream.name, "can't be written");
+    if (path)
+      result = output_stream_end(&stream, &file, result, &error);
   }
   json_decref(json);
-  if (failed)
-    diagnostics_error(OBSERVE, "%s: can't be written", path ? path : "standard error");
-  return failed ? -1 : 0;
+  if (result != 0)
+    diagnostics_error(OBSERVE, "%s", error.text);
+  return result;
 }
 
 __attribute__((noreturn)) static void become_command(const struct options *options, const sigset_t *mask, int socket) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-replay: one run of one workload on one allocator. In the process that it starts: the engine. */
 #include "core/base/diagnostics.h"
+#include "core/base/files.h"
+#include "core/base/json.h"
 #include "core/system/valgrind_requests.h"
 #include "core/workload/workload_read.h"
 #include "replay/engine/recorded_clock.h"
@@ -57,14 +59,12 @@ static int open_workload(struct run_spec *spec, struct error *error) {
 }
 
 static int write_json(json_t *json, const char *path, struct error *error) {
-  FILE *file = path ? fopen(path, "w") : stdout;
-  if (!file)
-    return error_errno(error, path, "can't create");
-  int failed = !json || json_dumpf(json, file, JSON_COMPACT | JSON_REAL_PRECISION(12)) != 0;
-  failed |= fputc('\n', file) == EOF || fflush(file) != 0;
-  if (path)
-    failed |= fclose(file) != 0;
-  return failed ? error_set(error, path ? path : "standard output", "can't be written") : 0;
+  struct output_stream stream;
+  struct output_file file;
+  if (output_stream_begin(&stream, &file, path ? path : "-", error) != 0)
+    return -1;
+  int result = json_write_line(json, stream.file) ? 0 : error_set(error, stream.name, "can't be written");
+  return output_stream_end(&stream, &file, result, error);
 }
 
 static int make_run(const struct run_spec *spec, struct error *error) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Which files a recorder writes: one recorder writes a file, and no link of another user is followed."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from capture.test.driven import Driven, calling
-from tests.support import CONVERT, RECORD, check, run
+from tests.support import CONVERT, OUT, RECORD, REPLAY, check, import_text, run, succeed
 
 CALLS = calling(5_000, 5000)
 
@@ -87,3 +88,18 @@ def test_a_link_at_the_given_name_is_followed_only_where_it_is_ours_or_roots(tmp
     plant(tmp_path / "null.tape", Path("/dev/null"))
     to_device = run(CONVERT, "convert", tmp_path / "folder" / "t.tape", tmp_path / "null.tape")
     assert (to_device.status, "null.tape: can't create: Permission denied" in to_device.stderr) == (1, True)
+
+
+@needs_root
+def test_results_do_not_go_through_another_users_link(tmp_path: Path, precious: Path) -> None:
+    work, tape = tmp_path / "w.work", import_text(tmp_path, "0 0 malloc(24) = 0x10\n1 0 free(0x10)\n")
+    succeed(CONVERT, "compile", tape, "-o", work)
+    commands = ([REPLAY, "--pass", "bare", "--null", work], [OUT / "libexec" / "heaptape-observe", "--", "true"])
+    for number, command in enumerate(commands):
+        out, device = tmp_path / f"{number}.json", tmp_path / f"{number}.device"
+        plant(out, precious)
+        plant(device, Path("/dev/null"))
+        succeed(command[0], "-o", out, *command[1:])
+        assert json.loads(out.read_text())  # in place of the link
+        assert run(command[0], "-o", device, *command[1:]).status == 1
+    assert precious.read_text() == "precious"

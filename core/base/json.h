@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts as JSON numbers, rows of them, and lists of strings. */
+/* Counts as JSON numbers, rows of them, lists of strings, and a value as a line. */
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 static inline json_t *json_unsigned(uint64_t value) {
@@ -31,4 +33,10 @@ static inline json_t *json_split(const char *text, const char *separator) {
     text += bytes + (end ? strlen(separator) : 0);
   }
   return parts;
+}
+
+/* Writes the value and a line end, with numbers to 12 digits. False: it is NULL, or can't be written. */
+static inline bool json_write_line(const json_t *json, FILE *file) {
+  return json && json_dumpf(json, file, JSON_COMPACT | JSON_REAL_PRECISION(12)) == 0 && fputc('\n', file) != EOF &&
+         fflush(file) == 0;
 }
