@@ -41,6 +41,7 @@ RECORDER_COMPONENTS := capture/recorder capture/recorder/processes capture/redir
 DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))
 $(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm -lelf)
+$(call c_sanitized,address,record,$(call c_component_sources,$(RECORDER_COMPONENTS) core/system $(TRACE)),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm -lelf)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_ATTACH_LIB) $(HT_UNWIND_LIB)
 
 # The tests drive the recorder built beside them, some on their own allocator.
@@ -57,11 +58,12 @@ $(2): $(OUT)/test-programs/hosts-$(1)
 endef
 $(foreach program,$(HT_CLAIM_PROGRAMS),$(call c_link,$(OUT)/test-programs/hosts-$(program),capture/test/hosts/$(program).c capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
 $(foreach program,$(HT_CLAIM_PROGRAMS),$(eval $(call ht_claim_rule,$(program),$(addprefix $(OUT)/test/capture/hosts/$(program)/,$(call ht_claims,$(program))))))
+$(call c_test,capture/test/redirect/no_write_reaches_a_program_executed_since.c,,capture/redirect core/system core/base,$(DECODER) -ldl -lelf)
 $(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/redirect core/system core/base,$(DECODER) -ldl)
 $(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/redirect core/system core/base,$(DECODER) -ldl -pthread)
 $(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/processes core/system core/base,)
 $(call c_test,capture/test/recorder/both_ends_are_checked.c,,,)
-$(call c_test,capture/test/recorder/only_regular_files_of_a_process_are_opened.c,,capture/recorder/processes core/base,-lelf)
+$(call c_test,capture/test/recorder/only_files_that_a_process_has_mapped_are_read.c,,capture/recorder/processes core/system core/base,-lelf)
 $(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS) core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm -lelf)
 $(call c_test,capture/test/stacks/each_call_frame_instruction_gives_its_rule.c,,,)
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)

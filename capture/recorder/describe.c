@@ -186,7 +186,7 @@ static void add_build(json_t *info, int pid, const char *library) {
   }
   if (maps)
     fclose(maps);
-  int fd = found ? elf_file_open(pid, mapping.path) : -1;
+  int fd = found ? elf_file_open(pid, &mapping) : -1;
   if (fd < 0)
     return;
   if (elf_file_glibc_version(fd, text, sizeof text))
@@ -217,6 +217,7 @@ static bool is_among(const char *name, const char *const *names) {
 
 /* Does the program's file refer to one of the functions? A weak reference only finds out whether it is there. */
 static bool refers_to(int pid, const char *const *names) {
+  enum { SYMBOLS_MOST = 64 << 20 }; /* bytes: 2.8 million symbols */
   char path[64];
   bool found = false;
   snprintf(path, sizeof path, "/proc/%d/exe", pid);
@@ -225,7 +226,7 @@ static bool refers_to(int pid, const char *const *names) {
   for (Elf_Scn *section = NULL; elf && !found && (section = elf_nextscn(elf, section));) {
     GElf_Shdr header;
     GElf_Sym symbol;
-    if (!gelf_getshdr(section, &header) || header.sh_type != SHT_DYNSYM)
+    if (!gelf_getshdr(section, &header) || header.sh_type != SHT_DYNSYM || header.sh_size > SYMBOLS_MOST)
       continue;
     Elf_Data *data = elf_getdata(section, NULL);
     for (int i = 0; data && !found && gelf_getsym(data, i, &symbol); i++) {

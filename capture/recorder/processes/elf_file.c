@@ -6,28 +6,49 @@
 
 #include <fcntl.h>
 #include <gelf.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum {
+  NOTES_MOST = 1 << 16,    /* bytes */
+  LIBRARY_MOST = 64 << 20, /* of a C library that is searched for its version */
+  CHUNK_BYTES = 1 << 16,
+  BANNER_MOST = 256,
+};
+
+/* Is that the mapped file? Where layers or volumes are one file system, the kernel's list of mappings has the numbers
+   of the file below, and those of the path are others. */
+static bool is_mapped(int place, const struct stat *status, const struct proc_mapping *mapping) {
+  struct statfs system;
+  uint64_t device = (uint64_t)major(status->st_dev) << 32 | minor(status->st_dev);
+  if (device == mapping->device && status->st_ino == mapping->inode)
+    return true;
+  return fstatfs(place, &system) == 0 && (system.f_type == OVERLAYFS_SUPER_MAGIC ||
+                                          (system.f_type == BTRFS_SUPER_MAGIC && status->st_ino == mapping->inode));
+}
 
 /* The process chooses the path, so a device or a pipe there is found without opening it. */
-static int open_regular(const char *path) {
+static int open_mapped(const char *path, const struct proc_mapping *mapping) {
   struct stat status;
   char opened[32];
   int place = open(path, O_PATH | O_CLOEXEC), fd = -1;
   snprintf(opened, sizeof opened, "/proc/self/fd/%d", place);
-  if (place >= 0 && fstat(place, &status) == 0 && S_ISREG(status.st_mode))
+  if (place >= 0 && fstat(place, &status) == 0 && S_ISREG(status.st_mode) && is_mapped(place, &status, mapping))
     fd = open(opened, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   os_close(place);
   return fd;
 }
 
-int elf_file_open(int pid, const char *path) {
-  char inside[4096 + 64];
-  snprintf(inside, sizeof inside, "/proc/%d/root%s", pid, path);
-  int fd = open_regular(inside);
-  return fd >= 0 ? fd : open_regular(path);
+int elf_file_open(int pid, const struct proc_mapping *mapping) {
+  char inside[sizeof mapping->path + 64];
+  snprintf(inside, sizeof inside, "/proc/%d/root%s", pid, mapping->path);
+  int fd = open_mapped(inside, mapping);
+  return fd >= 0 ? fd : open_mapped(mapping->path, mapping);
 }
 
 /* notes: NULL where they can't be read. */
@@ -60,22 +81,18 @@ bool elf_file_build_id(int fd, char *id, uint64_t *first_address) {
       *first_address = header.p_vaddr - header.p_offset;
       loaded = true;
     }
-    if (header.p_type == PT_NOTE && !found)
+    if (header.p_type == PT_NOTE && !found && header.p_filesz <= NOTES_MOST)
       found = find_build_id(elf_getdata_rawchunk(elf, (int64_t)header.p_offset, header.p_filesz, ELF_T_NHDR), id);
   }
   elf_end(elf);
   return found;
 }
 
-/* glibc prints it if it is run: "GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36." */
-static bool find_version(const char *data, size_t size, char *version, size_t bytes) {
-  static const char BANNER[] = "GNU C Library", WORDS[] = "release version ";
-  const char *banner = memmem(data, size, BANNER, sizeof BANNER - 1), *end = data + size;
-  const char *line_end = banner ? memchr(banner, '\n', (size_t)(end - banner)) : NULL;
-  const char *words = line_end ? memmem(banner, (size_t)(line_end - banner), WORDS, sizeof WORDS - 1) : NULL;
-  if (!words)
-    return false;
-  const char *from = words + sizeof WORDS - 1;
+/* glibc prints it if it is run: "GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36." text: of the
+   banner's line, from its begin. */
+static bool find_version(const char *text, char *version, size_t bytes) {
+  static const char WORDS[] = "release version ";
+  const char *words = strstr(text, WORDS), *from = words ? words + sizeof WORDS - 1 : "";
   size_t length = strspn(from, "0123456789.");
   while (length > 0 && from[length - 1] == '.')
     length--;
@@ -87,14 +104,18 @@ static bool find_version(const char *data, size_t size, char *version, size_t by
 }
 
 bool elf_file_glibc_version(int fd, char *version, size_t bytes) {
-  struct stat file;
+  static const char BANNER[] = "GNU C Library";
+  char chunk[CHUNK_BYTES + BANNER_MOST], line[BANNER_MOST + 1];
   version[0] = '\0';
-  if (fstat(fd, &file) != 0 || file.st_size <= 0)
-    return false;
-  void *data = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (data == MAP_FAILED)
-    return false;
-  bool found = find_version(data, (size_t)file.st_size, version, bytes);
-  munmap(data, (size_t)file.st_size);
-  return found;
+  ssize_t got;
+  for (off_t at = 0; at < LIBRARY_MOST && (got = pread(fd, chunk, sizeof chunk, at)) > 0; at += CHUNK_BYTES) {
+    const char *banner = memmem(chunk, (size_t)got, BANNER, sizeof BANNER - 1);
+    if (!banner)
+      continue;
+    got = pread(fd, line, BANNER_MOST, at + (banner - chunk));
+    line[got > 0 ? got : 0] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    return find_version(line, version, bytes);
+  }
+  return false;
 }

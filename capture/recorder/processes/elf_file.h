@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* What an ELF file that a recorded process has mapped says of itself: its build id, and of glibc its version. */
+/* What an ELF file that a recorded process has mapped says of itself: its build id, and of glibc its version. The
+   process chooses the file, and may change it meanwhile: it is read, never mapped, and up to a limit. */
 #pragma once
+
+#include "core/system/process.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Opens the process's regular file at that path, else the recorder's; -1: there is none, or it can't be opened. The
-   caller closes it. */
-int elf_file_open(int pid, const char *path);
+/* Opens the file of that mapping of the process, by its path in the process's root directory, else in the recorder's;
+   -1: there is none, it is not a regular file, it can't be opened, or another file is there now. The caller closes
+   it. */
+int elf_file_open(int pid, const struct proc_mapping *mapping);
 
 /* The build id of the ELF file as hexadecimal digits, and the address of its first byte according to its own headers.
    id has room for 2 * TRACE_MAX_BUILD_ID_BYTES + 1. False: it is not an ELF file, or has no build id (id is empty

@@ -70,7 +70,10 @@ static void describe(struct module *module, int pid) {
   char id[2 * TRACE_MAX_BUILD_ID_BYTES + 1] = "";
   const char *slash = strrchr(module->record.path ? module->record.path : "", '/');
   module->record.name = strdup(slash ? slash + 1 : module->record.path ? module->record.path : "");
-  int fd = slash ? elf_file_open(pid, module->record.path) : -1;
+  struct proc_mapping mapping = {.device = module->device, .inode = module->inode};
+  if (slash)
+    snprintf(mapping.path, sizeof mapping.path, "%s", module->record.path);
+  int fd = slash ? elf_file_open(pid, &mapping) : -1;
   if (fd < 0)
     return;
   uint64_t first_address;
