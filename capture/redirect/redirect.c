@@ -492,7 +492,7 @@ static int begin(struct redirection *redirection, const struct redirect_orders *
 int redirect_begin(struct redirection *redirection, const struct redirect_orders *orders, struct error *error) {
   struct error ignored = {""};
   *redirection = (struct redirection){.linked = {.patches = {.executable = -1}}, .setting = orders->setting};
-  if (tracee_open(&redirection->tracee, orders->pid, error) != 0)
+  if (tracee_open(&redirection->tracee, orders->pid, error) != 0 || target_check_owner(orders->pid, error) != 0)
     return -1;
   if (getrandom(&redirection->table.token, sizeof redirection->table.token, 0) != sizeof redirection->table.token)
     return error_errno(error, "--attach", "no random number");

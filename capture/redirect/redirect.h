@@ -75,6 +75,10 @@ void redirect_close(struct redirection *redirection);
    */
 int target_check(int pid, struct error *error);
 
+/* The part of it that a process could make untrue later, by executing a setuid program: is it plainly one user's, and
+   may this recorder trace it? Asked again once its memory is open, which is then that of the program asked about. */
+int target_check_owner(int pid, struct error *error);
+
 /* Is that file of the process's /proc entry, "root" or "ns/NAME", another than ours? (target.c) */
 bool target_differs(int pid, const char *name);
 

@@ -92,9 +92,11 @@ static int check_state(int pid, const char *status, struct error *error) {
   return 0;
 }
 
-static int check_owner(int pid, const char *status, struct error *error) {
-  char path[64];
+int target_check_owner(int pid, struct error *error) {
+  char path[64], status[8192];
   struct stat owner;
+  if (!proc_read_file(pid, "status", status, sizeof status))
+    return refuse(error, pid, "has ended");
   snprintf(path, sizeof path, "/proc/%d", pid);
   unsigned uid;
   const char *line = strstr(status, "\nUid:");
@@ -217,7 +219,7 @@ int target_check(int pid, struct error *error) {
 #endif
   if (pid == getpid() || !proc_read_file(pid, "status", status, sizeof status))
     return refuse(error, pid, "no such process");
-  if (check_state(pid, status, error) != 0 || check_owner(pid, status, error) != 0 || check_yama(pid, error) != 0 ||
+  if (check_state(pid, status, error) != 0 || target_check_owner(pid, error) != 0 || check_yama(pid, error) != 0 ||
       check_surroundings(pid, error) != 0 || check_program(pid, error) != 0 || check_memory(pid, status, error) != 0)
     return -1;
   return check_inside(pid, proc_status_number(status, "\nSeccomp:", 0) != 0, error);

@@ -195,6 +195,13 @@ static size_t check_stops(struct tracee *tracee) {
   return missing;
 }
 
+/* Has the process executed another program since tracee_open? Then nothing can be read any more; at an address where
+   nothing is mapped, as at 0, reading fails instead. */
+static bool is_replaced(const struct tracee *tracee) {
+  uint8_t byte;
+  return pread(tracee->memory_fd, &byte, 1, 0) == 0;
+}
+
 int tracee_hold(struct tracee *tracee, struct error *error) {
   tracee->held_since_ns = os_monotonic_ns();
   for (size_t i = 0; i < tracee->threads.count; i++) /* threads that were in the kernel the last time */
@@ -205,9 +212,10 @@ int tracee_hold(struct tracee *tracee, struct error *error) {
     if (call_new_threads(tracee, &fresh, error) != 0)
       break;
     if (missing == 0 && !fresh) {
-      if (tracee->threads.count)
+      bool replaced = is_replaced(tracee);
+      if (tracee->threads.count && !replaced)
         return 0;
-      error_set(error, "ptrace", "the process has ended");
+      error_set(error, "ptrace", "the process has %s", replaced ? "ended, or executed another program" : "ended");
       break;
     }
     if (os_monotonic_ns() - tracee->held_since_ns > HOLD_NS) {
