@@ -52,22 +52,10 @@ $(OUT)/test-programs/heaptape-replay-planted-clock: $(PLANTED_CLOCK_OBJECTS) $(c
 	$(CC) $(HT_CFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(filter %.a,$^) $(REPLAY_LIBS)
 -include $(PLANTED_CLOCK_OBJECTS:.o=.d)
 
-# The engine under ThreadSanitizer, and under AddressSanitizer and UBSan; replay/test/test_sanitizers.py and `make sanitize` run it.
-# -O1: at -O2 the compiler takes two thirds longer. -Wno-error: with sanitizers gcc has false warnings.
-# $(call replay_sanitized,name,flags): out/sanitize/NAME/heaptape-replay.
-comma := ,
+# replay/test/test_sanitizers.py, tests/fuzz and `make sanitize` run these.
 SANITIZED := $(call c_component_sources,$(REPLAY_COMPONENTS) $(REPLAY_BELOW))
-define replay_sanitized
-LONG_TEST_EXTRAS += $(OUT)/sanitize/$(1)/heaptape-replay
-$(OUT)/sanitize/$(1)/%.o: %.c
-	$$(start)
-	$(CC) $$(HT_CFLAGS) -O1 -Wno-error -DSTACK_KIB=2048 -fno-omit-frame-pointer $(2) -MMD -MP -c -o $$@ $$<
-$(OUT)/sanitize/$(1)/heaptape-replay: $(patsubst %.c,$(OUT)/sanitize/$(1)/%.o,$(SANITIZED))
-	$(CC) $(HT_CFLAGS) $(2) -o $$@ $$^ $(REPLAY_LIBS)
--include $(patsubst %.c,$(OUT)/sanitize/$(1)/%.d,$(SANITIZED))
-endef
-$(eval $(call replay_sanitized,thread,-fsanitize=thread))
-$(eval $(call replay_sanitized,address,-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined))
+$(call c_sanitized,thread,replay,$(SANITIZED),$(REPLAY_LIBS))
+$(call c_sanitized,address,replay,$(SANITIZED),$(REPLAY_LIBS))
 
 sanitize: setup ## run the engine long under ThreadSanitizer, AddressSanitizer and UBSan
 	+@$(BUILD) $(OUT)/test-programs/make_workload $(OUT)/sanitize/thread/heaptape-replay $(OUT)/sanitize/address/heaptape-replay
