@@ -10,6 +10,7 @@
      28961 prog->free(0x7ff560000b70 <unfinished ...>
      28960 <... realloc resumed> )                   = 0x7ff568000c70    ... and ends here
      28960 prog->_Znwm(64, 3, 0, 0x7ff5)             = 0x47b5f20         operator new(64); so are _Znam, _ZdlPv, _ZdaPv
+     28960 prog->mallopt(0xfffffff8, 2, 0x7ffd, 0)     = 1              mallopt(M_ARENA_MAX, 2); so are the others
      28960 +++ exited (status 0) +++                                     left out, like --- signals ---
 
    Without -f there is no thread before each line. Other options add columns: -t, -tt and -ttt the time of day, in
@@ -169,7 +170,13 @@ static int call_named(const char *name) {
                 {"aligned_alloc", CALL_aligned_alloc},
                 {"valloc", CALL_valloc},
                 {"pvalloc", CALL_pvalloc},
-                {"cfree", CALL_free}};
+                {"cfree", CALL_free},
+                {"mallopt", CALL_mallopt},
+                {"malloc_trim", CALL_malloc_trim},
+                {"mallinfo", CALL_mallinfo},
+                {"mallinfo2", CALL_mallinfo2},
+                {"malloc_info", CALL_malloc_info},
+                {"malloc_stats", CALL_malloc_stats}};
   for (size_t i = 0; i < sizeof family / sizeof *family; i++)
     if (strcmp(name, family[i].name) == 0)
       return family[i].call;
