@@ -5,7 +5,9 @@ glibc has filled. It can't be preloaded: programs run on it if its own dynamic l
 
 import os
 import re
+import subprocess
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
@@ -44,6 +46,26 @@ def find(folder: Path) -> CLibrary:
         if found and (place / LIBRARY).is_file():
             return _found(folder, place, found[0])
     raise HeaptapeError(f"{folder}: no glibc for {machine} in it: no {LIBRARY} beside {name} or {BUILT_LOADER}/{name}")
+
+
+def own_loader() -> Path | None:
+    """The dynamic linker of this process; None: it is not glibc's."""
+    name = LOADERS.get(os.uname().machine)
+    mapped = (line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines())
+    return next((Path(path) for path in mapped if name and path.endswith("/" + name)), None)
+
+
+@cache
+def tunables(loader: Path) -> frozenset[str] | None:
+    """Names of malloc's tunables that this dynamic linker lists, by itself; None: it can't list them (before 2.33)."""
+    try:
+        listed = subprocess.run(
+            [loader, "--list-tunables"], capture_output=True, text=True, check=False, env={}, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    names = frozenset(re.findall(r"^glibc\.malloc\.(\w+):", listed.stdout, re.MULTILINE))
+    return names if listed.returncode == 0 and names else None
 
 
 def check_runs(one: CLibrary, program: Path) -> None:

@@ -167,7 +167,10 @@ def load(home: Home) -> dict[str, Allocator]:
     known = {}
     for name, entry in entries.items():
         path = located[name]
-        one = _found(entry, entry.variants, name, path, versions.get(path) or _version_of(path))
+        version = versions.get(path) or _version_of(path)
+        if not entry.library:
+            entry = msgspec.structs.replace(entry, tunables=_listed(entry, version, c_libraries.own_loader()))
+        one = _found(entry, entry.variants, name, path, version)
         look_alike = None if path else next(iter(places[name]), None)
         known[name] = msgspec.structs.replace(one, look_alike=look_alike)
     return known
@@ -290,8 +293,16 @@ def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Alloc
 
 
 def _on(known: Allocator, name: str, c_library: CLibrary) -> Allocator:
-    one = _found(known, known.variants | known.other_variants, name, c_library.library, c_library.version)
+    tunables = _listed(known, c_library.version, c_library.loader)
+    like = msgspec.structs.replace(known, tunables=tunables)
+    one = _found(like, known.variants | known.other_variants, name, c_library.library, c_library.version)
     return msgspec.structs.replace(one, c_library=c_library)
+
+
+def _listed(entry: Entry, version: str, loader: Path | None) -> Tunables | None:
+    """The C library's tunables, as its dynamic linker lists them."""
+    names = c_libraries.tunables(loader) if loader else None
+    return entry.tunables.of_version(short_version(version), names) if entry.tunables else None
 
 
 def _found(entry: Entry, variants: dict[str, Variant], name: str, path: Path | None, version: str) -> Allocator:
@@ -383,8 +394,9 @@ def _environment(name: str, text: str, allocator: Allocator) -> dict[str, str]:
     slips = [key for key in others if not key.isupper()]
     if slips:
         raise unknown("tunable", slips[0], known.names, "known are", of=f" of {allocator.name}")
-    for key in known.idle(tunables, short_version(allocator.version)):
-        raise HeaptapeError(f"{name}: {key} has no effect from version {known.space[key].before} on")
+    version = short_version(allocator.version)
+    for key in known.idle(tunables, version):
+        raise HeaptapeError(f"{name}: {known.why_idle(key, version)}")
     try:
         known.check(tunables)
     except HeaptapeError as error:

@@ -20,7 +20,9 @@ class Tunable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of it that is worth a search (default: all). `values`: of a boolean (no, yes) or of a choice. `default`: the value
     if it is not set; empty: not a single value, as it depends on the machine or adapts to the program. `tuned`: a
     search sets it; False for settings that are for diagnosis, make calls fail, change only clock or processor figures,
-    or need the administrator's help. `before`: the version of the allocator from which on it has no effect.
+    or need the administrator's help. `before`: the version of the allocator from which on it has no effect; `since`:
+    fields that are others from a version on. `pair`: a tunable that a search sets together with this one, and how many
+    times this one's value it gets, as either alone stops both from adapting.
     """
 
     type: Literal["integer", "bytes", "boolean", "choice"]
@@ -32,6 +34,8 @@ class Tunable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default: str = ""
     tuned: bool = True
     before: str = ""
+    since: dict[str, dict[str, str | tuple[int, int]]] = {}
+    pair: tuple[str, float] | None = None
 
     def __post_init__(self) -> None:
         if self.is_number != (self.range is not None) or (self.is_number and self.values):
@@ -45,6 +49,11 @@ class Tunable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{low} to {high} is not a range of it")
         if self.default and self.complaint(self.default):
             raise ValueError(f"default: {self.complaint(self.default)}")
+
+    def of_version(self, version: str) -> "Tunable":
+        """The tunable as that version of the allocator has it; as the oldest, where the version is not known."""
+        changes = [self.since[one] for one in sorted(self.since, key=version_key) if version and _reaches(version, one)]
+        return msgspec.structs.replace(self, since={}, **{key: v for one in changes for key, v in one.items()})
 
     @property
     def is_number(self) -> bool:
@@ -77,6 +86,10 @@ class Tunable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(str(value) for value in sorted(found))
 
 
+def _reaches(version: str, first: str) -> bool:
+    return version_key(version) >= version_key(first)
+
+
 def _apart(low: int, high: int, scale: str, smallest: int) -> set[int]:
     """Whole numbers from low to high; on a logarithmic scale powers of two between them. Such a scale has no 0: if
     `low` is 0, it begins at `smallest`, and 0 is added.
@@ -92,7 +105,8 @@ def _apart(low: int, high: int, scale: str, smallest: int) -> set[int]:
 class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All tunables of an allocator. The environment's `variable` is set to `form` of each {name} and {value}, joined by
     `separator`. If the variable contains {NAME}, there is one for each tunable. `counting`: settings that make the
-    allocator count its own operations.
+    allocator count its own operations. `absent`: names that this version of the allocator does not know;
+    `listed`: those of all versions, where these are of one.
     """
 
     variable: str
@@ -100,6 +114,15 @@ class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     form: str = "{value}"
     separator: str = ""
     counting: dict[str, str] = {}
+    absent: frozenset[str] = frozenset()
+    listed: "Tunables | None" = None
+
+    def of_version(self, version: str, known: frozenset[str] | None = None) -> "Tunables":
+        """Those of that version. `known`: the names that it has; None: all."""
+        listed = self.listed or self
+        space = {name: one.of_version(version) for name, one in listed.space.items()}
+        absent = frozenset() if known is None else frozenset(space) - known
+        return msgspec.structs.replace(self, space=space, absent=absent, listed=listed)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,10 +157,14 @@ class Tunables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def idle(self, names: Iterable[str], version: str) -> list[str]:
         """Those of the tunables that have no effect in that version; none if it is not known."""
-        before = {name: self.space[name].before for name in names}
-        return [
-            name for name, first in before.items() if first and version and version_key(version) >= version_key(first)
-        ]
+        return [name for name in names if self.why_idle(name, version)]
+
+    def why_idle(self, name: str, version: str) -> str:
+        """Why that tunable has no effect in that version; empty: it has one, or that is not known."""
+        first = self.space[name].before
+        if name in self.absent:
+            return f"version {version} has no tunable {name}" if version else f"it has no tunable {name}"
+        return f"{name} has no effect from version {first} on" if first and version and _reaches(version, first) else ""
 
     def check(self, settings: Mapping[str, str]) -> None:
         """Raises HeaptapeError for a value that the allocator would not accept."""

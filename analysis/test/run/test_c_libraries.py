@@ -151,3 +151,42 @@ def test_a_setting_that_does_nothing_in_a_version_is_refused_in_a_line(planted, 
         with pytest.raises(HeaptapeError, match=f"^[^\n]*{why}[^\n]*$"):
             registry.choose(f"glibc={place}:{setting}", KNOWN)
     assert registry.choose(f"glibc={place}:no-tcache-no-fastbins", KNOWN).environment
+
+
+@pytest.fixture
+def other(tmp_path, monkeypatch):
+    """Makes `glibc=there` of a version whose dynamic linker lists these tunables; none: it can't list them."""
+
+    def make_one(version, *tunables):
+        listed = "".join(f"echo 'glibc.malloc.{name}: 0x0 (min: 0x0, max: 0xff)'\n" for name in tunables)
+        loader = tmp_path / "ld.so"
+        loader.write_text("#!/bin/sh\n" + (listed or "exit 127\n"))
+        loader.chmod(0o755)
+        one = c_libraries.CLibrary(KNOWN["glibc"].path, loader, (), version)
+        monkeypatch.setattr(c_libraries, "find", lambda folder: one)
+        return lambda setting: registry.choose(f"glibc=there:{setting}", KNOWN)
+
+    return make_one
+
+
+def test_a_tunable_that_the_dynamic_linker_does_not_list_is_refused_in_a_line(other):
+    choose = other("2.31", "tcache_count", "mxfast")
+    with pytest.raises(HeaptapeError, match="^glibc=there:hugetlb=1: version 2.31 has no tunable hugetlb$"):
+        choose("hugetlb=1")
+    with pytest.raises(HeaptapeError, match="^variant 'thp' of glibc=there: not in this version"):
+        choose("thp")
+    assert choose("tcache_count=0").environment
+
+
+def test_a_dynamic_linker_that_lists_nothing_is_taken_to_know_all(other):
+    assert other("2.31")("hugetlb=1").environment
+
+
+@pytest.mark.parametrize(("version", "most", "default"), [("2.36", 1032, "7"), ("2.43", 4194304, "16")])
+def test_limits_and_defaults_are_those_of_the_version(version, most, default, other):
+    choose = other(version)
+    assert choose(f"tcache_max={most}").environment
+    with pytest.raises(HeaptapeError, match="out of its range"):
+        choose(f"tcache_max={most + 1}")
+    there = registry.named("glibc=there", KNOWN)
+    assert there.tunables.space["tcache_count"].default == default

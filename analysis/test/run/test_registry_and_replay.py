@@ -17,7 +17,7 @@ from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.results.disturbance import doubts
 from heaptape.results.model.penalties import SCHEMA
-from heaptape.run import engine_process, machine, registry, replay
+from heaptape.run import engine_process, installed, machine, registry, replay
 from heaptape.run.registry import Choice, Proof
 from heaptape.run.rounds import Settings
 from heaptape.run.tunables import Tunable, Tunables
@@ -46,6 +46,7 @@ def library(path, exports, texts):
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_library_is_found_by_what_it_exports_and_contains_not_by_its_name_alone(name, tmp_path, monkeypatch):
     """A look-alike has all that proves the other allocators."""
+    monkeypatch.setattr(installed, "root", lambda: tmp_path / "installed")
     allocator, home = KNOWN[name], Home(tmp_path)
     real = default_home().registry_file()
     monkeypatch.setattr(Home, "registry_file", lambda self: real)

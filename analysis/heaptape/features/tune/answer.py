@@ -8,7 +8,7 @@ from heaptape.common.version import __version__
 from heaptape.features.tune import confirm
 from heaptape.features.tune.confirm import Judged, by_key, front, judged
 from heaptape.features.tune.goals import Goals, Key, Settings, Space, key_of
-from heaptape.features.tune.search import trials, without
+from heaptape.features.tune.search import trials
 from heaptape.features.tune.trials import Point
 from heaptape.results import replay_errors
 from heaptape.run import machine, replay
@@ -59,7 +59,7 @@ def contributions(space: Space, rows: Sequence[Judged], best: Judged | None) -> 
     for name, levels in space.levels.items():
         alone = [row for level in levels if level and (row := known.get(key_of(space.normal({name: level}))))]
         one = min((row for row in alone if row.settings), key=lambda row: row.balance, default=None)
-        dropped = known.get(key_of(without(best.settings, name))) if best and name in best.settings else None
+        dropped = known.get(key_of(space.without(best.settings, name))) if best and name in best.settings else None
         found.append(
             {
                 "name": name,

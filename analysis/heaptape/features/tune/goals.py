@@ -175,9 +175,26 @@ class Space:
         return product
 
     def normal(self, settings: Mapping[str, str]) -> Settings:
-        """The settings in the registry's order, without defaults."""
+        """The settings in the registry's order, without defaults. Of a pair, neither or both: the second gets the level
+        nearest to its share of the first; where one is UNSET, both are.
+        """
         known = _tunables(self.allocator).space
-        return {name: settings[name] for name in known if settings.get(name, UNSET) not in (UNSET, known[name].default)}
+        both = dict(settings)
+        for name, value in settings.items():
+            if (pair := known[name].pair) is None:
+                continue
+            other, times = pair
+            if UNSET in (value, settings.get(other)):
+                both[name] = both[other] = UNSET
+            elif other not in settings:
+                numbers = [int(level) for level in self.levels.get(other, known[other].ends) if level != UNSET]
+                both[other] = str(min(numbers, key=lambda number: abs(number - times * int(value))))
+        return {name: both[name] for name in known if both.get(name, UNSET) not in (UNSET, known[name].default)}
+
+    def without(self, settings: Mapping[str, str], name: str) -> Settings:
+        """The settings without that one, and without its pair."""
+        pair = _tunables(self.allocator).space[name].pair
+        return {one: value for one, value in settings.items() if one != name and not (pair and one == pair[0])}
 
     def default_level(self, name: str) -> str:
         """The level of the tunable when it is not set."""

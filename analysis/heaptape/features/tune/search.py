@@ -258,7 +258,7 @@ class Search:
         """Tries the winner without each of its settings; if that is not worse, it becomes the winner."""
         best = self.leading()
         while best is not None:
-            less = [without(best.settings, name) for name in best.settings]
+            less = [self._space.without(best.settings, name) for name in best.settings]
             self._measure(less, budget, tell)
             after = self.leading()
             if after is None or after.point.key == best.point.key or self._spent(budget):
@@ -299,7 +299,3 @@ class Search:
             values = tuple(self._goals.ratios(point.figures, default.figures)[name] for name in self._goals.objectives)
         self._store.keep(point, tuple(values))
         self._seen[point.key, point.again] = point
-
-
-def without(settings: Settings, name: str) -> Settings:
-    return {one: value for one, value in settings.items() if one != name}

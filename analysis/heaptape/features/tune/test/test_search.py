@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.home import default_home
 from heaptape.common.tables import paragraphs, render_text
 from heaptape.features.tune import goals, trials
 from heaptape.features.tune.confirm import Judged, front, judged, winner
-from heaptape.features.tune.goals import key_of
-from heaptape.features.tune.search import without
+from heaptape.features.tune.goals import UNSET, key_of, space_of
 from heaptape.features.tune.tables import conclusion, tune_answer
 from heaptape.features.tune.test.planted import (
     BEST,
@@ -31,6 +31,7 @@ from heaptape.features.tune.test.planted import (
     search_in,
 )
 from heaptape.features.tune.trials import Point
+from heaptape.run import registry
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,7 +123,7 @@ def test_the_winner_was_replayed_again_and_without_each_of_its_settings():
     points, best = searched(60)
     found = {(point.key, point.again) for point in points}
     assert {(point.key, 1) for point in points if point.settings in ({}, best.settings)} <= found
-    assert all((key_of(without(best.settings, name)), 0) in found for name in best.settings)
+    assert all((key_of(planted_space().without(best.settings, name)), 0) in found for name in best.settings)
 
 
 def test_a_small_space_is_searched_completely_and_then_left():
@@ -388,3 +389,19 @@ def test_the_answer_fits_a_screen_of_24_lines_of_80_columns():
     assert len(text.splitlines()) <= 24
     assert max(map(len, text.splitlines())) <= 80
     assert "best" in text.splitlines()[2]
+
+
+def test_of_a_pair_a_search_sets_both_or_neither():
+    """Either of glibc's thresholds alone stops both from adapting."""
+    space = space_of("glibc", registry.load(default_home()), ["mmap_threshold", "trim_threshold", "tcache_count"])
+    kept = {"tcache_count": "0"}
+    for name, times in (("mmap_threshold", 2.0), ("trim_threshold", 0.5)):
+        other = space.allocator.tunables.space[name].pair[0]
+        for value in (level for level in space.levels[name] if level):
+            both = space.normal({name: value})
+            assert both.keys() == {name, other}
+            least = min(abs(int(level) - times * int(value)) for level in space.levels[other] if level)
+            assert abs(int(both[other]) - times * int(value)) == least
+            assert space.places(both) is not None
+        assert space.without(both | kept, name) == kept
+        assert space.normal(both | {name: UNSET} | kept) == kept
