@@ -184,6 +184,8 @@ static inline void compile_info_op(struct compile_info *info, uint64_t position,
 /* After the last op; the points belong to info. */
 static const struct workload_time_point *compile_info_time_line(struct compile_info *info,
                                                                 const struct witness *witness, size_t *count) {
+  if (info->samples.seen > 0 && info->samples.last.stamp > info->stamp) /* the program may idle to its end */
+    info->stamp = info->samples.last.stamp;
   const struct workload_time_point end = {witness->ops, compile_info_time_ns(info), witness->live_bytes_at_end,
                                           witness->live_at_end};
   recorded_samples_advance(&info->samples, UINT64_MAX, witness->ops);

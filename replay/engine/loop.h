@@ -206,6 +206,8 @@ static __attribute__((noinline)) bool follow_order_word(struct replay_thread *se
       recorded_clock_advance(*position * RECORDED_CLOCK_STEP_NS);
     return true;
   case WORD_TIME:
+    if (engine.pass->time_passes)
+      engine.pass->time_passes(word_payload(*at));
     recorded_clock_advance(word_payload(*at));
     if (engine.paced)
       pace_wait(self, word_payload(*at));

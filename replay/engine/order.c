@@ -273,7 +273,7 @@ static struct {
   uint64_t begin_ns;
 } pace;
 
-static void recorded_span(uint64_t *first_ns, uint64_t *last_ns) {
+void pace_recorded_span(uint64_t *first_ns, uint64_t *last_ns) {
   struct workload_stream line;
   uint64_t buffer[512], word, words = 0;
   *first_ns = *last_ns = 0;
@@ -290,13 +290,13 @@ static void recorded_span(uint64_t *first_ns, uint64_t *last_ns) {
 
 bool pace_times_known(void) {
   uint64_t first_ns, last_ns;
-  recorded_span(&first_ns, &last_ns);
+  pace_recorded_span(&first_ns, &last_ns);
   return last_ns > 0;
 }
 
 int pace_setup(double speed) {
   uint64_t last_ns;
-  recorded_span(&pace.first_ns, &last_ns);
+  pace_recorded_span(&pace.first_ns, &last_ns);
   pace.speed = speed;
   return last_ns > 0 ? 0 : -1;
 }

@@ -29,6 +29,9 @@ void order_mark(struct replay_thread *self, uint64_t position);
 /* Returns whether the workload has recorded times. */
 bool pace_times_known(void);
 
+/* When the recording began and ended, in ns; 0, 0: the workload has no times. */
+void pace_recorded_span(uint64_t *first_ns, uint64_t *last_ns);
+
 /* Call before the first op. speed: recorded seconds per second, > 0. Returns 0, or -1: there are no recorded times. */
 int pace_setup(double speed);
 

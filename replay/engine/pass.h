@@ -55,8 +55,9 @@ struct pass {
   void (*setup)(void);          /* everything is set up, no thread runs; ends by engine_fail */
   void (*begin)(void);          /* before clock and faults are read for the first time, and before warm rounds */
   void (*first_op)(void);       /* right before the first op */
-  void (*last_op)(void);        /* all threads have ended */
-  void (*end)(void);            /* clock and faults have been read for the last time */
+  void (*time_passes)(uint64_t time_ns); /* before an op that was recorded then; any thread; NULL: nothing to do */
+  void (*last_op)(void);                 /* all threads have ended */
+  void (*end)(void);                     /* clock and faults have been read for the last time */
   void (*thread_begins)(struct replay_thread *self);
   void (*thread_ends)(struct replay_thread *self); /* after its last op */
   void (*add_worker)(const struct worker *worker); /* adds its figures to engine.figures; after end */

@@ -70,6 +70,8 @@ struct memory_figures {
   uint64_t rss_anon_start_bytes, vm_size_start_bytes; /* just before the first op */
   uint64_t rss_anon_end_bytes, vm_size_end_bytes, live_bytes_end;
   _Atomic uint64_t live_bytes_peak;
+  uint64_t wall_ns;      /* of the recording; 0: it has no times */
+  double wall_byte_ns;   /* RssAnon of the whole process by recorded time */
   uint64_t huge_pages;   /* from the first op on (memory.h) */
   uint64_t vm_hwm_bytes; /* proc_status.h; the engine's own memory included */
   struct {

@@ -14,7 +14,7 @@
 #include <malloc.h>
 #include <stdio.h>
 
-enum { EVEN_SAMPLES = 2048 };
+enum { EVEN_SAMPLES = 2048, WALL_READINGS = 4096 };
 
 static int status_fd = -1;
 
@@ -25,6 +25,7 @@ static struct {
   uint64_t interval, map_interval, next_map;
   pthread_mutex_t lock;
   uint64_t last_rss_bytes, last_faults; /* of the sample before */
+  uint64_t wall_at_ns, wall_end_ns, wall_step_ns;
   bool with_map;
   bool busy; /* one thread samples at a time */
 } sampler = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -47,6 +48,9 @@ void memory_setup(bool with_map) {
   sampler.map_interval = with_map
                              ? (ops + MAP_POSITIONS - 1) / MAP_POSITIONS /* rounded up: there is no room for more */
                              : UINT64_MAX / 2;                           /* position 0 only */
+  pace_recorded_span(&sampler.wall_at_ns, &sampler.wall_end_ns);
+  figures->wall_ns = sampler.wall_end_ns - sampler.wall_at_ns;
+  sampler.wall_step_ns = figures->wall_ns / WALL_READINGS + WORKLOAD_TIME_INTERVAL_NS;
   atomic_store(&sampler.next_position, sampler.interval);
   atomic_store(&sampler.next_maximum, 64 << 10);
   if (status_fd < 0 || memory_map_setup(figures) != 0)
@@ -69,6 +73,19 @@ static void count_huge_pages(uint64_t rss_anon_bytes) {
     sampler.figures->huge_pages += ((uint64_t)beyond + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES;
   sampler.last_rss_bytes = rss_anon_bytes;
   sampler.last_faults = faults;
+}
+
+static void wall_time_until(uint64_t time_ns, uint64_t rss_anon_bytes) {
+  sampler.figures->wall_byte_ns += (double)rss_anon_bytes * (double)(time_ns - sampler.wall_at_ns);
+  sampler.wall_at_ns = time_ns;
+}
+
+void memory_time_passes(uint64_t time_ns) {
+  pthread_mutex_lock(&sampler.lock);
+  uint64_t rss_anon_bytes, vm_size_bytes;
+  if (time_ns >= sampler.wall_at_ns + sampler.wall_step_ns && memory_read(&rss_anon_bytes, &vm_size_bytes) == 0)
+    wall_time_until(time_ns < sampler.wall_end_ns ? time_ns : sampler.wall_end_ns, rss_anon_bytes);
+  pthread_mutex_unlock(&sampler.lock);
 }
 
 /* Rows are in rising order of positions; a thread that was overtaken between its op and its sample adds nothing.
@@ -109,6 +126,8 @@ void memory_last_row(void) {
   if (result->rows == TIMELINE_ROWS)
     result->rows--;
   add_row(done, true);
+  if (sampler.wall_end_ns > sampler.wall_at_ns && result->rows > 0)
+    wall_time_until(sampler.wall_end_ns, result->timeline[result->rows - 1].rss_anon_bytes);
   result->live_bytes_end = (uint64_t)atomic_load(&sampler.live_bytes);
   struct proc_status status;
   if (proc_status_read(status_fd, &status) == 0)
@@ -277,6 +296,7 @@ static const struct pass pass_memory = {
     .figures_bytes = sizeof(struct memory_figures),
     .setup = setup,
     .begin = begin,
+    .time_passes = memory_time_passes,
     .end = end,
     .launch = memory_launch,
     .report = memory_report,

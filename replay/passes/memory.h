@@ -39,6 +39,10 @@ void memory_held(void);
 /* Call after an op; live_change: by how much live bytes changed. Samples if a sample is due. */
 void memory_after_op(struct worker *worker, int64_t live_change);
 
+/* struct pass, time_passes: the mean by recorded time, in which memory counts for as long as it was held, also where
+   the program made no calls. */
+void memory_time_passes(uint64_t time_ns);
+
 /* struct pass, launch: measures the baseline first, unless the spec has it, in a run of the same pass, as its tables
    count in VmSize. */
 int memory_launch(struct run *run, const struct run_spec *spec, struct error *error);

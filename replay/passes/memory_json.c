@@ -142,6 +142,9 @@ static void add_timeline(json_t *into, const struct memory_figures *result, cons
                                               json_unsigned(row->live_bytes)));
   }
   json_set_count(into, "rss_anon_mean_bytes", (uint64_t)mean_over_positions(result, baseline->rss_anon_bytes));
+  if (result->wall_ns > 0)
+    json_set_count(into, "rss_anon_wall_mean_bytes",
+                   above((uint64_t)(result->wall_byte_ns / (double)result->wall_ns), baseline->rss_anon_bytes));
   json_object_set_new(into, "timeline", timeline);
   if (result->rows_lost > 0)
     json_set_count(into, "timeline_rows_lost", result->rows_lost);

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import CONVERT, import_text, succeed
+
 from . import engine
 from .engine import PLANTED, make
 from .test_engine import map_rows
 
-OS_PAGE, HUGE_PAGE = 4096, 2 << 20
+OS_PAGE, MIB, HUGE_PAGE = 4096, 1 << 20, 2 << 20
 # Linux 6.17 and later sum each processor's counts for RssAnon; earlier versions are up to 64 OS pages late.
 EXACT_RSS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 17)
 RSS_ERROR_BYTES = 0 if EXACT_RSS else 64 * OS_PAGE
@@ -41,6 +43,17 @@ def small(tmp_path_factory):
     OS_PAGES=1."""
     path = tmp_path_factory.mktemp("memory") / "small.work"
     return path, make(path, ops=6000, threads=1, live_objects=300, size_limit=512, only_malloc_free=1)
+
+
+def test_the_mean_over_recorded_time_counts_memory_for_as_long_as_it_was_held(tmp_path):
+    """8 MiB for a tenth of a second, then hardly anything for nine: half of the ops, a tenth of the time."""
+    lines = ["0 1 malloc(8388608) = 0x10000000", "100000000 1 free(0x10000000)"]
+    lines += ["100000100 1 malloc(16) = 0x1000", "1000000000 1 free(0x1000)"]
+    tape, work = import_text(tmp_path, "\n".join(lines) + "\n", "clock=nanoseconds"), tmp_path / "idle.work"
+    succeed(CONVERT, "compile", tape, "-o", work)
+    run = engine.memory_pass(work, "--touch=all", preload=None)
+    assert run["rss_anon_wall_mean_bytes"] == pytest.approx(0.1 * 8 * MIB, abs=ENGINE_ERROR_BYTES)
+    assert run["rss_anon_mean_bytes"] == pytest.approx(0.25 * 8 * MIB, abs=ENGINE_ERROR_BYTES)
 
 
 @pytest.mark.parametrize("preload", [None, PLANTED, *OTHERS])

@@ -422,8 +422,9 @@ def _about(about: Mapping, tried: Sequence[Tried], now: Candidate, cpu_ns: float
     allocators = len({one.choice.path for one in tried})
     more = [f"{phrases.seconds(cpu_ns)} CPU"] if cpu_ns else []
     more.append(f"peak memory {phrases.size(now.peak or 0.0)} on {now.label}")
-    tried_text = f"{counted(len(tried), 'setting')} of {counted(allocators, 'allocator')} replayed"
-    return f"{phrases.about_workload(about['name'], about['ops'], about['threads'], more)} {tried_text}."
+    tried_text = f"{counted(len(tried), 'setting')} of {counted(allocators, 'allocator')} replayed."
+    said = phrases.about_workload(about["name"], about["ops"], about["threads"], more)
+    return " ".join(filter(None, [said, tried_text, phrases.idle(about.get("idle_percent"))]))
 
 
 _FROM = {RANGE: "accesses", LIVE: "live"}

@@ -22,7 +22,7 @@ from heaptape.run import installed
 from heaptape.run.exact import FIGURES, Bench
 from heaptape.run.recorded import as_recorded, of_same_name, recorded_on
 from heaptape.run.registry import Allocator, Choice, choose, choose_all
-from heaptape.run.samples import Samples, mean_over_time, read_samples, replayed
+from heaptape.run.samples import Samples, read_samples, replayed
 from heaptape.tape.trace import open_trace
 
 C_LIBRARY = "glibc"
@@ -194,8 +194,8 @@ def disproved(runs: Mapping[str, Run], recorded: Recorded, base: str | None, abo
     if recorded.samples is None or recorded.rss is None or base is None or base not in runs:
         return ""
     samples, held = recorded.samples, replayed(runs[base], recorded.samples)
-    made = Memory(held["rss_anon_peak_bytes"], held["rss_anon_mean_bytes"])
-    return disproof(about, base, made, Memory(recorded.peak_bytes, mean_over_time(samples.cpu_ns, recorded.rss)))
+    made = Memory(held["rss_anon_peak_bytes"], held[samples.mean_clock])
+    return disproof(about, base, made, Memory(recorded.peak_bytes, samples.mean(recorded.rss)))
 
 
 def with_own_memory(
@@ -211,9 +211,9 @@ def with_own_memory(
     own_peak, own_mean = None, 0.0
     if base in held:
         own_peak = recorded.peak_bytes - held[base]["rss_anon_peak_bytes"]
-        own_mean = mean_over_time(samples.cpu_ns, recorded.rss) - held[base]["rss_anon_mean_bytes"]
+        own_mean = samples.mean(recorded.rss) - held[base][samples.mean_clock]
     return [
-        _whole(one, runs[one.label], own_peak, held[one.label]["rss_anon_mean_bytes"] + own_mean)
+        _whole(one, runs[one.label], own_peak, held[one.label][samples.mean_clock] + own_mean)
         if one.label in held
         else one
         for one in tried

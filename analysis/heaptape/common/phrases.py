@@ -94,6 +94,16 @@ def about_workload(name: str, calls: int | None, threads: int | None, more: Sequ
     return ", ".join([f"{name}: {parts[0]}", *parts[1:], *more]) + "." if parts else f"{name}."
 
 
+MOSTLY_PERCENT = 50
+
+
+def idle(idle_percent: float | None) -> str:
+    """That means are over wall time; empty where they are not (run/samples.py)."""
+    if not idle_percent or idle_percent <= MOSTLY_PERCENT:
+        return ""
+    return f"It idles {idle_percent:.0f} % of the time, so means are over wall time."
+
+
 def serialising(name: str, environment: Mapping[str, str]) -> list[str]:
     """A sentence where the settings make threads wait for each other."""
     found = ONE_ARENA.search(" ".join(environment.values()))

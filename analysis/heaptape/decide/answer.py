@@ -416,7 +416,7 @@ def _about(one: Results | None, workloads: Mapping[str, Results], cpu_ns: float 
     recorded = f" Recorded on {library}" if library else " Recorded" * bool(cpu_ns)
     if recorded:
         text += recorded + (f": {phrases.seconds(cpu_ns)} CPU." if cpu_ns else ".")
-    return " ".join(filter(None, [text, control_calls(about)]))
+    return " ".join(filter(None, [text, phrases.idle(about.idle_percent), control_calls(about)]))
 
 
 def control_calls(workload: Workload) -> str:

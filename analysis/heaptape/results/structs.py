@@ -59,7 +59,8 @@ class Machine(msgspec.Struct):
 
 class Workload(msgspec.Struct):
     """What was replayed. `request_sizes`: rows of largest size in bytes, calls, bytes. `recorded`: rows of ops done,
-    RssAnon, VmSize while it was recorded. `cpu_ns`: user and system time of the recorded program, by then. `witness`:
+    RssAnon, VmSize while it was recorded. `cpu_ns`: user and system time of the recorded program, by then.
+    `idle_percent`: of its wall time (run/samples.py). `witness`:
     what compiling the trace found. `lacks`: what the trace does not have. `settings`: variables of the recorded
     program's environment that set its allocator up; `recorded_on`: label of the runs on that allocator with these.
     `achievable_bytes`: tape/placement.py.
@@ -85,6 +86,7 @@ class Workload(msgspec.Struct):
     request_sizes: list[Triple] | None = None
     recorded: list[Pair] | None = None
     cpu_ns: Number = None
+    idle_percent: Number = None
     witness: dict[str, Any] | None = None
     lacks: list[str] | None = None
 
@@ -514,6 +516,8 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     rss_anon_peak_bytes: Number = None
     rss_anon_peak_position: Number = None
     rss_anon_mean_bytes: Number = None
+    rss_anon_wall_mean_bytes: Number = None
+    mean_over: Text = None
     rss_anon_start_bytes: Number = None
     rss_anon_end_bytes: Number = None
     rss_anon_baseline_bytes: Number = None

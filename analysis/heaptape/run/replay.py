@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +32,7 @@ from heaptape.run.environment import RECORDERS
 from heaptape.run.passes import BY_NAME, OF_ACCESSES
 from heaptape.run.registry import Choice, sha256_of
 from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
+from heaptape.run.samples import MOSTLY, idle_share
 from heaptape.tape.workload_format import is_workload, read_workload
 
 ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's tables, the allocator's own memory
@@ -184,7 +187,23 @@ def describe_workload(path: Path, name: str) -> dict:
         "witness",
         "lacks",
     ]
+    idle = _idle(path)
+    about |= {"idle_percent": round(100 * idle, 1)} if not math.isnan(idle) else {}
     return about | {key: workload.info[key] for key in kept if key in workload.info}
+
+
+@lru_cache(maxsize=8)
+def _idle(workload: Path) -> float:
+    line = read_workload(workload).timeline()
+    return idle_share(line["time_ns"].to_numpy(float), line["position"].to_numpy(float))
+
+
+def _mean_over_wall_time(measured: Mapping, workload: Path) -> dict:
+    """The mean of a memory run of a recording that idles (samples.py); else nothing."""
+    mean = measured.get("rss_anon_wall_mean_bytes")
+    if mean is None or not _idle(workload) > MOSTLY:
+        return {}
+    return {"rss_anon_mean_bytes": mean, "mean_over": "wall time"}
 
 
 def replay(
@@ -506,6 +525,7 @@ def _measure_with(engine: Engine, run: Run, spec: Mapping[str, object], tell: Ca
     if other := _other_library(measured, run.choice):
         return about | {"error": other}
     # An allocator's output on stderr (for example about an unknown setting) belongs to the result.
+    measured |= _mean_over_wall_time(measured, workload)
     return about | measured | ({"stderr": _cut(text.strip(), 2000)} if text.strip() else {})
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from heaptape.common.phrases import MOSTLY_PERCENT
 from heaptape.results.structs import Run
 from heaptape.tape.trace import open_trace, times_ns
 from heaptape.tape.workload_format import read_workload
@@ -22,6 +23,16 @@ class Samples:
     cpu_ns: np.ndarray
     position: np.ndarray
     ops: int = 0
+
+    @property
+    def mean_clock(self) -> str:
+        """The key of `replayed` that is the mean to go by."""
+        idle = idle_share(self.time_ns, self.position) > MOSTLY
+        return "rss_anon_wall_mean_bytes" if idle else "rss_anon_mean_bytes"
+
+    def mean(self, rss: np.ndarray) -> float:
+        """The same of the recorded program's own RSS, at each sample."""
+        return mean_over_time(self.time_ns if "wall" in self.mean_clock else self.cpu_ns, rss)
 
     @property
     def share(self) -> np.ndarray:
@@ -47,12 +58,13 @@ def samples_at(
 def replayed(run: Run, samples: Samples) -> dict[str, float]:
     """Figures of a memory run of a result: its peaks, and its means over the recorded run's processor and wall time."""
     rss = rss_at(run, samples.position)
+    wall = run.rss_anon_wall_mean_bytes  # rows of the time line are too far apart where calls are rare
     mean = mean_over_time(samples.cpu_ns, rss)
     return {
         "rss_anon_peak_bytes": run.rss_anon_peak_bytes or 0.0,
         "vm_size_peak_bytes": run.vm_size_peak_bytes or 0.0,
         "rss_anon_mean_bytes": mean,
-        "rss_anon_wall_mean_bytes": mean_over_time(samples.time_ns, rss),
+        "rss_anon_wall_mean_bytes": mean_over_time(samples.time_ns, rss) if wall is None else float(wall),
         "rss_anon_aligned_mean_bytes": mean,
     }
 
@@ -80,6 +92,22 @@ def read_samples(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
     line_ns, position = line["time_ns"].to_numpy(float), line["position"].to_numpy(float)
     samples = samples_at(times, cpu, line_ns, position, compiled.ops)
     return samples, rows["rss_anon_bytes"].to_numpy(float)
+
+
+IDLE_SPAN_NS, IDLE_OPS, MOSTLY = 50e6, 50, MOSTLY_PERCENT / 100
+
+
+def idle_share(time_ns: np.ndarray, position: np.ndarray) -> float:
+    """The share of a recording's time in which it made fewer than IDLE_OPS calls in IDLE_SPAN_NS, 0 to 1: it waited, or
+    computed, with what it holds. NaN where there are no times. Where that is more than MOSTLY, means are over wall
+    time: means over calls or processor time would be those of its bursts.
+    """
+    if len(time_ns) < 2 or time_ns[-1] <= time_ns[0]:
+        return float("nan")
+    spans = max(int((time_ns[-1] - time_ns[0]) / IDLE_SPAN_NS), 1)
+    edges = np.linspace(time_ns[0], time_ns[-1], min(spans, 1 << 20) + 1)
+    made = np.diff(np.interp(edges, time_ns, position)) * IDLE_SPAN_NS / (edges[1] - edges[0])
+    return float((made < IDLE_OPS).mean()) if spans > 1 else 0.0
 
 
 def smooth(time_ns: np.ndarray, cpu_ns: np.ndarray) -> np.ndarray:

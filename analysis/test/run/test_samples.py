@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 from heaptape.results.structs import Run
-from heaptape.run.samples import Samples, mean_over_time, replayed, rss_at, samples_at
+from heaptape.run.samples import Samples, idle_share, mean_over_time, replayed, rss_at, samples_at
 
 from tests.bench.fidelity.prediction import aligned_mean, thinned
 
@@ -97,3 +97,22 @@ def test_calls_that_an_allocator_makes_at_its_start_move_no_point_of_the_program
     live = samples_at(times, times, line_ns, np.arange(25.0), 24)
     rss = np.where(live.position - 14 >= 5, 4.0, 0.0)
     assert aligned_mean(live, rss, clock) == pytest.approx(2, rel=0.02)
+
+
+def test_a_recording_idles_where_its_calls_are_rare_for_most_of_the_time() -> None:
+    """10,000 calls in 100 ms, then one each 100 ms."""
+    times = np.concatenate([np.linspace(0, 100, 100), 100 + 100 * np.arange(1, 10)]) * MS
+    position = np.concatenate([np.linspace(0, 10_000, 100), 10_000 + np.arange(1, 10)])
+    assert idle_share(times, position) == pytest.approx(0.9, abs=0.06)
+    assert Samples(times, times, position).mean_clock == "rss_anon_wall_mean_bytes"
+    assert idle_share(times[:100], position[:100]) == 0
+    assert np.isnan(idle_share(np.zeros(5), np.arange(5.0)))
+
+
+def test_the_mean_of_an_idle_recording_is_the_engines_own() -> None:
+    """Between two rows of a time line by ops, hours may pass."""
+    times = np.array([0.0, 10, 1000]) * MS
+    samples = Samples(times, np.array([0.0, 9, 10]) * MS, np.array([0.0, 99, 100]))
+    run = run_of((0, 1000), (100, 10), rss_anon_wall_mean_bytes=17)
+    assert replayed(run, samples)[samples.mean_clock] == 17
+    assert samples.mean(np.array([1000.0, 10, 10])) == pytest.approx(0.01 * 1000 + 0.99 * 10)

@@ -243,6 +243,7 @@ static const struct pass pass_blame = {
     .figures_bytes = sizeof(struct blame_figures),
     .setup = setup,
     .begin = begin,
+    .time_passes = memory_time_passes,
     .end = end,
     .launch = launch,
     .report = report,
