@@ -20,10 +20,11 @@ def offences(root: Path, core: dict[str, list[str]], features: dict[str, list[st
     not have, as FILE:LINE and what is wrong. `root`: the checkout; the package is in analysis/heaptape.
     """
     found = []
-    allowed = core | {
-        f"features/{name}": [*core, *(f"features/{other}" for other in others)] for name, others in features.items()
-    }
     modules = _modules(root)
+    used = dict.fromkeys(path.name for path in (root / "analysis" / PACKAGE / "features").glob("*/")) | features
+    allowed = core | {
+        f"features/{name}": [*core, *(f"features/{o}" for o in others or ())] for name, others in used.items()
+    }
     for module, imports in _imports(modules).items():
         own = _sub_package(module, modules)
         if own == PACKAGE:
