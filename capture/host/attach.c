@@ -99,7 +99,7 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
       .msg_iov = &part, .msg_iovlen = 1, .msg_control = rights.bytes, .msg_controllen = sizeof rights.bytes};
   /* MSG_NOSIGNAL: a collector that ends now must not cost the host a SIGPIPE. */
   if (retry(SYS_connect, sock, &address, address_bytes, 0) != 0) {
-    /* errno says why */
+    errno = errno == EPERM ? EACCES : errno; /* EPERM says whose the other end is */
   } else if (!is_of_trusted_user(sock)) {
     errno = EPERM;
   } else if (retry(SYS_sendto, sock, &with_proof, sizeof with_proof, MSG_NOSIGNAL) == sizeof with_proof &&
@@ -306,7 +306,8 @@ static bool collector_has_gone(void) {
 }
 
 static void report_no_collector(void) {
-  message_print(errno == EPERM ? ATTACH_NOT_OURS
+  message_print(errno == EPERM    ? ATTACH_NOT_OURS
+                : errno == EACCES ? "a sandbox (Landlock) keeps this process from the collector: it is not recorded"
                 : errno == EAGAIN || errno == EWOULDBLOCK
                     ? "the collector does not answer: this process is not recorded"
                     : ATTACH_FAILED);

@@ -660,3 +660,15 @@ __attribute__((destructor)) static void record_live_objects(void) {
   if (producer_now() && !process_is_off())
     large_visit(record_live);
 }
+
+/* Names by which glibc exports the same functions: what one name acquires, another may release. By the assembler, as
+   compilers compare the attributes of an alias with those of its target. */
+#define ALSO_OF_LIBC(ident)                                                                                            \
+  __asm__(".globl __libc_" #ident "\n.type __libc_" #ident ", %function\n.set __libc_" #ident ", " #ident "\n");
+ALSO_OF_LIBC(malloc)
+ALSO_OF_LIBC(free)
+ALSO_OF_LIBC(calloc)
+ALSO_OF_LIBC(realloc)
+ALSO_OF_LIBC(memalign)
+ALSO_OF_LIBC(valloc)
+ALSO_OF_LIBC(pvalloc)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import support
-from tests.support import CONVERT, HEAPTAPE, RECORD, Result, info, run
+from tests.support import CONVERT, HEAPTAPE, RECORD, Result, compile_c, info, run
 
 # Memory that bypasses malloc, for a moment; samples are far apart.
 SPIKE = """
@@ -59,6 +59,47 @@ def test_a_peak_of_anonymous_memory_between_samples_is_bounded_by_the_kernels_ma
     assert "Live bytes peak at" in " ".join(done.stderr.split())
     work = support.compile_trace(tmp_path / "t.tape")
     assert info(work)["recorded"]["rss_anon_peak_bytes"] == recorded["rss_anon_peak_bytes"]
+
+
+LIBC_NAMES = """
+#include <stdlib.h>
+void *__libc_malloc(size_t); void __libc_free(void *); void *__libc_realloc(void *, size_t);
+void *__libc_calloc(size_t, size_t); void *__libc_memalign(size_t, size_t);
+int main(void) {
+  for (int i = 0; i < 100; i++) {
+    free(__libc_malloc(100));
+    void *volatile object = malloc(100);
+    __libc_free(object);
+    object = __libc_realloc(__libc_calloc(3, 100), 5000);
+    free(object);
+    free(__libc_memalign(64, 300));
+  }
+  return 0;
+}
+"""
+
+
+def test_the_names_that_glibc_has_for_its_functions_are_recorded_as_they_are(tmp_path: Path) -> None:
+    record(tmp_path, str(compile_c(tmp_path / "names", LIBC_NAMES, "-fno-builtin")))
+    found = info(tmp_path / "t.tape")
+    assert found["calls"] == {"malloc": 200, "free": 400, "calloc": 100, "realloc": 100, "memalign": 100}
+    assert run(CONVERT, "check", tmp_path / "t.tape").status == 0
+
+
+OWN_MALLOC = LIBC_NAMES.replace(
+    "int main",
+    """
+void *malloc(size_t size) { return __libc_malloc(size); }
+void free(void *object) { __libc_free(object); }
+int main""",
+)
+
+
+def test_a_malloc_of_the_program_that_calls_glibcs_by_that_name_is_recorded_once(tmp_path: Path) -> None:
+    record(tmp_path, str(compile_c(tmp_path / "own", OWN_MALLOC, "-fno-builtin")))
+    assert run(CONVERT, "check", tmp_path / "t.tape").status == 0
+    calls = info(tmp_path / "t.tape")["calls"]
+    assert (calls["malloc"], calls["free"]) == (200, 400)
 
 
 def test_libraries_of_a_recording_are_those_that_were_not_preloaded(tmp_path: Path) -> None:
