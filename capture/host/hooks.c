@@ -116,9 +116,9 @@ static __attribute__((noinline, cold)) uint64_t releasing_large(struct producer_
   uint64_t bytes = large_take(object);
   if (!bytes)
     return 0;
-  uint32_t os_pages = large_resident_os_pages(object, bytes, quick);
-  if (os_pages != LARGE_UNKNOWN)
-    producer_note(in, RECORD_TOUCHED, object, os_pages);
+  uint64_t touched = large_touched(object, bytes, quick);
+  if (touched != LARGE_UNKNOWN)
+    producer_note(in, RECORD_TOUCHED, object, touched);
   return bytes;
 }
 
@@ -647,9 +647,9 @@ static void record_live(const void *object, uint64_t bytes) {
   struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER);
   if (!in.producer)
     return;
-  uint32_t os_pages = large_resident_os_pages(object, bytes, false);
-  if (os_pages != LARGE_UNKNOWN)
-    producer_note(in, RECORD_LIVE, object, os_pages);
+  uint64_t touched = large_touched(object, bytes, false);
+  if (touched != LARGE_UNKNOWN)
+    producer_note(in, RECORD_LIVE, object, touched);
   producer_leave(in);
 }
 

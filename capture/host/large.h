@@ -34,14 +34,16 @@ uint64_t large_take(const void *object);
 /* Calls visit for each object in the table. Other objects may be entered and removed meanwhile. */
 void large_visit(void (*visit)(const void *object, uint64_t bytes));
 
-/* The number of the object's OS pages that are resident; bytes > 0. LARGE_UNKNOWN where mincore fails, or may
-   not be called.
-   quick: a large object is sampled, so that a program that resizes one in small steps pays little for each.
+/* The number of the object's OS pages that are resident, and in the upper half their map (core/base/touched.h); bytes >
+   0. LARGE_UNKNOWN where mincore fails, or may not be called. The map is 0 where it says no more than the number: an
+   object that was touched from its start on.
+   quick: a large object is sampled, so that a program that resizes one in small steps pays little for each; it has no
+   map.
 
    The OS pages at both ends also hold other data, often the allocator's own header. So each end counts as resident if
    its inner neighbour is, with the object's bytes in it; the sum is rounded up to OS pages. So an object of n OS pages
    that is completely resident counts n wherever it begins, an untouched one 0 even if its header is resident. An OS
    page that was only read counts (the kernel's zero page is resident), and so does one that was resident before the
    object was handed out; one that is swapped out does not. */
-uint32_t large_resident_os_pages(const void *object, uint64_t bytes, bool quick);
-#define LARGE_UNKNOWN UINT32_MAX
+uint64_t large_touched(const void *object, uint64_t bytes, bool quick);
+#define LARGE_UNKNOWN UINT64_MAX

@@ -34,8 +34,9 @@ enum record_op {
   RECORD_THREAD = 62 | 0x80, /* the ring has a new owner; the old one, if any, is dead. Word: serial number of the owner
                                 among the process's threads; with ATTACH_ACCESSES first owners have a record too */
   RECORD_DROPPED = 63 | 0x80, /* word: number of events of this thread that are missing here; address: enum missing */
-  RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address, of which word OS pages are resident */
-  RECORD_LIVE = 63 | 0xc0, /* address is a large object that is live at the end, of which word OS pages are resident */
+  RECORD_TOUCHED = 62 | 0xc0, /* the next event or BEGIN releases address; word: its resident OS pages in the lower
+                                 half, their map (core/base/touched.h) in the upper one */
+  RECORD_LIVE = 63 | 0xc0,    /* address is a large object that is live at the end; word: likewise */
 };
 
 /* Stored, a record is one of three:

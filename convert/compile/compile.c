@@ -271,6 +271,14 @@ static int compiler_fail(struct compiler *compiler, const struct history_op *op,
                    call_table[op->call & CALL_ID_MASK].name, what);
 }
 
+/* A map that can't be the object's means nothing (core/trace/FORMAT.md). */
+static void patch_touched(struct compiler *compiler, const struct touched_word *word, struct touched touched) {
+  if (!touched_is_possible(word->bytes, touched))
+    touched.parts = 0;
+  workload_patch_touched(compiler->writer, word->thread, word->offset,
+                         touched_payload(touched.os_pages + 1ull, touched.parts));
+}
+
 /* TOUCHED words: patches the word of the released object, reserves one for the acquired object. */
 static bool note_touched(struct compiler *compiler, const struct history_op *op, uint32_t thread, uint64_t old_bytes) {
   bool releases = op->kind == HISTORY_RELEASE || op->kind == HISTORY_MOVE;
@@ -278,10 +286,10 @@ static bool note_touched(struct compiler *compiler, const struct history_op *op,
   struct touched_word word;
   if (releases && old_bytes >= TOUCHED_MIN_BYTES && touched_words_take(&compiler->touched, op->slot, &word) &&
       op->touched_os_pages)
-    workload_patch_touched(compiler->writer, word.thread, word.offset, op->touched_os_pages);
+    patch_touched(compiler, &word, (struct touched){op->touched_os_pages - 1, op->touched_parts});
   if (!acquires || op->request_bytes < TOUCHED_MIN_BYTES)
     return true;
-  word = (struct touched_word){workload_put_touched(compiler->writer, thread), thread};
+  word = (struct touched_word){workload_put_touched(compiler->writer, thread), op->request_bytes, thread};
   return touched_words_put(&compiler->touched, op->slot, &word);
 }
 
@@ -390,11 +398,11 @@ static void compile_thread_end(void *context, uint32_t thread) {
     workload_end_thread(compiler->writer, compiler->threads[thread].number);
 }
 
-static void compile_touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
+static void compile_touched_at_end(void *context, uint32_t slot, struct touched touched) {
   struct compiler *compiler = context;
   struct touched_word word;
   if (touched_words_take(&compiler->touched, slot, &word))
-    workload_patch_touched(compiler->writer, word.thread, word.offset, (uint64_t)os_pages + 1);
+    patch_touched(compiler, &word, touched);
 }
 
 static int compile_history(struct compiler *compiler, struct trace_reader *reader,

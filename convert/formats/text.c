@@ -13,11 +13,12 @@
      80 0 malloc(20) = 0x5000 latency=35 usable=24 stack=7    the real call took 35 ns, 24 bytes are usable
 
    Time in ns, thread, call with its arguments in the order pointer, count or alignment, size, and its result. Calls are
-   named by their identifier in core/trace/calls.def ("operator delete(size)" is delete_sized). touched, latency, usable
-   and stack may each be left out; the stack number is ignored, as the stack itself is a comment of dump --stacks. Lines
-   that begin with # and empty lines are skipped, except the first, which may set clock=ordinal (times only give order;
-   the file's own order is used) or clock=nanoseconds (the default), and then start=unseen (objects from before the
-   first line may be freed). Threads get dense numbers in the order of their first lines. */
+   named by their identifier in core/trace/calls.def ("operator delete(size)" is delete_sized). After touched there may
+   be parts (core/base/touched.h). touched, latency, usable and stack may each be left out; the stack number is ignored,
+   as the stack itself is a comment of dump --stacks. Lines that begin with # and empty lines are skipped, except the
+   first, which may set clock=ordinal (times only give order; the file's own order is used) or clock=nanoseconds (the
+   default), and then start=unseen (objects from before the first line may be freed). Threads get dense numbers in the
+   order of their first lines. */
 #include "convert/formats/importing.h"
 
 #define HEADER "# heaptape-text 1"
@@ -94,11 +95,16 @@ static bool scan_event(const char *at, uint64_t *thread, struct trace_event *eve
       return false;
     event->call |= event->acquired ? 0 : CALL_NULL_OUT;
   }
-  uint64_t touched;
+  uint64_t touched, parts;
   if (scan_word(&at, " touched=")) {
     if (!trace_event_releases(event) || !scan_decimal(&at, &touched) || touched >= UINT32_MAX)
       return false;
     event->touched_os_pages = (uint32_t)touched + 1;
+    if (scan_word(&at, " parts=")) {
+      if (!scan_decimal(&at, &parts) || parts > UINT32_MAX || (uint64_t)__builtin_popcountll(parts) > touched)
+        return false;
+      event->touched_parts = (uint32_t)parts;
+    }
   }
   uint64_t latency_ns, usable_bytes, stack;
   if (scan_word(&at, " latency=")) {

@@ -193,6 +193,7 @@ static ALWAYS_INLINE int hand_on(struct history *history, const struct merge_ste
   op.thread = step->thread;
   op.slot = slot;
   op.touched_os_pages = event->touched_os_pages;
+  op.touched_parts = event->touched_parts;
   op.size_bytes = event->size_bytes;
   op.param = event->param;
   op.request_bytes = request_bytes;
@@ -536,11 +537,11 @@ static int history_init(struct history *history, const struct trace_info *info) 
   return merge_open(&history->merge, history->reader, MERGE_ALL_THREADS, &history->lookups, history->error);
 }
 
-static int touched_at_end(void *context, uint64_t address, uint32_t os_pages) {
+static int touched_at_end(void *context, uint64_t address, struct touched touched) {
   struct history *history = context;
   const struct address_entry *entry = address ? address_map_find(&history->map, address) : NULL;
   if (entry && entry->address)
-    history->consumer->touched_at_end(history->consumer->context, entry->slot, os_pages);
+    history->consumer->touched_at_end(history->consumer->context, entry->slot, touched);
   return 0;
 }
 

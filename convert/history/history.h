@@ -38,7 +38,8 @@ struct history_op {
   bool moved;     /* made by a rewriting away from its event, which was left out: does not count as an event */
   uint32_t thread;
   uint32_t slot;              /* SLOTS_NONE for NOTHING */
-  uint32_t touched_os_pages;  /* of the object that is released or moves; 0: not known */
+  uint32_t touched_os_pages;  /* of the object that is released or moves, plus 1; 0: not known */
+  uint32_t touched_parts;     /* where (core/base/touched.h); not checked against the object */
   uint64_t size_bytes, param; /* the call's arguments */
   uint64_t request_bytes;     /* of ACQUIRE and MOVE */
   uint64_t stamp;
@@ -58,8 +59,8 @@ struct history_consumer {
   int (*left_out)(void *context, const struct merge_step *step, uint32_t slot);
   /* A realloc has released the object's old address; MOVE follows when it gets the new one. Returns as op. */
   int (*move_begins)(void *context, const struct merge_step *step, uint32_t slot);
-  /* After the last op: the object that lives in the slot had os_pages OS pages resident when the process ended. */
-  void (*touched_at_end)(void *context, uint32_t slot, uint32_t os_pages);
+  /* After the last op: the object that lives in the slot had these OS pages resident when the process ended. */
+  void (*touched_at_end)(void *context, uint32_t slot, struct touched touched);
 };
 
 struct history_options {

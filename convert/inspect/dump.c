@@ -125,6 +125,8 @@ static void print_text(struct printer *printer, uint32_t thread, const struct tr
   }
   if (event->touched_os_pages)
     put_option(lines, " touched=", event->touched_os_pages - 1u);
+  if (event->touched_parts)
+    put_option(lines, " parts=", event->touched_parts);
   if (event->latency && !printer->ordinal)
     put_option(lines, " latency=", latency_ns(printer, event));
   if (event->slack_bytes)

@@ -63,7 +63,9 @@ static void print_text(struct lines *lines, const struct workload_ops_op *op) {
   if (op->has_time)
     put_option(lines, " time=", op->time_ns);
   if (op->touched)
-    put_option(lines, " touched=", op->touched - 1);
+    put_option(lines, " touched=", touched_word_os_pages(op->touched) - 1u);
+  if (touched_word_parts(op->touched))
+    put_option(lines, " parts=", touched_word_parts(op->touched));
   if (op->region)
     put_option(lines, " apart=", op->region);
   put_text(lines, "\n");
@@ -82,7 +84,7 @@ static void print_fields(struct lines *lines, const struct workload_ops_op *op) 
   field_words(lines, "waits", &op->waits, " ");
   field_words(lines, "starts", &op->starts, ",");
   field_number(lines, "time_ns", op->has_time, op->time_ns);
-  field_number(lines, "touched_os_pages", op->touched, op->touched - 1);
+  field_number(lines, "touched_os_pages", op->touched, touched_word_os_pages(op->touched) - 1u);
   field_number(lines, "apart", op->region, op->region);
   line_end(lines);
 }

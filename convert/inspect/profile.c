@@ -394,9 +394,9 @@ static void note_move(struct profile *profile, const struct history_op *op, uint
   profile_site_resize(&profile->tables, object->stack, old_bytes, op->request_bytes);
 }
 
-static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
+static void touched_at_end(void *context, uint32_t slot, struct touched touched) {
   struct profile *profile = context;
-  profile_touched_add(&profile->tables, profile->objects.at[slot].size_bytes, os_pages);
+  profile_touched_add(&profile->tables, profile->objects.at[slot].size_bytes, touched.os_pages);
 }
 
 /* A realloc releases the old address before the new one is handed out: other threads may get it meanwhile. */

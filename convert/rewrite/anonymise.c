@@ -142,9 +142,9 @@ static void end_thread(void *context, uint32_t thread) {
   trace_out_end_thread(anonymiser->out, thread);
 }
 
-static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
+static void touched_at_end(void *context, uint32_t slot, struct touched touched) {
   struct anonymiser *anonymiser = context;
-  trace_writer_touched(trace_out_writer(anonymiser->out), anonymiser->slots.at[slot].address, os_pages);
+  trace_writer_touched(trace_out_writer(anonymiser->out), anonymiser->slots.at[slot].address, touched);
 }
 
 static void write_samples(struct anonymiser *anonymiser) {

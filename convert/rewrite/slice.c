@@ -349,7 +349,7 @@ static int emit_acquire_only(struct slicer *slicer, const struct history_op *op)
   struct trace_event event = *op->event;
   event.call |= CALL_NULL_IN;
   event.released = 0;
-  event.touched_os_pages = 0;
+  event.touched_os_pages = event.touched_parts = 0;
   return emit(slicer, op->thread, &event);
 }
 
@@ -426,11 +426,11 @@ static void end_thread(void *context, uint32_t thread) {
   trace_out_end_thread(slicer->out, thread);
 }
 
-static void touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
+static void touched_at_end(void *context, uint32_t slot, struct touched touched) {
   struct slicer *slicer = context;
   const struct slice_object *object = &slicer->objects.at[slot];
   if (object->chosen && slicer->begun)
-    trace_writer_touched(trace_out_writer(slicer->out), object->address, os_pages);
+    trace_writer_touched(trace_out_writer(slicer->out), object->address, touched);
 }
 
 static int take_sample(void *context, const struct trace_sample *sample) {

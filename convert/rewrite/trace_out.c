@@ -189,8 +189,11 @@ int op_sink_event(struct op_sink *sink, struct trace_event *event, uint32_t thre
 }
 
 int op_sink_put(struct op_sink *sink, const struct history_op *op, uint32_t thread, uint64_t stamp, uint64_t *address) {
-  struct trace_event event = {
-      .call = op->call, .size_bytes = op->size_bytes, .param = op->param, .touched_os_pages = op->touched_os_pages};
+  struct trace_event event = {.call = op->call,
+                              .size_bytes = op->size_bytes,
+                              .param = op->param,
+                              .touched_os_pages = op->touched_os_pages,
+                              .touched_parts = op->touched_parts};
   if (op->kind != HISTORY_NOTHING && op->kind != HISTORY_ACQUIRE)
     event.released = *address;
   if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
@@ -426,9 +429,9 @@ static int copy_thread(const struct copier *copier, struct trace_reader *reader,
   return result == 0 ? trace_out_end_thread(copier->out, new_thread(copier, thread)) : -1;
 }
 
-static int copy_touched(void *context, uint64_t address, uint32_t os_pages) {
+static int copy_touched(void *context, uint64_t address, struct touched touched) {
   const struct copier *copier = context;
-  return trace_writer_touched(trace_out_writer(copier->out), address + copier->change->address_offset, os_pages);
+  return trace_writer_touched(trace_out_writer(copier->out), address + copier->change->address_offset, touched);
 }
 
 static int copy_mark(void *context, const struct trace_mark *mark) {

@@ -12,6 +12,7 @@
 struct traced_slot {
   uint64_t address;          /* of the object in it; 0: none, or an object left out */
   uint32_t touched_os_pages; /* plus 1; 0: not known */
+  uint32_t touched_parts;
 };
 
 struct tracing {
@@ -56,14 +57,18 @@ static int take_op(struct tracing *tracing) {
     slot->address = 0;
     return 0;
   }
-  if (op_walk_releases(&tracing->walk))
+  if (op_walk_releases(&tracing->walk)) {
     op->touched_os_pages = slot->touched_os_pages;
+    op->touched_parts = slot->touched_parts;
+  }
   if (put(tracing, &slot->address) != 0)
     return -1;
   if (op->kind == HISTORY_RELEASE)
     slot->address = 0;
-  if (op->kind != HISTORY_TOUCH)
-    slot->touched_os_pages = (uint32_t)tracing->walk.ops.op.touched;
+  if (op->kind != HISTORY_TOUCH) {
+    slot->touched_os_pages = touched_word_os_pages(tracing->walk.ops.op.touched);
+    slot->touched_parts = touched_word_parts(tracing->walk.ops.op.touched);
+  }
   return 0;
 }
 
@@ -77,7 +82,7 @@ static int take_ops(struct tracing *tracing) {
   for (uint32_t i = 0; got >= 0 && i < tracing->workload->header.slots; i++)
     if (tracing->slots[i].address && tracing->slots[i].touched_os_pages)
       trace_writer_touched(trace_out_writer(tracing->out), tracing->slots[i].address,
-                           tracing->slots[i].touched_os_pages - 1);
+                           (struct touched){tracing->slots[i].touched_os_pages - 1, tracing->slots[i].touched_parts});
   return got < 0 ? -1 : 0;
 }
 

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 from convert.test.models.workload_ops import END, MARK, START, WAIT, ops_of, streams_of
-from tests.support import CONVERT, succeed
+from tests.support import CONVERT, run, succeed
 
 TOUCHED = 0xF2
 
@@ -73,6 +73,37 @@ def test_touched_os_pages_of_a_release_stand_before_its_acquire(tmp_path):
     streams, _ = streams_of(compiled(tmp_path, lines))
     touched = [word >> 8 for word in streams[0] if word & 0xFF == TOUCHED]
     assert touched == [6, 1, 0, 0]
+
+
+def sparse(folder: Path, parts: int, os_pages: int = 40) -> Path:
+    lines = ["0 0 malloc(4194304) = 0x100000", f"1 0 free(0x100000) touched={os_pages} parts={parts}"]
+    return compiled(folder, lines)
+
+
+def test_touched_parts_stand_beside_the_os_pages(tmp_path):
+    work = sparse(tmp_path, 0x80000001)
+    streams, _ = streams_of(work)
+    assert [word >> 8 for word in streams[0] if word & 0xFF == TOUCHED] == [41 | 0x80000001 << 24]
+    assert "touched=40 parts=2147483649" in succeed(CONVERT, "dump", work).stdout
+
+
+def test_parts_that_an_object_does_not_have_are_left_out_of_a_workload_and_refused_in_one(tmp_path):
+    streams, _ = streams_of(
+        compiled(tmp_path, ["0 0 malloc(600000) = 0x100000", "1 0 free(0x100000) touched=40 parts=1024"])
+    )
+    assert [word >> 8 for word in streams[0] if word & 0xFF == TOUCHED] == [41]
+    for wrong in (1 | 1 << 24, 2 | 5 << 24, 3 << 24):
+        work = sparse(tmp_path, 5)
+        work.write_bytes(
+            work.read_bytes().replace(
+                struct.pack("<Q", (41 | 5 << 24) << 8 | TOUCHED), struct.pack("<Q", wrong << 8 | TOUCHED)
+            )
+        )
+        checked = run(CONVERT, "check", work)
+        assert checked.status == 1
+        assert checked.stderr.count("\n") == 1
+        assert f"{work}: offset " in checked.stderr
+        assert "TOUCHED names parts" in checked.stderr
 
 
 def test_time_line_has_the_start_the_peak_and_the_end(tmp_path):

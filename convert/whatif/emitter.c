@@ -150,7 +150,7 @@ void pools_end(const struct pools *pools) {
   for (size_t i = 0; consumer->touched_at_end && i < pools->chunks.count; i++)
     if (pools->chunks.at[i].slot != SLOTS_NONE)
       consumer->touched_at_end(consumer->context, pools->chunks.at[i].slot,
-                               carved_os_pages(pools, &pools->chunks.at[i]));
+                               (struct touched){.os_pages = carved_os_pages(pools, &pools->chunks.at[i])});
 }
 
 int moved_births_init(struct moved_births *moved, uint32_t threads) {

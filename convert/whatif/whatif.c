@@ -185,7 +185,7 @@ static int resize_pooled(struct rewriter *rewriter, const struct history_op *op,
     birth.call = CALL_malloc;
     birth.size_bytes = op->request_bytes;
     birth.param = 0;
-    birth.touched_os_pages = 0;
+    birth.touched_os_pages = birth.touched_parts = 0;
     rewriter->counts[object->group - 1].left_alone++;
     object->fate = KEPT;
     result = put_kept(rewriter, &birth, object);
@@ -280,12 +280,12 @@ static void rewrite_thread_end(void *context, uint32_t thread) {
   emitter_end_thread(&rewriter->emitter, thread);
 }
 
-static void rewrite_touched_at_end(void *context, uint32_t slot, uint32_t os_pages) {
+static void rewrite_touched_at_end(void *context, uint32_t slot, struct touched touched) {
   struct rewriter *rewriter = context;
   const struct history_consumer *consumer = rewriter->emitter.consumer;
   const struct object *object = &rewriter->objects.at[slot];
   if (object->fate == KEPT && consumer->touched_at_end)
-    consumer->touched_at_end(consumer->context, object->place, os_pages);
+    consumer->touched_at_end(consumer->context, object->place, touched);
 }
 
 /* The first run, which collects the births of early groups. */

@@ -25,10 +25,10 @@ static void fill_stamps(struct trace_event *events, int count) {
   }
 }
 
-static int compare_touched(void *context, uint64_t address, uint32_t os_pages) {
+static int compare_touched(void *context, uint64_t address, struct touched touched) {
   uint32_t *row = context;
-  CHECK(address == 0x7000ull * (7 - *row) && os_pages == 1000 * *row, "TOUCHED row %u: %lx %u", *row, address,
-        os_pages);
+  CHECK(address == 0x7000ull * (7 - *row) && touched.os_pages == 1000 * *row && touched.parts == 5 * *row,
+        "TOUCHED row %u: %lx %u %x", *row, address, touched.os_pages, touched.parts);
   ++*row;
   return 0;
 }
@@ -61,7 +61,7 @@ static void round_trip(const char *path, uint64_t seed) {
     total += counts[thread];
   }
   for (uint32_t row = 0; row < 5; row++)
-    CHECK(trace_writer_touched(writer, 0x7000ull * (7 - row), 1000 * row) == 0, "touched");
+    CHECK(trace_writer_touched(writer, 0x7000ull * (7 - row), (struct touched){1000 * row, 5 * row}) == 0, "touched");
   CHECK(trace_writer_close(writer, "exit", 0, &error) == 0, "%s", error.text);
 
   struct trace_reader *reader;

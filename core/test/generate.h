@@ -50,8 +50,10 @@ static inline struct trace_event generate_event(struct generator *g) {
   event.acquire_stamp = event.release_stamp;
   if (trace_event_steps(&event) == 2)
     event.acquire_stamp = generate_stamp(g);
-  if (trace_event_releases(&event) && test_below(&g->random, 20) == 0)
-    event.touched_os_pages = 1 + (uint32_t)test_below(&g->random, 1000);
+  if (trace_event_releases(&event) && test_below(&g->random, 20) == 0) {
+    event.touched_os_pages = 33 + (uint32_t)test_below(&g->random, 1000);
+    event.touched_parts = (uint32_t)test_below(&g->random, 3) * 0x50005555;
+  }
   if (g->stack_nodes == 0)
     return event;
   if (test_below(&g->random, 4))

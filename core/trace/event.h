@@ -5,6 +5,8 @@
    Invariants: ids are those of calls.def and never change; an event is self-contained (no pointer into a buffer). */
 #pragma once
 
+#include "core/base/touched.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -65,6 +67,7 @@ struct trace_event {
   uint64_t acquire_stamp;    /* stamp of the acquiring step, or of the only step of an event that does neither */
   uint64_t latency;          /* duration of the real call in units of the trace's clock, plus 1; 0 = not known */
   uint32_t touched_os_pages; /* resident OS pages of the released object, plus 1; 0 = not known */
+  uint32_t touched_parts;    /* where they were (core/base/touched.h) */
   uint32_t slack_bytes;      /* usable size of the acquired object less the request, plus 1; 0 = not known */
   uint32_t stack;            /* node of the trace's tree of call stacks; 0 = not known */
   uint8_t call;              /* id and flags */

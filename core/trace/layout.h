@@ -59,7 +59,8 @@ enum event_column {
   COLUMN_PLACES = 17,
   COLUMN_ROWS = 18,
   COLUMN_FAR = 19,
-  EVENT_COLUMNS = 20, /* ids are below this */
+  COLUMN_PARTS = 20,
+  EVENT_COLUMNS = 21, /* ids are below this */
 };
 
 enum { STACK_COLUMN_PARENT = 1, STACK_COLUMN_INSTRUCTION = 2, TRACE_MAX_STACK_NODES = 1 << 28 };

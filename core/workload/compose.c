@@ -134,7 +134,8 @@ static inline void put(struct composition *composition, uint32_t thread, const s
   if (slot != WORKLOAD_NO_SLOT)
     waits_put(&of->waits, writer, of->number, composition->slots.at[slot].last);
   if (__builtin_expect(call->size_bytes >= TOUCHED_MIN_BYTES && call->touched_os_pages, 0))
-    workload_patch_touched(writer, of->number, workload_put_touched(writer, of->number), call->touched_os_pages + 1);
+    workload_patch_touched(writer, of->number, workload_put_touched(writer, of->number),
+                           touched_payload(call->touched_os_pages + 1ull, 0));
   struct workload_op op = {
       .call = call->call | flags, .slot = slot, .size_bytes = call->size_bytes, .param = call->param};
   uint64_t ops = workload_put_op(writer, of->number, &op);

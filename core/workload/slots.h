@@ -142,6 +142,7 @@ enum { TOUCHED_MIN_BYTES = 8 << 10 };
 
 struct touched_word {
   uint64_t offset; /* in the file */
+  uint64_t bytes;  /* the object's request */
   uint32_t thread; /* the thread whose stream it is in */
 };
 

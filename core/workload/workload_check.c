@@ -3,6 +3,7 @@
 #include "core/base/json.h"
 #include "core/base/os.h"
 #include "core/base/text.h"
+#include "core/base/touched.h"
 #include "core/base/vector.h"
 #include "core/trace/event.h"
 #include "core/workload/witness.h"
@@ -47,7 +48,7 @@ struct checker {
 
 /* The words before an op that change it. */
 struct op_words {
-  uint64_t size_high, param, region;
+  uint64_t size_high, param, region, touched;
   bool has_size_high, has_param, has_touched, has_region;
 };
 
@@ -198,6 +199,10 @@ static int take_op(struct checker *checker, struct thread_state *thread, uint64_
                               .call = call};
   bool begins = info->acquires && (info->released == NOTHING || null_in);
   uint64_t request_bytes = info->acquires && !null_out ? trace_event_request_bytes(&event) : 0;
+  uint32_t os_pages = touched_word_os_pages(words->touched);
+  struct touched touched = {os_pages - (os_pages != 0), touched_word_parts(words->touched)};
+  if (!touched_is_possible(request_bytes, touched))
+    return wrong(checker, thread, "TOUCHED names parts that the object does not have, or more than its OS pages");
   if (begins && acquire(checker, thread, slot, request_bytes) != 0)
     return -1;
   if (!slot->full)
@@ -233,6 +238,8 @@ static bool note_word(struct op_words *words, uint64_t word) {
     words->param = word_payload(word);
   if (word_code(word) == WORD_REGION)
     words->region = word_payload(word);
+  if (word_code(word) == WORD_TOUCHED)
+    words->touched = word_payload(word);
   return true;
 }
 

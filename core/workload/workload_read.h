@@ -99,7 +99,7 @@ static inline uint64_t workload_stream_offset(const struct workload_stream *stre
 struct workload_ops_op {
   uint64_t position, size_bytes, param, time_ns; /* time_ns: of the last op that had a time */
   uint32_t thread, slot;
-  uint64_t touched; /* OS pages plus 1; 0: not known */
+  uint64_t touched; /* touched_payload; 0: not known */
   uint64_t region;  /* isolated heap; 0: none */
   uint8_t call;     /* id and flags: a legal combination */
   bool has_time;

@@ -272,9 +272,9 @@ uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, const 
   return count_op(writer, &writer->streams.at[thread]);
 }
 
-void workload_patch_touched(struct workload_writer *writer, uint32_t thread, uint64_t offset, uint64_t os_pages) {
+void workload_patch_touched(struct workload_writer *writer, uint32_t thread, uint64_t offset, uint64_t payload) {
   const struct stream *stream = &writer->streams.at[thread];
-  uint64_t word = word_make(WORD_TOUCHED, os_pages);
+  uint64_t word = word_make(WORD_TOUCHED, payload);
   if (offset == 0 || writer->saved_errno)
     return;
   if (stream->words && offset >= stream->offset && offset < stream->offset + stream->used * sizeof word)

@@ -60,8 +60,8 @@ uint64_t workload_put_op(struct workload_writer *writer, uint32_t thread, const 
    due: then call the separate functions. */
 uint64_t workload_put_plain_op(struct workload_writer *writer, uint32_t thread, uint64_t word);
 
-/* Replaces the TOUCHED word at offset in the stream of thread: os_pages is the number of OS pages touched, plus 1. */
-void workload_patch_touched(struct workload_writer *writer, uint32_t thread, uint64_t offset, uint64_t os_pages);
+/* Replaces the TOUCHED word at offset in the stream of thread. payload: touched_payload. */
+void workload_patch_touched(struct workload_writer *writer, uint32_t thread, uint64_t offset, uint64_t payload);
 
 /* The thread has no more ops: writes END and frees its memory. Optional; closing does it for all threads. */
 void workload_end_thread(struct workload_writer *writer, uint32_t thread);

@@ -2,14 +2,15 @@
 /* Writes to objects as a program would, so that their memory becomes resident.
 
    Job: decide which bytes of a new object, or of the grown part of a reallocated one, are written. Always outside timed
-   calls. Policies: `recorded`: as many OS pages from the start as the program touched, if the workload has this number;
-   else like `lines`, and a byte of each OS page of the first TOUCH_WHOLE_BYTES, as programs fill what they request,
-   except large buffers; `lines`: a byte in every 64 up to touch_bound_bytes (256 by default); `first`: the first byte;
-   `pages`: a byte of each OS page; `all`: every byte; `none`. This applies to zeroed memory, too. An object that a
-   realloc makes larger was filled, or it would not need to grow: if its touched OS pages are not recorded, `recorded`
-   and `lines` first write a byte of each OS page that they have not yet written, so that realloc copies memory and not
-   the kernel's one zero page. The policies' effect on figures: docs/measurements/replay.md. Safe anywhere; faults if
-   the allocator returned memory that can't be written. */
+   calls. Policies: `recorded`: as many OS pages as the program touched, if the workload has this number, in the parts
+   where it touched them, evenly, or from the start on where these are not named; else like `lines`, and a byte of each
+   OS page of the first TOUCH_WHOLE_BYTES, as programs fill what they request, except large buffers; `lines`: a byte in
+   every 64 up to touch_bound_bytes (256 by default); `first`: the first byte; `pages`: a byte of each OS page; `all`:
+   every byte; `none`. This applies to zeroed memory, too. An object that a realloc makes larger was filled, or it would
+   not need to grow: if its touched OS pages are not recorded, `recorded` and `lines` first write a byte of each OS page
+   that they have not yet written, so that realloc copies memory and not the kernel's one zero page. The policies'
+   effect on figures: docs/measurements/replay.md. Safe anywhere; faults if the allocator returned memory that can't be
+   written. */
 #pragma once
 
 #include <stdbool.h>
@@ -58,8 +59,8 @@ static inline void touch_before_realloc(void *object, uint64_t old_bytes, uint64
 void touch_unusual(uint8_t *memory, uint64_t old_bytes, uint64_t bytes, uint64_t touched);
 
 /* Touches an object of `bytes` requested bytes, of which the first old_bytes were in use before (0: a new object).
-   touched: OS pages that the program touched, plus 1; 0: not known. The case of most objects is inlined, without a
-   branch on the size, which is unpredictable: a store beyond the end goes to the start. */
+   touched: what the program touched, a payload of TOUCHED words; 0: not known. The case of most objects is inlined,
+   without a branch on the size, which is unpredictable: a store beyond the end goes to the start. */
 static inline __attribute__((always_inline)) void touch_object(void *object, uint64_t old_bytes, uint64_t bytes,
                                                                uint64_t touched) {
   if (touching.policy == TOUCH_NONE)

@@ -21,10 +21,11 @@ MAX_COLUMNS, MAX_PAYLOAD, MAX_THREAD, MAX_ROWS, MAX_WINDOW = 64, 1 << 30, 1 << 2
 MAX_RAW, MAX_INFO, MAX_STACK_NODES = 1 << 26, 1 << 20, 1 << 28
 KNOWN_COLUMNS = {
     **dict.fromkeys((INFO, GAP, MODULES, MARKS, THREADS, BURSTS), {1}),
-    **dict.fromkeys((TOUCHED, STACKS, FOOTER), {1, 2}),
+    **dict.fromkeys((STACKS, FOOTER), {1, 2}),
+    TOUCHED: {1, 2, 3},
     SAMPLES: set(range(1, 11)),
     ACCESSES: set(range(1, 11)) - {5, 7},
-    EVENTS: set(range(1, 20)) - {5, 16},
+    EVENTS: set(range(1, 21)) - {5, 16},
 }
 
 

@@ -32,6 +32,7 @@ class Event:
     acquire_stamp: int | None = None
     releases: bool = False
     touched: int | None = None
+    parts: int = 0
     latency: int | None = None
     slack: int | None = None
     stack: int | None = None
@@ -338,6 +339,13 @@ def _touched(block: Block, events: list[Event]) -> None:
         if event is None or pages > 0xFFFFFFFF:
             raise Malformed("column touched: names an event that is not there")
         event.touched = pages
+    column, touched = block.column(20), (event for event in events if event.touched is not None)
+    while column.has_more():
+        gap, parts = column.number(), column.number()
+        event = next((event for number, event in enumerate(touched) if number == gap), None)
+        if event is None or not 0 < parts <= 0xFFFFFFFF or parts.bit_count() > (event.touched or 0):
+            raise Malformed("column parts: names no touched event, or more parts than OS pages")
+        event.parts = parts
 
 
 def _optional(block: Block, events: list[Event]) -> None:

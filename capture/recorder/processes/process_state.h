@@ -58,12 +58,12 @@ struct ring_reader {
   uint64_t serial;     /* of the present owner, where accesses are recorded */
   uint64_t param, stamp;
   uint64_t touched_address; /* of the last TOUCHED record; 0: none */
-  uint32_t touched_os_pages;
+  struct touched touched;
   struct {
     uint64_t address, stamp;
-    uint64_t inherited;        /* the stamp, where the step itself has none */
-    uint32_t touched_os_pages; /* plus 1; 0: not known */
-  } begun[BEGINS_MAX];         /* resizes; deeper than 1 only where a signal handler interrupted one */
+    uint64_t inherited;     /* the stamp, where the step itself has none */
+    struct touched touched; /* os_pages plus 1; 0: not known */
+  } begun[BEGINS_MAX];      /* resizes; deeper than 1 only where a signal handler interrupted one */
   uint32_t begins;
   struct record_columns columns; /* of the next event; all 0: there are none */
   struct trace_event held;       /* a release whose latency may follow */

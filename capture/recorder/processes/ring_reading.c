@@ -148,23 +148,35 @@ void ring_reading_end_thread(struct recorded_process *process, struct ring_reade
 }
 
 /* Word 1 of TOUCHED and LIVE, limited to what the trace can hold: the host may write anything there. */
-static uint32_t os_pages_in(uint64_t word) {
-  return word < UINT32_MAX ? (uint32_t)word : UINT32_MAX - 1;
+static struct touched touched_in(uint64_t word) {
+  struct touched touched = {(uint32_t)word, (uint32_t)(word >> 32)};
+  if (touched.os_pages == UINT32_MAX)
+    touched.os_pages--;
+  if ((uint32_t)__builtin_popcount(touched.parts) > touched.os_pages)
+    touched.parts = 0;
+  return touched;
 }
 
 /* Resident OS pages plus 1, or 0, of the object at address, whose release is the record just read. The address is
    compared, as the event to which a TOUCHED record belonged may have been dropped. */
-static uint32_t take_touched(struct ring_reader *reader, uint64_t address) {
-  uint32_t touched = address && address == reader->touched_address ? reader->touched_os_pages + 1 : 0;
+static struct touched take_touched(struct ring_reader *reader, uint64_t address) {
+  struct touched touched = {0, 0};
+  if (address && address == reader->touched_address)
+    touched = (struct touched){reader->touched.os_pages + 1, reader->touched.parts};
   reader->touched_address = 0;
   return touched;
+}
+
+static void put_touched(struct trace_event *event, struct touched touched) {
+  event->touched_os_pages = touched.os_pages;
+  event->touched_parts = touched.parts;
 }
 
 static void take_begin(struct ring_reader *reader, uint64_t address, uint64_t stamp) {
   if (reader->begins == BEGINS_MAX) /* handlers left by longjmp: the oldest resize can no longer end */
     memmove(reader->begun, reader->begun + 1, --reader->begins * sizeof *reader->begun);
   reader->begun[reader->begins].address = address;
-  reader->begun[reader->begins].touched_os_pages = take_touched(reader, address);
+  reader->begun[reader->begins].touched = take_touched(reader, address);
   reader->begun[reader->begins].inherited = reader->last_stamp;
   reader->last_stamp = stamp ? stamp : reader->last_stamp;
   reader->begun[reader->begins++].stamp = stamp;
@@ -225,7 +237,7 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
   put_held(process, reader);
   if (!info->acquires) {
     event.released = address;
-    event.touched_os_pages = take_touched(reader, address);
+    put_touched(&event, take_touched(reader, address));
     if (__builtin_expect(event.touched_os_pages || live_sample_has(&process->live, address), 0))
       sample_release(process, reader, &event);
     if (address)
@@ -244,7 +256,7 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
       event.released = reader->begun[--reader->begins].address;
       event.release_stamp = reader->begun[reader->begins].stamp;
       if (trace_event_releases(&event))
-        event.touched_os_pages = reader->begun[reader->begins].touched_os_pages;
+        put_touched(&event, reader->begun[reader->begins].touched);
       sample_release(process, reader, &event);
     }
     if (__builtin_expect(live_sample_has(&process->live, address), 0) ||
@@ -336,10 +348,10 @@ static void take_record(struct recorded_process *process, struct ring_reader *re
     break;
   case RECORD_TOUCHED:
     reader->touched_address = head >> 8;
-    reader->touched_os_pages = os_pages_in(word);
+    reader->touched = touched_in(word);
     break;
   case RECORD_LIVE:
-    if (process_writes(process) && trace_writer_touched(process->writer, head >> 8, os_pages_in(word)))
+    if (process_writes(process) && trace_writer_touched(process->writer, head >> 8, touched_in(word)))
       process_regions_give_up(process, "cannot be written");
     break;
   case RECORD_THREAD:

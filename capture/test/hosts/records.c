@@ -205,6 +205,8 @@ static int exit_host(void) {
   touched_object(0);
   touched_object(40);
   free(touched_object(77));
+  volatile char *sparse = keep(malloc(EXIT_OBJECT_BYTES));
+  sparse[5 << 16] = sparse[(9 << 16) + 5000] = 1;
   keep(malloc(1000));
   if (strcmp(host_arguments[0], "quick") == 0)
     _exit(0);
@@ -213,13 +215,14 @@ static int exit_host(void) {
 
 struct exit_seen {
   uint32_t rows;
-  uint32_t os_pages[16];
+  uint32_t os_pages[16], parts;
 };
 
-static int note(void *context, uint64_t address, uint32_t os_pages) {
+static int note(void *context, uint64_t address, struct touched touched) {
   struct exit_seen *seen = context;
   CHECK(address && seen->rows < 16, "row %u at %lx", seen->rows, address);
-  seen->os_pages[seen->rows++] = os_pages;
+  seen->parts |= touched.parts;
+  seen->os_pages[seen->rows++] = touched.os_pages;
   return 0;
 }
 
@@ -241,9 +244,11 @@ static struct exit_seen exit_record(const char *how) {
 
 static int exit_test(void) {
   struct exit_seen seen = exit_record("slow");
-  CHECK(seen.rows == 3, "%u rows", seen.rows);
-  CHECK(seen.os_pages[0] == 0 && seen.os_pages[1] == 11 && seen.os_pages[2] == 40, "%u, %u and %u OS pages",
-        seen.os_pages[0], seen.os_pages[1], seen.os_pages[2]);
+  const uint32_t *os_pages = seen.os_pages;
+  CHECK(seen.rows == 4, "%u rows", seen.rows);
+  CHECK(os_pages[0] == 0 && os_pages[1] == 2 && os_pages[2] == 11 && os_pages[3] == 40, "%u, %u, %u and %u OS pages",
+        os_pages[0], os_pages[1], os_pages[2], os_pages[3]);
+  CHECK(seen.parts == (1 << 5 | 1 << 9), "only of the sparse object is it recorded where: %x", seen.parts);
   seen = exit_record("quick");
   CHECK(seen.rows == 0, "%u rows after _exit", seen.rows);
   return 0;

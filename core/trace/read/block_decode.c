@@ -43,6 +43,19 @@ static const char *next_touched(struct block_decoder *decoder) {
   return NULL;
 }
 
+static const char *next_parts(struct block_decoder *decoder) {
+  struct byte_span *pairs = &decoder->columns[COLUMN_PARTS];
+  if (pairs->at == pairs->end) {
+    decoder->touched_to_parts = UINT64_MAX;
+    return NULL;
+  }
+  if (!leb_get(&pairs->at, pairs->end, &decoder->touched_to_parts) || decoder->touched_to_parts == UINT64_MAX ||
+      !leb_get(&pairs->at, pairs->end, &decoder->touched_parts) || decoder->touched_parts > UINT32_MAX ||
+      !decoder->touched_parts)
+    return "bad number in the parts column";
+  return NULL;
+}
+
 /* An archive's places begin with the system of classes; there are none if nothing was acquired. */
 static const char *begin_archive(struct block_decoder *decoder) {
   struct byte_span *places = &decoder->columns[COLUMN_PLACES];
@@ -84,7 +97,8 @@ const char *block_decode_begin(struct block_decoder *decoder) {
     decoder->has_optional |= present;
   }
   wrong = next_stamp_gap(decoder);
-  return wrong ? wrong : next_touched(decoder);
+  wrong = wrong ? wrong : next_touched(decoder);
+  return wrong ? wrong : next_parts(decoder);
 }
 
 /* Advances by one step and returns its stamp, own or inherited. */
@@ -250,6 +264,8 @@ static const char *check_end(struct block_decoder *decoder) {
   for (int column = COLUMN_SIZE; column < EVENT_COLUMNS; column++)
     if (column != COLUMN_ACQUIRE_HIT && decoder->columns[column].at != decoder->columns[column].end)
       return "a column has more entries than events that use it";
+  if (decoder->touched_to_parts != UINT64_MAX)
+    return "parts column reaches past the touched column's end";
   return decoder->releases_to_touched != UINT64_MAX ? "touched column reaches past the block's end" : NULL;
 }
 
@@ -284,6 +300,14 @@ static const char *take_touched(struct block_decoder *decoder, struct trace_even
   if (decoder->releases_to_touched-- > 0)
     return NULL;
   event->touched_os_pages = (uint32_t)decoder->touched_os_pages + 1;
+  if (decoder->touched_to_parts != UINT64_MAX && decoder->touched_to_parts-- == 0) {
+    event->touched_parts = (uint32_t)decoder->touched_parts;
+    if ((uint64_t)__builtin_popcount(event->touched_parts) > decoder->touched_os_pages)
+      return "more touched parts than touched OS pages";
+    const char *wrong = next_parts(decoder);
+    if (wrong)
+      return wrong;
+  }
   return next_touched(decoder);
 }
 

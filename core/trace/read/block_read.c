@@ -67,7 +67,8 @@ static uint64_t column_limit(const struct block_header *header, uint8_t id) {
     return limit;
   if (id == COLUMN_ROWS)
     return 4 * limit;
-  return id == COLUMN_STAMP_GAP || id == COLUMN_STAMP_DELTA || id == COLUMN_TOUCHED ? 2 * limit : limit;
+  return id == COLUMN_STAMP_GAP || id == COLUMN_STAMP_DELTA || id == COLUMN_TOUCHED || id == COLUMN_PARTS ? 2 * limit
+                                                                                                          : limit;
 }
 
 /* The zstd context is kept for the next column: creating one takes two CPUIDs, which trap in a virtual machine. */
@@ -441,33 +442,38 @@ int trace_reader_samples(struct trace_reader *reader, int (*visit)(void *context
 }
 
 struct touched_visit {
-  int (*visit)(void *context, uint64_t address, uint32_t os_pages);
+  int (*visit)(void *context, uint64_t address, struct touched touched);
   void *context;
 };
 
 static int visit_touched(const struct block *block, const struct block_place *place, struct block_memory *memory,
                          void *context, struct error *error) {
   const struct touched_visit *to = context;
-  struct byte_span spans[3];
-  uint64_t address = 0, difference, os_pages;
-  if (block_read_columns(block, 3, spans, memory, error) != 0)
+  struct byte_span spans[4];
+  uint64_t address = 0, difference, os_pages, parts = 0;
+  if (block_read_columns(block, 4, spans, memory, error) != 0)
     return -1;
+  bool has_parts = spans[3].at != spans[3].end;
   for (uint32_t row = 0; row < place->rows; row++) {
     if (!leb_get(&spans[1].at, spans[1].end, &difference) || !leb_get(&spans[2].at, spans[2].end, &os_pages) ||
         os_pages >= UINT32_MAX)
       return error_at(error, block->source->path, block->offset, "a TOUCHED column is too short or has a bad number");
+    if (has_parts && (!leb_get(&spans[3].at, spans[3].end, &parts) || parts > UINT32_MAX ||
+                      (uint64_t)__builtin_popcountll(parts) > os_pages))
+      return error_at(error, block->source->path, block->offset, "bad number in a TOUCHED column of parts");
     address += (uint64_t)unzigzag(difference);
-    int stop = to->visit(to->context, address, (uint32_t)os_pages);
+    int stop = to->visit(to->context, address, (struct touched){(uint32_t)os_pages, (uint32_t)parts});
     if (stop)
       return stop;
   }
-  if (spans[1].at != spans[1].end || spans[2].at != spans[2].end)
+  if (spans[1].at != spans[1].end || spans[2].at != spans[2].end || spans[3].at != spans[3].end)
     return error_at(error, block->source->path, block->offset, "a TOUCHED column is too long");
   return 0;
 }
 
-int trace_reader_touched(struct trace_reader *reader, int (*visit)(void *context, uint64_t address, uint32_t os_pages),
-                         void *context, struct error *error) {
+int trace_reader_touched(struct trace_reader *reader,
+                         int (*visit)(void *context, uint64_t address, struct touched touched), void *context,
+                         struct error *error) {
   struct touched_visit to = {visit, context};
   return reader_visit_blocks(reader, BLOCK_TOUCHED, visit_touched, &to, error);
 }

@@ -39,6 +39,8 @@ struct block_decoder {
   uint64_t steps_to_stamp;      /* unstamped steps before the next stamped one; UINT64_MAX: no more stamped steps */
   uint64_t releases_to_touched; /* likewise for column 11 */
   uint64_t touched_os_pages;
+  uint64_t touched_to_parts; /* entries of column 11 before the next that has one of column 20; UINT64_MAX: no more */
+  uint64_t touched_parts;
   uint32_t stack_nodes; /* of the tree of stacks; events may name nodes up to this number */
   bool has_optional;    /* one of columns 12 to 15 is there */
   bool present[COLUMN_OTHER_STACK + 1 - COLUMN_LATENCY];

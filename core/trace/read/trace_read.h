@@ -50,10 +50,11 @@ int trace_cursor_next(struct trace_cursor *cursor, struct trace_event *event);
 int trace_reader_samples(struct trace_reader *reader, int (*visit)(void *context, const struct trace_sample *sample),
                          void *context, struct error *error);
 
-/* Calls visit for each row of the TOUCHED blocks: an object live at the end and its resident OS pages. A non-zero
-   return of visit stops. Returns 0, visit's value, or -1 with error. */
-int trace_reader_touched(struct trace_reader *reader, int (*visit)(void *context, uint64_t address, uint32_t os_pages),
-                         void *context, struct error *error);
+/* Calls visit for each row of the TOUCHED blocks: an object live at the end and its resident OS pages; whether their
+   map fits the object is not checked. A non-zero return of visit stops. Returns 0, visit's value, or -1 with error. */
+int trace_reader_touched(struct trace_reader *reader,
+                         int (*visit)(void *context, uint64_t address, struct touched touched), void *context,
+                         struct error *error);
 
 /* Calls visit for each node of the tree of stacks, in the order of their numbers, from 1. modules: how many modules are
    before it in the file. A non-zero return of visit stops. Returns 0, visit's value, or -1 with error. */

@@ -90,7 +90,7 @@ static struct survey survey_events(const struct trace_event *events, uint32_t co
 /* The column cursors of one pass; room is reserved beforehand for the worst case, so that the loop has no growth
  * checks. */
 struct cursors {
-  uint8_t *call, *size, *param, *distance, *release, *acquire, *gap, *delta, *touched;
+  uint8_t *call, *size, *param, *distance, *release, *acquire, *gap, *delta, *touched, *parts;
 };
 
 static uint8_t *column_begin(struct encoded_block *block, int column, size_t worst_bytes) {
@@ -140,7 +140,7 @@ static bool encode_optional(struct encoded_block *block, int column, const struc
 
 static bool encode_optionals(struct encoded_block *block, struct survey survey, const struct trace_event *events,
                              uint32_t count) {
-  for (int column = COLUMN_LATENCY; column < EVENT_COLUMNS; column++)
+  for (int column = COLUMN_LATENCY; column < COLUMN_PARTS; column++)
     block->columns[column].used = 0;
   return (!survey.latency || encode_optional(block, COLUMN_LATENCY, events, count)) &&
          (!survey.slack || encode_optional(block, COLUMN_SLACK, events, count)) &&
@@ -159,9 +159,10 @@ static bool cursors_begin(struct encoded_block *block, struct cursors *to, uint3
   to->gap = column_begin(block, COLUMN_STAMP_GAP, 2 * lebs);
   to->delta = column_begin(block, COLUMN_STAMP_DELTA, 2 * lebs);
   to->touched = column_begin(block, COLUMN_TOUCHED, 2 * lebs);
+  to->parts = column_begin(block, COLUMN_PARTS, 2 * lebs);
   uint8_t *hits = column_begin(block, COLUMN_ACQUIRE_HIT, count / 8 + 1);
   if (!to->call || !to->size || !to->param || !to->distance || !to->release || !to->acquire || !to->gap || !to->delta ||
-      !to->touched || !hits)
+      !to->touched || !to->parts || !hits)
     return false;
   memset(hits, 0, count / 8 + 1);
   return true;
@@ -177,6 +178,7 @@ static void cursors_end(struct encoded_block *block, const struct cursors *to, u
   column_end(block, COLUMN_STAMP_GAP, to->gap);
   column_end(block, COLUMN_STAMP_DELTA, to->delta);
   column_end(block, COLUMN_TOUCHED, to->touched);
+  column_end(block, COLUMN_PARTS, to->parts);
   block->columns[COLUMN_ACQUIRE_HIT].used = (acquired + 7) / 8;
 }
 
@@ -260,7 +262,7 @@ struct encoded_block *block_encode(struct block_encoder *encoder, const struct t
   block->request_bytes = 0;
 
   struct stamps stamps = {first_stamp, 0};
-  uint64_t previous_release = 0, expected_acquire = 0, untouched = 0;
+  uint64_t previous_release = 0, expected_acquire = 0, untouched = 0, unmapped = 0;
   for (uint32_t i = 0; i < count; i++) {
     const struct trace_event *event = &events[i];
     const struct call_info *info = &call_table[event->call & CALL_ID_MASK];
@@ -276,6 +278,12 @@ struct encoded_block *block_encode(struct block_encoder *encoder, const struct t
       if (event->touched_os_pages) {
         to.touched = leb_put(leb_put(to.touched, untouched), event->touched_os_pages - 1);
         untouched = 0;
+        if (event->touched_parts) {
+          to.parts = leb_put(leb_put(to.parts, unmapped), event->touched_parts);
+          unmapped = 0;
+        } else {
+          unmapped++;
+        }
       } else {
         untouched++;
       }

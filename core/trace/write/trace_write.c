@@ -148,6 +148,7 @@ void trace_writer_free(struct trace_writer *writer) {
   buffer_free(&writer->index);
   buffer_free(&writer->touched[0]);
   buffer_free(&writer->touched[1]);
+  buffer_free(&writer->touched[2]);
   annotations_free(writer);
   free(writer->path);
   free(writer);
@@ -216,7 +217,7 @@ static int flush_thread(struct trace_writer *writer, uint32_t thread) {
     columns[count] = column_of(id, bytes->bytes, bytes->used);
     if (id == COLUMN_RELEASE_ADDRESS || id == COLUMN_ACQUIRE_ADDRESS || id == COLUMN_PLACES)
       columns[count].entry.shift = block->address_shift;
-    if (id >= COLUMN_TOUCHED && id <= COLUMN_OTHER_STACK)
+    if ((id >= COLUMN_TOUCHED && id <= COLUMN_OTHER_STACK) || id == COLUMN_PARTS)
       columns[count].entry.flags = 0;
     count++;
   }

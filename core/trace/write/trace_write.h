@@ -50,8 +50,8 @@ int trace_writer_gap(struct trace_writer *writer, uint32_t thread, uint64_t drop
 /* Adds a sample; they are gathered into SAMPLES blocks of up to 4,096. */
 int trace_writer_sample(struct trace_writer *writer, const struct trace_sample *sample);
 
-/* Notes that the object at address was live at the end, with os_pages of its OS pages resident. */
-int trace_writer_touched(struct trace_writer *writer, uint64_t address, uint32_t os_pages);
+/* Notes that the object at address was live at the end, with these OS pages resident. */
+int trace_writer_touched(struct trace_writer *writer, uint64_t address, struct touched touched);
 
 /* Returns the number of the stack's node: the frame at instruction, called by the frame of node parent (0: this is the
    outermost frame). The same pair has the same node, until trace_writer_forget_stacks. 0: no memory, or parent is not a

@@ -262,8 +262,8 @@ int trace_writer_sample(struct trace_writer *writer, const struct trace_sample *
 int flush_touched(struct trace_writer *writer) {
   if (writer->touched_count == 0)
     return 0;
-  struct column columns[2];
-  for (uint8_t i = 0; i < 2; i++) {
+  struct column columns[3];
+  for (uint8_t i = 0; i < 3; i++) {
     if (writer->touched[i].failed)
       return writer_fail(writer, ENOMEM);
     columns[i] = column_of(i + 1, writer->touched[i].bytes, writer->touched[i].used);
@@ -273,12 +273,16 @@ int flush_touched(struct trace_writer *writer) {
   struct block_header header = {.type = BLOCK_TOUCHED, .rows = writer->touched_count};
   writer->touched_count = 0;
   writer->touched_address = 0;
-  return write_block(writer, &header, columns, 2);
+  int count = writer->touched_has_parts ? 3 : 2;
+  writer->touched_has_parts = false;
+  return write_block(writer, &header, columns, count);
 }
 
-int trace_writer_touched(struct trace_writer *writer, uint64_t address, uint32_t os_pages) {
+int trace_writer_touched(struct trace_writer *writer, uint64_t address, struct touched touched) {
   buffer_append_leb(&writer->touched[0], zigzag((int64_t)(address - writer->touched_address)));
-  buffer_append_leb(&writer->touched[1], os_pages);
+  buffer_append_leb(&writer->touched[1], touched.os_pages);
+  buffer_append_leb(&writer->touched[2], touched.parts);
+  writer->touched_has_parts |= touched.parts != 0;
   writer->touched_address = address;
   return ++writer->touched_count == TRACE_MAX_ROWS ? flush_touched(writer) : 0;
 }

@@ -105,8 +105,9 @@ struct trace_writer {
   struct buffer compressed, index;
   struct trace_sample samples[SAMPLES_PER_BLOCK];
   uint32_t sample_count;
-  struct buffer touched[2]; /* columns of the next TOUCHED block */
+  struct buffer touched[3]; /* columns of the next TOUCHED block */
   uint32_t touched_count;
+  bool touched_has_parts;
   uint64_t touched_address;
   struct stack_table stacks;
   struct buffer stack_column[2]; /* of the next STACKS block: parent, instruction */

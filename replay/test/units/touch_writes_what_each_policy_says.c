@@ -3,6 +3,9 @@
    end. */
 #include "replay/calls/touch.h"
 
+#include "core/base/touched.h"
+#include "core/workload/workload.h"
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -75,6 +78,26 @@ static void check_known(uint64_t bytes, uint64_t os_pages) {
   }
 }
 
+/* An object with a map: as many OS pages as were recorded are written, each part of the map has some, and no other part
+   has any; nothing beyond the end. */
+static void check_parts(uint64_t bytes, struct touched touched) {
+  uint8_t *object = calloc(1, bytes + 5000);
+  uint64_t written = 0, shift = touched_part_shift(bytes);
+  uint32_t parts = 0;
+  touch_object(object, 0, bytes, touched_payload(touched.os_pages + 1ull, touched.parts));
+  for (uint64_t at = 0; at < bytes + 5000; at++) {
+    written += object[at] && at < bytes;
+    parts |= object[at] ? 1u << (at >> shift & 31) : 0;
+    if (object[at] && at >= bytes)
+      exit(1);
+  }
+  if (written != touched.os_pages || parts != touched.parts) {
+    printf("%" PRIu64 " bytes: parts %x, not %x; %" PRIu64 " OS pages\n", bytes, parts, touched.parts, written);
+    exit(1);
+  }
+  free(object);
+}
+
 int main(void) {
   static const uint64_t sizes[] = {0,   1,   15,  16,  63,   64,   65,   127,  128,   129,   191,   192,
                                    193, 255, 256, 257, 4095, 4096, 4097, 8192, 12289, 65536, 65537, 70000};
@@ -99,5 +122,10 @@ int main(void) {
   for (unsigned size = 0; size < count; size++)
     for (uint64_t os_pages = 0; os_pages < 20; os_pages++)
       check_known(sizes[size], os_pages);
+  check_parts(4 << 20, (struct touched){128, UINT32_MAX});
+  check_parts(4 << 20, (struct touched){33, 0x80000001});
+  check_parts((4 << 20) - 5000, (struct touched){70, 0xf0f0f0f0});
+  check_parts(600000, (struct touched){3, 0x200});
+  check_parts(70 << 20, (struct touched){5, 1u << 17 | 1});
   return 0;
 }
