@@ -198,6 +198,7 @@ struct pending {
 enum unfollowed_cause {
   UNFOLLOWED_PENDING, /* not known, or it will still ask */
   UNFOLLOWED_ENVIRONMENT,
+  UNFOLLOWED_PRELOAD,
   UNFOLLOWED_RIGHTS,
   UNFOLLOWED_ROOT,
   UNFOLLOWED_NETWORK,

@@ -26,6 +26,8 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
     [UNFOLLOWED_ENVIRONMENT] =
         "started without our LD_PRELOAD, as env -i, sudo and su - do: put heaptape record behind "
         "that command, as in: sudo heaptape record -- CMD",
+    [UNFOLLOWED_PRELOAD] = "started with another LD_PRELOAD in place of ours, as a script sets: set it before heaptape "
+                           "record, which keeps it",
     [UNFOLLOWED_RIGHTS] = "rights that the caller lacks (setuid, capabilities), so the loader ignores LD_PRELOAD: run "
                           "heaptape record as the user of those rights",
     [UNFOLLOWED_ROOT] = "another root directory, in which libheaptape.so or /proc was not found: bind-mount "
@@ -74,12 +76,18 @@ static bool is_ours(int pid) {
   return strncmp(theirs, own, folder) == 0 && !strchr(theirs + folder, '/');
 }
 
-/* Is our library in the LD_PRELOAD with which the process was started? -1: it can't be read, with errno. */
-static int has_our_environment(int pid) {
+enum preload { PRELOAD_UNREADABLE, PRELOAD_NONE, PRELOAD_OTHER, PRELOAD_OURS };
+
+/* Of the LD_PRELOAD with which the process was started. UNREADABLE: with errno. */
+static enum preload preload_of(int pid) {
   char *preloads = describe_preloads(pid);
-  int ours = preloads ? strstr(preloads, "/libheaptape.so") != NULL : errno ? -1 : 0;
+  int why = errno;
+  enum preload preload = !preloads                             ? (why ? PRELOAD_UNREADABLE : PRELOAD_NONE)
+                         : strstr(preloads, "/libheaptape.so") ? PRELOAD_OURS
+                                                               : PRELOAD_OTHER;
   free(preloads);
-  return ours;
+  errno = why;
+  return preload;
 }
 
 /* Did the kernel tell the loader to trust no variable of the environment? */
@@ -97,11 +105,11 @@ static bool has_filters(const struct collector *collector, int pid) {
 }
 
 static enum unfollowed_cause cause_of(const struct collector *collector, int pid) {
-  int ours = has_our_environment(pid);
-  if (ours < 0)
+  enum preload preload = preload_of(pid);
+  if (preload == PRELOAD_UNREADABLE)
     return errno == EACCES || errno == EPERM ? UNFOLLOWED_RIGHTS : UNFOLLOWED_PENDING;
-  if (!ours)
-    return UNFOLLOWED_ENVIRONMENT;
+  if (preload != PRELOAD_OURS)
+    return preload == PRELOAD_OTHER ? UNFOLLOWED_PRELOAD : UNFOLLOWED_ENVIRONMENT;
   if (is_secure(pid))
     return UNFOLLOWED_RIGHTS;
   struct program_file file;

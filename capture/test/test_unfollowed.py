@@ -52,6 +52,7 @@ def moved_root(folder: Path, program: Path) -> Path:
     [
         ("env -i {program}", "started without our LD_PRELOAD"),
         ("env -u LD_PRELOAD {program}", "started without our LD_PRELOAD"),
+        ("LD_PRELOAD=libm.so.6 {program}", "started with another LD_PRELOAD in place of ours"),
         ("unshare -n {program}", "another network namespace"),
         ("chroot {root} /program", "another root directory"),
         ("{static}", "statically linked"),
