@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from heaptape.advise.budget import OUTSIDE_RUNS, WHOLE_RUNS
+from heaptape.common import console
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.process import convert_json
@@ -27,6 +29,10 @@ BURST_S = 3.0
 IN_BURST_RUNS = WHOLE_RUNS / 2  # recording alone, without what follows
 RETRY_S = 0.2
 WRAPPERS = ("env", "nice", "ionice", "timeout", "taskset", "setarch", "chrt", "nohup", "stdbuf", "setsid", "time")
+SHELLS = ("sh", "bash", "dash", "ash", "ksh", "zsh")
+FOR_A_SHELL = re.compile(r"[^\w@%+=:,./ \t-]")  # what it expands, quotes, or that joins commands
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+NOT_RECORDED = re.compile(r"^heaptape: (not recorded: .*(?:\n  .*)*)", re.MULTILINE)  # shown, not judged
 LAST_WORDS_S = 2  # how long to wait for the last output: a daemon that the program left keeps the pipe open
 
 
@@ -57,14 +63,26 @@ class Line:
     settings: Mapping[str, str]
 
 
-def line_of(command: Sequence[str]) -> Line:
-    """Of a command behind any of WRAPPERS. `env` without anything else to do is left out. Other options of `env` than
-    -u NAME and -C FOLDER, and shells, are left as they are.
-    """
+def _without_shell(command: Sequence[str]) -> list[str]:
+    """`sh -c 'NAME=VALUE CMD'`, where that is all that the shell has to do, as `env NAME=VALUE CMD`."""
     words = list(command)
+    at = next((at for at, word in enumerate(words) if Path(word).name in SHELLS), None)
+    if at is None or words[at + 1 : -1] != ["-c"] or FOR_A_SHELL.search(words[-1]):
+        return words
+    parts = words[-1].split()
+    end = next((end for end, part in enumerate(parts) if not ASSIGNMENT.match(part)), len(parts))
+    called = parts[end + 1 :] if parts[end : end + 1] == ["exec"] else parts[end:]
+    return [*words[:at], *(["env", *parts[:end]] if end else []), *called]
+
+
+def line_of(command: Sequence[str]) -> Line:
+    """Of a command behind any of WRAPPERS, or of a shell that has only that to do. `env` without anything else to do is
+    left out. Other options of `env` than -u NAME and -C FOLDER, and other shells, are left as they are.
+    """
+    words = _without_shell(command)
     at = next((at for at, word in enumerate(words) if Path(word).name == "env"), None)
     if at is None or Path(words[0]).name not in WRAPPERS:
-        return Line(tuple(words), {})
+        return Line(tuple(command), {})
     end = at + 1
     while end < len(words) and words[end] in ("-u", "-C"):
         end += 2
@@ -75,7 +93,7 @@ def line_of(command: Sequence[str]) -> Line:
     taken = left_out(dict(given))
     settings = {name: value for name, value in given if name in taken}
     if not settings or end == len(words):
-        return Line(tuple(words), {})
+        return Line(tuple(command), {})
     rest = [*words[at + 1 : first], *(f"{name}={value}" for name, value in given if name not in settings)]
     return Line((*words[:at], *([words[at], *rest] if rest else []), *words[end:]), settings)
 
@@ -117,7 +135,21 @@ def record(command: Sequence[str], folder: Path, home: Home, name: str = "", acc
     if not meant:
         seen = ", ".join(sorted({one.program or "?" for one in called}))
         raise HeaptapeError(f"{command[0]}: no process '{name}' among those recorded: {seen}")
-    return Program(tuple(command), max(meant, key=lambda one: one.about["events"]), ended.status, wall_s)
+    busiest = max(meant, key=lambda one: one.about["events"])
+    for missed in NOT_RECORDED.findall(ended.last_words.decode(errors="replace")):
+        console.warning(" ".join(missed.split()))
+    if not name and launched_another(busiest.about):
+        raise HeaptapeError(
+            f"{busiest.program}, which made most of the recorded calls, then executed another program: advise that "
+            f"one, with what is set for it before it, as in: heaptape advise -- env LD_PRELOAD=LIBRARY PROGRAM"
+        )
+    return Program(tuple(command), busiest, ended.status, wall_s)
+
+
+def launched_another(about: Mapping) -> bool:
+    """Did the recorded program end by executing another one? `about`: of its trace."""
+    footer = about.get("footer")
+    return isinstance(footer, Mapping) and footer.get("end") == "exec"
 
 
 class _Bursts:

@@ -2,10 +2,13 @@
 """Of a command behind wrappers, which settings are the allocator's, and what is left to run."""
 
 import pytest
-from heaptape.advise.programs import Line, line_of
+from heaptape.advise.programs import NOT_RECORDED, Line, launched_another, line_of
 
 SET = {"LD_PRELOAD": "/no/libj.so", "MALLOC_CONF": "narenas:1"}
 WORDS = tuple(f"{name}={value}" for name, value in SET.items())
+
+# What only a shell can do, or sets no allocator.
+UNCHANGED = ("prog", "A=1 prog", f"{WORDS[0]} a; b", f"{WORDS[0]} a | b", f"{WORDS[0]} prog *.c", f"{WORDS[0]} 'a b'")
 
 
 @pytest.mark.parametrize(
@@ -20,7 +23,26 @@ WORDS = tuple(f"{name}={value}" for name, value in SET.items())
         (("prog", "env", *WORDS, "x"), ("prog", "env", *WORDS, "x"), {}),
         (("env", *WORDS), ("env", *WORDS), {}),
         (("prog",), ("prog",), {}),
+        (("sh", "-c", " ".join((*WORDS, "prog A=1"))), ("prog", "A=1"), SET),
+        (
+            ("timeout", "9", "/bin/bash", "-c", " ".join(("B=1", *WORDS, "exec ./prog"))),
+            ("timeout", "9", "env", "B=1", "./prog"),
+            SET,
+        ),
+        (("sh", "-c", " ".join(("env", *WORDS, "prog"))), ("prog",), SET),
+        *[((*start, text), (*start, text), {}) for start in (("sh", "-c"), ("prog", "sh", "-c")) for text in UNCHANGED],
     ],
 )
 def test_settings_of_the_allocator_are_taken_out_of_env_behind_wrappers(command, left, settings):
     assert line_of(command) == Line(left, settings)
+
+
+def test_a_program_that_only_executed_another_is_known_by_its_end():
+    assert launched_another({"footer": {"end": "exec"}})
+    assert not launched_another({"footer": {"end": "exit"}})
+    assert not launched_another({"footer": None})
+
+
+def test_what_the_recorder_missed_is_found_in_its_output():
+    said = "prog: x\nheaptape: not recorded: p: started\n  without it\nheaptape: sh: 51 calls\n"
+    assert NOT_RECORDED.findall(said) == ["not recorded: p: started\n  without it"]
