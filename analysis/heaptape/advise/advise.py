@@ -4,6 +4,7 @@
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from dataclasses import field as dataclass_field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from heaptape.results.model.counts import Counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as checked_penalties
 from heaptape.results.model.time_model import cache_effects, calls_ns
-from heaptape.results.structs import workload_of
+from heaptape.results.structs import Run, workload_of
 from heaptape.run import machine, registry, replay
 from heaptape.run.condition import Condition
 from heaptape.run.exact import FIGURES, Bench
@@ -96,83 +97,67 @@ class Found:
     about: Mapping
 
 
+@dataclass
 class Advisor:
-    """The advice for one workload: by its calls at first, then refined by data accesses and by live runs. `found` is
-    the advice by what is known so far.
+    """The advice for one workload: by its calls at first (`replayed`), then refined by data accesses and by live runs.
+
+    `now`: today's allocator, and why that is in doubt. `replayed_peak`: RSS of the allocator that the program was
+    recorded on. `uncounted`: where instructions of only the first calls were counted, the bench of all calls, and the
+    runs. `live`: results of live runs. `simulated`: label -> counts with misses. `broken`: library -> the rule of
+    malloc that it breaks; empty: none.
     """
 
-    def __init__(self, source: Source, wish: Wish, place: Place) -> None:
-        """Replays the calls on every candidate. Raises HeaptapeError where the source can't be read or today's
-        allocator can't be replayed.
-        """
-        self._wish, self._place, self._source = wish, place, source
-        home = place.home
-        self._workload = replay.prepare(str(source.path), home, place.scratch)
-        self.about = _about_workload(self._workload, source)
-        known = registry.load(home)
-        info = read_workload(self._workload).info
-        self._now, self._doubt = today(wish.baseline, info, known)
-        made_on = recorded_on(info, known)
-        wanted = candidates(wish.names, known, self.about["threads"], made_on)
-        choices = {one.label: one for one in (self._now, *([made_on] if made_on else []), *wanted)}
-        self.has_accesses = replay.has_accesses(self._workload)
-        self._recorded = Recorded()
-        if not self.has_accesses:
-            self._recorded = read_recorded(source.path, self._workload, self.about)
-        self._bench = Bench(self._workload, home, choices.values())
-        self._penalties = _penalties(home)
-        limited = self.has_accesses and any(FIGURES[one.figure].pass_ in OF_ACCESSES for one in wish.limits)
-        passes = ("memory", "instructions", *(OF_ACCESSES if limited else ()))
-        tell = partial(place.on_progress, "replaying")
-        bounds = Bounds(passes, self._penalties)
-        ops, needs_whole = self.about["ops"], any(one.figure == "instructions" for one in wish.limits)
-        whole = self._bench.counting(ops) if wish.exact else self._bench
-        screens = ops > SCREENED * SCREEN_OPS and not wish.exact and not needs_whole
-        bench = self._bench.counting(SCREEN_OPS) if screens else whole
-        tried, runs = replay_all(bench, list(choices.values()), bounds, self.about, tell)
-        base = made_on.label if made_on else None
-        if wrong := disproved(runs, self._recorded, base, workload_of(self.about)):
-            raise HeaptapeError(wrong)
-        self._replayed_peak = runs[base].rss_anon_peak_bytes if base in runs else None
-        tried = with_own_memory(tried, runs, self._recorded, base)
-        named = {self._now.label, *(one.label for one in wanted)}
-        self._tried = [one for one in tried if one.label in named]
-        _require(self._tried, self._now)
-        self._field: Sequence[str] = ()
-        self._simulated: dict[str, Counts] = {}
-        self.live: Sequence[Confirmed] = ()  # results of live runs
-        self._uncounted = (whole, runs) if screens else None  # of the rest only a prefix of the calls is counted
-        self._broken: dict[Path, str] = {}  # by library: the rule that it breaks; empty: none
-        self._share_of_accesses = 1.0
+    wish: Wish
+    place: Place
+    source: Source
+    workload: Path
+    about: Mapping
+    now: Choice
+    doubt: str
+    recorded: Recorded
+    bench: Bench
+    penalties: Penalties | None
+    replayed_peak: float | None
+    tried: list[Tried]
+    uncounted: tuple[Bench, dict[str, Run]] | None
+    field: Sequence[str] = ()
+    simulated: dict[str, Counts] = dataclass_field(default_factory=dict)
+    live: Sequence[Confirmed] = ()
+    broken: dict[Path, str] = dataclass_field(default_factory=dict)
+    share_of_accesses: float = 1.0
+
+    @property
+    def has_accesses(self) -> bool:
+        return replay.has_accesses(self.workload)
 
     def count(self, of: Collection[str] = ()) -> None:
         """Counts instructions of all calls, where only those of the first were: on the candidates `of`, or on those
         that the first calls do not show to be beaten in both aims. The others have no figures of CPU time afterwards.
         """
-        if self._uncounted is None:
+        if self.uncounted is None:
             return
-        bench, memory = self._uncounted
+        bench, memory = self.uncounted
         labels = list(of) or self._contenders()
-        choices = [one.choice for one in self._tried if one.label in labels or one.choice.c_library]
-        tell = partial(self._place.on_progress, "counting instructions")
-        found = replay_all(bench, choices, Bounds(("instructions",), self._penalties, memory), self.about, tell)[0]
+        choices = [one.choice for one in self.tried if one.label in labels or one.choice.c_library]
+        tell = partial(self.place.on_progress, "counting instructions")
+        found = replay_all(bench, choices, Bounds(("instructions",), self.penalties, memory), self.about, tell)[0]
         counted = {one.label: one for one in found}
-        for at, one in enumerate(self._tried):
+        for at, one in enumerate(self.tried):
             if whole := counted.get(one.label):
                 failure = one.failure or whole.failure
-                self._tried[at] = replace(one, figures=whole.figures, counts=whole.counts, failure=failure)
+                self.tried[at] = replace(one, figures=whole.figures, counts=whole.counts, failure=failure)
             else:
                 figures = {name: value for name, value in one.figures.items() if name != "instructions"}
-                self._tried[at] = replace(one, figures=figures, counts=None)
-        self._field, self._uncounted = labels, None
+                self.tried[at] = replace(one, figures=figures, counts=None)
+        self.field, self.uncounted = labels, None
 
     def _contenders(self) -> list[str]:
         rows = self._rows
-        return contenders(rows, _of(rows, self._now.label), Judge(_error, {ALONE: self._cpu_ns}))
+        return contenders(rows, _of(rows, self.now.label), Judge(_error, {ALONE: self._cpu_ns}))
 
     @property
     def _cpu_ns(self) -> float | None:
-        return None if self.has_accesses else self._source.cpu_ns  # of a simulated program it says nothing
+        return None if self.has_accesses else self.source.cpu_ns  # of a simulated program it says nothing
 
     @property
     def _rows(self) -> list[Candidate]:
@@ -183,77 +168,77 @@ class Advisor:
                 one.peak_bytes,
                 one.mean_bytes,
                 _alone(one.counts),
-                _alone(self._simulated.get(one.label)),
+                _alone(self.simulated.get(one.label)),
                 live.get(one.label),
             )
-            for one in self._tried
+            for one in self.tried
             if not one.failure
         ]
 
     def _judge(self) -> Judge:
         judge, rows = Judge(_error, {ALONE: self._cpu_ns}), self._rows
-        now = _of(rows, self._now.label)
+        now = _of(rows, self.now.label)
         live = [row.label for row in rows if (cpu := judge.cpu(now, row)) and cpu.kind == LIVE]
-        return replace(judge, measured=live or self._field)
+        return replace(judge, measured=live or self.field)
 
     def finalists(self) -> list[str]:
         """Labels of the candidates whose CPU time is worth measuring further; none if that is not asked for."""
-        if CPU not in AIMS[self._wish.objective] or self._penalties is None:
+        if CPU not in AIMS[self.wish.objective] or self.penalties is None:
             return []
         judge, rows = self._judge(), self._rows
-        refused = self.found().advice.refused
+        refused = self.advice().refused
         kept = [row.label for row in rows if row.label not in refused]
-        return finalists(rows, _of(rows, self._now.label), kept, judge)
-
-    @property
-    def advice(self) -> Advice:
-        return self.found().advice
+        return finalists(rows, _of(rows, self.now.label), kept, judge)
 
     def racers(self) -> list[str]:
         """Labels of the candidates that may be the fastest in life, the most promising first."""
-        if CPU not in AIMS[self._wish.objective]:
+        if CPU not in AIMS[self.wish.objective]:
             return []
-        judge, rows, refused = self._judge(), self._rows, self.advice.refused
-        able = {one.label for one in self._tried if one.label not in refused and self._can_be_set(one)}
-        if self._uncounted:  # what they save of the whole program is not known yet
-            return racers(rows, _of(rows, self._now.label), able & {*self._contenders()}, judge, whole=False)
-        return racers(rows, _of(rows, self._now.label), able, judge)
+        judge, rows, refused = self._judge(), self._rows, self.advice().refused
+        able = {one.label for one in self.tried if one.label not in refused and self._can_be_set(one)}
+        if self.uncounted:  # what they save of the whole program is not known yet
+            return racers(rows, _of(rows, self.now.label), able & {*self._contenders()}, judge, whole=False)
+        return racers(rows, _of(rows, self.now.label), able, judge)
 
     def simulate(self, trace: Path | None, share: float = 1.0) -> str:
         """Simulates the misses of the finalists and of today's allocator. `trace`: with the data accesses of another
         run of the program; None: the workload has them. `share`: of the program's accesses that were recorded. Returns
         why that is of no use; empty: it was done.
         """
-        labels = [self._now.label, *self.finalists()]
-        choices = [one.choice for one in self._tried if one.label in labels]
-        workload, bench, about = self._workload, self._bench, self.about
+        labels = [self.now.label, *self.finalists()]
+        choices = [one.choice for one in self.tried if one.label in labels]
+        workload, bench, about = self.workload, self.bench, self.about
         if trace:
-            scratch = self._place.scratch / "accesses"
+            scratch = self.place.scratch / "accesses"
             scratch.mkdir()
-            workload = replay.prepare(str(trace), self._place.home, scratch)
-            about = _about_workload(workload, self._source)
+            workload = replay.prepare(str(trace), self.place.home, scratch)
+            about = _about_workload(workload, self.source)
             if abs(about["ops"] / self.about["ops"] - 1) > REPEATS:
                 return f"the program made {about['ops']:,} calls when it ran again, not {self.about['ops']:,}"
-            bench = Bench(workload, self._place.home, choices)
-        tell = partial(self._place.on_progress, "simulating caches")
-        found = replay_all(bench, choices, Bounds(("memory", *OF_ACCESSES), self._penalties), about, tell)[0]
-        self._simulated = {one.label: one.counts for one in found if one.counts and not one.failure}
-        self._field, self._share_of_accesses = labels, share
-        if self._now.label in self._simulated:
+            bench = Bench(workload, self.place.home, choices)
+        tell = partial(self.place.on_progress, "simulating caches")
+        found = replay_all(bench, choices, Bounds(("memory", *OF_ACCESSES), self.penalties), about, tell)[0]
+        self.simulated = {one.label: one.counts for one in found if one.counts and not one.failure}
+        self.field, self.share_of_accesses = labels, share
+        if self.now.label in self.simulated:
             return ""
         return next((one.failure for one in found if one.failure), "no misses were counted")
 
+    def advice(self) -> Advice:
+        return self.found().advice
+
     def found(self) -> Found:
-        tried, now = self._tried, self._now
+        """The advice by what is known so far; picks are verified that were not yet."""
+        tried, now = self.tried, self.now
         judge, rows = self._judge(), self._rows
         picks, refused = self._decide(rows, judge)
         base = _of(rows, now.label)
-        summary = _about(self.about, tried, base, self._source.cpu_ns)
+        summary = _about(self.about, tried, base, self.source.cpu_ns)
         choices = {one.label: one.choice for one in tried}
         said = self._caveats(rows, judge, picks)
         live = tuple(one.line for one in self.live if one.line)
         fits_in = {one.label: one.smallest_limit_bytes for one in tried if one.smallest_limit_bytes}
-        advice = Advice(summary, now.label, rows, picks, judge, choices, self._doubt, refused, said, live)
+        advice = Advice(summary, now.label, rows, picks, judge, choices, self.doubt, refused, said, live)
         advice = replace(advice, fits_in=fits_in, upgrades=self._upgrades())
         return Found(advice, tried, self.about)
 
@@ -262,61 +247,61 @@ class Advisor:
         candidate is not advised. Only candidates that would be picked are checked; the verdict holds for all settings
         of an allocator.
         """
-        wish, tried = self._wish, self._tried
+        wish, tried = self.wish, self.tried
         refused = {one.label: one.failure for one in tried if one.failure}
-        refused |= _beyond_limits(tried, self._now.label, wish.limits)
+        refused |= _beyond_limits(tried, self.now.label, wish.limits)
         if wish.memory_limit is not None:
             refused |= _killed(tried, wish.memory_limit, self.about["ops"])
         while True:
             for one in tried:
-                if why := self._broken.get(one.choice.path):
+                if why := self.broken.get(one.choice.path):
                     refused.setdefault(one.label, why)
             # Another glibc can't be set; what an upgrade to it brings is said apart.
             kept = [one.label for one in tried if one.label not in refused and self._can_be_set(one)]
             picks = decide(
-                [row for row in rows if row.label in {*kept, self._now.label}],
-                self._now.label,
+                [row for row in rows if row.label in {*kept, self.now.label}],
+                self.now.label,
                 wish.objective,
                 judge,
                 kept,
             )
-            labels = {label for pick in picks for label in pick.group} - {self._now.label}
+            labels = {label for pick in picks for label in pick.group} - {self.now.label}
             labels |= {pick.best for pick in picks if pick.best and pick.open}
-            unchecked = [one.choice for one in tried if one.label in labels and one.choice.path not in self._broken]
+            unchecked = [one.choice for one in tried if one.label in labels and one.choice.path not in self.broken]
             if not unchecked:
                 return picks, refused
             self._verify(unchecked)
 
     def _can_be_set(self, one: Tried) -> bool:
-        return one.choice.c_library is None or one.label == self._now.label
+        return one.choice.c_library is None or one.label == self.now.label
 
     def _upgrades(self) -> tuple[str, ...]:
         """What each other glibc brings to a program that runs on one: its calls' instructions, and its peak memory."""
-        now = next(one for one in self._tried if one.label == self._now.label)
+        now = next(one for one in self.tried if one.label == self.now.label)
         if now.choice.allocator.partition("@")[0].partition("=")[0] != GLIBC:
             return ()
-        others = [one for one in self._tried if not one.failure and not self._can_be_set(one)]
+        others = [one for one in self.tried if not one.failure and not self._can_be_set(one)]
         return tuple(phrases.upgrade(one.label, *_changes(one, now)) for one in others)
 
     def _verify(self, choices: Sequence[Choice]) -> None:
         by_path = {choice.path: choice for choice in reversed(choices)}
-        self._place.on_progress("verifying the allocator", 1.0)
-        for choice, broken in self._bench.side_by_side(self._bench.promises, list(by_path.values())):
-            self._broken[choice.path] = broken
+        self.place.on_progress("verifying the allocator", 1.0)
+        for choice, broken in self.bench.side_by_side(self.bench.promises, list(by_path.values())):
+            self.broken[choice.path] = broken
 
     def _caveats(self, rows: Sequence[Candidate], judge: Judge, picks: Sequence[Pick]) -> list[str]:
         """What could change the advice, the most important first."""
-        said = [bypassed(workload_of(self.about), self._replayed_peak)]
+        said = [bypassed(workload_of(self.about), self.replayed_peak)]
         if self.about["threads"] > 1:
-            settings = {one.label: one.choice.environment for one in self._tried}
+            settings = {one.label: one.choice.environment for one in self.tried}
             said += [line for pick in picks for line in phrases.serialising(pick.label, settings.get(pick.label, {}))]
-        now = _of(rows, self._now.label)
+        now = _of(rows, self.now.label)
         labels = {pick.best for pick in picks if pick.best} | {pick.label for pick in picks} - {now.label}
-        if CPU in AIMS[self._wish.objective]:
+        if CPU in AIMS[self.wish.objective]:
             of_cpu = {label for pick in picks if pick.aim == CPU for label in (pick.best, pick.label)} - {now.label}
             kinds = {cpu.kind for row in rows if row.label in of_cpu and (cpu := judge.cpu(now, row))}
-            said.append(self._on_cpu(next(one.counts for one in self._tried if one.label == now.label), kinds))
-        if self._recorded.samples is None:
+            said.append(self._on_cpu(next(one.counts for one in self.tried if one.label == now.label), kinds))
+        if self.recorded.samples is None:
             said.append("Memory is the allocator's alone, as the recording has no samples of the program's.")
         if error := max((_error("peak_rss", label, now.label) for label in labels), default=0.0):
             said.append(f"Replayed peak memory was within {error:.1f} % of the live program's in 9 of 10 cases.")
@@ -330,9 +315,51 @@ class Advisor:
             low, high = cache_effects(calls_ns(counts), cpu_ns) if cpu_ns else (math.nan, math.nan)
             unknown = " The program's CPU time is not known." if cpu_ns is None else ""
             return phrases.without_cache_effects(low, high, "advise --accesses") + unknown
-        if RANGE in kinds and self._share_of_accesses < 1:
-            return f"Caches are simulated for {100 * self._share_of_accesses:.0f} % of the program, in bursts."
+        if RANGE in kinds and self.share_of_accesses < 1:
+            return f"Caches are simulated for {100 * self.share_of_accesses:.0f} % of the program, in bursts."
         return ""
+
+
+def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
+    """Replays the calls on every candidate. Raises HeaptapeError where the source can't be read or today's allocator
+    can't be replayed.
+    """
+    home = place.home
+    workload = replay.prepare(str(source.path), home, place.scratch)
+    about = _about_workload(workload, source)
+    known = registry.load(home)
+    info = read_workload(workload).info
+    now, doubt = today(wish.baseline, info, known)
+    made_on = recorded_on(info, known)
+    wanted = candidates(wish.names, known, about["threads"], made_on)
+    choices = {one.label: one for one in (now, *([made_on] if made_on else []), *wanted)}
+    has_accesses = replay.has_accesses(workload)
+    recorded = Recorded()
+    if not has_accesses:
+        recorded = read_recorded(source.path, workload, about)
+    of_all = Bench(workload, home, choices.values())
+    penalties = _penalties(home)
+    limited = has_accesses and any(FIGURES[one.figure].pass_ in OF_ACCESSES for one in wish.limits)
+    passes = ("memory", "instructions", *(OF_ACCESSES if limited else ()))
+    tell = partial(place.on_progress, "replaying")
+    bounds = Bounds(passes, penalties)
+    ops, needs_whole = about["ops"], any(one.figure == "instructions" for one in wish.limits)
+    whole = of_all.counting(ops) if wish.exact else of_all
+    screens = ops > SCREENED * SCREEN_OPS and not wish.exact and not needs_whole
+    first = of_all.counting(SCREEN_OPS) if screens else whole
+    all_tried, runs = replay_all(first, list(choices.values()), bounds, about, tell)
+    base = made_on.label if made_on else None
+    if wrong := disproved(runs, recorded, base, workload_of(about)):
+        raise HeaptapeError(wrong)
+    replayed_peak = runs[base].rss_anon_peak_bytes if base in runs else None
+    all_tried = with_own_memory(all_tried, runs, recorded, base)
+    named = {now.label, *(one.label for one in wanted)}
+    tried = [one for one in all_tried if one.label in named]
+    _require(tried, now)
+    uncounted = (whole, runs) if screens else None  # of the rest only a prefix of the calls is counted
+    return Advisor(
+        wish, place, source, workload, about, now, doubt, recorded, of_all, penalties, replayed_peak, tried, uncounted,
+    )  # fmt: skip
 
 
 def _alone(counts: Counts | None) -> CountsOf | None:

@@ -136,7 +136,6 @@ class Advising(Protocol):
 
     live: Sequence[Confirmed]
 
-    @property
     def advice(self) -> Advice: ...
 
     def count(self, of: Collection[str] = ()) -> None: ...
@@ -147,14 +146,14 @@ def made(advisor: Advising, racers: Sequence[str], observe: Observer, run_s: flo
     program fails live.
     """
     reserved_s = 2 * MEMORY_RUNS * run_s
-    raced = run_race(advisor.advice, racers, observe, reserved_s) if racers else Raced(advisor.advice.today)
-    advice = advisor.advice
+    raced = run_race(advisor.advice(), racers, observe, reserved_s) if racers else Raced(advisor.advice().today)
+    advice = advisor.advice()
     advisor.live = [_cpu(advice, label, one, raced, "", {}) for label, one in raced.live.items()]
     if raced.rounds:  # counts say why
         advisor.count(
-            {advice.today, *(label for pick in advisor.advice.picks for label in (pick.label, pick.best) if label)}
+            {advice.today, *(label for pick in advisor.advice().picks for label in (pick.label, pick.best) if label)}
         )
-    return confirm(advisor.advice, raced, observe)
+    return confirm(advisor.advice(), raced, observe)
 
 
 def confirm(advice: Advice, raced: Raced, observe: Observer) -> list[Confirmed]:

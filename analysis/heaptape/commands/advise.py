@@ -124,7 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
         name = program.trace.program if program else replaying.name_of(arguments.input)
         cpu_ns = program.cpu_ns if program else recorded_cpu_ns(source)
         place = advise.Place(arguments.home, work.scratch, work.progress.update)
-        advisor = advise.Advisor(advise.Source(source, name, cpu_ns), wish, place)
+        advisor = advise.replayed(advise.Source(source, name, cpu_ns), wish, place)
         if advisor.has_accesses:
             advisor.count()
             advisor.simulate(None)
@@ -231,7 +231,7 @@ class _Again:
         races = not why and (left_s >= budget.LIVE_RUNS * self.run_s or arguments.live) and not arguments.accesses
         if not races or not self.advisor.racers():
             self.advisor.count()  # else a race tells more, and sooner
-        advice, racers = self.advisor.advice, self.advisor.racers()
+        advice, racers = self.advisor.advice(), self.advisor.racers()
         wanted = [budget.ACCESSES] * bool(self.program and (self.advisor.finalists() or arguments.accesses))
         wanted += [budget.LIVE] * bool(racers or any(to_run(advice, pick) for pick in advice.picks))
         if arguments.live and not arguments.accesses:
@@ -240,7 +240,7 @@ class _Again:
             raise HeaptapeError(f"{self.command[0]}: can't be run again, as {why}")
         plan = budget.plan(0.0 if why else left_s, self.run_s, wanted, forced, max(len(racers), 1))
         said = self._accesses(plan.accesses, arguments) + self._live(plan, racers[: plan.racers], arguments)
-        is_open = any(pick.open for pick in self.advisor.advice.picks)
+        is_open = any(pick.open for pick in self.advisor.advice().picks)
         if plan.live_s and is_open and self.program and not plan.accesses:
             left_s -= time.monotonic() - began
             said += self._accesses(budget.plan(left_s, self.run_s, {budget.ACCESSES}).accesses, arguments)
