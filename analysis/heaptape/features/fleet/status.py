@@ -40,7 +40,7 @@ class FleetStatus(msgspec.Struct, forbid_unknown_fields=True):
     failed: list[Failed]
     left_s: float | None
     damaged: int
-    schema: Literal[2] = 2
+    schema: Literal[1] = 1
 
 
 def is_done(record: Record | None, task: Task) -> bool:

@@ -29,7 +29,7 @@ Variants = shape("Variants", Output, "`heaptape allocators --variants NAME --jso
 Tunable = shape("Tunable",
     'A setting: its values or the range of its numbers; `default` "": depends on machine or program.',
     {"name type meaning scale default": str, "range search": list[int | float] | None, "values": list[str],
-     "tuned": bool, "before": str})
+     "tuned": bool, "before": str, "since": dict[str, dict[str, Any]], "pair": tuple[str, float] | None})
 Tunables = shape("Tunables", Output, "`heaptape allocators --tunables NAME --json`.",
     {"allocator": str, "tunables": list[Tunable]})
 # fmt: on
