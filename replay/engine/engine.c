@@ -165,6 +165,8 @@ static void replay(void) {
   result->clock_steps = engine.clock_steps = result->clock_follows && !pace_times_known();
   if (!result->clock_follows)
     recorded_clock_stay_real();
+  else if (pass->time_passes && !result->clock_steps)
+    recorded_clock_waits_follow();
   threads_warm_up(engine.spec->warm_rounds, warm_alone);
   uint64_t begin_ns = os_monotonic_ns(); /* before the faults are counted: its page of the kernel faults, too */
   uint64_t faults = faults_of_process(), major_faults = major_faults_of_process();

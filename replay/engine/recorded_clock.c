@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/engine/recorded_clock.h"
 
+#include "core/base/os.h"
+
 #include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,6 +14,18 @@ _Atomic uint64_t recorded_clock_ns;
 uint64_t recorded_clock_origin_ns;
 
 typedef int clock_function(clockid_t, struct timespec *);
+
+typedef int wait_function(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+
+enum { WAITERS = 64, SLICE_NS = 500000 };
+
+/* Threads of the allocator that have waited for a time: until when; 0: awake, or it waits for no time. */
+static struct {
+  wait_function *real;
+  _Atomic bool follow;
+  _Atomic unsigned count;
+  _Atomic uint64_t end_ns[WAITERS];
+} waits;
 
 enum { FOLLOWED = 8 }; /* clocks below that number may follow recorded time */
 
@@ -60,12 +76,99 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
 
 void recorded_clock_setup(void) {
   recorded.real = (clock_function *)dlsym(RTLD_NEXT, "clock_gettime");
+  waits.real = (wait_function *)dlsym(RTLD_NEXT, "pthread_cond_timedwait");
 }
 
 void recorded_clock_stay_real(void) {
   atomic_store_explicit(&recorded.stays_real, true, memory_order_release);
+  atomic_store(&waits.follow, false);
 }
 
 bool recorded_clock_possible(void) {
   return !heaptape_lib_mark;
+}
+
+void recorded_clock_waits_follow(void) {
+  atomic_store(&waits.follow, true);
+}
+
+static int64_t ns_of(const struct timespec *time) {
+  return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
+}
+
+/* Of the calling thread; WAITERS: there is no room. */
+static unsigned waiter_number(void) {
+  static _Thread_local unsigned number = WAITERS + 1;
+  if (number > WAITERS) {
+    unsigned taken = atomic_fetch_add(&waits.count, 1);
+    number = taken < WAITERS ? taken : WAITERS;
+  }
+  return number;
+}
+
+/* Replaces the C library's function for all loaded objects. Waits in slices until the recorded clock has advanced by
+   what is left until the deadline: a signal ends it as ever, as the mutex is held between the slices. */
+__attribute__((visibility("default"))) int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                                                                  const struct timespec *until) {
+  const char *caller = __builtin_return_address(0);
+  wait_function *real = waits.real ? waits.real : (wait_function *)dlsym(RTLD_NEXT, "pthread_cond_timedwait");
+  struct timespec now;
+  if (caller >= __executable_start && caller < etext)
+    return real(cond, mutex, until);
+  unsigned number = waiter_number();
+  if (number == WAITERS || !atomic_load(&waits.follow) || real_clock(CLOCK_REALTIME, &now) != 0 ||
+      ns_of(until) <= ns_of(&now))
+    return real(cond, mutex, until);
+  uint64_t end_ns = atomic_load(&recorded_clock_ns) + (uint64_t)(ns_of(until) - ns_of(&now));
+  atomic_store(&waits.end_ns[number], end_ns);
+  int status;
+  do {
+    real_clock(CLOCK_REALTIME, &now);
+    int64_t slice_ns = ns_of(&now) + SLICE_NS;
+    struct timespec slice = {slice_ns / 1000000000, slice_ns % 1000000000};
+    status = real(cond, mutex, &slice);
+  } while (status == ETIMEDOUT && atomic_load(&waits.follow) && atomic_load(&recorded_clock_ns) < end_ns);
+  atomic_store(&waits.end_ns[number], 0);
+  return status;
+}
+
+bool recorded_clock_wait_ends(uint64_t time_ns, uint64_t *end_ns) {
+  unsigned count = atomic_load(&waits.count);
+  *end_ns = time_ns + recorded_clock_origin_ns;
+  bool found = false;
+  for (unsigned number = 0; number < count && number < WAITERS; number++) {
+    uint64_t end = atomic_load(&waits.end_ns[number]);
+    if (end == 0 || end >= *end_ns)
+      continue;
+    *end_ns = end;
+    found = true;
+  }
+  *end_ns -= recorded_clock_origin_ns;
+  return found;
+}
+
+void recorded_clock_pause(void) {
+  static unsigned pauses;
+  if (atomic_load(&waits.follow) && atomic_load(&waits.count) > 0 && pauses++ < WAKE_PAUSES)
+    os_sleep_until_ns(os_monotonic_ns() + WAKE_PAUSE_NS);
+}
+
+static bool all_wait_beyond(uint64_t end_ns, const bool woken[WAITERS]) {
+  for (unsigned number = 0; number < WAITERS; number++) {
+    if (woken[number] && atomic_load(&waits.end_ns[number]) <= end_ns)
+      return false;
+  }
+  return true;
+}
+
+void recorded_clock_wake(uint64_t end_ns) {
+  uint64_t at_ns = end_ns + recorded_clock_origin_ns, limit_ns = os_monotonic_ns() + WAKE_LIMIT_NS;
+  bool woken[WAITERS];
+  for (unsigned number = 0; number < WAITERS; number++) {
+    uint64_t end = atomic_load(&waits.end_ns[number]);
+    woken[number] = end != 0 && end <= at_ns;
+  }
+  recorded_clock_advance(end_ns);
+  while (!all_wait_beyond(at_ns, woken) && os_monotonic_ns() < limit_ns)
+    os_sleep_until_ns(os_monotonic_ns() + SLICE_NS / 5);
 }

@@ -3,8 +3,9 @@
    (mostly giving memory back) happens at the same op as in the program. A replay is many times faster than the program
    or, in a memory pass, slower.
 
-   Job: answer the allocator's clock_gettime: the dynamic linker finds the executable's definition first. Not its job:
-   sleeping until a time (pace.h); gettimeofday, from which deadlines of sleeping background threads are computed.
+   Job: answer the allocator's clock_gettime: the dynamic linker finds the executable's definition first; let the timed
+   waits of its background threads (pthread_cond_timedwait) last as long by that clock. Not its job: sleeping until a
+   time (pace.h); gettimeofday, from which deadlines of such waits are computed; other kinds of sleeping.
    Invariants: time starts at the real clock of the same kind and never runs back; it advances only with recorded time,
    so that the replay's speed does not matter; clocks of processor time, CLOCK_MONOTONIC_RAW, and all clocks that the
    engine itself reads, are real. Before the first op, the allocator's clocks stand at the whole second in which they
@@ -46,3 +47,20 @@ static inline void recorded_clock_advance(uint64_t time_ns) {
   while (now < time_ns && !atomic_compare_exchange_weak(&recorded_clock_ns, &now, time_ns))
     ;
 }
+
+/* From now on the allocator's timed waits end by this clock, not by the real one. */
+void recorded_clock_waits_follow(void);
+
+/* Returns whether a timed wait of the allocator ends before time_ns (of recorded_clock_advance): when the first does.
+ */
+bool recorded_clock_wait_ends(uint64_t time_ns, uint64_t *end_ns);
+
+/* The program idled until the next op: threads of the allocator that the ops have woken get WAKE_PAUSE_NS of real time
+   to begin their waits, WAKE_PAUSES times at most. Nothing where the allocator has had no timed waits. */
+void recorded_clock_pause(void);
+
+/* Advances to end_ns, and gives the threads whose waits end by then the time to do what they waited for: until they
+   wait again, for WAKE_LIMIT_NS at most. */
+void recorded_clock_wake(uint64_t end_ns);
+
+enum { WAKE_LIMIT_NS = 50000000, WAKE_PAUSE_NS = 1000000, WAKE_PAUSES = 1000, IDLE_GAP_NS = 50000000 };

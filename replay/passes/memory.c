@@ -5,6 +5,7 @@
 #include "core/system/process.h"
 #include "replay/calls/call.h"
 #include "replay/engine/loop.h"
+#include "replay/engine/recorded_clock.h"
 #include "replay/engine/state.h"
 #include "replay/memory/fragmentation.h"
 #include "replay/parent/run.h"
@@ -82,7 +83,14 @@ static void wall_time_until(uint64_t time_ns, uint64_t rss_anon_bytes) {
 
 void memory_time_passes(uint64_t time_ns) {
   pthread_mutex_lock(&sampler.lock);
-  uint64_t rss_anon_bytes, vm_size_bytes;
+  uint64_t rss_anon_bytes, vm_size_bytes, end_ns;
+  if (time_ns >= atomic_load(&recorded_clock_ns) + IDLE_GAP_NS)
+    recorded_clock_pause();
+  while (recorded_clock_wait_ends(time_ns, &end_ns)) {
+    if (end_ns > sampler.wall_at_ns && memory_read(&rss_anon_bytes, &vm_size_bytes) == 0)
+      wall_time_until(end_ns, rss_anon_bytes);
+    recorded_clock_wake(end_ns);
+  }
   if (time_ns >= sampler.wall_at_ns + sampler.wall_step_ns && memory_read(&rss_anon_bytes, &vm_size_bytes) == 0)
     wall_time_until(time_ns < sampler.wall_end_ns ? time_ns : sampler.wall_end_ns, rss_anon_bytes);
   pthread_mutex_unlock(&sampler.lock);
@@ -125,6 +133,7 @@ void memory_last_row(void) {
     result->rows--; /* taken again, now that all threads have ended */
   if (result->rows == TIMELINE_ROWS)
     result->rows--;
+  memory_time_passes(sampler.wall_end_ns);
   add_row(done, true);
   if (sampler.wall_end_ns > sampler.wall_at_ns && result->rows > 0)
     wall_time_until(sampler.wall_end_ns, result->timeline[result->rows - 1].rss_anon_bytes);

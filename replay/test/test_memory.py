@@ -56,6 +56,16 @@ def test_the_mean_over_recorded_time_counts_memory_for_as_long_as_it_was_held(tm
     assert run["rss_anon_mean_bytes"] == pytest.approx(0.25 * 8 * MIB, abs=ENGINE_ERROR_BYTES)
 
 
+def test_an_allocators_thread_gives_memory_back_in_recorded_idle_time(tmp_path):
+    """8 MiB that a thread of the allocator gives back by a timed wait of two seconds, in a recorded gap of ten."""
+    lines = ["0 1 malloc(16) = 0x1000", "10000000000 1 free(0x1000)"]
+    tape, work = import_text(tmp_path, "\n".join(lines) + "\n", "clock=nanoseconds"), tmp_path / "idle.work"
+    succeed(CONVERT, "compile", tape, "-o", work)
+    run = memory_pass(work, HOLD_BYTES=8 * MIB, RELEASE_AFTER_MS=2000)
+    assert run["rss_anon_wall_mean_bytes"] == pytest.approx(0.2 * 8 * MIB, rel=0.1)
+    assert run["rss_anon_end_bytes"] < MIB < run["rss_anon_peak_bytes"]
+
+
 @pytest.mark.parametrize("preload", [None, PLANTED, *OTHERS])
 def test_recorded_order_gives_the_same_memory_twice(mixed, preload):
     """Bit for bit: position, RssAnon, VmSize and live bytes of each sample; peaks; each system call at its place.

@@ -14,14 +14,17 @@
    Nth malloc maps, writes and unmaps that many bytes before it returns), PLANT_LOOPS (how often each malloc runs a loop
    of a few instructions), PLANT_STARTUP_LOOPS (the same for the constructor), PLANT_HOLD_AFTER_MS (the first malloc
    that many ms after the very first one, by the clock, maps 1 MiB and keeps it), PLANT_CALIBRATES (the constructor
-   needs CLOCK_MONOTONIC_RAW to go on). malloc_trim gives the held bytes back in one madvise. */
+   needs CLOCK_MONOTONIC_RAW to go on), PLANT_RELEASE_AFTER_MS (a thread of its own gives the held bytes back that many
+   ms after the first malloc, by a timed wait). malloc_trim gives the held bytes back in one madvise. */
 #include "core/base/os.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,7 +42,7 @@ struct header {
 
 static uint8_t *arena;
 static _Atomic uint64_t used;
-static _Atomic uint64_t mallocs;
+static _Atomic uint64_t mallocs, own_mallocs = UINT64_MAX; /* own_mallocs: made when the constructor ends */
 static uint64_t spin_cycles, map_every, refuse_from, crash_at, hang_at, hold_bytes, os_pages, keep_freed, spike_at,
     spike_bytes, loops, slow_every, slow_cycles, preempt_every, sleep_every, hold_after_ms;
 
@@ -70,6 +73,26 @@ static void calibrate(void) {
   die("planted allocator: the clock stands still\n");
 }
 
+static void wait_ms(uint64_t ms) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+  struct timeval now;
+  gettimeofday(&now, NULL);
+  uint64_t ns = (uint64_t)now.tv_usec * 1000 + ms * 1000000;
+  struct timespec until = {now.tv_sec + (time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+  pthread_mutex_lock(&mutex);
+  pthread_cond_timedwait(&never, &mutex, &until);
+  pthread_mutex_unlock(&mutex);
+}
+
+static void *release_later(void *nothing) {
+  while (atomic_load(&mallocs) <= atomic_load(&own_mallocs))
+    wait_ms(1);
+  wait_ms(setting("PLANT_RELEASE_AFTER_MS"));
+  madvise(arena, hold_bytes, MADV_DONTNEED);
+  return nothing;
+}
+
 __attribute__((constructor)) static void begin(void) {
   if (arena)
     return;
@@ -98,6 +121,10 @@ __attribute__((constructor)) static void begin(void) {
   go_round(setting("PLANT_STARTUP_LOOPS"));
   memset(arena, 1, hold_bytes);
   used = hold_bytes;
+  pthread_t thread;
+  if (setting("PLANT_RELEASE_AFTER_MS") && pthread_create(&thread, NULL, release_later, NULL) != 0)
+    abort();
+  atomic_store(&own_mallocs, atomic_load(&mallocs));
 }
 
 /* Maps resident anonymous memory without transparent huge pages. */
