@@ -297,10 +297,14 @@ struct tcache_bin {
                       requested once costs no memory, and is halved when the bin is full */
 };
 
+/* Bins of chunks of many sizes: one for each doubling from 1 KiB on, up to tcache_large. */
+enum { TCACHE_LARGE_BINS = 13, TCACHE_LARGE_FIRST_BITS = 10 };
+
 struct tcache {
   size_t inline_limit_bytes; /* the inlined path of malloc takes requests below this */
   size_t inline_chunk_bytes; /* the inlined path of free takes chunks whose size minus the smallest is below this */
   size_t bin_count;
+  struct tcache_bin large[TCACHE_LARGE_BINS];
   struct tcache_bin bins[];
 };
 

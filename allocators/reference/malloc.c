@@ -47,7 +47,7 @@ static __attribute__((noinline)) void *malloc_slow(size_t object_bytes) {
     return NULL;
   size_t bytes = chunk_bytes_for(object_bytes);
   struct tcache_bin *bin = tcache_bin_for(bytes);
-  void *object = bin ? tcache_pop(bin) : NULL;
+  void *object = bin ? tcache_pop(bin) : tcache_take_large(bytes);
   if (object)
     COUNT(tcache_hits);
   else if (UNLIKELY(!(object = take(bytes, bin)))) {
@@ -110,7 +110,7 @@ static void *calloc_slow(size_t object_bytes) {
   startup();
   size_t bytes = chunk_bytes_for(object_bytes);
   struct tcache_bin *bin = tcache_bin_for(bytes);
-  struct cached *cached = bin ? tcache_pop(bin) : NULL;
+  struct cached *cached = bin ? tcache_pop(bin) : tcache_take_large(bytes);
   if (cached) {
     COUNT(tcache_hits);
     return memset(cached, 0, object_bytes);
@@ -238,6 +238,7 @@ static void free_quick(struct cached *object, size_t bytes);
 static void free_to_cache(struct cached *object, struct tcache_bin *bin);
 static void free_to_fast(struct cached *object);
 static void free_to_arena(struct chunk *chunk);
+static void free_large(struct chunk *chunk, size_t bytes);
 
 void allocator_free(void *object) {
   if (UNLIKELY(!object))
@@ -268,7 +269,7 @@ static __attribute__((noinline)) void free_slow(void *object) {
     return;
   }
   if (bytes > quick_max_bytes)
-    free_to_arena(chunk);
+    free_large(chunk, bytes);
   else
     free_quick(object, bytes);
 }
@@ -320,6 +321,20 @@ static void free_to_cache(struct cached *object, struct tcache_bin *bin) {
     tcache_flush(bin, (uint32_t)tunables.tcache_count / 2);
   COUNT(tcache_frees);
   tcache_push(bin, object);
+}
+
+static void free_large(struct chunk *chunk, size_t bytes) {
+  struct tcache_bin *bin = tcache_large_with_room(bytes);
+  struct cached *object = chunk_object(chunk);
+  if (!bin) {
+    free_to_arena(chunk);
+    return;
+  }
+  if (UNLIKELY(object->key == tcache_key))
+    tcache_check_double_free(bin, object);
+  fill(chunk);
+  COUNT(tcache_frees);
+  tcache_put_large(bin, object);
 }
 
 static void free_to_fast(struct cached *object) {

@@ -13,6 +13,9 @@ static void empty(struct tcache *cache) {
   for (size_t number = 0; number < cache->bin_count; number++)
     if (cache->bins[number].first)
       tcache_flush(&cache->bins[number], 0);
+  for (size_t number = 0; number < TCACHE_LARGE_BINS; number++)
+    if (cache->large[number].first)
+      tcache_flush(&cache->large[number], 0);
 }
 
 static void release(void *object) {
@@ -55,6 +58,8 @@ static struct tcache *make_cache(void) {
   cache->bin_count = bin_count;
   for (size_t number = 0; number < bin_count; number++)
     cache->bins[number].room = (uint32_t)tunables.tcache_count;
+  for (size_t number = 0; number < TCACHE_LARGE_BINS; number++)
+    cache->large[number].room = (uint32_t)tunables.tcache_count;
   if (!tunables.stats && !tunables.perturb) {
     cache->inline_chunk_bytes = bin_count * CHUNK_ALIGNMENT;
     cache->inline_limit_bytes = tunables.tcache_max + 1;
@@ -141,4 +146,58 @@ void tcache_check_double_free(const struct tcache_bin *bin, const struct cached 
     if (at == object)
       fault("free", "double free: the object is in a tcache", object);
   }
+}
+
+/* NULL: the thread has no cache, or chunks of that size are too large for it. */
+static struct tcache_bin *large_bin(size_t chunk_bytes) {
+  if (LIKELY(!tunables.tcache_large) || !tunables.tcache || chunk_bytes > chunk_bytes_for(tunables.tcache_large))
+    return NULL;
+  struct tcache *cache = thread.cache == &no_cache ? tcache_make() : thread.cache;
+  size_t bits = 63 - (size_t)__builtin_clzl(chunk_bytes);
+  size_t number = bits < TCACHE_LARGE_FIRST_BITS ? 0 : bits - TCACHE_LARGE_FIRST_BITS;
+  return cache == &no_cache || number >= TCACHE_LARGE_BINS ? NULL : &cache->large[number];
+}
+
+/* Returns the first object of that size or above; *before: the one before it, NULL: it is the first. */
+static struct cached *find(const struct tcache_bin *bin, size_t chunk_bytes, struct cached **before) {
+  struct cached *at = bin->first;
+  *before = NULL;
+  while (at && head_bytes(chunk_head(chunk_of(at))) < chunk_bytes) {
+    *before = at;
+    at = cached_next(at);
+    if (UNLIKELY(!is_aligned(at)))
+      fault("malloc", "corrupt link in a tcache", *before);
+  }
+  return at;
+}
+
+static void link_behind(struct tcache_bin *bin, struct cached *before, struct cached *object) {
+  if (before)
+    before->next = cached_hide(before, object);
+  else
+    bin->first = object;
+}
+
+struct cached *tcache_take_large(size_t chunk_bytes) {
+  struct tcache_bin *bin = large_bin(chunk_bytes);
+  struct cached *before, *object = bin ? find(bin, chunk_bytes, &before) : NULL;
+  if (!object || head_bytes(chunk_head(chunk_of(object))) != chunk_bytes)
+    return NULL;
+  link_behind(bin, before, cached_next(object));
+  bin->room++;
+  object->key = 0;
+  return object;
+}
+
+struct tcache_bin *tcache_large_with_room(size_t chunk_bytes) {
+  struct tcache_bin *bin = large_bin(chunk_bytes);
+  return bin && bin->room > 0 ? bin : NULL;
+}
+
+void tcache_put_large(struct tcache_bin *bin, struct cached *object) {
+  struct cached *before, *next = find(bin, head_bytes(chunk_head(chunk_of(object))), &before);
+  cached_set_key(object, tcache_key);
+  object->next = cached_hide(object, next);
+  link_behind(bin, before, object);
+  bin->room--;
 }

@@ -44,6 +44,13 @@ static inline struct tcache_bin *tcache_bin_for(size_t chunk_bytes) {
   return LIKELY(number < cache->bin_count) ? &cache->bins[number] : NULL;
 }
 
+/* Bins of many sizes (tunable tcache_large), for chunks that tcache_bin_for has no bin for: each is a list sorted by
+   size, of which only a chunk of exactly the requested size is taken, as glibc does from 2.42 on. The first returns the
+   object, or NULL; the second a bin with room, or NULL, for the third. */
+struct cached *tcache_take_large(size_t chunk_bytes);
+struct tcache_bin *tcache_large_with_room(size_t chunk_bytes);
+void tcache_put_large(struct tcache_bin *bin, struct cached *object);
+
 /* Gives back all objects except the `keep` newest. Takes arenas' locks. */
 void tcache_flush(struct tcache_bin *bin, uint32_t keep);
 

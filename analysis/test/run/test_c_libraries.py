@@ -182,7 +182,7 @@ def test_a_dynamic_linker_that_lists_nothing_is_taken_to_know_all(other):
     assert other("2.31")("hugetlb=1").environment
 
 
-@pytest.mark.parametrize(("version", "most", "default"), [("2.36", 1032, "7"), ("2.43", 4194304, "16")])
+@pytest.mark.parametrize(("version", "most", "default"), [("2.36", 1032, "7"), ("2.43", 4194280, "16")])
 def test_limits_and_defaults_are_those_of_the_version(version, most, default, other):
     choose = other(version)
     assert choose(f"tcache_max={most}").environment
