@@ -3,23 +3,26 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from heaptape.results.recorded_on import is_other
 from heaptape.results.structs import workload_of
 from heaptape.run import installed
 from heaptape.run.elf_files import build_id
-from heaptape.run.registry import DEFAULT_VARIANT, Allocator, Choice, choose, named
+from heaptape.run.registry import DEFAULT_VARIANT, Allocator, Choice, choose, files_of, named
 
 
 def recorded_on(info: Mapping, registry: Mapping[str, Allocator]) -> Choice | None:
-    """The allocator that the recording names as its own, with its settings: that very library, or an installed
-    candidate. `info`: of the trace or workload. None: it names none, or a library that is not here.
+    """The allocator that the recording names as its own, with its settings: that very library, an installed candidate,
+    or a library that only the linker knows. `info`: of the trace or workload. None: it names none, or a library that is
+    not here.
     """
     here = of_same_name(info, registry)
     name = here.name if here and not _is_other(info, here) else _candidate(info)
-    if not name:
-        return None
     settings = info.get("settings") or {}
+    if not name:
+        path = None if settings else _file_of(info)  # which of them it reads is not known, and a file may state any
+        return replace(choose(str(path), dict(registry)), as_recorded=True) if path else None
     return replace(_with(choose(name, dict(registry)), named(name, dict(registry)), settings), as_recorded=True)
 
 
@@ -44,6 +47,14 @@ def _candidate(info: Mapping) -> str | None:
     recorded_id = info.get("allocator_build_id")
     known = installed.find_all(installed.root()) + installed.of_wheel() if recorded_id else []
     return next((one.record.label for one in known if one.record.build_id == recorded_id), None)
+
+
+def _file_of(info: Mapping) -> Path | None:
+    """The library of the recording's name and build id where the dynamic linker searches; without a build id none."""
+    library, recorded_id = info.get("allocator"), info.get("allocator_build_id")
+    if not library or not recorded_id or "/" in library:
+        return None
+    return next((path for path in files_of([library], [])[library] if build_id(path) == recorded_id), None)
 
 
 def _with(choice: Choice, allocator: Allocator, environment: Mapping[str, str]) -> Choice:

@@ -4,6 +4,7 @@
 import pytest
 from heaptape.common.home import default_home
 from heaptape.run import registry
+from heaptape.run.elf_files import build_id
 from heaptape.run.recorded import as_recorded, recorded_on
 
 KNOWN = registry.load(default_home())
@@ -48,3 +49,15 @@ def test_a_plain_name_means_as_recorded_and_default_means_without():
 def test_a_library_that_is_not_known_has_no_choice():
     assert recorded_on({"allocator": "libother.so", "settings": {}}, KNOWN) is None
     assert recorded_on({}, KNOWN) is None
+
+
+def test_a_library_that_only_the_linker_knows_is_found_by_its_name_and_build_id():
+    path = registry.files_of(["libm.so.6"], [])["libm.so.6"][0]
+    about = {"allocator": "libm.so.6", "allocator_build_id": build_id(path)}
+    found = recorded_on(about, KNOWN)
+    assert found is not None
+    assert found.path == path.resolve()
+    assert found.as_recorded
+    assert recorded_on(about | {"allocator_build_id": "00"}, KNOWN) is None
+    assert recorded_on(about | {"allocator": f"../{path.name}"}, KNOWN) is None
+    assert recorded_on(about | {"settings": {"LD_AUDIT": "/no.so"}}, KNOWN) is None
