@@ -2,7 +2,6 @@
 """How every command is parsed and ends: exit statuses, and one line on standard error for what went wrong."""
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -56,13 +55,6 @@ class Parser(argparse.ArgumentParser):
             for one, words in kept:
                 one.help = words
         return f"{text}\n{all_options(len(rare))}\n"
-
-    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401
-        """In place of argparse's, which is silent where nothing can be written."""
-        if message and file in (None, sys.stderr):
-            sys.stderr.write(message)
-        elif message:
-            flush_standard_output(message)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, console.line("error", f"{message} (see '{self.prog} --help')", self.prog) + "\n")
