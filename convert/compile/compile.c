@@ -1,249 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the file of data accesses that belongs to a workload (WORKLOAD.md, accesses): one EVENT item for each op, in
-   the workload's order; between them the accesses that the program made there, with objects named by their slots; then
-   the recording's totals.
-
-   Calls that are not ops (failed calls, releases of objects never seen, calls counted by a gap) have no item. Not its
-   job: the order (convert/history/history.h). Not thread-safe. */
 #include "convert/compile/compile.h"
 
-#include "convert/history/history.h"
-#include "convert/history/trace_info.h"
-#include "core/base/json.h"
-#include "core/trace/access_stream.h"
-#include "core/trace/layout.h"
-#include "core/trace/summary.h"
+#include "convert/compile/accesses.h"
+#include "convert/compile/info.h"
+#include "convert/compile/origins.h"
 #include "core/workload/slots.h"
-#include "core/workload/statistics.h"
-#include "core/workload/witness.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { OUT_BYTES = 1 << 16 };
-
-struct compile_accesses {
-  const struct trace_reader *reader;
-  struct access_order *order;
-  struct error *error;
-  const char *path;
-  FILE *out;
-  struct access_coder coder;
-  size_t used;
-  uint8_t bytes[OUT_BYTES];
-};
-
-static void compile_accesses_free(struct compile_accesses *accesses) {
-  if (!accesses)
-    return;
-  if (accesses->out)
-    fclose(accesses->out);
-  access_order_close(accesses->order);
-  free(accesses);
-}
-
-static int write_out(struct compile_accesses *accesses) {
-  size_t used = accesses->used;
-  accesses->used = 0;
-  if (fwrite(accesses->bytes, 1, used, accesses->out) == used)
-    return 0;
-  return error_errno(accesses->error, accesses->path, "can't write");
-}
-
-/* A replay needs neither thread nor acquires: they are in the workload. */
-static int put(void *context, const struct access_item *item) {
-  struct compile_accesses *accesses = context;
-  struct access_item plain = *item;
-  plain.thread = 0;
-  plain.acquires = false;
-  if (accesses->used > OUT_BYTES - ACCESS_ITEM_BYTES && write_out(accesses) != 0)
-    return -1;
-  uint8_t *end = access_put(&accesses->coder, accesses->bytes + accesses->used, &plain);
-  accesses->used = (size_t)(end - accesses->bytes);
-  return 0;
-}
-
-static void put_header(struct compile_accesses *accesses) {
-  uint64_t filter_bytes = trace_reader_summary(accesses->reader)->access_filter_bytes;
-  struct access_file_header header = {
-      .version = ACCESS_FILE_VERSION,
-      .filter_bytes = filter_bytes < UINT32_MAX ? (uint32_t)filter_bytes : UINT32_MAX,
-  };
-  memcpy(header.magic, ACCESS_FILE_MAGIC, sizeof header.magic);
-  memcpy(accesses->bytes, &header, sizeof header);
-  accesses->used = sizeof header;
-}
-
-static int put_totals(struct compile_accesses *accesses) {
-  const struct trace_access_totals *totals = &trace_reader_summary(accesses->reader)->accesses;
-  for (uint32_t total = 0; total < ACCESS_TOTAL_LIMIT; total++) {
-    const struct access_item item = {.kind = ACCESS_TOTAL, .total = total, .value = totals->counted[total]};
-    if (totals->known[total] && put(accesses, &item) != 0)
-      return -1;
-  }
-  return 0;
-}
-
-/* Creates or truncates path. Returns 0, or -1 with error, also if the trace has no accesses. */
-static int compile_accesses_open(struct compile_accesses **out, struct trace_reader *reader, const char *path,
-                                 struct error *error) {
-  struct compile_accesses *accesses = *out = calloc(1, sizeof *accesses);
-  if (!accesses)
-    return error_set(error, path, "out of memory");
-  *accesses = (struct compile_accesses){.reader = reader, .path = path, .error = error};
-  put_header(accesses);
-  const struct access_item no_burst_yet = {.kind = ACCESS_BURST};
-  if (trace_reader_summary(reader)->accesses.in_bursts)
-    put(accesses, &no_burst_yet); /* into the buffer */
-  const struct access_sink sink = {put, accesses};
-  if (access_order_open(&accesses->order, reader, &sink, error) == 0) {
-    accesses->out = fopen(path, "we");
-    if (accesses->out)
-      return 0;
-    error_errno(error, path, "can't create");
-  }
-  compile_accesses_free(accesses);
-  *out = NULL;
-  return -1;
-}
-
-/* After the last op: completes the file and fills in counts. Returns 0, or -1 with the error given to open. */
-static int compile_accesses_finish(struct compile_accesses *accesses, struct access_order_counts *counts) {
-  if (access_order_finish(accesses->order) != 0 || put_totals(accesses) != 0 || write_out(accesses) != 0)
-    return -1;
-  FILE *out = accesses->out;
-  accesses->out = NULL;
-  *counts = *access_order_counts(accesses->order);
-  return fclose(out) == 0 ? 0 : error_errno(accesses->error, accesses->path, "can't write");
-}
-
-/* What a workload records about its trace besides the ops: the time line, the request sizes, the recorded process's
-   memory, the calls (WORKLOAD.md: time line, info JSON). Fed op by op; memory is bounded by constants. Not
-   thread-safe. */
-
-struct compile_info {
-  struct trace_reader *reader;
-  struct trace_info trace;
-  uint32_t slots;
-  uint64_t calls[CALL_LIMIT];
-  struct size_histogram sizes;
-  struct recorded_samples samples;
-  uint64_t stamp;   /* highest so far */
-  uint64_t changed; /* ops of which an argument was changed */
-  struct time_line time_line;
-  const struct access_order_counts *compiled; /* NULL: no accesses were compiled */
-  json_t *rewritten;                          /* what a rewriting did; owned by the rewriter. NULL: none */
-};
-
-static void compile_info_free(struct compile_info *info) {
-  if (!info)
-    return;
-  trace_info_free(&info->trace);
-  free(info);
-}
-
-static struct compile_info *compile_info_new(struct trace_reader *reader, struct error *error) {
-  struct compile_info *info = calloc(1, sizeof *info);
-  if (!info) {
-    error_set(error, trace_reader_path(reader), "out of memory");
-    return NULL;
-  }
-  const struct trace_summary *summary = trace_reader_summary(reader);
-  info->reader = reader;
-  info->time_line.interval = summary->events / TIME_LINE_POINTS + 1;
-  trace_info_read(&info->trace, summary->info_json);
-  if (recorded_samples_load(&info->samples, reader, error) != 0) {
-    compile_info_free(info);
-    return NULL;
-  }
-  return info;
-}
-
-/* Recorded time of the op passed last, in ns from the beginning of the recording; 0 if times are not known. */
-static uint64_t compile_info_time_ns(const struct compile_info *info) {
-  return (uint64_t)trace_stamp_ns(trace_reader_summary(info->reader), info->stamp);
-}
-
-static void compile_info_point(struct compile_info *info, uint64_t position, const struct history_state *before) {
-  time_line_op(&info->time_line, &(struct workload_time_point){position, compile_info_time_ns(info), before->live_bytes,
-                                                               before->live_objects});
-}
-
-static inline void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op) {
-  if (op->stamp > info->stamp) /* a repaired inversion has an older one */
-    info->stamp = op->stamp;
-  if (position == info->time_line.next_point || op->before->live_bytes > info->time_line.peak.live_bytes)
-    compile_info_point(info, position, op->before);
-  recorded_samples_advance(&info->samples, info->stamp, position);
-  info->calls[op->call & CALL_ID_MASK]++;
-  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
-    size_histogram_add(&info->sizes, op->request_bytes);
-}
-
-/* After the last op; the points belong to info. */
-static const struct workload_time_point *compile_info_time_line(struct compile_info *info,
-                                                                const struct witness *witness, size_t *count) {
-  if (info->samples.seen > 0 && info->samples.last.stamp > info->stamp) /* the program may idle to its end */
-    info->stamp = info->samples.last.stamp;
-  const struct workload_time_point end = {witness->ops, compile_info_time_ns(info), witness->live_bytes_at_end,
-                                          witness->live_at_end};
-  recorded_samples_advance(&info->samples, UINT64_MAX, witness->ops);
-  return time_line_finish(&info->time_line, &end, count);
-}
-
-static void set_string(json_t *object, const char *key, const char *value) {
-  if (value[0])
-    json_object_set_new(object, key, json_string(value));
-}
-
-static json_t *accesses_json(const struct compile_info *info) {
-  const struct trace_summary *summary = trace_reader_summary(info->reader);
-  const struct trace_access_totals *totals = &summary->accesses;
-  json_t *object = json_object();
-  json_set_count(object, "granule_bytes", ACCESS_GRANULE_BYTES);
-  json_set_count(object, "filter_bytes", summary->access_filter_bytes);
-  for (int total = 0; total < ACCESS_TOTAL_LIMIT; total++)
-    if (totals->known[total])
-      json_set_count(object, access_total_names[total], totals->counted[total]);
-  if (totals->in_bursts)
-    json_set_count(object, "bursts", (totals->switches + 1) / 2);
-  if (totals->lost)
-    json_set_count(object, "lost_in_trace", totals->lost);
-  if (info->compiled) {
-    json_set_count(object, "objects", info->compiled->objects);
-    json_set_count(object, "other", info->compiled->other);
-    json_set_count(object, "lost", info->compiled->lost);
-    json_set_count(object, "ops_without_call", info->compiled->ops_without_call);
-  }
-  return object;
-}
-
-/* The info JSON, to be freed; NULL if there is no memory. */
-static char *compile_info_json(struct compile_info *info, const struct witness *witness) {
-  static const char *const kept[] = {"allocator_version", "allocator_build_id", "settings", "libraries"};
-  json_t *object = json_object();
-  const struct trace_info *trace = &info->trace;
-  set_string(object, "name", trace->program);
-  set_string(object, "program", trace->program);
-  set_string(object, "source", trace->source);
-  set_string(object, "allocator", trace->allocator);
-  json_set_count(object, "os_page_bytes", trace->os_page_bytes);
-  json_object_set(object, "lacks", trace->lacks);
-  for (size_t key = 0; key < sizeof kept / sizeof *kept; key++)
-    json_object_set(object, kept[key], json_object_get(trace->json, kept[key]));
-  json_object_set_new(object, "calls", call_counts_json(info->calls));
-  json_object_set_new(object, "witness", witness_json(witness));
-  json_object_set_new(object, "request_sizes", size_histogram_json(&info->sizes));
-  json_object_set_new(object, "recorded", recorded_samples_json(&info->samples));
-  if (trace_reader_summary(info->reader)->accesses.recorded)
-    json_object_set_new(object, "accesses", accesses_json(info));
-  if (info->rewritten)
-    json_object_update(object, info->rewritten);
-  char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));
-  json_decref(object);
-  return text;
-}
 
 #define THREAD_NONE UINT32_MAX
 
@@ -361,7 +125,7 @@ static int compile_op(void *context, const struct history_op *op, struct slots *
   struct compiler *compiler = context;
   struct workload_writer *writer = compiler->writer;
   struct compile_thread *thread = &compiler->threads[op->thread];
-  if (compiler->accesses && access_order_op(compiler->accesses->order, op) != 0)
+  if (compiler->accesses && compile_accesses_op(compiler->accesses, op) != 0)
     return -1;
   if (thread->number == THREAD_NONE) {
     if (compiler->thread_count == WORKLOAD_MAX_THREADS)
@@ -389,7 +153,7 @@ static int compile_left_out(void *context, const struct merge_step *step, uint32
   struct compiler *compiler = context;
   if (compiler->origins)
     origins_writer_left_out(compiler->origins, step);
-  return compiler->accesses ? access_order_left_out(compiler->accesses->order, step, false) : 0;
+  return compiler->accesses ? compile_accesses_left_out(compiler->accesses, step) : 0;
 }
 
 static void compile_thread_end(void *context, uint32_t thread) {

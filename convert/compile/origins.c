@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/compile/compile.h"
+#include "convert/compile/origins.h"
 
 #include "convert/history/trace_info.h"
 #include "convert/stacks/stacks.h"

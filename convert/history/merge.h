@@ -9,18 +9,13 @@
    leaf that won last, and threads that come back are other leaves. Not thread-safe. */
 #pragma once
 
+#include "convert/history/read_ahead.h"
 #include "core/base/address_map.h"
 #include "core/base/assert.h"
 #include "core/trace/read/trace_read.h"
 #include "core/workload/slots.h"
 
-struct read_ahead; /* merge.c */
 struct merge;
-
-/* The thread's events that were decoded ahead. */
-struct event_span {
-  const struct trace_event *at, *end;
-};
 
 struct merge_step {
   const struct trace_event *event; /* valid until the thread is advanced */

@@ -2,7 +2,7 @@
 #include "core/base/vector.h"
 #include "replay/parent/run.h"
 #include "replay/passes/contention/contention.h"
-#include "replay/passes/contention/trap.h"
+#include "replay/passes/contention/elf_name.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -34,14 +34,3 @@ int trap_install(void (*waited)(const struct trapped_wait *wait));
 /* Returns the nanoseconds by which observing prolongs a wait: measured with waits that end at once, in the fastest of
    some rounds, as other threads may run meanwhile. These waits are reported to `waited` like any others. */
 uint64_t trap_measure_ns(void);
-
-/* Finds the symbol at an address of an ELF file, in its symbol tables or those of its debug package.
-
-   Job: the symbol that covers an address: of the file or, where it was stripped, of
-   /usr/lib/debug/.build-id/XX/REST.debug, which has the same build id. Not its job: inlined functions, and lines
-   (convert/stacks/stacks.h, whose libraries the engine's process must not load). Files of this machine's processor, 64
-   bits; other files have no names. Reads the file again at each call. Single-threaded. */
-
-/* Fills in the name, cut to bytes, demangled if it is a C++ name and the C++ library is here; and the address's offset
-   from the symbol's start. False: no symbol. */
-bool elf_name_of(const char *path, uint64_t address, char *name, size_t bytes, uint64_t *offset);
