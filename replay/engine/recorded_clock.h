@@ -52,7 +52,8 @@ static inline void recorded_clock_advance(uint64_t time_ns) {
 void recorded_clock_waits_follow(void);
 
 /* Returns whether a timed wait of the allocator ends before time_ns (of recorded_clock_advance): when the first does.
- */
+   None does once waking took WAKE_TOTAL_NS of real time: a thread may wake every millisecond of a recorded day. One
+   thread calls this and recorded_clock_wake at a time. */
 bool recorded_clock_wait_ends(uint64_t time_ns, uint64_t *end_ns);
 
 /* The program idled until the next op: threads of the allocator that the ops have woken get WAKE_PAUSE_NS of real time
@@ -64,3 +65,4 @@ void recorded_clock_pause(void);
 void recorded_clock_wake(uint64_t end_ns);
 
 enum { WAKE_LIMIT_NS = 50000000, WAKE_PAUSE_NS = 1000000, WAKE_PAUSES = 1000, IDLE_GAP_NS = 50000000 };
+#define WAKE_TOTAL_NS UINT64_C(30000000000)
