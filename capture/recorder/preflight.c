@@ -128,6 +128,30 @@ int preflight_program(const char *command, char *path, char *static_program, str
   return found ? found : check_file(path, 0, static_program, error);
 }
 
+static bool file_holds(const char *path, const char *text) {
+  struct stat status;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  void *file = MAP_FAILED;
+  if (fd >= 0 && fstat(fd, &status) == 0)
+    file = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  os_close(fd);
+  if (file == MAP_FAILED)
+    return false;
+  bool holds = memmem(file, (size_t)status.st_size, text, strlen(text)) != NULL;
+  munmap(file, (size_t)status.st_size);
+  return holds;
+}
+
+/* A file that is linked against glibc names the versions of the symbols that it needs. */
+static bool names_glibc(const char *library) {
+  return file_holds(library, "GLIBC_2.");
+}
+
+/* The start of what `go version` reads, which strip keeps. */
+static bool is_of_go(const char *program) {
+  return file_holds(program, "\xff Go buildinf:");
+}
+
 int preflight_static(const struct command *command, const char *program, struct linked_list *functions,
                      struct error *error) {
   const struct collector_settings *settings = &command->settings;
@@ -148,6 +172,11 @@ int preflight_static(const struct command *command, const char *program, struct 
   }
   if (linked_list_read(functions, program) != 0)
     return refuse(error, program, "cannot be read");
+  if (functions->count == 0 && is_of_go(program))
+    return refuse(
+        error, program,
+        "a Go program without malloc: Go's runtime has an allocator of its own, which can't be replaced; only "
+        "the calls of C code in it, which cgo links dynamically, can be recorded");
   if (functions->count == 0)
     return refuse(error, program,
                   "statically linked, and stripped or without malloc: its allocator's functions are found by their "
@@ -171,22 +200,6 @@ static bool is_of_musl(const char *program) {
     close(fd);
   }
   return file_begins(file.loader[0] ? file.loader : program, "ld-musl-");
-}
-
-/* A file that is linked against glibc names the versions of the symbols that it needs. */
-static bool names_glibc(const char *library) {
-  static const char version[] = "GLIBC_2.";
-  struct stat status;
-  int fd = open(library, O_RDONLY | O_CLOEXEC);
-  void *file = MAP_FAILED;
-  if (fd >= 0 && fstat(fd, &status) == 0)
-    file = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-  os_close(fd);
-  if (file == MAP_FAILED)
-    return false;
-  bool named = memmem(file, (size_t)status.st_size, version, strlen(version)) != NULL;
-  munmap(file, (size_t)status.st_size);
-  return named;
 }
 
 int preflight_same_libc(const char *program, const char *library, struct error *error) {

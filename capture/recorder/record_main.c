@@ -20,6 +20,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -528,14 +529,26 @@ static int record_attached(struct command *command) {
   return done && recorded && !(command->strict && unrecorded) ? 0 : 1;
 }
 
+/* How the recorder knows that a process has ended, and that a number is still the same process's. */
+static int check_kernel(struct error *error) {
+  int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+  if (fd < 0)
+    return error_errno(error, "pidfd_open",
+                       "recording needs this system call: Linux 5.3 or later, and no filter that forbids it");
+  close(fd);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   struct command command = {.attach_pid = 0};
   int status = options_parse(&command, argc, argv);
   if (status != CLI_RUN)
     return status;
+  struct error error = {""};
+  if (check_kernel(&error) != 0)
+    fail(&error, 1);
   if (command.attach_pid)
     return record_attached(&command);
-  struct error error = {""};
   char program[PATH_MAX], output[PATH_MAX];
   struct preloads preloads = {"", "", ""};
   struct linked_list functions = {.count = 0};

@@ -204,6 +204,7 @@ enum unfollowed_cause {
   UNFOLLOWED_NETWORK,
   UNFOLLOWED_STATIC,
   UNFOLLOWED_MACHINE,
+  UNFOLLOWED_SIMULATED, /* under our Valgrind tool, where a program asks at its first call */
   UNFOLLOWED_FILTERS,
   UNFOLLOWED_LOST, /* it did ask, in vain */
   UNFOLLOWED_CAUSES

@@ -310,6 +310,24 @@ static void add_path(struct text_line *line, const char *path) {
   text_add(line, "%s", escape_controls(shown, sizeof shown, path));
 }
 
+/* As a shell takes it: in quotes where it has to be. */
+static void add_quoted(struct text_line *line, const char *path) {
+  static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@%+=:,./_-";
+  char shown[PATH_MAX];
+  escape_controls(shown, sizeof shown, path);
+  bool as_it_is = !shown[strspn(shown, plain)];
+  const char *quote = as_it_is ? "" : "'";
+  text_add(line, "%s", quote);
+  for (const char *at = shown; *at; at++)
+    if (*at == '\'')
+      text_add(line, "'\"'\"'");
+    else if (*at == ' ')
+      text_add(line, TEXT_JOIN);
+    else
+      text_add(line, "%c", *at);
+  text_add(line, "%s", quote);
+}
+
 static void add_bursts(struct text_line *line, const struct image *image) {
   char number[TEXT_NUMBER_BYTES];
   uint64_t bursts = (image->switches + 1) / 2;
@@ -430,7 +448,7 @@ static void print_next(void) {
     return;
   line.used = 0;
   text_add(&line, "heaptape: next: heaptape" TEXT_JOIN "replay" TEXT_JOIN);
-  add_path(&line, image->path);
+  add_quoted(&line, image->path);
   print_line(&line, 0);
 }
 

@@ -18,6 +18,8 @@
 
 enum { SUSPECTS_MAX = 4096, NAMES_SHOWN = 5 };
 
+static const char our_valgrind_tool[] = "heaptape-amd64-"; /* how its name in /proc begins */
+
 static const uint64_t LOOK_NS = 5000000, LATER_NS = 50000000, COST_SHARE = 100;
 
 /* What to print of each cause: why, and what to do. */
@@ -35,7 +37,9 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
     [UNFOLLOWED_NETWORK] = "another network namespace, from which the recorder can't be reached: run heaptape record "
                            "inside it, as in: unshare -n heaptape record -- CMD",
     [UNFOLLOWED_STATIC] =
-        "statically linked: no library can be loaded into it; record it by itself: heaptape record -- CMD",
+        "statically linked: no library can be loaded into it; if it has malloc and its symbols, record it by itself: "
+        "heaptape record -- CMD",
+    [UNFOLLOWED_SIMULATED] = "it runs under Valgrind, and has not called malloc: it may have ended before",
     [UNFOLLOWED_FILTERS] =
         "started under a filter of system calls (seccomp) that forbids a call which recording makes, "
         "or of which that is not known",
@@ -104,7 +108,27 @@ static bool has_filters(const struct collector *collector, int pid) {
   return proc_read_file(pid, "status", status, sizeof status) && proc_filters(status) > collector->filters;
 }
 
+static bool is_simulated(const char *name) {
+  return strncmp(name, our_valgrind_tool, sizeof our_valgrind_tool - 1) == 0;
+}
+
+static bool runs_simulated(int pid) {
+  struct proc_stat stat;
+  return proc_stat_of(pid, "stat", &stat) && is_simulated(stat.name);
+}
+
+/* The processor comes first: neither the environment nor the rights help a program for another one, and the vector of
+   its loader has entries of another size. */
 static enum unfollowed_cause cause_of(const struct collector *collector, int pid) {
+  struct program_file file;
+  int fd = proc_open(pid, "exe");
+  if (fd >= 0)
+    program_file_read(fd, &file);
+  os_close(fd);
+  if (fd >= 0 && file.kind != PROGRAM_FOR_US)
+    return UNFOLLOWED_MACHINE;
+  if (runs_simulated(pid))
+    return UNFOLLOWED_SIMULATED;
   enum preload preload = preload_of(pid);
   if (preload == PRELOAD_UNREADABLE)
     return errno == EACCES || errno == EPERM ? UNFOLLOWED_RIGHTS : UNFOLLOWED_PENDING;
@@ -112,14 +136,8 @@ static enum unfollowed_cause cause_of(const struct collector *collector, int pid
     return preload == PRELOAD_OTHER ? UNFOLLOWED_PRELOAD : UNFOLLOWED_ENVIRONMENT;
   if (is_secure(pid))
     return UNFOLLOWED_RIGHTS;
-  struct program_file file;
-  int fd = proc_open(pid, "exe");
   if (fd < 0)
     return UNFOLLOWED_PENDING;
-  program_file_read(fd, &file);
-  close(fd);
-  if (file.kind != PROGRAM_FOR_US)
-    return UNFOLLOWED_MACHINE;
   if (!file.loader[0])
     return UNFOLLOWED_STATIC;
   return has_filters(collector, pid)     ? UNFOLLOWED_FILTERS
@@ -147,7 +165,7 @@ static bool read_process(int pid, char *name, size_t bytes, bool *executed) {
   struct proc_stat stat;
   if (!proc_stat_of(pid, "stat", &stat))
     return false;
-  if (strncmp(stat.name, "heaptape-amd64-", sizeof "heaptape-amd64-" - 1) == 0) /* our Valgrind tool */
+  if (is_simulated(stat.name))
     name_client(pid, name, bytes);
   else
     snprintf(name, bytes, "%s", stat.name);

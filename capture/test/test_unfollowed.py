@@ -92,6 +92,77 @@ def test_the_rights_of_a_setuid_program_are_the_reason(tmp_path: Path) -> None:
     assert reasons(done) == {"rights that the caller lacks (setuid": "program"}
 
 
+LOOP_OF_32_BITS = """
+.globl _start
+_start: movl $162, %eax; movl $wait, %ebx; xorl %ecx, %ecx; int $0x80
+        movl $1, %eax; xorl %ebx, %ebx; int $0x80
+.data
+wait: .long 0, 300000000
+"""
+
+
+def test_a_child_of_32_bits_is_named_with_its_processor_as_the_reason(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    subprocess.run(["as", "--32", "-o", tmp_path / "p.o"], input=LOOP_OF_32_BITS.encode(), check=True)
+    subprocess.run(["ld", "-m", "elf_i386", "-o", program, tmp_path / "p.o"], check=True)
+    if subprocess.run([program], check=False).returncode != 0:
+        pytest.skip("this kernel runs no programs of 32 bits")
+    for before in ("", "env -i "):
+        done = recorded(tmp_path, "sh", "-c", f"{before}{program}; true")
+        assert reasons(done) == {"a program of 32 bits or for another processor": "program"}
+
+
+def test_a_go_program_without_malloc_is_refused_for_gos_own_allocator(tmp_path: Path) -> None:
+    """What `go version` looks for stands in for a program of Go, which CI may not have."""
+    source = 'char mark[] = "\\377 Go buildinf:"; void _start(void) { for (;;) ; }'
+    program = tmp_path / "program"
+    options = ["-static", "-nostdlib", "-fno-builtin", "-o", program]
+    subprocess.run(["gcc", "-xc", "-", *options], input=source.encode(), check=True)
+    done = run(RECORD, "-o", tmp_path / "t.tape", "--", program)
+    assert done.status == 1
+    assert "a Go program without malloc" in done.stderr
+    assert "strip" not in done.stderr
+
+
+def test_a_static_program_that_ends_before_it_calls_malloc_is_not_told_to_be_recorded_by_itself(
+    tmp_path: Path,
+) -> None:
+    source = """
+#include <stdlib.h>
+#include <unistd.h>
+int main(int count, char **words) {
+  usleep(400000);
+  if (count > 1)
+    free(malloc(count));
+  _exit(0);
+}"""
+    program = tmp_path / "program"
+    subprocess.run(["gcc", "-O0", "-xc", "-", "-static", "-o", program], input=source.encode(), check=True)
+    done = run(RECORD, "-o", tmp_path / "t.tape", "--", program)
+    assert "by itself" not in done.stderr, done.stderr
+
+
+def test_a_kernel_without_pidfd_open_gets_one_line(tmp_path: Path) -> None:
+    """By a filter that answers as such a kernel does."""
+    source = """
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+int main(int count, char **words) {
+  struct sock_filter code[] = {{0x20, 0, 0, 0}, {0x15, 0, 1, 434}, {0x06, 0, 0, 327680 | 38}, {6, 0, 0, 0x7fff0000}};
+  struct sock_fprog program = {4, code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &program) || execv(words[1], words + 1);
+}"""
+    subprocess.run(["gcc", "-xc", "-", "-o", tmp_path / "filtered"], input=source.encode(), check=True)
+    for what in (("--", "true"), ("--attach", "1")):
+        done = run(tmp_path / "filtered", RECORD, "-o", tmp_path / "t.tape", *what)
+        assert done.status == 1
+        assert done.stderr.count("\n") == 1
+        assert "Linux 5.3" in done.stderr
+    assert not (tmp_path / "t.tape").exists()
+
+
 def test_programs_that_are_followed_are_not_named(tmp_path: Path) -> None:
     program = compiled(tmp_path / "program")
     script = (

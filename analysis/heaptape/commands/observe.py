@@ -19,7 +19,7 @@ from heaptape.commands.outcome import FORMATS, Parser
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
-from heaptape.common.output import write_text
+from heaptape.common.output import check_writable, write_text
 from heaptape.common.process import scratch_folder
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ def run(arguments: Sequence[str], home: Home) -> int:
     own, others = _parser().parse_known_args(options)
     if not command:
         raise UsageError("observe: which command? heaptape observe [OPTION...] -- CMD [ARGUMENT...]")
+    if own.output:
+        check_writable(own.output)
     environment, prefix = dict(os.environ), []
     if own.allocator:
         from heaptape.run import registry

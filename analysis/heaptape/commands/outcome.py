@@ -2,6 +2,7 @@
 """How every command is parsed and ends: exit statuses, and one line on standard error for what went wrong."""
 
 import argparse
+import resource
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -131,6 +132,16 @@ def status_of(work: Callable[[], int]) -> int:
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
         console.error(f"{named}{error.strerror or error}")
+        return 1
+    except (MemoryError, ImportError, SystemError, RuntimeError) as error:
+        # Under a limit, libraries fail in all of these ways: the loader, numpy's first import, a thread's start.
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            console.error(f"not enough memory: ulimit -v is {limit // 1024} KiB")
+        elif isinstance(error, MemoryError):
+            console.error(f"not enough memory{f': {error}' if str(error) else ''}")
+        else:
+            raise
         return 1
     except KeyboardInterrupt:
         return 130

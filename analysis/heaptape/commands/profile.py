@@ -2,6 +2,7 @@
 """`heaptape profile`: text, Markdown, JSON, one page of HTML, or a flame graph."""
 
 import argparse
+import shlex
 from typing import TYPE_CHECKING
 
 from heaptape.commands.outcome import ALL, add_format_option, add_table_option, chosen_tables
@@ -46,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(arguments.output, _drawn_profile(arguments, found, arguments.home))
         return 0
     if not wanted:
-        more = [("More", f"heaptape profile {arguments.input} --table {'|'.join((*NAMES, ALL))}")]
-        more.append(("More", f"heaptape profile {arguments.input} --format html -o FILE.html"))
+        more = [("More", f"heaptape profile {shlex.quote(arguments.input)} --table {'|'.join((*NAMES, ALL))}")]
+        more.append(("More", f"heaptape profile {shlex.quote(arguments.input)} --format html -o FILE.html"))
         about = f"{printable(found.name)}: {overview(found)}."
         made = screen.Screen(about, None, [f"- {sentence}" for sentence in hardness(found)], more=more)
         write_text(arguments.output, screen.render(made, arguments.format))

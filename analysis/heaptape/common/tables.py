@@ -23,6 +23,7 @@ MISSING = "–"
 MIB = 1 << 20
 WIDTH = 80  # of what is not a terminal
 GAP = 2  # columns between two cells
+FEWEST_FIGURES = 2  # columns: `kept` texts give way to these
 CUT_TO = 24  # columns: texts are not cut further to save a column of figures
 
 
@@ -76,8 +77,9 @@ def render_text(tables: Sequence[Table], width: int | None = None) -> str:
     """Text for a terminal, at most `width` columns wide (default: `screen_width`).
 
     No cell is ever broken or wrapped. Where a table is too wide, first cells take their `short` texts, the rightmost
-    column first; then texts are cut in the middle; then figures' columns are left out from the right, except `kept`
-    ones, and a line names them. Titles and notes are wrapped between words.
+    column first; then texts are cut in the middle; then figures' columns are left out from the right, and a line
+    names them. `kept` columns are left out only where they would leave fewer than FEWEST_FIGURES of the others.
+    Titles and notes are wrapped between words.
     """
     width = width or screen_width()
     screen = console.rich_console(sys.stdout, width)
@@ -175,7 +177,14 @@ def _header(table: Table) -> list[list[Cell]]:
 
 def _fitted(table: Table, width: int) -> tuple[list[_Column], list[str]]:
     """The columns that fit, and the names of the others."""
-    columns = [_Column(at, 0, at < table.text_columns or at in table.kept) for at in range(len(table.columns))]
+    shown, left_out = _fitted_of(table, range(len(table.columns)), width)
+    if left_out and table.kept and sum(not one.left for one in shown) < FEWEST_FIGURES:
+        return _fitted_of(table, [at for at in range(len(table.columns)) if at not in table.kept], width)
+    return shown, left_out
+
+
+def _fitted_of(table: Table, numbers: Sequence[int], width: int) -> tuple[list[_Column], list[str]]:
+    columns = [_Column(at, 0, at < table.text_columns or at in table.kept) for at in numbers]
     for one in columns:
         one.width = _natural(table, one)
     for one in reversed(columns):

@@ -88,3 +88,9 @@ def test_help_is_ours_and_the_programs():
     assert done.returncode == 0
     assert "--format text|md|csv|latex|json" in done.stdout
     assert "--instruction-cache BYTES:WAYS" in done.stdout
+
+
+def test_an_output_that_can_not_be_written_is_found_before_the_program_runs(tmp_path):
+    done = observe("-o", tmp_path / "none/o.json", "--", "touch", tmp_path / "ran")
+    assert (done.returncode, done.stderr) == (1, f"heaptape: {tmp_path}/none/o.json: can't be written\n")
+    assert not (tmp_path / "ran").exists()

@@ -222,3 +222,16 @@ def test_an_eightfold_difference_is_never_too_noisy(noise):
     ]
     found = compare.relative(figures([file_of(*runs)]), "a").set_index("metric").loc[["bare_wall"]]
     assert set(found["reason"]) == {""}
+
+
+def test_a_narrow_table_shows_figures_before_marks() -> None:
+    cells = [
+        tables.Cell("glibc"),
+        tables.Cell("7.19 ms"),
+        tables.Cell("216 KiB"),
+        tables.Cell("fastest, baseline, lean"),
+    ]
+    table = tables.Table("", ["", "time", "memory", ""], [cells], kept=frozenset([3]))
+    assert "7.19 ms  216 KiB" in tables.render_text([table], 30)
+    assert "lean" not in tables.render_text([table], 30)
+    assert "lean" in tables.render_text([table], 60)

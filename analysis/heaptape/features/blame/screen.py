@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Who holds the memory of one allocator at one position, as a screen: what it is, who keeps it, what to try."""
 
+import shlex
+
 import pandas as pd
 
 from heaptape.common.console import printable
@@ -54,6 +56,7 @@ def screen(
     if grouping in ("site", "function"):
         caveats += _nameless(rows[rows["kind"] == GROUP].head(MOST_GROUPS)["group"], source)
     said = [f"{sentence[:1].upper()}{sentence[1:]}."]
+    source = shlex.quote(source)
     more = [("Settings", f"heaptape advise --objective memory {source}")] * (verdict.kind not in ("leak", "none"))
     if promised.empty:
         caveats.append(f"No change to one group of objects is expected to save {100 * LEAST_SAVING:.0f} % or more.")
@@ -128,4 +131,4 @@ def _nameless(sites: pd.Series, source: str) -> list[str]:
     if 2 * sites.str.contains("+0x", regex=False).sum() <= len(sites) or not modules:
         return []
     most = max(dict.fromkeys(modules), key=modules.count)
-    return [f"{most} lacks names: install its debug package, or heaptape blame {source} --debuginfod."]
+    return [f"{most} lacks names: install its debug package, or heaptape blame {shlex.quote(source)} --debuginfod."]

@@ -203,7 +203,7 @@ def _report(tasks: "list[Task]", before: int, reasons: dict[str, str], store: "S
     for line in lines[:FAILURES_SHOWN]:
         console.error(f"failed: {line}")
     if len(lines) > FAILURES_SHOWN:
-        console.error(f"and {len(lines) - FAILURES_SHOWN} more: heaptape fleet status {store.url}")
+        console.error(f"and {len(lines) - FAILURES_SHOWN} more: heaptape fleet status {shlex.quote(store.url)}")
     return 1 if failed else 0
 
 

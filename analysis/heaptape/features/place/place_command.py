@@ -3,6 +3,7 @@
 
 import argparse
 import math
+import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,8 +112,8 @@ def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "S
     if found.plan:
         path = arguments.output or "PLAN.toml"
         if not arguments.output:
-            more.append(("Plan", f"heaptape place {arguments.input} -o {path}"))
-        more.append(("Run", f"heaptape run --place {path} -- CMD"))
+            more.append(("Plan", f"heaptape place {shlex.quote(arguments.input)} -o {path}"))
+        more.append(("Run", f"heaptape run --place {shlex.quote(path)} -- CMD"))
     return Screen(about, Table("", columns, rows), _sentences(found, arguments), more=more)
 
 

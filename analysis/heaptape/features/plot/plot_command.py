@@ -2,6 +2,7 @@
 """`heaptape plot`: one picture per kind, as a file."""
 
 import argparse
+import shlex
 
 from heaptape.commands.outcome import add_baseline_option
 from heaptape.common.errors import HeaptapeError, UsageError, did_you_mean
@@ -56,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     kinds = arguments.kinds or ["live" if isinstance(source, pictures.Profile) else "memory"]
     possible = OF_RECORDINGS if isinstance(source, pictures.Profile) else OF_RESULTS
     if wrong := [kind for kind in kinds if kind not in possible]:
-        needs = f"needs results: heaptape replay {arguments.input} -o R.json" if possible is OF_RECORDINGS else ""
+        results = f"needs results: heaptape replay {shlex.quote(arguments.input)} -o R.json"
+        needs = results if possible is OF_RECORDINGS else ""
         raise UsageError(f"plot: {wrong[0]} {needs or 'needs a recording'}")
     look = pictures.Look(arguments.width, arguments.title, arguments.dark, arguments.allocator, arguments.baseline)
     failed = []

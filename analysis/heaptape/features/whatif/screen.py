@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The experiments of `heaptape whatif` as a screen: each beside the original, allocator by allocator."""
 
+import shlex
+
 import pandas as pd
 
 from heaptape.common.console import printable
@@ -39,7 +41,7 @@ def screen(file: Results) -> Screen:
     for metric in metrics:
         columns += [FIGURES[metric], "change"]
     about = f"{file.name}: {counted(file.workload.ops or 0, 'call')}, replayed on {', '.join(originals)}."
-    more = [("More", f"heaptape whatif {file.name}.tape … --table figures|holders|all")]
+    more = [("More", f"heaptape whatif {shlex.quote(file.name + '.tape')} -g … --table figures|holders|all")]
     return Screen(about, Table("", columns, lines), said, more=more)
 
 
