@@ -274,6 +274,8 @@ char *describe_info(const struct collector_settings *settings, const struct atta
       request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
       "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe, "accesses",
       accesses, "libraries", libraries(request->pid), "settings", settings_of(request->pid));
+  if (info && settings->touch_min_bytes != UINT64_MAX)
+    json_object_set_new(info, "touched_parts", json_true());
   if (info)
     add_build(info, request->pid, allocator);
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;

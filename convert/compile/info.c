@@ -74,7 +74,8 @@ static json_t *accesses_json(const struct compile_info *info) {
 }
 
 char *compile_info_json(struct compile_info *info, const struct witness *witness) {
-  static const char *const kept[] = {"allocator_version", "allocator_build_id", "settings", "libraries"};
+  static const char *const kept[] = {"allocator_version", "allocator_build_id", "settings", "libraries",
+                                     "touched_parts"};
   json_t *object = json_object();
   const struct trace_info *trace = &info->trace;
   set_string(object, "name", trace->program);

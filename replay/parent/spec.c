@@ -18,7 +18,7 @@
 enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9, MOST_POSITIONS = 250 };
 
 const char *const order_names[ORDERS] = {"recorded", "causal", "window", "paced", "random"};
-const char *const touch_names[TOUCH_POLICIES] = {"recorded", "lines", "first", "pages", "all", "none"};
+const char *const touch_names[TOUCH_POLICIES] = {"recorded", "spread", "lines", "first", "pages", "all", "none"};
 
 static const struct run_spec DEFAULTS = {.window = DEFAULT_WINDOW,
                                          .speed = 1,

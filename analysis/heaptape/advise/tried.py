@@ -228,5 +228,9 @@ def _whole(one: Tried, run: Run, own_peak: float | None, mean_bytes: float) -> T
     line = [(position, rss + own_peak) for position, rss, *_ in run.timeline or ()]
     line.append((int(run.rss_anon_peak_position or 0), peak))
     return replace(
-        one, peak_bytes=peak, mean_bytes=mean_bytes, smallest_limit_bytes=smallest_limit(peak), line=sorted(line)
+        one,
+        peak_bytes=peak,
+        mean_bytes=mean_bytes,
+        smallest_limit_bytes=smallest_limit(max(peak, (run.spread_peak_bytes or 0) + own_peak)),
+        line=sorted(line),
     )

@@ -24,6 +24,7 @@ from heaptape.decide.verdict import BOTH, CPU, MEMORY, Candidate, CountsOf, Judg
 from heaptape.decide.worth import NO_REASON
 from heaptape.results import replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order
+from heaptape.results.fits import spread_notes
 from heaptape.results.judged import disproof_of
 from heaptape.results.model import time_model
 from heaptape.results.recorded_on import recorded_column, short_version
@@ -437,6 +438,7 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], counts: Mapping[str,
     found += list(dict.fromkeys(text for file in files for text in [_recorded_elsewhere(file)] if text))
     few = [file.name for file in files if 0 < (file.workload.ops or FEW_CALLS) < FEW_CALLS]
     found += [f"{', '.join(few)}: so few calls that start-up decides their instructions and time."] * bool(few)
+    found += [note for file in files for note in spread_notes(file, f", {file.name}" * (len(files) > 1))]
     failed = list(dict.fromkeys(run.label for file in files for run in file.failures))
     found += [f"Failed, and so left out: {', '.join(failed)}."] * bool(failed)
     if any(one.of_bursts for made in counts.values() for repeats in made.values() for one in repeats):

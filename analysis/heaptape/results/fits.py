@@ -10,12 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 
 from heaptape.common.errors import UsageError
+from heaptape.common.phrases import size
 from heaptape.results.judged import disproof_of
 from heaptape.results.recorded_on import recorded_column
 from heaptape.results.schema import Results
 
 PAGE_TABLE_SHARE = 1 / 512
 KERNEL_BYTES = 128 << 10
+MUCH_MORE = 1.02  # a peak with touched pages spread is told from this on
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LIMIT = re.compile(r"memory\s*=\s*(\d+(?:\.\d+)?)\s*([KMG]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
 
@@ -28,7 +30,8 @@ def smallest_limit(peak_bytes: float) -> float:
 def smallest_limits(file: Results, peaks: Mapping[str, float]) -> dict[str, float]:
     """Label -> `smallest_limit` of the whole program. `peaks`: label -> the allocator's replayed peak. Empty where the
     program's own memory is not known: the recording has no samples, or its allocator was not replayed, or it disproves
-    that replay. The program's own memory is the recorded peak less that of a replay on the recorded allocator.
+    that replay. The program's own memory is the recorded peak less that of a replay on the recorded allocator. Where a
+    peak is a range (`spread_peak_bytes`), its upper end counts.
     """
     rows = file.workload.recorded
     recorded = recorded_column(file.workload, file.parsed.allocators)
@@ -36,7 +39,19 @@ def smallest_limits(file: Results, peaks: Mapping[str, float]) -> dict[str, floa
     if not rows or base is None or base not in peaks or disproof_of(file):
         return {}
     own = max(row[1] for row in rows) - peaks[base]
-    return {label: smallest_limit(peak + own) for label, peak in peaks.items()}
+    upper = {run.label: run.spread_peak_bytes for run in file.measured if run.spread_peak_bytes}
+    return {label: smallest_limit(max(peak, upper.get(label, 0)) + own) for label, peak in peaks.items()}
+
+
+def spread_notes(file: Results, name: str = "") -> list[str]:
+    """That peaks are ranges, and why."""
+    ranges = ", ".join(
+        f"{run.label} {size(run.rss_anon_peak_bytes or 0)} to {size(run.spread_peak_bytes)}"
+        for run in file.measured
+        if run.spread_peak_bytes and run.spread_peak_bytes > MUCH_MORE * (run.rss_anon_peak_bytes or 0)
+    )
+    why = "it is not known which parts of large objects were touched, which huge pages depend on"
+    return [f'Peaks are ranges{name}, as {why} (record again); "fits in" takes the upper end: {ranges}.'] * bool(ranges)
 
 
 def memory_limit(text: str) -> int | None:

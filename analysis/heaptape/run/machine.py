@@ -49,11 +49,16 @@ def describe() -> dict[str, object]:
         "os": _match(r'^PRETTY_NAME="?([^"\n]+)', release),
         "libc": _libc(),
         "os_page_bytes": os.sysconf("SC_PAGE_SIZE"),
-        "transparent_huge_pages": _match(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "transparent_huge_pages": transparent_huge_pages(),
         "governor": text_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None,
         "virtual": "hypervisor" in cpu_info.split(),
         "load_before": list(os.getloadavg()),
     }
+
+
+def transparent_huge_pages() -> str | None:
+    """always, madvise or never; None: the kernel doesn't say."""
+    return _match(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/enabled"))
 
 
 def available_bytes() -> int:

@@ -50,6 +50,9 @@ class Baseline(NamedTuple):
     checked: str = ""
 
 
+PARTS_MIN_BYTES = 512 << 10  # smaller objects have no parts (core/base/touched.h)
+
+
 @dataclass(frozen=True)
 class Engine:
     """What all runs of a workload have in common. `ops`: the workload's, by which the pass instructions chooses its
@@ -196,6 +199,16 @@ def describe_workload(path: Path, name: str) -> dict:
 def _idle(workload: Path) -> float:
     line = read_workload(workload).timeline()
     return idle_share(line["time_ns"].to_numpy(float), line["position"].to_numpy(float))
+
+
+@lru_cache(maxsize=8)
+def _parts_matter(workload: Path) -> bool:
+    """Does the peak depend on which parts of large objects were touched, and does the workload not say it? It does
+    where the kernel gives huge pages.
+    """
+    info = read_workload(workload).info
+    large = any(row[0] >= PARTS_MIN_BYTES for row in info.get("request_sizes") or ())
+    return large and not info.get("touched_parts") and machine.transparent_huge_pages() != "never"
 
 
 def _mean_over_wall_time(measured: Mapping, workload: Path) -> dict:
@@ -496,7 +509,13 @@ def measure(
         and not order.startswith(("recorded", "random"))
     ):
         spec["op-limit"] = settings.instruction_ops
-    return {"order": order} | _measure_with(engine, run, spec, tell)
+    measured = _measure_with(engine, run, spec, tell)
+    if run.pass_ == "memory" and run.repeat == 0 and settings.touch == "recorded" and _parts_matter(engine.workload):
+        other = replace(engine, settings=replace(settings, touch="spread"))
+        spread = _measure_with(other, run, spec | {"no-map": True}, lambda share: None)
+        if spread.get("rss_anon_peak_bytes", 0) > measured.get("rss_anon_peak_bytes", math.inf):
+            measured["spread_peak_bytes"] = spread["rss_anon_peak_bytes"]
+    return {"order": order} | measured
 
 
 def _measure_with(engine: Engine, run: Run, spec: Mapping[str, object], tell: Callable[[float], None]) -> dict:

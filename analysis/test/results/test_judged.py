@@ -6,7 +6,7 @@ program's, and nothing is advised from it.
 import pytest
 from heaptape.common.tables import MIB
 from heaptape.decide.answer import answer
-from heaptape.results.fits import smallest_limit, smallest_limits
+from heaptape.results.fits import smallest_limit, smallest_limits, spread_notes
 from heaptape.results.judged import Memory, disproof, disproof_of
 from heaptape.results.schema import Results
 from heaptape.results.structs import Workload
@@ -54,6 +54,14 @@ def test_a_replay_that_the_recording_bears_out_is_advised_from():
     assert found.use == {"memory": "lean"}
     peaks = {"glibc:MALLOC_ARENA_MAX=2": 30.0 * MIB, "lean": 15.0 * MIB}
     assert smallest_limits(file, peaks)["lean"] == smallest_limit(25 * MIB)
+
+
+def test_the_upper_end_of_a_peak_that_is_a_range_counts_for_the_limit():
+    file = results(40, 30)
+    file.measured[1].spread_peak_bytes = 99 * MIB
+    peaks = {"glibc:MALLOC_ARENA_MAX=2": 30.0 * MIB, "lean": 15.0 * MIB}
+    assert smallest_limits(file, peaks)["lean"] == smallest_limit(109 * MIB)
+    assert "lean 15.0 MiB to 99.0 MiB" in spread_notes(file)[0]
 
 
 def test_a_replay_within_the_error_makes_no_memory_vanish():

@@ -98,6 +98,24 @@ static void check_parts(uint64_t bytes, struct touched touched) {
   free(object);
 }
 
+/* Where the parts are not named, spread touches as many OS pages as recorded does, but over the whole object. */
+static void check_spread(uint64_t bytes, uint64_t os_pages) {
+  uint8_t *object = calloc(1, bytes + 5000);
+  uint64_t written = 0, last = 0;
+  touch_setup(TOUCH_SPREAD, TOUCH_BOUND_BYTES);
+  touch_object(object, 0, bytes, os_pages + 1);
+  for (uint64_t at = 0; at < bytes + 5000; at++) {
+    written += object[at];
+    last = object[at] ? at : last;
+  }
+  if (written != os_pages || last >= bytes || last + bytes / os_pages + 4096 < bytes) {
+    printf("%" PRIu64 " OS pages spread over %" PRIu64 " bytes: %" PRIu64 ", the last at %" PRIu64 "\n", os_pages,
+           bytes, written, last);
+    exit(1);
+  }
+  free(object);
+}
+
 int main(void) {
   static const uint64_t sizes[] = {0,   1,   15,  16,  63,   64,   65,   127,  128,   129,   191,   192,
                                    193, 255, 256, 257, 4095, 4096, 4097, 8192, 12289, 65536, 65537, 70000};
@@ -122,6 +140,9 @@ int main(void) {
   for (unsigned size = 0; size < count; size++)
     for (uint64_t os_pages = 0; os_pages < 20; os_pages++)
       check_known(sizes[size], os_pages);
+  check_spread(4 << 20, 128);
+  check_spread(5000000, 7);
+  touch_setup(TOUCH_RECORDED, TOUCH_BOUND_BYTES);
   check_parts(4 << 20, (struct touched){128, UINT32_MAX});
   check_parts(4 << 20, (struct touched){33, 0x80000001});
   check_parts((4 << 20) - 5000, (struct touched){70, 0xf0f0f0f0});

@@ -28,7 +28,7 @@ from heaptape.results.comparing.compare import (
 )
 from heaptape.results.comparing.intervals import Method
 from heaptape.results.comparing.rare_calls import OTHER, RARE, rare_calls, together
-from heaptape.results.fits import smallest_limits
+from heaptape.results.fits import smallest_limits, spread_notes
 from heaptape.results.schema import HELD_METRICS, OF_WORKLOAD, Results, figures, unique_name
 
 FIRST_CALLS = (*MAIN_CALLS, OTHER)  # in the first table; others follow
@@ -132,6 +132,7 @@ def _closing_notes(files: Sequence[Results]) -> list[str]:
         most = {run.label: run.huge_pages for run in file.measured if run.huge_pages}
         found = ", ".join(f"{label} {pages:,.0f}" for label, pages in most.items())
         notes += [f"Page faults that gave 2 MiB at a time, huge pages{name}: {found}."] * bool(found)
+        notes += spread_notes(file, name)
         noise = disturbance.sentence(file.parsed.noise)
         notes += [f"Noise{name}: {noise}"] * bool(noise)
     return notes
