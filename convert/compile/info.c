@@ -31,11 +31,6 @@ struct compile_info *compile_info_new(struct trace_reader *reader, struct error 
   return info;
 }
 
-void compile_info_point(struct compile_info *info, uint64_t position, const struct history_state *before) {
-  time_line_op(&info->time_line, &(struct workload_time_point){position, compile_info_time_ns(info), before->live_bytes,
-                                                               before->live_objects});
-}
-
 const struct workload_time_point *compile_info_time_line(struct compile_info *info, const struct witness *witness,
                                                          size_t *count) {
   if (info->samples.seen > 0 && info->samples.last.stamp > info->stamp) /* the program may idle to its end */

@@ -40,7 +40,11 @@ static inline uint64_t compile_info_time_ns(const struct compile_info *info) {
 }
 
 /* A point of the time line, before that op. */
-void compile_info_point(struct compile_info *info, uint64_t position, const struct history_state *before);
+static inline void compile_info_point(struct compile_info *info, uint64_t position,
+                                      const struct history_state *before) {
+  time_line_op(&info->time_line, &(struct workload_time_point){position, compile_info_time_ns(info), before->live_bytes,
+                                                               before->live_objects});
+}
 
 static inline void compile_info_op(struct compile_info *info, uint64_t position, const struct history_op *op) {
   if (op->stamp > info->stamp) /* a repaired inversion has an older one */
