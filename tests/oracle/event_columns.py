@@ -15,7 +15,7 @@ STACKS = 4096  # classes at and above this have none
 NAMES = {
     1: "call", 2: "size", 3: "param", 4: "release distance", 6: "release address", 7: "acquire hit",
     8: "acquire address", 9: "stamp gap", 10: "stamp delta", 11: "touched", 12: "latency", 13: "slack", 14: "stack",
-    15: "stack of the other calls", 17: "places", 18: "rows", 19: "far",
+    15: "stack of the other calls", 17: "places", 18: "rows", 19: "far", 20: "parts",
 }  # fmt: skip
 
 
