@@ -326,6 +326,10 @@ static ALWAYS_INLINE void replay_words(struct replay_thread *self, const struct 
         at = refill(self, at);
         continue;
       }
+      /* A time is that of the thread's next op. Without its turn, threads that start would put clocks ahead. */
+      if (turns && word_code(*at) == WORD_TIME && engine.spec->order == ORDER_RECORDED &&
+          !take_turn(self, completed, &granted, turns))
+        break;
       if (!follow_order_word(self, at, &position, turns))
         break;
       at++;

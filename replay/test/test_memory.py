@@ -56,6 +56,16 @@ def test_the_mean_over_recorded_time_counts_memory_for_as_long_as_it_was_held(tm
     assert run["rss_anon_mean_bytes"] == pytest.approx(0.25 * 8 * MIB, abs=ENGINE_ERROR_BYTES)
 
 
+def test_a_thread_whose_turn_comes_late_puts_no_clock_ahead(tmp_path):
+    """The second thread's next op is the last but one."""
+    lines = ["0 2 malloc(16) = 0x2000", "1000000 1 malloc(8388608) = 0x10000000", "900000000 1 free(0x10000000)"]
+    lines += ["990000000 2 malloc(16) = 0x1000", "1000000000 2 free(0x1000)"]
+    tape, work = import_text(tmp_path, "\n".join(lines) + "\n", "clock=nanoseconds"), tmp_path / "late.work"
+    succeed(CONVERT, "compile", tape, "-o", work)
+    run = engine.memory_pass(work, "--touch=all", preload=None)
+    assert run["rss_anon_wall_mean_bytes"] == pytest.approx(0.9 * 8 * MIB, abs=ENGINE_ERROR_BYTES)
+
+
 def test_an_allocators_thread_gives_memory_back_in_recorded_idle_time(tmp_path):
     """8 MiB that a thread of the allocator gives back by a timed wait of two seconds, in a recorded gap of ten."""
     lines = ["0 1 malloc(16) = 0x1000", "10000000000 1 free(0x1000)"]
