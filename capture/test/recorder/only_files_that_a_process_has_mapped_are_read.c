@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -77,6 +76,18 @@ static void check_replaced(const char *path) {
   unlink(before);
 }
 
+/* Not ru_maxrss: that includes what the process had before it executed this program. */
+static unsigned long highest_kib(void) {
+  char line[256];
+  unsigned long kib = 0;
+  FILE *file = fopen("/proc/self/status", "re");
+  while (file && fgets(line, sizeof line, file) && sscanf(line, "VmHWM: %lu kB", &kib) != 1)
+    ;
+  if (file)
+    fclose(file);
+  return kib;
+}
+
 /* A file without content, of so many bytes, whose header promises notes of all of them. */
 static void check_huge(const char *path) {
   static const off_t HUGE_BYTES = (off_t)1 << 30;
@@ -89,7 +100,6 @@ static void check_huge(const char *path) {
                        .e_version = EV_CURRENT,
                        .e_ehsize = sizeof header};
   Elf64_Phdr notes = {.p_type = PT_NOTE, .p_filesz = (uint64_t)HUGE_BYTES - 4096, .p_offset = 4096, .p_align = 4};
-  struct rusage used;
   char id[256];
   uint64_t address;
   memcpy(header.e_ident, ELFMAG, SELFMAG);
@@ -102,7 +112,7 @@ static void check_huge(const char *path) {
         path, "can't be made");
   claim(!elf_file_build_id(fd, id, &address), path, "has a build id");
   claim(!elf_file_glibc_version(fd, id, sizeof id), path, "is a glibc");
-  claim(getrusage(RUSAGE_SELF, &used) == 0 && used.ru_maxrss < MOST_KIB, path, "was read into memory");
+  claim(highest_kib() > 0 && highest_kib() < MOST_KIB, path, "was read into memory");
   close(fd);
   unlink(path);
 }

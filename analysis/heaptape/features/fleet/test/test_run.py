@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import dask
 import pandas as pd
 import pytest
 from distributed import LocalCluster
@@ -97,7 +98,11 @@ def test_shares_together_do_each_cell_once(workloads, undisturbed, tmp_path):
 @pytest.fixture(scope="module")
 def scheduler():
     """The address of a Dask scheduler with two worker processes."""
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster:
+    plain = {"distributed.nanny.pre-spawn-environ": {}}  # else MALLOC_TRIM_THRESHOLD_ stays in this process's too
+    with (
+        dask.config.set(plain),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster,
+    ):
         yield cluster.scheduler_address
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from heaptape.features.whatif.test.whatif_live import errors
+from heaptape.common.home import default_home
+from heaptape.features.whatif.test.whatif_live import Plan, compare, document, errors
+from heaptape.run import registry
 from heaptape.tape.workload_format import read_workload
 
-from tests.bench.fidelity import __main__ as fidelity
 from tests.support import CONVERT, OUT, call_heaptape, record, succeed
 
 PROGRAMS = OUT / "test-programs" / "whatif_programs"
@@ -198,9 +199,9 @@ def test_a_live_program_serves_a_functions_requests_from_separate_memory():
 @pytest.mark.long
 def test_fidelity_of_whatif_compares_with_programs_that_do_it(tmp_path):
     """Removal, with glibc: the program's calls are the same each time, and so is its memory."""
-    done = fidelity.main(["--whatif", "lines", "-a", "glibc", "-n", "1", "--write", str(tmp_path / "f.md")])
-    assert done == 0
-    rows = [line.split("|") for line in (tmp_path / "f.md").read_text().splitlines() if line.startswith("| lines |")]
+    choice = registry.choose("glibc", registry.load(default_home()))
+    made = document(compare(Plan(("lines",), (choice,), 1, default_home(), tmp_path)))
+    rows = [line.split("|") for line in made.splitlines() if line.startswith("| lines |")]
     assert [row[2].strip() for row in rows] == ["remove", "arena", "pool"]
     assert abs(float(rows[0][8])) < 5
 
