@@ -74,8 +74,9 @@ class Raced:
             return {}
         today_ns = statistics.median(one[self.today] for one in self.rounds)
         found = {}
+        changes = race.changes(self.rounds, self.racers, self.today, len(self.racers))
         for label, standing in race.standings(self.rounds, self.racers, self.today).items():
-            made = race.compared(self.rounds, label, self.today, len(self.racers))
+            made = changes[label]
             found[label] = Live(self.today, today_ns, made.percent, made.low, made.high, made.rounds, standing)
         return found
 

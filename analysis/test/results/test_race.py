@@ -60,7 +60,7 @@ def test_equals_are_told_as_equals_and_end_the_race():
 
 
 def test_what_is_beaten_does_not_run_again():
-    rounds, _ = run({TODAY: 0.0, "slow": 0.5, "a": -0.1, "b": -0.11}, 0.01, 0.0, 2)
+    rounds, _ = run({TODAY: 0.0, "slow": 0.5, "a": -0.1, "b": -0.115}, 0.02, 0.0, 2)
     assert "slow" in rounds[race.LOOKS[0] - 1]
     assert "slow" not in rounds[-1]
 

@@ -25,7 +25,7 @@ from heaptape.results.comparing.sequential import EFFECT_PERCENT, SAME, UNDECIDE
 
 LOOKS = (3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 PRIOR = 4.0
-DISTURBED = 4.0
+DISTURBED, EXACT = 4.0, 1e-12
 LEADS, BEATEN, EQUAL, NEAR, OPEN = "leads", "beaten", "equal", "near", "open"
 
 Rounds = Sequence[Mapping[str, float]]  # label -> CPU time
@@ -33,24 +33,30 @@ Rounds = Sequence[Mapping[str, float]]  # label -> CPU time
 
 def compared(rounds: Rounds, label: str, than: str, racers: int) -> Decision:
     """The change from `than` to `label` by the rounds in which both ran, undisturbed."""
-    return _compared(undisturbed(rounds), label, than, racers)
+    return changes(rounds, [label], than, racers)[label]
 
 
-def _compared(rounds: Rounds, label: str, than: str, racers: int) -> Decision:
-    logs = [value for value in logs_of(rounds, label, than) if value is not None]
-    own = trimmed(np.asarray(logs, float))
-    variance, freedom = _noise(rounds)
-    ratio = _moderated(own, 2 * variance, min(freedom, PRIOR), len(logs))
+def changes(rounds: Rounds, labels: Sequence[str], than: str, racers: int) -> dict[str, Decision]:
+    """label -> `compared`."""
+    rounds = undisturbed(rounds)
+    noise = _noise(rounds)
+    return {label: _compared(logs_of(rounds, label, than), noise, racers) for label in labels}
+
+
+def _compared(logs: Sequence[float | None], noise: tuple[float, float], racers: int) -> Decision:
+    known = [value for value in logs if value is not None]
+    variance, freedom = noise
+    ratio = _moderated(trimmed(np.asarray(known, float)), 2 * variance, min(freedom, PRIOR), len(known))
     low, high = ratio.interval(1 - (1 - LEVEL) / (len(LOOKS) * racers))
-    return Decision(100 * math.expm1(ratio.mean), 100 * (low - 1), 100 * (high - 1), len(logs))
+    return Decision(100 * math.expm1(ratio.mean), 100 * (low - 1), 100 * (high - 1), len(known))
 
 
 def standings(rounds: Rounds, racers: Sequence[str], baseline: str) -> dict[str, str]:
     """racer -> LEADS, BEATEN, EQUAL, NEAR or OPEN, the leader first."""
-    rounds = undisturbed(rounds)
-    ranked = sorted(racers, key=lambda one: _compared(rounds, one, baseline, len(racers)).percent)
-    against = {label: _compared(rounds, label, ranked[0], len(racers)) for label in ranked[1:]}
-    return {ranked[0]: LEADS} | {label: _standing(change) for label, change in against.items()}
+    found = changes(rounds, racers, baseline, len(racers))
+    leader, *others = sorted(racers, key=lambda one: found[one].percent)
+    against = changes(rounds, others, leader, len(racers))
+    return {leader: LEADS} | {label: _standing(change) for label, change in against.items()}
 
 
 def _standing(change: Decision) -> str:
@@ -66,7 +72,7 @@ def goes_on(rounds: Rounds, racers: Sequence[str], baseline: str) -> list[str]:
     if len(rounds) >= LOOKS[-1]:
         return []
     if len(rounds) not in LOOKS:
-        return list(rounds[-1].keys() - {baseline}) if rounds else list(racers)
+        return [label for label in rounds[-1] if label != baseline] if rounds else list(racers)
     found = standings(rounds, racers, baseline)
     still = [label for label, standing in found.items() if standing in (LEADS, OPEN)]
     leader = compared(rounds, still[0], baseline, len(racers))
@@ -83,8 +89,9 @@ def undisturbed(rounds: Rounds) -> list[dict[str, float]]:
     freedom = len(known) - len(rounds) - len(labels) + 1
     if freedom < 1:
         return [dict(one) for one in rounds]
-    most = DISTURBED * 1.4826 * float(np.median(np.abs(known))) * math.sqrt(len(known) / freedom)
-    slow = [{label for label, value in zip(labels, row) if value > most > 0} for row in rest]
+    apart = np.abs(known)[np.abs(known) > EXACT]  # medians of few rounds leave many residuals 0, which say nothing
+    most = DISTURBED * 1.4826 * float(np.median(apart)) * math.sqrt(len(known) / freedom) if len(apart) else math.inf
+    slow = [{label for label, value in zip(labels, row) if value > most} for row in rest]
     return [{label: one[label] for label in one if label not in left_out} for one, left_out in zip(rounds, slow)]
 
 
