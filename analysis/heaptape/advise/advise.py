@@ -337,7 +337,7 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
     recorded = Recorded()
     if not has_accesses:
         recorded = read_recorded(source.path, workload, about)
-    of_all = Bench(workload, home, choices.values())
+    of_all = Bench(workload, home, choices.values()).ranging()
     penalties = _penalties(home)
     limited = has_accesses and any(FIGURES[one.figure].pass_ in OF_ACCESSES for one in wish.limits)
     passes = ("memory", "instructions", *(OF_ACCESSES if limited else ()))

@@ -93,7 +93,7 @@ class Bench:
         info = read_workload(workload)
         also = tuple(engine_process.also_loaded(info.info, list(choices)))
         settings, _ = replay.with_sizes(
-            Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also, memory_map=False)
+            Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also, memory_map=False, ranges=False)
         )
         program = home.program("replay")
         before = replay.baseline(program, workload)
@@ -105,6 +105,12 @@ class Bench:
         other = copy.copy(self)
         settings = replace(self._engine.settings, instruction_ops=ops)
         other._engine = replace(self._engine, settings=settings)
+        return other
+
+    def ranging(self) -> "Bench":
+        """The same, but memory runs have the upper end of a peak that is a range (`spread_peak_bytes`), by one more."""
+        other = copy.copy(self)
+        other._engine = replace(self._engine, settings=replace(self._engine.settings, ranges=True))
         return other
 
     def promises(self, choice: Choice) -> str:

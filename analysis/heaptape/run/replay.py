@@ -510,7 +510,8 @@ def measure(
     ):
         spec["op-limit"] = settings.instruction_ops
     measured = _measure_with(engine, run, spec, tell)
-    if run.pass_ == "memory" and run.repeat == 0 and settings.touch == "recorded" and _parts_matter(engine.workload):
+    ranges = settings.ranges and settings.touch == "recorded" and run.repeat == 0
+    if run.pass_ == "memory" and ranges and _parts_matter(engine.workload):
         other = replace(engine, settings=replace(settings, touch="spread"))
         spread = _measure_with(other, run, spec | {"no-map": True}, lambda share: None)
         if spread.get("rss_anon_peak_bytes", 0) > measured.get("rss_anon_peak_bytes", math.inf):
