@@ -3,8 +3,7 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from dataclasses import field as dataclass_field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -102,9 +101,10 @@ class Advisor:
     """The advice for one workload: by its calls at first (`replayed`), then refined by data accesses and by live runs.
 
     `now`: today's allocator, and why that is in doubt. `replayed_peak`: RSS of the allocator that the program was
-    recorded on. `uncounted`: where instructions of only the first calls were counted, the bench of all calls, and the
-    runs. `live`: results of live runs. `simulated`: label -> counts with misses. `broken`: library -> the rule of
-    malloc that it breaks; empty: none.
+    recorded on. `measured`: labels whose CPU time was measured further; empty: none was, or all. `uncounted`: where
+    instructions of only the first calls were counted, the bench of all calls, and the runs. `live`: results of live
+    runs. `simulated`: label -> counts with misses. `broken`: library -> the rule of malloc that it breaks; empty:
+    none.
     """
 
     wish: Wish
@@ -120,10 +120,10 @@ class Advisor:
     replayed_peak: float | None
     tried: list[Tried]
     uncounted: tuple[Bench, dict[str, Run]] | None
-    field: Sequence[str] = ()
-    simulated: dict[str, Counts] = dataclass_field(default_factory=dict)
+    measured: Sequence[str] = ()
+    simulated: dict[str, Counts] = field(default_factory=dict)
     live: Sequence[Confirmed] = ()
-    broken: dict[Path, str] = dataclass_field(default_factory=dict)
+    broken: dict[Path, str] = field(default_factory=dict)
     share_of_accesses: float = 1.0
 
     @property
@@ -149,7 +149,7 @@ class Advisor:
             else:
                 figures = {name: value for name, value in one.figures.items() if name != "instructions"}
                 self.tried[at] = replace(one, figures=figures, counts=None)
-        self.field, self.uncounted = labels, None
+        self.measured, self.uncounted = labels, None
 
     def _contenders(self) -> list[str]:
         rows = self._rows
@@ -179,7 +179,7 @@ class Advisor:
         judge, rows = Judge(_error, {ALONE: self._cpu_ns}), self._rows
         now = _of(rows, self.now.label)
         live = [row.label for row in rows if (cpu := judge.cpu(now, row)) and cpu.kind == LIVE]
-        return replace(judge, measured=live or self.field)
+        return replace(judge, measured=live or self.measured)
 
     def finalists(self) -> list[str]:
         """Labels of the candidates whose CPU time is worth measuring further; none if that is not asked for."""
@@ -219,7 +219,7 @@ class Advisor:
         tell = partial(self.place.on_progress, "simulating caches")
         found = replay_all(bench, choices, Bounds(("memory", *OF_ACCESSES), self.penalties), about, tell)[0]
         self.simulated = {one.label: one.counts for one in found if one.counts and not one.failure}
-        self.field, self.share_of_accesses = labels, share
+        self.measured, self.share_of_accesses = labels, share
         if self.now.label in self.simulated:
             return ""
         return next((one.failure for one in found if one.failure), "no misses were counted")
@@ -233,7 +233,9 @@ class Advisor:
         judge, rows = self._judge(), self._rows
         picks, refused = self._decide(rows, judge)
         base = _of(rows, now.label)
-        summary = _about(self.about, tried, base, self.source.cpu_ns)
+        samples = self.recorded.samples
+        idle = self.about.get("idle_percent") if samples is None or samples.idles else None
+        summary = " ".join(filter(None, [_about(self.about, tried, base, self.source.cpu_ns), phrases.idle(idle)]))
         choices = {one.label: one.choice for one in tried}
         said = self._caveats(rows, judge, picks)
         live = tuple(one.line for one in self.live if one.line)
@@ -451,7 +453,7 @@ def _about(about: Mapping, tried: Sequence[Tried], now: Candidate, cpu_ns: float
     more.append(f"peak memory {phrases.size(now.peak or 0.0)} on {now.label}")
     tried_text = f"{counted(len(tried), 'setting')} of {counted(allocators, 'allocator')} replayed."
     said = phrases.about_workload(about["name"], about["ops"], about["threads"], more)
-    return " ".join(filter(None, [said, tried_text, phrases.idle(about.get("idle_percent"))]))
+    return f"{said} {tried_text}"
 
 
 _FROM = {RANGE: "accesses", LIVE: "live"}

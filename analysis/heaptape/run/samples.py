@@ -5,6 +5,7 @@ Time lines are arrays of equal length. Positions are ops of the workload, times 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -24,16 +25,20 @@ class Samples:
     position: np.ndarray
     ops: int = 0
 
+    @cached_property
+    def idles(self) -> bool:
+        """Means are over wall time. A program that computes without calls does not idle."""
+        busy = len(self.cpu_ns) > 1 and np.ptp(self.cpu_ns) > (1 - MOSTLY) * np.ptp(self.time_ns)
+        return not busy and idle_share(self.time_ns, self.position) > MOSTLY
+
     @property
     def mean_clock(self) -> str:
-        """The key of `replayed` that is the mean to go by. A program that computes without calls does not idle."""
-        busy = len(self.cpu_ns) > 1 and np.ptp(self.cpu_ns) > (1 - MOSTLY) * np.ptp(self.time_ns)
-        idle = not busy and idle_share(self.time_ns, self.position) > MOSTLY
-        return "rss_anon_wall_mean_bytes" if idle else "rss_anon_mean_bytes"
+        """The key of `replayed` that is the mean to go by."""
+        return "rss_anon_wall_mean_bytes" if self.idles else "rss_anon_mean_bytes"
 
     def mean(self, rss: np.ndarray) -> float:
         """The same of the recorded program's own RSS, at each sample."""
-        return mean_over_time(self.time_ns if "wall" in self.mean_clock else self.cpu_ns, rss)
+        return mean_over_time(self.time_ns if self.idles else self.cpu_ns, rss)
 
     @property
     def share(self) -> np.ndarray:
