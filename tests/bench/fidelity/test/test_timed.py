@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Live rounds with a runner whose times are made up, and the certificate of their results."""
+"""Live rounds with a runner whose times are made up."""
 
 import random
 
@@ -7,11 +7,9 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.comparing.sequential import DIFFERENT, SAME, UNDECIDED
 
-from tests.bench.fidelity import live_rounds, timed_certificate, timed_document
+from tests.bench.fidelity import live_rounds, timed_document
 from tests.bench.fidelity.live_rounds import Session, add_rounds
-from tests.bench.fidelity.raw import read_results, write_results
 
-LABELS = ("faster", "same", "noisy")
 RATIOS = {"glibc": 1.0, "faster": 0.8, "same": 1.0, "noisy": 0.97}
 NOISE = {"glibc": 0.002, "faster": 0.002, "same": 0.002, "noisy": 0.4}
 GLIBC_NS = 1e8
@@ -114,30 +112,3 @@ def test_a_baseline_that_fails_ends_the_sitting_and_loses_nothing():
     add_rounds(data, Runner(fails=["glibc"]), Session(9))
     assert len(data["live"]) == rounds
     assert data["failures"]["glibc"] == "live: glibc does not start"
-
-
-def row(table, label):
-    (found,) = table[table["allocator"] == label].to_dict("records")
-    return found
-
-
-def test_a_prediction_is_judged_by_pairs_that_are_decided_and_by_no_others():
-    data, _ = run_planted()
-    table = timed_certificate.pairs([data])
-    faster, same, noisy = (row(table, label) for label in LABELS)
-    assert (faster["right"], faster["outright"], faster["holds"]) == (True, True, True)
-    assert faster["error"] == pytest.approx(25, abs=1)  # -15 for -20
-    assert (same["right"], same["contradicted"], same["holds"]) == (False, True, False)
-    assert not any(noisy[key] for key in ("right", "holds", "contradicted"))
-    found = timed_certificate.summary(table).set_index("group").loc["all"]
-    assert tuple(found[["pairs", "different", "same", "undecided", "right", "holds", "contradicted"]]) == (
-        3, 1, 1, 1, 1, 1, 1,
-    )  # fmt: skip
-
-
-def test_raw_results_are_read_back_as_they_were_written(tmp_path):
-    data, _ = run_planted()
-    path = tmp_path / "plant.json.zst"
-    write_results(data, path)
-    (again,) = read_results([path])
-    assert timed_certificate.pairs([again]).equals(timed_certificate.pairs([data]))
