@@ -56,13 +56,13 @@ void recorded_clock_waits_follow(void);
    thread calls this and recorded_clock_wake at a time. */
 bool recorded_clock_wait_ends(uint64_t time_ns, uint64_t *end_ns);
 
-/* The program idled until the next op: threads of the allocator that the ops have woken get WAKE_PAUSE_NS of real time
-   to begin their waits, WAKE_PAUSES times at most. Nothing where the allocator has had no timed waits. */
+/* The program idled until the next op: threads of the allocator that have started, or that the ops have woken, get the
+   time to begin their waits, for WAKE_LIMIT_NS at most, WAKE_PAUSES times at most. */
 void recorded_clock_pause(void);
 
 /* Advances to end_ns, and gives the threads whose waits end by then the time to do what they waited for: until they
-   wait again, for WAKE_LIMIT_NS at most. */
+   wait again or sleep, for WAKE_LIMIT_NS at most. */
 void recorded_clock_wake(uint64_t end_ns);
 
-enum { WAKE_LIMIT_NS = 50000000, WAKE_PAUSE_NS = 1000000, WAKE_PAUSES = 1000, IDLE_GAP_NS = 50000000 };
+enum { WAKE_LIMIT_NS = 1000000000, WAKE_PAUSES = 1000, IDLE_GAP_NS = 50000000 };
 #define WAKE_TOTAL_NS UINT64_C(30000000000)
