@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pytest
-from heaptape.common.errors import FormatError
 from heaptape.tape import calls
 from heaptape.tape import trace as trace_module
 from hypothesis import given
@@ -29,11 +27,10 @@ from convert.test.models.access_maker import (
 )
 from convert.test.models.history_maker import damage, jitter, legal
 from convert.test.models.history_model import Event, text
-from convert.test.models.tape_maker import Block, Column, Tape
 from convert.test.models.workload_ops import WorkloadOp, ops_of
 from tests.examples import examples
 from tests.oracle.reader import open_trace
-from tests.support import CONVERT, convert, import_text, refused, run, succeed
+from tests.support import CONVERT, convert, import_text, refused, succeed
 
 PROPERTY = examples(30)
 SHAPES = {
@@ -374,62 +371,6 @@ def test_slices_and_merged_traces_state_that_accesses_are_left_out(tmp_path):
         assert "accesses" not in info["info"]
         assert info["footer"]["note"] == "data accesses are left out: they belong to the whole of one trace"
     assert "data accesses" not in succeed(CONVERT, "convert", "--merge", plain, plain, out).stderr
-
-
-def harmful(rows: int, columns: dict[int, bytes], first: int = 0, last: int = 0) -> Block:
-    return Block(10, [Column(n, raw) for n, raw in columns.items()], rows=rows, first_stamp=first, last_stamp=last)
-
-
-CALL = {1: b"\x01", 2: b"\0", 3: b"\0"}
-HARMFUL = {
-    "a code that is not known": harmful(1, {1: b"\x05"}),
-    "no columns": harmful(1, {}),
-    "a million rows of nothing": harmful(1 << 20, {1: b"\0"}),
-    "rows left over": harmful(1, {1: b"\0\0", 2: b"\0\0", 3: b"\0\0"}),
-    "a thread too many": harmful(1, {1: b"\0", 2: b"\0\0", 3: b"\0"}),
-    "a thread beyond all": harmful(1, {1: b"\0", 2: b"\x80\x80\x80\x08", 3: b"\0"}),
-    "a stack pointer below 0": harmful(1, {1: b"\0", 2: b"\0", 3: b"\x01"}),
-    "an object that no call acquired": harmful(2, {1: b"\x01\x02", 2: b"\0", 3: b"\0", 4: b"\x02", 5: b"\0"}, 0, 1),
-    "an object from the future": harmful(2, {1: b"\x01\x02", 2: b"\0", 3: b"\0", 4: b"\0", 5: b"\0"}, 0, 1),
-    "a place in an empty list": harmful(1, {1: b"\x40", 5: b"\0"}),
-    "a place beyond the list": harmful(3, CALL | {1: b"\x01\x02\x7f", 4: b"\x01", 5: b"\0\0"}, 0, 1),
-    "an offset of 2^59": harmful(2, CALL | {1: b"\x01\x02", 4: b"\x01", 5: b"\x80" * 8 + b"\x10"}, 0, 1),
-    "a page beyond all": harmful(1, {1: b"\x03", 6: b"\x80" * 7 + b"\x10", 7: b"\0"}),
-    "a page that the block lacks": harmful(2, {1: b"\x03\x81", 6: b"\0", 7: b"\0\0"}),
-    "a page far off": harmful(2, {1: b"\x03\xff", 6: b"\0", 7: b"\0\0", 8: b"\xff" * 9 + b"\x01"}),
-    "a LEB of 11 bytes": harmful(1, {1: b"\x03", 6: b"\x80" * 10 + b"\x01", 7: b"\0"}),
-    "objects that continue elsewhere": harmful(1, CALL, 5, 6),
-    "more acquired than rows": harmful(1, CALL, 0, 1 << 40),
-    "fewer acquired than rows": harmful(1, CALL, 0, 0),
-    "acquired that go back": harmful(1, CALL, 0, (1 << 64) - 1),
-    "a column that must be known": harmful(1, {1: b"\0", 2: b"\0", 3: b"\0", 40: b"\0"}),
-    "a column too large": harmful(1, {1: b"\0", 2: b"\0" * 75, 3: b"\0"}),
-    "columns at their limit": harmful(1 << 20, {1: b"\xff" * (1 << 20)} | {n: bytes(10 << 20) for n in range(2, 9)}),
-}
-
-
-@pytest.mark.parametrize("what", HARMFUL)
-def test_harmful_blocks_are_refused_by_both_readers_in_bounded_memory(tmp_path, what):
-    events = all_threads(legal(3, 2, 30, 10))
-    path = tape_of(tmp_path, events, 2)
-    tape = Tape.read(path)
-    tape.before_footer(HARMFUL[what])
-    footer = tape.blocks[-1].columns[0]
-    footer.raw = json.dumps(json.loads(footer.raw) | {"accesses": {"calls": HARMFUL[what].rows}}).encode()
-    tape.write(path)
-    for command in (["dump", path, "--accesses"], ["compile", path, "--accesses", tmp_path / "out.accesses"]):
-        result = run(CONVERT, *command, most_bytes=512 << 20)
-        assert result.status == 1, result
-        assert re.fullmatch(rf"heaptape-convert: {re.escape(str(path))}: offset \d+: [^\n]+\n", result.stderr)
-    assert not (tmp_path / "out.accesses").exists()
-
-    def read() -> None:
-        with open_trace(path) as trace:
-            for _ in trace.accesses():
-                pass
-
-    with pytest.raises(FormatError, match=re.escape(str(path))):
-        read()
 
 
 def test_a_truncated_trace_gives_the_rows_of_its_whole_blocks(tmp_path):

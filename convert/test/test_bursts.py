@@ -1,33 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Bursts in a trace: both readers read valid ones in the same way; invalid ones are one error with its place."""
+"""Bursts in a trace: both readers read them in the same way."""
 
 import json
-import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from heaptape.common.errors import FormatError
 
 from convert.test.models.access_maker import Row, add_accesses, block_of
 from convert.test.models.history_maker import legal
-from convert.test.models.tape_maker import Block, Column, Tape
+from convert.test.models.tape_maker import BURSTS, Block, Tape
 from convert.test.test_accesses import all_threads, tape_of
+from convert.test.test_refused_blocks import switches
 from tests.access_streams import BURST
-from tests.leb import Reader, leb
+from tests.leb import Reader
 from tests.oracle.reader import open_trace
 from tests.support import CONVERT, info, run, succeed
 
-BURSTS = 12
 OTHER = [Row("other", granule=4096 + number) for number in range(30)]
-
-
-def switches(*rows: int, first: int = 0, count: int | None = None) -> Block:
-    """A BURSTS block whose beginnings and ends come before those rows."""
-    steps = [b - a for a, b in zip((0, *rows), rows)]
-    column = Column(1, b"".join(map(leb, steps)))
-    number = len(rows) if count is None else count
-    return Block(BURSTS, [column], rows=number, first_stamp=first, last_stamp=first + number)
 
 
 def tape_with(folder: Path, *blocks: Block, bursts: int) -> Path:
@@ -97,36 +87,6 @@ def compiled_bursts(path: Path) -> list[int]:
         if first == BURST << 2 | 3:
             found.append(second)
     return found
-
-
-HARMFUL = {
-    "an access before the first burst": ([switches(1), block_of(OTHER, 0)], 1),
-    "an access after a burst": ([switches(0, 3), block_of(OTHER, 0)], 1),
-    "switches that do not follow": ([switches(0, first=2), block_of(OTHER, 0)], 1),
-    "a switch before rows that were there": ([switches(0), block_of(OTHER, 0), switches(5, first=1)], 1),
-    "a switch far off": ([switches(0, 900), block_of(OTHER, 0), switches(901, first=2), block_of(OTHER, 0)], 2),
-    "too short a column": ([switches(0, count=2), block_of(OTHER, 0)], 1),
-    "too long a column": ([switches(0, 3, 3, count=1), block_of(OTHER, 0)], 1),
-    "a row beyond 64 bits": ([switches(0, (1 << 64) - 1, (1 << 64) + 5), block_of(OTHER, 0)], 2),
-    "a column too large": ([Block(BURSTS, [Column(1, bytes(1 << 20))], rows=1, last_stamp=1)], 1),
-}
-
-
-@pytest.mark.parametrize("what", HARMFUL)
-def test_harmful_blocks_are_one_error_of_both_readers(tmp_path, what):
-    blocks, count = HARMFUL[what]
-    path = tape_with(tmp_path, *blocks, bursts=count)
-    for command in (["dump", path, "--accesses"], ["compile", path, "--accesses", tmp_path / "out.accesses"]):
-        result = run(CONVERT, *command, most_bytes=512 << 20)
-        assert result.status == 1, result
-        assert re.fullmatch(rf"heaptape-convert: {re.escape(str(path))}: offset \d+: [^\n]+\n", result.stderr)
-
-    def read() -> None:
-        with open_trace(path) as trace:
-            list(trace.accesses())
-
-    with pytest.raises(FormatError, match=re.escape(str(path))):
-        read()
 
 
 def test_a_footer_that_counts_other_bursts_is_refused(tmp_path):

@@ -19,6 +19,7 @@ from heaptape.common.errors import FormatError
 from convert.test.models.history_maker import legal
 from convert.test.models.history_model import text
 from convert.test.models.tape_maker import (
+    ACCESSES,
     EVENTS,
     FAR,
     FOOTER,
@@ -92,6 +93,15 @@ def columns_at_their_limit(tape: Tape) -> None:
     tape.before_footer(Block(EVENTS, columns, thread=9, rows=MAX_ROWS, steps=MAX_ROWS))
 
 
+def accesses_of_nothing(tape: Tape) -> None:
+    tape.before_footer(Block(ACCESSES, [Column(1, b"\0")], rows=MAX_ROWS))
+
+
+def accesses_at_their_limit(tape: Tape) -> None:
+    columns = [Column(1, b"\xff" * MAX_ROWS), *(Column(i, bytes(10 * MAX_ROWS)) for i in (2, 3, 4, 6, 8, 9, 10))]
+    tape.before_footer(Block(ACCESSES, columns, rows=MAX_ROWS))
+
+
 def archive_of_nothing(tape: Tape) -> None:
     block = tape.first(EVENTS)
     block.columns, block.rows, block.steps = [Column(ROWS, b"\0\0"), Column(PLACES, b"\0")], MAX_ROWS, MAX_ROWS
@@ -150,6 +160,8 @@ TAPES: list[tuple[Callable[[Tape], None], str]] = [
     (frame_that_lies, "compile"),
     (frame_that_holds_more, "compile"),
     (columns_at_their_limit, "check"),
+    (accesses_of_nothing, "dump --accesses"),
+    (accesses_at_their_limit, "dump --accesses"),
     (archive_of_nothing, "check"),
     (far_reference, "check"),
     (json_of_many_values, "dump"),

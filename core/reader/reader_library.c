@@ -328,6 +328,8 @@ static int put_switches(const struct block *block, const struct block_place *pla
                       "the column of bursts is too short or has a bad number");
     to->rows[to->count++] = row;
   }
+  if (steps->at != steps->end)
+    return error_at(error, block->source->path, block->offset, "the column of bursts has entries left over");
   return 0;
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Any data accesses that are written are read back the same, over several blocks, as recorded and archived; so are
    totals and bursts. Items that the format can't hold are refused and change nothing. A recording without accesses is
-   reported as such. Columns that break a rule are refused, each with its message. */
+   reported as such. */
 #include "core/test/generate_accesses.h"
-#include "core/trace/read/reader.h"
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
 
@@ -146,115 +145,6 @@ static void test_a_recording_without_an_access(void) {
   trace_reader_close(reader);
 }
 
-enum { COLUMN_BYTES = 16 };
-
-/* hexadecimal: NULL for an empty column. bytes: memory for the columns. */
-static void set_columns(struct access_decoder *decoder, const char *const hexadecimal[ACCESS_COLUMNS],
-                        uint8_t bytes[ACCESS_COLUMNS][COLUMN_BYTES]) {
-  for (int id = 1; id < ACCESS_COLUMNS; id++) {
-    size_t count = hexadecimal[id] ? strlen(hexadecimal[id]) / 2 : 0;
-    for (size_t at = 0; at < count; at++)
-      sscanf(hexadecimal[id] + 2 * at, "%2hhx", &bytes[id][at]);
-    decoder->columns[id] = (struct byte_span){bytes[id], bytes[id] + count};
-  }
-}
-
-/* Each case breaks one rule, and is refused with its message. */
-static void test_columns_that_break_a_rule(void) {
-  static const struct {
-    const char *says;
-    uint32_t rows;
-    uint64_t acquired, last_acquired;
-    const char *columns[ACCESS_COLUMNS]; /* hexadecimal, NULL: empty */
-  } cases[] = {
-      {"unknown code", 1, 0, 0, {[1] = "04"}},
-      {"unknown code", 1, 0, 0, {[1] = "3f"}},
-      {"another length", 2, 0, 0, {[1] = "00", [2] = "00", [3] = "00"}},
-      {"another length", 1, 0, 0, {NULL}},
-      {"more calls that acquired", 1, 5, 4, {[1] = "00", [2] = "00", [3] = "00"}},
-      {"more calls that acquired", 1, 5, 7, {[1] = "01", [2] = "00", [3] = "00"}},
-      {"not those of the header", 1, 5, 6, {[1] = "00", [2] = "00", [3] = "00"}},
-      {"not those of the header", 1, 5, 5, {[1] = "01", [2] = "00", [3] = "00"}},
-      {"threads or stack pointers", 1, 0, 0, {[1] = "00", [3] = "00"}},
-      {"threads or stack pointers", 1, 0, 0, {[1] = "00", [2] = "00"}},
-      {"threads or stack pointers", 1, 0, 0, {[1] = "00", [2] = "00", [3] = "80808080808080808002"}},
-      {"thread number or stack pointer", 1, 0, 0, {[1] = "00", [2] = "80808008", [3] = "00"}},
-      {"thread number or stack pointer", 1, 0, 0, {[1] = "00", [2] = "00", [3] = "01"}},
-      {"left over", 1, 0, 0, {[1] = "00", [2] = "0000", [3] = "00"}},
-      {"left over", 1, 0, 0, {[1] = "00", [2] = "00", [3] = "00", [10] = "00"}},
-      {"place beyond the list of objects", 1, 9, 9, {[1] = "40", [9] = "00"}},
-      {"place beyond the list of objects", 2, 9, 9, {[1] = "0241", [4] = "01", [9] = "0000"}},
-      {"OS page that the block", 1, 9, 9, {[1] = "80", [10] = "00"}},
-      {"OS page that the block", 2, 9, 9, {[1] = "0381", [6] = "02", [10] = "0000"}},
-      {"OS page that the block", 2, 9, 9, {[1] = "03ff", [6] = "02", [8] = "00", [10] = "0000"}},
-      {"OS page that the block", 2, 9, 9, {[1] = "03ff", [6] = "02", [8] = "81ffffffffffffffff01", [10] = "0000"}},
-      {"far OS pages", 2, 9, 9, {[1] = "03ff", [6] = "02", [10] = "0000"}},
-      {"no call before has acquired", 1, 9, 9, {[1] = "02", [4] = "00", [9] = "00"}},
-      {"no call before has acquired", 1, 9, 9, {[1] = "02", [4] = "0a", [9] = "00"}},
-      {"column of objects", 1, 9, 9, {[1] = "02", [9] = "00"}},
-      {"column of offsets", 1, 9, 9, {[1] = "02", [4] = "01"}},
-      {"granule of an object", 1, 9, 9, {[1] = "02", [4] = "01", [9] = "ffffffffffffffffff01"}},
-      {"granule of an object", 1, 9, 9, {[1] = "02", [4] = "01", [9] = "808080808080808010"}}, /* 2^59 */
-      {"column of OS pages", 1, 9, 9, {[1] = "03", [10] = "00"}},
-      {"number of an OS page", 1, 9, 9, {[1] = "03", [6] = "01", [10] = "00"}},
-      {"number of an OS page", 1, 9, 9, {[1] = "03", [6] = "8080808080808010", [10] = "00"}}, /* 2^52 */
-      {"places in OS pages", 1, 9, 9, {[1] = "03", [6] = "02"}},
-      {"left over", 1, 9, 9, {[1] = "02", [4] = "01", [9] = "0000"}},
-      {"left over", 1, 9, 9, {[1] = "00", [2] = "00", [3] = "00", [9] = "00"}},
-      {"left over", 1, 9, 9, {[1] = "03", [6] = "02", [10] = "0000"}},
-      {"column of offsets", 2, 9, 9, {[1] = "0202", [4] = "0101", [9] = "00"}},
-      {"column of offsets", 2, 9, 9, {[1] = "0202", [4] = "0101", [9] = "0080"}},
-      {"column of offsets", 1, 9, 9, {[1] = "02", [4] = "01", [9] = "ffffffffffffffffff02"}},
-      {"places in OS pages", 2, 9, 9, {[1] = "0380", [6] = "02", [10] = "00"}},
-      {NULL, 3, 9, 9, {[1] = "020240", [4] = "0901", [9] = "ffffffffffffffff0f0202"}}, /* -2^59, 1 and 2 */
-      {NULL, 3, 9, 9, {[1] = "030381", [6] = "0202", [10] = "ff01ff"}},
-      {NULL, 2, 9, 9, {[1] = "0240", [4] = "09", [9] = "ffffffffffffffff0f02"}}, /* -2^59, then one more */
-      {NULL, 2, 9, 9, {[1] = "0380", [6] = "feffffffffffff0f", [10] = "ff00"}},  /* 2^52 - 1, twice */
-      {NULL, 2, 9, 10, {[1] = "0102", [2] = "ffffff07", [3] = "00", [4] = "0a", [9] = "00"}},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    static struct access_decoder decoder;
-    uint8_t bytes[ACCESS_COLUMNS][COLUMN_BYTES];
-    access_decoder_free(&decoder);
-    memset(&decoder, 0, sizeof decoder);
-    decoder.rows = cases[i].rows;
-    decoder.acquired = cases[i].acquired;
-    decoder.last_acquired = cases[i].last_acquired;
-    set_columns(&decoder, cases[i].columns, bytes);
-    struct access_item item;
-    const char *wrong = access_decode_begin(&decoder);
-    for (uint32_t row = 0; row < decoder.rows && !wrong; row++)
-      wrong = access_decode_next(&decoder, &item);
-    if (cases[i].says)
-      CHECK(wrong && strstr(wrong, cases[i].says), "case %zu: %s", i, wrong ? wrong : "accepted");
-    else
-      CHECK(!wrong, "case %zu: %s", i, wrong);
-  }
-}
-
-static void test_offsets_and_steps_are_sorted_by_entry_and_page(void) {
-  static const char *const columns[ACCESS_COLUMNS] = {
-      [1] = "0202410303808140", [4] = "0901", [6] = "0204", [9] = "0a070902", [10] = "101008ff"};
-  static const struct access_item expected[] = {
-      {.kind = ACCESS_OBJECT, .object = 0, .granule = 5}, {.kind = ACCESS_OBJECT, .object = 8, .granule = 1},
-      {.kind = ACCESS_OBJECT, .object = 0, .granule = 1}, {.kind = ACCESS_OTHER, .granule = 0x110},
-      {.kind = ACCESS_OTHER, .granule = 0x308},           {.kind = ACCESS_OTHER, .granule = 0x120},
-      {.kind = ACCESS_OTHER, .granule = 0x307},           {.kind = ACCESS_OBJECT, .object = 0, .granule = -4},
-  };
-  enum { ROWS = sizeof expected / sizeof *expected };
-  struct access_decoder decoder = {.rows = ROWS, .acquired = 9, .last_acquired = 9};
-  uint8_t bytes[ACCESS_COLUMNS][COLUMN_BYTES];
-  struct access_item item;
-  set_columns(&decoder, columns, bytes);
-  const char *wrong = access_decode_begin(&decoder);
-  for (int row = 0; row < ROWS && !wrong; row++) {
-    wrong = access_decode_next(&decoder, &item);
-    CHECK(wrong || same(&item, &expected[row]), "row %d", row);
-  }
-  CHECK(!wrong, "%s", wrong);
-  access_decoder_free(&decoder);
-}
-
 int main(void) {
   int fd = mkstemp(path);
   CHECK(fd >= 0, "mkstemp");
@@ -267,8 +157,6 @@ int main(void) {
   for (uint64_t seed = 1; seed <= 20; seed++)
     bursts_round_trip(seed, 1 + (int)(seed * 37));
   test_a_recording_without_an_access();
-  test_columns_that_break_a_rule();
-  test_offsets_and_steps_are_sorted_by_entry_and_page();
   free(written);
   unlink(path);
   return 0;

@@ -12,7 +12,15 @@ import zstandard
 
 BLOCK = struct.Struct("<4sBBHIIIIQQII")
 COLUMN = struct.Struct("<BBBBIII")
-INFO, EVENTS, SAMPLES, GAP, STACKS, MARKS, FOOTER = 1, 2, 3, 4, 6, 8, 15
+INFO, EVENTS, SAMPLES, GAP, STACKS, MODULES, MARKS, THREADS, ACCESSES, BURSTS, FOOTER = (
+    1,
+    2,
+    3,
+    4,
+    *range(6, 11),
+    12,
+    15,
+)
 PLACES, ROWS, FAR = 17, 18, 19
 MAX_ROWS = 1 << 20
 
@@ -24,6 +32,8 @@ class Column:
     shift: int = 0
     raw_bytes: int | None = None  # None: unchanged
     frame: bytes | None = None
+    critical: bool = True
+    encoding: int = 1
 
 
 @dataclass
@@ -37,6 +47,7 @@ class Block:
     last_stamp: int = 0
     sequence: int = 0
     payload_bytes: int | None = None
+    critical: bool = True
 
     def packed(self) -> bytes:
         frames = [
@@ -44,13 +55,15 @@ class Block:
             for column in self.columns
         ]
         directory = b"".join(
-            COLUMN.pack(c.id, 1, c.shift, 1, len(c.raw) if c.raw_bytes is None else c.raw_bytes, len(frame), 0)
+            COLUMN.pack(
+                c.id, c.encoding, c.shift, c.critical, len(c.raw) if c.raw_bytes is None else c.raw_bytes, len(frame), 0
+            )
             for c, frame in zip(self.columns, frames, strict=True)
         )
         payload = directory + b"".join(frames)
         header = BLOCK.pack(
-            b"HTBK", self.type, 1, len(self.columns), self.payload_bytes or len(payload), self.thread, self.rows,
-            self.steps, self.first_stamp, self.last_stamp, self.sequence, 0,
+            b"HTBK", self.type, self.critical, len(self.columns), self.payload_bytes or len(payload), self.thread,
+            self.rows, self.steps, self.first_stamp, self.last_stamp, self.sequence, 0,
         )[:44]  # fmt: skip
         return header + struct.pack("<I", zlib.crc32(header + directory)) + payload
 
@@ -87,8 +100,10 @@ class Tape:
         data = self.header
         last = 0
         if count:
-            rows = sum(block.rows for block in self.blocks if block.type == EVENTS)
-            self.blocks[-1].columns[0].raw = b'{"events":%d,"dropped":0}' % rows
+            events, calls = (
+                sum(block.rows for block in self.blocks if block.type == kind) for kind in (EVENTS, ACCESSES)
+            )
+            self.blocks[-1].columns[0].raw = b'{"events":%d,"dropped":0,"accesses":{"calls":%d}}' % (events, calls)
         for block in self.blocks:
             last = len(data)
             data += block.packed()
