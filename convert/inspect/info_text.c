@@ -202,7 +202,7 @@ static void peak_row(const struct sheet *sheet, const struct shown *shown) {
       text_counted(objects, count_of(shown->info, "peak_live_objects"), "object"),
       text_count(left, count_of(shown->info, "live_at_end")));
   if (json_is_integer(json_object_get(shown->recorded, "rss_anon_peak_bytes")))
-    row(sheet, "peak memory", "%s (anonymous RSS)",
+    row(sheet, "whole program", "peak memory %s (anonymous RSS)",
         text_size(size, (double)count_of(shown->recorded, "rss_anon_peak_bytes")));
 }
 
@@ -417,10 +417,10 @@ static void print_all(const struct sheet *sheet, const struct shown *shown) {
   if (json_object_get(shown->info, "bytes_per_event"))
     row(sheet, "bytes per call", "%.2f", json_real_value(json_object_get(shown->info, "bytes_per_event")));
   bytes_row(sheet, "peak live", shown->info, "peak_live_bytes");
-  count_row(sheet, "peak live objects", shown->info, "peak_live_objects");
+  count_row(sheet, "most live objects", shown->info, "peak_live_objects");
   count_row(sheet, "live objects at the end", shown->info, "live_at_end");
-  bytes_row(sheet, "peak memory (RssAnon)", shown->recorded, "rss_anon_peak_bytes");
-  bytes_row(sheet, "peak of VmSize", shown->recorded, "vm_size_peak_bytes");
+  bytes_row(sheet, "program's peak RssAnon", shown->recorded, "rss_anon_peak_bytes");
+  bytes_row(sheet, "program's peak VmSize", shown->recorded, "vm_size_peak_bytes");
   count_row(sheet, "nodes of call stacks", shown->info, "stack_nodes");
   history_row(sheet, shown);
   parts_row(sheet, shown);

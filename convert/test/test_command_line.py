@@ -142,10 +142,10 @@ def test_info_for_people_groups_digits_and_names_doubts(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("# heaptape-text 1 clock=nanoseconds\n0 0 malloc(1234567) = 0x1000\n5 1 free(0x2000)\n")
     text = succeed(CONVERT, "info", path).stdout
-    assert re.search(r"^peak live +1\.2 MiB; 1 object at most, 1 at the end$", text, re.MULTILINE)
+    assert re.search(r"^peak live +1\.18 MiB; 1 object at most, 1 at the end$", text, re.MULTILINE)
     assert re.search(r"^history +NOT legal: see heaptape check, 1 free of an object never seen$", text, re.MULTILINE)
     text = succeed(CONVERT, "info", path, "--table", "all").stdout
-    assert re.search(r"^peak live +1\.2 MiB \(1,234,567 bytes\)$", text, re.MULTILINE)
+    assert re.search(r"^peak live +1\.18 MiB \(1,234,567 bytes\)$", text, re.MULTILINE)
 
 
 def test_trace_is_not_made_of_a_workload(tape, tmp_path):

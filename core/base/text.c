@@ -32,9 +32,12 @@ const char *text_size(char *to, double bytes) {
   size_t unit = 0;
   for (bytes /= 1024; bytes >= 1024 && unit < 2; unit++)
     bytes /= 1024;
-  uint64_t tenths = (uint64_t)(10 * bytes + 0.5);
-  size_t used = strlen(text_count(to, tenths / 10));
-  snprintf(to + used, TEXT_NUMBER_BYTES - used, ".%u" TEXT_JOIN "%s", (unsigned)(tenths % 10), units[unit]);
+  size_t used = 0;
+  if (bytes >= 100) /* 1,023 has a separator */
+    used = strlen(text_count(to, (uint64_t)(bytes + 0.5)));
+  else
+    used = (size_t)snprintf(to, TEXT_NUMBER_BYTES, "%.*f", bytes >= 10 ? 1 : 2, bytes);
+  snprintf(to + used, TEXT_NUMBER_BYTES - used, TEXT_JOIN "%s", units[unit]);
   return to;
 }
 

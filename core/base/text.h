@@ -20,7 +20,8 @@ const char *text_count(char *to, uint64_t value);
 /* "1,234 calls", "1 call". noun: at most a dozen bytes, made plural by an s. */
 const char *text_counted(char *to, uint64_t value, const char *noun);
 
-/* "23.5 MiB": GiB, MiB or KiB to one decimal, below a KiB bytes. */
+/* Three significant digits, as size() of analysis/heaptape/common/phrases.py: "23.5 MiB", "4.80 GiB"; below a KiB
+   bytes. */
 const char *text_size(char *to, double bytes);
 
 /* COLUMNS, or else the width of the terminal at fd, or else 80. */

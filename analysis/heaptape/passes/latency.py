@@ -34,7 +34,7 @@ def tables(frame: pd.DataFrame) -> list[Table]:
             title = f"Latency of {key[1]}, cycles{f' — {workload}' if several else ''}"
             tables.append(Table(title, ["request", "allocator", *NAMES.values()], rows, [], 2))
     if tables:
-        note = "Medians over the repetitions; max: the largest seen. A release has the size of its object's request."
+        note = "Percentiles are medians over the repetitions; max: the largest seen. A release has its request's size."
         tables[-1] = replace(tables[-1], notes=[note])
     return tables
 

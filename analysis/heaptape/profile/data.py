@@ -56,6 +56,11 @@ class Profile:
         return self.data.get("program") or "unnamed program"
 
     @property
+    def peak_live_bytes(self) -> int:
+        """As `heaptape info` says it; `windows` have only samples."""
+        return int(self.data.get("witness", {}).get("peak_live_bytes", 0))
+
+    @property
     def sizes(self) -> pd.DataFrame:
         """Requests: call, size_bytes (lower bound of its bucket; four buckets per power of two), calls, bytes."""
         parts = [_frame(rows, SIZES).assign(call=call) for call, rows in self.data.get("sizes", {}).items()]

@@ -25,11 +25,10 @@ NAMES = (*OWN, *features.having(PART))
 def overview(found: Profile) -> str:
     """How much it allocates: calls, their rate, threads, bytes, and what was live at most."""
     ops, threads, seconds = found.data["ops"], found.data["threads"], (found.data.get("duration_ns") or 0) / 1e9
-    peak = found.windows["live_bytes"].max() if len(found.windows) else 0
     rate = f" ({count(ops / seconds)}/s)" if seconds > 0 else ""
     made = size(found.data["allocated_bytes"])
     acted = f"{counted(ops, 'call')}{rate} of {counted(threads, 'thread')}"
-    return f"{acted}, {made} requested in total, peak live {size(peak)}"
+    return f"{acted}, {made} requested in total, peak live {size(found.peak_live_bytes)}"
 
 
 def hardness(found: Profile) -> list[str]:

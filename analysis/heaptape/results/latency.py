@@ -13,6 +13,7 @@ SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 # With fewer calls than these, the percentile would be the maximum.
 FEWEST_CALLS = {"p90": 10, "p99": 100, "p999": 1000}
 FIGURES = ("count", "mean", *SHARES, "max")
+OVER_REPETITIONS = {"mean": "mean", "max": "max"}  # of the others the median; the mean is that of table `cycles`
 SUB_BITS = 5  # the histogram's buckets: 32 to the octave (replay/passes/time/timing.h)
 
 
@@ -22,9 +23,9 @@ def latency(runs: Iterable[tuple[str, Run]], classes: bool = True) -> pd.DataFra
 
     Columns: workload, allocator, call, up_to_bytes (the size class: the largest request, which is above that of the
     class before; infinite: larger requests than in any other class; NaN: all sizes together), count, mean, p50, p90,
-    p99, p999, max (cycles, less the counter's cost), repetitions. Medians over the repetitions, except max: the largest
-    seen. NaN: missing, or too few calls (FEWEST_CALLS). Percentiles are the run's own if it has them, else from its
-    histogram, to the width of a bucket (3 %).
+    p99, p999, max (cycles, less the counter's cost), repetitions. Medians over the repetitions; of mean the mean; of
+    max the largest seen. NaN: missing, or too few calls (FEWEST_CALLS). Percentiles are the run's own if it has them,
+    else from its histogram, to the width of a bucket (3 %).
     """
     rows: list[dict] = []
     for name, run in runs:
@@ -34,7 +35,7 @@ def latency(runs: Iterable[tuple[str, Run]], classes: bool = True) -> pd.DataFra
     frame = pd.DataFrame(rows, columns=[*keys, *FIGURES]).astype(dict.fromkeys(("up_to_bytes", *FIGURES), float))
     for figure, fewest in FEWEST_CALLS.items():
         frame.loc[frame["count"] < fewest, figure] = math.nan
-    how = {figure: (figure, "max" if figure == "max" else "median") for figure in FIGURES}
+    how = {figure: (figure, OVER_REPETITIONS.get(figure, "median")) for figure in FIGURES}
     grouped = frame.groupby(keys, sort=False, dropna=False).agg(**how, repetitions=("count", "size"))
     return grouped.reset_index()
 

@@ -174,7 +174,7 @@ def test_without_accesses_the_change_is_in_milliseconds_and_missing_counts_are_n
     assert (found["ns_low"], found["ns_high"]) == pytest.approx((-412_000, -210_000))
     first, second = time_sentences([file], "glibc")
     fewer = "20 % fewer instructions in malloc and free, 10 % fewer page faults"
-    assert f"0.3 ± 0.1 ms less CPU time: {fewer}" in first
+    assert f"0.3 ms (0.2 to 0.4) less CPU time: {fewer}" in first
     assert "cache and TLB misses" in second
     assert "record --accesses" in second
 

@@ -297,7 +297,8 @@ def sentence(row: dict, baseline: str) -> str:
         return f"{name} against {baseline}: no difference can be predicted, {span}{because}."
     direction = "slower" if low > 0 else "faster"
     what = "the recorded bursts of this program" if row["of_bursts"] else "this program"
-    return f"{name} would make {what} {_span(low, high)} % {direction} than {baseline}{because}."
+    span = _span(row["percent"], low, high, "%")
+    return f"{name} would make {what} {span} {direction} than {baseline}{because}."
 
 
 def _whose(row: dict) -> str:
@@ -308,7 +309,8 @@ def _milliseconds(row: dict) -> str:
     low, high = row["ns_low"] / 1e6, row["ns_high"] / 1e6
     if low <= 0 <= high:
         return f"no difference can be predicted, {_signed(low)} to {_signed(high)} ms of {_of_what(row)}CPU time"
-    return f"{_span(low, high)} ms {'more' if low > 0 else 'less'} {_of_what(row)}CPU time"
+    span = _span(row["ns"] / 1e6, low, high, "ms")
+    return f"{span} {'more' if low > 0 else 'less'} {_of_what(row)}CPU time"
 
 
 def _of_what(row: dict) -> str:
@@ -345,13 +347,10 @@ def _more_or_fewer(change: Change, name: str) -> str:
     return f"{how_many} {'more' if more > 0 else 'fewer'} {name}"
 
 
-def _span(one: float, other: float) -> str:
-    """Two ends of one sign, without it: 6 ± 2, or 0.4 to 9 if half the interval is more than half of its middle."""
+def _span(value: float, one: float, other: float, unit: str) -> str:
+    """The value and two ends of one sign, without it: "6.1 ms (4.0 to 9.5)"."""
     low, high = sorted((abs(one), abs(other)))
-    middle, half = (low + high) / 2, (high - low) / 2
-    if half > middle / 2:
-        return f"{_rounded(low)} to {_rounded(high)}"
-    return f"{_rounded(middle)} ± {_rounded(half)}"
+    return f"{_rounded(abs(value))} {unit} ({_rounded(low)} to {_rounded(high)})"
 
 
 def _rounded(value: float) -> str:

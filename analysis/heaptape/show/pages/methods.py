@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from heaptape.common.tables import MIB
+from heaptape.common.phrases import size
 from heaptape.results import disturbance
 from heaptape.results.comparing.summary import engine_cost, spread_of_cycles
 from heaptape.results.disturbance import doubts
@@ -69,9 +69,9 @@ def recording(file: Results) -> Rows:
         ("operations", _grouped(workload.ops)),
         ("threads", _grouped(workload.threads)),
         ("calls", ", ".join(f"{name} {_plain(count)}" for name, count in _items(file.workload.calls))),
-        ("ideal RSS (peak of live requested bytes)", _mib(workload.ideal_rss_bytes)),
-        ("ideal RSS in whole OS pages", _mib(workload.peak_live_os_page_bytes)),
-        ("live objects at the peak", _grouped(workload.peak_live_objects)),
+        ("ideal RSS (peak live)", _size(workload.ideal_rss_bytes)),
+        ("ideal RSS in whole OS pages", _size(workload.peak_live_os_page_bytes)),
+        ("most live objects", _grouped(workload.peak_live_objects)),
         ("sha256 of the workload", workload.sha256),
     ]
     return _known(rows)
@@ -202,5 +202,5 @@ def _grouped(value: int | None) -> str | None:
     return None if value is None else f"{value:,}"
 
 
-def _mib(value: int | None) -> str | None:
-    return None if value is None else f"{value / MIB:,.1f} MiB"
+def _size(value: int | None) -> str | None:
+    return None if value is None else size(value)

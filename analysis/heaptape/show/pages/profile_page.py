@@ -15,7 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from heaptape import features
-from heaptape.common.tables import MIB, Table
+from heaptape.common.phrases import counted, size
+from heaptape.common.tables import Table
 from heaptape.common.version import __version__
 from heaptape.profile import flame_graph
 from heaptape.profile.data import Profile
@@ -55,10 +56,10 @@ def make(found: Profile, names: StackNames | None = None) -> str:
 
 def _facts(found: Profile) -> list[str]:
     data = found.data
-    threads = data.get("threads", 0)
-    facts = [f"{data.get('ops', 0):,} ops", f"{threads:,} thread{'s' * (threads != 1)}", f"{found.acquired:,} objects"]
-    facts.append(f"{data.get('allocated_bytes', 0) / MIB:,.1f} MiB requested")
-    facts.append(f"at most {data.get('witness', {}).get('peak_live_bytes', 0) / MIB:,.1f} MiB live")
+    facts = [counted(data.get("ops", 0), "call"), counted(data.get("threads", 0), "thread")]
+    facts.append(counted(found.acquired, "object"))
+    facts.append(f"{size(data.get('allocated_bytes', 0))} requested")
+    facts.append(f"peak live {size(found.peak_live_bytes)}")
     if data.get("duration_ns"):
         facts.append(f"{data['duration_ns'] / 1e9:,.2f} s")
     return facts
@@ -129,7 +130,7 @@ def _rates(found: Profile) -> list[Picture]:
         profile_plots.live(axes[0, 1], windows)
         _legend_above(axes[0, 0])
 
-    words = f"Live bytes reach {windows['live_bytes'].max() / MIB:,.1f} MiB"
+    words = f"Live bytes reach {size(found.peak_live_bytes)}"
     caption = "Left: calls per second; right: live bytes and objects over progress."
     return [drawn("Rates", "rates", 2.9, draw, caption, words, columns=2)]
 

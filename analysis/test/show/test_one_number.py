@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""Whatever two commands call by the same name is the same number, to the digits that each prints. Long: on real
+recordings.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import heaptape
+import pytest
+from heaptape.common.home import Home
+from heaptape.common.tables import Table
+from heaptape.decide.answer import answer
+from heaptape.results.comparing.compare import choose_baseline
+from heaptape.results.schema import all_results
+from heaptape.show.screen import answer_table
+from heaptape.show.tables.kinds import KINDS, Question
+
+from tests.support import CONVERT, HEAPTAPE, OUT, REPOSITORY, call_heaptape, import_text, record, succeed, workload
+
+OTHERS = ("mtmalloc", "sqlite3", "git", "memcached")  # one program that is recorded, and recordings of the corpus
+UNITS = {"byte": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+SIZE = r"([0-9][0-9,.]*) (bytes?|KiB|MiB|GiB)"
+# What commands say of a recording, by label. The first group is the figure, the second its unit.
+SAID = {
+    "calls": r"(?<![0-9])([0-9][0-9,]*) calls?\b|operations ¦ ([0-9][0-9,]*)",
+    "threads": r"(?<!the )\b([0-9][0-9,]*) threads?\b|\bthreads ¦ ([0-9][0-9,]*)",
+    "peak live": rf"(?:peak live\)?|at the peak|Live bytes reach) (?:¦ )?{SIZE}",
+    "whole program's peak memory": rf"whole program peak memory {SIZE}",
+    "most live objects": r"(?:most live objects|another time) (?:¦ )?([0-9][0-9,]*)|([0-9][0-9,]*) objects at most",
+    "live at the end": r"([0-9][0-9,]*) (?:objects live )?at the end|Growth: ([0-9][0-9,]*) of",
+    "requested": rf"{SIZE} requested",
+}
+# What tables say of an allocator: column -> the name that it stands for. Units are of the table's title or the cell.
+COLUMNS = {
+    "peak memory": "peak RSS, MiB", "peak RSS": "peak RSS, MiB", "RSS": "peak RSS, MiB", "mean RSS": "mean RSS, MiB",
+    "mean memory": "mean RSS, MiB", "ideal RSS": "ideal RSS, MiB", "Ideal": "ideal RSS, MiB", "overhead": "OH, MiB",
+    "OH": "OH, MiB", "malloc": "malloc", "free": "free", "calloc": "calloc", "Total, M": "instructions, M",
+    "instructions, M": "instructions, M", "malloc instr.": "instructions, M", "Total, M cycles": "cycles, M",
+    "page faults": "page faults", "change": "peak RSS, %", "mean": "mean",
+}  # fmt: skip
+
+
+def spike(i: int) -> str:
+    """Live bytes are highest for two calls that no sample meets; requests and releases by two threads."""
+    lines = [f"{2 * n} {1 + n % 2} malloc({40 + 8 * (n % 50)}) = {0x10000 + 4096 * n:#x}" for n in range(3000)]
+    lines += [f"6001 1 malloc({3_000_000 + i}) = 0x70000000", "6002 1 free(0x70000000)"]
+    lines += [f"{6003 + n} {1 + n % 3} free({0x10000 + 4096 * n:#x})" for n in range(2000)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module", params=["spike", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
+def recording(request, tmp_path_factory) -> tuple[Path, str]:
+    """A recording, and what was said as it was made."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "spike":
+        return import_text(folder, spike(7), "clock=nanoseconds"), ""
+    if request.param == "mtmalloc":
+        done = record(folder / "m.tape", workload("mtmalloc"))
+        return folder / "m.tape", done.stderr
+    return REPOSITORY / "workloads" / "corpus" / f"{request.param}.tape", ""
+
+
+@pytest.fixture(scope="module")
+def results(recording, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("results") / "r.json"
+    options = ["-a", "glibc", "-a", "jemalloc", "--passes", "memory,time,instructions", "-n", "2", "-o", path]
+    done = call_heaptape("replay", recording[0], *options)
+    assert done.status == 0, done.stderr
+    return path
+
+
+def plain(text: str) -> str:
+    text = re.sub(r"<(script|style|svg).*?</\1>", " ", text, flags=re.DOTALL)
+    text = re.sub(r"(\s*<[^>]+>)+\s*", " ¦ ", text)
+    return re.sub(r"\s+", " ", unescape(text))
+
+
+def interval(figure: str, unit: str = "") -> tuple[float, float]:
+    """All values of which `figure` may be the rounded form."""
+    figure = figure.rstrip(".,").replace(",", "")
+    half = 0.5 * 10.0 ** -len(figure.partition(".")[2]) if "." in figure or unit in UNITS else 0.0
+    factor = UNITS.get(unit, 1)
+    return (float(figure) - half) * factor, (float(figure) + half) * factor
+
+
+def said(text: str) -> Iterator[tuple[str, tuple[float, float]]]:
+    for label, pattern in SAID.items():
+        for groups in re.findall(pattern, text):
+            found = [one for one in ([groups] if isinstance(groups, str) else groups) if one]
+            yield label, interval(*found)
+
+
+def differing(figures: dict[str, dict[str, tuple[float, float]]]) -> list[str]:
+    """Labels where not all figures may be one number, with the two that are furthest apart."""
+    found = []
+    for label, by in figures.items():
+        least, most = min(by, key=lambda who: by[who][1]), max(by, key=lambda who: by[who][0])
+        if by[most][0] > by[least][1] * (1 + 1e-9):
+            found.append(f"{label}: {least} {by[least]}, {most} {by[most]}")
+    return found
+
+
+def answers(tape: Path, results: Path, made: Path, recorded: str) -> dict[str, str]:
+    """Command -> its text, in words."""
+    for words in (
+        ["report", results, "-o", made / "r.html"],
+        ["profile", tape, "--format=html", "-o", made / "p.html"],
+    ):
+        assert call_heaptape(*words).status == 0
+    python = {
+        "compare": ["compare", results], "compare all": ["compare", results, "--table", "all"],
+        "profile": ["profile", tape], "advise": ["compare", results, "--format", "md"], "top": ["top", tape],
+    }  # fmt: skip
+    texts = {name: call_heaptape(*words).stdout for name, words in python.items()}
+    for name in ("info", "check"):
+        texts[name] = succeed(HEAPTAPE, name, tape).stdout
+    texts["info all"] = succeed(HEAPTAPE, "info", tape, "--table", "all").stdout
+    pages = {name: (made / name).read_text() for name in ("r.html", "p.html")}
+    return {name: plain(text) for name, text in (texts | pages | {"record": recorded}).items()}
+
+
+def test_what_commands_say_of_a_recording_under_one_name_is_one_number(recording, results, tmp_path):
+    tape, recorded = recording
+    figures = defaultdict(dict)
+    for command, text in answers(tape, results, tmp_path, recorded).items():
+        for n, (label, value) in enumerate(said(text)):
+            figures[label][f"{command} {n}"] = value
+    info = json.loads(succeed(CONVERT, "info", tape, "--json").stdout)
+    profiled = heaptape.profile(tape, Home(OUT)).data
+    exact = {"calls": info["events"], "threads": info["threads"], "peak live": info["peak_live_bytes"],
+             "most live objects": info["peak_live_objects"], "live at the end": info["live_at_end"],
+             "requested": profiled["allocated_bytes"]}  # fmt: skip
+    for label, value in exact.items():
+        figures[label]["--json"] = (value, value)
+    assert differing(figures) == []
+    assert all(len(figures[label]) >= 3 for label in exact if label != "requested")
+
+
+def cells(title: str, table: Table) -> Iterator[tuple[str, str, str]]:
+    """(allocator, what, text) of a table's cells whose columns are of COLUMNS."""
+    title = title.lower()
+    for row in table.rows:
+        names = [cell.text for cell in row[: table.text_columns]]
+        if title.startswith("latency") and names[0] != "all sizes":
+            continue
+        allocator = re.sub(r" [0-9.]+.*", "", names[-1])
+        for column, cell in zip(table.columns[table.text_columns :], row[table.text_columns :]):
+            name = COLUMNS.get(" ".join(column.split()))
+            if not name or not re.match(r"^[+-]?[0-9]", cell.text):
+                continue
+            of_latency = re.match(r"latency of (\w+)", title)
+            if name == "mean":
+                name = of_latency[1] if of_latency else ""
+            kind = "cycles" if "cycles" in title else "instructions" if "instr" in title else ""
+            percent = "%" in title.partition("—")[0] or "%" in cell.text
+            if name in ("malloc", "free", "calloc"):
+                name = f"{name}, {kind}"
+            if percent:
+                name = f"{name.removesuffix(', MiB').removesuffix(', %')}, % of the baseline"
+            yield allocator, name, cell.text
+
+
+def number(text: str, name: str) -> tuple[float, float]:
+    """As `interval`; whole numbers may be rounded."""
+    found = re.match(r"([+-]?)([0-9][0-9,.]*) ?(bytes?|[KMG]iB|[kMG]|%)?( \(|$)", text)
+    assert found, text
+    unit = found[3] or (name[-3:] if name.endswith("MiB") else name[-1] if name.endswith(" M") else "")
+    factor = UNITS.get(unit, {"k": 1e3, "M": 1e6, "G": 1e9}.get(unit, 1))
+    low, high = (end / UNITS["MiB"] * factor for end in interval(found[2], "MiB"))
+    low, high = (-high, -low) if found[1] == "-" else (low, high)
+    return (low + 100, high + 100) if found[1] and name.endswith("% of the baseline") else (low, high)  # a change
+
+
+def test_what_tables_say_of_an_allocator_under_one_name_is_one_number(results):
+    files = all_results(results)
+    question = Question(files, choose_baseline(files, None))
+    shown = {"answer": [answer_table(answer(files, question.baseline))]}
+    for kind in ("memory", "calls", "cycles", "latency", "syscalls", "published", "overhead", "fragmentation"):
+        if kind in KINDS:
+            shown[kind] = KINDS[kind].view(KINDS[kind].frame(question), question)
+    figures = defaultdict(dict)
+    for kind, tables in shown.items():
+        for table in tables:
+            for allocator, name, text in cells(table.title, table):
+                figures[f"{allocator}: {name}"][f"{kind}, {table.title}: {text}"] = number(text, name)
+    assert differing(figures) == []
+    assert sum(len(by) >= 2 for by in figures.values()) >= 7
