@@ -315,11 +315,17 @@ def test_references_to_live_objects_are_refused_by_both_readers(tmp_path, number
         assert f"free({int(released.iloc[2]):#x})" in result.stdout
 
 
-# Workload header: offset and type of each field that counts or points, and values that overflow something.
+# Workload header: offset and type of each field that counts or points, and values that overflow something. All but
+# slots and info bytes are exact: one more or less is refused, too.
 HUGE = [1 << 31, (1 << 32) - 2, (1 << 32) - 1]
 VAST = [1 << 32, 1 << 40, 1 << 59, 1 << 60, 1 << 61, 1 << 63, (1 << 64) - 8, (1 << 64) - 1]
 FIELDS = [
-    ("threads", 40, "<I", HUGE),
+    ("version", 8, "<I", [0]),
+    ("header bytes", 12, "<I", HUGE),
+    ("live peak", 48, "<Q", VAST),
+    ("most objects", 64, "<Q", VAST),
+    ("objects at the end", 72, "<Q", VAST),
+    ("threads", 40, "<I", [1 << 21, *HUGE]),
     ("slots", 44, "<I", HUGE),
     ("file bytes", 16, "<Q", VAST),
     ("ops", 24, "<Q", VAST),
@@ -340,11 +346,13 @@ def patched(data: bytes, *changes: tuple[int, str, int]) -> bytes:
     return bytes(out)
 
 
-@pytest.mark.parametrize(("offset", "form", "values"), [f[1:] for f in FIELDS], ids=[f[0] for f in FIELDS])
-def test_workload_header_that_overflows_is_refused(tmp_path, offset, form, values):
+@pytest.mark.parametrize(("name", "offset", "form", "values"), FIELDS, ids=[f[0] for f in FIELDS])
+def test_wrong_number_in_a_workloads_header_is_refused(tmp_path, name, offset, form, values):
     work = small(tmp_path, "work")
     original = work.read_bytes()
-    for value in values:
+    (right,) = struct.unpack_from(form, original, offset)
+    near = [] if name in ("slots", "info bytes") else [right - 1, right + 1]
+    for value in [*values, *near]:
         work.write_bytes(patched(original, (offset, form, value)))
         assert_refused(work, "check")
 
