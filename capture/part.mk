@@ -65,7 +65,6 @@ $(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.
 $(call c_test,capture/test/recorder/both_ends_are_checked.c,,,)
 $(call c_test,capture/test/recorder/only_files_that_a_process_has_mapped_are_read.c,,capture/recorder/processes core/system core/base,-lelf)
 $(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS) core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm -lelf)
-$(call c_test,capture/test/stacks/each_call_frame_instruction_gives_its_rule.c,,,)
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin

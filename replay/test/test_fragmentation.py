@@ -188,6 +188,9 @@ def test_the_heap_walk_covers_what_is_live(small):
     found = fragmentation.decode(typed(run))
     frame = found.frame
     assert found.walk_states == ("used", "tcache", "fast", "remainder", "small", "large", "top")
+    for state in found.walk_states:
+        resident = frame[f"walk_{state}_beside_live_bytes"] + frame[f"walk_{state}_empty_bytes"]
+        assert (frame[f"walk_{state}_bytes"] >= resident).all(), state
     held = frame["live_resident_bytes"] + frame["rounding_bytes"]
     live, _, _, _ = history(small)[frame["position"]].T
     own = frame["walk_used_beside_live_bytes"] - held

@@ -104,22 +104,8 @@ def test_whatif_says_who_holds_the_memory_beside_the_original(tape, tmp_path, mo
     """At the end only the group lives: with `remove`, nothing is left of it."""
     monkeypatch.setenv("COLUMNS", "200")
     output = tmp_path / "r.json"
-    done = call_heaptape(
-        "whatif",
-        tape,
-        "-a",
-        "glibc",
-        "-g",
-        "frame=group_new*=remove",
-        "--passes",
-        "blame",
-        "--at",
-        "end",
-        "-o",
-        output,
-        "--table",
-        "holders",
-    )
+    options = "-a glibc -g frame=group_new*=remove --passes blame --at end --table holders"
+    done = call_heaptape("whatif", tape, *options.split(), "-o", output)
     assert done.status == 0, done.stderr
     assert "Who holds the memory at the end: from glibc to glibc:frame=group_new*=remove" in done.stdout
     row = next(line for line in done.stdout.splitlines() if line.startswith("group_new")).split()
@@ -134,10 +120,12 @@ def test_together_is_one_experiment(tape, tmp_path):
     output = tmp_path / "r.json"
     done = call_heaptape(
         "whatif", tape, "-a", "glibc", "-g", "size=96=remove", "-g", "size=160=segregate", "--together",
-        "--passes", "memory", "-o", output,
+        "--passes", "blame", "--at", "200", "-o", output,
     )  # fmt: skip
     assert done.status == 0, done.stderr
     (only,) = json.loads(output.read_text())["whatif"]
+    ((asked, there),) = only["positions"]
+    assert asked == 200 > there > 0
     assert [group["action"] for group in only["groups"]] == ["remove", "segregate"]
 
 

@@ -215,8 +215,36 @@ static void try_packing(void) {
     }
 }
 
+#ifdef __x86_64__
+static uintptr_t outside; /* where clean_up returns to */
+
+static __attribute__((noinline)) void look(void) {
+  const uintptr_t *frame = __builtin_frame_address(0);
+  struct unwind_rule rule = unwind_rule_find(frame[1] - 1);
+  CHECK(rule.kind == RULE_SP || rule.kind == RULE_BP, "of a function of this program, kind %d", (int)rule.kind);
+  uintptr_t before = (rule.kind == RULE_SP ? (uintptr_t)(frame + 2) : frame[0]) + (uintptr_t)rule.cfa_offset;
+  CHECK(((const uintptr_t *)before)[-1] == outside, "its return address is elsewhere");
+}
+
+static void (*volatile look_there)(void) = look; /* may throw, for all that the compiler knows */
+
+static void forget(volatile int *value) {
+  *value = 0;
+}
+
+/* Its entry has data of its own, for exceptions, before its program. */
+static __attribute__((noinline)) void clean_up(void) {
+  __attribute__((cleanup(forget))) volatile int value = 1;
+  outside = (uintptr_t)__builtin_return_address(0);
+  look_there();
+}
+#else
+static void clean_up(void) {}
+#endif
+
 int main(void) {
   try_programs();
+  clean_up();
   try_tables();
   try_common_part();
   try_pointers();
