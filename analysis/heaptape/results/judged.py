@@ -18,6 +18,7 @@ from heaptape.results.schema import Results
 from heaptape.results.structs import Run, Workload
 
 LEAST_BYTES = MIB  # a smaller difference disproves nothing
+ERRORS = 2  # nor does one below that many times the error of nine in ten programs: a tenth of them are beyond it once
 PEAK, MEAN = "peak_rss", "mean_rss"
 
 
@@ -29,10 +30,10 @@ class Memory:
     mean: float
 
     def beyond(self, recorded: "Memory") -> bool:
-        """Does this replay need more than the program had, by more than replays' error?"""
+        """Does this replay need more than the program had, by more than replays' error explains?"""
         pairs = ((PEAK, self.peak, recorded.peak), (MEAN, self.mean, recorded.mean))
         return any(
-            replayed - there > max(LEAST_BYTES, there * replay_errors.error_of_all(figure) / 100)
+            replayed - there > max(LEAST_BYTES, there * ERRORS * replay_errors.error_of_all(figure) / 100)
             for figure, replayed, there in pairs
         )
 
