@@ -4,6 +4,7 @@ library's malloc was called.
 """
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,18 @@ unsigned long crc32(unsigned long crc, const unsigned char *at, unsigned bytes) 
   return at ? ~crc & 0xffffffff : 0;
 }
 """
+# Maps 64 MiB where the system's link sets it up, as jemalloc does.
+LINKS_READER = """
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((constructor)) static void begin(void) {
+  char text[100];
+  void *at = mmap(0, 1 << 26, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memset(at, 1, readlink("/etc/malloc.conf", text, sizeof text) > 0 ? 1 << 26 : 1);
+}
+"""
+OWN_ETC = 'mount -t overlay overlay -o "lowerdir=/etc,upperdir=$0/up,workdir=$0/work" /etc && exec "$@"'
 ZLIBS_VERSIONS = "ZLIB_1.2.0 { global: compressBound; };"
 
 
@@ -77,6 +90,22 @@ def test_the_run_names_the_library_whose_malloc_was_called(work):
     assert Path(library["path"]).name == "libc.so.6"
     assert len(bytes.fromhex(library["build_id"])) == 20
     assert memory(work, "--preload", ASKED)[0]["malloc"]["path"] == str(ASKED)
+
+
+def test_a_link_of_the_systems_sets_no_allocator_up(work, tmp_path):
+    library = tmp_path / "reader.so"
+    compile_c(library, LINKS_READER, "-shared", "-fPIC")
+    (tmp_path / "up").mkdir()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "up/malloc.conf").symlink_to("narenas:1")
+    isolated = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", OWN_ETC, tmp_path]
+    if subprocess.run([*isolated, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("no namespace with another /etc")
+    assert succeed(*isolated, "readlink", "/etc/malloc.conf").stdout == "narenas:1\n"
+    run = json.loads(
+        succeed(*isolated, REPLAY, "--pass", "memory", "--preload", ASKED, "--preload", library, work).stdout
+    )
+    assert run["rss_anon_peak_bytes"] < 1 << 26
 
 
 def test_settings_that_were_given_count(work):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from heaptape.run.rounds import Run
 
 
+JEMALLOCS_LINK = Path("/etc/malloc.conf")
 RECORDINGS = (b"HEAPTAPE", b"HEAPWORK")  # what traces and workloads begin with
 
 
@@ -59,6 +60,10 @@ def say_left_out() -> None:
 
     if names := left_out(os.environ):
         console.warning(f"{', '.join(names)} of this environment: not used; -a NAME:SETTINGS sets an allocator up")
+    if JEMALLOCS_LINK.is_symlink():
+        console.warning(
+            f"{JEMALLOCS_LINK} sets jemalloc up ({JEMALLOCS_LINK.readlink()}): live runs have that, not replays"
+        )
 
 
 @contextmanager
