@@ -59,25 +59,30 @@ def test_a_command_refuses_the_options_of_the_others(command):
             assert f"unknown option {flag}" in one_line(result)
 
 
+STRANGE = [
+    b"",
+    b"x",
+    b"HEAPTAPE",
+    b"HEAPWORK" + bytes(300),
+    b"PK\3\4 no zip",
+    b"hello\n",
+    random.Random(1).randbytes(99),
+]
+
+
 @pytest.mark.parametrize("command", ["check", "info", "dump", "compile"])
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"x", b"HEAPTAPE", b"HEAPWORK" + b"\0" * 300, b"PK\3\4 no zip", b"hello\n", random.Random(1).randbytes(99)],
-)
+@pytest.mark.parametrize("content", [*STRANGE, random.Random(1).randbytes(99), None, "folder"])
 def test_file_of_another_kind_is_one_error(tmp_path, command, content):
     path = tmp_path / "strange"
-    path.write_bytes(content)
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    there = list(tmp_path.iterdir())
     result = run(CONVERT, command, path)
     assert result.status == 1
     assert str(path) in one_line(result)
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_missing_file_and_directory_are_errors(tmp_path):
-    for path in (tmp_path / "none", tmp_path):
-        result = run(CONVERT, "check", path)
-        assert result.status == 1
-        assert str(path) in one_line(result)
+    assert list(tmp_path.iterdir()) == there
 
 
 def test_unwritable_output_is_an_error(tape, tmp_path):
@@ -188,6 +193,8 @@ def test_a_trace_cut_before_its_first_event_is_not_compiled(tape, tmp_path):
         == f"heaptape-convert: {cut}: is truncated before its first event: there is nothing to replay\n"
     )
     assert not work.exists()
+    judged = run(CONVERT, "check", cut)
+    assert (judged.status, "nothing to prove" in judged.stdout) == (1, True)
 
 
 EVIL = "ev\033[31mil\n\x9b2J"

@@ -117,16 +117,6 @@ def test_copy_of_truncated_trace_says_so(tmp_path):
         assert not trace.truncated
 
 
-def test_trace_cut_before_its_first_event_is_not_called_legal(tmp_path):
-    source, cut = random_trace(tmp_path / "a.tape", 1), tmp_path / "cut.tape"
-    with open_trace(source) as trace:
-        first = next(block for block in trace.blocks if block.type == EVENTS)
-    cut.write_bytes(source.read_bytes()[: first.offset + 20])
-    result = run(CONVERT, "check", cut)
-    assert result.status == 1
-    assert "nothing to prove" in result.stdout
-
-
 def anonymise(tape: Path, *options: str) -> Path:
     out = tape.with_suffix(".anonymous.tape")
     convert("--anonymise", *options, tape, out)

@@ -111,24 +111,6 @@ def test_every_command_has_help_and_takes_both(command):
     assert "--color" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "near"),
-    [
-        ("fleet statsu x", "'status'"),
-        ("allocators instal mimalloc", "'install'"),
-        ("workloads captre larson", "'capture'"),
-        ("ctl 1 statsu", "'status'"),
-        ("compare r.json --format jsn", "'json'"),
-        ("--color nevr compare r.json", "'never'"),
-    ],
-)
-def test_words_of_commands_and_values_suggest_the_near_one(arguments, near):
-    done = call_heaptape(*arguments.split())
-    assert (done.status, done.stdout) == (2, "")
-    assert f"did you mean {near}?" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 @pytest.mark.parametrize(("word", "said"), [("chek", ": did you mean 'check'?"), ("zzzzzz", "'zzzzzz' (")])
 def test_convert_suggests_the_near_command(word, said):
     for arguments in ((word,), (word, "a.tape")):

@@ -229,28 +229,6 @@ def test_help_of_a_command_in_c_shows_twelve_options_and_help_all_the_rest(comma
     assert (f"--help-all shows {len(every) - len(own)} more options." in short) == (len(every) > len(own))
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["replay", "{tape}", "-a", "jemaloc"], "unknown allocator 'jemaloc': did you mean 'jemalloc'?"),
-        (["replay", "{tape}", "-a", "jemalloc:decay-O"], "unknown variant 'decay-O' of jemalloc: did you mean"),
-        (["replay", "{tape}", "--passes", "memroy"], "unknown pass 'memroy': did you mean 'memory'?"),
-        (["replay", "{tape}", "--table", "memry"], "unknown table 'memry': did you mean 'memory'?"),
-        (["compare", "{results}", "--table", "latencies"], "unknown table 'latencies': did you mean 'latency'?"),
-        (["compare", "{results}", "--format", "markdwn"], "unknown 'markdwn'"),
-        (["compare", "{results}", "--baseline", "glib"], "unknown baseline 'glib': did you mean 'glibc'?"),
-        (["blame", "{tape}", "--table", "state"], "unknown table 'state': did you mean 'states'?"),
-        (["profile", "{tape}", "--table", "size"], "unknown table 'size': did you mean 'sizes'?"),
-        (["minimze", "x"], "did you mean 'minimise'?"),
-    ],
-)
-def test_a_wrong_name_suggests_the_near_one_with_status_2(words, says, tape, results):
-    done = call_heaptape(*[word.format(tape=tape, results=results) for word in words])
-    assert (done.status, done.stdout) == (2, "")
-    assert says in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_american_spellings_are_accepted():
     assert call_heaptape("minimize", "--help").stdout == call_heaptape("minimise", "--help").stdout != ""
 

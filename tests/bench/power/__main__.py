@@ -103,11 +103,11 @@ def tests_of(file: Path) -> list[str]:
     """Of the part that the file belongs to."""
     part, folders = file.parts[0], ["tests/recording"] if file.parts[0] == "capture" else []
     if part == "analysis":
-        own = Path("analysis/test", file.parts[2])
+        of_folder = Path("analysis/test", file.parts[2])
         if file.parts[2] == "features" and len(file.parts) > 4:
-            own = Path(*file.parts[:4], "test")
+            of_folder = Path(*file.parts[:4], "test")
         docstrings = "analysis/test/commands/test_python_interface.py"
-        return [str(own), docstrings] if own.is_dir() else [str(own.parent)]
+        return [str(of_folder), docstrings] if of_folder.is_dir() else [str(of_folder.parent)]
     if part == "core":  # what reads and writes files
         folders = ["convert/test"]
     own = [part] if (REPOSITORY / part / "test").is_dir() or part == "core" else []
