@@ -3,6 +3,7 @@
 
 #include "capture/host/accesses.h"
 #include "capture/host/control_calls.h"
+#include "capture/host/exec_calls.h"
 #include "capture/host/filter_calls.h"
 #include "capture/host/ownership.h"
 #include "capture/host/producer_state.h"
@@ -160,14 +161,25 @@ static bool has_room(uint64_t bytes) {
   return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur / 4;
 }
 
+/* Contact failed, with errno: where a sandbox keeps us from the collector, nothing is tried again. */
+static void note_refusal(void) {
+  if (errno != EACCES)
+    return;
+  struct region *region = (struct region *)host_state.region;
+  filters_note_refusal();
+  if (region)
+    atomic_store(&region->sandboxing, 1);
+}
+
 bool attach_region(struct process *process) {
   if (!host_may(HOST_CONTACT) || process->regions == REGIONS_MAX || !has_room(region_bytes(REGION_RINGS_MORE)))
     return false;
   struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_REGION, .pid = process->pid};
-  struct attach_reply reply;
+  struct attach_reply reply = {.refused = 1};
   int fds[2];
-  bool done = exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0 &&
-              take_region(process, fds[0], reply.rings);
+  if (exchange(&request, &reply, fds) != 0)
+    note_refusal();
+  bool done = !reply.refused && fds[0] >= 0 && take_region(process, fds[0], reply.rings);
   close_both(fds);
   return done;
 }
@@ -300,31 +312,36 @@ static void except_places(void) {
 /* Do calls of malloc bypass us? The same in a fork child as in its parent. */
 static bool bypassed;
 
-/* Has the collector ended before we connected, or before it replied? */
-static bool collector_has_gone(void) {
-  return errno == ECONNREFUSED || errno == ECONNRESET;
-}
-
+/* Contact failed, with errno. Nothing is printed where the recorder tells it, as a line of ours might end in output
+   that the program captures: it names what it does not record, and the processes that it recorded say that it has
+   ended. */
 static void report_no_collector(void) {
-  message_print(errno == EPERM    ? ATTACH_NOT_OURS
-                : errno == EACCES ? "a sandbox (Landlock) keeps this process from the collector: it is not recorded"
-                : errno == EAGAIN || errno == EWOULDBLOCK
-                    ? "the collector does not answer: this process is not recorded"
-                    : ATTACH_FAILED);
+  if (errno == EACCES)
+    note_refusal();
+  else if (errno != ECONNREFUSED && errno != ECONNRESET)
+    message_print(errno == EPERM    ? ATTACH_NOT_OURS
+                  : errno == EAGAIN ? "the collector does not answer: this process is not recorded"
+                                    : ATTACH_FAILED);
 }
 
-/* Attaches; called with the process locked, once per process. False: it is not to be recorded, or cannot be. */
-static bool attach(struct process *process) {
-  leave_last_recording();
-  bool forked = inherited_count > 0;
-  unmap_inherited();
+/* Of a process that may not contact the collector: where it is a fork child, its parent's region counts its calls. */
+static void count_call_of_child(struct process *process) {
+  struct region *region = (struct region *)host_state.region;
+  if (!region)
+    return;
+  if (!atomic_exchange(&process->counted, 1))
+    atomic_fetch_add(&region->children, 1);
+  atomic_fetch_add(&region->orphan, 1);
+}
+
+/* Before contact: is the process to be recorded, and can it be? */
+static bool is_possible(bool forked) {
   bool invited = setting_read(!forked); /* the recorder clears a redirect table's setting when it ends */
   if (!forked) {
     message_note_stderr();
     bypassed = real_malloc_is_the_programs();
   }
-  bool simulated = setting_has(ATTACH_SIMULATED[0]);
-  if (!invited || (simulated && !accesses_are_possible()))
+  if (!invited || (setting_has(ATTACH_SIMULATED[0]) && !accesses_are_possible()))
     return false;
   if (filter_calls_forbid_clock()) {
     message_print("the program may not read the cycle counter (PR_SET_TSC): this process is not recorded");
@@ -333,6 +350,18 @@ static bool attach(struct process *process) {
   if (!has_room(region_bytes(REGION_RINGS_FIRST) + sizeof(struct tables))) {
     message_print("the address space is limited (RLIMIT_AS) to too little for the rings: this process is not recorded");
     return false;
+  }
+  return true;
+}
+
+/* Attaches; called with the process locked. Returns its new state; NEW: it may not contact the collector, and its
+   parent's region counts its calls. */
+static enum process_state attach(struct process *process) {
+  leave_last_recording();
+  bool forked = inherited_count > 0;
+  if (!is_possible(forked)) {
+    unmap_inherited();
+    return PROCESS_OFF;
   }
   process->pid = (int)syscall(SYS_getpid);
   struct attach_request request = {.magic = ATTACH_MAGIC,
@@ -343,20 +372,20 @@ static bool attach(struct process *process) {
                                    .bypassed = bypassed,
                                    .no_usable_size = !real_has_usable_size()};
   strncpy(request.allocator, real_allocator_name(), sizeof request.allocator - 1);
-  if (simulated)
+  if (setting_has(ATTACH_SIMULATED[0]))
     name_program(&request);
   else if (!forked && !redirected_table()) /* else the recorder has checked that there is none */
     linked_offer(&request.linked);
   struct attach_reply reply = {.refused = 1};
   int fds[2];
-  bool done = false;
+  enum process_state state = PROCESS_OFF;
   if (exchange(&request, &reply, fds) != 0) {
-    /* Its end was said by the processes that it recorded, and the recorder names those in another network name space: a
-       line of ours might end in output that the program captures. */
-    if (!collector_has_gone())
-      report_no_collector();
+    report_no_collector();
     reply = (struct attach_reply){.refused = 1};
   }
+  if (reply.refused && forked && !host_may(HOST_CONTACT))
+    return PROCESS_NEW;
+  unmap_inherited();
   linked_take(&request.linked, &reply.linked);
   if (!reply.refused) {
     bypassed = reply.bypassed;
@@ -378,20 +407,18 @@ static bool attach(struct process *process) {
       prepare_columns(process, &reply);
       if (reply.flags & ATTACH_ACCESSES)
         take_access_stream(process);
-      done = true;
+      state = PROCESS_RECORDING;
     } else {
       message_print("no memory or no file descriptor for the rings: this process is not recorded");
       unmap_inherited();
     }
   }
   close_both(fds);
-  return done;
+  return state;
 }
 
 static void attach_on_own_stack(void *process) {
-  bool done = attach(process);
-  atomic_store_explicit(&((struct process *)process)->state, done ? PROCESS_RECORDING : PROCESS_OFF,
-                        memory_order_release);
+  atomic_store_explicit(&((struct process *)process)->state, attach(process), memory_order_release);
 }
 
 struct process *attach_process(void) {
@@ -402,9 +429,8 @@ struct process *attach_process(void) {
   if (!process)
     return NULL;
   if (atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_NEW) {
-    if (!host_may(HOST_CONTACT | HOST_MAP)) { /* a fork child, which may not attach: its parent counts its calls */
-      if (host_state.region)
-        atomic_fetch_add(&((struct region *)host_state.region)->orphan, 1);
+    if (!host_may(HOST_CONTACT | HOST_MAP)) {
+      count_call_of_child(process);
       return NULL;
     }
     if (attaching) /* another preloaded library has a function that attach() calls (mmap), and it allocates */
@@ -416,6 +442,8 @@ struct process *attach_process(void) {
       attach_on_own_stack(process);
     process_unlock(process);
     attaching = false;
+    if (atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_NEW)
+      count_call_of_child(process);
   }
   return atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_RECORDING ? process : NULL;
 }
@@ -461,6 +489,7 @@ __attribute__((constructor)) static void attach_at_start(int argc, char **argv, 
 #if defined(__GLIBC__) /* other C libraries may pass nothing to a constructor */
   setting_note_environment(envp);
 #endif
+  exec_calls_resolve();
   if (!process_is_off()) {
     uint64_t mask;
     signals_block(&mask);

@@ -2,6 +2,7 @@
 /* prctl and syscall, as entry points: what the program asks of the kernel that concerns us. libseccomp uses syscall. */
 #include "capture/host/filter_calls.h"
 
+#include "capture/host/exec_calls.h"
 #include "capture/host/filters.h"
 #include "capture/host/process.h"
 
@@ -116,12 +117,23 @@ __attribute__((used, visibility("hidden"))) long filter_calls_set_errno(long res
   return -1;
 }
 
-/* The system call prctl or seccomp: number and five arguments. */
+/* Of execve or execveat; NULL: of neither, or nothing is noted. */
+static struct exec_note *note_executed(const long words[6]) {
+  if (words[0] == SYS_execve)
+    return exec_begins((const char *)words[1], -1, (char *const *)words[3]);
+  const char *path = (const char *)words[2];
+  return words[0] == SYS_execveat ? exec_begins(path && *path ? path : NULL, (int)words[1], (char *const *)words[4])
+                                  : NULL;
+}
+
+/* One of the system calls that concern us: number and five arguments. */
 __attribute__((used, visibility("hidden"))) long filter_calls_make(const long words[6]) {
   struct attempt attempt = read_attempt(words);
+  struct exec_note *noted = note_executed(words);
   begin(&attempt);
   long result = call_kernel(words);
   end(&attempt, result);
+  exec_failed(noted);
   return result < 0 && result >= -4095 ? filter_calls_set_errno(result) : result;
 }
 
@@ -151,6 +163,10 @@ __asm__(".text\n"
         "  cmp $157, %rdi\n" /* prctl */
         "  je 1f\n"
         "  cmp $317, %rdi\n" /* seccomp */
+        "  je 1f\n"
+        "  cmp $59, %rdi\n" /* execve */
+        "  je 1f\n"
+        "  cmp $322, %rdi\n" /* execveat */
         "  je 1f\n"
         "  mov %rdi, %rax\n"
         "  mov %rsi, %rdi\n"
@@ -182,7 +198,8 @@ __asm__(".text\n"
         "  jmp filter_calls_set_errno\n"
         "  .cfi_endproc\n"
         ".size syscall, .-syscall\n");
-_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317, "the numbers in syscall");
+_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317 && SYS_execve == 59 && SYS_execveat == 322,
+               "the numbers in syscall");
 
 #else
 
@@ -195,6 +212,10 @@ __asm__(".text\n"
         "  cmp x0, #167\n" /* prctl */
         "  b.eq 1f\n"
         "  cmp x0, #277\n" /* seccomp */
+        "  b.eq 1f\n"
+        "  cmp x0, #221\n" /* execve */
+        "  b.eq 1f\n"
+        "  cmp x0, #281\n" /* execveat */
         "  b.eq 1f\n"
         "  uxtw x8, w0\n"
         "  mov x0, x1\n"
@@ -226,5 +247,6 @@ __asm__(".text\n"
         "  b filter_calls_set_errno\n"
         "  .cfi_endproc\n"
         ".size syscall, .-syscall\n");
-_Static_assert(SYS_prctl == 167 && SYS_seccomp == 277, "the numbers in syscall");
+_Static_assert(SYS_prctl == 167 && SYS_seccomp == 277 && SYS_execve == 221 && SYS_execveat == 281,
+               "the numbers in syscall");
 #endif

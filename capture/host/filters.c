@@ -116,6 +116,27 @@ bool host_may(uint32_t purposes) {
          !(by_collector && atomic_load_explicit(by_collector, memory_order_relaxed));
 }
 
+/* --- another sandbox --- */
+
+static _Atomic bool refused;
+
+void filters_note_refusal(void) {
+  struct setting_filters known = setting_filters();
+  known.since = ATTACH_FILTERS_FORBID;
+  atomic_store(&refused, true);
+  atomic_fetch_or(&forbidden, HOST_CONTACT);
+  setting_set_filters(known);
+}
+
+enum exec_outlook filters_outlook(void) {
+  const _Atomic uint32_t *by_collector = seen;
+  if (atomic_load(&refused))
+    return EXEC_SANDBOXED;
+  bool filtered = setting_filters().since == ATTACH_FILTERS_FORBID || atomic_load(&setting_now) ||
+                  (by_collector && atomic_load(by_collector));
+  return filtered ? EXEC_FILTERED : EXEC_OPEN;
+}
+
 /* --- setting a filter --- */
 
 void filters_watch(const _Atomic uint32_t *by_collector) {

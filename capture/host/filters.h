@@ -10,6 +10,8 @@
    Keeps errno, allocates nothing, async-signal-safe. */
 #pragma once
 
+#include "capture/wire/exec_note.h"
+
 #include <linux/filter.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -30,7 +32,8 @@ enum host_purpose {
   HOST_PRINT = 1024,  /* a line on standard error */
   HOST_REBIND = 2048, /* to change references that are read-only */
   HOST_UNLOCK = 4096, /* to unlock memory of its own */
-  HOST_ALL = 8191,
+  HOST_SELF = 8192,   /* its number */
+  HOST_ALL = 16383,
 };
 
 /* May it make the calls for these purposes? Cheap. In a fresh image, the first call reads /proc/self/status, by the
@@ -43,6 +46,13 @@ bool filters_exclude(void);
 
 /* Is that known already? For hooks that save no registers: changes none but general ones, and calls nothing. */
 bool filters_have_excluded(void);
+
+/* A sandbox of another kind (Landlock) does not let us connect to the collector: no more calls for HOST_CONTACT, here
+   and in what the process executes. */
+void filters_note_refusal(void);
+
+/* Will a program attach that this process executes? */
+enum exec_outlook filters_outlook(void);
 
 /* Where the collector notes that the process is under filters of which we were not told; NULL: nowhere any more. */
 void filters_watch(const _Atomic uint32_t *by_collector);

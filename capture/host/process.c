@@ -84,6 +84,11 @@ bool process_is_recording(void) {
   return process && atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_RECORDING;
 }
 
+int process_own_number(void) {
+  struct process *process = atomic_load_explicit(&own, memory_order_acquire);
+  return process && process->regions ? process->pid : 0;
+}
+
 bool process_is_off(void) {
   if (filters_have_excluded())
     return true;

@@ -97,7 +97,8 @@ struct producer;
 /* One per process. All zero: a process that has not attached. */
 struct process {
   _Atomic uint32_t state;
-  _Atomic uint32_t lock; /* for attaching and for assigning producers; held with all signals blocked */
+  _Atomic uint32_t lock;    /* for attaching and for assigning producers; held with all signals blocked */
+  _Atomic uint32_t counted; /* its parent's region counts it: region.children */
   int pid;
   uint32_t flags; /* enum attach_flags */
   uint32_t regions;
@@ -121,6 +122,9 @@ void *process_place(void);
 
 /* Has the process attached, and is it recorded? Cheap. */
 bool process_is_recording(void);
+
+/* The number that it had when it attached; 0: it has not. In a vfork child its parent's. */
+int process_own_number(void);
 
 /* True once it is known that this process is not, or no longer, recorded. Cheap. */
 bool process_is_off(void);

@@ -122,6 +122,7 @@ void collector_close(struct collector *collector) {
   close(collector->control_fd);
   free(collector->processes.at);
   free(collector->unfollowed.at);
+  free(collector->executed.at);
   free(collector->attached_pids.at);
   free(collector);
 }

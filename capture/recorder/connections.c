@@ -241,9 +241,9 @@ static void serve_process(struct collector *collector, const struct pending *fro
   bool first = request->kind == ATTACH_PROCESS;
   struct recorded_process *process = collector_find(collector, from->peer.pid);
   if (first) {
-    unfollowed_attached(collector, from->peer.pid);
     if (process)
       collector_end_process(collector, process, "exec", NULL);
+    unfollowed_attached(collector, from->peer.pid);
     redirect_linked(from, request, reply);
     reply->bypassed = request->bypassed;
     process = add_process(collector, request, from->peer.pid);

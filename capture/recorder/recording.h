@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One recording: its settings, filled in from the command line and read by all parts of the recorder, its state, and
    the steps that the collector's files share: recording.c, then from the lowest: describe.c (INFO, file names),
-   report.c (printing: record.h), upkeep.c (budget, rotation), unfollowed.c, control.c (the operator's requests),
-   connections.c (who attaches), and collector.c (ticks, samples, ends: collector.h).
+   report.c (printing: record.h), upkeep.c (budget, rotation), executed.c, unfollowed.c, control.c (the operator's
+   requests), connections.c (who attaches), and collector.c (ticks, samples, ends: collector.h).
 
    Invariant: the settings do not change while the collector serves. */
 #pragma once
@@ -206,17 +206,27 @@ enum unfollowed_cause {
   UNFOLLOWED_MACHINE,
   UNFOLLOWED_SIMULATED, /* under our Valgrind tool, where a program asks at its first call */
   UNFOLLOWED_FILTERS,
-  UNFOLLOWED_LOST, /* it did ask, in vain */
+  UNFOLLOWED_SANDBOX, /* another one: Landlock */
+  UNFOLLOWED_CHILD,   /* a fork child under either, whose calls its parent's trace counts */
+  UNFOLLOWED_LOST,    /* it did ask, in vain */
   UNFOLLOWED_CAUSES
 };
 
 struct unfollowed {
   int pid;
   bool ended;
+  bool told;   /* a note tells of it (executed.c) */
   bool lasted; /* it was there some time after it was seen first: it was not about to end or to ask */
   uint64_t seen_ns;
   enum unfollowed_cause cause;
   char name[64]; /* as in /proc */
+};
+
+/* A program that a process told us that it would execute (capture/wire/exec_note.h), and that has not attached. */
+struct executed {
+  int pid;
+  enum unfollowed_cause cause;
+  char path[EXEC_PATH_BYTES + 1];
 };
 
 struct collector {
@@ -251,11 +261,12 @@ struct collector {
   uint32_t bursts;         /* as in struct region, likewise */
   struct upkeep upkeep;
   VECTOR(struct unfollowed) unfollowed; /* programs that were executed and have not asked to be recorded */
-  VECTOR(int64_t) attached_pids;        /* of all processes that have asked */
-  uint64_t unfollowed_ns;               /* when to look for them again */
-  bool ended;                           /* no process is recorded any more */
-  bool has_main;                        /* a process has taken the trace name that was requested */
-  bool restorer_ended;                  /* with --attach */
+  VECTOR(struct executed) executed;
+  VECTOR(int64_t) attached_pids; /* of all processes that have asked */
+  uint64_t unfollowed_ns;        /* when to look for them again */
+  bool ended;                    /* no process is recorded any more */
+  bool has_main;                 /* a process has taken the trace name that was requested */
+  bool restorer_ended;           /* with --attach */
   int child_status;
 };
 
@@ -284,8 +295,9 @@ void collector_watch(const struct collector *collector, int fd);
 
    A fresh image with our library asks to be recorded before its main, so one that does not is not recorded. Seen are
    children of a process's main thread, orphans, and images executed by a recorded process itself. Reads /proc only.
-   Not seen: programs that end within the time between two looks (5 ms in the first second, then 50 ms), or that are
-   children of an unfollowed one. Programs of heaptape's own, which heaptape's Python starts, are left out. */
+   Not seen: children of an unfollowed one; and of programs that end within the time between two looks (5 ms in the
+   first second, then 50 ms) those of which no note tells (executed.c). Programs of heaptape's own, which heaptape's
+   Python starts, are left out. */
 
 /* Looks for them, where that is due. */
 void unfollowed_serve(struct collector *collector);
@@ -299,8 +311,30 @@ void unfollowed_attached(struct collector *collector, int pid);
 /* It has asked, but was refused for the number of connections, or has waited too long. */
 void unfollowed_lost(struct collector *collector, int pid);
 
+/* Has a process of that number asked? */
+bool unfollowed_has_attached(const struct collector *collector, int pid);
+
+/* A process was not recorded for that reason (PENDING: not known), which counts where none has been seen. CHILD: the
+   number is its parent's. pid -1: not known. */
+void unfollowed_add_known(struct collector *collector, int pid, const char *name, enum unfollowed_cause cause);
+
 /* Prints a line for each cause: the programs' names, why, and what to do. Returns the number of processes. */
-uint32_t unfollowed_report(const struct collector *collector);
+uint32_t unfollowed_report(struct collector *collector);
+
+/* executed.c: what recorded processes themselves tell of the programs that they execute: for those that end before we
+   look at them, all that is known. Not its job: what we see (unfollowed.c). */
+
+/* Looks at the notes of all processes. */
+void executed_serve(struct collector *collector);
+
+/* The process's image, or its recording, ends. */
+void executed_end(struct collector *collector, struct recorded_process *process);
+
+/* A process has asked to be recorded: what it was to execute before has attached. */
+void executed_attached(struct collector *collector, int pid);
+
+/* Called once, after the recording: what has not attached was not recorded. */
+void executed_settle(struct collector *collector);
 
 /* The collector's socket: attaching processes, their other requests, and the operator's requests.
 

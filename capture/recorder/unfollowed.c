@@ -43,6 +43,10 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
     [UNFOLLOWED_FILTERS] =
         "started under a filter of system calls (seccomp) that forbids a call which recording makes, "
         "or of which that is not known",
+    [UNFOLLOWED_SANDBOX] = "a sandbox (Landlock) that keeps them from the recorder",
+    [UNFOLLOWED_CHILD] =
+        "fork children that a sandbox (seccomp, Landlock) keeps from the recorder: their parent's trace "
+        "counts their calls as dropped",
     [UNFOLLOWED_LOST] = "they asked, but others had made too many connections to the recorder, or it did not answer in "
                         "time: their calls are in no trace",
     [UNFOLLOWED_MACHINE] = "a program of 32 bits or for another processor: libheaptape.so can't be loaded into it",
@@ -59,12 +63,13 @@ void unfollowed_attached(struct collector *collector, int pid) {
   struct unfollowed *suspect = find(collector, pid);
   if (suspect)
     *suspect = collector->unfollowed.at[--collector->unfollowed.count];
+  executed_attached(collector, pid);
   int64_t *known = vector_add(&collector->attached_pids);
   if (known)
     *known = pid;
 }
 
-static bool has_attached(const struct collector *collector, int64_t pid) {
+bool unfollowed_has_attached(const struct collector *collector, int pid) {
   for (size_t i = 0; i < collector->attached_pids.count; i++)
     if (collector->attached_pids.at[i] == pid)
       return true;
@@ -82,10 +87,20 @@ static bool is_ours(int pid) {
 
 enum preload { PRELOAD_UNREADABLE, PRELOAD_NONE, PRELOAD_OTHER, PRELOAD_OURS };
 
+/* Has the process memory of its own, with the words that it was started with? Not while it executes or ends: its
+   environment is then as if it were empty. */
+static bool has_words(int pid) {
+  char word[2];
+  return proc_read_file(pid, "cmdline", word, sizeof word);
+}
+
 /* Of the LD_PRELOAD with which the process was started. UNREADABLE: with errno. */
 static enum preload preload_of(int pid) {
+  bool had_words = has_words(pid);
   char *preloads = describe_preloads(pid);
   int why = errno;
+  if (!preloads && !why && (!had_words || !has_words(pid)))
+    why = ESRCH;
   enum preload preload = !preloads                             ? (why ? PRELOAD_UNREADABLE : PRELOAD_NONE)
                          : strstr(preloads, "/libheaptape.so") ? PRELOAD_OURS
                                                                : PRELOAD_OTHER;
@@ -209,6 +224,28 @@ void unfollowed_lost(struct collector *collector, int pid) {
     collector->unfollowed.at[collector->unfollowed.count - 1].cause = UNFOLLOWED_LOST;
 }
 
+/* Is it the program of that name, and number if that is known (-1: not)? */
+static bool is_it(const struct unfollowed *suspect, int pid, const char *name) {
+  enum { KERNELS_NAME = 15 }; /* bytes that the kernel keeps of it */
+  return pid >= 0 ? suspect->pid == pid : !suspect->told && strncmp(suspect->name, name, KERNELS_NAME) == 0;
+}
+
+void unfollowed_add_known(struct collector *collector, int pid, const char *name, enum unfollowed_cause cause) {
+  struct unfollowed *suspect = NULL;
+  for (size_t i = 0; cause != UNFOLLOWED_CHILD && !suspect && i < collector->unfollowed.count; i++)
+    if (is_it(&collector->unfollowed.at[i], pid, name))
+      suspect = &collector->unfollowed.at[i];
+  if (!suspect && collector->unfollowed.count < SUSPECTS_MAX && (suspect = vector_add(&collector->unfollowed))) {
+    *suspect = (struct unfollowed){.pid = pid, .ended = true};
+    snprintf(suspect->name, sizeof suspect->name, "%s", name);
+  }
+  if (!suspect)
+    return;
+  suspect->told = suspect->lasted = true;
+  if (suspect->cause == UNFOLLOWED_PENDING)
+    suspect->cause = cause;
+}
+
 /* Adds the children of the process's main thread that have executed a program and are not recorded. */
 static void look_for_children(struct collector *collector, int pid) {
   int children[CHILDREN_MOST];
@@ -216,7 +253,7 @@ static void look_for_children(struct collector *collector, int pid) {
   char name[64];
   bool executed;
   for (size_t i = 0; i < count; i++)
-    if (!has_attached(collector, children[i]) && !is_ours(children[i]) &&
+    if (!unfollowed_has_attached(collector, children[i]) && !is_ours(children[i]) &&
         read_process(children[i], name, sizeof name, &executed) && executed)
       add(collector, children[i]);
 }
@@ -230,6 +267,7 @@ void unfollowed_serve(struct collector *collector) {
   uint64_t now_ns = os_monotonic_ns(), began_ns = os_thread_cpu_ns();
   if (now_ns < collector->unfollowed_ns || !collector->settings->follow || collector->settings->restorer_pid)
     return;
+  executed_serve(collector);
   look_for_children(collector, getpid());
   for (size_t i = 0; i < collector->processes.count; i++)
     look_for_children(collector, collector->processes.at[i]->pid);
@@ -268,8 +306,9 @@ static uint32_t report_cause(const struct collector *collector, enum unfollowed_
   return programs;
 }
 
-uint32_t unfollowed_report(const struct collector *collector) {
+uint32_t unfollowed_report(struct collector *collector) {
   uint32_t programs = 0;
+  executed_settle(collector);
   for (int cause = 0; cause < UNFOLLOWED_CAUSES; cause++)
     programs += report_cause(collector, (enum unfollowed_cause)cause);
   return programs;

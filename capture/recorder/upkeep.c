@@ -393,6 +393,7 @@ void collector_end_process(struct collector *collector, struct recorded_process 
   for (uint32_t i = 0; i < collector->processes.count; i++)
     if (collector->processes.at[i] == process)
       collector->processes.at[i] = collector->processes.at[--collector->processes.count];
+  executed_end(collector, process);
   char path[4096], name[sizeof process->name];
   snprintf(path, sizeof path, "%s", process->path);
   memcpy(name, process->name, sizeof name);

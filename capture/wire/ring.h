@@ -13,6 +13,7 @@
    was. The host may be broken or hostile: the collector checks every position that it reads here. */
 #pragma once
 
+#include "capture/wire/exec_note.h"
 #include "capture/wire/linked.h"
 #include "capture/wire/proof.h"
 
@@ -167,6 +168,11 @@ struct region {
   _Atomic uint32_t sandboxed;  /* of the first region: set by the collector: there are more, so it may make no call */
   _Atomic uint32_t calls_lost; /* of the first region: some objects' calls do not reach us (libraries.c) */
   _Atomic uint64_t orphan;     /* events lost because their thread could get no ring */
+  _Atomic uint32_t children;   /* of the first region: fork children that are kept from the collector, and only count
+                                  their calls, as orphans */
+  _Atomic uint32_t sandboxing; /* of the first region: a sandbox has kept the process or a child from the collector */
+  _Atomic uint32_t noted;      /* of the first region: notes made so far */
+  struct exec_note notes[EXEC_NOTES]; /* of the first region */
   struct ring rings[];
 };
 

@@ -126,6 +126,8 @@ struct recorded_process {
   const char *cut_why;
   uint32_t paused;              /* enum pause_reason, for the first region when it is added */
   uint32_t bursts;              /* as in struct region, likewise */
+  uint32_t noted;               /* as in the first region, when its notes were last looked at; executed.c */
+  bool has_notes;               /* then some stood */
   uint64_t began_ns, origin_ns; /* of the recording; of this file */
   uint64_t origin_stamp;
 };

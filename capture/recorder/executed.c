@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/recorder/recording.h"
+
+#include "capture/redirect/redirect.h"
+#include "core/base/os.h"
+#include "core/system/process.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EXECUTED_MOST = 4096 };
+
+/* Do the processes tell us of what they execute that is to be recorded? Under Valgrind a program attaches at its first
+   call of malloc, if ever. */
+static bool are_followed(const struct collector *collector) {
+  const struct collector_settings *settings = collector->settings;
+  return settings->follow && !settings->restorer_pid && !settings->simulated && !collector->ended;
+}
+
+/* Is it a program in the recorder's own folder? */
+static bool is_ours(const char *path) {
+  char own[PATH_MAX];
+  if (!proc_program(getpid(), own, sizeof own))
+    return false;
+  size_t folder = (size_t)(strrchr(own, '/') + 1 - own);
+  return strncmp(path, own, folder) == 0 && !strchr(path + folder, '/');
+}
+
+/* By the file, which may be another one for the process: a path without a slash, or from another root directory. */
+static enum unfollowed_cause cause_of_file(const char *path) {
+  struct program_file file;
+  struct stat status;
+  char start[4] = "";
+  int fd = strchr(path, '/') ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+  enum unfollowed_cause cause = UNFOLLOWED_PENDING;
+  if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && pread(fd, start, 4, 0) == 4 &&
+      memcmp(start, "\177ELF", 4) == 0) {
+    program_file_read(fd, &file);
+    cause = file.kind == PROGRAM_OF_OTHER_MACHINE                     ? UNFOLLOWED_MACHINE
+            : (status.st_mode & S_ISUID) && status.st_uid != getuid() ? UNFOLLOWED_RIGHTS
+            : file.kind == PROGRAM_FOR_US && !file.loader[0]          ? UNFOLLOWED_STATIC
+                                                                      : UNFOLLOWED_PENDING;
+  }
+  os_close(fd);
+  return cause;
+}
+
+static enum unfollowed_cause cause_of(const struct region *region, uint32_t outlook, const char *path) {
+  switch (outlook) {
+  case EXEC_FILTERED:
+    return UNFOLLOWED_FILTERS;
+  case EXEC_SANDBOXED:
+    return UNFOLLOWED_SANDBOX;
+  case EXEC_NO_PRELOAD:
+    return UNFOLLOWED_ENVIRONMENT;
+  case EXEC_OTHER_PRELOAD:
+    return UNFOLLOWED_PRELOAD;
+  default: {
+    enum unfollowed_cause cause = cause_of_file(path);
+    return cause == UNFOLLOWED_PENDING && atomic_load(&region->sandboxing) ? UNFOLLOWED_SANDBOX : cause;
+  }
+  }
+}
+
+static bool has_ended(int pid) {
+  char state = proc_thread_state(pid, pid);
+  return state == 0 || state == 'Z' || state == 'X';
+}
+
+/* Takes what the host's note says; it may be anything. */
+static void take(struct collector *collector, const struct recorded_process *process, struct exec_note *note) {
+  struct executed executed = {.pid = note->pid ? note->pid : process->pid};
+  memcpy(executed.path, note->path, sizeof note->path);
+  bool attached = note->pid > 0 && unfollowed_has_attached(collector, note->pid);
+  executed.cause = cause_of(process->region[0].memory, note->outlook, executed.path);
+  uint32_t stands = EXEC_NOTE_STANDS;
+  if (!atomic_compare_exchange_strong(&note->state, &stands, EXEC_NOTE_FREE) || attached || is_ours(executed.path) ||
+      collector->executed.count == EXECUTED_MOST)
+    return;
+  struct executed *place = vector_add(&collector->executed);
+  if (place)
+    *place = executed;
+}
+
+/* Takes the notes whose process has ended or attached, or, where this one ends, all. */
+static void look_at(struct collector *collector, struct recorded_process *process, bool ends) {
+  struct region *region = process->regions ? process->region[0].memory : NULL;
+  uint32_t noted = region ? atomic_load(&region->noted) : 0;
+  if (!region || (noted == process->noted && !process->has_notes))
+    return;
+  process->noted = noted;
+  process->has_notes = false;
+  for (int i = 0; i < EXEC_NOTES; i++) {
+    struct exec_note *note = &region->notes[i];
+    if (atomic_load(&note->state) != EXEC_NOTE_STANDS)
+      continue;
+    if (ends || (note->pid > 0 && (unfollowed_has_attached(collector, note->pid) || has_ended(note->pid))))
+      take(collector, process, note);
+    else
+      process->has_notes = true;
+  }
+}
+
+void executed_serve(struct collector *collector) {
+  for (uint32_t i = 0; are_followed(collector) && i < collector->processes.count; i++)
+    look_at(collector, collector->processes.at[i], false);
+}
+
+void executed_end(struct collector *collector, struct recorded_process *process) {
+  if (!are_followed(collector) || !process->regions)
+    return;
+  look_at(collector, process, true);
+  uint32_t children = atomic_load(&process->region[0].memory->children);
+  for (uint32_t i = 0; i < children && i < EXECUTED_MOST; i++)
+    unfollowed_add_known(collector, process->pid, process->name, UNFOLLOWED_CHILD);
+}
+
+void executed_attached(struct collector *collector, int pid) {
+  for (size_t i = collector->executed.count; i-- > 0;)
+    if (collector->executed.at[i].pid == pid)
+      collector->executed.at[i] = collector->executed.at[--collector->executed.count];
+}
+
+void executed_settle(struct collector *collector) {
+  for (size_t i = 0; i < collector->executed.count; i++) {
+    const struct executed *executed = &collector->executed.at[i];
+    unfollowed_add_known(collector, executed->pid, basename(executed->path), executed->cause);
+  }
+  collector->executed.count = 0;
+}

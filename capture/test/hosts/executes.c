@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* executes [WORDS...] WAY PROGRAM: executes the program, and ends with its status.
+
+   Words: "kill:N,N": before that, a filter that forbids these calls, set by prctl; "own:N": by an instruction of its
+   own; "fork", "vfork": in a child; "thread": in a thread. WAY: a function, or "syscall". After "fails" WAY is called
+   once before, for a program that is not there. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const char *way;
+static char **words;
+
+static void install(const char *list, int own) {
+  struct sock_filter rules[64];
+  unsigned short count = 0;
+  rules[count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+  for (const char *at = list; *at; at += strspn(at, ",")) {
+    rules[count++] =
+        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)strtoul(at, (char **)&at, 10), 0, 1);
+    rules[count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+  }
+  rules[count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  struct sock_fprog filter = {count, rules};
+  long failed = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+#if defined(__x86_64__)
+  if (own)
+    __asm__ volatile("syscall"
+                     : "=a"(failed)
+                     : "a"(SYS_seccomp), "D"(SECCOMP_SET_MODE_FILTER), "S"(0), "d"(&filter)
+                     : "rcx", "r11", "memory");
+  else
+#endif
+    failed |= prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+  if (failed)
+    _exit(77);
+}
+
+static int status_of(int pid) {
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void execute(char *program) {
+  int pid, fd;
+  if (strcmp(way, "execve") == 0)
+    execve(program, words, environ);
+  else if (strcmp(way, "execv") == 0)
+    execv(program, words);
+  else if (strcmp(way, "execvp") == 0)
+    execvp(program, words);
+  else if (strcmp(way, "execvpe") == 0)
+    execvpe(program, words, environ);
+  else if (strcmp(way, "execl") == 0)
+    execl(program, program, "word", NULL);
+  else if (strcmp(way, "execlp") == 0)
+    execlp(program, program, "word", NULL);
+  else if (strcmp(way, "execle") == 0)
+    execle(program, program, "word", NULL, environ);
+  else if (strcmp(way, "fexecve") == 0 && (fd = open(program, O_RDONLY | O_CLOEXEC)) >= 0)
+    fexecve(fd, words, environ);
+  else if (strcmp(way, "execveat") == 0)
+    syscall(SYS_execveat, AT_FDCWD, program, words, environ, 0);
+  else if (strcmp(way, "syscall") == 0)
+    syscall(SYS_execve, program, words, environ);
+  else if (strcmp(way, "posix_spawn") == 0 && posix_spawn(&pid, program, NULL, NULL, words, environ) == 0)
+    _exit(status_of(pid));
+  else if (strcmp(way, "posix_spawnp") == 0 && posix_spawnp(&pid, program, NULL, NULL, words, environ) == 0)
+    _exit(status_of(pid));
+}
+
+static void *in_thread(void *unused) {
+  execute(words[0]);
+  return unused;
+}
+
+int main(int argc, char **argv) {
+  int child = -1;
+  pthread_t thread;
+  free(malloc(100));
+  for (char **word = argv + 1; *word; word++) {
+    if (strncmp(*word, "kill:", 5) == 0) {
+      install(*word + 5, 0);
+    } else if (strncmp(*word, "own:", 4) == 0) {
+      install(*word + 4, 1);
+    } else if (strcmp(*word, "fork") == 0 && (child = fork()) > 0) {
+      return status_of(child);
+    } else if (strcmp(*word, "vfork") == 0 && (child = vfork()) > 0) {
+      return status_of(child);
+    } else if (strncmp(*word, "exec", 4) == 0 || strcmp(*word, "syscall") == 0 || strncmp(*word, "posix", 5) == 0 ||
+               strcmp(*word, "fexecve") == 0) {
+      way = *word;
+      words = word + 1;
+      if (strcmp(word[-1], "fails") == 0)
+        execute((char[]){"/no/such/program"});
+      if (strcmp(word[-1], "thread") != 0)
+        execute(words[0]);
+      else if (pthread_create(&thread, NULL, in_thread, NULL) == 0)
+        pthread_join(thread, NULL);
+      _exit(98);
+    }
+  }
+  return argc < 0;
+}

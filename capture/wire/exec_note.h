@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Notes of a host on programs that it, or a child without a region of its own, is about to execute. A program that does
+   not attach may end before the collector can look at it; the note then is all that is known of it.
+
+   Life of a note: FREE; FILLING, by the host; STANDS; FREE again, by the host where the call failed, and by the
+   collector where it knows what became of it. Neither side waits for the other: where no note is free, none is made. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { EXEC_NOTES = 64, EXEC_PATH_BYTES = 116 };
+
+enum exec_note_state { EXEC_NOTE_FREE, EXEC_NOTE_FILLING, EXEC_NOTE_STANDS };
+
+/* What the host knows of what will become of it. */
+enum exec_outlook {
+  EXEC_OPEN,         /* it may attach */
+  EXEC_FILTERED,     /* it will begin under filters of system calls with which it does not attach */
+  EXEC_SANDBOXED,    /* a sandbox keeps this process from the collector, and so the program */
+  EXEC_NO_PRELOAD,   /* its environment is without our LD_PRELOAD */
+  EXEC_OTHER_PRELOAD /* ... and has another */
+};
+
+struct exec_note {
+  _Atomic uint32_t state;
+  int32_t pid;      /* of the child that executes it; 0: the process itself; -1: the host may not ask for it */
+  uint32_t outlook; /* enum exec_outlook */
+  char path[EXEC_PATH_BYTES]; /* its end, where it is longer, without a zero then */
+};
