@@ -2,7 +2,7 @@
 # Inside the recorded program: capture/host, what it shares with the recorder, and core/base/os.c. Nothing else.
 HT_LIB := $(OUT)/lib/libheaptape.so
 # attach.c first: constructors run in this order, and a process attaches before it describes itself to the recorder.
-HT_HOST_SOURCES := capture/host/attach.c $(filter-out %/attach.c %/libunwind.c,$(wildcard $(addprefix capture/host/,*.c real/*.c stacks/*.c))) core/unwind/unwind_rules.c core/system/seccomp_filter.c core/base/os.c
+HT_HOST_SOURCES := capture/host/attach.c $(filter-out %/attach.c %/libunwind.c,$(wildcard $(addprefix capture/host/,*.c real/*.c stacks/*.c))) core/unwind/unwind_rules.c core/elf/elf.c core/system/seccomp_filter.c core/base/os.c
 HT_LIB_SOURCES := $(filter-out %/redirected.c,$(HT_HOST_SOURCES))
 ALL += $(HT_LIB)
 # initfirst: an allocator in the executable must be recorded from the first constructor of any library on.
@@ -40,8 +40,8 @@ RECORDER_COMPONENTS := capture/recorder capture/recorder/processes capture/redir
 # Decodes the instructions of functions that are redirected: for x86-64 alone.
 DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))
-$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm -lelf)
-$(call c_sanitized,address,record,$(call c_component_sources,$(RECORDER_COMPONENTS) core/system $(TRACE)),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm -lelf)
+$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/system core/elf $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
+$(call c_sanitized,address,record,$(call c_component_sources,$(RECORDER_COMPONENTS) core/system core/elf $(TRACE)),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
 $(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_ATTACH_LIB) $(HT_UNWIND_LIB)
 
 # The tests drive the recorder built beside them, some on their own allocator.
@@ -58,13 +58,13 @@ $(2): $(OUT)/test-programs/hosts-$(1)
 endef
 $(foreach program,$(HT_CLAIM_PROGRAMS),$(call c_link,$(OUT)/test-programs/hosts-$(program),capture/test/hosts/$(program).c capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
 $(foreach program,$(HT_CLAIM_PROGRAMS),$(eval $(call ht_claim_rule,$(program),$(addprefix $(OUT)/test/capture/hosts/$(program)/,$(call ht_claims,$(program))))))
-$(call c_test,capture/test/redirect/no_write_reaches_a_program_executed_since.c,,capture/redirect core/system core/base,$(DECODER) -ldl -lelf)
-$(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/redirect core/system core/base,$(DECODER) -ldl)
-$(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/redirect core/system core/base,$(DECODER) -ldl -pthread)
-$(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/processes core/system core/base,)
+$(call c_test,capture/test/redirect/no_write_reaches_a_program_executed_since.c,,capture/redirect core/system core/elf core/base,$(DECODER) -ldl)
+$(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/redirect core/system core/elf core/base,$(DECODER) -ldl)
+$(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/redirect core/system core/elf core/base,$(DECODER) -ldl -pthread)
+$(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/processes core/system core/elf core/base,)
 $(call c_test,capture/test/recorder/both_ends_are_checked.c,,,)
-$(call c_test,capture/test/recorder/only_files_that_a_process_has_mapped_are_read.c,,capture/recorder/processes core/system core/base,-lelf)
-$(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS) core/system $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm -lelf)
+$(call c_test,capture/test/recorder/only_files_that_a_process_has_mapped_are_read.c,,capture/recorder/processes core/system core/elf core/base,)
+$(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS) core/system core/elf $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
@@ -72,5 +72,5 @@ $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
 $(call c_bench,capture/bench/host_paths.c,,,-lstdc++ -pthread)
-$(call c_bench,capture/bench/drain_cost.c,,capture/recorder/processes core/system $(TRACE),$(CORE_LIBS) -pthread -lm -lelf)
+$(call c_bench,capture/bench/drain_cost.c,,capture/recorder/processes core/system core/elf $(TRACE),$(CORE_LIBS) -pthread -lm)
 $(OUT)/obj/capture/bench/%.o: HT_CFLAGS += -fno-builtin

@@ -5,14 +5,14 @@ $(call c_registry,convert/formats)
 
 # $(COMPILE): traces in, workloads out. $(IMPORT): foreign formats in, traces out.
 HISTORY := convert/history core/workload $(TRACE)
-COMPILE := convert/compile convert/whatif convert/stacks $(HISTORY)
+COMPILE := convert/compile convert/whatif convert/stacks core/elf $(HISTORY)
 COMPILE_LIBS := $(CORE_LIBS) -ldw -lelf
 IMPORT  := convert/formats
 
-$(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
-$(call c_sanitized,address,convert,$(call c_component_sources,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE)),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
-$(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks $(TRACE),$(CORE_LIBS) -ldw -lelf)
-$(call c_test_program,convert_server,convert/test/convert_server.c,$(CONVERT_COMPONENTS) core/workload core/sharing $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
+$(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing core/elf $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
+$(call c_sanitized,address,convert,$(call c_component_sources,$(CONVERT_COMPONENTS) core/workload core/sharing core/elf $(TRACE)),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
+$(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks core/elf $(TRACE),$(CORE_LIBS) -ldw -lelf)
+$(call c_test_program,convert_server,convert/test/convert_server.c,$(CONVERT_COMPONENTS) core/workload core/sharing core/elf $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
 $(call c_test_program,formats_that_recognise,convert/test/formats_that_recognise.c,convert/formats $(HISTORY),$(CORE_LIBS) -lzip)
 $(call c_bench,convert/bench/bench_compile.c,convert/bench/generate_trace.c,$(COMPILE),$(COMPILE_LIBS))
 $(call c_bench,convert/bench/bench_stages.c,,$(HISTORY),$(CORE_LIBS))

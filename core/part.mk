@@ -2,7 +2,7 @@
 # The common base. Depends on nothing above it.
 CORE_LIBS := -lzstd -lz -ljansson
 
-$(call c_components,core/base core/isolated core/system core/trace core/trace/write core/trace/read core/sharing core/workload)
+$(call c_components,core/base core/elf core/isolated core/system core/trace core/trace/write core/trace/read core/sharing core/workload)
 
 # $(TRACE): reads and writes traces. $(WORKLOAD): reads and writes workloads.
 TRACE    := core/trace/write core/trace/read core/trace core/base
@@ -21,6 +21,7 @@ $(call c_test,core/test/annotations_survive_writing_and_reading.c,,$(TRACE),$(CO
 $(call c_test,core/test/accesses_survive_writing_and_reading.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/sampled_line_sharing_tends_to_the_exact_figures.c,,core/sharing core/base,$(CORE_LIBS))
 $(call c_test,core/test/address_map_keeps_what_was_added_until_it_is_removed.c,,core/base,)
+$(call c_test,core/test/elf_is_read_truly_and_within_its_bounds.c,,core/elf core/base,-ldl)
 $(call c_test,core/test/isolated_heap_keeps_the_rules_of_malloc.c,,core/isolated core/base,)
 $(call c_test,core/test/line_of_slots_is_taken_from_by_one_thread_until_it_ends.c,,core/workload core/base,)
 $(call c_test,core/test/command_lines_are_parsed_by_their_commands_table.c,,core/base,-ljansson)

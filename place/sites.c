@@ -4,6 +4,7 @@
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "core/base/split_mix.h"
+#include "core/elf/elf.h"
 #include "core/unwind/unwind_rules.h"
 
 #include <link.h>
@@ -118,23 +119,11 @@ static int take_module(struct dl_phdr_info *info, size_t size, void *context) {
     closes = info->dlpi_subs;
   }
   ((struct loaded *)context)->started = true;
-  enum { BUILD_ID = 3, ROUND = 3 };
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-    if (header->p_type != PT_NOTE)
-      continue;
-    const uint8_t *at = (const uint8_t *)(info->dlpi_addr + header->p_vaddr), *end = at + header->p_memsz;
-    while ((size_t)(end - at) > sizeof(ElfW(Nhdr))) {
-      const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)at;
-      size_t name = (note->n_namesz + (size_t)ROUND) & ~(size_t)ROUND;
-      size_t bytes = sizeof *note + name + ((note->n_descsz + (size_t)ROUND) & ~(size_t)ROUND);
-      if (bytes > (size_t)(end - at))
-        break;
-      if (note->n_type == BUILD_ID && note->n_namesz == 4 && memcmp(note + 1, "GNU", 4) == 0)
-        compare(context, at + sizeof *note + name, note->n_descsz, info->dlpi_addr);
-      at += bytes;
-    }
-  }
+  const struct elf_segments segments = {info->dlpi_phdr, info->dlpi_phnum, info->dlpi_addr};
+  uint32_t bytes;
+  const uint8_t *id = elf_loaded_build_id(&segments, &bytes);
+  if (id)
+    compare(context, id, bytes, info->dlpi_addr);
   return 0;
 }
 

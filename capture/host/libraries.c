@@ -24,7 +24,6 @@
 #include "core/base/os.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <link.h>
 #include <stdbool.h>
@@ -39,8 +38,6 @@ void *opening_another(long name_space);
 
 /* The call is passed on unchanged, by a jump: so the loader sees its caller. */
 #if defined(__x86_64__)
-enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOBAL_DATA = R_X86_64_GLOB_DAT, ABSOLUTE = R_X86_64_64 };
-
 #define PASS_ON                                                                                                        \
   "  pop %rdx\n  .cfi_adjust_cfa_offset -8\n"                                                                          \
   "  pop %rsi\n  .cfi_adjust_cfa_offset -8\n"                                                                          \
@@ -61,8 +58,6 @@ __asm__(".text\n" ENTER("dlopen") "  test $8, %esi\n" /* RTLD_DEEPBIND */
                                   "2:\n" PASS_ON LEAVE("dlopen")
                                       ENTER("dlmopen") "  call opening_another\n" PASS_ON LEAVE("dlmopen"));
 #else
-enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOBAL_DATA = R_AARCH64_GLOB_DAT, ABSOLUTE = R_AARCH64_ABS64 };
-
 #define PASS_ON                                                                                                        \
   "  mov x16, x0\n"                                                                                                    \
   "  ldp x0, x1, [sp, #16]\n"                                                                                          \
@@ -95,18 +90,8 @@ static bool is_ours(const void *address) {
   return (const char *)address >= __ehdr_start && (const char *)address < _end;
 }
 
-struct object {
-  ElfW(Addr) relro_from, relro_to;
-  const ElfW(Sym) * symbols;
-  const char *names;
-  size_t names_bytes;
-  const ElfW(Rela) * relocations[2];
-  size_t relocation_bytes[2];
-};
-
-static bool put(const struct object *object, void **reference, void *value) {
+static bool put(void **reference, bool sealed, void *value) {
   uintptr_t os_page = (uintptr_t)sysconf(_SC_PAGESIZE), page = (uintptr_t)reference & ~(os_page - 1);
-  bool sealed = (uintptr_t)reference >= object->relro_from && (uintptr_t)reference < object->relro_to;
   if (sealed && (!host_may(HOST_REBIND) || mprotect((void *)page, os_page, PROT_READ | PROT_WRITE) != 0))
     return false;
   __atomic_store_n(reference, value, __ATOMIC_RELEASE);
@@ -115,51 +100,32 @@ static bool put(const struct object *object, void **reference, void *value) {
   return true;
 }
 
-/* The symbol to which the relocation's reference is bound; NULL: it is another kind of relocation. */
-static const ElfW(Sym) * referred(const struct object *object, const ElfW(Rela) * relocation) {
-  unsigned type = (unsigned)ELF64_R_TYPE(relocation->r_info);
-  if ((type != JUMP_SLOT && type != GLOBAL_DATA && type != ABSOLUTE) || relocation->r_addend)
-    return NULL;
-  return &object->symbols[ELF64_R_SYM(relocation->r_info)];
-}
+/* A reference of an object to a function. */
+struct reference {
+  const char *name;
+  void **at;
+  bool sealed; /* by the loader, after it was bound */
+};
 
-static void read_dynamic(struct object *object, uintptr_t base, const ElfW(Dyn) * entry) {
-  for (; entry->d_tag != DT_NULL; entry++) {
-    if (entry->d_tag == DT_SYMTAB)
-      object->symbols = (const ElfW(Sym) *)symbols_pointer(base, entry);
-    else if (entry->d_tag == DT_STRTAB)
-      object->names = (const char *)symbols_pointer(base, entry);
-    else if (entry->d_tag == DT_STRSZ)
-      object->names_bytes = entry->d_un.d_val;
-    else if (entry->d_tag == DT_JMPREL || entry->d_tag == DT_RELA)
-      object->relocations[entry->d_tag == DT_RELA] = (const ElfW(Rela) *)symbols_pointer(base, entry);
-    else if (entry->d_tag == DT_PLTRELSZ || entry->d_tag == DT_RELASZ)
-      object->relocation_bytes[entry->d_tag == DT_RELASZ] = entry->d_un.d_val;
-  }
-}
-
-static struct object read_object(const struct dl_phdr_info *info) {
-  struct object object = {0};
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-    if (header->p_type == PT_DYNAMIC)
-      read_dynamic(&object, info->dlpi_addr, (const ElfW(Dyn) *)(info->dlpi_addr + header->p_vaddr));
-    if (header->p_type == PT_GNU_RELRO) {
-      object.relro_from = info->dlpi_addr + header->p_vaddr;
-      object.relro_to = object.relro_from + header->p_memsz;
+/* Passes each to `change`; false: one of these calls returned false. */
+static bool change_references(const struct dl_phdr_info *info, bool (*change)(const struct reference *)) {
+  struct symbols_object object;
+  bool all = true;
+  if (!symbols_open(info, &object))
+    return true;
+  const Elf64_Phdr *sealed = elf_segment(&object.segments, PT_GNU_RELRO);
+  const Elf64_Sym *symbols = (const Elf64_Sym *)object.dynamic.symbols;
+  for (int table = 0; table < 2; table++) {
+    const Elf64_Rela *relocations = (const Elf64_Rela *)object.dynamic.relocations[table];
+    for (size_t i = 0; i < object.dynamic.relocation_bytes[table] / sizeof *relocations; i++) {
+      uint32_t symbol = elf_referred_symbol(&relocations[i]);
+      const char *name = symbol ? elf_name(&object.memory, &object.dynamic, symbols[symbol].st_name) : NULL;
+      uintptr_t at = relocations[i].r_offset;
+      if (name)
+        all &= change(&(struct reference){name, (void **)(info->dlpi_addr + at),
+                                          sealed && at - sealed->p_vaddr < sealed->p_memsz});
     }
   }
-  return object;
-}
-
-/* Passes each relocation to `change`; false: one of these calls returned false. */
-static bool change_references(const struct dl_phdr_info *info,
-                              bool (*change)(const struct object *, ElfW(Addr), const ElfW(Rela) *)) {
-  struct object object = read_object(info);
-  bool all = true;
-  for (int table = 0; table < 2 && object.symbols && object.names; table++)
-    for (size_t i = 0; i < object.relocation_bytes[table] / sizeof(ElfW(Rela)); i++)
-      all &= change(&object, info->dlpi_addr, &object.relocations[table][i]);
   return all;
 }
 
@@ -174,16 +140,15 @@ static const struct {
 #include "capture/host/real/entry_points.def"
 };
 
-static bool bind_own(const struct object *object, ElfW(Addr) base, const ElfW(Rela) * relocation) {
-  const ElfW(Sym) *symbol = referred(object, relocation);
-  for (size_t i = 0; symbol && i < sizeof hooks / sizeof *hooks; i++) {
-    uintptr_t from, to;
-    if (!is_ours(hooks[i].winner) || strcmp(object->names + symbol->st_name, hooks[i].name) != 0)
+static bool bind_own(const struct reference *reference) {
+  for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++) {
+    uintptr_t from, to, at = (uintptr_t)reference->at;
+    if (!is_ours(hooks[i].winner) || strcmp(reference->name, hooks[i].name) != 0)
       continue;
-    void *own = symbols_next(hooks[i].name), **reference = (void **)(base + relocation->r_offset);
-    if (!own || !real_library_of(own, &from, &to) || (uintptr_t)reference < from || (uintptr_t)reference >= to)
+    void *own = symbols_next(hooks[i].name);
+    if (!own || !real_library_of(own, &from, &to) || at < from || at >= to)
       return false;
-    return put(object, reference, own);
+    return put(reference->at, reference->sealed, own);
   }
   return true;
 }
@@ -213,12 +178,11 @@ bool libraries_bind_own(const void *function) {
 
 /* --- control calls --- */
 
-static bool redirect_control(const struct object *object, ElfW(Addr) base, const ElfW(Rela) * relocation) {
-  const ElfW(Sym) *symbol = referred(object, relocation);
+static bool redirect_control(const struct reference *reference) {
   struct control_function *functions = control_functions();
-  for (size_t i = 0; symbol && i < control_function_count; i++)
-    if (functions[i].real && strcmp(object->names + symbol->st_name, functions[i].name) == 0)
-      return put(object, (void **)(base + relocation->r_offset), functions[i].hook);
+  for (size_t i = 0; i < control_function_count; i++)
+    if (functions[i].real && strcmp(reference->name, functions[i].name) == 0)
+      return put(reference->at, reference->sealed, functions[i].hook);
   return true;
 }
 
@@ -256,14 +220,15 @@ static int find_text(struct dl_phdr_info *info, size_t bytes, void *context) {
   (void)bytes;
   if ((const void *)info->dlpi_addr != text->base)
     return 0;
-  struct object object = read_object(info);
+  struct symbols_object object;
+  symbols_open(info, &object);
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *header = &info->dlpi_phdr[i];
     const char *at = (const char *)(info->dlpi_addr + header->p_vaddr), *end = at + header->p_memsz;
     if (header->p_type != PT_LOAD || (header->p_flags & (PF_R | PF_W)) != PF_R)
       continue;
     while ((at = memmem(at, (size_t)(end - at), text->name, strlen(text->name) + 1)) &&
-           (uintptr_t)at - (uintptr_t)object.names < object.names_bytes)
+           (uintptr_t)at - object.dynamic.names < object.dynamic.name_bytes)
       at++;
     text->found |= at != NULL;
   }
@@ -287,12 +252,11 @@ struct lead {
 
 static int lead_to_hook(struct dl_phdr_info *info, size_t bytes, void *context) {
   struct lead *lead = context;
-  const ElfW(Sym) *symbol = symbols_find(info, lead->name);
+  Elf64_Sym *symbol = symbols_find(info, lead->name);
   (void)bytes;
   if (!symbol || symbol->st_shndx == SHN_UNDEF || (void *)(info->dlpi_addr + symbol->st_value) != lead->real)
     return 0;
-  struct object object = {.relro_to = UINTPTR_MAX}; /* sealed */
-  lead->done = put(&object, (void **)&symbol->st_value, (void *)((uintptr_t)lead->hook - info->dlpi_addr));
+  lead->done = put((void **)&symbol->st_value, true, (void *)((uintptr_t)lead->hook - info->dlpi_addr));
   return 1;
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/recording.h"
 
-#include "capture/recorder/processes/elf_file.h"
+#include "capture/recorder/processes/mapped_file.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
+#include "core/elf/elf_file.h"
 #include "core/system/allocator_settings.h"
 #include "core/system/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gelf.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -176,8 +176,8 @@ static json_t *libraries(int pid) {
 /* Adds the version and the build id of the process's library of that base name, as far as they are known. */
 static void add_build(json_t *info, int pid, const char *library) {
   struct proc_mapping mapping;
-  char text[2 * TRACE_MAX_BUILD_ID_BYTES + 1];
-  uint64_t address;
+  char text[ELF_BUILD_ID_TEXT];
+  struct elf_file file;
   bool found = false;
   FILE *maps = proc_open_maps(pid);
   while (maps && !found && proc_maps_next(maps, &mapping)) {
@@ -186,12 +186,13 @@ static void add_build(json_t *info, int pid, const char *library) {
   }
   if (maps)
     fclose(maps);
-  int fd = found ? elf_file_open(pid, &mapping) : -1;
+  int fd = found ? mapped_file_open(pid, &mapping) : -1;
   if (fd < 0)
     return;
-  if (elf_file_glibc_version(fd, text, sizeof text))
+  if (mapped_file_glibc_version(fd, text, sizeof text))
     json_object_set_new(info, "allocator_version", json_string(text));
-  if (elf_file_build_id(fd, text, &address))
+  struct elf_memory memory = elf_descriptor(&fd);
+  if (elf_file_read(&memory, &file) && elf_file_build_id(fd, &file, text))
     json_object_set_new(info, "allocator_build_id", json_string(text));
   os_close(fd);
 }
@@ -215,29 +216,30 @@ static bool is_among(const char *name, const char *const *names) {
   return *names;
 }
 
-/* Does the program's file refer to one of the functions? A weak reference only finds out whether it is there. */
+struct search {
+  const char *const *names;
+  bool found;
+};
+
+/* A weak reference only finds out whether it is there. */
+static bool look_for_reference(void *context, const Elf64_Sym *symbol, const char *name) {
+  struct search *search = context;
+  search->found =
+      symbol->st_shndx == SHN_UNDEF && ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL && is_among(name, search->names);
+  return !search->found;
+}
+
+/* Does the program's file refer to one of the functions? */
 static bool refers_to(int pid, const char *const *names) {
-  enum { SYMBOLS_MOST = 64 << 20 }; /* bytes: 2.8 million symbols */
-  char path[64];
-  bool found = false;
-  snprintf(path, sizeof path, "/proc/%d/exe", pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  Elf *elf = fd >= 0 && elf_version(EV_CURRENT) != EV_NONE ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
-  for (Elf_Scn *section = NULL; elf && !found && (section = elf_nextscn(elf, section));) {
-    GElf_Shdr header;
-    GElf_Sym symbol;
-    if (!gelf_getshdr(section, &header) || header.sh_type != SHT_DYNSYM || header.sh_size > SYMBOLS_MOST)
-      continue;
-    Elf_Data *data = elf_getdata(section, NULL);
-    for (int i = 0; data && !found && gelf_getsym(data, i, &symbol); i++) {
-      const char *name = elf_strptr(elf, header.sh_link, symbol.st_name);
-      bool is_reference = symbol.st_shndx == SHN_UNDEF && GELF_ST_BIND(symbol.st_info) == STB_GLOBAL;
-      found = name && is_reference && is_among(name, names);
-    }
-  }
-  elf_end(elf);
+  struct search search = {names, false};
+  struct elf_memory memory;
+  struct elf_file file;
+  int fd = proc_open(pid, "exe");
+  if (elf_map(fd, &memory) && elf_file_read(&memory, &file))
+    elf_file_symbols(&memory, &file, look_for_reference, &search);
+  elf_unmap(&memory);
   os_close(fd);
-  return found;
+  return search.found;
 }
 
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,

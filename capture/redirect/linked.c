@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gelf.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -139,9 +138,8 @@ void linked_redirect(const struct ucred *from, int connection, const struct link
 
 /* --- looking --- */
 
-static uint64_t bias_of(const struct tracee *tracee, Elf *elf) {
-  GElf_Ehdr header;
-  return gelf_getehdr(elf, &header) ? objects_entry(tracee) - header.e_entry : 0;
+static uint64_t bias_of(const struct tracee *tracee, const struct linked_patches *patches) {
+  return objects_entry(tracee) - patches->file.header.e_entry;
 }
 
 static uint64_t room_at_entries(const struct linked_patches *patches, const struct tracee *tracee, uint64_t bias) {
@@ -178,7 +176,7 @@ int linked_running_open(struct linked_running *linked, const struct tracee *trac
     return error_errno(error, "--attach", "the program can't be read");
   if (!patches->count)
     return 0;
-  struct linked_place place = {.bias = bias_of(tracee, patches->elf)};
+  struct linked_place place = {.bias = bias_of(tracee, patches)};
   linked->room = known_room ? known_room : room_at_entries(patches, tracee, place.bias);
   if (!is_room(tracee, linked->room))
     linked->room = find_free(tracee, place.bias + patches->symbols.at[0].address);
@@ -440,7 +438,7 @@ int linked_put_back_copies(int except, uint64_t room, const char *setting, struc
 uint64_t linked_find_room(const struct tracee *tracee) {
   struct linked_patches patches;
   uint64_t room = linked_patches_open(&patches, tracee->pid) == 0 && patches.count
-                      ? room_at_entries(&patches, tracee, bias_of(tracee, patches.elf))
+                      ? room_at_entries(&patches, tracee, bias_of(tracee, &patches))
                       : 0;
   linked_patches_close(&patches);
   return room;

@@ -20,8 +20,8 @@
 #include "capture/wire/linked.h"
 #include "core/base/text.h"
 #include "core/base/vector.h"
+#include "core/elf/elf_file.h"
 
-#include <libelf.h>
 #include <stdbool.h>
 
 /* --- linked_patches.c --- */
@@ -69,11 +69,12 @@ struct linked_patches {
   struct entry_patch *patch;            /* one per function found, as in `why` */
   const char **why;                     /* NULL: it can be redirected */
   struct linked_place place;            /* room, table: of the first function's stub and entry */
-  uint64_t from, to;                    /* what the executable occupies */
+  struct elf_extent extent;             /* what the executable occupies */
   bool given_up[LINKED_FAMILIES_MOST];
   bool is_static; /* it names no loader; else it must name one */
   int executable;
-  Elf *elf;
+  struct elf_memory memory; /* its file, mapped */
+  struct elf_file file;
 };
 
 /* Finds the functions. -1: the executable can't be read, with errno. To be closed in any case. */

@@ -8,7 +8,6 @@
 #include <cpuid.h>
 #endif
 #include <fcntl.h>
-#include <gelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,39 +77,26 @@ static int compare_name(const void *name, const void *number) {
   return strcmp(name, table[*(const uint16_t *)number].name);
 }
 
-static void note_symbol(struct search *search, unsigned family, const char *name, const GElf_Sym *symbol) {
+static void note_symbol(struct search *search, unsigned family, const char *name, const Elf64_Sym *symbol) {
   if (is_among(families[family].marks, name))
     search->marked[family] = true;
   const uint16_t *number = bsearch(name, by_name, FUNCTIONS, sizeof *by_name, compare_name);
   if (!number || !is_of(&table[*number], &families[family]) || search->seen[family][*number].is_defined)
     return;
   search->seen[family][*number] =
-      (struct seen){true, GELF_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC, symbol->st_value, symbol->st_size};
+      (struct seen){true, ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC, symbol->st_value, symbol->st_size};
 }
 
-static void note_in_families(struct search *search, const char *name, const GElf_Sym *symbol) {
-  unsigned type = GELF_ST_TYPE(symbol->st_info);
-  if (!name || (type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF || !symbol->st_value)
-    return;
+static bool note_in_families(void *context, const Elf64_Sym *symbol, const char *name) {
+  unsigned type = ELF64_ST_TYPE(symbol->st_info);
+  if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF || !symbol->st_value)
+    return true;
   for (unsigned family = 0; family < FAMILIES; family++) {
     size_t length = strlen(families[family].prefix);
     if (strncmp(name, families[family].prefix, length) == 0)
-      note_symbol(search, family, name + length, symbol);
+      note_symbol(context, family, name + length, symbol);
   }
-}
-
-static void search_section(struct search *search, Elf *elf, Elf_Scn *section) {
-  GElf_Shdr header;
-  Elf_Data *data = NULL;
-  if (!gelf_getshdr(section, &header) || (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM) ||
-      !header.sh_entsize || !(data = elf_getdata(section, NULL)))
-    return;
-  size_t count = data->d_size / header.sh_entsize;
-  for (size_t i = 0; i < count; i++) {
-    GElf_Sym symbol;
-    if (gelf_getsym(data, (int)i, &symbol))
-      note_in_families(search, elf_strptr(elf, header.sh_link, symbol.st_name), &symbol);
-  }
+  return true;
 }
 
 static bool is_listed(const struct linked_patches *patches, uint64_t address) {
@@ -147,8 +133,7 @@ static int find_functions(struct linked_patches *patches) {
   if (!search)
     return -1;
   sort_names();
-  for (Elf_Scn *section = NULL; (section = elf_nextscn(patches->elf, section));)
-    search_section(search, patches->elf, section);
+  elf_file_symbols(&patches->memory, &patches->file, note_in_families, search);
   search->marked[0] |= patches->is_static; /* the C library's, of which only the functions that are called are linked */
   int failed = 0;
   for (unsigned family = 0; family < FAMILIES; family++)
@@ -184,17 +169,9 @@ uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *save
 }
 
 /* The bytes at an address of the file; NULL: they are not completely in it. */
-static const char *in_file(Elf *elf, uint64_t address, uint64_t bytes) {
-  size_t file_bytes, headers;
-  const char *file = elf_rawfile(elf, &file_bytes);
-  for (size_t i = 0; file && elf_getphdrnum(elf, &headers) == 0 && i < headers; i++) {
-    GElf_Phdr header;
-    if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD && address >= header.p_vaddr &&
-        address - header.p_vaddr < header.p_filesz && bytes <= header.p_filesz - (address - header.p_vaddr) &&
-        header.p_offset <= file_bytes && header.p_filesz <= file_bytes - header.p_offset)
-      return file + header.p_offset + (address - header.p_vaddr);
-  }
-  return NULL;
+static const void *in_file(const struct linked_patches *patches, uint64_t address, uint64_t bytes) {
+  uint64_t offset;
+  return elf_file_offset(&patches->file, address, bytes, &offset) ? elf_part(&patches->memory, offset, bytes) : NULL;
 }
 
 /* Reads the code at a function's entry, as it was before an earlier recorder redirected it, if one did. */
@@ -233,7 +210,8 @@ static const char *make_patch(const struct linked_patches *patches, int memory, 
   uint64_t address = place->bias + symbol->address;
   size_t known = (size_t)(((address + symbol->bytes + PADDING_ALIGN - 1) & ~(uint64_t)(PADDING_ALIGN - 1)) - address);
   uint8_t *code = malloc(known);
-  const char *why = "can't be read", *expected = in_file(patches->elf, symbol->address, symbol->bytes);
+  const char *why = "can't be read";
+  const void *expected = in_file(patches, symbol->address, symbol->bytes);
   if (!code || !expected || !read_code(memory, code, known, address)) {
     /* nothing is known of it */
   } else if (memcmp(code, expected, symbol->bytes) != 0) { /* patched */
@@ -280,32 +258,17 @@ static enum linked_hook hook_for(const struct linked_function *means) {
 
 /* Finds the next executable segment's code, in the file. False: there is no more, or (*known) it can't be read. */
 static bool next_text(const struct linked_patches *patches, size_t *next, struct entry_function *text, bool *known) {
-  size_t file_bytes, headers;
-  const char *file = elf_rawfile(patches->elf, &file_bytes);
-  GElf_Phdr header;
-  *known = file && elf_getphdrnum(patches->elf, &headers) == 0;
-  while (*known && *next < headers) {
-    if (!gelf_getphdr(patches->elf, (int)(*next)++, &header) || header.p_type != PT_LOAD || !(header.p_flags & PF_X))
+  const struct elf_segments *segments = &patches->file.segments;
+  for (*known = true; *next < segments->count;) {
+    const Elf64_Phdr *segment = &segments->at[(*next)++];
+    if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
       continue;
-    *known = header.p_offset <= file_bytes && header.p_filesz <= file_bytes - header.p_offset;
-    *text = (struct entry_function){patches->place.bias + header.p_vaddr, (const uint8_t *)file + header.p_offset,
-                                    header.p_filesz, header.p_filesz};
+    const void *code = elf_part(&patches->memory, segment->p_offset, segment->p_filesz);
+    *known = code;
+    *text = (struct entry_function){patches->place.bias + segment->p_vaddr, code, segment->p_filesz, segment->p_filesz};
     return *known;
   }
   return false;
-}
-
-static void find_extent(struct linked_patches *patches) {
-  size_t headers;
-  GElf_Phdr header;
-  patches->from = UINT64_MAX;
-  for (size_t i = 0; elf_getphdrnum(patches->elf, &headers) == 0 && i < headers; i++) {
-    if (!gelf_getphdr(patches->elf, (int)i, &header) || header.p_type != PT_LOAD)
-      continue;
-    uint64_t from = patches->place.bias + header.p_vaddr, to = from + header.p_memsz;
-    patches->from = from < patches->from ? from : patches->from;
-    patches->to = to > patches->to ? to : patches->to;
-  }
 }
 
 static void choose_hooks(struct linked_patches *patches) {
@@ -350,24 +313,15 @@ static bool is_needed(const struct linked_patches *patches, size_t number) {
   return kind != LINKED_TOUCH && kind != LINKED_OTHER;
 }
 
-/* Does the file name its dynamic loader? A loader names none. Of a program started as `ld.so PROGRAM`, /proc/PID/exe is
-   the loader, and the functions in it (musl's libc is its loader) are not the program's own. */
-static bool names_loader(Elf *elf) {
-  size_t headers;
-  GElf_Phdr header;
-  for (size_t i = 0; elf_getphdrnum(elf, &headers) == 0 && i < headers; i++)
-    if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_INTERP)
-      return true;
-  return false;
-}
-
 static int open_file(struct linked_patches *patches) {
   if (patches->executable < 0)
     return -1;
-  elf_version(EV_CURRENT);
-  patches->elf = elf_begin(patches->executable, ELF_C_READ_MMAP, NULL);
-  if (patches->elf && elf_kind(patches->elf) == ELF_K_ELF && names_loader(patches->elf) != patches->is_static &&
-      find_functions(patches) == 0)
+  if (!elf_map(patches->executable, &patches->memory) || !elf_file_read(&patches->memory, &patches->file))
+    return 0;
+  /* A loader names no loader. Of a program started as `ld.so PROGRAM`, /proc/PID/exe is the loader, and the functions
+     in it (musl's libc is its loader) are not the program's own. */
+  bool names_loader = elf_segment(&patches->file.segments, PT_INTERP);
+  if (names_loader != patches->is_static && find_functions(patches) == 0)
     patches->count = patches->symbols.count < LINKED_MOST ? patches->symbols.count : LINKED_MOST;
   return 0;
 }
@@ -386,10 +340,9 @@ int linked_list_read(struct linked_list *list, const char *program) {
   *list = (struct linked_list){.device = 0};
   for (size_t i = 0; result == 0 && i < patches.count; i++) {
     const struct linked_symbol *symbol = &patches.symbols.at[i];
-    const char *code = in_file(patches.elf, symbol->address, 1);
-    if (code && !symbol->chosen_at_run_time)
-      list->at[list->count++] =
-          (struct linked_listed){(uint64_t)(code - elf_rawfile(patches.elf, NULL)), symbol->bytes, symbol->means};
+    uint64_t offset;
+    if (!symbol->chosen_at_run_time && elf_file_offset(&patches.file, symbol->address, 1, &offset))
+      list->at[list->count++] = (struct linked_listed){offset, symbol->bytes, symbol->means};
   }
   if (result == 0) {
     list->device = status.st_dev;
@@ -407,7 +360,8 @@ bool linked_patches_make(struct linked_patches *patches, int memory, const struc
     return false;
   const char *why_none =
       vectors_can_be_saved() ? NULL : "runs on a processor without XSAVE, or with larger vectors than are known";
-  find_extent(patches);
+  const struct elf_segments loaded = {patches->file.segment, patches->file.segments.count, place->bias};
+  patches->extent = elf_extent(&loaded);
   choose_hooks(patches);
   for (size_t i = 0; i < patches->count; i++)
     patches->why[i] = why_none ? why_none : make_patch(patches, memory, i);
@@ -424,7 +378,7 @@ void linked_patches_close(struct linked_patches *patches) {
   free(patches->patch);
   free(patches->why);
   free(patches->symbols.at);
-  elf_end(patches->elf);
+  elf_unmap(&patches->memory);
   os_close(patches->executable);
   *patches = (struct linked_patches){.executable = -1};
 }

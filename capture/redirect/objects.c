@@ -3,7 +3,6 @@
 
 #include "core/base/os.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <link.h>
@@ -12,15 +11,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
-enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT, ADDRESS = R_X86_64_64 };
-#else
-enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, ADDRESS = R_AARCH64_ABS64 };
-#endif
-
 /* Limits for values that are read from the process. */
-enum { OBJECTS_MAX = 65536, HEADERS_MAX = 64, DYNAMIC_MAX = 4096, CHAIN_MAX = 4096, NAME_BYTES = 64 };
+enum { OBJECTS_MAX = 65536, DYNAMIC_MAX = 4096 };
 static const uint64_t TABLE_BYTES_MAX = (uint64_t)256 << 20;
+
+static bool read_process(const void *tracee, uint64_t address, void *to, size_t bytes) {
+  return tracee_read(tracee, address, to, bytes);
+}
+
+static struct elf_memory memory_of(const struct tracee *tracee) {
+  return (struct elf_memory){.read = read_process, .context = tracee};
+}
 
 /* The first mapping that has one of these addresses. */
 static bool first_area(const struct tracee *tracee, uint64_t from, uint64_t to, struct proc_mapping *area) {
@@ -57,17 +58,13 @@ uint64_t objects_entry(const struct tracee *tracee) {
 }
 
 static uint64_t find_dynamic(const struct tracee *tracee) {
-  uint64_t at = auxiliary(tracee, AT_PHDR), count = auxiliary(tracee, AT_PHNUM), bias = 0, dynamic = 0;
-  Elf64_Phdr header[HEADERS_MAX];
-  if (!at || !count || count > HEADERS_MAX || !tracee_read(tracee, at, header, count * sizeof *header))
+  uint64_t at = auxiliary(tracee, AT_PHDR), count = auxiliary(tracee, AT_PHNUM);
+  Elf64_Phdr header[ELF_SEGMENTS_MOST];
+  if (!at || !count || count > ELF_SEGMENTS_MOST || !tracee_read(tracee, at, header, count * sizeof *header))
     return 0;
-  for (uint64_t i = 0; i < count; i++)
-    if (header[i].p_type == PT_PHDR)
-      bias = at - header[i].p_vaddr;
-  for (uint64_t i = 0; i < count; i++)
-    if (header[i].p_type == PT_DYNAMIC)
-      dynamic = bias + header[i].p_vaddr;
-  return dynamic;
+  const struct elf_segments segments = {.at = header, .count = count};
+  const Elf64_Phdr *own = elf_segment(&segments, PT_PHDR), *dynamic = elf_segment(&segments, PT_DYNAMIC);
+  return dynamic ? (own ? at - own->p_vaddr : 0) + dynamic->p_vaddr : 0;
 }
 
 static uint64_t find_list(const struct tracee *tracee, uint64_t dynamic) {
@@ -85,38 +82,6 @@ static void read_string(const struct tracee *tracee, uint64_t address, char *to,
   to[got > 0 ? got : 0] = '\0';
 }
 
-/* The dynamic linker stores addresses there, except for the kernel's object, which has offsets. */
-static uint64_t address_in(const struct object *object, uint64_t value) {
-  return value < object->base ? object->base + value : value;
-}
-
-static bool read_dynamic(struct object *object, const struct tracee *tracee, uint64_t dynamic) {
-  Elf64_Dyn entry;
-  for (int i = 0;; i++, dynamic += sizeof entry) {
-    if (i == DYNAMIC_MAX || !tracee_read(tracee, dynamic, &entry, sizeof entry))
-      return false;
-    uint64_t value = entry.d_un.d_val;
-    if (entry.d_tag == DT_NULL)
-      return object->symbols && object->names;
-    if (entry.d_tag == DT_SYMTAB)
-      object->symbols = address_in(object, value);
-    else if (entry.d_tag == DT_STRTAB)
-      object->names = address_in(object, value);
-    else if (entry.d_tag == DT_STRSZ)
-      object->name_bytes = value;
-    else if (entry.d_tag == DT_SONAME)
-      object->own_name = value;
-    else if (entry.d_tag == DT_GNU_HASH)
-      object->gnu_hash = address_in(object, value);
-    else if (entry.d_tag == DT_VERSYM)
-      object->versions = address_in(object, value);
-    else if (entry.d_tag == DT_JMPREL || entry.d_tag == DT_RELA)
-      object->relocations[entry.d_tag == DT_RELA] = address_in(object, value);
-    else if (entry.d_tag == DT_PLTRELSZ || entry.d_tag == DT_RELASZ)
-      object->relocation_bytes[entry.d_tag == DT_RELASZ] = value;
-  }
-}
-
 /* The mappings of one file follow one another. */
 bool object_extent(const struct tracee *tracee, uint64_t inside, struct proc_mapping *extent) {
   struct proc_mapping next;
@@ -130,12 +95,14 @@ bool object_extent(const struct tracee *tracee, uint64_t inside, struct proc_map
 }
 
 static bool add(struct objects *objects, const struct tracee *tracee, const struct link_map *map) {
-  struct object object = {.base = map->l_addr, .is_executable = objects->all.count == 0};
+  const struct elf_memory memory = memory_of(tracee);
+  struct object object = {.is_executable = objects->all.count == 0};
   read_string(tracee, (uint64_t)map->l_name, object.path, sizeof object.path);
-  if (!read_dynamic(&object, tracee, (uint64_t)map->l_ld) || strncmp(object.path, "linux-vdso", 10) == 0)
+  if (!elf_dynamic_read(&memory, (uint64_t)map->l_ld, map->l_addr, &object.dynamic) ||
+      strncmp(object.path, "linux-vdso", 10) == 0)
     return true;
   if (strncmp(object.path, OBJECT_LENT, strlen(OBJECT_LENT)) == 0)
-    read_string(tracee, object.names + object.own_name, object.path, sizeof object.path);
+    read_string(tracee, object.dynamic.names + object.dynamic.own_name, object.path, sizeof object.path);
   object.is_loader = (uint64_t)map->l_ld >= objects->loader_from && (uint64_t)map->l_ld < objects->loader_to;
   struct object *added = vector_add(&objects->all);
   if (!added)
@@ -183,7 +150,7 @@ bool objects_are_settled(const struct objects *objects, const struct tracee *tra
   size_t seen = 0, known = 0;
   for (uint64_t at = (uint64_t)list.r_map; at && tracee_read(tracee, at, &map, sizeof map) && seen < OBJECTS_MAX;
        at = (uint64_t)map.l_next, seen++)
-    known += known < objects->all.count && objects->all.at[known].base == map.l_addr;
+    known += known < objects->all.count && objects->all.at[known].dynamic.base == map.l_addr;
   return known == objects->all.count && seen <= known + 1; /* the kernel's object is left out */
 }
 
@@ -205,46 +172,15 @@ const struct object *objects_loader(const struct objects *objects) {
   return NULL;
 }
 
-/* Hidden versions of names are for old programs. */
-static bool is_hidden(const struct object *object, const struct tracee *tracee, uint32_t index) {
-  uint16_t version;
-  return object->versions && tracee_read(tracee, object->versions + index * sizeof version, &version, sizeof version) &&
-         (version & 0x8000);
-}
-
-static bool take_symbol(const struct object *object, const struct tracee *tracee, uint32_t index, const char *name,
-                        struct symbol *found) {
-  Elf64_Sym symbol;
-  char its[NAME_BYTES];
-  uint64_t at = object->symbols + index * sizeof symbol;
-  if (!tracee_read(tracee, at, &symbol, sizeof symbol) || symbol.st_shndx == SHN_UNDEF || !symbol.st_value ||
-      ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC)
-    return false;
-  read_string(tracee, object->names + symbol.st_name, its, sizeof its);
-  if (strcmp(its, name) != 0 || is_hidden(object, tracee, index))
-    return false;
-  *found = (struct symbol){object->base + symbol.st_value, symbol.st_size, at + offsetof(Elf64_Sym, st_value)};
-  return true;
-}
-
 bool object_symbol(const struct object *object, const struct tracee *tracee, const char *name, struct symbol *symbol) {
-  uint32_t head[4], name_hash = 5381, index, hash;
-  for (const char *c = name; *c; c++)
-    name_hash = name_hash * 33 + (unsigned char)*c;
-  if (!object->gnu_hash || !tracee_read(tracee, object->gnu_hash, head, sizeof head) || !head[0])
+  const struct elf_memory memory = memory_of(tracee);
+  struct elf_symbol found;
+  if (!elf_symbol_find(&memory, &object->dynamic, name, &found) || !found.is_default ||
+      found.entry.st_shndx == SHN_UNDEF || !found.entry.st_value || ELF64_ST_TYPE(found.entry.st_info) == STT_GNU_IFUNC)
     return false;
-  uint64_t buckets = object->gnu_hash + sizeof head + (uint64_t)head[2] * 8, chains = buckets + (uint64_t)head[0] * 4;
-  if (!tracee_read(tracee, buckets + (uint64_t)(name_hash % head[0]) * 4, &index, sizeof index) || index < head[1])
-    return false;
-  for (int i = 0; i < CHAIN_MAX; i++, index++) {
-    if (!tracee_read(tracee, chains + (uint64_t)(index - head[1]) * 4, &hash, sizeof hash))
-      return false;
-    if ((hash | 1) == (name_hash | 1) && take_symbol(object, tracee, index, name, symbol))
-      return true;
-    if (hash & 1)
-      return false;
-  }
-  return false;
+  *symbol = (struct symbol){object->dynamic.base + found.entry.st_value, found.entry.st_size,
+                            found.at + offsetof(Elf64_Sym, st_value)};
+  return true;
 }
 
 static void *read_table(const struct tracee *tracee, uint64_t address, uint64_t bytes) {
@@ -297,7 +233,7 @@ static bool add_reference(struct references *references, const struct names *nam
 
 /* Takes the references of one table of relocations. */
 struct relocations {
-  const struct object *object;
+  uint64_t base;
   const Elf64_Rela *at;
   uint64_t count;
 };
@@ -306,18 +242,15 @@ static bool take_relocations(struct references *references, const struct names *
   bool taken = true;
   for (uint64_t i = 0; i < relocations->count; i++) {
     const Elf64_Rela *relocation = &relocations->at[i];
-    uint64_t type = ELF64_R_TYPE(relocation->r_info);
-    if ((type != JUMP_SLOT && type != GLOB_DAT && type != ADDRESS) || relocation->r_addend)
-      continue;
-    const char *name = name_of(table, ELF64_R_SYM(relocation->r_info));
+    const char *name = name_of(table, elf_referred_symbol(relocation));
     if (name)
-      taken &= add_reference(references, names, name, relocations->object->base + relocation->r_offset);
+      taken &= add_reference(references, names, name, relocations->base + relocation->r_offset);
   }
   return taken;
 }
 
 /* Takes the references of an object, bound or not, as far as they can be read. False: no memory. */
-static bool take_references(struct references *references, const struct names *names, const struct object *object,
+static bool take_references(struct references *references, const struct names *names, const struct elf_dynamic *object,
                             const struct tracee *tracee) {
   /* Linkers put the names behind the symbols, whose length is not stored. */
   uint64_t symbol_bytes = object->names > object->symbols ? object->names - object->symbols : 0;
@@ -331,7 +264,7 @@ static bool take_references(struct references *references, const struct names *n
     Elf64_Rela *relocation = read_table(tracee, object->relocations[i], bytes);
     if (relocation)
       taken &= take_relocations(references, names, &table,
-                                &(struct relocations){object, relocation, bytes / sizeof *relocation});
+                                &(struct relocations){object->base, relocation, bytes / sizeof *relocation});
     whole = relocation != NULL || bytes == 0;
     free(relocation);
   }
@@ -349,7 +282,7 @@ int references_read(struct references *references, const struct objects *objects
     size_t before = references->all.count;
     if (object->is_loader || object == except)
       continue;
-    taken &= take_references(references, names, object, tracee);
+    taken &= take_references(references, names, &object->dynamic, tracee);
     references->objects += references->all.count > before;
   }
   return taken ? 0 : -1;

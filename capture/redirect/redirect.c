@@ -61,7 +61,7 @@ static void find_entries(struct view *view) {
     if (!object || view->table.call[i].place == REDIRECT_NOWHERE)
       continue;
     view->entry[i] = symbol.entry;
-    view->base[i] = object->base;
+    view->base[i] = object->dynamic.base;
   }
 }
 
@@ -136,7 +136,7 @@ static int find_real(struct view *view, uint32_t i, bool operators, struct error
   call->to = extent.end;
   call->place = place_of(object);
   view->entry[i] = symbol.entry;
-  view->base[i] = object->base;
+  view->base[i] = object->dynamic.base;
   return 0;
 }
 
@@ -152,8 +152,8 @@ static void describe_linked(struct view *view, const struct linked_running *link
   char program[32];
   its->done = linked_running_done(linked);
   its->room = linked->room;
-  its->from = linked->patches.from;
-  its->to = linked->patches.to;
+  its->from = linked->patches.extent.from;
+  its->to = linked->patches.extent.to;
   describe_program(view->tracee->pid, program, sizeof program);
   snprintf(view->table.allocator, sizeof view->table.allocator, "%.20s%s%s", object_name(allocator),
            view->own_malloc ? "" : " and ", program);
@@ -399,7 +399,7 @@ static int put_back(struct tracee *tracee, const char *setting, struct error *er
 static uint64_t chain_of(const struct objects *objects) {
   uint64_t chain = objects->all.count;
   for (size_t i = 0; i < objects->all.count; i++)
-    chain = chain * 31 + objects->all.at[i].base;
+    chain = chain * 31 + objects->all.at[i].dynamic.base;
   return chain;
 }
 

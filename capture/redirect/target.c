@@ -4,9 +4,9 @@
 #include "capture/redirect/linked.h"
 #include "capture/redirect/seccomp.h"
 #include "core/base/os.h"
+#include "core/elf/elf_file.h"
 #include "core/system/process.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,12 +20,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#if defined(__x86_64__)
-enum { OWN_MACHINE = EM_X86_64 };
-#else
-enum { OWN_MACHINE = EM_AARCH64 };
-#endif
 
 static int refuse(struct error *error, int pid, const char *why) {
   char name[32];
@@ -168,20 +162,18 @@ static int check_inside(int pid, bool filtered, struct error *error) {
 }
 
 void program_file_read(int fd, struct program_file *file) {
-  Elf64_Ehdr header;
-  Elf64_Phdr segment;
+  struct elf_memory memory = elf_descriptor(&fd);
+  struct elf_file elf;
   *file = (struct program_file){PROGRAM_FOR_US, ""};
-  if (pread(fd, &header, sizeof header, 0) != sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != OWN_MACHINE)
+  if (!elf_file_read(&memory, &elf) || elf.header.e_machine != ELF_OWN_MACHINE) {
     file->kind = PROGRAM_OF_OTHER_MACHINE;
-  for (unsigned i = 0; file->kind == PROGRAM_FOR_US && i < header.e_phnum; i++) {
-    off_t at = (off_t)(header.e_phoff + (uint64_t)i * header.e_phentsize);
-    if (pread(fd, &segment, sizeof segment, at) != sizeof segment)
-      file->kind = PROGRAM_DAMAGED;
-    else if (segment.p_type == PT_INTERP &&
-             pread(fd, file->loader, sizeof file->loader - 1, (off_t)segment.p_offset) <= 0)
-      file->kind = PROGRAM_DAMAGED;
+    return;
   }
+  const Elf64_Phdr *loader = elf_segment(&elf.segments, PT_INTERP);
+  if (loader && pread(fd, file->loader, sizeof file->loader - 1, (off_t)loader->p_offset) <= 0)
+    file->kind = PROGRAM_DAMAGED;
+  if (elf.segments.count < elf.header.e_phnum && elf.segments.count < ELF_SEGMENTS_MOST)
+    file->kind = PROGRAM_DAMAGED;
 }
 
 static int check_program(int pid, struct error *error) {

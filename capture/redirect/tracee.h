@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/vector.h"
+#include "core/elf/elf.h"
 #include "core/system/process.h"
 
 #include <stdbool.h>
@@ -94,10 +95,7 @@ int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call
 
 struct object {
   char path[256]; /* as the dynamic linker has it; empty: the executable; for OBJECT_LENT its own name */
-  uint64_t base;
-  uint64_t symbols, names, name_bytes, gnu_hash, versions;
-  uint64_t own_name; /* DT_SONAME: in names */
-  uint64_t relocations[2], relocation_bytes[2];
+  struct elf_dynamic dynamic;
   bool is_executable, is_loader;
 };
 

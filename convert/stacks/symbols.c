@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/stacks/stacks.h"
 
+#include "core/base/os.h"
 #include "core/base/vector.h"
+#include "core/elf/elf_file.h"
 
 #include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -138,20 +139,12 @@ static struct module *module_of(struct symbols *symbols, const struct node *node
 }
 
 static bool has_build_id(const char *path, const char *build_id) {
+  char id[ELF_BUILD_ID_TEXT];
+  struct elf_file file;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0)
-    return false;
-  Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-  const void *bytes = NULL;
-  ssize_t count = elf ? dwelf_elf_gnu_build_id(elf, &bytes) : -1;
-  bool same = count > 0 && strlen(build_id) == 2 * (size_t)count;
-  for (ssize_t i = 0; same && i < count; i++) {
-    char digits[3];
-    snprintf(digits, sizeof digits, "%02x", ((const uint8_t *)bytes)[i]);
-    same = strncmp(digits, build_id + 2 * i, 2) == 0;
-  }
-  elf_end(elf);
-  close(fd);
+  struct elf_memory memory = elf_descriptor(&fd);
+  bool same = elf_file_read(&memory, &file) && elf_file_build_id(fd, &file, id) && strcmp(id, build_id) == 0;
+  os_close(fd);
   return same;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/unwind/unwind_rules.h"
 
+#include "core/elf/elf.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <string.h>
@@ -390,19 +392,11 @@ static uint32_t table_count;
 static int note_table(struct dl_phdr_info *info, size_t bytes, void *context) {
   (void)bytes;
   (void)context;
-  struct unwind_table table = {UINTPTR_MAX, 0, NULL};
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-    uintptr_t start = info->dlpi_addr + header->p_vaddr;
-    if (header->p_type == PT_GNU_EH_FRAME)
-      table.eh_frame_header = (void *)start;
-    if (header->p_type != PT_LOAD)
-      continue;
-    table.from = start < table.from ? start : table.from;
-    table.to = start + header->p_memsz > table.to ? start + header->p_memsz : table.to;
-  }
-  if (table.eh_frame_header)
-    tables[table_count++] = table;
+  const struct elf_segments segments = {info->dlpi_phdr, info->dlpi_phnum, info->dlpi_addr};
+  const Elf64_Phdr *frames = elf_segment(&segments, PT_GNU_EH_FRAME);
+  struct elf_extent extent = elf_extent(&segments);
+  if (frames)
+    tables[table_count++] = (struct unwind_table){extent.from, extent.to, (void *)(info->dlpi_addr + frames->p_vaddr)};
   return table_count == TABLES_MAX;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "observe/valgrind/objects.h"
 
-#include <elf.h>
+#include "core/elf/elf.h"
+
 #include <pub_tool_aspacemgr.h>
 #include <pub_tool_libcbase.h>
 #include <pub_tool_libcfile.h>
@@ -39,21 +40,76 @@ static Bool is_of_the_api(const HChar *name) {
   return False;
 }
 
-static void note_symbol(void *context, const HChar *name, ULong file_offset) {
-  struct object *object = context;
+/* A file, and two windows into it, as symbols and their names are read in turns. */
+enum { WINDOW_BYTES = 1 << 16 };
+static struct {
+  Int fd, last;
+  struct window {
+    ULong from, bytes;
+    UChar at[WINDOW_BYTES];
+  } window[2];
+} file;
+
+static bool read_file(const void *context, uint64_t address, void *to, size_t bytes) {
+  (void)context;
+  struct window *window = &file.window[file.last];
+  if (address - window->from > window->bytes || bytes > window->bytes - (address - window->from)) {
+    file.last = !file.last;
+    window = &file.window[file.last];
+  }
+  if (address - window->from > window->bytes || bytes > window->bytes - (address - window->from)) {
+    Int got = VG_(lseek)(file.fd, (Off64T)address, VKI_SEEK_SET) < 0 ? 0 : VG_(read)(file.fd, window->at, WINDOW_BYTES);
+    window->from = address;
+    window->bytes = got > 0 ? (ULong)got : 0;
+  }
+  if (bytes > window->bytes - (address - window->from))
+    return false;
+  VG_(memcpy)(to, window->at + (address - window->from), bytes);
+  return true;
+}
+
+struct search {
+  struct object *object;
+  struct elf_file elf;
+};
+
+static bool note_symbol(void *context, const Elf64_Sym *symbol, const HChar *name) {
+  struct search *search = context;
+  struct object *object = search->object;
+  uint64_t offset;
+  if (symbol->st_shndx == SHN_UNDEF || !elf_file_offset(&search->elf, symbol->st_value, 1, &offset))
+    return true;
   /* The second is the dynamic linker's, which has a malloc of its own before glibc 2.33. */
   object->is_c_library |= VG_(strcmp)(name, "__libc_start_main") == 0 || VG_(strcmp)(name, "_rtld_global") == 0;
-  if (file_offset - object->offset > object->end - object->start || !is_of_the_api(name))
-    return;
+  if (offset - object->offset > object->end - object->start || !is_of_the_api(name))
+    return true;
   object->defines_malloc |= VG_(strcmp)(name, "malloc") == 0;
   if (object->function_count < FUNCTION_LIMIT)
-    object->functions[object->function_count++] = object->start + (file_offset - object->offset);
+    object->functions[object->function_count++] = object->start + (offset - object->offset);
+  return true;
 }
 
 static Bool is_the_program(const HChar *path) {
   HChar program[4096];
   VG_(client_fname)(program, sizeof program, True);
   return VG_(strcmp)(path, program) == 0;
+}
+
+/* Notes which functions of the malloc API the file of a mapping defines. Damage ends the reading early: the kernel has
+   mapped the file, but its section headers are untrusted. */
+static void read_symbols(struct object *object, const HChar *path) {
+  static const struct elf_memory memory = {.read = read_file};
+  struct search search = {.object = object};
+  file.fd = VG_(fd_open)(path, VKI_O_RDONLY, 0);
+  file.window[0].bytes = file.window[1].bytes = 0;
+  if (file.fd < 0)
+    return;
+  if (elf_file_read(&memory, &search.elf)) {
+    elf_file_symbols(&memory, &search.elf, note_symbol, &search);
+    object->is_allocators =
+        object->defines_malloc && !object->is_c_library && search.elf.header.e_type == ET_DYN && !is_the_program(path);
+  }
+  VG_(close)(file.fd);
 }
 
 static struct object *read_object(Addr address) {
@@ -65,9 +121,8 @@ static struct object *read_object(Addr address) {
   object->start = segment->start;
   object->end = segment->end;
   object->offset = (ULong)segment->offset;
-  Bool shared;
-  if (path && symbols_read(path, note_symbol, object, &shared))
-    object->is_allocators = object->defines_malloc && !object->is_c_library && shared && !is_the_program(path);
+  if (path)
+    read_symbols(object, path);
   object->next = objects;
   return objects = object;
 }
@@ -103,93 +158,4 @@ void objects_forget(Addr address, SizeT bytes) {
     }
   }
   last_found = NULL;
-}
-
-enum { LOAD_LIMIT = 16, SECTION_LIMIT = 4096, NAME_BYTES = 64, BATCH = 256 };
-static const ULong TABLE_LIMIT = 1ull << 28; /* bytes of names: those of chromium's full table are a tenth of that */
-
-struct elf {
-  Int fd;
-  Elf64_Ehdr header;
-  Elf64_Phdr loads[LOAD_LIMIT];
-  UInt load_count;
-  symbol_reader *reader;
-  void *context;
-};
-
-static Bool read_at(Int fd, ULong offset, void *into, ULong bytes) {
-  if (VG_(lseek)(fd, (Off64T)offset, VKI_SEEK_SET) != (Off64T)offset)
-    return False;
-  for (HChar *at = into; bytes > 0;) {
-    Int done = VG_(read)(fd, at, bytes > 1 << 20 ? 1 << 20 : (Int)bytes);
-    if (done <= 0)
-      return False;
-    at += done;
-    bytes -= (ULong)done;
-  }
-  return True;
-}
-
-static Bool read_header(struct elf *elf) {
-  Elf64_Ehdr *header = &elf->header;
-  if (!read_at(elf->fd, 0, header, sizeof *header) || VG_(memcmp)(header->e_ident, ELFMAG, SELFMAG) != 0 ||
-      header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_phentsize != sizeof(Elf64_Phdr) ||
-      header->e_shentsize != sizeof(Elf64_Shdr))
-    return False;
-  for (UInt index = 0; index < header->e_phnum && elf->load_count < LOAD_LIMIT; index++) {
-    Elf64_Phdr *load = &elf->loads[elf->load_count];
-    if (!read_at(elf->fd, header->e_phoff + index * sizeof *load, load, sizeof *load))
-      return False;
-    elf->load_count += load->p_type == PT_LOAD;
-  }
-  return True;
-}
-
-static void report(const struct elf *elf, const Elf64_Sym *symbol, const HChar *names, ULong names_bytes) {
-  if (symbol->st_shndx == SHN_UNDEF || symbol->st_name >= names_bytes)
-    return;
-  for (UInt index = 0; index < elf->load_count; index++) {
-    const Elf64_Phdr *load = &elf->loads[index];
-    if (symbol->st_value - load->p_vaddr < load->p_filesz) {
-      elf->reader(elf->context, names + symbol->st_name, symbol->st_value - load->p_vaddr + load->p_offset);
-      return;
-    }
-  }
-}
-
-static void read_table(const struct elf *elf, const Elf64_Shdr *table) {
-  Elf64_Shdr strings;
-  if (table->sh_link >= elf->header.e_shnum ||
-      !read_at(elf->fd, elf->header.e_shoff + table->sh_link * sizeof strings, &strings, sizeof strings) ||
-      strings.sh_size == 0 || strings.sh_size > TABLE_LIMIT)
-    return;
-  HChar *names = VG_(malloc)("symbols.names", strings.sh_size + 1);
-  names[strings.sh_size] = '\0';
-  Elf64_Sym symbols[BATCH];
-  ULong count = read_at(elf->fd, strings.sh_offset, names, strings.sh_size) ? table->sh_size / sizeof *symbols : 0;
-  for (ULong first = 0; first < count; first += BATCH) {
-    ULong batch = count - first < BATCH ? count - first : BATCH;
-    if (!read_at(elf->fd, table->sh_offset + first * sizeof *symbols, symbols, batch * sizeof *symbols))
-      break;
-    for (ULong index = 0; index < batch; index++)
-      report(elf, &symbols[index], names, strings.sh_size);
-  }
-  VG_(free)(names);
-}
-
-Bool symbols_read(const HChar *path, symbol_reader *reader, void *context, Bool *shared) {
-  struct elf elf = {.fd = VG_(fd_open)(path, VKI_O_RDONLY, 0), .reader = reader, .context = context};
-  if (elf.fd < 0)
-    return False;
-  Bool readable = read_header(&elf);
-  for (UInt index = 0; readable && index < elf.header.e_shnum && index < SECTION_LIMIT; index++) {
-    Elf64_Shdr section;
-    if (!read_at(elf.fd, elf.header.e_shoff + index * sizeof section, &section, sizeof section))
-      break;
-    if (section.sh_type == SHT_DYNSYM || section.sh_type == SHT_SYMTAB)
-      read_table(&elf, &section);
-  }
-  VG_(close)(elf.fd);
-  *shared = elf.header.e_type == ET_DYN;
-  return readable;
 }

@@ -122,18 +122,11 @@ static int find_build_id(struct dl_phdr_info *object, size_t bytes, void *contex
   Dl_info about;
   if (!dladdr((void *)allocator.malloc, &about) || (uintptr_t)about.dli_fbase != object->dlpi_addr)
     return 0;
-  for (int index = 0; index < object->dlpi_phnum; index++) {
-    const ElfW(Phdr) *part = &object->dlpi_phdr[index];
-    const uint8_t *at = (const uint8_t *)(object->dlpi_addr + part->p_vaddr), *end = at + part->p_memsz;
-    while (part->p_type == PT_NOTE && (size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
-      const ElfW(Nhdr) *note = (const void *)at;
-      const uint8_t *name = at + sizeof *note, *id = name + (note->n_namesz + 3) / 4 * 4;
-      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == sizeof "GNU" && memcmp(name, "GNU", sizeof "GNU") == 0)
-        for (uint32_t byte = 0; byte < note->n_descsz && 2 * byte + 2 < sizeof library->build_id; byte++)
-          snprintf(library->build_id + 2ul * byte, 3, "%02x", id[byte]);
-      at = id + (note->n_descsz + 3) / 4 * 4;
-    }
-  }
+  const struct elf_segments segments = {object->dlpi_phdr, object->dlpi_phnum, object->dlpi_addr};
+  uint32_t id_bytes;
+  const uint8_t *id = elf_loaded_build_id(&segments, &id_bytes);
+  if (id && 2 * id_bytes < sizeof library->build_id)
+    elf_build_id_text(id, id_bytes, library->build_id);
   return 1;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/elf/elf_file.h"
 #include "core/trace/event.h"
 #include "replay/engine/run_spec.h"
 
@@ -77,8 +78,8 @@ struct allocator_stats {
 
 /* The library whose malloc was called. */
 struct malloc_library {
-  char path[PATH_MAX];       /* as the linker has it; "": not known, or the null allocator */
-  char build_id[2 * 32 + 1]; /* hexadecimal; "": it has none */
+  char path[PATH_MAX];              /* as the linker has it; "": not known, or the null allocator */
+  char build_id[ELF_BUILD_ID_TEXT]; /* "": it has none */
 };
 
 struct replay_result {

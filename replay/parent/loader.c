@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/parent/loader.h"
 
-#include <elf.h>
+#include "core/elf/elf_file.h"
+
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
@@ -14,42 +15,36 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool read_header(int fd, ElfW(Ehdr) * header) {
-  return pread(fd, header, sizeof *header, 0) == sizeof *header && memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
-         header->e_phentsize == sizeof(ElfW(Phdr));
+static bool read_file(int fd, struct elf_file *file) {
+  struct elf_memory memory = elf_descriptor(&fd);
+  return elf_file_read(&memory, file) && file->header.e_phentsize == sizeof *file->segment;
 }
 
-static int check_loader(const char *loader, const ElfW(Ehdr) * own, struct error *error) {
-  ElfW(Ehdr) header;
+static int check_loader(const char *loader, const struct elf_file *own, struct error *error) {
+  struct elf_file file;
   int fd = open(loader, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return error_errno(error, loader, "can't open");
-  bool is_elf = read_header(fd, &header);
+  bool is_elf = read_file(fd, &file);
   close(fd);
-  if (!is_elf || header.e_type != ET_DYN)
+  if (!is_elf || file.header.e_type != ET_DYN)
     return error_set(error, loader, "not a dynamic linker");
-  if (header.e_machine != own->e_machine || header.e_ident[EI_CLASS] != own->e_ident[EI_CLASS])
+  if (file.header.e_machine != own->header.e_machine)
     return error_set(error, loader, "of another processor architecture");
   return 0;
 }
 
-/* Appends the linker's path to the file, and makes the program header that names the linker refer to it. */
-static bool set_loader(int copy, const ElfW(Ehdr) * header, off_t end, const char *loader) {
+/* Appends the linker's path to the copy, and makes the program header that names the linker refer to it. */
+static bool set_loader(int copy, const struct elf_file *file, off_t end, const char *loader) {
   size_t bytes = strlen(loader) + 1;
-  if (pwrite(copy, loader, bytes, end) != (ssize_t)bytes)
+  const Elf64_Phdr *part = elf_segment(&file->segments, PT_INTERP);
+  if (!part || pwrite(copy, loader, bytes, end) != (ssize_t)bytes) /* NULL: linked statically */
     return false;
-  for (unsigned index = 0; index < header->e_phnum; index++) {
-    ElfW(Phdr) part;
-    off_t place = (off_t)(header->e_phoff + index * sizeof part);
-    if (pread(copy, &part, sizeof part, place) != sizeof part)
-      return false;
-    if (part.p_type != PT_INTERP)
-      continue;
-    part.p_offset = (ElfW(Off))end;
-    part.p_filesz = part.p_memsz = bytes;
-    return pwrite(copy, &part, sizeof part, place) == sizeof part;
-  }
-  return false; /* linked statically */
+  off_t place = (off_t)(file->header.e_phoff + (uint64_t)((const char *)part - (const char *)file->segment));
+  Elf64_Phdr changed = *part;
+  changed.p_offset = (Elf64_Off)end;
+  changed.p_filesz = changed.p_memsz = bytes;
+  return pwrite(copy, &changed, sizeof changed, place) == sizeof changed;
 }
 
 static bool copy_file(int from, int into, off_t bytes) {
@@ -61,14 +56,14 @@ static bool copy_file(int from, int into, off_t bytes) {
 }
 
 int loader_copy_program(const char *program, const char *loader, struct error *error) {
-  ElfW(Ehdr) header;
+  struct elf_file file;
   struct stat about;
   int from = open(program, O_RDONLY | O_CLOEXEC), copy = -1, status = -1;
-  if (from < 0 || fstat(from, &about) != 0 || !read_header(from, &header))
+  if (from < 0 || fstat(from, &about) != 0 || !read_file(from, &file))
     error_errno(error, program, "can't read");
-  else if (check_loader(loader, &header, error) == 0) {
+  else if (check_loader(loader, &file, error) == 0) {
     copy = memfd_create("heaptape-replay", 0);
-    if (copy >= 0 && copy_file(from, copy, about.st_size) && set_loader(copy, &header, about.st_size, loader))
+    if (copy >= 0 && copy_file(from, copy, about.st_size) && set_loader(copy, &file, about.st_size, loader))
       status = 0;
     else
       error_errno(error, loader, "can't make a copy of the engine that it starts");

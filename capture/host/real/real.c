@@ -19,16 +19,9 @@ static bool is_within(struct range range, const void *address) {
 }
 
 static struct range extent_of(const struct dl_phdr_info *object) {
-  struct range extent = {UINTPTR_MAX, 0};
-  for (int i = 0; i < object->dlpi_phnum; i++) {
-    const ElfW(Phdr) *header = &object->dlpi_phdr[i];
-    uintptr_t start = object->dlpi_addr + header->p_vaddr, end = start + header->p_memsz;
-    if (header->p_type != PT_LOAD)
-      continue;
-    extent.from = start < extent.from ? start : extent.from;
-    extent.to = end > extent.to ? end : extent.to;
-  }
-  return extent;
+  const struct elf_segments segments = {object->dlpi_phdr, object->dlpi_phnum, object->dlpi_addr};
+  struct elf_extent extent = elf_extent(&segments);
+  return (struct range){extent.from, extent.to};
 }
 
 _Alignas(16) char real_arena[REAL_ARENA_BYTES];

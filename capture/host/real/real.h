@@ -12,6 +12,7 @@
 
 #include "capture/wire/linked.h"
 #include "capture/wire/redirect.h"
+#include "core/elf/elf.h"
 
 #include <link.h>
 #include <stdbool.h>
@@ -117,13 +118,18 @@ void linked_list_hooks(uint64_t hook[LINKED_HOOKS]);
 /* Symbols of loaded objects (symbols.c), read from their own tables. Allocates nothing, leaves what dlerror returns,
    and calls nothing by a name that the program may define; takes the locks of dl_iterate_phdr only. */
 
-/* What an entry of the dynamic section points to: glibc's loader has added the base to it, musl's has not. */
-static inline uintptr_t symbols_pointer(uintptr_t base, const ElfW(Dyn) * entry) {
-  return entry->d_un.d_ptr < base ? base + entry->d_un.d_ptr : entry->d_un.d_ptr;
-}
+/* A loaded object, as core/elf/elf.h reads it. */
+struct symbols_object {
+  struct elf_segments segments;
+  struct elf_memory memory;
+  struct elf_dynamic dynamic;
+  uintptr_t section; /* of dynamic */
+};
+/* False: it has no symbols; segments and memory are filled in. */
+bool symbols_open(const struct dl_phdr_info *info, struct symbols_object *object);
 
-/* That symbol of the object, defined there or not, or NULL; by its GNU hash table, which all current linkers make. */
-const ElfW(Sym) * symbols_find(const struct dl_phdr_info *object, const char *name);
+/* That symbol of the object, defined there or not, or NULL. */
+Elf64_Sym *symbols_find(const struct dl_phdr_info *info, const char *name);
 
 /* The code of that function of the object that contains that address; NULL: it has none. */
 void *symbols_code_near(const void *address, const char *name);

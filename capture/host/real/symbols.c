@@ -15,67 +15,22 @@ int dladdr(const void *address, Dl_info *info);
 
 /* --- one object's symbols --- */
 
-static uint32_t gnu_hash(const char *name) {
-  uint32_t hash = 5381;
-  for (; *name; name++)
-    hash = hash * 33 + (unsigned char)*name;
-  return hash;
+bool symbols_open(const struct dl_phdr_info *info, struct symbols_object *object) {
+  object->segments = (struct elf_segments){info->dlpi_phdr, info->dlpi_phnum, info->dlpi_addr};
+  struct elf_extent extent = elf_extent(&object->segments);
+  object->memory =
+      (struct elf_memory){.bytes = (const uint8_t *)extent.from, .from = extent.from, .size = extent.to - extent.from};
+  const Elf64_Phdr *dynamic = elf_segment(&object->segments, PT_DYNAMIC);
+  object->section = dynamic ? info->dlpi_addr + dynamic->p_vaddr : 0;
+  return dynamic && elf_dynamic_read(&object->memory, object->section, info->dlpi_addr, &object->dynamic);
 }
 
-struct symbol_table {
-  const uint32_t *hash; /* symbols, first symbol, filter words, shift; filter, buckets, chains */
-  const ElfW(Sym) * symbol;
-  const char *names;
-  const uint16_t *version; /* NULL: none */
-};
-
-/* Of several symbols of that name the one of the default version. */
-static const ElfW(Sym) * find(const struct symbol_table *table, const char *name) {
-  enum { HIDDEN = 0x8000 };
-  if (!table->hash || !table->symbol || !table->names)
-    return NULL;
-  const uint32_t *buckets = table->hash + 4 + (size_t)table->hash[2] * (sizeof(ElfW(Addr)) / 4);
-  const uint32_t *chains = buckets + table->hash[0];
-  const ElfW(Sym) *old = NULL;
-  uint32_t name_hash = gnu_hash(name), first = table->hash[1];
-  for (uint32_t i = table->hash[0] ? buckets[name_hash % table->hash[0]] : 0; i >= first && i != 0; i++) {
-    uint32_t hash = chains[i - first];
-    if ((hash | 1) == (name_hash | 1) && strcmp(table->names + table->symbol[i].st_name, name) == 0) {
-      if (!table->version || !(table->version[i] & HIDDEN))
-        return &table->symbol[i];
-      old = &table->symbol[i];
-    }
-    if (hash & 1)
-      break;
-  }
-  return old;
-}
-
-static struct symbol_table table_of(uintptr_t base, const ElfW(Dyn) * entry) {
-  struct symbol_table table = {0};
-  for (; entry->d_tag != DT_NULL; entry++)
-    if (entry->d_tag == DT_GNU_HASH)
-      table.hash = (const uint32_t *)symbols_pointer(base, entry);
-    else if (entry->d_tag == DT_SYMTAB)
-      table.symbol = (const ElfW(Sym) *)symbols_pointer(base, entry);
-    else if (entry->d_tag == DT_STRTAB)
-      table.names = (const char *)symbols_pointer(base, entry);
-    else if (entry->d_tag == DT_VERSYM)
-      table.version = (const uint16_t *)symbols_pointer(base, entry);
-  return table;
-}
-
-static const ElfW(Dyn) * dynamic_of(const struct dl_phdr_info *object) {
-  for (int i = 0; i < object->dlpi_phnum; i++)
-    if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
-      return (const ElfW(Dyn) *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
-  return NULL;
-}
-
-const ElfW(Sym) * symbols_find(const struct dl_phdr_info *object, const char *name) {
-  const ElfW(Dyn) *dynamic = dynamic_of(object);
-  struct symbol_table table = dynamic ? table_of(object->dlpi_addr, dynamic) : (struct symbol_table){0};
-  return find(&table, name);
+Elf64_Sym *symbols_find(const struct dl_phdr_info *info, const char *name) {
+  struct symbols_object object;
+  struct elf_symbol symbol;
+  return symbols_open(info, &object) && elf_symbol_find(&object.memory, &object.dynamic, name, &symbol)
+             ? (Elf64_Sym *)symbol.at
+             : NULL;
 }
 
 static void *code_at(uintptr_t base, const ElfW(Sym) * symbol) {
@@ -105,12 +60,14 @@ static iterate *find_iterate(void) {
     iterate *code;
   } found = {.code = known};
   const struct r_debug *list = &_r_debug ? &_r_debug : &_dl_debug_addr ? _dl_debug_addr : NULL;
-  for (const struct link_map *map = list ? list->r_map : NULL; map && !found.data; map = map->l_next) {
-    struct symbol_table table = table_of(map->l_addr, map->l_ld);
-    const ElfW(Sym) *starts = find(&table, "__libc_start_main");
-    if (starts && starts->st_shndx != SHN_UNDEF)
-      found.data = code_at(map->l_addr, find(&table, "dl_iterate_phdr"));
-  }
+  const struct elf_memory memory = {.size = UINT64_MAX}; /* of this process, as segments are not known */
+  struct elf_dynamic dynamic;
+  struct elf_symbol starts, iterates;
+  for (const struct link_map *map = list ? list->r_map : NULL; map && !found.data; map = map->l_next)
+    if (elf_dynamic_read(&memory, (uint64_t)map->l_ld, map->l_addr, &dynamic) &&
+        elf_symbol_find(&memory, &dynamic, "__libc_start_main", &starts) && starts.entry.st_shndx != SHN_UNDEF &&
+        elf_symbol_find(&memory, &dynamic, "dl_iterate_phdr", &iterates))
+      found.data = code_at(map->l_addr, &iterates.entry);
   known = found.code;
   return found.code;
 }
@@ -120,23 +77,14 @@ int dl_iterate_phdr(int (*visit)(struct dl_phdr_info *, size_t, void *), void *c
   return code ? code(visit, context) : 0;
 }
 
-static void extend(const struct dl_phdr_info *object, uintptr_t *from, uintptr_t *to) {
-  *from = UINTPTR_MAX;
-  *to = 0;
-  for (int i = 0; i < object->dlpi_phnum; i++) {
-    const ElfW(Phdr) *header = &object->dlpi_phdr[i];
-    uintptr_t start = object->dlpi_addr + header->p_vaddr, end = start + header->p_memsz;
-    if (header->p_type != PT_LOAD)
-      continue;
-    *from = start < *from ? start : *from;
-    *to = end > *to ? end : *to;
-  }
+static struct elf_extent extent_of(const struct dl_phdr_info *info) {
+  const struct elf_segments segments = {info->dlpi_phdr, info->dlpi_phnum, info->dlpi_addr};
+  return elf_extent(&segments);
 }
 
 static bool contains(const struct dl_phdr_info *object, const void *address) {
-  uintptr_t from, to;
-  extend(object, &from, &to);
-  return (uintptr_t)address >= from && (uintptr_t)address < to;
+  struct elf_extent extent = extent_of(object);
+  return (uintptr_t)address >= extent.from && (uintptr_t)address < extent.to;
 }
 
 struct at_address {
@@ -146,12 +94,10 @@ struct at_address {
 
 static int describe(struct dl_phdr_info *object, size_t bytes, void *context) {
   const struct at_address *at = context;
-  uintptr_t from, to;
   (void)bytes;
-  extend(object, &from, &to);
-  if ((uintptr_t)at->address < from || (uintptr_t)at->address >= to)
+  if (!contains(object, at->address))
     return 0;
-  *at->info = (Dl_info){.dli_fname = object->dlpi_name, .dli_fbase = (void *)from};
+  *at->info = (Dl_info){.dli_fname = object->dlpi_name, .dli_fbase = (void *)extent_of(object).from};
   return 1;
 }
 
@@ -242,16 +188,15 @@ struct of_name {
   struct dl_phdr_info object;
 };
 
-static int find_named(struct dl_phdr_info *object, size_t bytes, void *context) {
+static int find_named(struct dl_phdr_info *info, size_t bytes, void *context) {
   struct of_name *of = context;
-  const ElfW(Dyn) *entry = dynamic_of(object);
+  struct symbols_object object;
   (void)bytes;
-  struct symbol_table table = entry ? table_of(object->dlpi_addr, entry) : (struct symbol_table){0};
-  bool is = strcmp(base_name(object->dlpi_name), base_name(of->name)) == 0;
-  for (; entry && !is && entry->d_tag != DT_NULL; entry++)
-    is = entry->d_tag == DT_SONAME && table.names && strcmp(table.names + entry->d_un.d_val, of->name) == 0;
+  const char *own =
+      symbols_open(info, &object) ? elf_name(&object.memory, &object.dynamic, object.dynamic.own_name) : NULL;
+  bool is = strcmp(base_name(info->dlpi_name), base_name(of->name)) == 0 || (own && strcmp(own, of->name) == 0);
   if (is)
-    of->object = *object;
+    of->object = *info;
   return is;
 }
 
@@ -277,11 +222,12 @@ void symbols_open_scope(struct symbols_scope *scope, const void *inside) {
   scope->count = 0;
   dl_iterate_phdr(add_at, scope);
   for (uint32_t i = 0; i < scope->count; i++) {
-    const ElfW(Dyn) *entry = dynamic_of(&scope->object[i]);
-    struct symbol_table table = entry ? table_of(scope->object[i].dlpi_addr, entry) : (struct symbol_table){0};
-    for (; entry && table.names && entry->d_tag != DT_NULL; entry++) {
-      struct of_name of = {.name = table.names + entry->d_un.d_val};
-      if (entry->d_tag == DT_NEEDED && dl_iterate_phdr(find_named, &of))
+    struct symbols_object object;
+    if (!symbols_open(&scope->object[i], &object))
+      continue;
+    for (const Elf64_Dyn *entry = (const Elf64_Dyn *)object.section; entry->d_tag != DT_NULL; entry++) {
+      struct of_name of = {.name = elf_name(&object.memory, &object.dynamic, entry->d_un.d_val)};
+      if (entry->d_tag == DT_NEEDED && of.name && dl_iterate_phdr(find_named, &of))
         add(scope, &of.object);
     }
   }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/processes/stacks.h"
 
-#include "capture/recorder/processes/elf_file.h"
+#include "capture/recorder/processes/mapped_file.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
+#include "core/elf/elf_file.h"
 #include "core/system/process.h"
 
 #include <stdio.h>
@@ -67,19 +68,23 @@ static bool is_same(const struct module *a, const struct module *b) {
 
 /* Base name, build id and bias of a module that is new. */
 static void describe(struct module *module, int pid) {
-  char id[2 * TRACE_MAX_BUILD_ID_BYTES + 1] = "";
+  char id[ELF_BUILD_ID_TEXT];
   const char *slash = strrchr(module->record.path ? module->record.path : "", '/');
   module->record.name = strdup(slash ? slash + 1 : module->record.path ? module->record.path : "");
   struct proc_mapping mapping = {.device = module->device, .inode = module->inode};
   if (slash)
     snprintf(mapping.path, sizeof mapping.path, "%s", module->record.path);
-  int fd = slash ? elf_file_open(pid, &mapping) : -1;
+  int fd = slash ? mapped_file_open(pid, &mapping) : -1;
   if (fd < 0)
     return;
-  uint64_t first_address;
-  if (elf_file_build_id(fd, id, &first_address))
-    module->record.build_id = strdup(id);
-  module->record.bias -= first_address;
+  struct elf_memory memory = elf_descriptor(&fd);
+  struct elf_file file;
+  if (elf_file_read(&memory, &file)) {
+    const Elf64_Phdr *first = elf_segment(&file.segments, PT_LOAD);
+    module->record.bias -= first ? first->p_vaddr - first->p_offset : 0;
+    if (elf_file_build_id(fd, &file, id))
+      module->record.build_id = strdup(id);
+  }
   close(fd);
 }
 

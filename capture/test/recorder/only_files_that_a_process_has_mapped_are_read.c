@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A recorded process names the files that the recorder reads: opening a device or a pipe could have an effect, another
    file now at that path is not what is mapped, and a file of any size costs little. */
-#include "capture/recorder/processes/elf_file.h"
+#include "capture/recorder/processes/mapped_file.h"
+#include "core/elf/elf_file.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static struct proc_mapping mapping_of(const char *path) {
 }
 
 static void check_mapping(const struct proc_mapping *mapping, bool opens) {
-  int fd = elf_file_open(getpid(), mapping);
+  int fd = mapped_file_open(getpid(), mapping);
   claim((fd >= 0) == opens, mapping->path, opens ? "was not opened" : "was opened");
   claim(fd < 0 || (fcntl(fd, F_GETFL) & (O_PATH | O_ACCMODE)) == O_RDONLY, mapping->path,
         "is open for more than reading");
@@ -101,7 +101,7 @@ static void check_huge(const char *path) {
                        .e_ehsize = sizeof header};
   Elf64_Phdr notes = {.p_type = PT_NOTE, .p_filesz = (uint64_t)HUGE_BYTES - 4096, .p_offset = 4096, .p_align = 4};
   char id[256];
-  uint64_t address;
+  struct elf_file file;
   memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_CLASS] = ELFCLASS64;
   header.e_ident[EI_DATA] = ELFDATA2LSB;
@@ -110,8 +110,9 @@ static void check_huge(const char *path) {
   claim(pwrite(fd, &header, sizeof header, 0) == sizeof header &&
             pwrite(fd, &notes, sizeof notes, sizeof header) == sizeof notes && ftruncate(fd, HUGE_BYTES) == 0,
         path, "can't be made");
-  claim(!elf_file_build_id(fd, id, &address), path, "has a build id");
-  claim(!elf_file_glibc_version(fd, id, sizeof id), path, "is a glibc");
+  struct elf_memory memory = elf_descriptor(&fd);
+  claim(elf_file_read(&memory, &file) && !elf_file_build_id(fd, &file, id), path, "has a build id");
+  claim(!mapped_file_glibc_version(fd, id, sizeof id), path, "is a glibc");
   claim(highest_kib() > 0 && highest_kib() < MOST_KIB, path, "was read into memory");
   close(fd);
   unlink(path);
@@ -124,7 +125,8 @@ static void check_version(const char *path) {
   for (off_t at = (1 << 16) - 60; at < (1 << 16) + 20; at += 10) {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     claim(pwrite(fd, BANNER, sizeof BANNER, at) == sizeof BANNER, path, "can't be made");
-    claim(elf_file_glibc_version(fd, version, sizeof version) && strcmp(version, "2.36") == 0, path, "has no version");
+    claim(mapped_file_glibc_version(fd, version, sizeof version) && strcmp(version, "2.36") == 0, path,
+          "has no version");
     close(fd);
   }
   unlink(path);

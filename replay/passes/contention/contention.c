@@ -2,6 +2,7 @@
 #include "replay/passes/contention/contention.h"
 
 #include "core/base/os_switch.h"
+#include "core/elf/elf.h"
 #include "replay/engine/loop.h"
 
 #include <errno.h>
@@ -155,15 +156,9 @@ static int add_object(struct dl_phdr_info *about, size_t size, void *context) {
   if (contention->object_count == LOADED_OBJECTS)
     return 1;
   struct loaded_object *object = &contention->objects[contention->object_count++];
-  *object = (struct loaded_object){.first = UINT64_MAX, .bias = about->dlpi_addr};
-  for (int index = 0; index < about->dlpi_phnum; index++) {
-    const ElfW(Phdr) *part = &about->dlpi_phdr[index];
-    uint64_t first = about->dlpi_addr + part->p_vaddr, last = first + part->p_memsz;
-    if (part->p_type != PT_LOAD)
-      continue;
-    object->first = first < object->first ? first : object->first;
-    object->last = last > object->last ? last : object->last;
-  }
+  const struct elf_segments segments = {about->dlpi_phdr, about->dlpi_phnum, about->dlpi_addr};
+  struct elf_extent extent = elf_extent(&segments);
+  *object = (struct loaded_object){.first = extent.from, .last = extent.to, .bias = about->dlpi_addr};
   if (about->dlpi_name[0])
     snprintf(object->path, sizeof object->path, "%s", about->dlpi_name);
   else if (readlink("/proc/self/exe", object->path, sizeof object->path - 1) < 0)
