@@ -82,24 +82,35 @@ bool elf_dynamic_read(const struct elf_memory *memory, uint64_t address, uint64_
   for (int i = 0; i < DYNAMIC_MOST && take(memory, address, &entry, sizeof entry); i++, address += sizeof entry) {
     /* glibc's loader has added the base, musl's has not; nor has glibc's to those of the kernel's object. */
     uint64_t value = entry.d_un.d_val, pointer = value < base ? base + value : value;
-    if (entry.d_tag == DT_NULL)
+    switch (entry.d_tag) {
+    case DT_NULL:
       return dynamic->symbols && dynamic->names;
-    if (entry.d_tag == DT_SYMTAB)
+    case DT_SYMTAB:
       dynamic->symbols = pointer;
-    else if (entry.d_tag == DT_STRTAB)
+      break;
+    case DT_STRTAB:
       dynamic->names = pointer;
-    else if (entry.d_tag == DT_STRSZ)
+      break;
+    case DT_STRSZ:
       dynamic->name_bytes = value;
-    else if (entry.d_tag == DT_SONAME)
+      break;
+    case DT_SONAME:
       dynamic->own_name = value;
-    else if (entry.d_tag == DT_GNU_HASH)
+      break;
+    case DT_GNU_HASH:
       dynamic->gnu_hash = pointer;
-    else if (entry.d_tag == DT_VERSYM)
+      break;
+    case DT_VERSYM:
       dynamic->versions = pointer;
-    else if (entry.d_tag == DT_JMPREL || entry.d_tag == DT_RELA)
+      break;
+    case DT_JMPREL:
+    case DT_RELA:
       dynamic->relocations[entry.d_tag == DT_RELA] = pointer;
-    else if (entry.d_tag == DT_PLTRELSZ || entry.d_tag == DT_RELASZ)
+      break;
+    case DT_PLTRELSZ:
+    case DT_RELASZ:
       dynamic->relocation_bytes[entry.d_tag == DT_RELASZ] = value;
+    }
   }
   return false;
 }
