@@ -108,7 +108,8 @@ int collector_open(struct collector **out, const struct collector_settings *sett
   pthread_sigmask(SIG_SETMASK, &all, &old);
   int failed = pthread_create(&collector->waker, NULL, wake_loop, collector);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return failed ? error_set(error, "collector", "cannot make a thread") : 0;
+  errno = failed;
+  return failed ? error_errno(error, "collector", "cannot make a thread") : 0;
 }
 
 void collector_close(struct collector *collector) {

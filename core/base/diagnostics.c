@@ -8,9 +8,11 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 struct diagnostics diagnostics;
@@ -41,11 +43,30 @@ void diagnostics_begin_error(const char *program) {
   begin(program, "1;31");
 }
 
+static bool ends_with(const char *text, const char *end) {
+  size_t bytes = strlen(text), end_bytes = strlen(end);
+  return bytes >= end_bytes && memcmp(text + bytes - end_bytes, end, end_bytes) == 0;
+}
+
+/* Names the limit that may be the cause. A thread that finds no address space for its stack fails with EAGAIN, too. */
+static void print_limit(const char *text) {
+  bool processes = ends_with(text, strerror(EAGAIN));
+  struct rlimit space, most;
+  if (!processes && !ends_with(text, strerror(ENOMEM)) && !ends_with(text, "out of memory"))
+    return;
+  if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+    fprintf(stderr, " (ulimit -v is %ju KiB)", (uintmax_t)space.rlim_cur / 1024);
+  else if (processes && getrlimit(RLIMIT_NPROC, &most) == 0 && most.rlim_cur != RLIM_INFINITY)
+    fprintf(stderr, " (ulimit -u is %ju)", (uintmax_t)most.rlim_cur);
+}
+
 static void finish(const char *format, va_list arguments) {
   int error = errno;
   char text[1024], shown[1024];
   vsnprintf(text, sizeof text, format, arguments);
-  fprintf(stderr, "%s\n", escape_controls(shown, sizeof shown, text));
+  fputs(escape_controls(shown, sizeof shown, text), stderr);
+  print_limit(text);
+  fputc('\n', stderr);
   errno = error;
 }
 

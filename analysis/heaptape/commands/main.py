@@ -21,6 +21,7 @@ from heaptape.commands.programs import PROGRAMS
 from heaptape.commands.programs import run as run_program
 from heaptape.common import console
 from heaptape.common.errors import did_you_mean
+from heaptape.common.extensions import load_within_limits
 from heaptape.common.home import Home
 from heaptape.common.output import check_spares_inputs
 from heaptape.common.version import __version__
@@ -89,6 +90,7 @@ def main(argv: Sequence[str], home: Home) -> int:
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: not all locales have all our signs
     set_signals()
+    load_within_limits()
     return run(argv, home)
 
 

@@ -135,11 +135,10 @@ def status_of(work: Callable[[], int]) -> int:
         return 1
     except (MemoryError, ImportError, SystemError, RuntimeError) as error:
         # Under a limit, libraries fail in all of these ways: the loader, numpy's first import, a thread's start.
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit != resource.RLIM_INFINITY:
-            console.error(f"not enough memory: ulimit -v is {limit // 1024} KiB")
-        elif isinstance(error, MemoryError):
-            console.error(f"not enough memory{f': {error}' if str(error) else ''}")
+        if str(error) == "can't start new thread":
+            console.error("can't start a thread")
+        elif isinstance(error, MemoryError) or resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+            console.error("out of memory")
         else:
             raise
         return 1

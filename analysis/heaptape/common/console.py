@@ -7,7 +7,9 @@ a terminal that is not "dumb", unless NO_COLOR is set and not empty; so never in
 """
 
 import argparse
+import errno
 import os
+import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -118,11 +120,24 @@ def rich_console(stream: IO[str], width: int | None = None) -> "Console":
 
 
 def line(kind: Kind, text: str, name: str = "heaptape") -> str:
-    """`NAME: TEXT`, the name in the colour of that kind; control characters in the text are escaped."""
-    text = "\n".join(printable(one) for one in text.split("\n"))
+    """`NAME: TEXT`, the name in the colour of that kind; control characters in the text are escaped. Where the text
+    ends with what a limit can cause, the limit is named.
+    """
+    text = "\n".join(printable(one) for one in text.split("\n")) + _limit(text)
     if kind not in COLOURS or not is_coloured(sys.stderr):
         return f"{name}: {text}"
     return f"\033[{COLOURS[kind]}m{name}:\033[0m {text}"
+
+
+def _limit(text: str) -> str:
+    """A thread that finds no address space for its stack fails with EAGAIN, too."""
+    processes = text.endswith((os.strerror(errno.EAGAIN), "can't start a thread"))
+    if not processes and not text.endswith((os.strerror(errno.ENOMEM), "out of memory")):
+        return ""
+    space, most = resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    if space != resource.RLIM_INFINITY:
+        return f" (ulimit -v is {space // 1024} KiB)"
+    return f" (ulimit -u is {most})" if processes and most != resource.RLIM_INFINITY else ""
 
 
 def error(text: str) -> None:

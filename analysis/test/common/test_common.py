@@ -13,7 +13,6 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from heaptape.commands import outcome
 from heaptape.common import home, process
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.process import scratch_folder
@@ -125,23 +124,3 @@ def test_an_interrupt_at_any_call_leaves_no_folder(tmp_path, monkeypatch):
         sys.setprofile(None)
         assert list(tmp_path.iterdir()) == [], f"at call {at}"
     assert at > 200
-
-
-@pytest.mark.parametrize("error", [MemoryError("7 GiB"), ImportError("x.so: failed to map segment"), SystemError("x")])
-def test_what_fails_under_a_limit_of_memory_is_said_in_one_line(
-    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail() -> int:
-        raise error
-
-    monkeypatch.setattr(outcome.resource, "getrlimit", lambda _: (300 << 20, 300 << 20))
-    assert outcome.status_of(fail) == 1
-    assert capsys.readouterr().err == "heaptape: not enough memory: ulimit -v is 307200 KiB\n"
-
-
-def test_a_fault_of_ours_is_no_lack_of_memory_where_there_is_no_limit() -> None:
-    def fail() -> int:
-        raise ImportError("no such module")
-
-    with pytest.raises(ImportError):
-        outcome.status_of(fail)
