@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -110,6 +111,7 @@ __attribute__((noreturn)) static void become_engine(const struct run *run, const
     valgrind_command_set_environment(valgrind);
   if (environment_build(spec) != 0)
     _exit(126);
+  prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* inherited; allocators would lack the huge pages that they ask for */
   char argument[64];
   /* Of fixed length, as arguments are above the stack, too. */
   snprintf(argument, sizeof argument, "--engine=%06d,%06d", run->result_fd, spec->workload_fd);

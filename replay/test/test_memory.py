@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.support import CONVERT, import_text, succeed
 
 from . import engine
-from .engine import PLANTED, make
+from .engine import ENGINE, PLANTED, make
 from .test_engine import map_rows
 
 OS_PAGE, MIB, HUGE_PAGE = 4096, 1 << 20, 2 << 20
@@ -153,6 +154,16 @@ def test_huge_pages_are_counted_in_start_up_and_replay(tmp_path):
     grown = huge["rss_anon_end_bytes"] - huge["rss_anon_start_bytes"]
     assert huge["huge_pages"] == round(grown / HUGE_PAGE) > 10
     assert huge["page_faults"] < huge["huge_pages"] + 200 < plain["page_faults"] / 10
+
+
+def test_a_callers_refusal_of_huge_pages_does_not_reach_the_engine(small, tmp_path):
+    refusing = tmp_path / "refusing"
+    code = f"import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); os.execv('{ENGINE}', sys.argv)"
+    refusing.write_text(f"#!{sys.executable}\n{code}\n")
+    refusing.chmod(0o755)
+    plants = {"HOLD_BYTES": 4 * HUGE_PAGE, "HUGE_PAGES": 1}
+    had, has = (memory_pass(small[0], program=program, **plants) for program in (ENGINE, refusing))
+    assert had["startup_huge_pages"] == has["startup_huge_pages"]
 
 
 def test_memory_returned_in_system_calls_is_measured(small):
