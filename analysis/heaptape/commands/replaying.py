@@ -117,7 +117,7 @@ def results_of(paths: Sequence[str], command: Sequence[str], home: Home) -> "lis
 
     found = []
     for path in paths:
-        found += [_replayed(path, path, home)] if _is_recording(path) else all_results(path)
+        found += [_replayed(path, path, home)] if is_recording(path) else all_results(path)
     if command:
         from heaptape.advise.programs import record
 
@@ -128,7 +128,7 @@ def results_of(paths: Sequence[str], command: Sequence[str], home: Home) -> "lis
     return found
 
 
-def _is_recording(path: str) -> bool:
+def is_recording(path: str) -> bool:
     """Is it a trace or workload, by its first bytes?"""
     if path == STANDARD_OUTPUT or not Path(path).is_file():
         return False

@@ -84,14 +84,14 @@ def gap_lines(compact: CompactMap) -> list[float]:
     return starts.tolist() if len(starts) <= GAP_LINES else []
 
 
-def gap_labels(compact: CompactMap, top: float) -> list[tuple[float, str]]:
+def gap_labels(compact: CompactMap, top: float, lines: float = 22) -> list[tuple[float, str]]:
     """Where, in MiB, the size of a gap is written, and the text; if there is no room for all up to `top`, of the
-    largest gaps.
+    largest gaps. `lines`: of text, that the height has room for.
     """
     gaps, starts = gap_bytes(compact), compact.starts[1:] * compact.region_bytes / MIB
     placed: list[tuple[float, str]] = []
     for index in np.argsort(-gaps.astype(float), kind="stable"):
-        if len(placed) < GAP_LABELS and all(abs(starts[index] - other) > top / 22 for other, _ in placed):
+        if len(placed) < GAP_LABELS and all(abs(starts[index] - other) > top / lines for other, _ in placed):
             placed.append((float(starts[index]), f"{size_text(int(gaps[index]))} gap"))
     return placed
 

@@ -2,20 +2,27 @@
 """Whole figures of results and of profiles, as the bytes of a file. What is drawn into each Axes is of show/figures."""
 
 import io
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
 
+from heaptape.commands.replaying import results_of
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.profile.data import Profile, profile
+from heaptape.common.tables import MIB, screen_width
+from heaptape.features import modules
+from heaptape.passes import fragmentation
+from heaptape.profile.data import Profile
 from heaptape.results.comparing.compare import allocator_order, choose_baseline, relative
-from heaptape.results.schema import Results, all_results
+from heaptape.results.comparing.variants import parse_corners
+from heaptape.results.schema import Results
 from heaptape.show.figures import axes as plots
 from heaptape.show.figures import memory_plots, profile_plots
+from heaptape.show.tables.corner_tables import SHOWN, corner_matrix
 
 matplotlib.use("Agg")
 
@@ -23,12 +30,14 @@ DPI = 150
 PAPER = {False: ("#ffffff", "#222222"), True: ("#16181c", "#e8e8e8")}  # background, ink
 MOST_CALLS = 4  # kinds of calls whose latency is drawn
 Source = Results | Profile
+NO_TIMELINE = "no allocator has a time line: heaptape replay --passes memory"
+CHARACTER_LINES, MARKERS = 22, "gjtmbxo+*"
 
 
 @dataclass(frozen=True)
 class Look:
     """How a picture is made: width in inches; a title, None: the workload's name; the allocators to draw, None: all;
-    the baseline, None: chosen as `compare` does.
+    the baseline, None: chosen as `compare` does; the four allocators of `corners`.
     """
 
     width_in: float = 7.0
@@ -36,16 +45,15 @@ class Look:
     dark: bool = False
     allocators: list[str] | None = None
     baseline: str | None = None
+    corners: str | None = None
 
 
-def opened(path: str, home: Home) -> Source:
-    """The results, or the profile of a recording. Raises HeaptapeError."""
-    if path.endswith((".json", ".html")):
-        files = all_results(path)
-        if len(files) != 1:
-            raise HeaptapeError(f"{path}: holds results of {len(files)} workloads; a picture is of one")
-        return files[0]
-    return profile(path, home)
+def results_in(path: str, home: Home) -> Results:
+    """The results in a file; a recording is replayed first. Raises HeaptapeError."""
+    files = results_of([path], [], home)
+    if len(files) != 1:
+        raise HeaptapeError(f"{path}: holds results of {len(files)} workloads; a picture is of one")
+    return files[0]
 
 
 def stem(path: str) -> str:
@@ -80,7 +88,7 @@ def _over_progress(column: str) -> Callable[[Figure, Results, Look], None]:
         known = file.timelines()
         lines = {name: known[name] for name in _chosen(file, look) if name in known}
         if not lines:
-            raise HeaptapeError("no allocator has a time line: heaptape replay --passes memory")
+            raise HeaptapeError(NO_TIMELINE)
         axes = figure.subplots()
         plots.memory_over_progress(axes, lines, column, file.workload.recorded or ())
         axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=8)
@@ -138,6 +146,24 @@ def _latency(figure: Figure, file: Results, look: Look) -> None:
     figure.legend(handles, labels, ncols=len(labels), loc="outside lower center", fontsize=8)
 
 
+def _peak(figure: Figure, file: Results, look: Look) -> None:
+    peak = fragmentation.at_peak(file)
+    peak = peak[peak["allocator"].isin(_chosen(file, look))]
+    if peak.empty:
+        raise HeaptapeError("no allocator's peak was taken apart: heaptape replay --passes memory")
+    figure.set_figheight(1.3 + 0.32 * len(peak))
+    memory_plots.parts_at_peak(figure.subplots(), peak)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+
+
+def _corners(figure: Figure, file: Results, look: Look) -> None:
+    if look.corners is None:
+        raise HeaptapeError("of which four allocators? --corners NEITHER,A,B,BOTH")
+    corners = parse_corners(look.corners, allocator_order([file]))
+    plots.corners(figure.subplots(), corner_matrix([file], corners), corners.labels, SHOWN)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
+
+
 def _sizes(figure: Figure, found: Profile, look: Look) -> None:
     left, right = figure.subplots(1, 2)
     profile_plots.sizes(left, found.sizes)
@@ -157,14 +183,47 @@ def _live(figure: Figure, found: Profile, look: Look) -> None:
     profile_plots.live(figure.subplots(), found.windows)
 
 
-KINDS: Mapping[str, Callable[..., None]] = {
+def _of_feature(draw: Callable[[Figure, Results, list[str]], None]) -> Callable[..., None]:
+    return lambda figure, file, look: draw(figure, file, _chosen(file, look))
+
+
+KINDS: dict[str, Callable[..., None]] = {
     "memory": _over_progress("rss_anon_bytes"),
     "address-space": _over_progress("vm_size_bytes"),
     "map": _map,
     "calls": _calls,
     "scatter": _scatter,
     "latency": _latency,
+    "peak": _peak,
+    "corners": _corners,
     "sizes": _sizes,
     "lifetimes": _lifetimes,
     "live": _live,
 }
+KINDS |= {module.KIND: _of_feature(module.draw) for module in modules("plot_kinds")}
+
+
+def characters(source: Source, look: Look) -> str:
+    """Memory over progress in characters, as wide as the terminal. Raises HeaptapeError without plotext."""
+    try:
+        import plotext
+    except ImportError:
+        raise HeaptapeError("--show needs plotext: pip install 'heaptape[show]'") from None
+    if isinstance(source, Results):
+        known = source.timelines()
+        lines = {name: known[name] for name in _chosen(source, look) if name in known}
+        series = {name: (found["position"], found["rss_anon_bytes"]) for name, found in lines.items()}
+        longest = max(lines.values(), key=len, default=None)
+        if longest is None:
+            raise HeaptapeError(NO_TIMELINE)
+        series["live bytes"] = longest["position"], longest["live_bytes"]
+    else:
+        series = {"live bytes": (source.windows["position"], source.windows["live_bytes"])}
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.plotsize(screen_width(), CHARACTER_LINES)
+    for (label, (position, values)), marker in zip(series.items(), itertools.cycle(MARKERS)):
+        plotext.plot(position.tolist(), (values / MIB).tolist(), label=label, marker=marker)
+    plotext.xlabel("progress, ops")
+    plotext.ylabel("RSS, MiB" if isinstance(source, Results) else "live, MiB")
+    return plotext.uncolorize(plotext.build()) + "\n"

@@ -6,7 +6,8 @@ import shlex
 
 from heaptape.commands.outcome import add_baseline_option
 from heaptape.common.errors import HeaptapeError, UsageError, did_you_mean
-from heaptape.common.output import check_writable, write_bytes
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_text
+from heaptape.features import modules
 
 SUMMARY = "pictures: memory over time and by address, latency, costs, sizes, lifetimes"
 GROUP = "Memory"
@@ -17,7 +18,9 @@ OF_RESULTS = {
     "calls": "cost of each allocator's calls in % of the baseline's",
     "scatter": "cost of calls against peak memory, % of the baseline",
     "latency": "median to 99.9th percentile of the most frequent calls, in cycles",
-}
+    "peak": "what resident memory consists of at its peak",
+    "corners": "the four allocators of --corners, % of the first",
+} | {module.KIND: module.SUMMARY for module in modules("plot_kinds")}
 OF_RECORDINGS = {
     "sizes": "requests and bytes by size",
     "lifetimes": "age of objects at their release",
@@ -26,7 +29,8 @@ OF_RECORDINGS = {
 KINDS = OF_RESULTS | OF_RECORDINGS
 FORMATS = (".png", ".svg", ".pdf")
 DESCRIPTION = (
-    "Draws results (R.json, of replay) or a recording. Without KIND: memory, of a recording live. Kinds of results: "
+    "Draws results (R.json, of replay) or a recording. Without KIND: memory, of a recording live. Kinds of results, "
+    "for which a recording is replayed first: "
     + "; ".join(f"{name}: {what}" for name, what in OF_RESULTS.items())
     + ". Kinds of recordings: "
     + "; ".join(f"{name}: {what}" for name, what in OF_RECORDINGS.items())
@@ -46,24 +50,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--width", type=float, default=7.0, metavar="INCHES", help="3.5: a paper's column; 10: a slide (default 7)"
     )
     parser.add_argument("--title", metavar="TEXT", help="above the picture (default: the name of the workload)")
+    parser.add_argument("--corners", metavar="NEITHER,A,B,BOTH", help="the allocators of the kind corners")
+    parser.add_argument(
+        "--show", action="store_true", help="memory, of a recording live, in characters on the terminal; no file"
+    )
     parser.add_argument("--dark", action="store_true", help="for a dark background")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from heaptape.commands.replaying import is_recording
     from heaptape.features.plot import pictures
+    from heaptape.profile.data import profile
 
     _check(arguments)
-    source = pictures.opened(arguments.input, arguments.home)
-    kinds = arguments.kinds or ["live" if isinstance(source, pictures.Profile) else "memory"]
-    possible = OF_RECORDINGS if isinstance(source, pictures.Profile) else OF_RESULTS
-    if wrong := [kind for kind in kinds if kind not in possible]:
-        results = f"needs results: heaptape replay {shlex.quote(arguments.input)} -o R.json"
-        needs = results if possible is OF_RECORDINGS else ""
-        raise UsageError(f"plot: {wrong[0]} {needs or 'needs a recording'}")
-    look = pictures.Look(arguments.width, arguments.title, arguments.dark, arguments.allocator, arguments.baseline)
+    path = arguments.input
+    is_results = path.endswith((".json", ".html"))
+    kinds = arguments.kinds or ["memory" if is_results else "live"]
+    wrong = [kind for kind in kinds if (kind in OF_RECORDINGS) == is_results]
+    if wrong and is_results:
+        raise UsageError(f"plot: {wrong[0]} needs a recording")
+    if wrong and not is_recording(path):
+        raise UsageError(f"plot: {wrong[0]} needs results: heaptape replay {shlex.quote(path)} -o R.json")
+    title = arguments.title if is_results or arguments.title is not None else pictures.stem(path)
+    look = pictures.Look(
+        arguments.width, title, arguments.dark, arguments.allocator, arguments.baseline, arguments.corners
+    )
+    found: dict[bool, pictures.Source] = {}
+    if is_results or wrong:
+        found[False] = pictures.results_in(path, arguments.home)
+    if not is_results and len(wrong) < len(kinds):
+        found[True] = profile(path, arguments.home)
+    sources = {kind: found[kind in OF_RECORDINGS] for kind in kinds}
+    if arguments.show:
+        write_text(STANDARD_OUTPUT, pictures.characters(sources[kinds[0]], look))
+        return 0
     failed = []
-    for kind in kinds:
-        output = arguments.output or f"{pictures.stem(arguments.input)}.{kind}.png"
+    for kind, source in sources.items():
+        output = arguments.output or f"{pictures.stem(path)}.{kind}.png"
         try:
             data = pictures.drawn(source, kind, look, output.rpartition(".")[2])
         except HeaptapeError as error:
@@ -72,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_bytes(output, data)
         print(f"{output}: {len(data) / 1024:.0f} KiB")
     if failed:
-        raise HeaptapeError(f"{arguments.input}: {'; '.join(failed)}")
+        raise HeaptapeError(f"{path}: {'; '.join(failed)}")
     return 0
 
 
@@ -81,6 +104,8 @@ def _check(arguments: argparse.Namespace) -> None:
         if kind not in KINDS:
             near = did_you_mean(kind, KINDS)
             raise UsageError(f"plot: unknown kind '{kind}'{near or ': there are ' + ', '.join(KINDS)}")
+    if arguments.show and (arguments.output or arguments.kinds not in ([], ["memory"], ["live"])):
+        raise UsageError("plot --show: memory or live, and no -o")
     if arguments.output and len(arguments.kinds) > 1:
         raise UsageError("plot -o: one KIND; without -o each has a file of its own")
     if arguments.output and not arguments.output.endswith(FORMATS):

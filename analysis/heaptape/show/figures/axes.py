@@ -16,6 +16,7 @@ from heaptape.common.tables import MIB
 from heaptape.show.drawing import INK, OKABE_ITO, style
 
 MAP_COLOURS = "cividis"
+LABEL_PT = 8  # of names beside points
 
 
 def look(ink: str) -> dict:
@@ -170,17 +171,35 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
     axes.xaxis.set_major_locator(MaxNLocator(7))
 
 
+def corners(axes: Axes, matrix: pd.DataFrame, labels: Mapping[str, str], shown: Mapping[str, tuple]) -> None:
+    """Each figure of four allocators in percent of the first: a group of bars per figure. `matrix`: of
+    corner_tables.corner_matrix, of one workload; `labels`: corner -> allocator; `shown`: figure -> (its name, ...).
+    """
+    wide = matrix.pivot_table(index="figure", columns="column", values="value", sort=False)
+    wide = wide.reindex(columns=list(labels)).dropna()
+    places = np.arange(len(wide))
+    for number, (corner, label) in enumerate(labels.items()):
+        percents = 100 * wide[corner] / wide[next(iter(labels))]
+        axes.bar(places + 0.2 * (number - 1.5), percents, 0.19, color=OKABE_ITO[number], label=label)
+    axes.set_xticks(places, [shown[figure][0].removeprefix("Total ").replace("Peak", "peak") for figure in wide.index])
+    axes.axhline(100, color=INK, linewidth=0.8)
+    axes.set_ylabel(f"% of {next(iter(labels.values()))}")
+
+
 def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]]) -> None:
-    """Writes names beside points, each where there is no other name yet: beside the point, or some lines above or
-    below. Sizes are those of the report's figure, and near enough elsewhere.
+    """Writes names beside points, each where there is neither a name nor a point yet: beside the point, or some lines
+    above or below.
     """
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    width, height = 0.0105, 0.062
-    taken: list[tuple[float, float, float, float]] = []
+    inches = axes.bbox.width / axes.figure.dpi, axes.bbox.height / axes.figure.dpi
+    width, height = 0.6 * LABEL_PT / 72 / inches[0], 1.25 * LABEL_PT / 72 / inches[1]  # of a letter, of a line
+    places = {label: ((x - left) / (right - left), (y - low) / (high - low)) for label, x, y in points}
+    half = 0.05 / inches[0], 0.05 / inches[1]
+    taken = [(x - half[0], y - half[1], x + half[0], y + half[1]) for x, y in places.values()]
     for label, x, y in sorted(points, key=lambda point: (-point[2], point[1])):
-        at_x, at_y = (x - left) / (right - left), (y - low) / (high - low)
-        for side, line in itertools.product((1, -1), (0.4, -1.4, 1.4, -2.4, 2.4, -3.4, 3.4)):
-            start = at_x + (0.012 if side > 0 else -0.012 - width * len(label))
+        at_x, at_y = places[label]
+        for line, side in itertools.product((-0.5, 0.5, -1.5, 1.5, -2.5, 2.5, -3.5), (1, -1)):
+            start = at_x + (2 * half[0] if side > 0 else -2 * half[0] - width * len(label))
             box = (start, at_y + line * height, start + width * len(label), at_y + (line + 1) * height)
             free = all(box[0] > t[2] or box[2] < t[0] or box[1] >= t[3] or box[3] <= t[1] for t in taken)
             if free and box[0] >= 0 and box[2] <= 1.02 and box[1] >= 0 and box[3] <= 1:
@@ -188,8 +207,9 @@ def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]]) -> Non
         taken.append(box)
         pointer = {"arrowstyle": "-", "color": INK, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
         axes.annotate(
-            label, (x, y), xytext=box[:2], textcoords="axes fraction", color=INK, fontsize=8, arrowprops=pointer
-        )
+            label, (x, y), xytext=(box[0], box[1] + 0.2 * height), textcoords="axes fraction", fontsize=LABEL_PT,
+            arrowprops=pointer if abs(line) > 1 else None,
+        )  # fmt: skip
 
 
 def _error(row: pd.Series) -> list[list[float]] | None:

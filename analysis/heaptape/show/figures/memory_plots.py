@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Plots of memory by address and of its parts. Each draws into an Axes."""
 
+import pandas as pd
 from matplotlib.axes import Axes
 
+from heaptape.common.phrases import size
 from heaptape.common.tables import MIB
+from heaptape.passes.fragmentation import PARTS
 from heaptape.results.memory_map import CompactMap
 from heaptape.show.drawing import (
     INK,
+    PART_COLOURS,
     gap_labels,
     gap_lines,
     map_image,
@@ -30,9 +34,24 @@ def memory_map(axes: Axes, compact: CompactMap, height_bytes: int | None = None,
     axes.set_ylabel("addresses, MiB")
     for start in gap_lines(compact):
         axes.axhline(start, color=ink, linewidth=0.5, linestyle=(0, (4, 3)), alpha=0.6, zorder=3)
-    for start, text in gap_labels(compact, top):
+    lines = max(axes.bbox.height / axes.figure.dpi * 72 / 10, 1)  # of text, for which the height has room
+    for start, text in gap_labels(compact, top, lines):
         axes.annotate(
             text, (1.008, start), xycoords=("axes fraction", "data"), fontsize=7.5, va="center", color=ink,
             annotation_clip=False,
         )  # fmt: skip
     progress_axis(axes, end)
+
+
+def parts_at_peak(axes: Axes, peak: pd.DataFrame) -> None:
+    """What RSS consists of at its peak: a bar per allocator. `peak`: rows of `fragmentation.at_peak` of a workload."""
+    left = pd.Series(0.0, index=peak.index)
+    for part, name in PARTS.items():
+        width = peak[part].clip(lower=0) / MIB
+        axes.barh(peak["allocator"], width, left=left, color=PART_COLOURS[part], label=name, height=0.7)
+        left += width
+    for at, (end, rss) in enumerate(zip(left, peak["rss_anon_bytes"])):
+        axes.text(end, at, f" {size(rss)}", va="center", fontsize=8)
+    axes.set_xlim(0, 1.18 * max(left.max(), 1 / MIB))
+    axes.set_xlabel("RSS at its largest sample, MiB")
+    axes.invert_yaxis()

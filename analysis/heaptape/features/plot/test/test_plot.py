@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Pictures as files: every kind, the same bytes each time, and what can't be drawn is said."""
 
+import itertools
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.features.plot import pictures
 from heaptape.features.plot.plot_command import OF_RECORDINGS, OF_RESULTS
+from heaptape.profile.data import Profile, profile
+from heaptape.show.figures import axes as plots
+from matplotlib.figure import Figure
 
 from tests.support import CONVERT, HEAPTAPE_HERE, made_once, refused, succeed
 
@@ -16,13 +21,25 @@ TEXT = "# heaptape-text 1 clock=nanoseconds\n" + "".join(
 )
 
 
+FOUR = ("glibc", "jemalloc", "reference", "magazine")
+PASSES = [
+    "memory",
+    "time",
+    *(name for name in ("blame", "sharing") if (Path(pictures.__file__).parents[1] / name).is_dir()),
+]
+
+
+def opened(path: Path) -> pictures.Source:
+    return profile(path, default_home()) if path.suffix == ".tape" else pictures.results_in(str(path), default_home())
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(into: Path) -> None:
         into.mkdir()
         (into / "a.txt").write_text(TEXT)
         succeed(CONVERT, "convert", into / "a.txt", into / "$a_b.tape")
-        passes = ("--passes", "memory,time", "-n", "1", "-a", "glibc", "-a", "jemalloc")
+        passes = ("--passes", ",".join(PASSES), "-n", "1", *(word for name in FOUR for word in ("-a", name)))
         succeed(HEAPTAPE_HERE, "replay", into / "$a_b.tape", *passes, "-o", into / "$a_b.results.json")
 
     return made_once(tmp_path_factory, "plot", make)
@@ -31,11 +48,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("kind", [*OF_RESULTS, *OF_RECORDINGS])
 def test_every_kind_is_a_picture_and_the_same_bytes_again(folder: Path, kind: str) -> None:
     name = "$a_b.results.json" if kind in OF_RESULTS else "$a_b.tape"
-    source = pictures.opened(str(folder / name), default_home())
-    first, again = (pictures.drawn(source, kind, pictures.Look(), "svg") for _ in range(2))
+    source = opened(folder / name)
+    first, again = (pictures.drawn(source, kind, pictures.Look(corners=",".join(FOUR)), "svg") for _ in range(2))
     assert first == again
     assert b"<svg" in first
-    assert pictures.drawn(source, kind, pictures.Look(width_in=3.5, dark=True), "png").startswith(b"\x89PNG")
+    assert pictures.drawn(
+        source, kind, pictures.Look(width_in=3.5, dark=True, corners=",".join(FOUR)), "png"
+    ).startswith(b"\x89PNG")
 
 
 def test_without_a_kind_memory_is_drawn_and_files_are_named_after_it(
@@ -47,12 +66,58 @@ def test_without_a_kind_memory_is_drawn_and_files_are_named_after_it(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["$a_b.live.png", "$a_b.memory.png"]
 
 
+def test_of_a_recording_kinds_of_results_are_drawn_after_a_replay_whose_results_are_kept(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = succeed(HEAPTAPE_HERE, "plot", folder / "$a_b.tape", "peak", "sizes", "-a", "glibc")
+    assert "the results will be in $a_b.results.json" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "$a_b.peak.png", "$a_b.results.json", "$a_b.sizes.png"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["$a_b.results.json", "$a_b.tape"])
+def test_memory_in_characters_is_as_wide_as_the_terminal_and_has_its_highest_value(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("plotext")
+    monkeypatch.setenv("COLUMNS", "70")
+    source = opened(folder / name)
+    lines = pictures.characters(source, pictures.Look()).splitlines()
+    assert max(map(len, lines)) == 70
+    highest = source.windows["live_bytes"].max() if isinstance(source, Profile) else max(
+        frame[["rss_anon_bytes", "live_bytes"]].to_numpy().max() for frame in source.timelines().values()
+    )  # fmt: skip
+    assert float(lines[1].split("┤")[0]) == pytest.approx(highest / (1 << 20), abs=0.06)
+
+
+def test_names_beside_points_cover_neither_each_other_nor_a_point() -> None:
+    """Five allocators within a percent, in a paper's column."""
+    names = ["glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc"]
+    rows = [("w", name, metric, 100.0 + number * (0.3 if metric == "peak_rss" else 0.1), float("nan"), float("nan"), "")
+            for number, name in enumerate(names) for metric in ("total_instructions", "peak_rss")]  # fmt: skip
+    percents = pd.DataFrame(rows, columns=["workload", "allocator", "metric", "percent", "low", "high", "reason"])
+    figure = Figure(figsize=(3.5, 2.2), layout="constrained")
+    axes = figure.subplots()
+    plots.time_against_memory(axes, percents, names, "glibc")
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) == len(names)
+    assert not [one for one, other in itertools.combinations(boxes, 2) if one.overlaps(other)]
+    values = percents.pivot_table(index="allocator", columns="metric", values="percent")
+    points = axes.transData.transform(values[["total_instructions", "peak_rss"]])
+    assert not [point for box in boxes for point in points if box.contains(*point)]
+
+
 def test_only_the_named_allocators_are_drawn(folder: Path) -> None:
-    source = pictures.opened(str(folder / "$a_b.results.json"), default_home())
+    source = opened(folder / "$a_b.results.json")
     made = pictures.drawn(source, "memory", pictures.Look(allocators=["jemalloc"]), "svg")
     assert b"jemalloc" in made
     assert b"glibc" not in made
-    with pytest.raises(HeaptapeError, match="nothere is not in the results: there are glibc, jemalloc"):
+    with pytest.raises(
+        HeaptapeError, match="nothere is not in the results: there are glibc, jemalloc, reference, magazine"
+    ):
         pictures.drawn(source, "memory", pictures.Look(allocators=["nothere"]), "svg")
 
 
@@ -61,6 +126,7 @@ def test_only_the_named_allocators_are_drawn(folder: Path) -> None:
     [
         (("mapp",), "unknown kind 'mapp': did you mean 'map'?"),
         (("sizes",), "plot: sizes needs a recording"),
+        (("map", "--show"), "plot --show: memory or live"),
         (("memory", "map", "-o", "x.png"), "plot -o: one KIND"),
         (("-o", "x.gif"), "x.gif ends in none of .png, .svg, .pdf"),
         (("--width", "0"), "plot --width: from 1 to 40 inches"),
