@@ -72,5 +72,4 @@ $(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
 $(call c_bench,capture/bench/host_paths.c,,,-lstdc++ -pthread)
-$(call c_bench,capture/bench/drain_cost.c,,capture/recorder/processes core/system core/elf $(TRACE),$(CORE_LIBS) -pthread -lm)
 $(OUT)/obj/capture/bench/%.o: HT_CFLAGS += -fno-builtin
