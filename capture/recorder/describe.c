@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 void describe_first_path(const struct collector_settings *settings, char *path, size_t bytes) {
@@ -242,6 +243,64 @@ static bool refers_to(int pid, const char *const *names) {
   return search.found;
 }
 
+/* Where jemalloc reads settings besides the environment: a variable of the program's, then the name of a link of the
+   system's, which the environment's add to. By the prefix of the program's jemalloc. */
+static const struct own_settings {
+  const char *in_program, *link, *in_environment;
+} own_settings[] = {{"malloc_conf", "etc/malloc.conf", "MALLOC_CONF"},
+                    {"je_malloc_conf", "etc/je_malloc.conf", "JE_MALLOC_CONF"},
+                    {"_rjem_malloc_conf", "etc/_rjem_malloc.conf", "_RJEM_MALLOC_CONF"}};
+enum { OWN_SETTINGS = sizeof own_settings / sizeof *own_settings };
+
+static bool look_for_own_settings(void *context, const Elf64_Sym *symbol, const char *name) {
+  uint64_t *address = context;
+  bool may_be = symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT;
+  for (size_t i = 0; may_be && i < OWN_SETTINGS; i++)
+    if (strcmp(name, own_settings[i].in_program) == 0)
+      address[i] = symbol->st_value;
+  return true;
+}
+
+/* Reads what the variable at that address points to in the process's memory. It is empty where that can't be read. */
+static void read_text_of(int memory, uint64_t address, char *text, size_t bytes) {
+  uint64_t at;
+  ssize_t count = -1;
+  if (pread(memory, &at, sizeof at, (off_t)address) == sizeof at && at != 0)
+    count = pread(memory, text, bytes - 1, (off_t)at);
+  text[count > 0 ? count : 0] = '\0';
+}
+
+static void add_own_settings(int pid, const char *allocator, json_t *settings) {
+  if (!settings || strncmp(allocator, "libc.", 5) == 0 || strncmp(allocator, "ld-musl-", 8) == 0)
+    return;
+  uint64_t address[OWN_SETTINGS] = {0};
+  struct elf_memory content;
+  struct elf_file file = {0};
+  int fd = proc_open(pid, "exe"), auxiliary = proc_open(pid, "auxv"), memory = proc_open(pid, "mem");
+  if (elf_map(fd, &content) && elf_file_read(&content, &file))
+    elf_file_symbols(&content, &file, look_for_own_settings, address);
+  elf_unmap(&content);
+  uint64_t bias = proc_auxiliary(auxiliary, AT_ENTRY) - file.header.e_entry;
+  for (size_t i = 0; i < OWN_SETTINGS; i++) {
+    char parts[3][1024] = {"", "", ""}, link[PATH_MAX], whole[sizeof parts + 3] = "";
+    if (address[i])
+      read_text_of(memory, bias + address[i], parts[0], sizeof parts[0]);
+    snprintf(link, sizeof link, "/proc/%d/root/%s", pid, own_settings[i].link);
+    ssize_t bytes = address[i] || strstr(allocator, "jemalloc") ? readlink(link, parts[1], sizeof parts[1] - 1) : 0;
+    parts[1][bytes > 0 ? bytes : 0] = '\0';
+    const char *before = json_string_value(json_object_get(settings, own_settings[i].in_environment));
+    snprintf(parts[2], sizeof parts[2], "%s", before ? before : "");
+    for (size_t part = 0; part < 3; part++)
+      if (parts[part][0])
+        snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "%s%s", *whole ? "," : "", parts[part]);
+    if (*whole)
+      json_object_set_new(settings, own_settings[i].in_environment, json_string(whole));
+  }
+  os_close(fd);
+  os_close(auxiliary);
+  os_close(memory);
+}
+
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
                     const struct describe_clock *clock, bool late) {
   char program[NAME_MAX + 1];
@@ -262,6 +321,8 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     json_array_append_new(lacks, json_string("in_flight"));
   if (late || request->forked)
     json_array_append_new(lacks, json_string("start"));
+  json_t *of_allocator = settings_of(request->pid);
+  add_own_settings(request->pid, allocator, of_allocator);
   json_t *accesses = NULL;
   if (settings->flags & ATTACH_ACCESSES)
     accesses = json_pack("{s:i,s:I}", "granule_bytes", ACCESS_GRANULE_BYTES, "filter_bytes",
@@ -275,7 +336,7 @@ char *describe_info(const struct collector_settings *settings, const struct atta
       "heaptape-record 0.1", "program", program, strlen(program), "pid", request->pid, "parent_pid",
       request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
       "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe, "accesses",
-      accesses, "libraries", libraries(request->pid), "settings", settings_of(request->pid));
+      accesses, "libraries", libraries(request->pid), "settings", of_allocator);
   if (info && settings->touch_min_bytes != UINT64_MAX)
     json_object_set_new(info, "touched_parts", json_true());
   if (info)

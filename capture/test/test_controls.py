@@ -97,3 +97,20 @@ def test_a_replay_trims_where_the_program_did_on_its_own_allocator_alone(program
     jemalloc = LIBRARIES / "libjemalloc.so.2"
     if jemalloc.exists():
         replayed(tmp_path / "trim.tape", "--preload", jemalloc)
+
+
+@pytest.mark.parametrize("how", ["-pie", "-no-pie"])
+def test_settings_that_a_program_has_for_jemalloc_are_in_its_trace_before_the_environments(how, tmp_path):
+    library = LIBRARIES / "libjemalloc.so.2"
+    if not library.exists():
+        pytest.skip(f"no {library.name} here")
+    source = """#include <stdlib.h>
+    const char *malloc_conf = "narenas:1,dirty_decay_ms:0";
+    int main(void) { free(malloc(10)); }"""
+    linked = compile_c(tmp_path / "linked", source, how, "-fPIE", "-Wl,--no-as-needed", library)
+    record(tmp_path / "a.tape", linked, env={"MALLOC_CONF": "narenas:2"})
+    system = Path("/etc/malloc.conf")
+    parts = ["narenas:1,dirty_decay_ms:0", *([str(system.readlink())] if system.is_symlink() else []), "narenas:2"]
+    assert info(tmp_path / "a.tape")["info"]["settings"] == {"MALLOC_CONF": ",".join(parts)}
+    record(tmp_path / "b.tape", compile_c(tmp_path / "not", source, how, "-fPIE"))
+    assert info(tmp_path / "b.tape")["info"]["settings"] == {}
