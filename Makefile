@@ -120,7 +120,7 @@ c_fuzzer       = $(eval FUZZERS += $(basename $(notdir $(1))))$(eval LONG_TEST_E
   $(call c_link,$(OUT)/fuzz-corpus/$(basename $(notdir $(1))),$(1) tests/programs/run_fuzz_target.c $(2),$(3),$(4))
 
 # core first: the other parts use its lists of components.
-include core/part.mk convert/part.mk $(filter-out core/part.mk convert/part.mk,$(wildcard */part.mk))
+include core/part.mk convert/part.mk $(filter-out core/part.mk convert/part.mk,$(wildcard */part.mk analysis/heaptape/features/*/test/part.mk))
 
 $(OUT)/obj/%.o: %.c
 	$(start)

@@ -16,11 +16,3 @@ $(foreach name,count_calls cpu_at_exit,$(call c_test_library,test-lib/lib$(name)
 $(OUT)/obj/tests/programs/every_call.o: HT_CFLAGS += -fno-builtin -fplt
 $(foreach name,call_until_killed every_call fork_storm marked_phases memory_of_threads planted_spans mispredicted_branch planted_locality planted_memory planted_pinner,\
   $(call c_test_program,$(name),tests/programs/$(name).c,,-pthread))
-
-# Programs with a switch for the changes that `heaptape whatif` predicts (tests.bench.fidelity --whatif).
-$(call c_test_program,planted,tests/bench/place/planted.c,,-pthread)
-$(call c_test_program,whatif_programs,tests/bench/whatif/whatif_programs.c,,-pthread)
-
-# Preloaded: makes such a change in any program. -fno-builtin, as it defines malloc itself.
-$(OUT)/pic/tests/bench/whatif/%.o: HT_CFLAGS += -fno-builtin -fexceptions
-$(call c_test_library,test-lib/libisolated.so,tests/bench/whatif/isolated.c,-ldl)

@@ -34,18 +34,6 @@ SMALL = file_of(
 )
 
 
-def test_table_by_hand():
-    values = compare.absolute(figures([SMALL]))
-    assert values.loc[("w", "a")].drop("ideal_rss").to_dict() == {
-        "total_cycles": 105,
-        "calls/malloc": 11,
-        "calls/free": 41.5,
-    }
-    assert values.at[("w", "b"), "total_cycles"] == 52.5
-    assert values.at[("w", "b"), "ideal_rss"] == 1000
-    assert math.isnan(values.at[("w", "b"), "calls/free"])
-
-
 def test_percentages_by_hand():
     rows = compare.relative(figures([SMALL]), "a").set_index(["workload", "metric"])
     total = rows.loc[("w", "total_cycles")]

@@ -203,26 +203,6 @@ def test_a_replay_needs_no_pyarrow():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize("program", [pytest.param("random_mix", marks=pytest.mark.long), "remote_storm"])
-def test_two_readers_agree_on_a_recorded_program(program, tmp_path, out, heaptape):
-    done = heaptape("record", "-o", tmp_path / "a.tape", "--", out / "workloads" / program, "--rounds=1500")
-    assert done.returncode == 0, done.stderr
-    names = ["thread", "call", "size_bytes", "param", "released", "acquired", "failed"]
-    dumped = pd.read_csv(io.StringIO(heaptape("dump", tmp_path / "a.tape", "--format", "csv").stdout), dtype=str)
-    dumped = dumped[names].fillna("").sort_values("thread", key=lambda c: c.astype(int), kind="stable")
-    with open_trace(tmp_path / "a.tape") as trace:
-        assert trace.differences == []
-        assert trace.footer["events"] == len(dumped)
-        frame = pd.concat(trace.frames()).sort_values(["thread", "event"], kind="stable")
-    hexadecimal = {"released": "released_address", "acquired": "acquired_address"}
-    columns = {"thread": frame["thread"].astype(str), "call": frame["call"].astype(str)}
-    columns |= {"size_bytes": frame["size"].astype("string"), "param": frame["param"].astype("string")}
-    columns |= {name: frame[column].map(hex, na_action="ignore") for name, column in hexadecimal.items()}
-    columns["failed"] = frame["failed"].astype(int).astype(str)
-    found = pd.DataFrame({name: column.astype(object).where(column.notna(), "") for name, column in columns.items()})
-    assert found.to_numpy().tolist() == dumped.to_numpy().tolist()
-
-
 def test_a_missing_library_is_one_error_and_nothing_else(monkeypatch):
     """An object whose opening failed is closed, too: no AttributeError in its `__del__`."""
 

@@ -20,7 +20,7 @@ from heaptape.features.place import plan
 from heaptape.run import replay
 from heaptape.tape.trace import open_trace
 
-from tests.support import RECORD, REPOSITORY, succeed
+from tests.support import RECORD, succeed
 
 CALLS = 50_000  # of each site in calls.cc
 FORMS = {
@@ -80,7 +80,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="heaptape.") as name:
         folder, home = Path(name), default_home()
         program, tape, path = folder / "calls", folder / "calls.tape", folder / "plan.toml"
-        source = REPOSITORY / "tests" / "bench" / "place" / "calls.cc"
+        source = Path(__file__).parent / "programs" / "calls.cc"
         succeed("g++", "-std=c++17", "-O2", "-g", "-fno-ipa-icf", "-Wl,--build-id", source, "-o", program)
         succeed(RECORD, "--stacks", "-o", tape, "--", program)
         workload = replay.prepare(str(tape), home, folder, origins=True)

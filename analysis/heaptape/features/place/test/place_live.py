@@ -22,10 +22,10 @@ from heaptape.run.registry import Choice
 from heaptape.run.samples import read_samples
 
 from tests.bench.fidelity.live_rounds import observe, place_for
-from tests.support import OUT, REPOSITORY
+from tests.support import OUT
 
 MIB = 1 << 20
-RECIPES = REPOSITORY / "tests" / "bench" / "place"
+RECIPES = Path(__file__).parent / "programs"
 PLANTED = ("pins", "pipeline", "churn", "even")
 OTHERS = ("redis-cache", "python-parse", "lua-parse", "sqlite3-mixed", "cc1")
 

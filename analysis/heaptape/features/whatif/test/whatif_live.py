@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """How far `heaptape whatif` is from live runs: programs with a switch that makes the change
-(tests/bench/whatif/whatif_programs.c), against predictions from one recording of each without the change.
+(whatif_programs.c), against predictions from one recording of each without the change.
 
 The change of peak RSS is compared, per program, change and allocator.
 """
