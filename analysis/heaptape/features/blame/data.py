@@ -45,7 +45,7 @@ COLUMNS = (
 GROUP, REST, UNHELD = "group", "others", "nobody"
 # The engine's own RSS is subtracted, and before Linux 6.17 the kernel's figure lags: both may be below 0.
 SIGNED = ("rss_anon_bytes", "beside_table_bytes")
-LEFT_AT_EXIT = 0.05
+LEFT_AT_EXIT, LONGEST_EXIT = 0.05, 0.1
 MAX_RAW_BYTES = 1 << 29
 LARGEST = 1 << 47
 
@@ -66,7 +66,8 @@ class Site:
 class Blame:
     """A run's "blame", decoded. positions: a row per attributed position, columns PLACES (int64), `why` (words, joined
     by commas) and walk_STATE_bytes and so on for each state of `walk_states`. groups: columns ROWS, int64. `marks`:
-    names, by position; `threads`: names of the threads that have one.
+    names, by position; `threads`: names of the threads that have one. `sampled`: ops that the program had made at even
+    steps of the time in which it was recorded; empty where that is not known.
     """
 
     os_page_bytes: int
@@ -79,6 +80,7 @@ class Blame:
     marks: tuple[tuple[int, str], ...]
     threads: Mapping[int, str]
     walk_states: tuple[str, ...]
+    sampled: tuple[float, ...]
 
     def name(self, grouping: str, number: int) -> str:
         """A group's name, for people. Several groups may have the same name; numbers are unique."""
@@ -130,7 +132,8 @@ def of_allocators(file: Results) -> dict[str, Blame]:
     """By allocator (label): who holds the memory in its first run of the pass. Raises HeaptapeError for a malformed one
     or one that does not add up.
     """
-    decoded = {name: decode(run) for name, run in file.first_runs("blame").items()}
+    sampled = [row[0] for row in file.workload.recorded or []]
+    decoded = {name: decode(run, sampled) for name, run in file.first_runs("blame").items()}
     return {name: found for name, found in decoded.items() if found is not None}
 
 
@@ -151,8 +154,8 @@ def largest(held: pd.DataFrame, most: int) -> list[int]:
     return [int(number) for number in sizes.sort_values(ascending=False, kind="stable").index[:most]]
 
 
-def decode(run: Run) -> Blame | None:
-    """None if the run has none. Raises HeaptapeError if it is malformed, or does not add up."""
+def decode(run: Run, sampled: Sequence[float] = ()) -> Blame | None:
+    """`sampled`: as Blame has it. None if the run has none. Raises HeaptapeError if it is malformed, or does not add up."""
     table = run.blame
     if table is None:
         return None
@@ -162,7 +165,7 @@ def decode(run: Run) -> Blame | None:
         groupings, groups = _groups(table, len(positions))
         found = Blame(
             _at_least_one(table.os_page_bytes), lacks, positions, groupings, groups, sites, functions, marks,
-            threads, _walked(positions),
+            threads, _walked(positions), tuple(sampled),
         )  # fmt: skip
         _check_sums(found)
         return found
@@ -335,7 +338,8 @@ def _unheld(found: Blame, there: pd.DataFrame) -> pd.DataFrame:
 
 def exit_begins(found: Blame) -> int | None:
     """The position after which the program only releases, down to less than LEFT_AT_EXIT of its peak of live bytes,
-    as a process does when it ends. None if it does not. Live bytes between two positions are not known.
+    as a process does when it ends: within LONGEST_EXIT of its time, where that is known. None if it does not. Live
+    bytes between two positions are not known.
     """
     live = found.positions["live_bytes"].to_numpy()
     if not len(live) or live[-1] >= LEFT_AT_EXIT * live.max():
@@ -343,7 +347,9 @@ def exit_begins(found: Blame) -> int | None:
     first = len(live) - 1
     while first > 0 and live[first - 1] > live[first]:
         first -= 1
-    return int(found.positions["position"].iloc[first]) if first < len(live) - 1 else None
+    begins = int(found.positions["position"].iloc[first])
+    stayed = sum(position > begins for position in found.sampled) > LONGEST_EXIT * len(found.sampled)
+    return begins if first < len(live) - 1 and not stayed else None
 
 
 def widest(found: Blame) -> int:

@@ -157,6 +157,10 @@ def test_what_a_program_releases_at_its_exit_is_not_the_widest_place():
     found = decoded(make_run("glibc", [*laid, *gone]))
     assert blame.exit_begins(found) == 8000
     assert blame.widest(found) == 2000
+    quick, slow = ([0, 4000, *[8000] * 20, *[10000] * times] for times in (2, 3))
+    assert blame.exit_begins(dataclasses.replace(found, sampled=tuple(quick))) == 8000
+    stays = dataclasses.replace(found, sampled=tuple(slow))  # idle with what it kept of a burst
+    assert (blame.exit_begins(stays), blame.widest(stays)) == (None, 10000)
     assert blame.position_at(found, "end") == 10000
     assert blame.exit_begins(decoded(make_run("glibc", planted("retention")))) is None
     assert blame.exit_begins(decoded(make_run("glibc", [*laid, *gone[:1]]))) is None
