@@ -155,7 +155,7 @@ def largest(held: pd.DataFrame, most: int) -> list[int]:
 
 
 def decode(run: Run, sampled: Sequence[float] = ()) -> Blame | None:
-    """`sampled`: as Blame has it. None if the run has none. Raises HeaptapeError if it is malformed, or does not add up."""
+    """`sampled`: Blame's. None if the run has none. Raises HeaptapeError if it is malformed, or does not add up."""
     table = run.blame
     if table is None:
         return None
