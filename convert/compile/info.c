@@ -73,6 +73,7 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
                                      "touched_parts"};
   json_t *object = json_object();
   const struct trace_info *trace = &info->trace;
+  const struct recorded_samples *samples = &info->samples;
   set_string(object, "name", trace->program);
   set_string(object, "program", trace->program);
   set_string(object, "source", trace->source);
@@ -84,7 +85,9 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   json_object_set_new(object, "calls", call_counts_json(info->calls));
   json_object_set_new(object, "witness", witness_json(witness));
   json_object_set_new(object, "request_sizes", size_histogram_json(&info->sizes));
-  json_object_set_new(object, "recorded", recorded_samples_json(&info->samples));
+  json_object_set_new(object, "recorded", recorded_samples_json(samples));
+  if (samples->user_ns != TRACE_SAMPLE_MISSING && samples->system_ns != TRACE_SAMPLE_MISSING)
+    json_set_count(object, "cpu_ns", samples->user_ns + samples->system_ns - samples->cpu_before_ns);
   if (trace_reader_summary(info->reader)->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(info));
   if (info->rewritten)

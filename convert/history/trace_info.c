@@ -58,6 +58,8 @@ static void thin_out(struct recorded_samples *samples) {
 static int take_sample(void *context, const struct trace_sample *sample) {
   struct recorded_samples *samples = context;
   uint64_t rss_anon_bytes = trace_sample_anon_peak(samples->seen ? &samples->last : NULL, sample);
+  if (samples->seen == 0 && sample->user_ns != TRACE_SAMPLE_MISSING && sample->system_ns != TRACE_SAMPLE_MISSING)
+    samples->cpu_before_ns = sample->user_ns + sample->system_ns;
   samples->seen++;
   samples->last = *sample;
   raise_to(&samples->rss_anon_peak_bytes, rss_anon_bytes);

@@ -51,6 +51,7 @@ struct recorded_samples {
   /* Peaks and last values over all samples; TRACE_SAMPLE_MISSING: never available. */
   uint64_t rss_anon_peak_bytes, vm_size_peak_bytes, vm_hwm_bytes;
   uint64_t minor_faults, major_faults, user_ns, system_ns;
+  uint64_t cpu_before_ns; /* user and system time at the first sample: 0 unless the process ran before its recording */
 };
 
 /* Reads all samples of the trace. Returns 0, or -1 with error. */

@@ -11,11 +11,8 @@ from typing import Any
 from heaptape.advise.confirm import Confirmed
 from heaptape.advise.tried import (
     Bounds,
-    Recorded,
     Tried,
     candidates,
-    disproved,
-    read_recorded,
     replay_all,
     today,
     with_own_memory,
@@ -29,7 +26,7 @@ from heaptape.decide.answer import bypassed
 from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE
 from heaptape.decide.verdict import AIMS, CPU, Candidate, CountsOf, Judge, Pick, contenders, decide, finalists, racers
 from heaptape.results import replay_errors
-from heaptape.results.fits import killed_at
+from heaptape.results.fits import killed_at, range_note
 from heaptape.results.model.counts import Counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as checked_penalties
@@ -37,7 +34,8 @@ from heaptape.results.model.time_model import cache_effects, calls_ns
 from heaptape.results.structs import Run, workload_of
 from heaptape.run import machine, registry, replay
 from heaptape.run.condition import Condition
-from heaptape.run.exact import FIGURES, Bench
+from heaptape.run.exact import FIGURES, PEAK, UPPER, Bench
+from heaptape.run.judging import Recorded, disproved, read_recorded
 from heaptape.run.live import c_library
 from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.recorded import recorded_on
@@ -233,9 +231,8 @@ class Advisor:
         judge, rows = self._judge(), self._rows
         picks, refused = self._decide(rows, judge)
         base = _of(rows, now.label)
-        samples = self.recorded.samples
-        idle = self.about.get("idle_percent") if samples is None or samples.idles else None
-        summary = " ".join(filter(None, [_about(self.about, tried, base, self.source.cpu_ns), phrases.idle(idle)]))
+        idle = phrases.idle(self.about.get("idle_percent"))
+        summary = " ".join(filter(None, [_about(self.about, tried, base, self.source.cpu_ns), idle]))
         choices = {one.label: one.choice for one in tried}
         said = self._caveats(rows, judge, picks)
         live = tuple(one.line for one in self.live if one.line)
@@ -303,11 +300,16 @@ class Advisor:
             of_cpu = {label for pick in picks if pick.aim == CPU for label in (pick.best, pick.label)} - {now.label}
             kinds = {cpu.kind for row in rows if row.label in of_cpu and (cpu := judge.cpu(now, row))}
             said.append(self._on_cpu(next(one.counts for one in self.tried if one.label == now.label), kinds))
+        said.append(self._ranges())
         if self.recorded.samples is None:
             said.append("Memory is the allocator's alone, as the recording has no samples of the program's.")
         if error := max((_error("peak_rss", label, now.label) for label in labels), default=0.0):
             said.append(f"Replayed peak memory was within {error:.1f} % of the live program's in 9 of 10 cases.")
         return [one for one in said if one][:MOST_CAVEATS]
+
+    def _ranges(self) -> str:
+        peaks = {one.label: (one.peak_bytes, one.upper_peak_bytes) for one in self.tried if not one.failure}
+        return range_note(peaks, rule='limits and "fits in" take the upper end')
 
     def _on_cpu(self, counts: Counts | None, kinds: Collection[str]) -> str:
         if counts is None:
@@ -338,8 +340,8 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
     has_accesses = replay.has_accesses(workload)
     recorded = Recorded()
     if not has_accesses:
-        recorded = read_recorded(source.path, workload, about)
-    of_all = Bench(workload, home, choices.values()).ranging()
+        recorded = read_recorded(source.path, workload)
+    of_all = Bench(workload, home, choices.values())
     penalties = _penalties(home)
     limited = has_accesses and any(FIGURES[one.figure].pass_ in OF_ACCESSES for one in wish.limits)
     passes = ("memory", "instructions", *(OF_ACCESSES if limited else ()))
@@ -351,7 +353,7 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
     first = of_all.counting(SCREEN_OPS) if screens else whole
     all_tried, runs = replay_all(first, list(choices.values()), bounds, about, tell)
     base = made_on.label if made_on else None
-    if wrong := disproved(runs, recorded, base, workload_of(about)):
+    if base in runs and (wrong := disproved(runs[base], recorded, workload_of(about))):
         raise HeaptapeError(wrong)
     replayed_peak = runs[base].rss_anon_peak_bytes if base in runs else None
     all_tried = with_own_memory(all_tried, runs, recorded, base)
@@ -407,7 +409,10 @@ def _beyond_limits(tried: Sequence[Tried], now: str, limits: Sequence[Condition]
             value = figure_of(one, limit.figure)
             if value is None or reference is None:
                 raise HeaptapeError(f"--limit '{limit.text}': {limit.figure} was not counted on {one.label}")
-            if one is not base and not limit.holds(value, reference):
+            kept = limit.holds(value, reference)
+            if limit.figure == PEAK:  # at both ends of a range
+                kept &= limit.holds(one.upper_peak_bytes, base.upper_peak_bytes)
+            if one is not base and not kept:
                 out.setdefault(one.label, f"beyond {limit.text}")
     return out
 
@@ -432,7 +437,7 @@ def _killed(tried: Sequence[Tried], limit_bytes: int, ops: int) -> dict[str, str
 
 def figure_of(one: Tried, name: str) -> float | None:
     """A figure by its name in measure.exact: memory is the whole program's, other figures are the allocator's."""
-    whole = {"rss-peak": one.peak_bytes, "rss-mean": one.mean_bytes}
+    whole = {PEAK: one.peak_bytes, UPPER: one.upper_peak_bytes, "rss-mean": one.mean_bytes}
     return whole.get(name, one.figures.get(name))
 
 

@@ -5,25 +5,21 @@ replay for each pass, several replays at a time.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-
-import numpy as np
 
 from heaptape.common import phrases
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.fits import smallest_limit
-from heaptape.results.judged import Memory, disproof
 from heaptape.results.model.counts import Counts, counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.recorded_on import short_version
 from heaptape.results.schema import Results
-from heaptape.results.structs import ResultsFile, Run, Workload, workload_of
+from heaptape.results.structs import ResultsFile, Run, workload_of
 from heaptape.run import installed
-from heaptape.run.exact import FIGURES, Bench
+from heaptape.run.exact import FIGURES, UPPER, Bench
+from heaptape.run.judging import Recorded
 from heaptape.run.recorded import as_recorded, of_same_name, recorded_on
 from heaptape.run.registry import Allocator, Choice, choose, choose_all
-from heaptape.run.samples import Samples, read_samples, replayed
-from heaptape.tape.trace import open_trace
+from heaptape.run.samples import replayed
 
 C_LIBRARY = "glibc"
 
@@ -41,10 +37,15 @@ def candidates(
     for name, allocator in known.items():
         if not allocator.found or allocator.by_name:
             continue
-        wanted = ("always", "threads") if threads > 1 else ("always",)
-        found += [name, *(f"{name}:{key}" for key, one in allocator.variants.items() if one.advise in wanted)]
+        found += [name, *usual_settings(allocator, threads)]
     found += [one.record.label for one in installed.find_all(installed.root())]
     return as_recorded(found, choose_all(found, known), recorded)
+
+
+def usual_settings(allocator: Allocator, threads: int) -> list[str]:
+    """Labels of the variants that the registry marks for advice, for a program with so many threads."""
+    wanted = ("always", "threads") if threads > 1 else ("always",)
+    return [f"{allocator.name}:{key}" for key, one in allocator.variants.items() if one.advise in wanted]
 
 
 def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) -> tuple[Choice, str]:
@@ -73,15 +74,16 @@ def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) ->
 @dataclass(frozen=True)
 class Tried:
     """A candidate and its figures. Bytes are of the whole program: the allocator's, which are replayed, and the
-    program's own. `figures`: those of measure.exact that its passes yield, of the allocator alone. `counts`: for the
-    model of time; None where instructions can't be counted here. `smallest_limit_bytes`: memory limit under which the
-    program runs; None where its own memory is not known. `line`: calls made and the program's bytes then. `failure`:
-    why there are no figures; else empty.
+    program's own. `upper_peak_bytes`: of a peak that is a range, else the peak. `figures`: those of measure.exact that
+    its passes yield, of the allocator alone. `counts`: for the model of time; None where instructions can't be counted
+    here. `smallest_limit_bytes`: memory limit under which the program runs; None where its own memory is not known.
+    `line`: calls made and the program's bytes then. `failure`: why there are no figures; else empty.
     """
 
     choice: Choice
     peak_bytes: float = 0.0
     mean_bytes: float = 0.0
+    upper_peak_bytes: float = 0.0
     figures: Mapping[str, float] = field(default_factory=dict)
     counts: Counts | None = None
     smallest_limit_bytes: float | None = None
@@ -94,17 +96,6 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """A recording's samples of the program's memory. `samples`: when it was sampled, `rss`: its RssAnon in bytes then;
-    None: there are none. Where it has no times, calls stand for them. `peak_bytes`: of RssAnon, also between samples.
-    """
-
-    samples: Samples | None = None
-    rss: np.ndarray | None = None
-    peak_bytes: float = 0.0
-
-
-@dataclass(frozen=True)
 class Bounds:
     """How replays are made: which `passes`; this machine's `penalties`, None where they are not known. `memory`: by
     label, memory runs that were made before.
@@ -113,26 +104,6 @@ class Bounds:
     passes: tuple[str, ...]
     penalties: Penalties | None
     memory: Mapping[str, Run] = field(default_factory=dict)
-
-
-def read_recorded(source: Path, workload: Path, about: Mapping) -> Recorded:
-    """`source`: the trace, or the workload itself. `about`: measure.replay.describe_workload."""
-    rows = np.array(about.get("recorded") or [], dtype=float).reshape(-1, 3)
-    if len(rows) < 2:
-        return Recorded()
-    peak = float(rows[:, 1].max())
-    if source != workload and _has_samples(source):
-        return Recorded(*read_samples(source, workload), peak)
-    return Recorded(Samples(rows[:, 0], rows[:, 0], rows[:, 0], about["ops"]), rows[:, 1], peak)
-
-
-def _has_samples(source: Path) -> bool:
-    """Was the program's memory sampled while it ran, with times?"""
-    try:
-        with open_trace(source) as trace:
-            return "times" not in trace.info.get("lacks", ()) and "user_ns" in trace.samples()
-    except (HeaptapeError, OSError):
-        return False  # another format, which could be compiled
 
 
 def replay_all(
@@ -184,18 +155,10 @@ def _tried(choice: Choice, made: Mapping[str, Run | HeaptapeError], bounds: Boun
         choice,
         memory.rss_anon_peak_bytes or 0.0,
         memory.rss_anon_mean_bytes or 0.0,
+        values[UPPER] or 0.0,
         {name: value for name, value in values.items() if value is not None},
         found[choice.label][0] if choice.label in found else None,
     )
-
-
-def disproved(runs: Mapping[str, Run], recorded: Recorded, base: str | None, about: Workload) -> str:
-    """A sentence where the recording disproves the replay on the allocator that it was made on; empty: it does not."""
-    if recorded.samples is None or recorded.rss is None or base is None or base not in runs:
-        return ""
-    samples, held = recorded.samples, replayed(runs[base], recorded.samples)
-    made = Memory(held["rss_anon_peak_bytes"], held[samples.mean_clock])
-    return disproof(about, base, made, Memory(recorded.peak_bytes, samples.mean(recorded.rss)))
 
 
 def with_own_memory(
@@ -224,13 +187,14 @@ def _whole(one: Tried, run: Run, own_peak: float | None, mean_bytes: float) -> T
     """`own_peak`: the program's own memory, added to its peak and at each point of its time line; None: not known."""
     if own_peak is None:
         return replace(one, mean_bytes=mean_bytes)
-    peak = one.peak_bytes + own_peak
+    peak, upper = one.peak_bytes + own_peak, one.upper_peak_bytes + own_peak
     line = [(position, rss + own_peak) for position, rss, *_ in run.timeline or ()]
     line.append((int(run.rss_anon_peak_position or 0), peak))
     return replace(
         one,
         peak_bytes=peak,
         mean_bytes=mean_bytes,
-        smallest_limit_bytes=smallest_limit(max(peak, (run.spread_peak_bytes or 0) + own_peak)),
+        upper_peak_bytes=upper,
+        smallest_limit_bytes=smallest_limit(upper),
         line=sorted(line),
     )

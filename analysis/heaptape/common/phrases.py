@@ -101,7 +101,7 @@ def idle(idle_percent: float | None) -> str:
     """That means are over wall time; empty where they are not (run/samples.py)."""
     if not idle_percent or idle_percent <= MOSTLY_PERCENT:
         return ""
-    return f"In {idle_percent:.0f} % of its time it hardly calls malloc: means are over wall time."
+    return f"It idles for {idle_percent:.0f} % of its time: means are over wall time."
 
 
 def serialising(name: str, environment: Mapping[str, str]) -> list[str]:

@@ -17,6 +17,7 @@ from heaptape.results.schema import Results
 
 PAGE_TABLE_SHARE = 1 / 512
 KERNEL_BYTES = 128 << 10
+MOST_RANGES = 3
 MUCH_MORE = 1.02  # a peak with touched pages spread is told from this on
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LIMIT = re.compile(r"memory\s*=\s*(\d+(?:\.\d+)?)\s*([KMG]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
@@ -39,19 +40,31 @@ def smallest_limits(file: Results, peaks: Mapping[str, float]) -> dict[str, floa
     if not rows or base is None or base not in peaks or disproof_of(file):
         return {}
     own = max(row[1] for row in rows) - peaks[base]
-    upper = {run.label: run.spread_peak_bytes for run in file.measured if run.spread_peak_bytes}
-    return {label: smallest_limit(max(peak, upper.get(label, 0)) + own) for label, peak in peaks.items()}
+    upper = upper_ends(file)
+    return {label: smallest_limit(max(peak, upper.get(label, 0.0)) + own) for label, peak in peaks.items()}
+
+
+def upper_ends(file: Results) -> dict[str, float]:
+    """Label -> the upper end of its peak, where that is a range."""
+    return {run.label: run.spread_peak_bytes for run in file.measured if run.spread_peak_bytes}
 
 
 def spread_notes(file: Results, name: str = "") -> list[str]:
-    """That peaks are ranges, and why."""
-    ranges = ", ".join(
-        f"{run.label} {size(run.rss_anon_peak_bytes or 0)} to {size(run.spread_peak_bytes)}"
-        for run in file.measured
-        if run.spread_peak_bytes and run.spread_peak_bytes > MUCH_MORE * (run.rss_anon_peak_bytes or 0)
-    )
+    """`range_note` of results, as a list."""
+    lows = {run.label: run.rss_anon_peak_bytes or 0.0 for run in file.measured if run.spread_peak_bytes}
+    peaks = {label: (lows[label], high) for label, high in upper_ends(file).items()}
+    return [note] if (note := range_note(peaks, name)) else []
+
+
+def range_note(
+    peaks: Mapping[str, tuple[float, float]], name: str = "", rule: str = '"fits in" takes the upper end'
+) -> str:
+    """That peaks are ranges, and why; empty: none is. `peaks`: what -> both ends. `rule`: which end counts."""
+    ranges = [f"{what} {size(low)} to {size(high)}" for what, (low, high) in peaks.items() if high > MUCH_MORE * low]
+    more = [f"{len(ranges) - MOST_RANGES} more"] * (len(ranges) > MOST_RANGES)
     why = "it is not known which parts of large objects were touched, which huge pages depend on"
-    return [f'Peaks are ranges{name}, as {why} (record again); "fits in" takes the upper end: {ranges}.'] * bool(ranges)
+    said = f"Peaks are ranges{name}, as {why} (record again); {rule}: "
+    return f"{said}{', '.join([*ranges[:MOST_RANGES], *more])}." if ranges else ""
 
 
 def memory_limit(text: str) -> int | None:

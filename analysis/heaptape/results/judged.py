@@ -6,6 +6,7 @@ The program's memory is that of malloc and the program's own, so a replay that n
 needs more is of another program than the recorded one, and nothing may be concluded from it.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,18 +25,35 @@ PEAK, MEAN = "peak_rss", "mean_rss"
 
 @dataclass(frozen=True)
 class Memory:
-    """Peak and mean of RssAnon in bytes, of the recorded program or of a replay of it."""
+    """Peak and mean of RssAnon in bytes, of the recorded program or of a replay of it. `noise`: of the recorded mean
+    (`noise_of`).
+    """
 
     peak: float
     mean: float
+    noise: float = 0.0
 
     def beyond(self, recorded: "Memory") -> bool:
         """Does this replay need more than the program had, by more than replays' error explains?"""
-        pairs = ((PEAK, self.peak, recorded.peak), (MEAN, self.mean, recorded.mean))
+        pairs = ((PEAK, self.peak, recorded.peak, 0.0), (MEAN, self.mean, recorded.mean, recorded.noise))
         return any(
-            replayed - there > max(LEAST_BYTES, there * ERRORS * replay_errors.error_of_all(figure) / 100)
-            for figure, replayed, there in pairs
+            replayed - there > max(LEAST_BYTES, there * ERRORS * replay_errors.error_of_all(figure) / 100) + noise
+            for figure, replayed, there, noise in pairs
         )
+
+
+def noise_of(differences: Sequence[float], weights: Sequence[float]) -> float:
+    """Bytes by which a mean over samples may be off, as each shows one moment of a memory that changes between two ops:
+    twice the standard error of the mean difference. `differences`: of the replay at each sample from the recorded
+    bytes; a constant one is no noise. `weights`: how long each sample stands.
+    """
+    whole, squares = sum(weights), sum(weight * weight for weight in weights)
+    if not whole or not squares:
+        return 0.0
+    pairs = list(zip(differences, weights, strict=False))
+    mean = sum(difference * weight for difference, weight in pairs) / whole
+    variance = sum(weight * (difference - mean) ** 2 for difference, weight in pairs) / whole
+    return 2 * math.sqrt(variance * squares) / whole
 
 
 def disproof(workload: Workload, label: str, replayed: Memory, recorded: Memory) -> str:
@@ -54,15 +72,20 @@ def disproof_of(file: Results) -> str:
     """`disproof` of results with the pass memory. Empty also where the recording has no samples, or was not replayed on
     its own allocator.
     """
+    if file.workload.disproof:
+        return file.workload.disproof
     label, rows = file.workload.recorded_on, file.workload.recorded or []
     runs = [run for run in file.measured if run.label == label and run.pass_ == "memory" and run.timeline]
     if not label or len(rows) < 2 or not runs:
         return ""
     positions = [row[0] for row in rows]
-    recorded = Memory(max(row[1] for row in rows), _mean(positions, [row[1] for row in rows]))
+    there = [row[1] for row in rows]
+    apart = [here - before for here, before in zip(least_at(runs[0], positions), there)]
+    spans = [after - before for before, after in pairwise(positions)]
+    recorded = Memory(max(there), _mean(positions, there), noise_of(apart, spans))
     replayed = Memory(
         max(run.rss_anon_peak_bytes or 0.0 for run in runs),
-        max(_mean(positions, list(_rss_at(run, positions))) for run in runs),
+        max(_mean(positions, least_at(run, positions)) for run in runs),
     )
     return disproof(file.workload, label, replayed, recorded)
 
@@ -76,10 +99,14 @@ def _reason(workload: Workload) -> str:
     return "it touched less of its objects than is known"
 
 
-def _rss_at(run: Run, positions: Iterable[float]) -> Iterable[float]:
+def least_at(run: Run, positions: Iterable[float]) -> list[float]:
+    """RssAnon of a memory run at each position, or one row of its time line before, whichever is less: a replay touches
+    an object at once, where the program took its time to fill it.
+    """
     rows = run.timeline or []
     known = [row[0] for row in rows]
-    return (rows[max(bisect_right(known, position) - 1, 0)][1] for position in positions)
+    places = [max(bisect_right(known, position) - 1, 0) for position in positions]
+    return [min(rows[place][1], rows[max(place - 1, 0)][1]) for place in places]
 
 
 def _mean(positions: Sequence[float], values: Sequence[float]) -> float:

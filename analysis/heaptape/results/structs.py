@@ -63,7 +63,8 @@ class Workload(msgspec.Struct):
     `idle_percent`: of its wall time (run/samples.py). `witness`:
     what compiling the trace found. `lacks`: what the trace does not have. `settings`: variables of the recorded
     program's environment that set its allocator up; `recorded_on`: label of the runs on that allocator with these.
-    `achievable_bytes`: tape/placement.py.
+    `achievable_bytes`: tape/placement.py. `disproof`: a sentence where the recording disproves its replay
+    (run/judging.py), of commands that judge it though they need no figures of the recorded allocator.
     """
 
     name: Text = None
@@ -89,6 +90,7 @@ class Workload(msgspec.Struct):
     idle_percent: Number = None
     witness: dict[str, Any] | None = None
     lacks: list[str] | None = None
+    disproof: Text = None
 
 
 class Column(msgspec.Struct):

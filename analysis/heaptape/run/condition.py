@@ -16,7 +16,7 @@ from decimal import Decimal
 
 from heaptape.common.errors import UsageError, unknown
 from heaptape.common.phrases import size
-from heaptape.run.exact import FIGURES
+from heaptape.run.exact import FIGURES, PEAK, UPPER
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -97,7 +97,7 @@ def _forms(figure: str, names: Sequence[str]) -> list[str]:
 
 DEFAULT = "rss=1%,instructions=2%,syscalls=10%"
 # A name for several figures.
-GROUPS = {"rss": ("rss-peak", "rss-mean")}
+GROUPS = {"rss": (PEAK, UPPER, "rss-mean"), PEAK: (PEAK, UPPER)}
 # A promise is kept or broken: there is no tolerance between.
 TOLERATED = tuple(figure for figure in FIGURES if figure != "broken")
 

@@ -60,8 +60,15 @@ def _last_misses(run: results.Run) -> float | None:
     return number(max(caches, key=lambda cache: cache.bytes or 0).misses) if caches else None
 
 
+def _upper_end(run: results.Run) -> float | None:
+    peak = number(run.rss_anon_peak_bytes)
+    return None if peak is None else max(peak, run.spread_peak_bytes or 0.0)
+
+
+PEAK, UPPER = "rss-peak", "rss-peak-upper"  # the same where a peak is no range
 FIGURES = {
-    "rss-peak": Figure("memory", "bytes", _of_run("rss_anon_peak_bytes")),
+    PEAK: Figure("memory", "bytes", _of_run("rss_anon_peak_bytes")),
+    UPPER: Figure("memory", "bytes", _upper_end),
     "rss-mean": Figure("memory", "bytes", _of_run("rss_anon_mean_bytes")),
     "vmsize-peak": Figure("memory", "bytes", _of_run("vm_size_peak_bytes")),
     "faults": Figure("memory", "", _of_run("page_faults")),
@@ -93,7 +100,7 @@ class Bench:
         info = read_workload(workload)
         also = tuple(engine_process.also_loaded(info.info, list(choices)))
         settings, _ = replay.with_sizes(
-            Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also, memory_map=False, ranges=False)
+            Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also, memory_map=False)
         )
         program = home.program("replay")
         before = replay.baseline(program, workload)
@@ -105,12 +112,6 @@ class Bench:
         other = copy.copy(self)
         settings = replace(self._engine.settings, instruction_ops=ops)
         other._engine = replace(self._engine, settings=settings)
-        return other
-
-    def ranging(self) -> "Bench":
-        """The same, but memory runs have the upper end of a peak that is a range (`spread_peak_bytes`), by one more."""
-        other = copy.copy(self)
-        other._engine = replace(self._engine, settings=replace(self._engine.settings, ranges=True))
         return other
 
     def promises(self, choice: Choice) -> str:

@@ -32,7 +32,7 @@ from heaptape.run.environment import RECORDERS
 from heaptape.run.passes import BY_NAME, OF_ACCESSES
 from heaptape.run.registry import Choice, sha256_of
 from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
-from heaptape.run.samples import MOSTLY, idle_share
+from heaptape.run.samples import MOSTLY, idle_of
 from heaptape.tape.workload_format import is_workload, read_workload
 
 ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's tables, the allocator's own memory
@@ -190,15 +190,9 @@ def describe_workload(path: Path, name: str) -> dict:
         "witness",
         "lacks",
     ]
-    idle = _idle(path)
+    idle = idle_of(path)
     about |= {"idle_percent": round(100 * idle, 1)} if not math.isnan(idle) else {}
     return about | {key: workload.info[key] for key in kept if key in workload.info}
-
-
-@lru_cache(maxsize=8)
-def _idle(workload: Path) -> float:
-    line = read_workload(workload).timeline()
-    return idle_share(line["time_ns"].to_numpy(float), line["position"].to_numpy(float))
 
 
 @lru_cache(maxsize=8)
@@ -214,7 +208,7 @@ def _parts_matter(workload: Path) -> bool:
 def _mean_over_wall_time(measured: Mapping, workload: Path) -> dict:
     """The mean of a memory run of a recording that idles (samples.py); else nothing."""
     mean = measured.get("rss_anon_wall_mean_bytes")
-    if mean is None or not _idle(workload) > MOSTLY:
+    if mean is None or not idle_of(workload) > MOSTLY:
         return {}
     return {"rss_anon_mean_bytes": mean, "mean_over": "wall time"}
 
@@ -510,8 +504,7 @@ def measure(
     ):
         spec["op-limit"] = settings.instruction_ops
     measured = _measure_with(engine, run, spec, tell)
-    ranges = settings.ranges and settings.touch == "recorded" and run.repeat == 0
-    if run.pass_ == "memory" and ranges and _parts_matter(engine.workload):
+    if run.pass_ == "memory" and settings.touch == "recorded" and run.repeat == 0 and _parts_matter(engine.workload):
         other = replace(engine, settings=replace(settings, touch="spread"))
         spread = _measure_with(other, run, spec | {"no-map": True}, lambda share: None)
         if spread.get("rss_anon_peak_bytes", 0) > measured.get("rss_anon_peak_bytes", math.inf):

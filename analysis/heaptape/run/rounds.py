@@ -40,8 +40,7 @@ class Settings:
     OF_ACCESSES simulate, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out, and
     reported, if they can't be made. `also_loaded`: libraries that passes whose figures they change load on every
     allocator (engine_process.py). `at`: positions at which OF_ORIGINS attribute memory beside their own, as
-    heaptape-replay takes them. `memory_map`: the memory pass makes one; `ranges`: where peaks depend on which parts
-    of large objects were touched, and that is not known, it finds their upper ends, too. `jobs`: how many runs that
+    heaptape-replay takes them. `memory_map`: the memory pass makes one. `jobs`: how many runs that
     only count are made at a time; 0: as the machine has room. `instruction_ops`: the instructions pass counts at most
     this many ops, the first of the workload. Under our Valgrind tool an op takes 0.3 to 0.8 us in the recorded order
     with few threads, 2.5 us with 23 (docs/measurements/replay.md). The recorded order can't be cut: a longer workload
@@ -72,7 +71,6 @@ class Settings:
     jobs: int = 0
     instruction_ops: int = 20_000_000
     memory_map: bool = True
-    ranges: bool = True
 
 
 @dataclass(frozen=True)

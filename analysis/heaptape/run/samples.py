@@ -4,11 +4,13 @@
 Time lines are arrays of equal length. Positions are ops of the workload, times nanoseconds, sizes bytes.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from heaptape.common.phrases import MOSTLY_PERCENT
 from heaptape.results.structs import Run
@@ -18,27 +20,34 @@ from heaptape.tape.workload_format import read_workload
 
 @dataclass(frozen=True)
 class Samples:
-    """When a recorded run was sampled: in wall time, in the process's processor time, and in ops done by then."""
+    """When a recorded run was sampled: in wall time, in the process's processor time, and in ops done by then. `idle`:
+    `idle_of` its workload.
+    """
 
     time_ns: np.ndarray
     cpu_ns: np.ndarray
     position: np.ndarray
     ops: int = 0
+    idle: float = math.nan
 
-    @cached_property
+    @property
     def idles(self) -> bool:
-        """Means are over wall time. A program that computes without calls does not idle."""
-        busy = len(self.cpu_ns) > 1 and np.ptp(self.cpu_ns) > (1 - MOSTLY) * np.ptp(self.time_ns)
-        return not busy and idle_share(self.time_ns, self.position) > MOSTLY
+        """Means are over wall time."""
+        return self.idle > MOSTLY
 
     @property
     def mean_clock(self) -> str:
         """The key of `replayed` that is the mean to go by."""
         return "rss_anon_wall_mean_bytes" if self.idles else "rss_anon_mean_bytes"
 
+    @property
+    def clock_ns(self) -> np.ndarray:
+        """The time that it is over."""
+        return self.time_ns if self.idles else self.cpu_ns
+
     def mean(self, rss: np.ndarray) -> float:
         """The same of the recorded program's own RSS, at each sample."""
-        return mean_over_time(self.time_ns if self.idles else self.cpu_ns, rss)
+        return mean_over_time(self.clock_ns, rss)
 
     @property
     def share(self) -> np.ndarray:
@@ -97,23 +106,47 @@ def read_samples(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
     cpu = (rows["user_ns"] + rows["system_ns"]).to_numpy(float)
     line_ns, position = line["time_ns"].to_numpy(float), line["position"].to_numpy(float)
     samples = samples_at(times, cpu, line_ns, position, compiled.ops)
-    return samples, rows["rss_anon_bytes"].to_numpy(float)
+    return replace(samples, idle=idle_of(workload)), rows["rss_anon_bytes"].to_numpy(float)
+
+
+def spread_times(position: np.ndarray, line: pd.DataFrame) -> np.ndarray:
+    """Times of samples that have only positions, in a workload's time line. Those at one position were taken, at equal
+    intervals, after the position before.
+    """
+    if not line["time_ns"].iloc[-1]:
+        return position
+    places, first, count = np.unique(position, return_index=True, return_counts=True)
+    ends = np.interp(places, line["position"].to_numpy(float), line["time_ns"].to_numpy(float))
+    begins = np.concatenate(([line["time_ns"].iloc[0]], ends[:-1]))
+    part = (np.arange(len(position)) - np.repeat(first, count) + 1) / np.repeat(count, count)
+    return np.repeat(begins, count) + np.repeat(ends - begins, count) * part
 
 
 IDLE_SPAN_NS, IDLE_OPS, MOSTLY = 50e6, 50, MOSTLY_PERCENT / 100
 
 
-def idle_share(time_ns: np.ndarray, position: np.ndarray) -> float:
-    """The share of a recording's time in which it made fewer than IDLE_OPS calls in IDLE_SPAN_NS, 0 to 1: it waited, or
-    computed, with what it holds. NaN where there are no times. Where that is more than MOSTLY, means are over wall
-    time: means over calls or processor time would be those of its bursts.
+def idle_share(time_ns: np.ndarray, position: np.ndarray, cpu_ns: float | None = None) -> float:
+    """The share of a recording's time in which the program idled, 0 to 1: it made fewer than IDLE_OPS calls in
+    IDLE_SPAN_NS, and did not compute either. `cpu_ns`: the processor time that it used meanwhile; None: not known, and
+    calls alone tell. NaN where there are no times. Where the share is more than MOSTLY, means are over wall time: means
+    over calls or processor time would be those of its bursts.
     """
     if len(time_ns) < 2 or time_ns[-1] <= time_ns[0]:
-        return float("nan")
-    spans = max(int((time_ns[-1] - time_ns[0]) / IDLE_SPAN_NS), 1)
+        return math.nan
+    whole = float(time_ns[-1] - time_ns[0])
+    spans = max(int(whole / IDLE_SPAN_NS), 1)
     edges = np.linspace(time_ns[0], time_ns[-1], min(spans, 1 << 20) + 1)
     made = np.diff(np.interp(edges, time_ns, position)) * IDLE_SPAN_NS / (edges[1] - edges[0])
-    return float((made < IDLE_OPS).mean()) if spans > 1 else 0.0
+    quiet = float((made < IDLE_OPS).mean()) if spans > 1 else 0.0
+    return quiet if cpu_ns is None else min(quiet, max(1 - cpu_ns / whole, 0.0))
+
+
+@lru_cache(maxsize=8)
+def idle_of(workload: Path) -> float:
+    """`idle_share` of the recording that the workload is of."""
+    compiled = read_workload(workload)
+    line, cpu_ns = compiled.timeline(), compiled.info.get("cpu_ns")
+    return idle_share(line["time_ns"].to_numpy(float), line["position"].to_numpy(float), cpu_ns)
 
 
 def smooth(time_ns: np.ndarray, cpu_ns: np.ndarray) -> np.ndarray:

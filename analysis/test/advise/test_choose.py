@@ -11,10 +11,13 @@ import pytest
 from advise.made_up import NOW, error_of, no_error, row
 from heaptape.advise import confirm
 from heaptape.advise import tried as candidates
+from heaptape.advise.advise import _beyond_limits
 from heaptape.advise.words import Advice, environment, screen
 from heaptape.common.home import default_home
+from heaptape.common.tables import MIB
 from heaptape.decide.verdict import BOTH, CPU, MEMORY, Judge, Live, between, contenders, decide, finalists
 from heaptape.run import recorded, registry
+from heaptape.run.condition import parse
 from heaptape.run.registry import Choice
 from heaptape.show.screen import render
 from hypothesis import given
@@ -375,3 +378,14 @@ def test_a_reason_that_several_share_is_said_once():
 )
 def test_a_live_check_says_how_prediction_and_measurement_agree(predicted, low, high, verdict):
     assert confirm._verdict(predicted, low, high) == verdict
+
+
+@pytest.mark.parametrize(("upper", "kept"), [(104, True), (107, False)])
+def test_a_limit_of_a_peak_that_is_a_range_holds_at_both_ends(upper, kept):
+    def tried(label, peak, upper):
+        choice = Choice(label, "default", Path(), "", {})
+        return candidates.Tried(choice, peak * MIB, peak * MIB, upper * MIB, {})
+
+    limit = parse("rss-peak<=1.05*today", ("today",))
+    refused = _beyond_limits([tried("glibc", 100, 100), tried("other", 90, upper)], "glibc", [limit])
+    assert ("other" not in refused) == kept

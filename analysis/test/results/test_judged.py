@@ -7,7 +7,7 @@ import pytest
 from heaptape.common.tables import MIB
 from heaptape.decide.answer import answer
 from heaptape.results.fits import smallest_limit, smallest_limits, spread_notes
-from heaptape.results.judged import Memory, disproof, disproof_of
+from heaptape.results.judged import Memory, disproof, disproof_of, noise_of
 from heaptape.results.schema import Results
 from heaptape.results.structs import Workload
 from hypothesis import given
@@ -67,6 +67,30 @@ def test_the_upper_end_of_a_peak_that_is_a_range_counts_for_the_limit():
     peaks = {"glibc:MALLOC_ARENA_MAX=2": 30.0 * MIB, "lean": 15.0 * MIB}
     assert smallest_limits(file, peaks)["lean"] == smallest_limit(109 * MIB)
     assert "lean 15.0 MiB to 99.0 MiB" in spread_notes(file)[0]
+
+
+@given(st.lists(st.floats(0, 50), min_size=3, max_size=40), st.floats(-9, 9))
+def test_what_differs_by_a_constant_is_no_noise_and_one_sample_of_many_is_little(levels, apart):
+    spans = [1.0] * len(levels)
+    assert noise_of([apart] * len(levels), spans) == pytest.approx(0, abs=1e-6)
+    assert noise_of(levels, spans) <= 2 * 50 / 2 / len(levels) ** 0.5 + 1e-6
+
+
+def test_an_object_that_the_program_was_still_filling_disproves_nothing():
+    """16 and 36 MiB by turns; each sample was taken while the program grew to 36 MiB, which a replay has at once."""
+    file = results(30, 30)
+    file.workload.recorded = [[at, 36 * MIB if at == 5 else 16 * MIB, 0] for at in range(0, 100)]
+    for run in file.measured:
+        run.timeline = [[at, (36 if at % 2 else 16) * MIB, 0, 0] for at in range(0, 101)]
+        run.rss_anon_peak_bytes = 36 * MIB
+    assert disproof_of(file) == ""
+    for run in file.measured:
+        run.timeline = [[at, 26 * MIB, 0, 0] for at in range(0, 101)]
+    assert disproof_of(file)
+
+
+def test_what_a_command_found_of_a_replay_is_in_its_results():
+    assert disproof_of(results(30, 30, disproof="It is another program.")) == "It is another program."
 
 
 def test_a_replay_within_the_error_makes_no_memory_vanish():

@@ -1,12 +1,27 @@
 # SPDX-License-Identifier: MIT
 """The arithmetic of predictions, on time lines made by hand."""
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
+from heaptape.common.home import default_home
 from heaptape.results.structs import Run
-from heaptape.run.samples import Samples, idle_share, mean_over_time, replayed, rss_at, samples_at
+from heaptape.run import replay
+from heaptape.run.samples import (
+    Samples,
+    idle_share,
+    mean_over_time,
+    read_samples,
+    replayed,
+    rss_at,
+    samples_at,
+    spread_times,
+)
 
 from tests.bench.fidelity.prediction import aligned_mean, thinned
+from tests.support import compile_c, record
 
 MS = 1e6
 
@@ -104,8 +119,9 @@ def test_a_recording_idles_where_its_calls_are_rare_for_most_of_the_time() -> No
     times = np.concatenate([np.linspace(0, 100, 100), 100 + 100 * np.arange(1, 10)]) * MS
     position = np.concatenate([np.linspace(0, 10_000, 100), 10_000 + np.arange(1, 10)])
     assert idle_share(times, position) == pytest.approx(0.9, abs=0.06)
-    assert Samples(times, times / 10, position).mean_clock == "rss_anon_wall_mean_bytes"
-    assert Samples(times, times, position).mean_clock == "rss_anon_mean_bytes"  # it computes
+    assert idle_share(times, position, 0.1 * times[-1]) == pytest.approx(0.9, abs=0.06)
+    assert idle_share(times, position, 0.9 * times[-1]) == pytest.approx(0.1)  # it computes
+    assert idle_share(times, position, 3 * times[-1]) == 0  # in four threads
     assert idle_share(times[:100], position[:100]) == 0
     assert np.isnan(idle_share(np.zeros(5), np.arange(5.0)))
 
@@ -113,7 +129,39 @@ def test_a_recording_idles_where_its_calls_are_rare_for_most_of_the_time() -> No
 def test_the_mean_of_an_idle_recording_is_the_engines_own() -> None:
     """Between two rows of a time line by ops, hours may pass."""
     times = np.array([0.0, 10, 1000]) * MS
-    samples = Samples(times, np.array([0.0, 9, 10]) * MS, np.array([0.0, 99, 100]))
+    samples = Samples(times, np.array([0.0, 9, 10]) * MS, np.array([0.0, 99, 100]), idle=0.9)
     run = run_of((0, 1000), (100, 10), rss_anon_wall_mean_bytes=17)
     assert replayed(run, samples)[samples.mean_clock] == 17
     assert samples.mean(np.array([1000.0, 10, 10])) == pytest.approx(0.01 * 1000 + 0.99 * 10)
+
+
+def test_samples_at_one_position_were_taken_while_the_program_idled_before_it() -> None:
+    line = pd.DataFrame({"position": [0, 100, 200], "time_ns": [0.0, 1000, 9000]})
+    times = spread_times(np.array([0.0, 100, 200, 200, 200, 200]), line)
+    assert times.tolist() == [0, 1000, 3000, 5000, 7000, 9000]
+    unknown = line.assign(time_ns=0)
+    assert spread_times(np.array([0.0, 100]), unknown).tolist() == [0, 100]
+
+
+def test_one_rule_says_whether_a_recording_idles(tmp_path: Path) -> None:
+    """The program makes no call for most of its time: it sleeps, or it computes."""
+    source = """#include <stdlib.h>
+        #include <time.h>
+        int main(int argc, char **argv) {
+          for (int i = 0; i < 1000; i++) free(malloc(100 + i));
+          if (argc > 1) nanosleep(&(struct timespec){0, 600000000}, 0);
+          else while (clock() < 600 * (CLOCKS_PER_SEC / 1000)) ;
+          free(malloc(9));
+        }"""
+    program = compile_c(tmp_path / "program", source)
+    for name, more in (("computes", ()), ("sleeps", ("x",))):
+        record(tmp_path / f"{name}.tape", program, *more)
+        work = replay.prepare(str(tmp_path / f"{name}.tape"), default_home(), tmp_path)
+        samples, _ = read_samples(tmp_path / f"{name}.tape", work)
+        idle = replay.describe_workload(work, "")["idle_percent"]
+        assert samples.idles == (idle > 50) == (name == "sleeps") or machine_is_busy(samples)
+
+
+def machine_is_busy(samples: Samples) -> bool:
+    """The program computed, and had a processor for less than half of the time."""
+    return float(np.ptp(samples.cpu_ns)) > 0.3e9 and float(np.ptp(samples.time_ns)) > 1e9

@@ -24,16 +24,16 @@ from heaptape.common.process import processors, scratch_folder
 from heaptape.common.version import __version__
 from heaptape.features.gate import minimise
 from heaptape.features.gate.minimise import Limits, Minimiser, Question
-from heaptape.run import replay
+from heaptape.run import judging, replay
 from heaptape.run.condition import Condition, parse, tolerated
 from heaptape.run.engine_process import Processes, side_by_side
-from heaptape.run.exact import FIGURES, Bench, RunError
+from heaptape.run.exact import FIGURES, PEAK, UPPER, Bench, RunError
 from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.registry import Choice, sha256_of
 
 MOST_RUNS = 8
 # Figures that are shown even without a tolerance.
-SHOWN = ("rss-peak", "rss-mean", "vmsize-peak", "faults", "syscalls", "instructions")
+SHOWN = (PEAK, UPPER, "rss-mean", "vmsize-peak", "faults", "syscalls", "instructions")
 
 
 @dataclass
@@ -144,6 +144,9 @@ def compare(
         return found
     has_accesses = replay.has_accesses(workload)
     figures = [figure for figure in pairing.figures if FIGURES[figure].pass_ not in OF_ACCESSES or has_accesses]
+    if wrong := judging.judged(source, workload, home):
+        found.errors.append(wrong)
+        figures = [figure for figure in figures if FIGURES[figure].pass_ != "memory"]
     _check_promises(bench, pairing, found)
     for pass_ in dict.fromkeys(FIGURES[figure].pass_ for figure in figures):
         of_pass = [figure for figure in figures if FIGURES[figure].pass_ == pass_]
@@ -182,8 +185,11 @@ def _compare_pass(bench: Bench, pairing: Pairing, names: Iterable[str], found: C
         if run:
             found.noise += [name for name in suspected if name not in beyond]
         suspected = beyond
+    if UPPER in values and values[UPPER] == values.get(PEAK):  # no range
+        del values[UPPER]
     found.figures |= values
-    found.worse += suspected
+    found.noise = [name for name in found.noise if name in found.figures]
+    found.worse += [name for name in suspected if name in values]
 
 
 SCHEMA = 1

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from heaptape.common.phrases import counted, percent, size
 from heaptape.common.tables import MISSING, Cell, Table, command_lines, screen_width, significant
 from heaptape.results.cells import signed
+from heaptape.results.fits import range_note
+from heaptape.run.exact import PEAK, UPPER
 
 MOST_LINES = 20  # of an answer
 MARKS = {
@@ -93,6 +95,11 @@ def _notes(data: Mapping) -> Iterator[str]:
                 yield f"{name}: {data[which]['name']} breaks a rule of malloc{by_both}: {workload['broken'][which]}"
         for error in workload["errors"]:
             yield f"{name}: {error}"
+        if upper := workload["figures"].get(UPPER):
+            peak = workload["figures"][PEAK]
+            ends = {data[which]["name"]: (min(peak[which]), min(upper[which])) for which in ("old", "new")}
+            if note := range_note(ends, f" of {name}", f"{UPPER} is the upper end"):
+                yield note
         for figure, found in workload["figures"].items():
             if found["verdict"] in MARKS:
                 yield f"{name}: {_figure_note(figure, found)}"

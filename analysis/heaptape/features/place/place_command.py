@@ -100,6 +100,8 @@ def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "S
     from heaptape.common.console import printable
     from heaptape.common.phrases import counted
     from heaptape.common.tables import Cell, Table
+    from heaptape.features.place.search import UPPER
+    from heaptape.results.fits import range_note
     from heaptape.show.screen import Screen
 
     name = replaying.name_of(arguments.input)
@@ -114,7 +116,10 @@ def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "S
         if not arguments.output:
             more.append(("Plan", f"heaptape place {shlex.quote(arguments.input)} -o {path}"))
         more.append(("Run", f"heaptape run --place {shlex.quote(path)} -- CMD"))
-    return Screen(about, Table("", columns, rows), _sentences(found, arguments), more=more)
+    peaks = {"as recorded": found.base} | {printable(one.candidate.name): one.figures for one in found.tried}
+    ends = {name: (figures["peak_rss"], figures[UPPER]) for name, figures in peaks.items()}
+    note = range_note(ends, rule="a saving holds at both ends")
+    return Screen(about, Table("", columns, rows), _sentences(found, arguments), [note] * bool(note), more)
 
 
 def _cells(figures: dict[str, float], base: dict[str, float]) -> list:

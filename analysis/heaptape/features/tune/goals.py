@@ -25,8 +25,16 @@ PASSES_OF_CPU = (*OF_ACCESSES, "memory")
 SHORT = {"rss": "rss-peak"}
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
-# workload -> figure -> value
+# workload -> figure -> value; UPPER where the peak is a range
 Figures = Mapping[str, Mapping[str, float]]
+
+
+def _ends(name: str, found: Mapping[str, float], default: Mapping[str, float]) -> list[tuple[float, float]]:
+    """The figure and the default's, at both ends where one of them is a range."""
+    pairs = [(found[name], default[name])]
+    if name == exact.PEAK and (exact.UPPER in found or exact.UPPER in default):
+        pairs.append((found.get(exact.UPPER, found[name]), default.get(exact.UPPER, default[name])))
+    return pairs
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,9 @@ class Limit:
         """By which share the limit is exceeded, on the workload where that is most; 0 or less: it is kept. The sign is
         exact.
         """
-        return max(self._excess(one[self.figure], default[workload][self.figure]) for workload, one in found.items())
+        return max(
+            self._excess(*ends) for name, one in found.items() for ends in _ends(self.figure, one, default[name])
+        )
 
     def _excess(self, value: float, default: float) -> float:
         bound = self.most * Fraction(default) if self.of_default else self.most
@@ -76,10 +86,15 @@ class Goals:
         return len(self.passes) * len(self.weights)
 
     def ratios(self, found: Figures, default: Figures) -> dict[str, float]:
-        """figure -> the weighted geometric mean over workloads of its ratio to the default's."""
+        """figure -> the weighted geometric mean over workloads of its ratio to the default's, of a range at the end
+        where that is larger.
+        """
+
+        def log_ratio(workload: str, name: str) -> float:
+            return max(_log_ratio(*ends) for ends in _ends(name, found[workload], default[workload]))
+
         return {
-            name: math.exp(sum(self.weights[w] * _log_ratio(found[w][name], default[w][name]) for w in self.weights))
-            for name in self.figures
+            name: math.exp(sum(self.weights[w] * log_ratio(w, name) for w in self.weights)) for name in self.figures
         }
 
     def excess(self, found: Figures, default: Figures) -> list[float]:

@@ -10,6 +10,8 @@ from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
 from heaptape.decide.worth import NO_REASON, why_not
 from heaptape.features.tune.trials import Effect
 from heaptape.results.cells import signed
+from heaptape.results.fits import range_note
+from heaptape.run.exact import PEAK, UPPER
 
 UNITS = {"rss-peak": (MIB, "MiB"), "rss-mean": (MIB, "MiB"), "vmsize-peak": (MIB, "MiB"), "cpu": (1e6, "ms")}
 MILLIONS = {"instructions": (1e6, "M"), "misses": (1e6, "M")}
@@ -227,6 +229,19 @@ def _varying(data: Mapping) -> list[str]:
             f"Of the settings that seemed better, {refuted} were not better each time they were replayed again."
         )
     return lines
+
+
+def range_lines(data: Mapping) -> list[str]:
+    """That peaks are ranges: of the default and the winner, on each workload."""
+    shown = [row for row in data["points"] if "ratios" in row and (_is_winner(row, data) or not row["settings"])]
+    peaks = {
+        f"{row['label']} ({workload})": (values[PEAK], values.get(UPPER, values[PEAK]))
+        for row in shown
+        for workload, values in row["figures"].items()
+        if PEAK in values
+    }
+    note = range_note(peaks, rule="gains and limits hold at both ends")
+    return [note] * bool(note)
 
 
 def live_lines(data: Mapping) -> list[str]:

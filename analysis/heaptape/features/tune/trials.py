@@ -40,6 +40,7 @@ from heaptape.results.model.penalties import penalties as read_penalties
 from heaptape.results.structs import INTERRUPTED, Misses, Run
 from heaptape.run import exact, machine, replay
 from heaptape.run.engine_process import Processes, side_by_side
+from heaptape.run.exact import PEAK, UPPER
 from heaptape.run.registry import Allocator, Choice
 
 if TYPE_CHECKING:
@@ -105,10 +106,13 @@ class Trials:
         return Point(settings, found, again=again)
 
     def _figures(self, runs: Mapping[str, Run], choice: Choice) -> dict[str, float]:
-        return {
+        found = {
             name: _cpu_ns(runs, self._penalties) if name == CPU else exact.read(name, runs, choice.label)
             for name in self._goals.figures
         }
+        if PEAK in found and (upper := exact.read(UPPER, runs, choice.label)) > found[PEAK]:
+            found[UPPER] = upper
+        return found
 
 
 def _lengthened(choice: Choice, again: int) -> Choice:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from heaptape.commands import replaying
 from heaptape.commands.outcome import add_format_option, add_table_option, chosen_tables
 from heaptape.common import console
-from heaptape.common.errors import UsageError
+from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 from heaptape.common.process import processors
 
@@ -166,7 +166,7 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
     from heaptape.features.tune.answer import answer
     from heaptape.features.tune.search import Search
     from heaptape.features.tune.trials import Trials, opened
-    from heaptape.run import replay
+    from heaptape.run import judging, replay
 
     with replaying.work() as work:
         prepared = {}
@@ -174,6 +174,8 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
             folder = work.scratch / name
             folder.mkdir()
             prepared[name] = replay.prepare(source, arguments.home, folder)
+            if wrong := judging.judged(Path(source), prepared[name], arguments.home):
+                raise HeaptapeError(f"{name}: {wrong}")
         trials = Trials(prepared, request.space, request.goals, arguments.home)
         about = _about(request)
         with opened(request.storage, about, len(request.goals.objectives), request.space) as kept:
@@ -233,11 +235,11 @@ def _about(request: Request) -> dict:
 
 
 def _print(data: dict, request: Request, arguments: argparse.Namespace) -> None:
-    from heaptape.features.tune.tables import conclusion, live_lines, tune_answer, tune_tables
+    from heaptape.features.tune.tables import conclusion, live_lines, range_lines, tune_answer, tune_tables
     from heaptape.show.screen import Screen, render
     from heaptape.show.tables import latex
 
-    said = [*conclusion(data), *live_lines(data)]
+    said = [*range_lines(data), *conclusion(data), *live_lines(data)]
     kept = f"All points are in {request.output}, the search in {request.storage}."
     if arguments.table:
         first, last = tune_tables(data)

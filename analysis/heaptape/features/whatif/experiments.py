@@ -16,7 +16,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results import disturbance, structs
 from heaptape.results.structs import label
-from heaptape.run import replay
+from heaptape.run import judging, replay
 from heaptape.run.across_passes import agreement
 from heaptape.run.passes import OF_ORIGINS, need_origins
 from heaptape.run.registry import DEFAULT_VARIANT, Choice
@@ -111,9 +111,12 @@ def run(
         return replay.replay(workload, about, list(job.choices), settings, home, tell, on_failure)
 
     data = replayed(0, original, job.settings.at) | {"whatif": []}
-    for number, (experiment, made) in enumerate(rewritten.items(), 1):
-        found = replayed(number, made.workload, _places(job.settings.at, made), experiment.name)
-        data = _joined(data, found, experiment, made)
+    made = {run.label: run for run in msgspec.convert(data["runs"], list[structs.Run]) if run.pass_ == "memory"}
+    if wrong := judging.judged(source, original, home, {name: run for name, run in made.items() if run.error is None}):
+        data["workload"] |= {"disproof": wrong}
+    for number, (experiment, workload) in enumerate(rewritten.items(), 1):
+        found = replayed(number, workload.workload, _places(job.settings.at, workload), experiment.name)
+        data = _joined(data, found, experiment, workload)
     return data | {
         "noise": disturbance.summarise(data["runs"]),
         "agreement": agreement(msgspec.convert(data["runs"], list[structs.Run])),

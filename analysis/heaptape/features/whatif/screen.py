@@ -10,18 +10,26 @@ from heaptape.common.phrases import count, counted, percent, size
 from heaptape.common.tables import Cell, Table
 from heaptape.decide.worth import NO_REASON, is_reason
 from heaptape.results.comparing.compare import absolute
+from heaptape.results.fits import range_note, upper_ends
+from heaptape.results.judged import disproof_of
 from heaptape.results.schema import Results, figures
 from heaptape.show.screen import CLEAR_PERCENT, Screen
 
 FIGURES = {"peak_rss": "peak\nmemory", "mean_rss": "mean\nmemory", "total_instructions": "malloc\ninstr."}
 ORIGINAL = "as recorded"
+UPPER = "upper_peak_rss"
 
 
 def screen(file: Results) -> Screen:
-    """A row for the original and for each experiment, the least peak memory first."""
+    """A row for the original and for each experiment, the least peak memory first; no advice where the recording
+    disproves its replay.
+    """
+    disproof = disproof_of(file)
     values = absolute(figures([file])).xs(file.name)
     metrics = [name for name in FIGURES if name in values.columns]
     originals = dict.fromkeys(label for about in file.parsed.whatif or [] for label in about.labels)
+    if "peak_rss" in values.columns:
+        values[UPPER] = values["peak_rss"].combine(pd.Series(upper_ends(file), dtype=float), max).reindex(values.index)
     lines, said = [], []
     for original in originals:
         if original not in values.index:
@@ -36,13 +44,21 @@ def screen(file: Results) -> Screen:
         mine.sort(key=lambda pair: pair[1].get("peak_rss", 0.0))
         shown = [(ORIGINAL if len(originals) == 1 else f"{original}, {ORIGINAL}", base), *mine]
         lines += [[Cell(printable(name)), *_cells(row, base, metrics)] for name, row in shown]
-        said.append(_sentence(original, base, mine))
+        if not disproof:
+            said.append(_sentence(original, base, mine))
     columns = ["experiment"]
     for metric in metrics:
         columns += [FIGURES[metric], "change"]
     about = f"{file.name}: {counted(file.workload.ops or 0, 'call')}, replayed on {', '.join(originals)}."
+    about = " ".join(filter(None, [disproof, about]))
+    notes = [range_note(_peaks(values), rule="a saving holds at both ends")] if UPPER in values else []
     more = [("More", f"heaptape whatif {shlex.quote(file.name + '.tape')} -g … --table figures|holders|all")]
-    return Screen(about, Table("", columns, lines), said, more=more)
+    return Screen(about, Table("", columns, lines), said, [note for note in notes if note], more)
+
+
+def _peaks(values: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """label -> both ends of its peak."""
+    return {printable(str(row.Index)): (row.peak_rss, row.upper_peak_rss) for row in values.itertuples()}
 
 
 def _cells(row: pd.Series, base: pd.Series, metrics: list[str]) -> list[Cell]:
@@ -60,9 +76,14 @@ def _cells(row: pd.Series, base: pd.Series, metrics: list[str]) -> list[Cell]:
 def _sentence(original: str, base: pd.Series, experiments: list[tuple[str, pd.Series]]) -> str:
     if not experiments or "peak_rss" not in base:
         return f"On {original} no experiment was measured."
-    name, row = experiments[0]
-    saved = float(base["peak_rss"] - row["peak_rss"])
+    name, row = max(experiments, key=lambda one: _saved(base, one[1]))
+    saved = _saved(base, row)
     share = 100 * saved / base["peak_rss"]
     if not is_reason(share, 0.0, saved):
         return f"On {original} {NO_REASON}: none saves 2 % and 1 MiB of peak memory."
     return f"On {original} {printable(name)} saves {size(saved)} of peak memory ({percent(-share)})."
+
+
+def _saved(base: pd.Series, row: pd.Series) -> float:
+    """Bytes of peak memory that an experiment saves at both ends of a range."""
+    return float(min(base[end] - row[end] for end in ("peak_rss", UPPER)))

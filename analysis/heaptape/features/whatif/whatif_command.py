@@ -112,6 +112,7 @@ def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
     from heaptape import features
     from heaptape.features.whatif import screen as experiments
     from heaptape.features.whatif.tables import whatif_tables
+    from heaptape.results.judged import disproof_of
     from heaptape.results.schema import Results
     from heaptape.show import screen
     from heaptape.show.tables.latex import render
@@ -121,6 +122,8 @@ def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
     if not names:
         write_text(STANDARD_OUTPUT, screen.render(experiments.screen(file), arguments.format))
         return
+    if disproof := disproof_of(file):
+        console.warning(disproof)
     tables = whatif_tables(file) if "figures" in names else []
     if "holders" in names:
         for feature in features.modules("experiment_tables"):

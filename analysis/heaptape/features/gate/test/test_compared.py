@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from heaptape.features.gate import gate
 from heaptape.features.gate.gate import MOST_RUNS, Compared, Pairing, Values
+from heaptape.features.gate.tables import gate_lines
 from heaptape.run.condition import DEFAULT, parse_tolerances
 from heaptape.run.registry import Choice
 
@@ -58,6 +59,28 @@ def test_noise_is_reported_and_ends_the_runs():
     assert not found.failed
 
 
+@pytest.mark.parametrize(
+    ("upper", "figures", "worse"),
+    [(100, ["rss-peak"], []), (180, ["rss-peak", "rss-peak-upper"], ["rss-peak-upper"])],
+)
+def test_of_a_peak_that_is_a_range_the_upper_end_is_judged_too(upper, figures, worse):
+    """Both ends are 100 on the old allocator, and the lower one on the new one."""
+
+    class Ranges(Bench):
+        def figures(self, choice, names):
+            return {name: float(upper if choice is NEW and name == "rss-peak-upper" else 100) for name in names}
+
+    found = Compared("made up", "")
+    pairing = Pairing(OLD, NEW, parse_tolerances("rss-peak=1%"))
+    gate._compare_pass(Ranges(None), pairing, ["rss-peak", "rss-peak-upper"], found)
+    assert (list(found.figures), found.worse) == (figures, worse)
+    about = found.as_json(pairing.tolerances)
+    data = {"old": {"name": "old"}, "new": {"name": "new"}, "workloads": [about], "minimised": [], "not_minimised": []}
+    said = " ".join(gate_lines(data))
+    assert ("Peaks are ranges of made up" in said) == bool(worse)
+    assert ("rss-peak-upper is 180" in said) == bool(worse)
+
+
 def test_a_change_from_nothing_has_no_percentage():
     assert Values([0.0], [5.0]).change_percent is None
     assert Values([0.0], [0.0]).change_percent == 0
@@ -66,6 +89,7 @@ def test_a_change_from_nothing_has_no_percentage():
 def test_the_default_tolerances_are_of_memory_system_calls_and_instructions():
     assert {name: one.text for name, one in parse_tolerances(DEFAULT).items()} == {
         "rss-peak": "rss-peak>101%*old",
+        "rss-peak-upper": "rss-peak-upper>101%*old",
         "rss-mean": "rss-mean>101%*old",
         "instructions": "instructions>102%*old",
         "syscalls": "syscalls>110%*old",

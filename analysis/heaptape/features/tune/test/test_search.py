@@ -405,3 +405,17 @@ def test_of_a_pair_a_search_sets_both_or_neither():
             assert space.places(both) is not None
         assert space.without(both | kept, name) == kept
         assert space.normal(both | {name: UNSET} | kept) == kept
+
+
+@given(st.tuples(*[st.integers(1, 1000)] * 4))
+def test_a_gain_and_a_limit_of_a_peak_that_is_a_range_hold_at_both_ends(ends):
+    low, high, default_low, default_high = ends
+    found = {WORKLOAD: {"rss-peak": low, "rss-peak-upper": low + high}}
+    default = {WORKLOAD: {"rss-peak": default_low, "rss-peak-upper": default_low + default_high}}
+    goal = goals.Goals(("rss-peak",), goals.limits(["rss-peak<=1.0*today"]), {WORKLOAD: 1.0})
+    less = low < default_low and low + high < default_low + default_high
+    assert (goal.ratios(found, default)["rss-peak"] < 1) == less
+    kept = low <= default_low and low + high <= default_low + default_high
+    assert (goal.excess(found, default)[0] <= 0) == kept
+    exact = {WORKLOAD: {"rss-peak": default_low}}  # no range: both ends are the same
+    assert (goal.excess(found, exact)[0] <= 0) == (low + high <= default_low)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""The recording judges its replay (results/judged.py): what it has of the program's memory, and the replay on its own
+allocator. Of every command that says what an allocator or a setting brings.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
+from heaptape.results.judged import Memory, disproof, least_at, noise_of
+from heaptape.results.structs import Run, Workload, workload_of
+from heaptape.run import registry, replay
+from heaptape.run.exact import Bench, RunError
+from heaptape.run.recorded import recorded_on
+from heaptape.run.samples import Samples, idle_of, read_samples, replayed, spread_times
+from heaptape.tape.trace import open_trace
+from heaptape.tape.workload_format import read_workload
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A recording's samples of the program's memory. `samples`: when it was sampled, `rss`: its RssAnon in bytes then;
+    None: there are none. Where it has no times, calls stand for them. `peak_bytes`: of RssAnon, also between samples.
+    """
+
+    samples: Samples | None = None
+    rss: np.ndarray | None = None
+    peak_bytes: float = 0.0
+
+
+def read_recorded(source: Path, workload: Path) -> Recorded:
+    """`source`: the trace, or the workload itself."""
+    compiled = read_workload(workload)
+    rows = np.array(compiled.info.get("recorded") or [], dtype=float).reshape(-1, 3)
+    if len(rows) < 2:
+        return Recorded()
+    peak = float(rows[:, 1].max())
+    if source != workload and _has_samples(source):
+        return Recorded(*read_samples(source, workload), peak)
+    times = spread_times(rows[:, 0], compiled.timeline())
+    return Recorded(Samples(times, rows[:, 0], rows[:, 0], compiled.ops, idle_of(workload)), rows[:, 1], peak)
+
+
+def _has_samples(source: Path) -> bool:
+    """Was the program's memory sampled while it ran, with times?"""
+    try:
+        with open_trace(source) as trace:
+            return "times" not in trace.info.get("lacks", ()) and "user_ns" in trace.samples()
+    except (HeaptapeError, OSError):
+        return False  # another format, which could be compiled
+
+
+def disproved(run: Run, recorded: Recorded, about: Workload) -> str:
+    """A sentence where the recording disproves this memory run on the allocator that it was made on; empty: it does
+    not.
+    """
+    if recorded.samples is None or recorded.rss is None:
+        return ""
+    samples, held = recorded.samples, replayed(run, recorded.samples)
+    least = np.array(least_at(run, samples.position))
+    made = Memory(held["rss_anon_peak_bytes"], min(held[samples.mean_clock], samples.mean(least)))
+    noise = noise_of((least - recorded.rss).tolist(), np.diff(samples.clock_ns).tolist())
+    return disproof(about, run.label, made, Memory(recorded.peak_bytes, samples.mean(recorded.rss), noise))
+
+
+def judged(source: Path, workload: Path, home: Home, made: Mapping[str, Run] | None = None) -> str:
+    """`disproved` of one replay on the allocator that the recording was made on, with its settings. Empty also where
+    the recording has no samples, or names no allocator that is here. `made`: memory runs that there are, by label.
+    """
+    recorded, info = read_recorded(source, workload), read_workload(workload).info
+    own = recorded_on(info, registry.load(home)) if recorded.samples else None
+    if own is None:
+        return ""
+    try:
+        run = (made or {}).get(own.label) or Bench(workload, home, [own]).run(own, "memory")
+    except RunError:
+        return ""  # whoever needs this replay fails, too, and says why
+    return disproved(run, recorded, workload_of(replay.describe_workload(workload, "")))
