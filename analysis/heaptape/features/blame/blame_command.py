@@ -5,6 +5,7 @@ import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,7 +120,8 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(STANDARD_OUTPUT, library.as_json(view, tried))
     else:
         traces = _traces(arguments.inputs, files, names)
-        write_text(STANDARD_OUTPUT, _shown(view, traces, tried, names_of_tables, arguments.format))
+        shown = _Shown(view, dict(zip(names, files)), traces, tried)
+        write_text(STANDARD_OUTPUT, _text(shown, names_of_tables, arguments.format))
     return 1 if any(file.failures for file in [*files, kept]) else 0
 
 
@@ -128,9 +130,17 @@ def _tables(asked: Sequence[str]) -> list[str]:
     return list(TABLES) if ALL in names else names
 
 
-def _shown(
-    view: "View", traces: Mapping[str, str], tried: "pd.DataFrame | None", tables: Sequence[str], form: str
-) -> str:
+@dataclass(frozen=True)
+class _Shown:
+    """`files`, `traces`: by name. `tried`: of --try."""
+
+    view: "View"
+    files: Mapping[str, "Results"]
+    traces: Mapping[str, str]
+    tried: "pd.DataFrame | None"
+
+
+def _text(asked: _Shown, tables: Sequence[str], form: str) -> str:
     """The answer for each allocator, position and file, with what changes between them; or tables by name; with --try,
     what the experiments saved.
     """
@@ -139,25 +149,31 @@ def _shown(
     from heaptape.features.blame import screen as holding
     from heaptape.features.blame import views as library
     from heaptape.features.blame.data import position_at
+    from heaptape.features.blame.settings import best
+    from heaptape.results.judged import disproof_of
     from heaptape.show import screen
     from heaptape.show.tables.latex import render
 
-    if tried is not None:
-        return render([blame.ranking(tried)], form)
+    view, files = asked.view, asked.files
+    if asked.tried is not None:
+        return render([blame.ranking(asked.tried)], form)
     if tables:
         return render([one for name in tables for one in library.tables(view)[name]], form)
     changes = library.differences(view)
     if changes:
-        said = "\n".join(library.sentences(view)) + "\n\n" if form == "text" else ""
+        wrong = dict.fromkeys(text for file in files.values() if (text := disproof_of(file)))
+        said = "\n".join([*wrong, *library.sentences(view)]) + "\n\n" if form == "text" else ""
         return said + render(changes[: 1 if form == "text" else None], form)
     shown = []
     for holder in view.holders:
         place = position_at(holder.found, view.places[-1])
         promised = library.promising(view, holder)
-        source = traces.get(holder.source, f"{holder.source}.tape")
+        source = asked.traces.get(holder.source, f"{holder.source}.tape")
         about = holder.source, holder.allocator, holder.ops
         groupings = view.groupings(holder) if view.by else (holders.first_grouping(holder.found),)
-        made = holding.screen(holder.found, about, (view.places[-1], place), groupings[0], promised, source)
+        file = files[holder.source]
+        remedies = holding.Remedies(promised, best(file, holder.allocator, place), disproof_of(file))
+        made = holding.screen(holder.found, about, (view.places[-1], place), groupings[0], remedies, source)
         shown.append(screen.render(made, form))
     others = [one for name in view.by[1:] for one in library.tables(view)["groups"] if f": by {name}, " in one.title]
     return "\n".join(shown) + (("\n" + render(others, form)) if others else "")
@@ -254,6 +270,7 @@ def _holds_results(path: str) -> bool:
 
 def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
     """Replays a trace or workload. Reports runs that failed. Raises HeaptapeError if all failed."""
+    from heaptape.features.blame.settings import Replayed, with_memory
     from heaptape.results.schema import Results
     from heaptape.run import registry, replay, rounds
     from heaptape.run.passes import OF_ORIGINS
@@ -272,6 +289,10 @@ def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
             1, passes=OF_ORIGINS, seed=replaying.random_seed(), at=_places(path, arguments.at or [], about["ops"])
         )
         data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.keep_failure)
+        if len(work.failed) < len(choices):
+            work.progress.update("other settings", 1.0)
+            of = Replayed(Path(path), workload, choices, arguments.home)
+            data = with_memory(data, of, not arguments.table and len(arguments.inputs) == 1)
     failed = work.failed
     if len(failed) == len(choices) and len({error for _, error in failed}) == 1:
         raise HeaptapeError(_with_name(path, failed[0][1]))

@@ -2,6 +2,7 @@
 """Who holds the memory of one allocator at one position, as a screen: what it is, who keeps it, what to try."""
 
 import shlex
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -10,7 +11,8 @@ from heaptape.common.phrases import NO_STACKS, change_of_size, counted, size
 from heaptape.common.tables import MISSING, Cell, Table, cut, screen_width
 from heaptape.features.blame import holders
 from heaptape.features.blame.data import GROUP, UNHELD, Blame
-from heaptape.features.blame.proposals import LEAST_SAVING
+from heaptape.features.blame.proposals import BETTER, LEAST_SAVING
+from heaptape.features.blame.settings import Setting
 from heaptape.show.screen import Screen
 
 MOST_GROUPS = 5
@@ -30,16 +32,27 @@ ACTIONS = {
 }
 
 
+@dataclass(frozen=True)
+class Remedies:
+    """What could be done, of one allocator at the position. `promised`: from `proposals.promising`; `setting`: the
+    best; `disproof`: why none of it is to be trusted (results/judged.py).
+    """
+
+    promised: pd.DataFrame
+    setting: Setting | None = None
+    disproof: str = ""
+
+
 def screen(
     found: Blame,
     about: tuple[str, str, int],
     where: tuple[str, int],
     grouping: str,
-    promised: pd.DataFrame,
+    remedies: Remedies,
     source: str,
 ) -> Screen:
     """`about`: name of the workload, allocator, its number of calls. `where`: position by name and by number.
-    `promised`: of this allocator, from `proposals.promising`. `source`: the file as the user named it.
+    `source`: the file as the user named it.
     """
     name, label, ops = about
     rows = holders.at_position(found, label, where[1], grouping)
@@ -57,16 +70,35 @@ def screen(
         caveats += _nameless(rows[rows["kind"] == GROUP].head(MOST_GROUPS)["group"], source)
     said = [f"{sentence[:1].upper()}{sentence[1:]}."]
     source = shlex.quote(source)
-    more = [("Settings", f"heaptape advise --objective memory {source}")] * (verdict.kind not in ("leak", "none"))
-    if promised.empty:
-        caveats.append(f"No change to one group of objects is expected to save {100 * LEAST_SAVING:.0f} % or more.")
-    else:
-        said.append(_promise(promised.iloc[0]))
-        more.append(("Try it", f"heaptape blame {source} --try 1"))
+    more = []
+    if not remedies.disproof:
+        more += [("Settings", f"heaptape advise --objective memory {source}")] * (verdict.kind not in ("leak", "none"))
+        lines, tries = _to_try(remedies)
+        said += lines
+        more += [("Try it", f"heaptape blame {source} --try 1")] * tries
+        if remedies.promised.empty:
+            caveats.append(f"No change to one group of objects is expected to save {100 * LEAST_SAVING:.0f} % or more.")
     more.append(("More", f"heaptape blame {source} --table groups|states|time|all"))
     flame = "" if holders.without_stacks(found) else " --flame FILE.svg"
     more.append(("More", f"heaptape blame {source} --by thread|size|age{flame}"))
-    return Screen(f"{text}{resident} resident, {live} live.", table, said, caveats, more)
+    text = " ".join(filter(None, [remedies.disproof, f"{text}{resident} resident, {live} live."]))
+    return Screen(text, table, said, caveats, more)
+
+
+def _to_try(remedies: Remedies) -> tuple[list[str], bool]:
+    """What promises most, a setting before a change of the code; and whether the latter is among it."""
+    setting = remedies.setting
+    code = None if remedies.promised.empty else remedies.promised.iloc[0]
+    if setting is None:
+        return ([_promise(code)], True) if code is not None else ([], False)
+    variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in setting.environment.items())
+    by = f"{setting.label} ({variables}) leaves {change_of_size(setting.before, setting.after)}, replayed"
+    first = f"To try: the setting {by}."
+    if code is None or setting.saving_bytes >= code["saving_bytes"]:
+        return [first], False
+    if BETTER * setting.saving_bytes >= code["saving_bytes"]:
+        return [first, _promise(code)], True
+    return [_promise(code), f"Without a change of the code, the setting {by}."], True
 
 
 def _promise(row: pd.Series) -> str:

@@ -12,8 +12,9 @@ import zlib
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.features.blame import data as blame
-from heaptape.features.blame import holders, proposals
+from heaptape.features.blame import holders, proposals, settings
 from heaptape.features.blame import screen as holding
+from heaptape.features.blame.settings import Setting
 from heaptape.features.blame.test.blames import decoded
 from heaptape.results.schema import Results
 from hypothesis import given
@@ -124,9 +125,46 @@ def test_the_largest_share_is_named_and_a_leak_beside_it(empty_pages):
     removals = proposals.estimates(found, "glibc", layouts[-1].position)["action"] == "remove"
     assert removals.any() == (verdict.kind == "leak")
     promised = proposals.promising(proposals.estimates(found, "glibc", layouts[-1].position))
-    made = holding.screen(found, ("w", "glibc", 8000), ("end", layouts[-1].position), "site", promised, "w.tape")
+    about, where = ("w", "glibc", 8000), ("end", layouts[-1].position)
+    made = holding.screen(found, about, where, "site", holding.Remedies(promised), "w.tape")
     settings = ("Settings", "heaptape advise --objective memory w.tape")
     assert (settings == made.more[0]) == (verdict.kind == "retention")
+
+
+@pytest.mark.parametrize("left_kib", [20, 40, 200, 240])
+def test_a_setting_comes_before_a_change_of_the_code_unless_that_promises_clearly_more(left_kib):
+    """Removal promises 240 KiB of 257."""
+    found, place = decoded(make_run("glibc", planted("leak"))), planted("leak")[-1].position
+    promised = proposals.promising(proposals.estimates(found, "glibc", place))
+    code = float(promised.iloc[0]["saving_bytes"])
+    before = float(promised.iloc[0]["rss_bytes"])
+    setting = Setting("glibc:one-arena", {"MALLOC_ARENA_MAX": "1"}, before, left_kib * 1024.0)
+    about = ("w", "glibc", 8000), ("end", place), "site"
+    said = holding.screen(found, *about, holding.Remedies(promised, setting), "w.tape").sentences[1:]
+    tried = [line for line in said if line.startswith("To try:")]
+    ahead = proposals.BETTER * setting.saving_bytes >= code
+    assert tried[0].startswith("To try: the setting glibc:one-arena (MALLOC_ARENA_MAX=1) leaves") == ahead
+    assert len(tried) == 1 + (ahead and setting.saving_bytes < code)
+    assert len(said) <= 2
+    disproved = holding.screen(found, *about, holding.Remedies(promised, setting, "The recording disproves."), "w.tape")
+    assert disproved.about.startswith("The recording disproves.")
+    assert len(disproved.sentences) == 1
+    assert not [command for _, command in disproved.more if "--try" in command or "advise" in command]
+
+
+def test_the_setting_that_leaves_least_at_the_position_is_named():
+    def run(variant, kib):
+        rows = [[0, 0, 0, 0], [50, kib * 1024, 0, 0], [90, 0, 0, 0]]
+        about = {"allocator": "glibc", "variant": variant, "repeat": 0, "pass": "memory", "timeline": rows}
+        return about | {"rss_anon_peak_bytes": kib * 1024}
+
+    runs = [run("default", 90_000), run("one-arena", 10_000), run("trim-at-once", 89_000)]
+    columns = [{"name": "glibc", "variant": "one-arena", "environment": {"A": "1"}}]
+    data = {"schema": 1, "workload": {"name": "w"}, "runs": runs, "allocators": columns}
+    found = settings.best(Results("r.json", data), "glibc", 60)
+    assert (found.label, found.environment, found.saving_bytes) == ("glibc:one-arena", {"A": "1"}, 80_000 * 1024)
+    assert settings.best(Results("r.json", data), "glibc", 95) is None  # nothing is resident there
+    assert settings.best(Results("r.json", data), "jemalloc", 60) is None
 
 
 def test_names_of_groups_are_readable():
