@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.support import REPLAY, compile_c, compile_trace, import_text, refused, succeed
 
-from .engine import OUT, engine, make
+from .engine import OUT, make
 
 WAITING = OUT / "test-programs/libwaiting.so"
 PROPERTY = examples(25)
@@ -274,13 +274,3 @@ def test_where_filters_are_forbidden_there_is_one_clear_error_and_other_passes_w
     forbidding = compile_c(tmp_path / "forbidding", FORBIDDING)
     refused(forbidding, REPLAY, "--pass", "contention", work, says="a seccomp filter is not allowed here")
     assert json.loads(succeed(forbidding, REPLAY, "--pass", "bare", work).stdout)["ops"] == 1
-
-
-@pytest.mark.parametrize(
-    "options", [["--accesses", "x"], ["--caches", "64:1"], ["--origins", "x"], ["--positions", "3"], ["--order", "no"]]
-)
-def test_options_of_other_passes_are_usage_errors(tmp_path, options):
-    calls = Calls()
-    calls.malloc(0, 64)
-    work = compile_trace(import_text(tmp_path, "".join(calls.lines)))
-    assert engine("--pass", "contention", *options, work).returncode == 2

@@ -248,6 +248,12 @@ def test_workload_without_ops_is_refused(tmp_path):
         ("--pass", "often"),
         ("--pass", "bare", "--order", "window=x"),
         ("--pass", "bare", "--null", "--preload", "x"),
+        *(("--pass", "blame", *words.split()) for words in ("--at nowhere", "--at mark=", "--positions 251")),
+        ("--pass", "blame", "--order", "causal"),
+        ("--pass", "memory", "--at", "end"),
+        *(("--pass", "contention", option, "x") for option in ("--accesses", "--origins", "--order")),
+        ("--pass", "contention", "--caches", "64:1"),
+        ("--pass", "contention", "--positions", "3"),
     ],
 )
 def test_wrong_usage_exits_2(single, arguments):

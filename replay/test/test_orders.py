@@ -25,10 +25,16 @@ def test_random_order_with_the_same_seed_gives_the_same_memory_and_with_another_
     assert first["live_bytes_end"] == other["live_bytes_end"] == made["live_end_bytes"]
 
 
-def test_recorded_order_gives_the_same_memory_twice_to_the_bit(shared):
+@pytest.mark.parametrize(
+    ("pass_", "figures"),
+    [("memory", ("timeline", "syscalls", "memory_map", "rss_anon_peak_bytes")), ("blame", ("blame",)),
+     ("sharing", ("line_sharing",))],
+)  # fmt: skip
+def test_recorded_order_gives_the_same_figures_twice_to_the_bit(shared, pass_, figures):
     path, _ = shared
-    first, again = (replay("--pass", "memory", "--order", "recorded", path) for _ in range(2))
-    for key in ("timeline", "syscalls", "memory_map", "rss_anon_peak_bytes"):
+    first, again = (replay("--pass", pass_, "--order", "recorded", path) for _ in range(2))
+    for key in figures:
+        assert first[key] is not None
         assert first[key] == again[key], key
 
 

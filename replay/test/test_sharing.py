@@ -71,15 +71,6 @@ def test_replay_equals_a_comparison_of_every_pair(tmp_path, seed, threads, steps
     assert_counts(json.loads(succeed(CONVERT, "profile", tape).stdout)["line_sharing"], steps)
 
 
-def test_the_recorded_order_gives_the_same_figures_twice(tmp_path):
-    path = tmp_path / "mixed.work"
-    make(path, **MIXED)
-    first, second = (sharing_pass(path, preload=None) for _ in range(2))
-    assert first["order"] == "recorded"
-    assert first["line_sharing"] == second["line_sharing"]
-    assert first["line_sharing"]["objects"] > 1000
-
-
 @pytest.mark.parametrize("order", ["causal", "window", "random=7"])
 def test_all_orders_count_the_same_objects(tmp_path, order):
     path = tmp_path / "mixed.work"

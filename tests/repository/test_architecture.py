@@ -66,20 +66,3 @@ def test_every_folder_is_there() -> None:
     analysis = ROOT / "analysis" / "heaptape"
     missing = [name for name in FOLDER.findall(DOCUMENT) if not any((at / name).is_dir() for at in (ROOT, analysis))]
     assert not missing
-
-
-@pytest.mark.parametrize(
-    ("source", "defined"),
-    [
-        ("static int look(int at) {\n  return at;\n}\n", True),
-        ("int\nlook(const char *text,\n     int at) {\n}\n", True),
-        ("#define look(at) (at)\n", True),
-        ("const struct row look[] = {\n  {1},\n};\n", True),
-        ("int look(int at);\n", False),
-        ("int main(void) {\n  return look(1);\n}\n", False),
-        ("/* int look(int at) { */\n", False),
-        ("int look_twice(int at) {\n}\n", False),
-    ],
-)
-def test_only_a_definition_counts(source: str, defined: bool) -> None:
-    assert defines_in_c(source, "look") == defined
