@@ -2,6 +2,7 @@
 #include "replay/parent/spec.h"
 
 #include "core/base/text.h"
+#include "core/base/touched.h"
 #include "core/system/allocator_settings.h"
 #include "core/workload/workload.h"
 #include "replay/engine/pass.h"
@@ -413,8 +414,9 @@ int spec_describe(void) {
   json_t *variables = json_array();
   for (const char *const *name = allocator_variables; *name; name++)
     json_array_append_new(variables, json_string(*name));
-  json_t *all = json_pack("{s:o, s:o, s:o, s:o}", "allocator_variables", variables, "passes", passes, "orders",
-                          names_json(order_names, ORDERS), "touch_policies", names_json(touch_names, TOUCH_POLICIES));
+  json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:i}", "allocator_variables", variables, "passes", passes, "orders",
+                          names_json(order_names, ORDERS), "touch_policies", names_json(touch_names, TOUCH_POLICIES),
+                          "touched_parts_min_bytes", TOUCHED_PARTS_MIN_BYTES);
   bool failed = json_dumpf(all, stdout, JSON_INDENT(1)) != 0 || putchar('\n') == EOF || fflush(stdout) != 0;
   json_decref(all);
   return failed ? CLI_FAILED : CLI_DONE;

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from heaptape.common.phrases import counted
 from heaptape.results.structs import AllNoise
 
 # A run is called disturbed above these, in percent of the whole machine's time.
@@ -38,23 +39,24 @@ def sentence(noise: AllNoise | None) -> str:
     return text + "."
 
 
+# Of the witness: what one and several of them are, and what became of them.
+_DOUBTS = {
+    "dropped": ("event", "events", "dropped in recording"),
+    "unseen_frees": ("free of an object never seen", "frees of objects never seen", "left out"),
+    "double_frees": ("double free", "double frees", "left out"),
+    "overlapping_acquires": ("address", "addresses", "handed out while an object was live there"),
+    "inversions_repaired": ("event recorded in the wrong order", "events recorded in the wrong order", "reordered"),
+    "arguments_changed": ("call", "calls", "given an alignment or a stated size that is legal"),
+    "failed_calls": ("failed call", "failed calls", "left out"),
+}
+
+
 def doubts(witness: Mapping | None) -> list[str]:
     """What was lost, repaired or illegal in the recording, by its witness, in words."""
-    words = {
-        "truncated": "the trace is truncated: its end is missing",
-        "dropped": "events were dropped in recording",
-        "unseen_frees": "frees of objects never seen were left out",
-        "double_frees": "double frees were left out",
-        "overlapping_acquires": "addresses were handed out while an object was live there",
-        "inversions_repaired": "events recorded in the wrong order were reordered",
-        "arguments_changed": "calls got an alignment or a stated size that is legal",
-        "failed_calls": "failed calls were left out",
-    }
-    found = []
-    for key, text in words.items():
-        value = (witness or {}).get(key)
-        if value is True:
-            found.append(text)
-        elif isinstance(value, int) and value > 0:
-            found.append(f"{value:,} {text}")
+    witness = witness or {}
+    found = ["the trace is truncated: its end is missing"] if witness.get("truncated") is True else []
+    for key, (one, several, what) in _DOUBTS.items():
+        value = witness.get(key)
+        if isinstance(value, int) and value > 0:
+            found.append(f"{counted(value, one, several)} {'was' if value == 1 else 'were'} {what}")
     return found

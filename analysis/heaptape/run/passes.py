@@ -61,6 +61,7 @@ DEFAULT_PASSES = tuple(name for name, one in BY_NAME.items() if one.default)
 # Names of variables that set an allocator up, with a * for any text.
 ALLOCATOR_VARIABLES = tuple(_DESCRIBED["allocator_variables"])
 TOUCH_POLICIES = tuple(_DESCRIBED["touch_policies"])
+TOUCHED_PARTS_MIN_BYTES = int(_DESCRIBED["touched_parts_min_bytes"])  # smaller objects have no touched parts
 OF_ACCESSES = tuple(name for name, one in BY_NAME.items() if one.accesses)  # need the recording's data accesses
 WARM = tuple(name for name, one in BY_NAME.items() if one.warm)  # can be made after warm rounds
 OF_ORIGINS = tuple(name for name, one in BY_NAME.items() if one.origins)  # say who acquired what

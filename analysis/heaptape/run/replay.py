@@ -29,7 +29,7 @@ from heaptape.run.across_passes import agreement, attach_syscalls
 from heaptape.run.elf_files import build_id
 from heaptape.run.engine_process import Command, Processes, failure, run_to_end, side_by_side
 from heaptape.run.environment import RECORDERS
-from heaptape.run.passes import BY_NAME, OF_ACCESSES
+from heaptape.run.passes import BY_NAME, OF_ACCESSES, TOUCHED_PARTS_MIN_BYTES
 from heaptape.run.registry import Choice, sha256_of
 from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.run.samples import MOSTLY, idle_of
@@ -48,9 +48,6 @@ class Baseline(NamedTuple):
 
     rss_anon_bytes: int = 0
     checked: str = ""
-
-
-PARTS_MIN_BYTES = 512 << 10  # smaller objects have no parts (core/base/touched.h)
 
 
 @dataclass(frozen=True)
@@ -201,7 +198,7 @@ def _parts_matter(workload: Path) -> bool:
     where the kernel gives huge pages.
     """
     info = read_workload(workload).info
-    large = any(row[0] >= PARTS_MIN_BYTES for row in info.get("request_sizes") or ())
+    large = any(row[0] >= TOUCHED_PARTS_MIN_BYTES for row in info.get("request_sizes") or ())
     return large and not info.get("touched_parts") and machine.transparent_huge_pages() != "never"
 
 

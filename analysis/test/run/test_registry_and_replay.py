@@ -170,6 +170,7 @@ def test_unknown_names_are_one_line(name):
 def test_doubts_are_those_of_the_witness():
     assert doubts({"ok": True, "truncated": False, "unseen_frees": 0}) == []
     assert doubts(None) == []
+    assert doubts({"failed_calls": 1}) == ["1 failed call was left out"]
     found = doubts({"truncated": True, "unseen_frees": 1200})
     assert found == ["the trace is truncated: its end is missing", "1,200 frees of objects never seen were left out"]
 
