@@ -18,7 +18,7 @@ $(OUT)/lib/replay.json: $(OUT)/libexec/heaptape-replay
 $(call c_test,replay/test/units/histogram_percentiles_are_within_one_part_in_32.c,,replay/passes/time replay/calls core/isolated core/trace core/base,-ljansson -lm)
 $(call c_test,replay/test/units/touch_writes_what_each_policy_says.c,,replay/calls core/isolated core/base,)
 $(call c_test,replay/test/units/disturbance_reads_so_many_lines.c,,replay/passes/time replay/calls core/isolated core/trace core/base,-ljansson -lm)
-$(call c_test,replay/test/units/gate_loses_no_wakeup.c,,replay/engine core/base,-lpthread)
+$(call c_test,replay/test/units/watermark_loses_no_wakeup.c,,replay/engine core/base,-lpthread)
 $(call c_test,replay/test/units/overlapping_claims_are_found.c,,replay/passes core/base,)
 $(call c_test,replay/test/units/resident_os_pages_are_found_both_ways.c,,replay/memory core/base,)
 $(call c_test,replay/test/units/lists_of_overlapping_objects_stay_in_their_room.c,$(filter-out replay/main.c,$(REPLAY_SOURCES)),$(REPLAY_BELOW),$(REPLAY_LIBS))

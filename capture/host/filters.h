@@ -19,7 +19,7 @@
 
 /* For what the library makes system calls. */
 enum host_purpose {
-  HOST_GATE = 1,      /* only --attach, or the redirection of an allocator in the executable */
+  HOST_RELAY = 1,     /* only --attach, or the redirection of an allocator in the executable */
   HOST_CONTACT = 2,   /* to reach the recorder: attaching, more rings */
   HOST_MAP = 4,       /* memory of its own */
   HOST_SLEEP = 8,     /* to wait for the recorder or for another thread, and to wake them */

@@ -148,8 +148,8 @@ struct linked_orders {
 int linked_running_redirect(struct linked_running *linked, struct tracee *tracee, const struct linked_orders *orders,
                             bool *again, struct error *error);
 
-/* Do the functions' code and the stack of a thread at an entry of the gate show that an allocator's function has called
-   another? */
+/* Do the functions' code and the stack of a thread at an entry of the relay show that an allocator's function has
+   called another? */
 bool linked_running_calls_itself(const struct linked_running *linked, const struct tracee *tracee, uint64_t stack);
 
 /* While the threads are held: puts all functions back that a recorder with that setting has redirected. -1: some can't

@@ -12,33 +12,33 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The gate: two OS pages that are put into a program so that one of its own threads loads our library where that is
+/* The relay: two OS pages that are put into a program so that one of its own threads loads our library where that is
    safe.
 
-   References to malloc, calloc, realloc and free are pointed at the gate's entries, which continue to the real
-   functions; functions of an allocator in the executable are redirected to one, too. A thread at a gate's entry is in
-   no function of the allocator, and so holds none of its locks. The first one while the gate is armed waits, for 200 ms
-   at most, until the recorder has looked at its stack and decided; then it loads the library, with all signals blocked
-   and on a stack of its own, as the thread may be on a small one (a fiber's), and continues. All other threads continue
-   at once, as all do in fork children.
+   References to malloc, calloc, realloc and free are pointed at the relay's entries, which continue to the real
+   functions; functions of an allocator in the executable are redirected to one, too. A thread at a relay's entry is in
+   no function of the allocator, and so holds none of its locks. The first one while the relay is armed waits, for 200
+   ms at most, until the recorder has looked at its stack and decided; then it loads the library, with all signals
+   blocked and on a stack of its own, as the thread may be on a small one (a fiber's), and continues. All other threads
+   continue at once, as all do in fork children.
 
    Invariants: the code keeps errno and all registers, and for functions in the
    executable the flags, too (capture/host/linked_hooks.c says why); where the recorder has ended it loads nothing. */
-#define GATE_MAGIC 0x6574616765706174u
-enum { GATE_CODE_BYTES = 4096, GATE_BYTES = 8192, GATE_CALLS = 4 };
+#define RELAY_MAGIC 0x6574616765706174u
+enum { RELAY_CODE_BYTES = 4096, RELAY_BYTES = 8192, RELAY_CALLS = 4 };
 
-enum gate_state {
-  GATE_SHUT,   /* all threads continue */
-  GATE_ARMED,  /* the first thread asks */
-  GATE_ASKING, /* one has asked, and waits */
-  GATE_GO,     /* it is to load the library */
-  GATE_PASS,   /* it is not */
-  GATE_LOADING,
-  GATE_DONE, /* handle or failure has the result */
+enum relay_state {
+  RELAY_DISARMED, /* all threads continue */
+  RELAY_ARMED,    /* the first thread asks */
+  RELAY_ASKING,   /* one has asked, and waits */
+  RELAY_GO,       /* it is to load the library */
+  RELAY_PASS,     /* it is not */
+  RELAY_LOADING,
+  RELAY_DONE, /* handle or failure has the result */
 };
 
 /* Behind the code. The offsets are the code's, too. */
-struct gate_data {
+struct relay_data {
   uint64_t magic;
   uint32_t state;
   uint32_t pid; /* of the process in which the library is to be loaded */
@@ -46,45 +46,45 @@ struct gate_data {
   uint64_t stack;   /* of the thread that asks */
   uint64_t handle;  /* 0: the library could not be loaded */
   uint64_t failure; /* what dlerror returned */
-  uint64_t real[GATE_CALLS];
+  uint64_t real[RELAY_CALLS];
   int64_t wait[2]; /* from one look at the state to the next: struct timespec */
   uint64_t all_signals;
   uint64_t thread_pointer; /* of the thread that asks */
   char library[3072];
 };
-_Static_assert(offsetof(struct gate_data, library) == 128, "the gate's code has other offsets");
-_Static_assert(sizeof(struct gate_data) <= GATE_BYTES - GATE_CODE_BYTES, "the gate's data do not fit");
+_Static_assert(offsetof(struct relay_data, library) == 128, "the relay's code has other offsets");
+_Static_assert(sizeof(struct relay_data) <= RELAY_BYTES - RELAY_CODE_BYTES, "the relay's data do not fit");
 
 /* In the order of the entries. */
-static const char *const gate_calls[GATE_CALLS] = {"malloc", "calloc", "realloc", "free"};
+static const char *const relay_calls[RELAY_CALLS] = {"malloc", "calloc", "realloc", "free"};
 
 #if defined(__x86_64__)
 
-extern const char gate_begin[], gate_end[], gate_entry_0[], gate_entry_1[], gate_entry_2[], gate_entry_3[],
-    gate_linked[], gate_conventional[];
+extern const char relay_begin[], relay_end[], relay_entry_0[], relay_entry_1[], relay_entry_2[], relay_entry_3[],
+    relay_linked[], relay_conventional[];
 
 #define STACK_BYTES 262144 /* of which dlopen uses some 10 KiB */
 
-/* The data are 4096 bytes behind gate_begin; the code refers to nothing else, so that it runs anywhere. System calls
+/* The data are 4096 bytes behind relay_begin; the code refers to nothing else, so that it runs anywhere. System calls
    are made by number, as the C library's functions may be cancelled. */
-#define DATA(offset) "(gate_begin + 4096 + " #offset ")(%rip)"
+#define DATA(offset) "(relay_begin + 4096 + " #offset ")(%rip)"
 #define ENTRY(number, real)                                                                                            \
-  ".globl gate_entry_" #number "\n.hidden gate_entry_" #number "\ngate_entry_" #number ":\n"                           \
+  ".globl relay_entry_" #number "\n.hidden relay_entry_" #number "\nrelay_entry_" #number ":\n"                        \
   "  endbr64\n"                                                                                                        \
   "  cmpl $1, " DATA(8) "\n" /* armed? */                                                                              \
                         "  jne 1f\n"                                                                                   \
-                        "  call gate_ask\n"                                                                            \
+                        "  call relay_ask\n"                                                                           \
                         "1: jmp *" DATA(real) "\n"
 
 /* clang-format off */
-__asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
-        ".globl gate_begin\n.hidden gate_begin\n"
-        ".globl gate_end\n.hidden gate_end\n"
+__asm__(".pushsection .rodata.relay, \"a\", @progbits\n"
+        ".globl relay_begin\n.hidden relay_begin\n"
+        ".globl relay_end\n.hidden relay_end\n"
         ".balign 64\n"
-        "gate_begin:\n"
+        "relay_begin:\n"
         ENTRY(0, 64) ENTRY(1, 72) ENTRY(2, 80) ENTRY(3, 88)
-        ".globl gate_linked\n.hidden gate_linked\n"
-        "gate_linked:\n"
+        ".globl relay_linked\n.hidden relay_linked\n"
+        "relay_linked:\n"
         "  endbr64\n"
         "  push %rax\n"
         "  mov 8(%rsp), %rax\n" /* struct linked_function, which begins with the trampoline */
@@ -95,23 +95,23 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         "  push %rax\n"
         "  cmpl $1, " DATA(8) "\n"
         "  jne 1f\n"
-        "  call gate_ask\n"
+        "  call relay_ask\n"
         "1: pop %rax\n"
         "  add $127, %al\n"
         "  sahf\n"
         "  pop %rax\n"
         "  lea 8(%rsp), %rsp\n"
         "  jmp *-8(%rsp)\n"
-        ".globl gate_conventional\n.hidden gate_conventional\n"
-        "gate_conventional:\n"
+        ".globl relay_conventional\n.hidden relay_conventional\n"
+        "relay_conventional:\n"
         "  endbr64\n"
         "  push (%r9)\n"
         "  cmpl $1, " DATA(8) "\n"
         "  jne 1f\n"
-        "  call gate_ask\n"
+        "  call relay_ask\n"
         "1: lea 8(%rsp), %rsp\n"
         "  jmp *-8(%rsp)\n"
-        "gate_ask:\n"
+        "relay_ask:\n"
         "  push %rdi\n"
         "  push %rsi\n"
         "  push %rdx\n"
@@ -214,44 +214,44 @@ __asm__(".pushsection .rodata.gate, \"a\", @progbits\n"
         "  pop %rsi\n"
         "  pop %rdi\n"
         "  ret\n"
-        "gate_end:\n"
+        "relay_end:\n"
         ".popsection\n");
 /* clang-format on */
 
-static const void *gate_code(void) {
-  return gate_begin;
+static const void *relay_code(void) {
+  return relay_begin;
 }
 
-static size_t gate_code_bytes(void) {
-  return (size_t)(gate_end - gate_begin);
+static size_t relay_code_bytes(void) {
+  return (size_t)(relay_end - relay_begin);
 }
 
-static uint64_t gate_entry_offset(unsigned call) {
-  const char *const entry[GATE_CALLS] = {gate_entry_0, gate_entry_1, gate_entry_2, gate_entry_3};
-  return (uint64_t)(entry[call] - gate_begin);
+static uint64_t relay_entry_offset(unsigned call) {
+  const char *const entry[RELAY_CALLS] = {relay_entry_0, relay_entry_1, relay_entry_2, relay_entry_3};
+  return (uint64_t)(entry[call] - relay_begin);
 }
 
-static uint64_t gate_linked_offset(enum linked_hook hook) {
-  return (uint64_t)((hook == LINKED_HOOK_ANY ? gate_linked : gate_conventional) - gate_begin);
+static uint64_t relay_linked_offset(enum linked_hook hook) {
+  return (uint64_t)((hook == LINKED_HOOK_ANY ? relay_linked : relay_conventional) - relay_begin);
 }
 
 #else
 
 /* Never used: target_check refuses. */
-static const void *gate_code(void) {
+static const void *relay_code(void) {
   return NULL;
 }
 
-static size_t gate_code_bytes(void) {
+static size_t relay_code_bytes(void) {
   return 0;
 }
 
-static uint64_t gate_entry_offset(unsigned call) {
+static uint64_t relay_entry_offset(unsigned call) {
   (void)call;
   return 0;
 }
 
-static uint64_t gate_linked_offset(enum linked_hook hook) {
+static uint64_t relay_linked_offset(enum linked_hook hook) {
   (void)hook;
   return 0;
 }
@@ -271,22 +271,22 @@ struct bringing {
   struct tracee *tracee;
   struct objects objects;
   struct references references;
-  struct symbol real[GATE_CALLS]; /* address 0: in the executable */
+  struct symbol real[RELAY_CALLS]; /* address 0: in the executable */
   uint64_t syscall_instruction;
   struct code_range handlers; /* where signal handlers return to */
-  struct gate_data data;
-  uint64_t gate; /* its code's address; 0: not made */
+  struct relay_data data;
+  uint64_t relay; /* its code's address; 0: not made */
   struct lent lent;
 };
 
-static const struct names names = {gate_calls, GATE_CALLS};
+static const struct names names = {relay_calls, RELAY_CALLS};
 
-bool gate_entry_at(const struct tracee *tracee, uint64_t address, uint64_t *real) {
-  uint64_t code = address & ~(uint64_t)(GATE_CODE_BYTES - 1), magic;
-  for (unsigned i = 0; i < GATE_CALLS; i++)
-    if (address - code == gate_entry_offset(i))
-      return tracee_read_word(tracee, code + GATE_CODE_BYTES, &magic) && magic == GATE_MAGIC &&
-             tracee_read_word(tracee, code + GATE_CODE_BYTES + offsetof(struct gate_data, real) + i * 8, real);
+bool relay_entry_at(const struct tracee *tracee, uint64_t address, uint64_t *real) {
+  uint64_t code = address & ~(uint64_t)(RELAY_CODE_BYTES - 1), magic;
+  for (unsigned i = 0; i < RELAY_CALLS; i++)
+    if (address - code == relay_entry_offset(i))
+      return tracee_read_word(tracee, code + RELAY_CODE_BYTES, &magic) && magic == RELAY_MAGIC &&
+             tracee_read_word(tracee, code + RELAY_CODE_BYTES + offsetof(struct relay_data, real) + i * 8, real);
   return false;
 }
 
@@ -301,13 +301,13 @@ static int find_functions(struct bringing *b, const struct object *libc, struct 
   b->data.dlopen = open.address;
   b->data.dlerror = failure.address;
   b->data.errno_location = number.address;
-  for (unsigned i = 0; i < GATE_CALLS; i++) {
-    const struct object *object = definer_of(&b->objects, b->tracee, gate_calls[i], &b->real[i]);
+  for (unsigned i = 0; i < RELAY_CALLS; i++) {
+    const struct object *object = definer_of(&b->objects, b->tracee, relay_calls[i], &b->real[i]);
     if (!object)
-      return error_set(error, "--attach", "the program has no %s", gate_calls[i]);
+      return error_set(error, "--attach", "the program has no %s", relay_calls[i]);
     if (object->is_executable && !linked_running_has_malloc(b->loading->linked))
       return error_set(error, "--attach", "the program defines %s itself: its calls don't go through references",
-                       gate_calls[i]);
+                       relay_calls[i]);
     if (object->is_executable)
       b->real[i].address = 0;
     b->data.real[i] = b->real[i].address;
@@ -350,7 +350,7 @@ static int prepare(struct bringing *b, struct error *error) {
   if (find_functions(b, libc, error) != 0)
     return -1;
   find_handlers(b, libc);
-  b->data.magic = GATE_MAGIC;
+  b->data.magic = RELAY_MAGIC;
   b->data.pid = (uint32_t)tracee_inner_id(b->tracee, b->tracee->pid);
   b->data.wait[1] = 1000000;
   b->data.all_signals = ~(uint64_t)0;
@@ -369,62 +369,63 @@ static int call_kernel(const struct bringing *b, const struct tracee_syscall *ca
   return *result < 0 && *result > -4096 ? error_set(error, "--attach", "%s: %s", failure, strerror((int)-*result)) : 0;
 }
 
-static int fill_gate(const struct bringing *b, uint64_t at, struct error *error) {
+static int fill_relay(const struct bringing *b, uint64_t at, struct error *error) {
   struct tracee_syscall protect = {b->syscall_instruction,
                                    SYS_mprotect,
-                                   {at + GATE_CODE_BYTES, GATE_BYTES - GATE_CODE_BYTES, PROT_READ | PROT_WRITE}};
+                                   {at + RELAY_CODE_BYTES, RELAY_BYTES - RELAY_CODE_BYTES, PROT_READ | PROT_WRITE}};
   int64_t done;
-  if (!tracee_write(b->tracee, at, gate_code(), gate_code_bytes()) ||
-      !tracee_write(b->tracee, at + GATE_CODE_BYTES, &b->data, sizeof b->data))
+  if (!tracee_write(b->tracee, at, relay_code(), relay_code_bytes()) ||
+      !tracee_write(b->tracee, at + RELAY_CODE_BYTES, &b->data, sizeof b->data))
     return error_set(error, "--attach", "the process's memory can't be written");
   return call_kernel(b, &protect, &done, "no memory in the process", error);
 }
 
 /* Mapped as code from the start: a process may have forbidden itself to make writable memory executable
    (PR_SET_MDWE). */
-static int make_gate(struct bringing *b, struct error *error) {
+static int make_relay(struct bringing *b, struct error *error) {
   struct tracee_syscall map = {b->syscall_instruction,
                                SYS_mmap,
-                               {0, GATE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0}};
+                               {0, RELAY_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0}};
   struct error ignored = {""};
   int64_t at, done;
   if (call_kernel(b, &map, &at, "no code may be added to the process", error) != 0)
     return -1;
-  if (fill_gate(b, (uint64_t)at, error) == 0) {
-    b->gate = (uint64_t)at;
+  if (fill_relay(b, (uint64_t)at, error) == 0) {
+    b->relay = (uint64_t)at;
     b->lent = (struct lent){.tracee = b->tracee,
                             .syscall_instruction = b->syscall_instruction,
-                            .path = b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, library),
+                            .path = b->relay + RELAY_CODE_BYTES + offsetof(struct relay_data, library),
                             .fd = -1};
     return 0;
   }
-  struct tracee_syscall unmap = {b->syscall_instruction, SYS_munmap, {(uint64_t)at, GATE_BYTES}};
+  struct tracee_syscall unmap = {b->syscall_instruction, SYS_munmap, {(uint64_t)at, RELAY_BYTES}};
   return call_kernel(b, &unmap, &done, "", &ignored), -1;
 }
 
-/* Points references to the real functions, or to a gate, at this gate's entries, or back. */
-static bool put_references(const struct bringing *b, bool at_gate) {
+/* Points references to the real functions, or to a relay, at this relay's entries, or back. */
+static bool put_references(const struct bringing *b, bool at_relay) {
   bool all = true;
   for (size_t i = 0; i < b->references.all.count; i++) {
     const struct reference *reference = &b->references.all.at[i];
     uint64_t value, behind, real = b->real[reference->call].address;
     if (!real || !tracee_read_word(b->tracee, reference->address, &value))
       continue;
-    if (value == real || (gate_entry_at(b->tracee, value, &behind) && behind == real))
+    if (value == real || (relay_entry_at(b->tracee, value, &behind) && behind == real))
       all &= tracee_write_word(b->tracee, reference->address,
-                               at_gate ? b->gate + gate_entry_offset(reference->call) : real);
+                               at_relay ? b->relay + relay_entry_offset(reference->call) : real);
   }
   return all;
 }
 
 static uint32_t state_of(const struct bringing *b) {
-  uint32_t state = GATE_SHUT;
-  tracee_read(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, state), &state, sizeof state);
+  uint32_t state = RELAY_DISARMED;
+  tracee_read(b->tracee, b->relay + RELAY_CODE_BYTES + offsetof(struct relay_data, state), &state, sizeof state);
   return state;
 }
 
 static bool set_state(const struct bringing *b, uint32_t state) {
-  return tracee_write(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, state), &state, sizeof state);
+  return tracee_write(b->tracee, b->relay + RELAY_CODE_BYTES + offsetof(struct relay_data, state), &state,
+                      sizeof state);
 }
 
 /* id: in the process's PID namespace. */
@@ -461,10 +462,10 @@ static bool loader_is_locked(const struct bringing *b) {
 }
 
 /* Redirects functions in the executable. *why: they can't be redirected now. */
-static int redirect_to_gate(struct bringing *b, const char **why, struct error *error) {
+static int redirect_to_relay(struct bringing *b, const char **why, struct error *error) {
   uint64_t hook[LINKED_HOOKS];
   for (unsigned i = 0; i < LINKED_HOOKS; i++)
-    hook[i] = b->gate + gate_linked_offset(i);
+    hook[i] = b->relay + relay_linked_offset(i);
   struct linked_orders orders = {
       .hook = hook, .setting = b->loading->setting, .syscall_instruction = b->syscall_instruction};
   bool again;
@@ -479,18 +480,18 @@ static void put_all_back(const struct bringing *b, struct error *error) {
   linked_put_back(b->tracee, b->loading->linked->room, b->loading->setting, error);
 }
 
-/* Sets the gate up. *why: the reason to try again later. */
-static int open_gate(struct bringing *b, const char **why, struct error *error) {
+/* Sets the relay up. *why: the reason to try again later. */
+static int arm_relay(struct bringing *b, const char **why, struct error *error) {
   struct error ignored = {""};
   if (tracee_hold(b->tracee, error) != 0)
     return -1;
   *why = !objects_are_settled(&b->objects, b->tracee) || loader_is_locked(b)
              ? "a thread keeps the dynamic linker locked (in a constructor of a library?)"
              : NULL;
-  int result = *why || b->gate ? 0 : make_gate(b, error);
+  int result = *why || b->relay ? 0 : make_relay(b, error);
   if (!*why && result == 0)
-    result = redirect_to_gate(b, why, error);
-  if (!*why && result == 0 && (!put_references(b, true) || !set_state(b, GATE_ARMED))) {
+    result = redirect_to_relay(b, why, error);
+  if (!*why && result == 0 && (!put_references(b, true) || !set_state(b, RELAY_ARMED))) {
     put_all_back(b, &ignored);
     result = error_set(error, "--attach", "the process's references can't be written");
   }
@@ -521,13 +522,13 @@ static void put_more_references(struct bringing *b) {
   tracee_release(b->tracee);
 }
 
-static void shut_gate(struct bringing *b) {
+static void disarm_relay(struct bringing *b) {
   struct error ignored = {""};
   renew(b);
   if (tracee_hold(b->tracee, &ignored) != 0)
     return;
   put_all_back(b, &ignored);
-  set_state(b, GATE_SHUT);
+  set_state(b, RELAY_DISARMED);
   tracee_release(b->tracee);
   linked_put_back_copies(b->tracee->pid, b->loading->linked->room, b->loading->setting, &ignored);
 }
@@ -536,10 +537,10 @@ static void shut_gate(struct bringing *b) {
 static bool is_safe(const struct bringing *b) {
   struct proc_mapping area;
   uint64_t stack, end = 0;
-  if (!tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, stack), &stack) ||
+  if (!tracee_read_word(b->tracee, b->relay + RELAY_CODE_BYTES + offsetof(struct relay_data, stack), &stack) ||
       !area_of(b->tracee, stack, &area))
     return false;
-  tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES + offsetof(struct gate_data, thread_pointer), &end);
+  tracee_read_word(b->tracee, b->relay + RELAY_CODE_BYTES + offsetof(struct relay_data, thread_pointer), &end);
   if ((end <= stack || end > area.end) && area.end - stack > STACK_MOST_BYTES)
     end = stack + STACK_MOST_BYTES;
   return !loader_is_locked(b) && !stack_holds(b->tracee, (struct stack_part){stack, end}, &b->handlers, 1) &&
@@ -547,7 +548,7 @@ static bool is_safe(const struct bringing *b) {
 }
 
 static int take_result(struct bringing *b, struct error *error) {
-  if (!tracee_read(b->tracee, b->gate + GATE_CODE_BYTES, &b->data, sizeof b->data))
+  if (!tracee_read(b->tracee, b->relay + RELAY_CODE_BYTES, &b->data, sizeof b->data))
     return error_set(error, "--attach", "the process has ended");
   if (b->data.handle)
     return 0;
@@ -559,31 +560,31 @@ static int take_result(struct bringing *b, struct error *error) {
                    why[0] ? why : "it has no memory for a stack");
 }
 
-/* Waits until a thread has reached the gate and loaded the library. */
+/* Waits until a thread has reached the relay and loaded the library. */
 static int wait_for_thread(struct bringing *b, struct error *error) {
   uint64_t since_ns = os_monotonic_ns(), went_ns = 0, wrote_ns = since_ns;
   bool reported = false;
   while (b->loading->should_continue(b->loading->context)) {
     uint64_t now_ns = os_monotonic_ns(), magic;
     tracee_settle(b->tracee);
-    if (!tracee_read_word(b->tracee, b->gate + GATE_CODE_BYTES, &magic))
+    if (!tracee_read_word(b->tracee, b->relay + RELAY_CODE_BYTES, &magic))
       return error_set(error, "--attach", "the process has ended, or has executed another program");
     uint32_t state = state_of(b);
-    if (state == GATE_DONE)
+    if (state == RELAY_DONE)
       return take_result(b, error);
-    if (state == GATE_ASKING) {
+    if (state == RELAY_ASKING) {
       bool safe = is_safe(b);
       if (safe && target_has_other_files(b->tracee->pid) && lent_give(&b->lent, b->loading->library, error) != 0)
         return -1;
-      set_state(b, safe ? GATE_GO : GATE_PASS);
+      set_state(b, safe ? RELAY_GO : RELAY_PASS);
       went_ns = now_ns;
-    } else if (state == GATE_SHUT || state == GATE_PASS || (state == GATE_GO && now_ns - went_ns > STUCK_NS)) {
-      set_state(b, GATE_ARMED);
-    } else if (state == GATE_ARMED && now_ns - wrote_ns > REWRITE_NS) {
+    } else if (state == RELAY_DISARMED || state == RELAY_PASS || (state == RELAY_GO && now_ns - went_ns > STUCK_NS)) {
+      set_state(b, RELAY_ARMED);
+    } else if (state == RELAY_ARMED && now_ns - wrote_ns > REWRITE_NS) {
       put_more_references(b);
       wrote_ns = now_ns;
     }
-    if (!reported && now_ns - since_ns > WARN_NS && state != GATE_LOADING) {
+    if (!reported && now_ns - since_ns > WARN_NS && state != RELAY_LOADING) {
       b->loading->report_waiting(b->loading->context);
       reported = true;
     }
@@ -602,7 +603,7 @@ int loading_bring(const struct loading *loading, struct tracee *tracee, struct e
     else if (!loading->should_continue(loading->context))
       result = -1;
     else
-      result = open_gate(&b, &why, error);
+      result = arm_relay(&b, &why, error);
     if (result == 0 && why) {
       usleep(TRY_US);
       renew(&b);
@@ -611,7 +612,7 @@ int loading_bring(const struct loading *loading, struct tracee *tracee, struct e
   if (result == 0) {
     result = wait_for_thread(&b, error);
     if (result != 0)
-      shut_gate(&b);
+      disarm_relay(&b);
     lent_take_back(&b.lent);
   }
   objects_free(&b.objects);

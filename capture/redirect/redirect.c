@@ -236,12 +236,12 @@ static void change_reference(const struct view *view, struct change *change, con
   }
   if (!tracee_read_word(view->tracee, reference->address, &value))
     return;
-  bool at_gate = gate_entry_at(view->tracee, value, &behind);
-  if (at_gate && !change->to_hooks)
+  bool at_relay = relay_entry_at(view->tracee, value, &behind);
+  if (at_relay && !change->to_hooks)
     change_word(view, change, reference->address, behind);
   else if (call->place == REDIRECT_NOWHERE)
     return;
-  else if (change->to_hooks ? value == call->real || (at_gate && behind == call->real) : value == hook)
+  else if (change->to_hooks ? value == call->real || (at_relay && behind == call->real) : value == hook)
     change_word(view, change, reference->address, change->to_hooks ? hook : call->real);
   else if (value != hook)
     change->elsewhere++;

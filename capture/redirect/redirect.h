@@ -22,16 +22,16 @@ struct loading {
   const char *setting;                    /* of the recorder */
   struct linked_running *linked;          /* the allocator in the executable */
   bool (*should_continue)(void *context); /* false: give up */
-  void (*report_waiting)(void *context);  /* no thread has reached the gate for some seconds */
+  void (*report_waiting)(void *context);  /* no thread has reached the relay for some seconds */
   void *context;
 };
 
 /* -1: the library is not loaded; error is empty where it was not wanted any more. After success, references may lead to
-   the gate's entries, and functions of the executable do. */
+   the relay's entries, and functions of the executable do. */
 int loading_bring(const struct loading *loading, struct tracee *tracee, struct error *error);
 
-/* Is that the address of an entry of a gate, possibly an earlier recorder's? *real: the function behind it. */
-bool gate_entry_at(const struct tracee *tracee, uint64_t address, uint64_t *real);
+/* Is that the address of an entry of a relay, possibly an earlier recorder's? *real: the function behind it. */
+bool relay_entry_at(const struct tracee *tracee, uint64_t address, uint64_t *real);
 
 struct redirect_orders {
   int pid;

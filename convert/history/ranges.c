@@ -9,15 +9,15 @@
 
 enum {
   GRANULE_SHIFT = 3,
-  REGION_SHIFT = 16,
-  REGION_GRANULES = 1 << (REGION_SHIFT - GRANULE_SHIFT),
-  REGION_WORDS = REGION_GRANULES / 64,
+  TILE_SHIFT = 16,
+  TILE_GRANULES = 1 << (TILE_SHIFT - GRANULE_SHIFT),
+  TILE_WORDS = TILE_GRANULES / 64,
   LARGE_BYTES =
       32 << 10, /* a large object costs a search and a move in the array, a small object up to 64 words of shadow */
 };
 
-struct region {
-  uint64_t bits[REGION_WORDS];
+struct tile {
+  uint64_t bits[TILE_WORDS];
   uint32_t set; /* bits that are 1 */
   uint32_t next_free;
 };
@@ -27,9 +27,9 @@ struct large {
 };
 
 struct ranges {
-  struct address_map map; /* region number + 1 to index */
-  VECTOR(struct region) regions;
-  uint32_t free_list;         /* index of the first free region + 1 */
+  struct address_map map; /* tile number + 1 to index */
+  VECTOR(struct tile) tiles;
+  uint32_t free_list;         /* index of the first free tile + 1 */
   VECTOR(struct large) large; /* by address */
 };
 
@@ -46,7 +46,7 @@ void ranges_free(struct ranges *ranges) {
   if (!ranges)
     return;
   address_map_free(&ranges->map);
-  free(ranges->regions.at);
+  free(ranges->tiles.at);
   free(ranges->large.at);
   free(ranges);
 }
@@ -56,32 +56,32 @@ static uint64_t last_byte(uint64_t address, uint64_t size_bytes) {
   return __builtin_add_overflow(address, size_bytes ? size_bytes - 1 : 0, &last) ? UINT64_MAX : last;
 }
 
-static struct region *find_region(const struct ranges *ranges, uint64_t number) {
+static struct tile *find_tile(const struct ranges *ranges, uint64_t number) {
   const struct address_entry *entry = address_map_find(&ranges->map, number + 1);
-  return entry->address ? &ranges->regions.at[entry->slot] : NULL;
+  return entry->address ? &ranges->tiles.at[entry->slot] : NULL;
 }
 
-static struct region *make_region(struct ranges *ranges, uint64_t number) {
+static struct tile *make_tile(struct ranges *ranges, uint64_t number) {
   struct address_entry *entry = address_map_find(&ranges->map, number + 1);
   if (entry->address)
-    return &ranges->regions.at[entry->slot];
+    return &ranges->tiles.at[entry->slot];
   uint32_t index;
   if (ranges->free_list) {
     index = ranges->free_list - 1;
-    ranges->free_list = ranges->regions.at[index].next_free;
+    ranges->free_list = ranges->tiles.at[index].next_free;
   } else {
-    struct region *region = vector_add(&ranges->regions);
-    if (!region)
+    struct tile *tile = vector_add(&ranges->tiles);
+    if (!tile)
       return NULL;
-    *region = (struct region){.set = 0};
-    index = (uint32_t)(ranges->regions.count - 1);
+    *tile = (struct tile){.set = 0};
+    index = (uint32_t)(ranges->tiles.count - 1);
   }
-  return address_map_add(&ranges->map, entry, number + 1, index, false) ? &ranges->regions.at[index] : NULL;
+  return address_map_add(&ranges->map, entry, number + 1, index, false) ? &ranges->tiles.at[index] : NULL;
 }
 
-static void drop_region(struct ranges *ranges, uint64_t number) {
+static void drop_tile(struct ranges *ranges, uint64_t number) {
   struct address_entry *entry = address_map_find(&ranges->map, number + 1);
-  ranges->regions.at[entry->slot].next_free = ranges->free_list;
+  ranges->tiles.at[entry->slot].next_free = ranges->free_list;
   ranges->free_list = entry->slot + 1;
   address_map_remove(&ranges->map, entry);
 }
@@ -96,25 +96,25 @@ static uint64_t word_mask(uint64_t word, uint64_t first, uint64_t last) {
   return mask;
 }
 
-/* Granules of one region that an object covers, as numbers inside it. */
+/* Granules of one tile that an object covers, as numbers inside it. */
 struct part {
-  uint64_t region, first, last;
+  uint64_t tile, first, last;
 };
 
 /* The next part of granules *first .. last; false when there is none. */
 static bool next_part(uint64_t *first, uint64_t last, struct part *part) {
   if (*first > last)
     return false;
-  part->region = *first / REGION_GRANULES;
-  part->first = *first % REGION_GRANULES;
-  part->last = last / REGION_GRANULES == part->region ? last % REGION_GRANULES : REGION_GRANULES - 1;
-  *first = (part->region + 1) * REGION_GRANULES;
+  part->tile = *first / TILE_GRANULES;
+  part->first = *first % TILE_GRANULES;
+  part->last = last / TILE_GRANULES == part->tile ? last % TILE_GRANULES : TILE_GRANULES - 1;
+  *first = (part->tile + 1) * TILE_GRANULES;
   return true;
 }
 
-static bool part_is_taken(const struct region *region, const struct part *part) {
+static bool part_is_taken(const struct tile *tile, const struct part *part) {
   for (uint64_t word = part->first / 64; word <= part->last / 64; word++)
-    if (region->bits[word] & word_mask(word, part->first, part->last))
+    if (tile->bits[word] & word_mask(word, part->first, part->last))
       return true;
   return false;
 }
@@ -122,23 +122,23 @@ static bool part_is_taken(const struct region *region, const struct part *part) 
 /* Is any granule of first .. last taken by a small object? */
 static bool shadow_is_taken(const struct ranges *ranges, uint64_t first, uint64_t last) {
   struct part part;
-  if (last / REGION_GRANULES - first / REGION_GRANULES > ranges->map.count) {
-    /* A huge object covers more regions than exist: check the existing ones. */
+  if (last / TILE_GRANULES - first / TILE_GRANULES > ranges->map.count) {
+    /* A huge object covers more tiles than exist: check the existing ones. */
     for (uint64_t i = 0; i < address_map_room(&ranges->map); i++) {
       const struct address_entry *entry = &ranges->map.entries[i];
-      uint64_t begin = (entry->address - 1) * REGION_GRANULES, end = begin + REGION_GRANULES - 1;
+      uint64_t begin = (entry->address - 1) * TILE_GRANULES, end = begin + TILE_GRANULES - 1;
       if (!entry->address || end < first || begin > last)
         continue;
-      part = (struct part){entry->address - 1, begin < first ? first % REGION_GRANULES : 0,
-                           end > last ? last % REGION_GRANULES : REGION_GRANULES - 1};
-      if (part_is_taken(&ranges->regions.at[entry->slot], &part))
+      part = (struct part){entry->address - 1, begin < first ? first % TILE_GRANULES : 0,
+                           end > last ? last % TILE_GRANULES : TILE_GRANULES - 1};
+      if (part_is_taken(&ranges->tiles.at[entry->slot], &part))
         return true;
     }
     return false;
   }
   while (next_part(&first, last, &part)) {
-    const struct region *region = find_region(ranges, part.region);
-    if (region && part_is_taken(region, &part))
+    const struct tile *tile = find_tile(ranges, part.tile);
+    if (tile && part_is_taken(tile, &part))
       return true;
   }
   return false;
@@ -147,12 +147,12 @@ static bool shadow_is_taken(const struct ranges *ranges, uint64_t first, uint64_
 static bool shadow_set(struct ranges *ranges, uint64_t first, uint64_t last) {
   struct part part;
   while (next_part(&first, last, &part)) {
-    struct region *region = make_region(ranges, part.region);
-    if (!region)
+    struct tile *tile = make_tile(ranges, part.tile);
+    if (!tile)
       return false;
     for (uint64_t word = part.first / 64; word <= part.last / 64; word++)
-      region->bits[word] |= word_mask(word, part.first, part.last);
-    region->set += (uint32_t)(part.last - part.first + 1);
+      tile->bits[word] |= word_mask(word, part.first, part.last);
+    tile->set += (uint32_t)(part.last - part.first + 1);
   }
   return true;
 }
@@ -160,12 +160,12 @@ static bool shadow_set(struct ranges *ranges, uint64_t first, uint64_t last) {
 static void shadow_clear(struct ranges *ranges, uint64_t first, uint64_t last) {
   struct part part;
   while (next_part(&first, last, &part)) {
-    struct region *region = find_region(ranges, part.region);
+    struct tile *tile = find_tile(ranges, part.tile);
     for (uint64_t word = part.first / 64; word <= part.last / 64; word++)
-      region->bits[word] &= ~word_mask(word, part.first, part.last);
-    region->set -= (uint32_t)(part.last - part.first + 1);
-    if (region->set == 0)
-      drop_region(ranges, part.region);
+      tile->bits[word] &= ~word_mask(word, part.first, part.last);
+    tile->set -= (uint32_t)(part.last - part.first + 1);
+    if (tile->set == 0)
+      drop_tile(ranges, part.tile);
   }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The bytes of live objects, for the proof that no two live objects share a byte (`check`; compile does not use it).
 
-   Small objects are bits of a shadow, one per GRANULE of 8 bytes, in regions of 64 KiB that exist while they hold an
+   Small objects are bits of a shadow, one per GRANULE of 8 bytes, in tiles of 64 KiB that exist while they hold an
    object; large objects are in an array sorted by address. Positions inside a granule of 8 bytes are not distinguished:
    an overlap of fewer bytes may go unseen, but no overlap is invented. Memory is at most 1 KiB per live object. Not
    thread-safe. */

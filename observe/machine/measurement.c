@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum {
-  CHAIN_SETS = PLAN_MAX * 3,
+  CHAIN_SETS = MEASURED_MOST * 3,
   WARM_BYTES_MAX = 32 << 20, /* a larger set is not in a cache anyway */
   LOADS_NEAR = 1 << 16,      /* of a sample: about 0.2 ms where all hit */
   LOADS_FAR = 1 << 14,       /* and about 2 ms where none does */
@@ -40,7 +40,7 @@ static const char *const kernel_names[] = {
 enum { KERNEL_FIGURES = sizeof kernel_names / sizeof *kernel_names };
 
 struct measurement {
-  const struct plan *plan;
+  const struct measured *measured;
   struct chain_samples sets[CHAIN_SETS]; /* working sets; then for each set of OS pages: one line in each OS page, and
                                             as many lines side by side */
   size_t set_count;
@@ -50,16 +50,16 @@ struct measurement {
 };
 
 static int make_chains(struct measurement *all) {
-  const struct plan *plan = all->plan;
-  for (size_t index = 0; index < plan->working_sets; index++, all->set_count++) {
+  const struct measured *measured = all->measured;
+  for (size_t index = 0; index < measured->working_sets; index++, all->set_count++) {
     all->sets[all->set_count].of_working_set = true;
     if (chains_make(&all->sets[all->set_count].chains, CHAINS_EVERY_LINE,
-                    plan->working_set_bytes[index] / CHAINS_LINE_BYTES, index) != 0)
+                    measured->working_set_bytes[index] / CHAINS_LINE_BYTES, index) != 0)
       return -1;
   }
-  for (size_t index = 0; index < 2 * plan->os_page_sets; index++, all->set_count++)
+  for (size_t index = 0; index < 2 * measured->os_page_sets; index++, all->set_count++)
     if (chains_make(&all->sets[all->set_count].chains, index % 2 ? CHAINS_EVERY_LINE : CHAINS_ONE_PER_PAGE,
-                    plan->os_pages[index / 2], index) != 0)
+                    measured->os_pages[index / 2], index) != 0)
       return -1;
   return 0;
 }
@@ -112,10 +112,10 @@ static void sample_kernel(struct measurement *all) {
 
 /* After the caches were filled with other lines, and just after that. */
 static void sample_loading(struct measurement *all) {
-  const char *library = all->plan->library;
+  const char *library = all->measured->library;
   struct loading cold[2], warm[2];
   for (int with_lookups = 0; with_lookups < 2; with_lookups++) {
-    chains_walk_stream(&all->sets[all->plan->working_sets - 1].chains, FLUSH_LOADS);
+    chains_walk_stream(&all->sets[all->measured->working_sets - 1].chains, FLUSH_LOADS);
     cold[with_lookups] = loading_sample(library, with_lookups);
     warm[with_lookups] = loading_sample(library, with_lookups);
   }
@@ -166,7 +166,7 @@ static json_t *strings_json(struct measurement *all) {
 }
 
 static json_t *loading_json(struct measurement *all) {
-  double instructions = all->plan->library ? loading_instructions(all->plan->library) : -1;
+  double instructions = all->measured->library ? loading_instructions(all->measured->library) : -1;
   if (!(instructions > 0))
     return json_null();
   return json_pack("{s:f, s:o, s:o, s:i, s:I, s:o, s:o}", "instructions", instructions, "warm_ns",
@@ -201,42 +201,42 @@ json_t *measurement_sizes(void) {
 }
 
 static json_t *result_json(struct measurement *all) {
-  const struct plan *plan = all->plan;
+  const struct measured *measured = all->measured;
   json_t *sets = json_array(), *pages = json_array();
-  for (size_t index = 0; index < plan->working_sets; index++) {
+  for (size_t index = 0; index < measured->working_sets; index++) {
     json_t *set = chain_json(&all->sets[index]);
     json_object_set_new(set, "near_dependent_ns", quantiles_json(&all->sets[index].near_dependent, 1));
     json_object_set_new(set, "near_independent_ns", quantiles_json(&all->sets[index].near_independent, 1));
     json_object_set_new(set, "stream_ns", quantiles_json(&all->sets[index].stream, 1));
-    json_set_count(set, "bytes", plan->working_set_bytes[index]);
+    json_set_count(set, "bytes", measured->working_set_bytes[index]);
     json_array_append_new(sets, set);
   }
-  for (size_t index = 0; index < plan->os_page_sets; index++) {
-    struct chain_samples *pair = &all->sets[plan->working_sets + 2 * index];
-    json_array_append_new(pages, json_pack("{s:I, s:o, s:o}", "os_pages", (json_int_t)plan->os_pages[index],
+  for (size_t index = 0; index < measured->os_page_sets; index++) {
+    struct chain_samples *pair = &all->sets[measured->working_sets + 2 * index];
+    json_array_append_new(pages, json_pack("{s:I, s:o, s:o}", "os_pages", (json_int_t)measured->os_pages[index],
                                            "one_per_os_page", chain_json(pair), "side_by_side", chain_json(pair + 1)));
   }
-  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", 6, "rounds", (int)plan->rounds,
-                   "independent_chains", CHAINS_WALKERS, "line_bytes", CHAINS_LINE_BYTES, "tlbs", tlbs_json(),
-                   "working_sets", sets, "os_page_sets", pages, "code", code_json(all), "strings", strings_json(all),
-                   "loading", loading_json(all), "kernel", kernel_json(all));
+  return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", 6, "rounds",
+                   (int)measured->rounds, "independent_chains", CHAINS_WALKERS, "line_bytes", CHAINS_LINE_BYTES, "tlbs",
+                   tlbs_json(), "working_sets", sets, "os_page_sets", pages, "code", code_json(all), "strings",
+                   strings_json(all), "loading", loading_json(all), "kernel", kernel_json(all));
 }
 
 static void measure_rounds(struct measurement *all) {
-  for (unsigned round = 0; round < all->plan->rounds; round++) {
+  for (unsigned round = 0; round < all->measured->rounds; round++) {
     for (size_t index = 0; index < all->set_count; index++)
       sample_chains(&all->sets[index]);
     for (size_t index = 0; index < CODE_COUNT; index++)
       sample_code(all, index);
-    if (all->plan->library)
+    if (all->measured->library)
       sample_loading(all);
     sample_kernel(all);
   }
 }
 
-json_t *measurement_make(const struct plan *plan, struct error *error) {
+json_t *measurement_make(const struct measured *measured, struct error *error) {
   struct measurement *all = calloc(1, sizeof *all);
-  if (!all || (all->plan = plan, make_chains(all)) != 0) {
+  if (!all || (all->measured = measured, make_chains(all)) != 0) {
     error_set(error, "chains", "no memory for a working set");
     free(all);
     return NULL;

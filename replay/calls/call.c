@@ -86,7 +86,7 @@ static int null_posix_memalign(void **out, size_t alignment_bytes, size_t size_b
 }
 
 struct allocator allocator;
-struct call_plan call_plans[256];
+struct call_dispatch call_dispatches[256];
 
 /* Weak references, not dlsym: a failing dlsym calls malloc for its message, inside the allocator under test. */
 #define ENTRY_POINTER(ident, symbol, types, arguments, substitute)                                                     \
@@ -171,28 +171,28 @@ uint8_t call_substitute(uint8_t id) {
 }
 
 bool call_lacks(uint8_t byte) {
-  return !(call_plans[byte].traits & CALL_ILLEGAL) && !entry_present(call_plans[byte].entry);
+  return !(call_dispatches[byte].traits & CALL_ILLEGAL) && !entry_present(call_dispatches[byte].entry);
 }
 
-static struct call_plan plan_for(unsigned byte) {
-  struct call_plan plan = {.entry = byte & CALL_ID_MASK};
-  const struct call_info *info = &call_table[plan.entry];
+static struct call_dispatch dispatch_for(unsigned byte) {
+  struct call_dispatch dispatch = {.entry = byte & CALL_ID_MASK};
+  const struct call_info *info = &call_table[dispatch.entry];
   bool takes = info->released != NOTHING && !(byte & CALL_NULL_IN);
   bool acquires = info->acquires && !(byte & CALL_NULL_OUT);
   /* An op that returned no object is in a workload only if it freed: a realloc to size 0. */
   if (!trace_call_is_legal((uint8_t)byte) || ((byte & CALL_NULL_OUT) && !takes)) {
-    plan.traits = CALL_UNUSUAL | CALL_ILLEGAL;
-    return plan;
+    dispatch.traits = CALL_UNUSUAL | CALL_ILLEGAL;
+    return dispatch;
   }
-  plan.traits =
+  dispatch.traits =
       (uint8_t)((takes ? CALL_TAKES : 0) | (acquires ? CALL_ACQUIRES : 0) |
                 (takes && info->released == RELEASES ? CALL_RELEASES : 0) | (info->param == COUNT ? CALL_COUNTED : 0) |
                 (!takes && !acquires ? CALL_UNUSUAL | CALL_SLOTLESS : 0));
-  for (int step = 0; step < MOST_SUBSTITUTES && !entry_present(plan.entry); step++) {
-    plan.entry = substitute[plan.entry];
-    plan.traits |= CALL_UNUSUAL | CALL_SUBSTITUTED;
+  for (int step = 0; step < MOST_SUBSTITUTES && !entry_present(dispatch.entry); step++) {
+    dispatch.entry = substitute[dispatch.entry];
+    dispatch.traits |= CALL_UNUSUAL | CALL_SUBSTITUTED;
   }
-  return plan;
+  return dispatch;
 }
 
 /* The substitutes of calloc and realloc if only malloc and free are called. */
@@ -216,18 +216,18 @@ static void *realloc_by_malloc(void *pointer, size_t size_bytes) {
 /* The null allocator has no memory to clear or copy. */
 static void substitute_all(bool have_memory) {
   for (unsigned byte = 0; byte < 256; byte++) {
-    struct call_plan *plan = &call_plans[byte];
+    struct call_dispatch *dispatch = &call_dispatches[byte];
     const struct call_info *info = &call_table[byte & CALL_ID_MASK];
-    if ((plan->traits & CALL_ILLEGAL) || call_is_control((uint8_t)byte))
+    if ((dispatch->traits & CALL_ILLEGAL) || call_is_control((uint8_t)byte))
       continue;
-    uint8_t entry = info->released == TOUCHES    ? plan->entry
-                    : !info->acquires            ? CALL_free
-                    : info->released == RELEASES ? CALL_realloc
-                    : plan->entry == CALL_calloc ? CALL_calloc
-                                                 : CALL_malloc;
+    uint8_t entry = info->released == TOUCHES        ? dispatch->entry
+                    : !info->acquires                ? CALL_free
+                    : info->released == RELEASES     ? CALL_realloc
+                    : dispatch->entry == CALL_calloc ? CALL_calloc
+                                                     : CALL_malloc;
     if (entry != (byte & CALL_ID_MASK) || entry == CALL_calloc || entry == CALL_realloc)
-      plan->traits |= CALL_UNUSUAL | CALL_SUBSTITUTED;
-    plan->entry = entry;
+      dispatch->traits |= CALL_UNUSUAL | CALL_SUBSTITUTED;
+    dispatch->entry = entry;
   }
   if (!have_memory)
     return;
@@ -237,7 +237,7 @@ static void substitute_all(bool have_memory) {
 
 static void make_plans(bool as_malloc, bool have_memory) {
   for (unsigned byte = 0; byte < 256; byte++)
-    call_plans[byte] = plan_for(byte);
+    call_dispatches[byte] = dispatch_for(byte);
   if (as_malloc)
     substitute_all(have_memory);
 }

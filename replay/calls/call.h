@@ -39,7 +39,7 @@ enum call_trait {
   CALL_SLOTLESS = 128    /* passes NULL, has no object */
 };
 
-struct call_plan {
+struct call_dispatch {
   uint8_t entry; /* id of the entry point that is called */
   uint8_t traits;
 };
@@ -52,7 +52,7 @@ struct allocator {
 };
 
 extern struct allocator allocator;
-extern struct call_plan call_plans[256]; /* by call byte */
+extern struct call_dispatch call_dispatches[256]; /* by call byte */
 
 /* Fills in both tables from the process's own malloc. Returns whether that is the C library's. Functions that the
    allocator does not define stay NULL: make no op for which call_lacks is true, and none at all without free.

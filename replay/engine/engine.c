@@ -111,7 +111,7 @@ static void set_up(void) {
   engine.paced = spec->order == ORDER_PACED;
   if (engine.paced && pace_setup(spec->speed) != 0)
     engine_fail(NULL, "has no recorded times, which the paced order needs");
-  gate_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, os_processors()});
+  watermark_setup((struct crowd){&engine.result->live_threads, &engine.result->blocked_threads, os_processors()});
   if (threads_setup(run_thread) != 0 || order_setup(spec) != 0)
     engine_fail(NULL, "no memory for %u threads: %s", engine.workload.header.threads, strerror(errno));
   if (!spec->null_allocator) {

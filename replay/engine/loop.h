@@ -11,10 +11,10 @@
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "replay/calls/call.h"
-#include "replay/engine/gate.h"
 #include "replay/engine/order.h"
 #include "replay/engine/recorded_clock.h"
 #include "replay/engine/state.h"
+#include "replay/engine/watermark.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -26,7 +26,7 @@ struct step {
   struct worker *worker;
   void *own;             /* worker->own */
   struct object *object; /* of its slot */
-  struct call_plan plan;
+  struct call_dispatch dispatch;
   const struct op *op;
 };
 
@@ -42,7 +42,7 @@ struct loop_hooks {
 
 /* Returns the bytes of the object that the call acquires or releases, which determine its size class. */
 static ALWAYS_INLINE uint64_t step_bytes(const struct step *step) {
-  return step->plan.traits & CALL_ACQUIRES ? step->op->request_bytes : step->object->size_bytes;
+  return step->dispatch.traits & CALL_ACQUIRES ? step->op->request_bytes : step->object->size_bytes;
 }
 
 /* The contents of the words before an op word. */
@@ -109,12 +109,12 @@ static ALWAYS_INLINE void touch_for_realloc(const struct step *step, const struc
 static ALWAYS_INLINE void make_call(const struct frame *frame, const struct step *step,
                                     const struct loop_hooks *const hooks) {
   const struct op *op = step->op;
-  const uint8_t traits = step->plan.traits;
+  const uint8_t traits = step->dispatch.traits;
   struct object *object = step->object;
   uint64_t cycles;
   if ((traits & CALL_TAKES) && (traits & CALL_ACQUIRES) && op->pointer)
     touch_for_realloc(step, hooks);
-  void *answer = hooks->call ? hooks->call(step) : call_entry(step->plan.entry, op, false, &cycles);
+  void *answer = hooks->call ? hooks->call(step) : call_entry(step->dispatch.entry, op, false, &cycles);
   if (traits & CALL_ACQUIRES) {
     uint64_t old_bytes = traits & CALL_TAKES ? object->size_bytes : 0;
     if (keep_answer(frame, object, op, traits, answer))
@@ -128,19 +128,19 @@ static ALWAYS_INLINE void make_call(const struct frame *frame, const struct step
 
 /* The op that the word and its extras describe; its pointer is not looked up yet. */
 static ALWAYS_INLINE struct op decode(const struct frame *frame, const uint64_t *at, const struct extras *extras,
-                                      const struct call_plan plan) {
+                                      const struct call_dispatch dispatch) {
   struct op op = {.call = word_code(*at),
                   .slot = word_slot(*at),
                   .param = extras->param,
                   .touched = extras->touched,
                   .region = (uint8_t)extras->region};
   op.size_bytes = op.request_bytes = word_size_low(*at) | extras->size_high;
-  if ((plan.traits & CALL_COUNTED) && __builtin_mul_overflow(op.size_bytes, op.param, &op.request_bytes))
+  if ((dispatch.traits & CALL_COUNTED) && __builtin_mul_overflow(op.size_bytes, op.param, &op.request_bytes))
     op.request_bytes = UINT64_MAX;
-  if (unlikely(plan.traits & CALL_UNUSUAL)) {
-    if (plan.traits & CALL_ILLEGAL)
+  if (unlikely(dispatch.traits & CALL_UNUSUAL)) {
+    if (dispatch.traits & CALL_ILLEGAL)
       engine_fail(at, "call byte 0x%02x is not a legal call", op.call);
-    frame->worker->substituted[op.call & CALL_ID_MASK] += (plan.traits & CALL_SUBSTITUTED) != 0 && !extras->region;
+    frame->worker->substituted[op.call & CALL_ID_MASK] += (dispatch.traits & CALL_SUBSTITUTED) != 0 && !extras->region;
   }
   return op;
 }
@@ -150,26 +150,27 @@ __attribute__((noreturn, noinline, unused)) static void fail_on_slot(const uint6
   engine_fail(at, "slot %" PRIu32 ", and there are %" PRIu32, word_slot(*at), engine.workload.header.slots);
 }
 
-static ALWAYS_INLINE struct object *find_object(const uint64_t *at, const struct op *op, const struct call_plan plan) {
+static ALWAYS_INLINE struct object *find_object(const uint64_t *at, const struct op *op,
+                                                const struct call_dispatch dispatch) {
   if (__builtin_expect(op->slot < engine.workload.header.slots, 1))
     return &engine.objects[op->slot];
-  if (!(plan.traits & CALL_SLOTLESS) || op->slot != WORKLOAD_NO_SLOT)
+  if (!(dispatch.traits & CALL_SLOTLESS) || op->slot != WORKLOAD_NO_SLOT)
     fail_on_slot(at);
   return &no_object;
 }
 
-/* Replays one op: find its object, make the call, keep the answer. at: its word. Where the plan is a constant, code
+/* Replays one op: find its object, make the call, keep the answer. at: its word. Where the dispatch is a constant, code
    that it rules out is not compiled. */
 static ALWAYS_INLINE void replay_op(const struct frame *frame, const uint64_t *at, const struct extras *extras,
-                                    const struct call_plan plan, const struct loop_hooks *const hooks) {
-  struct op op = decode(frame, at, extras, plan);
-  struct object *object = find_object(at, &op, plan);
-  const struct step step = {frame->self, frame->worker, frame->own, object, plan, &op};
+                                    const struct call_dispatch dispatch, const struct loop_hooks *const hooks) {
+  struct op op = decode(frame, at, extras, dispatch);
+  struct object *object = find_object(at, &op, dispatch);
+  const struct step step = {frame->self, frame->worker, frame->own, object, dispatch, &op};
   int64_t before = hooks->before_op ? hooks->before_op(&step) : 0;
-  op.pointer = plan.traits & CALL_TAKES ? object->pointer : NULL;
-  if ((plan.traits & CALL_TAKES) && unlikely(object->size_bytes == OBJECT_MISSING)) {
+  op.pointer = dispatch.traits & CALL_TAKES ? object->pointer : NULL;
+  if ((dispatch.traits & CALL_TAKES) && unlikely(object->size_bytes == OBJECT_MISSING)) {
     frame->worker->skipped++;
-    if ((plan.traits & (CALL_RELEASES | CALL_ACQUIRES)) == CALL_RELEASES)
+    if ((dispatch.traits & (CALL_RELEASES | CALL_ACQUIRES)) == CALL_RELEASES)
       *object = EMPTY;
   } else if (hooks->replace_op) {
     hooks->replace_op(&step);
@@ -262,10 +263,10 @@ static ALWAYS_INLINE bool is_guard(const struct replay_thread *self, const uint6
   return at == self->worker->stream.end;
 }
 
-/* The two most frequent calls have their own branches and code, without what their plans rule out. Constants, not
-   entries of call_plans: neither call is ever substituted. */
-static const struct call_plan MALLOC = {CALL_malloc, CALL_ACQUIRES};
-static const struct call_plan FREE = {CALL_free, CALL_TAKES | CALL_RELEASES};
+/* The two most frequent calls have their own branches and code, without what their dispatches rule out. Constants, not
+   entries of call_dispatches: neither call is ever substituted. */
+static const struct call_dispatch MALLOC = {CALL_malloc, CALL_ACQUIRES};
+static const struct call_dispatch FREE = {CALL_free, CALL_TAKES | CALL_RELEASES};
 
 /* Before an op, under an order by turns: waits for self's turn. Returns false where the thread has an op too many. */
 static ALWAYS_INLINE bool take_turn(struct replay_thread *self, uint64_t completed, uint64_t *granted,
@@ -298,7 +299,7 @@ static void end_of_stream(struct replay_thread *self, const uint64_t *place, uin
   self->worker->ops += completed;
   /* No thread may wait for the ops that are left out. */
   if (cut_short)
-    gate_publish(&engine.completed[self->number], UINT64_MAX);
+    watermark_publish(&engine.completed[self->number], UINT64_MAX);
   else if (completed != ops)
     engine_fail(place, "thread %" PRIu32 " ends after %" PRIu64 " ops of %" PRIu64, self->number, completed, ops);
   else if (word_code(*place) != WORD_END)
@@ -309,7 +310,7 @@ static ALWAYS_INLINE void replay_words(struct replay_thread *self, const struct 
                                        const enum loop_sort sort) {
   const bool turns = sort == LOOP_BY_TURNS;
   const struct frame frame = {self, self->worker, self->worker->own};
-  struct gate *gate = &engine.completed[self->number];
+  struct watermark *watermark = &engine.completed[self->number];
   uint64_t position = 0, completed = 0, granted = 0;
   const uint64_t *at = refill(self, NULL);
   for (;;) {
@@ -341,14 +342,14 @@ static ALWAYS_INLINE void replay_words(struct replay_thread *self, const struct 
         at = collect_extras(self, at, &extras);
       if (!take_turn(self, completed, &granted, turns))
         break;
-      replay_op(&frame, at, &extras, call_plans[word_code(*at)], hooks);
+      replay_op(&frame, at, &extras, call_dispatches[word_code(*at)], hooks);
     }
-    HT_ASSERT(gate_value(gate) == completed);
+    HT_ASSERT(watermark_value(watermark) == completed);
     completed++;
     if (sort == LOOP_ALONE)
-      gate_show(gate, completed);
+      watermark_show(watermark, completed);
     else
-      gate_publish(gate, completed);
+      watermark_publish(watermark, completed);
     at++;
   }
   end_of_stream(self, at, completed, position >= engine.op_limit);

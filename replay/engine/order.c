@@ -11,12 +11,12 @@ static enum replay_order order;
 
 /* ---- Waiting, and turns ---- */
 
-/* Waits until the gate is at least value, and adds the cost to the thread's worker, so that waiting is not part of the
-   replay's time; for waits that are not over at once. fenced: whether the gate is (gate.h). */
-static void wait_counted(struct replay_thread *self, struct gate *gate, uint64_t value, bool fenced) {
+/* Waits until the watermark is at least value, and adds the cost to the thread's worker, so that waiting is not part of
+   the replay's time; for waits that are not over at once. fenced: whether the watermark is (watermark.h). */
+static void wait_counted(struct replay_thread *self, struct watermark *watermark, uint64_t value, bool fenced) {
   struct worker *worker = self->worker;
   uint64_t begin_cycles = os_cycles(), begin_ns = os_thread_cpu_ns();
-  gate_wait(gate, value, fenced);
+  watermark_wait(watermark, value, fenced);
   worker->waits++;
   worker->wait_cycles += os_cycles() - begin_cycles;
   worker->wait_cpu_ns += os_thread_cpu_ns() - begin_ns;
@@ -32,7 +32,7 @@ static uint32_t wait_target(const uint64_t *word, uint64_t *ops) {
 }
 
 static void wait_for_turn(struct replay_thread *self, uint64_t granted) {
-  if (gate_value(&self->granted) < granted)
+  if (watermark_value(&self->granted) < granted)
     wait_counted(self, &self->granted, granted, true);
 }
 
@@ -66,7 +66,7 @@ static uint64_t random_below(uint64_t below) {
 }
 
 static bool may_run(const struct replay_thread *thread) {
-  return gate_value(&engine.completed[thread->awaited_thread]) >= thread->awaited_ops;
+  return watermark_value(&engine.completed[thread->awaited_thread]) >= thread->awaited_ops;
 }
 
 /* Picks a live thread whose next op waits for nothing, each with the same chance; NULL if there is none. Picks at
@@ -87,7 +87,7 @@ static struct replay_thread *pick_thread(void) {
 
 static void grant(struct replay_thread *thread, uint64_t more) {
   holder = thread->number;
-  gate_publish_fenced(&thread->granted, gate_value(&thread->granted) + more);
+  watermark_publish_fenced(&thread->granted, watermark_value(&thread->granted) + more);
 }
 
 static void turns_thread_starts(struct replay_thread *thread) {
@@ -135,9 +135,9 @@ uint64_t turns_next(struct replay_thread *self, uint64_t completed) {
     return completed + 1 + random_below(TURN_OPS);
   }
   pass_by_schedule(self, completed);
-  if (gate_value(&self->granted) <= completed)
+  if (watermark_value(&self->granted) <= completed)
     wait_for_turn(self, completed + 1);
-  return gate_value(&self->granted);
+  return watermark_value(&self->granted);
 }
 
 bool turns_wait(struct replay_thread *self, const uint64_t *word) {
@@ -192,7 +192,7 @@ int order_setup(const struct run_spec *spec) {
 }
 
 void order_thread_starts(struct replay_thread *thread, uint64_t position) {
-  gate_init(&thread->position, position);
+  watermark_init(&thread->position, position);
   turns_thread_starts(thread);
   pthread_mutex_lock(&live.lock);
   thread->live_index = atomic_load(&live.count);
@@ -202,7 +202,7 @@ void order_thread_starts(struct replay_thread *thread, uint64_t position) {
 }
 
 void order_thread_ends(struct replay_thread *thread) {
-  gate_publish(&thread->position, UINT64_MAX);
+  watermark_publish(&thread->position, UINT64_MAX);
   pthread_mutex_lock(&live.lock);
   HT_ASSERT(atomic_load(&live.threads[thread->live_index]) == thread->number);
   uint32_t last = atomic_load(&live.count) - 1;
@@ -220,11 +220,11 @@ void order_wait(struct replay_thread *self, const uint64_t *word) {
   uint32_t entry = thread % SEEN_ENTRIES;
   if (worker->seen[entry].thread == thread && worker->seen[entry].ops >= ops)
     return;
-  struct gate *gate = &engine.completed[thread];
-  if (gate_value(gate) < ops)
-    wait_counted(self, gate, ops, false);
+  struct watermark *watermark = &engine.completed[thread];
+  if (watermark_value(watermark) < ops)
+    wait_counted(self, watermark, ops, false);
   worker->seen[entry].thread = thread;
-  worker->seen[entry].ops = gate_value(gate);
+  worker->seen[entry].ops = watermark_value(watermark);
 }
 
 /* Returns the live thread that is furthest behind; NULL if no thread is live. */
@@ -234,7 +234,7 @@ static struct replay_thread *find_slowest(uint64_t *position) {
   uint32_t count = atomic_load_explicit(&live.count, memory_order_relaxed);
   for (uint32_t index = 0; index < count; index++) {
     struct replay_thread *thread = &engine.threads[atomic_load_explicit(&live.threads[index], memory_order_relaxed)];
-    uint64_t at = gate_value(&thread->position);
+    uint64_t at = watermark_value(&thread->position);
     if (at < *position) {
       *position = at;
       found = thread;
@@ -262,7 +262,7 @@ static __attribute__((noinline)) void wait_for_window(struct replay_thread *self
 }
 
 void order_mark(struct replay_thread *self, uint64_t position) {
-  gate_publish(&self->position, position);
+  watermark_publish(&self->position, position);
   if (order == ORDER_WINDOW && position > atomic_load_explicit(&slowest.position, memory_order_relaxed) + window)
     wait_for_window(self, position);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Which op may run when: waits for other threads' ops, the window, the pace, turns.
 
-   Job: hold a thread back until its op may run. Not its job: how sleeping works (gate.h), starting threads (state.h).
-   Invariants, for a legal workload: an op never starts before the ops that its WAITs name; under `window` no thread
-   starts an op whose MARK is more than the window ahead of the slowest live thread's; under `paced` ops start no sooner
-   than they did in the recording, at SPEED times its pace: between two TIME words they run as fast as they can, and a
-   thread that is late makes up for it only by sleeping less. No deadlock: WAITs point backwards, and the slowest thread
-   never waits for the window. */
+   Job: hold a thread back until its op may run. Not its job: how sleeping works (watermark.h), starting threads
+   (state.h). Invariants, for a legal workload: an op never starts before the ops that its WAITs name; under `window` no
+   thread starts an op whose MARK is more than the window ahead of the slowest live thread's; under `paced` ops start no
+   sooner than they did in the recording, at SPEED times its pace: between two TIME words they run as fast as they can,
+   and a thread that is late makes up for it only by sleeping less. No deadlock: WAITs point backwards, and the slowest
+   thread never waits for the window. */
 #pragma once
 
-#include "replay/engine/gate.h"
 #include "replay/engine/state.h"
+#include "replay/engine/watermark.h"
 
 /* Call before the first thread. A smaller window is raised to WORKLOAD_MARK_INTERVAL: positions are known only to that
    many ops. Returns 0, or -1 with errno set. */

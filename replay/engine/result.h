@@ -31,10 +31,10 @@ enum { PRELOAD_LIMIT = 64 };
 
 /* Read by the parent while the engine runs, written by each thread: one cache line each, so that threads do not share
    it. */
-struct gate {
+struct watermark {
   _Alignas(64) _Atomic uint64_t value; /* only rises */
   _Atomic uint64_t wake_at;            /* the lowest value for which a sleeper waits; UINT64_MAX: none sleeps */
-  struct gate_sleeper *sleepers;       /* lowest awaited value first; under the lock, like wake_at */
+  struct watermark_sleeper *sleepers;  /* lowest awaited value first; under the lock, like wake_at */
   pthread_mutex_t lock;
 };
 
@@ -123,12 +123,12 @@ struct replay_result {
   struct allocator_stats allocator_stats;
 
   uint32_t thread_count;
-  struct gate completed[]; /* one per thread: ops it has done; then one more, and the pass's figures */
+  struct watermark completed[]; /* one per thread: ops it has done; then one more, and the pass's figures */
 };
 
 /* Returns the bytes of the shared area, and where the pass's figures are in it: aligned to a cache line. */
 static inline uint64_t result_bytes(uint32_t threads, uint64_t figures_bytes) {
-  return sizeof(struct replay_result) + (threads + 1ull) * sizeof(struct gate) + figures_bytes;
+  return sizeof(struct replay_result) + (threads + 1ull) * sizeof(struct watermark) + figures_bytes;
 }
 static inline void *result_figures(struct replay_result *result) {
   return &result->completed[result->thread_count + 1ull];

@@ -40,8 +40,8 @@ struct worker {
 
 /* A thread of the workload. */
 struct replay_thread {
-  struct gate position; /* lower bound of its next op's; UINT64_MAX once it has ended */
-  struct gate
+  struct watermark position; /* lower bound of its next op's; UINT64_MAX once it has ended */
+  struct watermark
       granted;    /* ORDER_RECORDED: ops that it may have completed before it passes the turn on; ORDER_RANDOM: turns */
   uint64_t turns; /* ORDER_RANDOM: turns taken so far */
   uint64_t awaited_ops; /* ORDER_RANDOM: its next op comes after this many of awaited_thread */
@@ -59,8 +59,8 @@ struct engine {
   struct replay_result *result;
   const struct run_spec *spec; /* result->spec */
   const struct pass *pass;
-  void *figures;          /* of the pass, in the shared area */
-  struct gate *completed; /* result->completed */
+  void *figures;               /* of the pass, in the shared area */
+  struct watermark *completed; /* result->completed */
   struct workload workload;
   struct object *objects;
   struct replay_thread *threads;

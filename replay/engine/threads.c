@@ -5,9 +5,9 @@
 #include "core/base/os.h"
 #include "core/system/process.h"
 #include "replay/calls/call.h"
-#include "replay/engine/gate.h"
 #include "replay/engine/order.h"
 #include "replay/engine/recorded_clock.h"
+#include "replay/engine/watermark.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -126,9 +126,9 @@ int threads_setup(void (*body)(struct replay_thread *self)) {
   for (uint32_t number = 0; number < threads; number++) {
     struct replay_thread *thread = &engine.threads[number];
     thread->number = number;
-    gate_init(&thread->position, 0);
-    gate_init(&thread->granted, 0);
-    gate_init(&engine.completed[number], 0);
+    watermark_init(&thread->position, 0);
+    watermark_init(&thread->granted, 0);
+    watermark_init(&engine.completed[number], 0);
   }
   return 0;
 }
@@ -179,7 +179,7 @@ static void note_waits(const struct replay_waits *waits) {
 }
 
 static uint64_t other_cpu_ns(const struct worker *worker) {
-  return worker->wait_cpu_ns + worker->start_cpu_ns + gate_wake_cpu_ns();
+  return worker->wait_cpu_ns + worker->start_cpu_ns + watermark_wake_cpu_ns();
 }
 
 static void open_stream(struct replay_thread *self) {
@@ -223,7 +223,7 @@ static void *thread_main(void *argument) {
   pthread_mutex_unlock(&ended.lock);
   /* Not before: whichever thread gets the turn joins this thread before it continues. */
   if (order_by_turns(engine.spec->order))
-    turns_end(self, gate_value(&engine.completed[self->number]));
+    turns_end(self, watermark_value(&engine.completed[self->number]));
   leave();
   /* The program's recording already has, as calls, what libc frees when a thread exits. */
   pause_recording();
@@ -315,8 +315,8 @@ void threads_warm_up(uint64_t rounds, void (*body)(struct replay_thread *self)) 
     open_stream(self);
     body(self);
     release_live();
-    gate_init(&engine.completed[0], 0);
-    gate_init(&self->position, 0);
+    watermark_init(&engine.completed[0], 0);
+    watermark_init(&self->position, 0);
     recorded_clock_begin_again();
   }
   *worker = before; /* its counts are of the measured round */
@@ -332,7 +332,7 @@ void threads_run_all(void) {
     run_stream(self);
   order_thread_ends(self);
   if (order_by_turns(engine.spec->order))
-    turns_end(self, gate_value(&engine.completed[0]));
+    turns_end(self, watermark_value(&engine.completed[0]));
   leave();
   uint32_t live;
   while ((live = atomic_load(&engine.result->live_threads)) > 0)

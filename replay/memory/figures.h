@@ -81,7 +81,7 @@ struct memory_figures {
 
   uint64_t rows, rows_lost;
   struct memory_row timeline[TIMELINE_ROWS];
-  uint64_t map_region_bytes, map_positions_count, map_used_bytes, map_lost_bytes, map_lost_resident_bytes;
+  uint64_t map_cell_bytes, map_positions_count, map_used_bytes, map_lost_bytes, map_lost_resident_bytes;
   uint32_t map_residency; /* enum residency_method */
   uint64_t map_positions[MAP_POSITIONS + 2];
   uint8_t map[MAP_BYTES];

@@ -104,18 +104,18 @@ static void fragmentation_add(uint64_t position, uint64_t rss_anon_bytes, uint64
 }
 
 enum {
-  REGIONS_AT_PEAK = 1024,
+  CELLS_AT_PEAK = 1024,
   CELL_BYTES = 16,
 };
 
-static unsigned region_shift;
+static unsigned cell_shift;
 
-/* The position being written: its cells are in rising order of regions, and the last one is still growing. */
+/* The position being written: its cells are in rising order, and the last one is still growing. */
 static struct {
   uint64_t begin_bytes; /* in the result's map: where its count is */
   uint32_t count;
   bool fits;
-  uint64_t region, live_bytes, resident_bytes;
+  uint64_t number, live_bytes, resident_bytes;
   uint64_t lost_live_bytes, lost_resident_bytes; /* of all positions: no room in the result */
 } cells;
 
@@ -130,12 +130,12 @@ int memory_map_setup(struct memory_figures *into) {
     return -1;
   result->map_residency = residency_setup(true); /* after the largest tables: it leaves out what is there */
   residency_visit(ignore_range);                 /* makes its buffers resident before the baseline is taken */
-  for (region_shift = (unsigned)__builtin_ctzll(os_page_bytes());
-       (engine.workload.header.peak_live_os_page_bytes >> region_shift) > REGIONS_AT_PEAK; region_shift++)
+  for (cell_shift = (unsigned)__builtin_ctzll(os_page_bytes());
+       (engine.workload.header.peak_live_os_page_bytes >> cell_shift) > CELLS_AT_PEAK; cell_shift++)
     ;
-  if (region_shift > 31)
-    region_shift = 31;
-  result->map_region_bytes = (uint64_t)1 << region_shift;
+  if (cell_shift > 31)
+    cell_shift = 31;
+  result->map_cell_bytes = (uint64_t)1 << cell_shift;
   return fragmentation_setup(result);
 }
 
@@ -168,7 +168,7 @@ static void end_cell(void) {
   if (live_bytes + resident_bytes == 0)
     return;
   if (cells.fits && result->map_used_bytes + CELL_BYTES <= MAP_BYTES) {
-    put(&cells.region, sizeof cells.region);
+    put(&cells.number, sizeof cells.number);
     put(&live_bytes, sizeof live_bytes);
     put(&resident_bytes, sizeof resident_bytes);
     cells.count++;
@@ -181,16 +181,16 @@ static void end_cell(void) {
 
 /* A piece is at most an OS page, or a span that is completely live. */
 static void add_piece(uint64_t address, uint64_t live_bytes, uint64_t resident_bytes) {
-  uint64_t region_bytes = result->map_region_bytes;
-  while (live_bytes > region_bytes) {
-    add_piece(address, region_bytes, 0);
-    address += region_bytes;
-    live_bytes -= region_bytes;
+  uint64_t cell_bytes = result->map_cell_bytes;
+  while (live_bytes > cell_bytes) {
+    add_piece(address, cell_bytes, 0);
+    address += cell_bytes;
+    live_bytes -= cell_bytes;
   }
-  if (address >> region_shift != cells.region) {
-    HT_ASSERT(cells.region == UINT64_MAX || address >> region_shift > cells.region);
+  if (address >> cell_shift != cells.number) {
+    HT_ASSERT(cells.number == UINT64_MAX || address >> cell_shift > cells.number);
     end_cell();
-    cells.region = address >> region_shift;
+    cells.number = address >> cell_shift;
   }
   cells.live_bytes += live_bytes;
   cells.resident_bytes += resident_bytes;
@@ -199,7 +199,7 @@ static void add_piece(uint64_t address, uint64_t live_bytes, uint64_t resident_b
 static void add_cells(uint64_t position) {
   cells.begin_bytes = result->map_used_bytes;
   cells.count = 0;
-  cells.region = UINT64_MAX;
+  cells.number = UINT64_MAX;
   cells.fits =
       result->map_positions_count < MAP_POSITIONS + 2 && result->map_used_bytes + sizeof cells.count <= MAP_BYTES;
   if (cells.fits) {

@@ -29,16 +29,16 @@ static inline void fragmentation_note_acquire(uint32_t slot, const struct object
   os_pages_note_object((uint64_t)(uintptr_t)object->pointer, object->size_bytes);
 }
 
-/* The memory map: at about MAP_POSITIONS positions of the replay, how many bytes of each region of addresses are live,
+/* The memory map: at about MAP_POSITIONS positions of the replay, how many bytes of each cell of addresses are live,
    and how many are resident (residency.h); resident bytes that are not live are held by the allocator. At the same
    positions fragmentation is measured (fragmentation.h).
 
-   Job: join object table and resident OS pages, OS page by OS page (os_pages.h), and sum up by region.
+   Job: join object table and resident OS pages, OS page by OS page (os_pages.h), and sum up by cell.
    Not its job: when to sample (memory.c), drawing.
    Invariants: cells are exact under the recorded order; no memory beyond tables mapped at setup; bytes that don't fit
    are counted in the result's map_lost_bytes. Costs O(slots in use + page tables) per position. */
 
-/* Chooses the size of a region, from the workload's peak. Returns 0, or -1 with errno set. */
+/* Chooses the size of a cell, from the workload's peak. Returns 0, or -1 with errno set. */
 int memory_map_setup(struct memory_figures *result);
 
 /* Adds a position: u32 n, then n times (u64 region number, u32 live bytes, u32 resident bytes), regions ascending.

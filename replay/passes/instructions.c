@@ -74,7 +74,7 @@ static void add_worker(const struct worker *worker) {
 }
 
 static ALWAYS_INLINE void *call(const struct step *step) {
-  return call_counted(step->own, step->plan.entry, step->op);
+  return call_counted(step->own, step->dispatch.entry, step->op);
 }
 
 static const struct loop_hooks hooks = {.call = call};

@@ -58,7 +58,7 @@ static ALWAYS_INLINE int64_t memory_before_op(const struct step *step) {
 }
 
 static ALWAYS_INLINE void memory_step_after_op(const struct step *step, int64_t live_before) {
-  if (step->plan.traits & CALL_ACQUIRES)
+  if (step->dispatch.traits & CALL_ACQUIRES)
     fragmentation_note_acquire(step->op->slot, step->object);
   memory_after_op(step->worker, memory_before_op(step) - live_before);
 }

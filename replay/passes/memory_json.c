@@ -17,11 +17,11 @@ static json_t *map_json(const struct memory_figures *result) {
     json_array_append_new(positions, json_integer((json_int_t)result->map_positions[index]));
   static const char *const methods[] = {
       [RESIDENCY_NONE] = "none", [RESIDENCY_SCAN] = "pagemap scan", [RESIDENCY_PAGEMAP] = "pagemap"};
-  json_t *map = json_pack(
-      "{s:I, s:o, s:s, s:[s, s, s], s:s, s:s, s:I, s:I}", "region_bytes", (json_int_t)result->map_region_bytes,
-      "positions", positions, "encoding", "zlib+base64", "columns", "region", "live_bytes", "resident_bytes",
-      "residency", methods[result->map_residency], "cells", cells, "bytes_lost", (json_int_t)result->map_lost_bytes,
-      "resident_bytes_lost", (json_int_t)result->map_lost_resident_bytes);
+  json_t *map =
+      json_pack("{s:I, s:o, s:s, s:[s, s, s], s:s, s:s, s:I, s:I}", "region_bytes", (json_int_t)result->map_cell_bytes,
+                "positions", positions, "encoding", "zlib+base64", "columns", "region", "live_bytes", "resident_bytes",
+                "residency", methods[result->map_residency], "cells", cells, "bytes_lost",
+                (json_int_t)result->map_lost_bytes, "resident_bytes_lost", (json_int_t)result->map_lost_resident_bytes);
   free(cells);
   return map;
 }

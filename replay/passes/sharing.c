@@ -29,12 +29,12 @@ static bool lives(const struct object *object) {
 }
 
 /* Returns whether the call releases the object's memory, or may release it. */
-static bool lets_go(struct call_plan plan) {
-  return (plan.traits & CALL_TAKES) && (plan.traits & (CALL_RELEASES | CALL_ACQUIRES));
+static bool lets_go(struct call_dispatch dispatch) {
+  return (dispatch.traits & CALL_TAKES) && (dispatch.traits & (CALL_RELEASES | CALL_ACQUIRES));
 }
 
 static ALWAYS_INLINE int64_t before_op(const struct step *step) {
-  if (!lets_go(step->plan) || !lives(step->object))
+  if (!lets_go(step->dispatch) || !lives(step->object))
     return 0;
   pthread_mutex_lock(&lock);
   line_sharing_remove(sharing, step->op->slot, step->self->number);
@@ -47,7 +47,7 @@ static ALWAYS_INLINE void after_op(const struct step *step, int64_t before) {
   const struct object *object = step->object;
   int status = 0;
   pthread_mutex_lock(&lock);
-  if ((step->plan.traits & CALL_ACQUIRES) && lives(object))
+  if ((step->dispatch.traits & CALL_ACQUIRES) && lives(object))
     status = line_sharing_add(sharing, step->op->slot, (uint64_t)(uintptr_t)object->pointer, object->size_bytes,
                               step->self->number);
   line_sharing_after_op(sharing);

@@ -64,10 +64,10 @@ static void describe_position(const struct replay_thread *self, char *text, size
   if (engine.spec->order == ORDER_RECORDED) {
     uint64_t position = 0;
     for (uint32_t thread = 0; thread < engine.workload.header.threads; thread++)
-      position += gate_value(&engine.completed[thread]);
+      position += watermark_value(&engine.completed[thread]);
     snprintf(text, bytes, "position %" PRIu64, position);
   } else {
-    uint64_t mark = gate_value(&self->position);
+    uint64_t mark = watermark_value(&self->position);
     snprintf(text, bytes, "position %" PRIu64 " to %" PRIu64, mark, mark + WORKLOAD_MARK_INTERVAL - 1);
   }
 }
@@ -179,21 +179,21 @@ static void fill_new(uint32_t slot, uint8_t *object, uint64_t from, uint64_t byt
   fill(object, pattern, parts.second_begin, parts.end);
 }
 
-static uint64_t promised_alignment(struct call_plan plan, const struct op *op) {
+static uint64_t promised_alignment(struct call_dispatch dispatch, const struct op *op) {
   if (op->request_bytes == 0)
     return 1; /* nothing may be stored there, and jemalloc's memalign(64, 0) is aligned to 8 */
-  if (call_table[plan.entry].param == ALIGN)
+  if (call_table[dispatch.entry].param == ALIGN)
     return op->param != 0 && (op->param & (op->param - 1)) == 0 ? op->param : 1;
-  if (plan.entry == CALL_valloc || plan.entry == CALL_pvalloc)
+  if (dispatch.entry == CALL_valloc || dispatch.entry == CALL_pvalloc)
     return os_page_bytes();
   if (op->request_bytes >= 16)
     return 16;
   return (uint64_t)1 << (63 - __builtin_clzll(op->request_bytes));
 }
 
-static void check_placement(const struct place *place, struct call_plan plan, const uint8_t *object) {
+static void check_placement(const struct place *place, struct call_dispatch dispatch, const uint8_t *object) {
   const struct op *op = place->op;
-  uint64_t address = (uint64_t)(uintptr_t)object, alignment = promised_alignment(plan, op);
+  uint64_t address = (uint64_t)(uintptr_t)object, alignment = promised_alignment(dispatch, op);
   if (address % alignment != 0)
     broken(place, "returned %p, which is not aligned to %" PRIu64 " bytes", (const void *)object, alignment);
   uint64_t usable_bytes = call_usable_size((void *)(uintptr_t)object);
@@ -251,7 +251,7 @@ static void check_zeroes(const struct place *place, const uint8_t *object, uint6
          object[at]);
 }
 
-static void accept(const struct place *place, struct object *object, struct call_plan plan, uint8_t *answer) {
+static void accept(const struct place *place, struct object *object, struct call_dispatch dispatch, uint8_t *answer) {
   const struct op *op = place->op;
   uint64_t old_bytes = op->pointer ? object->size_bytes : 0;
   uint64_t kept_bytes = old_bytes < op->request_bytes ? old_bytes : op->request_bytes;
@@ -264,12 +264,12 @@ static void accept(const struct place *place, struct object *object, struct call
                              .thread = place->thread->number,
                              .call = op->call};
   *object = (struct object){answer, op->request_bytes}; /* before the claim: a thread that finds the claim reads this */
-  check_placement(place, plan, answer);
+  check_placement(place, dispatch, answer);
   check_overlap(place, answer);
   struct parts parts = parts_of(op->request_bytes);
   if (op->pointer) {
     check_contents(place, answer, old_bytes, kept_bytes, "contents were lost");
-  } else if (plan.entry == CALL_calloc) {
+  } else if (dispatch.entry == CALL_calloc) {
     check_zeroes(place, answer, 0, parts.first_end);
     check_zeroes(place, answer, parts.second_begin, parts.end);
   }
@@ -285,18 +285,18 @@ static void accept(const struct place *place, struct object *object, struct call
 
 /* Makes the call, checking before and after. Ends the process if a rule is broken. */
 static __attribute__((noinline)) void verify_op(struct replay_thread *self, struct object *object,
-                                                struct call_plan plan, const struct op *op) {
-  struct place place = {self, op, gate_value(&engine.completed[self->number]), op->slot};
+                                                struct call_dispatch dispatch, const struct op *op) {
+  struct place place = {self, op, watermark_value(&engine.completed[self->number]), op->slot};
   struct object old = *object;
   if (op->pointer)
     check_contents(&place, op->pointer, old.size_bytes, old.size_bytes, "a live object was overwritten");
-  if (op->pointer && (plan.traits & (CALL_RELEASES | CALL_ACQUIRES)))
+  if (op->pointer && (dispatch.traits & (CALL_RELEASES | CALL_ACQUIRES)))
     unclaim(op->pointer, old.size_bytes, op->slot + 1);
   uint64_t cycles;
-  uint8_t *answer = call_entry(plan.entry, op, false, &cycles);
-  if (plan.traits & CALL_ACQUIRES) {
+  uint8_t *answer = call_entry(dispatch.entry, op, false, &cycles);
+  if (dispatch.traits & CALL_ACQUIRES) {
     if (answer) {
-      accept(&place, object, plan, answer);
+      accept(&place, object, dispatch, answer);
     } else if (op->request_bytes == 0) {
       *object = (struct object){NULL, 0};
     } else {
@@ -306,7 +306,7 @@ static __attribute__((noinline)) void verify_op(struct replay_thread *self, stru
       else
         *object = (struct object){NULL, OBJECT_MISSING};
     }
-  } else if (plan.traits & CALL_RELEASES) {
+  } else if (dispatch.traits & CALL_RELEASES) {
     *object = (struct object){NULL, 0};
     if (answer)
       allocator.free(answer);
@@ -334,7 +334,7 @@ static void add_worker(const struct worker *worker) {
 }
 
 static ALWAYS_INLINE void replace_op(const struct step *step) {
-  verify_op(step->self, step->object, step->plan, step->op);
+  verify_op(step->self, step->object, step->dispatch, step->op);
 }
 
 static const struct loop_hooks hooks = {.replace_op = replace_op};

@@ -46,16 +46,16 @@ static bool trace_replace(const volatile void *at, uint64_t expected, uint64_t v
 #define atomic_compare_exchange_strong(at, old, value) trace_replace(at, *(old), value, memory_order_seq_cst)
 
 #include "capture/host/ownership.h"
-#include "replay/engine/gate.h"
+#include "replay/engine/watermark.h"
 
 static struct tables tables;
 static struct ring ring;
-static struct gate gate;
+static struct watermark watermark;
 static uint64_t slot[2];
 static const void *const object = (const void *)4096; /* its entry is not a sampled one */
 struct host_state host_state = {.tables = &tables};
 
-void gate_wake(struct gate *due) {
+void watermark_wake(struct watermark *due) {
   (void)due;
 }
 
@@ -94,8 +94,8 @@ static const struct change {
     {WEAK_PLAIN_DRAIN, WEAK_LOAD, WORD_SECOND, true},
     {WEAK_PLAIN_TAIL, WEAK_STORE, TAIL, true},
     {WEAK_PLAIN_ROOM, WEAK_LOAD, TAIL, true},
-    {WEAK_PLAIN_PUBLISHING, WEAK_STORE, GATE, true},
-    {WEAK_PLAIN_WAITING, WEAK_LOAD, GATE, true},
+    {WEAK_PLAIN_PUBLISHING, WEAK_STORE, WATERMARK, true},
+    {WEAK_PLAIN_WAITING, WEAK_LOAD, WATERMARK, true},
 };
 
 static bool changed;
@@ -215,9 +215,13 @@ static uint8_t place_of(const volatile void *at) {
   const struct {
     const volatile void *at;
     uint8_t place;
-  } places[] = {{ownership_tag(object), ENTRY}, {&tables.control.tick, TICK}, {&tables.control.counter, COUNTER},
-                {&slot[1], WORD_SECOND},        {&ring.tail, TAIL},           {&gate.value, GATE},
-                {&gate.wake_at, GATE_WAKE_AT}};
+  } places[] = {{ownership_tag(object), ENTRY},
+                {&tables.control.tick, TICK},
+                {&tables.control.counter, COUNTER},
+                {&slot[1], WORD_SECOND},
+                {&ring.tail, TAIL},
+                {&watermark.value, WATERMARK},
+                {&watermark.wake_at, WATERMARK_WAKE_AT}};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++)
     if (places[i].at == at)
       return places[i].place;
@@ -414,13 +418,13 @@ void weak_look(const struct weak_builder *builder, unsigned thread, uint8_t plac
 void weak_publish(const struct weak_builder *builder, unsigned thread, bool fenced) {
   begin_load(builder, thread, WEAK_IS, 0, UINT64_MAX);
   if (fenced)
-    gate_publish_fenced(&gate, 1);
+    watermark_publish_fenced(&watermark, 1);
   else
-    gate_publish(&gate, 1);
+    watermark_publish(&watermark, 1);
 }
 
-void weak_pass_gate(const struct weak_builder *builder, unsigned thread) {
+void weak_pass_watermark(const struct weak_builder *builder, unsigned thread) {
   begin_load(builder, thread, WEAK_IS, 1, 1);
-  gate_value(&gate);
+  watermark_value(&watermark);
   load(builder, thread, BATON, WEAK_IS, 0);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Recording threads and the collector as operations of weak_machine.h: each step of docs/methods/ORDERING.md with its
-   fences, the passing on of an object, the tick, the mark, the cut, a record's way through a ring, and the gates of
-   replays.
+   fences, the passing on of an object, the tick, the mark, the cut, a record's way through a ring, and the watermarks
+   of replays.
 
    Job: to build the threads, as the code has them or with one fence less. For this it runs the functions of
-   ownership.h, ring.h and gate.h themselves, with atomic operations that are logged here, and reads os_stamp's
+   ownership.h, ring.h and watermark.h themselves, with atomic operations that are logged here, and reads os_stamp's
    instructions; only plain accesses, and code that is in no header, are written by hand here. Not its job: to judge
    (weak_machine.h, and the test). Invariants: a thread that follows another has read, with acquire semantics, what the
    other wrote with release semantics, and nothing more: the minimum that a program needs to pass an object on. */
@@ -14,7 +14,7 @@
 
 /* Places of memory. */
 enum { ENTRY, TICK, BATON, STOP, COUNTER, WORD_FIRST = ENTRY, WORD_SECOND = TICK, TAIL = STOP, WAITING = BATON };
-enum { GATE = ENTRY, GATE_WAKE_AT = TICK };
+enum { WATERMARK = ENTRY, WATERMARK_WAKE_AT = TICK };
 
 /* Values of a tag entry: the tag of thread 0, 1 or 2 is its number plus 1. */
 enum { UNTOUCHED = 0, SHARED = 4 };
@@ -53,10 +53,10 @@ enum weak_variant {
   WEAK_PLAIN_DRAIN,
   WEAK_PLAIN_TAIL,
   WEAK_PLAIN_ROOM, /* the host reads the tail in any order */
-  /* of the gate */
+  /* of the watermark */
   WEAK_PLAIN_PUBLISHING,
   WEAK_PLAIN_WAITING,
-  WEAK_UNFENCED, /* a fenced gate publishes as another gate does */
+  WEAK_UNFENCED, /* a fenced watermark publishes as another watermark does */
 };
 
 /* Was anything built since the last call that differs from the code? Also true of variants that change the threads. */
@@ -112,6 +112,7 @@ void weak_set_tail(const struct weak_builder *builder, unsigned thread);
 void weak_set(const struct weak_builder *builder, unsigned thread, uint8_t place);
 void weak_look(const struct weak_builder *builder, unsigned thread, uint8_t place);
 
-/* The thread publishes a value at the gate, and sees no sleeper; another finds it, and not what was written before. */
+/* The thread publishes a value at the watermark, and sees no sleeper; another finds it, and not what was written
+ * before. */
 void weak_publish(const struct weak_builder *builder, unsigned thread, bool fenced);
-void weak_pass_gate(const struct weak_builder *builder, unsigned thread);
+void weak_pass_watermark(const struct weak_builder *builder, unsigned thread);

@@ -196,20 +196,20 @@ static void explore_full_ring(enum weak_machine machine, enum weak_variant varia
   try_run(&run, findings);
 }
 
-/* The same at a fenced gate; and a thread that passes any gate sees what its publisher did before. */
+/* The same at a fenced watermark; and a thread that passes any watermark sees what its publisher did before. */
 static void explore_gate(enum weak_machine machine, enum weak_variant variant, struct findings *findings) {
   struct weak_run run;
   struct weak_builder builder = {&run, variant};
   begin(&run, machine, 2);
   weak_publish(&builder, FIRST, variant != WEAK_UNFENCED);
-  weak_set(&builder, SECOND, GATE_WAKE_AT);
-  weak_look(&builder, SECOND, GATE);
+  weak_set(&builder, SECOND, WATERMARK_WAKE_AT);
+  weak_look(&builder, SECOND, WATERMARK);
   try_run(&run, findings);
   for (int fenced = 0; fenced < 2; fenced++) {
     begin(&run, machine, 2);
     weak_hand_on(&builder, FIRST);
     weak_publish(&builder, FIRST, fenced);
-    weak_pass_gate(&builder, SECOND);
+    weak_pass_watermark(&builder, SECOND);
     try_run(&run, findings);
   }
 }
@@ -235,9 +235,9 @@ static const struct claim claims[] = {
     {"x86: the ring", WEAK_X86, explore_ring, WEAK_AS_DESIGNED, false},
 
     {"ARMv8: a full ring", WEAK_ARMV8, explore_full_ring, WEAK_AS_DESIGNED, false},
-    {"ARMv8: gates", WEAK_ARMV8, explore_gate, WEAK_AS_DESIGNED, false},
+    {"ARMv8: watermarks", WEAK_ARMV8, explore_gate, WEAK_AS_DESIGNED, false},
     {"x86: a full ring", WEAK_X86, explore_full_ring, WEAK_AS_DESIGNED, false},
-    {"x86: gates", WEAK_X86, explore_gate, WEAK_AS_DESIGNED, false},
+    {"x86: watermarks", WEAK_X86, explore_gate, WEAK_AS_DESIGNED, false},
 
     {"ARMv8: steps by a counter in memory", WEAK_ARMV8, explore_steps, WEAK_COUNTED, false},
     {"ARMv8: marks by a counter in memory", WEAK_ARMV8, explore_tick, WEAK_COUNTED, false},
@@ -272,10 +272,10 @@ static const struct claim claims[] = {
     {"ARMv8: a tail read in any order", WEAK_ARMV8, explore_ring, WEAK_PLAIN_ROOM, false},
     {"ARMv8: a tick that orders nothing", WEAK_ARMV8, explore_tick, WEAK_PLAIN_TICK, false},
     {"ARMv8: a tick that orders nothing, and the cut", WEAK_ARMV8, explore_cut, WEAK_PLAIN_TICK, false},
-    {"ARMv8: gates opened in any order", WEAK_ARMV8, explore_gate, WEAK_PLAIN_PUBLISHING, true},
-    {"ARMv8: gates passed in any order", WEAK_ARMV8, explore_gate, WEAK_PLAIN_WAITING, true},
-    {"ARMv8: a fenced gate opened as another", WEAK_ARMV8, explore_gate, WEAK_UNFENCED, true},
-    {"x86: a fenced gate opened as another", WEAK_X86, explore_gate, WEAK_UNFENCED, true},
+    {"ARMv8: watermarks opened in any order", WEAK_ARMV8, explore_gate, WEAK_PLAIN_PUBLISHING, true},
+    {"ARMv8: watermarks passed in any order", WEAK_ARMV8, explore_gate, WEAK_PLAIN_WAITING, true},
+    {"ARMv8: a fenced watermark opened as another", WEAK_ARMV8, explore_gate, WEAK_UNFENCED, true},
+    {"x86: a fenced watermark opened as another", WEAK_X86, explore_gate, WEAK_UNFENCED, true},
 };
 
 int main(void) {

@@ -314,7 +314,7 @@ static double random_share(struct site_sample *sample) {
   return ((double)(split_mix_next(&sample->random) >> 11) + 1) / 9007199254740993.0;
 }
 
-static void plan(struct site_sample *sample) {
+static void schedule(struct site_sample *sample) {
   sample->left = (int64_t)(-log(random_share(sample)) * sample->mean);
 }
 
@@ -356,7 +356,7 @@ void site_sample_draw(struct site_sample *sample, uint32_t node, uint64_t reques
   site->recent = site_recent(site, now_ns) + (bytes + SITE_CALL_BYTES) / chance;
   site->recent_ns = now_ns;
   sample->drawn++;
-  plan(sample);
+  schedule(sample);
 }
 
 void site_sample_adapt(struct site_sample *sample) {
@@ -365,6 +365,6 @@ void site_sample_adapt(struct site_sample *sample) {
   else if (sample->drawn < DRAWN_FEW && sample->mean > MEAN_LEAST)
     sample->mean /= 2;
   if (sample->drawn < DRAWN_FEW || sample->drawn > DRAWN_MANY)
-    plan(sample); /* drawing is memoryless, so a fresh start has no bias */
+    schedule(sample); /* drawing is memoryless, so a fresh start has no bias */
   sample->drawn = 0;
 }

@@ -85,7 +85,7 @@ def library_mappings(pid: int | str) -> list[str]:
     return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if "libheaptape-attach.so" in line]
 
 
-def gate_mappings(pid: int | str) -> list[str]:
+def relay_mappings(pid: int | str) -> list[str]:
     """Code without a file: the program itself has none."""
     return [line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if re.search(r" r-xp .* 0 *$", line)]
 

@@ -205,7 +205,7 @@ def test_a_process_that_is_being_recorded_is_refused(worker, tmp_path: Path) -> 
 
 
 def mapped_code(pid: int) -> int:
-    """Mappings of code without a file: the gate, and the trampolines."""
+    """Mappings of code without a file: the relay, and the trampolines."""
     lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     return sum("x" in line.split()[1] and len(line.split()) == 5 for line in lines)
 

@@ -20,9 +20,9 @@ from capture.test.attach.attached import (
     Worker,
     calls_of,
     compile_worker,
-    gate_mappings,
     library_mappings,
     redirected_references,
+    relay_mappings,
     requests,
     text,
     wait_until,
@@ -233,7 +233,7 @@ def test_what_is_refused_when_the_library_is_there_is_put_back(tmp_path: Path) -
     source.write_text("char *valloc(unsigned long bytes) { return (char *)bytes; }")
     program = Worker(compile_worker(tmp_path, source, "-rdynamic"), 1)
     refused(RECORD, "--attach", program.pid, "-o", tmp_path / "t.tape", says="the program defines valloc itself")
-    assert redirected_references(program.pid, gate_mappings) == 0
+    assert redirected_references(program.pid, relay_mappings) == 0
     assert program.end() == 0
 
 

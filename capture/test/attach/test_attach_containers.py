@@ -14,10 +14,10 @@ import pytest
 from capture.test.attach.attached import (
     Attached,
     Worker,
-    gate_mappings,
     jumps,
     library_mappings,
     redirected_references,
+    relay_mappings,
     requests,
     worker_threads,
     workers,
@@ -133,7 +133,7 @@ def test_another_root_under_dockers_filter(contained, programs, tmp_path: Path) 
 
 def leave_alone(program: Worker, folder: Path, says: str) -> None:
     refused(RECORD, "--attach", str(program.pid), "-o", folder / "t.tape", says=says)
-    assert library_mappings(program.pid) == gate_mappings(program.pid) == []
+    assert library_mappings(program.pid) == relay_mappings(program.pid) == []
     program.obey("c")
     assert program.end() == 0
 

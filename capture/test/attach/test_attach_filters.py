@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.attach.attached import Attached, Worker, gate_mappings, library_mappings, running, workers
+from capture.test.attach.attached import Attached, Worker, library_mappings, relay_mappings, running, workers
 from capture.test.attach.filters import (
     ALLOW,
     EQUAL,
@@ -114,7 +114,7 @@ def test_under_the_filters_of(filtered, tmp_path: Path, made: Callable[[Path], l
 def test_what_is_forbidden_is_named_and_nothing_changes(filtered, tmp_path: Path, rule: Rule, says: str) -> None:
     program = filtered([make_filter(tmp_path / "one", ALLOW, [rule]), make_filter(tmp_path / "other", ALLOW, [])], 2)
     refused(RECORD, "--attach", str(program.pid), "-o", tmp_path / "t.tape", says=says)
-    assert library_mappings(program.pid) == gate_mappings(program.pid) == []
+    assert library_mappings(program.pid) == relay_mappings(program.pid) == []
     program.obey("c")
     assert program.end() == 0
 

@@ -186,7 +186,7 @@ static __attribute__((noinline)) void blame_sample(struct worker *worker) {
 }
 
 static ALWAYS_INLINE void after_op(const struct step *step, int64_t before) {
-  const uint8_t traits = step->plan.traits;
+  const uint8_t traits = step->dispatch.traits;
   _Atomic uint64_t *done = &engine.result->done;
   if (traits & CALL_ACQUIRES)
     fragmentation_note_acquire(step->op->slot, step->object);

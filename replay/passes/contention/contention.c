@@ -137,7 +137,7 @@ static ALWAYS_INLINE void *call(const struct step *step) {
   bool isolated = step->op->region != 0;
   if (!isolated)
     contention_enter(step->op->call, step_bytes(step));
-  void *answer = call_entry(step->plan.entry, step->op, false, &cycles);
+  void *answer = call_entry(step->dispatch.entry, step->op, false, &cycles);
   if (!isolated)
     contention_leave();
   return answer;

@@ -65,7 +65,7 @@ static ALWAYS_INLINE void *call(const struct step *step) {
   if (unlikely(disturb_lines > 0))
     disturb_caches();
   timing_arm(step->own);
-  void *answer = call_entry(step->plan.entry, step->op, true, &cycles);
+  void *answer = call_entry(step->dispatch.entry, step->op, true, &cycles);
   timing_add(step->own, step->op->call, step_bytes(step), cycles);
   return answer;
 }

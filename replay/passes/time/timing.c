@@ -25,7 +25,7 @@ static uint64_t involuntary_switches(void) {
   return (uint64_t)usage.ru_nivcsw;
 }
 
-void timing_begin_thread(struct timing *timing, uint32_t thread, const struct gate *completed) {
+void timing_begin_thread(struct timing *timing, uint32_t thread, const struct watermark *completed) {
   timing->thread = thread;
   timing->completed = completed;
   timing->switch_word = os_switch_word();

@@ -136,10 +136,10 @@ struct timing {
   uint64_t slow_limit;                  /* a call of more cycles is among the slowest so far */
   uint32_t slow_least;                  /* index of the fastest of them */
   uint32_t until_empty, until_touch;
-  volatile uint64_t *switch_word; /* of the current thread (core/base/os_switch.h) */
-  uint64_t no_switch_word;        /* used where the thread has none */
-  uint64_t involuntary;           /* context switches of the current thread, as last read */
-  const struct gate *completed;   /* ops that the thread has done */
+  volatile uint64_t *switch_word;    /* of the current thread (core/base/os_switch.h) */
+  uint64_t no_switch_word;           /* used where the thread has none */
+  uint64_t involuntary;              /* context switches of the current thread, as last read */
+  const struct watermark *completed; /* ops that the thread has done */
   uint32_t thread;
 };
 
@@ -150,7 +150,7 @@ extern uint64_t timing_switch_armed;
 bool timing_setup(void);
 
 /* The calling thread is the writer from now on, and replays that thread of the workload. */
-void timing_begin_thread(struct timing *timing, uint32_t thread, const struct gate *completed);
+void timing_begin_thread(struct timing *timing, uint32_t thread, const struct watermark *completed);
 
 /* Out of line, as they are rare. */
 void timing_take_empty(struct timing *timing);
