@@ -84,10 +84,6 @@ def test_copy_has_all_that_the_trace_has(tmp_path, seed, form):
         assert touched_of(other) == touched_of(one)
 
 
-def columns_of(trace: Trace) -> set[int]:
-    return {column.id for block in trace.blocks if block.type == EVENTS for column in block.columns}
-
-
 @PROPERTY
 @given(**SHAPES, most_ns=st.integers(0, 30), archive=st.booleans())
 def test_copy_dumps_the_same(tmp_path, seed, threads, steps, addresses, most_ns, archive):

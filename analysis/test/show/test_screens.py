@@ -38,7 +38,6 @@ def results(tape, tmp_path_factory):
     return path
 
 
-ON_THREE = ("-a", "glibc", "-a", "jemalloc", "-a", "mimalloc")
 SCREENS = {
     "compare": ["compare", "{results}"],
     "replay": ["replay", "{tape}", "-a", "glibc", "-a", "mimalloc", "--passes", "memory,instructions", "-o", "{made}"],
