@@ -15,7 +15,6 @@ $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stac
 $(call c_test_program,convert_server,convert/test/convert_server.c,$(CONVERT_COMPONENTS) core/workload core/sharing core/elf $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
 $(call c_test_program,formats_that_recognise,convert/test/formats_that_recognise.c,convert/formats $(HISTORY),$(CORE_LIBS) -lzip)
 $(call c_bench,convert/bench/bench_trace.c,,$(TRACE),$(CORE_LIBS))
-$(call c_bench,convert/bench/bench_import.c,,$(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip)
 $(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,convert/inspect $(COMPILE) core/sharing core/base,$(COMPILE_LIBS) -lm)
 
 $(call c_fuzzer,convert/fuzz/fuzz_import.c,,$(IMPORT) $(COMPILE),$(COMPILE_LIBS) -lzip)

@@ -192,20 +192,6 @@ static void *read_table(const struct tracee *tracee, uint64_t address, uint64_t 
   return table;
 }
 
-/* The tables by which the references of one object are resolved. */
-struct symbol_table {
-  Elf64_Sym *symbol;
-  uint64_t symbols;
-  char *names;
-  uint64_t name_bytes;
-};
-
-static const char *name_of(const struct symbol_table *table, uint64_t index) {
-  if (!index || index >= table->symbols || table->symbol[index].st_name >= table->name_bytes)
-    return NULL;
-  return table->names + table->symbol[index].st_name;
-}
-
 uint64_t objects_syscall_instruction(const struct objects *objects, const struct tracee *tracee) {
   unsigned char code[32];
   struct symbol symbol;
@@ -231,45 +217,30 @@ static bool add_reference(struct references *references, const struct names *nam
   return true;
 }
 
-/* Takes the references of one table of relocations. */
-struct relocations {
-  uint64_t base;
-  const Elf64_Rela *at;
-  uint64_t count;
-};
-static bool take_relocations(struct references *references, const struct names *names, const struct symbol_table *table,
-                             const struct relocations *relocations) {
-  bool taken = true;
-  for (uint64_t i = 0; i < relocations->count; i++) {
-    const Elf64_Rela *relocation = &relocations->at[i];
-    const char *name = name_of(table, elf_referred_symbol(relocation));
-    if (name)
-      taken &= add_reference(references, names, name, relocations->base + relocation->r_offset);
-  }
-  return taken;
-}
-
 /* Takes the references of an object, bound or not, as far as they can be read. False: no memory. */
 static bool take_references(struct references *references, const struct names *names, const struct elf_dynamic *object,
                             const struct tracee *tracee) {
   /* Linkers put the names behind the symbols, whose length is not stored. */
   uint64_t symbol_bytes = object->names > object->symbols ? object->names - object->symbols : 0;
-  struct symbol_table table = {.symbol = read_table(tracee, object->symbols, symbol_bytes),
-                               .symbols = symbol_bytes / sizeof(Elf64_Sym),
-                               .names = read_table(tracee, object->names, object->name_bytes),
-                               .name_bytes = object->name_bytes};
-  bool whole = table.symbol && table.names && !table.names[table.name_bytes - 1], taken = true;
-  for (int i = 0; i < 2 && whole; i++) {
-    uint64_t bytes = object->relocation_bytes[i];
-    Elf64_Rela *relocation = read_table(tracee, object->relocations[i], bytes);
-    if (relocation)
-      taken &= take_relocations(references, names, &table,
-                                &(struct relocations){object->base, relocation, bytes / sizeof *relocation});
+  Elf64_Sym *symbol = read_table(tracee, object->symbols, symbol_bytes);
+  uint8_t *texts = read_table(tracee, object->names, object->name_bytes);
+  const struct elf_memory memory = {.bytes = texts, .from = object->names, .size = object->name_bytes};
+  bool whole = symbol && texts, taken = true;
+  for (int table = 0; table < 2 && whole; table++) {
+    uint64_t bytes = object->relocation_bytes[table];
+    Elf64_Rela *relocation = read_table(tracee, object->relocations[table], bytes);
+    for (uint64_t i = 0; relocation && i < bytes / sizeof *relocation; i++) {
+      uint32_t number = elf_referred_symbol(&relocation[i]);
+      bool known = number && number < symbol_bytes / sizeof *symbol;
+      const char *name = known ? elf_name(&memory, object, symbol[number].st_name) : NULL;
+      if (name)
+        taken &= add_reference(references, names, name, object->base + relocation[i].r_offset);
+    }
     whole = relocation != NULL || bytes == 0;
     free(relocation);
   }
-  free(table.symbol);
-  free(table.names);
+  free(symbol);
+  free(texts);
   return taken;
 }
 

@@ -55,13 +55,9 @@ static int visit_object(struct dl_phdr_info *about, size_t size, void *context) 
   (void)size;
   struct replay_result *result = context;
   if (about->dlpi_addr && about->dlpi_addr == getauxval(AT_BASE)) {
+    const struct elf_segments segments = {about->dlpi_phdr, about->dlpi_phnum, about->dlpi_addr};
     result->linker_first = about->dlpi_addr;
-    for (int index = 0; index < about->dlpi_phnum; index++) {
-      const ElfW(Phdr) *part = &about->dlpi_phdr[index];
-      uint64_t last = about->dlpi_addr + part->p_vaddr + part->p_memsz;
-      if (part->p_type == PT_LOAD && last > result->linker_last)
-        result->linker_last = last;
-    }
+    result->linker_last = elf_extent(&segments).to;
   }
   const char *requested = requested_preloads();
   for (unsigned index = 0; requested && *requested && index < PRELOAD_LIMIT; index++) {

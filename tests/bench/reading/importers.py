@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Rates of the importers: recordings of each format, made by out/bench/bench_import, are imported one by one.
+"""Rates of the importers of the formats that heaptape also writes: a synthetic trace is written in each, and imported.
 
-The rate is of CPU time: an import is one thread. LTTng's is that of reading babeltrace2's text, without babeltrace2.
+The rate is of CPU time: an import is one thread.
 """
 
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support import OUT
+from tests.bench.reading.rates import spend, synthetic_trace
+from tests.support import CONVERT, succeed
 
 EVENTS = 2_000_000
-BINARY = ("dj", "wl", "bytehound")
+FORMATS = ("android", "mtrace", "rep", "text", "wl")
 
 
 @dataclass
@@ -21,18 +21,23 @@ class Rate:
     name: str
     events_per_second: float
     input_bytes_per_event: float
-    peak_rss_bytes: int
 
     @property
     def target(self) -> float:
         """Events per second at least."""
-        return 15e6 if self.name in BINARY else 5e6
+        return 15e6 if self.name == "wl" else 5e6
 
 
 def rates(folder: Path) -> list[Rate]:
-    """The rate of each importer, best of three runs; the recordings, of up to 256 MB, go into folder."""
-    done = subprocess.run(
-        [OUT / "bench" / "bench_import", str(EVENTS)], cwd=folder, capture_output=True, text=True, check=True
-    )
-    rows = (line.split() for line in done.stdout.splitlines())
-    return [Rate(name, float(rate), float(size), int(rss)) for name, rate, size, rss in rows]
+    """The rate of each importer, best of three runs; the files, of up to 256 MB, go into folder."""
+    tape = synthetic_trace(folder, EVENTS)
+    return [_rate(tape, folder, name) for name in FORMATS]
+
+
+def _rate(tape: Path, folder: Path, name: str) -> Rate:
+    written, imported = folder / f"written.{name}", folder / "imported.tape"
+    succeed(CONVERT, "convert", tape, written, "--to", name)
+    seconds = min(spend(CONVERT, "convert", written, imported, "--from", name).cpu_seconds for _ in range(3))
+    size = written.stat().st_size / EVENTS
+    written.unlink()
+    return Rate(name, EVENTS / seconds, size)

@@ -94,7 +94,7 @@ def written_per_second(name: str, folder: Path) -> tuple[int, float]:
 
 
 def synthetic_trace(folder: Path, events: int, sites: int = 0) -> Path:
-    """A trace of that many events of 4 threads and 200,000 live objects (convert/bench/generate_trace.h)."""
+    """A trace of that many events of 4 threads and 200,000 live objects (convert/bench/bench_trace.c)."""
     tape = folder / "synthetic.tape"
     succeed(OUT / "bench/bench_trace", tape, str(events), "4", "200000", "16", str(sites), timeout_s=3600)
     return tape
