@@ -18,7 +18,7 @@ import heaptape.features
 import msgspec
 from heaptape.results.structs import json_schema
 
-from tests.shapes import Count, Figures, Output, Row, maybe, shape
+from tests.shapes import SAID, Count, Figures, Output, Row, maybe, shape
 
 # fmt: off
 Workload = shape("Workload",
@@ -50,7 +50,8 @@ Compared = shape("Compared", Output,
     "`heaptape compare --format json`. `rows`: the whole comparison, a row for each workload, allocator and metric; "
     "`tables`, with --table: rows of each table by its name. `level`: of the intervals.",
     {"level": float, "baseline interval": maybe(str), "corners": maybe(list[str]), "rows": maybe(list[dict[str, Any]]),
-     "tables": maybe(dict[str, list[dict[str, Any]]])})
+     "tables": maybe(dict[str, list[dict[str, Any]]]), "about": maybe(str),
+     "sentences caveats next": maybe(list[str])})
 Pick = shape("Pick",
     "The advice for an aim. `stay`: keep today's allocator; `ties`: equally good ones; `rivals`: that may be better; "
     "`environment`: what to set.",
@@ -66,7 +67,7 @@ Tried = shape("Tried",
 Advice = shape("Advice", Output,
     "`heaptape advise --json`. `refused`: allocator -> the broken rule; `live`: what --live found.",
     {"workload": dict[str, Any], "today pick": str, "environment refused": dict[str, str], "picks": list[Pick],
-     "candidates": list[Tried], "live": list[dict[str, Any]]})
+     "candidates": list[Tried], "live": list[dict[str, Any]]} | SAID)
 Controls = shape("Controls",
     "Control calls. `of`: the allocator that defines them; `text`: what the program does; `calls`: each kind.",
     {"of text": str, "calls": list[dict[str, Any]]})
@@ -109,7 +110,7 @@ Profile = shape("Profile", Output,
      "duration_ns": maybe(Count), "witness": Witness,
      "windows lifetimes_bytes lifetimes_ns thread_pairs touched": list[Row],
      "sizes": dict[str, list[Row]], "reallocs": Reallocs, "sites": maybe(list[Row]),
-     "line_sharing": maybe(dict[str, Any])})
+     "line_sharing": maybe(dict[str, Any])} | SAID)
 RecordedProcess = shape("RecordedProcess", "A process that is being recorded.",
     {"pid events threads dropped file_bytes": Count, "trace": str,
      "state": Literal["recording", "between bursts", "stopped", "not started", "given up"]})

@@ -26,5 +26,6 @@ def shape(name: str, *about: Any) -> Any:  # noqa: ANN401
 
 
 Output = shape("Output", "A whole output.", {"schema": Literal[1]})
+SAID = {"about": str, "sentences caveats next": list[str]}  # of every answer: sentences, and commands to type next
 Figures = dict[str, float | None]
 Row = list[int]

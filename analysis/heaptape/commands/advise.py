@@ -139,11 +139,11 @@ def run(arguments: argparse.Namespace) -> int:
         found = advisor.found()
     found = dataclasses.replace(found, advice=_with_next(found.advice, left_out, command))
     confirmed = advisor.live
+    advice = dataclasses.replace(found.advice, command=programs.line_of(command).words)
+    shown = words.screen(advice, c_library())
     if output:
-        write_json(output, advise.as_json(found, confirmed))
+        write_json(output, advise.as_json(found, confirmed) | screen.as_json(shown))
     if output != STANDARD_OUTPUT:
-        advice = dataclasses.replace(found.advice, command=programs.line_of(command).words)
-        shown = words.screen(advice, c_library())
         if arguments.format == "csv":
             shown = dataclasses.replace(shown, table=words.candidates(advice))
         elif arguments.format == "md":

@@ -3,6 +3,7 @@
 
 import argparse
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from heaptape.commands.outcome import ALL, add_format_option, add_table_option, chosen_tables
@@ -40,17 +41,17 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = chosen_tables(arguments.table, NAMES) or [ALL] * (arguments.format == "csv")
     check_writable(arguments.output)
     found = library.profile(arguments.input, arguments.home)
-    if arguments.format == "json":
-        write_json(arguments.output, found.data)
-        return 0
     if arguments.format in ("html", "svg"):
         write_text(arguments.output, _drawn_profile(arguments, found, arguments.home))
         return 0
+    more = [("More", f"heaptape profile {shlex.quote(arguments.input)} --table {'|'.join((*NAMES, ALL))}")]
+    more.append(("More", f"heaptape profile {shlex.quote(arguments.input)} --format html -o FILE.html"))
+    made = screen.Screen(f"{printable(found.name)}: {overview(found)}.", None, hardness(found), more=more)
+    if arguments.format == "json":
+        write_json(arguments.output, found.data | screen.as_json(made))
+        return 0
     if not wanted:
-        more = [("More", f"heaptape profile {shlex.quote(arguments.input)} --table {'|'.join((*NAMES, ALL))}")]
-        more.append(("More", f"heaptape profile {shlex.quote(arguments.input)} --format html -o FILE.html"))
-        about = f"{printable(found.name)}: {overview(found)}."
-        made = screen.Screen(about, None, [f"- {sentence}" for sentence in hardness(found)], more=more)
+        made = replace(made, sentences=[f"- {sentence}" for sentence in made.sentences])
         write_text(arguments.output, screen.render(made, arguments.format))
         return 0
     names = _names_of_stacks(arguments.input, found, arguments.home)

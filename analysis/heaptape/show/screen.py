@@ -9,6 +9,7 @@ work.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from heaptape.common import phrases
 from heaptape.common.console import printable
@@ -72,6 +73,16 @@ def render(screen: Screen, form: str = "text") -> str:
     body = render_markdown([replace(table, title="", notes=[])]) if screen.table else ""
     said = "\n".join(map(markdown_prose, below))
     return "\n\n".join([part for part in (markdown_prose(screen.about), body.rstrip(), said) if part]) + "\n"
+
+
+def as_json(screen: Screen) -> dict[str, Any]:
+    """What every answer has in --json: what was measured, the sentences, and what to type next."""
+    return {
+        "about": screen.about,
+        "sentences": list(screen.sentences),
+        "caveats": list(screen.caveats),
+        "next": [command for _, command in screen.more],
+    }
 
 
 def _text(screen: Screen) -> str:

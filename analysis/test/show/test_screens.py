@@ -3,6 +3,7 @@
 engines, at two more widths.
 """
 
+import json
 import re
 
 import pytest
@@ -85,6 +86,17 @@ def test_a_command_prints_a_screen_at_most_and_nothing_is_wider_or_broken(
     numbers = {width: set(re.findall(r"[0-9][0-9,.]*[0-9]", " ".join(lines))) for width, lines in shown.items()}
     for width in () if command == "record" else widths:
         assert numbers[width] <= numbers[widths[-1]] | {str(width)}
+
+
+@pytest.mark.parametrize("command", [one for one in ("compare", "profile", "blame") if one in SCREENS])
+def test_the_json_of_an_answer_has_its_sentences_and_commands(command, tape, results):
+    words = [word.format(tape=tape, results=results) for word in SCREENS[command]]
+    found = json.loads(call_heaptape(*words, "--json").stdout)
+    found = found["holders"][0] if command == "blame" else found
+    shown = " ".join(call_heaptape(*words).stdout.replace("\\\n", "").split())
+    assert found["next"]
+    for text in (found["about"], *found["sentences"], *found["caveats"], *found["next"]):
+        assert " ".join(text.split()) in shown
 
 
 LONG = pytest.mark.long

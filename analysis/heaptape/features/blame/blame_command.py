@@ -13,13 +13,14 @@ from heaptape.commands import replaying
 from heaptape.commands.outcome import ALL, add_allocator_option, add_format_option, add_table_option, chosen_tables
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
-from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, write_json, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from heaptape.features.blame.views import Holder, View
     from heaptape.results.schema import Results
+    from heaptape.show.screen import Screen
 
 SUMMARY = "who holds the memory: by call site, thread, size, phase or age"
 GROUP = "Memory"
@@ -94,6 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     names_of_tables = _tables(arguments.table)
     from heaptape.features.blame import proposals
     from heaptape.features.blame import views as library
+    from heaptape.show import screen
 
     files = [_results(path, arguments) for path in arguments.inputs]
     names = _names(arguments.inputs, files)
@@ -116,11 +118,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.graph:
         library.write_graph(files, found, view.groupings(found[0])[0], arguments.graph)
     tried = proposals.tried(experiments, estimates, library.positions(view)) if experiments else None
+    shown = _Shown(view, dict(zip(names, files)), _traces(arguments.inputs, files, names), tried)
     if arguments.json:
-        write_text(STANDARD_OUTPUT, library.as_json(view, tried))
+        data = library.as_json(view, tried)
+        for holder, made in zip(data["holders"], _screens(shown)):
+            holder |= screen.as_json(made)
+        print_json(data)
     else:
-        traces = _traces(arguments.inputs, files, names)
-        shown = _Shown(view, dict(zip(names, files)), traces, tried)
         write_text(STANDARD_OUTPUT, _text(shown, names_of_tables, arguments.format))
     return 1 if any(file.failures for file in [*files, kept]) else 0
 
@@ -144,12 +148,8 @@ def _text(asked: _Shown, tables: Sequence[str], form: str) -> str:
     """The answer for each allocator, position and file, with what changes between them; or tables by name; with --try,
     what the experiments saved.
     """
-    from heaptape.features.blame import holders
     from heaptape.features.blame import pass_table as blame
-    from heaptape.features.blame import screen as holding
     from heaptape.features.blame import views as library
-    from heaptape.features.blame.data import position_at
-    from heaptape.features.blame.settings import best
     from heaptape.results.judged import disproof_of
     from heaptape.show import screen
     from heaptape.show.tables.latex import render
@@ -164,19 +164,31 @@ def _text(asked: _Shown, tables: Sequence[str], form: str) -> str:
         wrong = dict.fromkeys(text for file in files.values() if (text := disproof_of(file)))
         said = "\n".join([*wrong, *library.sentences(view)]) + "\n\n" if form == "text" else ""
         return said + render(changes[: 1 if form == "text" else None], form)
-    shown = []
+    shown = [screen.render(made, form) for made in _screens(asked)]
+    others = [one for name in view.by[1:] for one in library.tables(view)["groups"] if f": by {name}, " in one.title]
+    return "\n".join(shown) + (("\n" + render(others, form)) if others else "")
+
+
+def _screens(asked: _Shown) -> "list[Screen]":
+    """The answer of each holder."""
+    from heaptape.features.blame import holders
+    from heaptape.features.blame import screen as holding
+    from heaptape.features.blame import views as library
+    from heaptape.features.blame.data import position_at
+    from heaptape.features.blame.settings import best
+    from heaptape.results.judged import disproof_of
+
+    view, shown = asked.view, []
     for holder in view.holders:
         place = position_at(holder.found, view.places[-1])
         promised = library.promising(view, holder)
         source = asked.traces.get(holder.source, f"{holder.source}.tape")
         about = holder.source, holder.allocator, holder.ops
         groupings = view.groupings(holder) if view.by else (holders.first_grouping(holder.found),)
-        file = files[holder.source]
+        file = asked.files[holder.source]
         remedies = holding.Remedies(promised, best(file, holder.allocator, place), disproof_of(file))
-        made = holding.screen(holder.found, about, (view.places[-1], place), groupings[0], remedies, source)
-        shown.append(screen.render(made, form))
-    others = [one for name in view.by[1:] for one in library.tables(view)["groups"] if f": by {name}, " in one.title]
-    return "\n".join(shown) + (("\n" + render(others, form)) if others else "")
+        shown.append(holding.screen(holder.found, about, (view.places[-1], place), groupings[0], remedies, source))
+    return shown
 
 
 def _traces(paths: Sequence[str], files: Sequence["Results"], names: Sequence[str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 """Who holds the memory: for `heaptape blame` as text, JSON and files."""
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -164,7 +163,7 @@ def promising(view: View, holder: Holder) -> pd.DataFrame:
     return proposals.promising(proposals.estimates(holder.found, holder.allocator, position))
 
 
-def as_json(view: View, tried: pd.DataFrame | None = None) -> str:
+def as_json(view: View, tried: pd.DataFrame | None = None) -> dict:
     """The same figures for other programs: bytes, not rounded. `tried`: from `proposals.tried`."""
     out = []
     for holder in view.holders:
@@ -184,7 +183,7 @@ def as_json(view: View, tried: pd.DataFrame | None = None) -> str:
             "proposals": records(promising(view, holder)),
         })  # fmt: skip
     found = {"tried": records(tried)} if tried is not None else {}
-    return json.dumps({"schema": 1, "holders": out} | found, indent=1) + "\n"
+    return {"holders": out} | found
 
 
 def flame(found: Sequence[Holder], where: str, title: str) -> str:

@@ -159,17 +159,16 @@ def limits_of(arguments: argparse.Namespace, command: str) -> "Limits":
 
 
 def _write(data: dict, arguments: argparse.Namespace) -> None:
-    from heaptape.common.tables import paragraphs
     from heaptape.features.gate.minimise import junit_xml
-    from heaptape.features.gate.tables import gate_lines, gate_next, gate_tables
+    from heaptape.features.gate.tables import gate_said, gate_tables, gate_text
     from heaptape.show.tables.latex import render
 
     if arguments.output:
-        write_json(arguments.output, data)
+        write_json(arguments.output, data | gate_said(data))
     if arguments.junit:
         write_text(arguments.junit, junit_xml(data))
     if STANDARD_OUTPUT not in (arguments.output, arguments.junit):
         wanted = arguments.table or arguments.format != "text"
-        text = render(gate_tables(data), arguments.format) if wanted else paragraphs(gate_lines(data)) + gate_next(data)
+        text = render(gate_tables(data), arguments.format) if wanted else gate_text(data)
         write_text(STANDARD_OUTPUT, text)
     console.verdict(f"gate {'passed' if data['passed'] else 'failed'}", data["passed"])

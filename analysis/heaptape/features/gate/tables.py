@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from heaptape.common.phrases import counted, percent, size
-from heaptape.common.tables import MISSING, Cell, Table, command_lines, screen_width, significant
+from heaptape.common.tables import MISSING, Cell, Table, command_lines, paragraphs, screen_width, significant
 from heaptape.results.cells import signed
 from heaptape.results.fits import range_note
 from heaptape.run.exact import PEAK, UPPER
@@ -31,12 +31,12 @@ def gate_lines(data: Mapping) -> list[str]:
 
 
 def gate_next(data: Mapping) -> str:
-    """The lines that say what to type where the gate fails: the replay of the first minimised tape, or what minimises
+    """The command to type where the gate fails: the replay of the first minimised tape, or what minimises
     the first figure that is worse. Empty: nothing to look into.
     """
     for one in data["minimised"]:
         tape = shlex.quote(f"{one['folder']}/minimised.tape")
-        return _next(one["replay"].replace("minimised.tape", tape))
+        return str(one["replay"].replace("minimised.tape", tape))
     stuck = [(one["workload"], one["figure"]) for one in data["not_minimised"]]
     pair = " ".join(f"--{which} {shlex.quote(data[which]['name'])}" for which in ("old", "new"))
     for workload in data["workloads"]:
@@ -45,12 +45,21 @@ def gate_next(data: Mapping) -> str:
         for figure, condition in conditions:
             if (workload["name"], figure) not in stuck:
                 source = shlex.quote(workload["source"])
-                return _next(f"heaptape minimise {source} {pair} --if {shlex.quote(condition)}")
+                return f"heaptape minimise {source} {pair} --if {shlex.quote(condition)}"
     return ""
 
 
-def _next(command: str) -> str:
-    return "\n".join(["", *command_lines(f"Next: {command}", screen_width(), " " * 8), ""])
+def gate_said(data: Mapping) -> dict:
+    """As show.screen.as_json: for --json."""
+    about, *more = gate_lines(data)
+    return {"about": about, "sentences": more, "caveats": [], "next": [one for one in [gate_next(data)] if one]}
+
+
+def gate_text(data: Mapping) -> str:
+    """The lines, and the command below them."""
+    command = gate_next(data)
+    below = ["", *command_lines(f"Next: {command}", screen_width(), " " * 8), ""] if command else []
+    return paragraphs(gate_lines(data)) + "\n".join(below)
 
 
 def gate_tables(data: Mapping) -> list[Table]:

@@ -97,7 +97,7 @@ def test_two_positions_two_allocators_and_two_files_give_differences():
 
 
 def test_json_has_the_figures_unrounded():
-    data = json.loads(holders.as_json(view_of(file_of("retention", "leak"), by=("thread", "size"))))
+    data = holders.as_json(view_of(file_of("retention", "leak"), by=("thread", "size")))
     assert [(row["allocator"], row["kind"]) for row in data["holders"]] == [
         ("retention", "retention"),
         ("leak", "leak"),

@@ -3,7 +3,7 @@
 
 from typing import Any, Literal
 
-from tests.shapes import Count, Output, maybe, shape
+from tests.shapes import SAID, Count, Output, maybe, shape
 
 # fmt: off
 Choice = shape("Choice", "An allocator that was compared.",
@@ -25,7 +25,7 @@ Minimised = shape("Minimised", MinimisedTape,
     {"schema": Literal[1]})
 Gate = shape("Gate", Output, "`heaptape gate -o` (docs/use/GATE.md).",
     {"heaptape": dict[str, Any], "old new": Choice, "tolerated": dict[str, str], "most_runs": Count, "passed": bool,
-     "workloads": list[Judged], "minimised": list[MinimisedTape], "not_minimised": list[dict[str, Any]]})
+     "workloads": list[Judged], "minimised": list[MinimisedTape], "not_minimised": list[dict[str, Any]]} | SAID)
 # fmt: on
 
 OUTPUTS: dict[str, tuple[Any, ...]] = {

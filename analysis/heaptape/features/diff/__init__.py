@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What a change of the program did to its allocations: two versions' recordings, compared by call site."""

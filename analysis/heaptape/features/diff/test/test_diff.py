@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""Two versions of a program, by call site: known changes are found where they are, and no others."""
+
+import pandas as pd
+import pytest
+from heaptape.common.home import default_home
+from heaptape.features.diff import diff
+
+from tests.support import HEAPTAPE_HERE, compile_c, published, record, succeed
+
+PROGRAM = """
+#include <stdlib.h>
+#define OWN(name) \\
+  __attribute__((noinline)) void *name(size_t n) { void *made = malloc(n); __asm__("" : : "r"(made)); return made; }
+OWN(parse)
+OWN(copy)
+int main(void) {
+  for (int i = 0; i < PARSED; i++) { void *one = parse(1000); if (i % 2) free(one); }
+  for (int i = 0; i < 50; i++) copy(COPIED);
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def tapes(tmp_path_factory):
+    """parse() twice as often, copy() of half the size."""
+    folder = tmp_path_factory.mktemp("diff")
+    for name, settings in {"old": ("-DPARSED=100", "-DCOPIED=800"), "new": ("-DPARSED=200", "-DCOPIED=400")}.items():
+        program = compile_c(folder / name, PROGRAM, "-g", "-O1", *settings)
+        record(folder / f"{name}.tape", program, options=["--stacks"])
+    return folder / "old.tape", folder / "new.tape"
+
+
+def rows(frame: pd.DataFrame, site: str) -> dict[str, tuple[float, float]]:
+    here = frame[frame["site"].str.startswith(site)]
+    return {row.figure: (row.old, row.new) for row in here.itertuples()}
+
+
+def test_each_change_is_at_its_call_site_and_the_whole_is_their_sum(tapes):
+    frame = diff.compared(*(diff.version([str(path)], default_home()) for path in tapes))
+    parsed, copied = ({site for site in frame["site"] if site.startswith(name)} for name in ("parse", "copy"))
+    assert (len(parsed), len(copied)) == (1, 1)
+    assert rows(frame, "parse") == {"objects": (100, 200), "bytes": (100_000, 200_000), "peak_bytes": (50_000, 100_000)}
+    assert rows(frame, "copy") == {"objects": (50, 50), "bytes": (40_000, 20_000), "peak_bytes": (40_000, 20_000)}
+    whole = frame[frame["site"] == diff.TOTAL].set_index("figure")["change"]
+    sites = frame[frame["site"] != diff.TOTAL].groupby("figure")["change"].sum()
+    assert sites.to_dict() == whole.to_dict()
+
+
+def test_the_answer_names_the_change_and_its_place_and_its_json_has_the_published_shape(tapes):
+    shown = succeed(HEAPTAPE_HERE, "diff", *tapes).stdout
+    assert "At the peak: +33 %; +48.8 KiB at parse < main; -19.5 KiB at copy < main." in " ".join(shown.split())
+    found = published("diff", succeed(HEAPTAPE_HERE, "diff", *tapes, "--json").stdout)
+    assert found["next"] == [f"heaptape blame {tapes[1]}"]
+    same = succeed(HEAPTAPE_HERE, "diff", tapes[0], tapes[0]).stdout
+    assert "No change beyond noise, or of 1 % or more." in same
+
+
+def of(name: str, *recordings: int) -> diff.Version:
+    """Recordings of a program with one call site, of which each requested that much."""
+    sites = [pd.DataFrame([[1, n, n], [1, n, n]], ["f < main", diff.TOTAL], list(diff.FIGURES)) for n in recordings]
+    return diff.Version(name, sites)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "beyond"),
+    [((100,), (103,), True), ((100,), (100,), False), ((100, 104), (103, 108), False), ((100, 104), (106, 109), True)],
+)
+def test_only_ranges_that_do_not_overlap_are_a_change(old, new, beyond):
+    frame = diff.compared(of("old", *old), of("new", *new))
+    row = frame[(frame["site"] == "f < main") & (frame["figure"] == "bytes")].iloc[0]
+    assert row["beyond_noise"] == beyond
+    said = " ".join(diff.screen(of("old", *old), of("new", *new), frame).sentences)
+    assert ("No change" in said) != beyond
+
+
+def test_builds_differ_in_offsets_versions_and_clones_that_are_left_out():
+    assert diff._plain("/usr/bin/lua5.3+0x1f2e") == diff._plain("/usr/bin/lua5.4+0x99") == "/usr/bin/lua (no symbols)"
+    assert diff._plain("grow.part.0") == diff._plain("grow.constprop.1.isra.0") == "grow"
