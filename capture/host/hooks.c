@@ -4,6 +4,7 @@
    assumes nothing about functions of these names. */
 #include "capture/host/real/real.h"
 
+#include "capture/host/inner_calls.h"
 #include "capture/host/large.h"
 #include "capture/host/process.h"
 #include "capture/host/producer.h"
@@ -37,9 +38,14 @@
 #define PASS_REST(...) (__VA_ARGS__, frame)
 #define WITH_PLACE(...) (__VA_ARGS__, place.caller, place.frame)
 
-/* After a real call that acquires. result NULL: it failed. columns: NULL where none are recorded. */
-SLOW void acquired(struct producer_entry in, struct hook_call call, const void *result,
-                   const struct record_columns *columns) {
+/* Each step has two forms: the plain one, and one for a call inside another, which may be a part of an operator. Where
+   the thread was in no call, nothing is held (inner_calls.h), but at the end of an operator new. */
+static inline bool is_inside(struct producer_entry in) {
+  return __builtin_expect(in.was - PRODUCER_CALLING <= PRODUCER_RECORDING - PRODUCER_CALLING, 0);
+}
+
+SLOW void acquired_plain(struct producer_entry in, struct hook_call call, const void *result,
+                         const struct record_columns *columns) {
   if (__builtin_expect(large_is(call.request_bytes), 0) && result)
     large_put(result, call.request_bytes);
   if (!result)
@@ -48,6 +54,29 @@ SLOW void acquired(struct producer_entry in, struct hook_call call, const void *
   bool recorded = (!columns && producer_record_simulated(in, event)) || producer_record(in, event, columns);
   producer_report_event(in, recorded, result, call.request_bytes, NULL);
   producer_leave(in);
+}
+
+static __attribute__((noinline, cold)) void acquired_inner(struct producer_entry in, struct hook_call call,
+                                                           const void *result, const struct record_columns *columns) {
+  inner_settle(in, call.op, result);
+  struct hook_call held = call;
+  held.op |= result ? 0 : CALL_NULL_OUT;
+  if (!inner_hold(in, held, result, columns)) {
+    acquired_plain(in, call, result, columns);
+    return;
+  }
+  if (result && large_is(call.request_bytes))
+    large_put(result, call.request_bytes);
+  producer_leave(in);
+}
+
+/* After a real call that acquires. result NULL: it failed. columns: NULL where none are recorded. */
+static inline __attribute__((always_inline)) void acquired(struct producer_entry in, struct hook_call call,
+                                                           const void *result, const struct record_columns *columns) {
+  if (is_inside(in) || (call_is_new(call.op) && in.producer->held_count))
+    acquired_inner(in, call, result, columns);
+  else
+    acquired_plain(in, call, result, columns);
 }
 
 /* Where a hook was called from. */
@@ -122,8 +151,8 @@ static __attribute__((noinline, cold)) uint64_t releasing_large(struct producer_
   return bytes;
 }
 
-/* Before a real call that releases or touches. calling: the producer's state during that call. */
-SLOW void releasing(struct producer_entry in, enum producer_state calling, struct hook_call call, const void *object) {
+SLOW void releasing_plain(struct producer_entry in, enum producer_state calling, struct hook_call call,
+                          const void *object) {
   if (!object)
     call.op |= CALL_NULL_IN;
   else if (__builtin_expect(large_may_be(object), 0) && call.op != CALL_malloc_usable_size)
@@ -134,6 +163,29 @@ SLOW void releasing(struct producer_entry in, enum producer_state calling, struc
   producer_report_event(in, recorded, NULL, 0, call.op == CALL_malloc_usable_size ? NULL : object);
   if (in.was != PRODUCER_RECORDING)
     producer_set_state(in.producer, calling);
+}
+
+static __attribute__((noinline, cold)) void releasing_inner(struct producer_entry in, enum producer_state calling,
+                                                            struct hook_call call, const void *object) {
+  if (inner_is_part(in, call.op, object)) {
+    producer_set_state(in.producer, calling);
+    return;
+  }
+  if (calling == PRODUCER_DELETE && in.was != PRODUCER_RECORDING)
+    inner_deletes(in, object);
+  releasing_plain(in, calling, call, object);
+}
+
+/* Before a real call that releases or touches. calling: the producer's state during that call. */
+static inline __attribute__((always_inline)) void releasing(struct producer_entry in, enum producer_state calling,
+                                                            struct hook_call call, const void *object) {
+  if (is_inside(in)) {
+    releasing_inner(in, calling, call, object);
+    return;
+  }
+  if (calling == PRODUCER_DELETE && in.was != PRODUCER_RECORDING)
+    inner_deletes(in, object);
+  releasing_plain(in, calling, call, object);
 }
 
 /* Before the real call of a release that is not of the common case, which is then made in state IDLE. Precondition:
@@ -184,7 +236,7 @@ static inline __attribute__((always_inline)) bool release_rest(struct hook_call 
   }
 
 /* A resize has two steps: BEGIN before the real call, the event after it. */
-SLOW struct resize resizing(struct producer_entry in, const void *object) {
+SLOW struct resize resizing_plain(struct producer_entry in, const void *object) {
   struct resize resize = {object, true, 0};
   if (object) {
     if (__builtin_expect(large_may_be(object), 0))
@@ -198,8 +250,14 @@ SLOW struct resize resizing(struct producer_entry in, const void *object) {
   return resize;
 }
 
-SLOW void resized(struct producer_entry in, struct hook_call call, struct resize resize, const void *result,
-                  const struct record_columns *columns) {
+static inline __attribute__((always_inline)) struct resize resizing(struct producer_entry in, const void *object) {
+  if (is_inside(in))
+    inner_is_part(in, CALL_realloc, object);
+  return resizing_plain(in, object);
+}
+
+SLOW void resized_plain(struct producer_entry in, struct hook_call call, struct resize resize, const void *result,
+                        const struct record_columns *columns) {
   bool begun = resize.begun;
   if (__builtin_expect(large_is(call.request_bytes), 0) && result)
     large_put(result, call.request_bytes);
@@ -215,6 +273,24 @@ SLOW void resized(struct producer_entry in, struct hook_call call, struct resize
   HT_ASSERT(!resize.object || !begun || !in.producer->ring || in.producer->open > 0);
   in.producer->open -= resize.object && begun;
   producer_leave(in);
+}
+
+static __attribute__((noinline, cold)) void resized_inner(struct producer_entry in, struct hook_call call,
+                                                          struct resize resize, const void *result,
+                                                          const struct record_columns *columns) {
+  struct hook_call held = call;
+  held.op |= CALL_NULL_IN | (result ? 0 : CALL_NULL_OUT);
+  resize.begun = resize.begun && !inner_hold(in, held, result, columns);
+  resized_plain(in, call, resize, result, columns);
+}
+
+static inline __attribute__((always_inline)) void resized(struct producer_entry in, struct hook_call call,
+                                                          struct resize resize, const void *result,
+                                                          const struct record_columns *columns) {
+  if (__builtin_expect(in.was == PRODUCER_NEW && !resize.object, 0))
+    resized_inner(in, call, resize, result, columns);
+  else
+    resized_plain(in, call, resize, result, columns);
 }
 
 /* Of musl's functions, those that acquire may call others of the malloc API, except malloc and realloc. */
@@ -259,6 +335,8 @@ static inline const struct record_columns *fill(struct record_columns *columns, 
 
 /* After the real call of a release or touch, whose event has been recorded. */
 static inline void released(struct producer_entry in, const void *object, uint64_t begin) {
+  if (__builtin_expect(in.was == PRODUCER_DELETE, 0))
+    inner_deleted(in, object);
   if (begin)
     producer_note(in, RECORD_LATENCY, object, timed(begin));
   producer_leave(in);
@@ -405,7 +483,8 @@ EXPORT int posix_memalign(void **result, size_t align, size_t size) {
   return error;
 }
 
-SLOW size_t slow_malloc_usable_size(void *object, struct hook_call call, void *const *frame) {
+SLOW size_t slow_malloc_usable_size(void *object, void *const *frame) {
+  const struct hook_call call = {.op = CALL_malloc_usable_size, .small = true};
   bool real_one;
   if (__builtin_expect(real_in_arena(object), 0))
     return real_arena_usable(object);
@@ -426,7 +505,7 @@ EXPORT size_t malloc_usable_size(void *object) {
   struct hook_call call = {.op = CALL_malloc_usable_size, .small = true};
   if (host_state.quick_bytes[0] && producer_record_quick(producer_mine, step_of(call, object)))
     return real.malloc_usable_size(object);
-  return slow_malloc_usable_size(object, call, FRAME);
+  return slow_malloc_usable_size(object, FRAME);
 }
 
 __thread struct new_call *new_newest __attribute__((tls_model("initial-exec")));
@@ -444,7 +523,7 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
     int error = errno;
     struct new_call thrown = *new_newest;
     const uint64_t *param = call_has_param(thrown.op) ? &thrown.sizes.param : NULL;
-    struct hook_call call = {.op = thrown.op, .size = thrown.sizes.size, .param = param};
+    struct hook_call call = {thrown.op, .request_bytes = thrown.sizes.size, .size = thrown.sizes.size, .param = param};
     new_ends(&thrown);
     acquired(thrown.in, call, NULL, NULL);
     errno = error;

@@ -12,8 +12,8 @@
 
 #if defined(__x86_64__)
 
+#include "capture/host/inner_calls.h"
 #include "capture/host/large.h"
-#include "capture/host/steps.h"
 
 #include <stddef.h>
 
@@ -215,6 +215,8 @@ int linked_before(struct linked_call *call) {
     call->resize = (struct resize){call->object, true, 0};
   }
   call->step.in = (struct producer_entry){producer, PRODUCER_IDLE};
+  if (function->kind == LINKED_DELETE)
+    inner_deletes(call->step.in, call->object);
   call->quick = true;
   producer_show(producer, state_in(function));
   producer_note_frame(producer, (uintptr_t)call);
@@ -402,6 +404,8 @@ static inline __attribute__((always_inline)) uint64_t releases(struct producer_e
   event.address = (void *)a;
   if (__builtin_expect(!producer || !producer_record_quick(&producer->quick, event), 0))
     return linked_any(ARGUMENTS);
+  if (state == PRODUCER_DELETE)
+    inner_deletes((struct producer_entry){producer, PRODUCER_IDLE}, event.address);
   producer_show(producer, state);
   uint64_t result = REAL(ARGUMENTS);
   producer_show_idle(producer);
@@ -413,11 +417,17 @@ CONVENTIONAL on_free(PARAMETERS) {
 }
 
 CONVENTIONAL on_delete(PARAMETERS) {
-  return releases((struct producer_event){.op = function->call, .small = true}, PRODUCER_DELETE, ARGUMENTS);
+  struct producer_event event = {
+      .op = function->call, .small = true, .has_quick = true, .quick = (uint64_t)(int64_t)function->quick};
+  return releases(event, PRODUCER_DELETE, ARGUMENTS);
 }
 
 CONVENTIONAL on_delete_sized(PARAMETERS) {
-  struct producer_event event = {.op = function->call, .word = b, .small = b < RECORD_QUICK_BYTES};
+  struct producer_event event = {.op = function->call,
+                                 .word = b,
+                                 .small = b < RECORD_QUICK_BYTES,
+                                 .has_quick = true,
+                                 .quick = (uint64_t)(int64_t)function->quick};
   return releases(event, PRODUCER_DELETE, ARGUMENTS);
 }
 

@@ -130,6 +130,8 @@ static bool reserve(struct producer *producer) {
     ring_room_wait(producer);
   }
   put_missing(producer);
+  if (producer->held_count)
+    producer->quick.limit = NULL;
   return stop_if_requested(producer) != NULL;
 }
 
@@ -252,6 +254,7 @@ void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_P
 
 static void reset(struct producer *producer) {
   let_go(producer);
+  producer->held_count = 0;
   producer_hold(producer);
   producer->tick = ownership_tick() - 1; /* so that the first step has a stamp */
   /* A thread that takes over a producer keeps its way of stamping, as successive threads behave in the same way. */
@@ -426,6 +429,8 @@ static bool enter_rest(struct producer_entry *in, uint32_t what, const void *cal
       return false;
     }
     let_go(producer);
+    if (producer->held_count)
+      inner_abandoned(producer, frame);
   }
   in->producer = producer;
   return true;

@@ -98,6 +98,8 @@ struct producer_event {
   uint64_t word;         /* the size */
   bool small;            /* word is below RECORD_QUICK_BYTES */
   const uint64_t *param; /* NULL: none */
+  bool has_quick;        /* a small one: record_quick without the size is at hand, in quick */
+  uint64_t quick;
 };
 
 /* False: producer_skip is false, too. The first check of calls that are not of the common case, so that it delays them
@@ -247,7 +249,8 @@ static inline __attribute__((always_inline)) bool producer_record_quick(struct p
     to += 2;
   }
   if (event.small && !event.param)
-    record_put_words(to, (uint64_t)(uintptr_t)event.address, record_quick(event.op, event.word));
+    record_put_words(to, (uint64_t)(uintptr_t)event.address,
+                     event.has_quick ? event.quick | event.word : record_quick(event.op, event.word));
   else
     record_put(to, event.op | (uint64_t)(uintptr_t)event.address << 8, event.word);
   return true;

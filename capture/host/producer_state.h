@@ -31,6 +31,11 @@ enum {
 /* Above all frames: no call counts as a later call of the program. */
 #define PRODUCER_NO_FRAME UINTPTR_MAX
 
+/* A request, as calls.def has it: size, and element count or alignment; 0 where the call has none. */
+struct hook_sizes {
+  uint64_t size, param;
+};
+
 /* Added to next while the thread holds it. */
 #define PRODUCER_HELD ((uint64_t)1 << 62)
 
@@ -43,6 +48,16 @@ struct producer_quick {
                       pause: see producer_skip */
   volatile uint32_t state; /* enum producer_state */
 };
+
+/* An event of a call inside an operator new that may be a part of it (inner_calls.h). */
+struct inner_event {
+  const void *address;
+  struct hook_sizes sizes;
+  struct record_columns columns;
+  uint8_t op;
+  bool has_columns;
+};
+enum { INNER_HELD_MOST = 3 };
 
 struct producer {
   struct producer_quick quick;
@@ -76,6 +91,9 @@ struct producer {
   uint32_t stack;  /* of the call that took the producer from OPTIONAL */
   bool unwinding;  /* the thread is in a walk that may allocate */
   struct stack_memo *memo;
+  const void *deleting[2]; /* objects of the operators delete in progress: the outermost, and one inside it */
+  uint32_t held_count;
+  struct inner_event held[INNER_HELD_MOST]; /* the oldest first */
   struct producer_quick parked; /* the thread's in a pause, in state NONE; here, so that a fork child finds it wiped */
   uint64_t side[PRODUCER_SIDE_RECORDS][2];
 };
@@ -121,6 +139,10 @@ uint64_t stamping_stamp(struct producer *producer, const void *address);
 
 /* For slow events at entries that are not sampled, stamping_choose is called once per this many slow events. */
 enum { STAMPING_SLOW_EVENTS = 16384 };
+
+/* In inner_calls.c: an operator new was left by longjmp; records what is held of it, before the call with that frame.
+ */
+void inner_abandoned(struct producer *producer, uintptr_t frame);
 
 /* Counts a slow event of a thread, and lets the thread choose how it stamps. before: what the entry held. */
 static inline void stamping_count_slow(struct producer *producer, bool sampled, uint16_t before) {

@@ -9,11 +9,6 @@
 
 #include "capture/host/producer.h"
 
-/* The request, as calls.def has it: size, and element count or alignment; 0 where the call has none. */
-struct hook_sizes {
-  uint64_t size, param;
-};
-
 /* calls.def's columns as constants. */
 enum {
 #define CALL(id, ident, name, acquires, released, size, param)                                                         \
@@ -40,6 +35,9 @@ static inline bool call_has_size(uint8_t op) {
   default:
     return false;
   }
+}
+static inline bool call_is_new(uint8_t op) {
+  return op >= CALL_new && op <= CALL_new_array_aligned_nothrow;
 }
 static inline bool call_has_count(uint8_t op) {
   return op == CALL_calloc || op == CALL_reallocarray;

@@ -59,7 +59,7 @@ static void write_patches(struct work *work) {
         complain(work->result, "%s%s can't be written", patches->symbols.at[i].prefix, patches->symbols.at[i].name);
         continue;
       }
-      linked_patches_note(patches, i, &work->result->done);
+      linked_patches_note(i, &work->result->done);
       work->result->has_malloc |= linked_patches_is_plain(patches, i);
     }
 }
@@ -202,7 +202,7 @@ struct linked_done linked_running_done(const struct linked_running *linked) {
   struct linked_done done = {.functions = 0};
   for (size_t i = 0; i < linked->patches.count; i++)
     if (linked_patches_takes(&linked->patches, i))
-      linked_patches_note(&linked->patches, i, &done);
+      linked_patches_note(i, &done);
   return done;
 }
 

@@ -94,7 +94,7 @@ bool linked_patches_takes(const struct linked_patches *patches, size_t number);
 struct linked_function linked_patches_entry(const struct linked_patches *patches, size_t number);
 
 /* Adds the function to *done. */
-void linked_patches_note(const struct linked_patches *patches, size_t number, struct linked_done *done);
+void linked_patches_note(size_t number, struct linked_done *done);
 
 /* Is that function among those of malloc itself, without a prefix? */
 bool linked_patches_is_plain(const struct linked_patches *patches, size_t number);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/redirect/linked.h"
 
+#include "capture/wire/ring.h"
+
 #include "core/base/os.h"
 #include "core/trace/event.h"
 
@@ -30,7 +32,7 @@ static const struct described {
   struct linked_function means;
 } table[] = {
 #define FUNCTION(letters, name, kind, call, object, size, param, count, style)                                         \
-  {letters, name, {0, 0, LINKED_##kind, CALL_##call, LINKED_##style, object, size, param, count, 0}},
+  {letters, name, {0, 0, LINKED_##kind, CALL_##call, LINKED_##style, object, size, param, count, 0, 0, 0, 0}},
 #include "capture/redirect/linked_functions.def"
 };
 #undef N
@@ -405,15 +407,15 @@ struct linked_function linked_patches_entry(const struct linked_patches *patches
   struct linked_function entry = patches->symbols.at[number].means;
   entry.real = patches->patch[number].trampoline;
   entry.usable = usable_of(patches, patches->symbols.at[number].family);
+  entry.quick = (int32_t)record_quick(entry.call, 0);
+  entry.code = patches->place.bias + patches->symbols.at[number].address;
+  entry.code_bytes = (uint32_t)patches->symbols.at[number].bytes;
   return entry;
 }
 
-void linked_patches_note(const struct linked_patches *patches, size_t number, struct linked_done *done) {
-  const struct linked_symbol *symbol = &patches->symbols.at[number];
-  uint64_t address = patches->place.bias + symbol->address;
-  done->code_from = done->functions == 0 || address < done->code_from ? address : done->code_from;
-  done->code_to = address + symbol->bytes > done->code_to ? address + symbol->bytes : done->code_to;
+void linked_patches_note(size_t number, struct linked_done *done) {
   done->functions++;
+  done->entries = (uint32_t)number + 1;
 }
 
 bool linked_patches_complain(const struct linked_patches *patches, char *text, size_t bytes) {

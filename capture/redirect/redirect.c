@@ -152,6 +152,7 @@ static void describe_linked(struct view *view, const struct linked_running *link
   char program[32];
   its->done = linked_running_done(linked);
   its->room = linked->room;
+  its->table = linked->room + offsetof(struct linked_room, table);
   its->from = linked->patches.extent.from;
   its->to = linked->patches.extent.to;
   describe_program(view->tracee->pid, program, sizeof program);

@@ -84,13 +84,15 @@ struct linked_function {
      for which calls.def has no parameter. */
   uint8_t object, size, param, count;
   uint8_t pad;
+  uint64_t code; /* the function itself */
+  uint32_t code_bytes;
+  int32_t quick; /* record_quick of the call, without a size */
 };
 
-/* What the collector has done. The functions are between the two addresses, among others. */
+/* What the collector has done. */
 struct linked_done {
-  uint32_t functions; /* entries of the table in use; 0: the executable has no allocator, or it can't be recorded */
-  uint32_t pad;
-  uint64_t code_from, code_to;
+  uint32_t functions; /* that are redirected; 0: the executable has no allocator, or it can't be recorded */
+  uint32_t entries;   /* of the table, from its start on, some of them empty */
 };
 
 /* Addresses in the host. room 0: there is no such memory. */

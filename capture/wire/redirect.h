@@ -13,7 +13,7 @@
 #define REDIRECT_LIBRARY "libheaptape-attach.so"
 #define REDIRECT_SYMBOL heaptape_redirect
 #define REDIRECT_MAGIC 0x3172696465726174u
-enum { REDIRECT_VERSION = 4, REDIRECT_CALLS_MAX = 48, REDIRECT_THREAD_PARTS = 3 };
+enum { REDIRECT_VERSION = 5, REDIRECT_CALLS_MAX = 48, REDIRECT_THREAD_PARTS = 3 };
 
 /* Where a real function is. */
 enum redirect_place {
@@ -48,6 +48,7 @@ struct redirect_thread_part {
 struct redirect_linked {
   uint64_t hook[LINKED_HOOKS]; /* ours */
   uint64_t room;               /* the recorder's memory near the executable; 0: there is no such allocator */
+  uint64_t table;              /* the room's struct linked_function[] */
   uint64_t from, to;           /* what the executable occupies */
   struct linked_done done;
 };

@@ -169,8 +169,12 @@ static struct code {
   struct range range;
 } ours, allocators[ALLOCATORS_MAX + 1]; /* + 1: an executable with an allocator */
 static int allocator_count;
-/* An executable with an allocator whose functions are redirected to our hooks, and the range that contains them. */
-static struct range executable, inner;
+/* An executable with an allocator whose functions are redirected to our hooks. */
+static struct range executable;
+static struct linked_function functions[LINKED_MOST];
+/* The table of the redirected functions: ours, or where the recorder of a running program has put it. */
+static const struct linked_function *redirected;
+static uint32_t redirected_entries;
 static char allocator_name[64] = "unknown";
 static bool has_usable_size, calls_back, is_musl;
 static bool began_with_cpp;
@@ -295,7 +299,8 @@ static void take_from_recorder(const struct redirect_table *table) {
   if (linked->done.functions) {
     libraries[count++] = (struct code){(const void *)linked->from, {linked->from, linked->to}};
     executable = (struct range){linked->from, linked->to};
-    inner = (struct range){linked->done.code_from, linked->done.code_to};
+    redirected = (const struct linked_function *)linked->table;
+    redirected_entries = linked->done.entries;
   }
   memcpy(allocators, libraries, (size_t)count * sizeof *libraries);
   allocator_count = count;
@@ -363,8 +368,6 @@ bool real_resolve(void) {
   return true;
 }
 
-static struct linked_function functions[LINKED_MOST];
-
 struct image {
   uintptr_t bias;
   struct range range;
@@ -415,7 +418,8 @@ void linked_take(const struct linked_place *place, const struct linked_done *don
     return;
   }
   executable = image.range;
-  inner = (struct range){done->code_from, done->code_to};
+  redirected = functions;
+  redirected_entries = done->entries;
   if (allocator_count < ALLOCATORS_MAX)
     allocators[allocator_count++] = (struct code){(const void *)executable.from, executable};
 }
@@ -457,8 +461,21 @@ bool real_calls_no_hook(const void *function) {
   return !looks_up;
 }
 
+/* Is the return address in a redirected function? Most calls come from the same few operators. */
+static bool is_in_redirected(const void *address) {
+  static _Atomic uint32_t last;
+  uint32_t first = atomic_load_explicit(&last, memory_order_relaxed);
+  first = first < redirected_entries ? first : 0;
+  for (uint32_t i = 0, at = first; i < redirected_entries; i++, at = at + 1 < redirected_entries ? at + 1 : 0)
+    if ((uintptr_t)address - redirected[at].code - 1 < redirected[at].code_bytes) {
+      atomic_store_explicit(&last, at, memory_order_relaxed);
+      return true;
+    }
+  return false;
+}
+
 bool real_is_operator_code(const void *address) {
-  return is_within(executable, address) ? is_within(inner, address) : real_is_allocator_code(address);
+  return is_within(executable, address) ? is_in_redirected(address) : real_is_allocator_code(address);
 }
 
 bool real_is_allocator_code(const void *address) {

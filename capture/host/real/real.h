@@ -70,7 +70,8 @@ bool real_library_of(const void *address, uintptr_t *from, uintptr_t *to);
 bool real_is_allocator_code(const void *address);
 
 /* The same as real_is_allocator_code for an address from which an allocator's operator new calls, or a new-handler of
-   the program: in an executable with an allocator, only addresses among the allocator's functions are the allocator's.
+   the program: in an executable with an allocator, only addresses in the functions that are redirected are the
+   allocator's.
  */
 bool real_is_operator_code(const void *address);
 

@@ -270,6 +270,39 @@ def test_operators_in_the_executable_that_throw_are_recorded_as_failed(with_oper
     assert proof["failed_calls"] == 8 * ROUNDS + 1
 
 
+@pytest.fixture(
+    scope="module", params=[("operators_by_helpers.cc", "helpers.c"), ("helpers.c", "operators_by_helpers.cc")]
+)
+def with_helpers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An executable with jemalloc's C functions, and the program's own operators, whose helpers are in front of them or
+    behind."""
+    folder = tmp_path_factory.mktemp("helpers")
+    objects = [folder / f"{name}.o" for name in request.param]
+    for name, to in zip(request.param, objects, strict=True):
+        succeed("gcc", "-O1", "-fno-builtin", "-c", SOURCES / name, "-o", to)
+    archive = library("libjemalloc_pic.a")
+    succeed("g++", "-rdynamic", *objects, archive, "-o", folder / "p", "-pthread", "-ldl", "-lm")
+    return folder / "p"
+
+
+@pytest.mark.parametrize("way", ["plain", "header", "tracked", "usable", "realloc", "nested", "longjmp"])
+def test_operators_that_call_helpers_are_recorded_once(way: str, with_helpers: Path, tmp_path: Path) -> None:
+    """So are the program's own calls inside them: of its records of objects, of its new-handler, and what an operator
+    takes that is left by longjmp.
+    """
+    done = record(tmp_path / "t.tape", with_helpers, way)
+    own = {name: int(n) for name, n in (line.split() for line in done.stdout.splitlines())}
+    proof = check(tmp_path / "t.tape")
+    assert proof["ok"], proof
+    assert proof["unseen_frees"] == 0
+    calls = Counter(info(tmp_path / "t.tape")["calls"])
+    assert proof["failed_calls"] == own["failed"]
+    assert sum(n for name, n in calls.items() if "new" in name) == own["new"] + own["failed"]
+    assert sum(n for name, n in calls.items() if "delete" in name) == own["delete"]
+    assert 0 <= calls["malloc"] - own["malloc"] <= 4, "the exception, and what libstdc++ and puts take"
+    assert 0 <= calls["free"] - own["free"] <= 2
+
+
 def test_a_program_that_the_loader_was_asked_to_start_is_left_alone(with_jemalloc: Path, tmp_path: Path) -> None:
     """/proc/PID/exe is the loader then."""
     done = record(tmp_path / "t.tape", "sh", "-c", f"/lib64/ld-linux-x86-64.so.2 {with_jemalloc} 5; true")
