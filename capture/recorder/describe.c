@@ -138,6 +138,18 @@ static json_t *settings_of(int pid) {
   return NULL;
 }
 
+/* When the kernel gives the process huge pages: "always", "madvise" or "never"; NULL: it does not say. */
+static json_t *huge_pages_of(int pid) {
+  char text[4096], mode[16];
+  if (proc_read_file(pid, "status", text, sizeof text) && proc_status_number(text, "\nTHP_enabled:", 1) == 0)
+    return json_string("never"); /* the process, or who started it, refuses them */
+  int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
+  bool found =
+      proc_read(fd, text, sizeof text) && sscanf(text, "%*[^[][%15[a-z]]", mode) + sscanf(text, "[%15[a-z]]", mode) > 0;
+  os_close(fd);
+  return found ? json_string(mode) : NULL;
+}
+
 /* Is the library among those of LD_PRELOAD? There it may be a link, and a name without a folder, which is a soname. */
 static bool is_preloaded(const char *preloads, const char *library) {
   const char *base = strrchr(library, '/') + 1;
@@ -339,8 +351,10 @@ char *describe_info(const struct collector_settings *settings, const struct atta
       accesses, "libraries", libraries(request->pid), "settings", of_allocator);
   if (info && settings->touch_min_bytes != UINT64_MAX)
     json_object_set_new(info, "touched_parts", json_true());
-  if (info)
+  if (info) {
+    json_object_set_new(info, "transparent_huge_pages", huge_pages_of(request->pid));
     add_build(info, request->pid, allocator);
+  }
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   json_decref(info);
   return text;

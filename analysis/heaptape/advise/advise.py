@@ -31,6 +31,7 @@ from heaptape.results.model.counts import Counts
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as checked_penalties
 from heaptape.results.model.time_model import cache_effects, calls_ns
+from heaptape.results.recorded_on import huge_pages_note
 from heaptape.results.structs import Run, workload_of
 from heaptape.run import machine, registry, replay
 from heaptape.run.condition import Condition
@@ -300,7 +301,10 @@ class Advisor:
             of_cpu = {label for pick in picks if pick.aim == CPU for label in (pick.best, pick.label)} - {now.label}
             kinds = {cpu.kind for row in rows if row.label in of_cpu and (cpu := judge.cpu(now, row))}
             said.append(self._on_cpu(next(one.counts for one in self.tried if one.label == now.label), kinds))
-        said.append(self._ranges())
+        said += [
+            self._ranges(),
+            huge_pages_note(self.about.get("transparent_huge_pages"), machine.transparent_huge_pages()),
+        ]
         if self.recorded.samples is None:
             said.append("Memory is the allocator's alone, as the recording has no samples of the program's.")
         if error := max((_error("peak_rss", label, now.label) for label in labels), default=0.0):

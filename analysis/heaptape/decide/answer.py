@@ -27,7 +27,7 @@ from heaptape.results.comparing.compare import absolute, allocator_order
 from heaptape.results.fits import spread_notes
 from heaptape.results.judged import disproof_of
 from heaptape.results.model import time_model
-from heaptape.results.recorded_on import recorded_column, short_version
+from heaptape.results.recorded_on import huge_pages_note, recorded_column, short_version
 from heaptape.results.schema import Results, figures, unique_name
 from heaptape.results.structs import Column, Workload
 
@@ -198,6 +198,17 @@ def _recorded_elsewhere(file: Results) -> str:
         return ""
     here = f"{column.name} {short_version(column.version)}".strip()
     return f"{file.name}: {phrases.recorded_elsewhere(_recorded_on(file), here)}."
+
+
+def _huge_pages(file: Results) -> str:
+    """Where memory was replayed: `huge_pages_note`."""
+    machine = file.parsed.machine
+    replayed = any(run.pass_ == "memory" for run in file.measured)
+    return (
+        huge_pages_note(file.workload.transparent_huge_pages, machine.transparent_huge_pages)
+        if machine and replayed
+        else ""
+    )
 
 
 def _row(
@@ -436,6 +447,7 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], counts: Mapping[str,
         if text
     ]
     found += list(dict.fromkeys(text for file in files for text in [_recorded_elsewhere(file)] if text))
+    found += list(dict.fromkeys(text for file in files for text in [_huge_pages(file)] if text))
     few = [file.name for file in files if 0 < (file.workload.ops or FEW_CALLS) < FEW_CALLS]
     found += [f"{', '.join(few)}: so few calls that start-up decides their instructions and time."] * bool(few)
     found += [note for file in files for note in spread_notes(file, f", {file.name}" * (len(files) > 1))]

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from heaptape.results.structs import Column, Workload
 
+HUGE_PAGES = {"always": "wherever they fit", "madvise": "on request", "never": "never"}
+
 
 def short_version(version: str | None) -> str:
     """The upstream version of a package's: "libc6 2.36-9+deb12u14" -> "2.36"."""
@@ -23,6 +25,16 @@ def is_other(workload: Workload, version: str | None, build_id: str | None) -> b
     if workload.allocator_version and here:
         return not same and workload.allocator_version != here
     return not same and bool(build_id and workload.allocator_build_id)
+
+
+def huge_pages_note(recorded: str | None, here: str | None) -> str:
+    """That the kernel gave the recorded program huge pages otherwise than it does here; empty: it did not, or it is not
+    known. Both as `Machine.transparent_huge_pages`.
+    """
+    if recorded == here or recorded not in HUGE_PAGES or here not in HUGE_PAGES:
+        return ""
+    given = f"{HUGE_PAGES[recorded]}, and gives them {HUGE_PAGES[here]} here"
+    return f"The kernel gave the recorded program huge pages {given}: memory and page faults are those of this machine."
 
 
 def recorded_column(workload: Workload, columns: list[Column] | None) -> Column | None:

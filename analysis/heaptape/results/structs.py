@@ -63,8 +63,9 @@ class Workload(msgspec.Struct):
     `idle_percent`: of its wall time (run/samples.py). `witness`:
     what compiling the trace found. `lacks`: what the trace does not have. `settings`: variables of the recorded
     program's environment that set its allocator up; `recorded_on`: label of the runs on that allocator with these.
-    `achievable_bytes`: tape/placement.py. `disproof`: a sentence where the recording disproves its replay
-    (run/judging.py), of commands that judge it though they need no figures of the recorded allocator.
+    `transparent_huge_pages`: as Machine's, of the recorded program. `achievable_bytes`: tape/placement.py. `disproof`:
+    a sentence where the recording disproves its replay (run/judging.py), of commands that judge it though they need no
+    figures of the recorded allocator.
     """
 
     name: Text = None
@@ -82,6 +83,7 @@ class Workload(msgspec.Struct):
     allocator_version: Text = None
     allocator_build_id: Text = None
     settings: dict[str, str] | None = None
+    transparent_huge_pages: Text = None
     recorded_on: Text = None
     calls: Counts = None
     request_sizes: list[Triple] | None = None

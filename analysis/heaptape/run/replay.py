@@ -181,6 +181,7 @@ def describe_workload(path: Path, name: str) -> dict:
         "allocator_version",
         "allocator_build_id",
         "settings",
+        "transparent_huge_pages",
         "calls",
         "request_sizes",
         "recorded",

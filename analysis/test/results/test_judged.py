@@ -9,7 +9,7 @@ from heaptape.decide.answer import answer
 from heaptape.results.fits import smallest_limit, smallest_limits, spread_notes
 from heaptape.results.judged import Memory, disproof, disproof_of, noise_of
 from heaptape.results.schema import Results
-from heaptape.results.structs import Workload
+from heaptape.results.structs import Machine, Workload
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,3 +114,16 @@ def test_the_likely_reason_is_said(about, reason):
 def test_without_samples_or_the_recorded_allocator_nothing_is_judged():
     assert disproof_of(results(30, 150, recorded=[])) == ""
     assert disproof_of(results(30, 150, recorded_on=None)) == ""
+
+
+MODES = ("always", "madvise", "never", None)
+
+
+@pytest.mark.parametrize("recorded", MODES)
+@pytest.mark.parametrize("here", MODES)
+def test_a_machine_that_gives_huge_pages_otherwise_than_the_recordings_is_said(recorded, here):
+    file = results(40, 30, transparent_huge_pages=recorded)
+    file.parsed.machine = Machine(transparent_huge_pages=here)
+    said = [text for text in answer([file], "glibc:MALLOC_ARENA_MAX=2").caveats if "huge pages" in text]
+    assert len(said) == (recorded != here and None not in (recorded, here))
+    assert all("those of this machine" in text for text in said)
