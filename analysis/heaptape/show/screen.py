@@ -26,20 +26,12 @@ from heaptape.common.tables import (
     screen_width,
     wrapped,
 )
-from heaptape.decide.answer import (
-    AMONG_FASTEST,
-    BASELINE,
-    FASTEST,
-    LEAST_MEMORY,
-    Answer,
-    Row,
-)
+from heaptape.decide.answer import AMONG_FASTEST, Answer, Row
 from heaptape.decide.cpu import cpu_text
 from heaptape.show.tables.latex import render_latex
 
 MOST_ROWS = 9
 CLEAR_PERCENT = 2.0  # from this change on, a cell is coloured
-SHORT_MARKS = {LEAST_MEMORY: "lean", BASELINE: BASELINE, FASTEST: FASTEST, AMONG_FASTEST: "fast"}
 
 
 @dataclass(frozen=True)
@@ -135,7 +127,7 @@ def answer_table(answer: Answer, most: int = MOST_ROWS) -> Table:
     if not one:
         columns.append(("worst\nworkload", [_worst(row, answer) for row in rows]))
     columns = [(name, cells) for name, cells in columns if any(cell.value is not None for cell in cells)]
-    marks = [Cell(", ".join(row.marks), short=", ".join(SHORT_MARKS[one] for one in row.marks)) for row in rows]
+    marks = [Cell(", ".join(row.marks)) for row in rows]
     names = [Cell(printable(row.name), short=printable(row.label)) for row in rows]
     lines = [[name, *(cells[at] for _, cells in columns), mark] for at, (name, mark) in enumerate(zip(names, marks))]
     left = len(answer.rows) - len(rows)

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""The commands that a document shows for users succeed as they stand, in their order, in a fresh folder. Long: each
+document takes a minute or so.
+
+The folder is a user's: with a program, a service, recordings, libraries and tests under the names that the documents
+use for what is the reader's. `ELSEWHERE` has the commands that are not run here, with the reason.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from heaptape.decide.answer import AMONG_FASTEST, BASELINE, FASTEST, LEAST_MEMORY
+
+from tests.repository.test_documents import ROOT
+from tests.support import HEAPTAPE, OUT, RECORD, compile_c, made_once, run, succeed
+
+FOR_USERS = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "use").glob("*.md")]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SMALL = ("memcached", "postgres", "redis", "sqlite3")  # of the corpus
+ELSEWHERE = {
+    "make demo": "installs packages; .ci/run, README's answer",
+    "make test": "these are its tests",
+    "dask ": "two servers; features/fleet/test",
+    "heaptape fleet run workloads/corpus/*.tape -a glibc -a jemalloc --store /shared": "the same servers",
+    "git bisect": "a repository with a fault; features/gate/test/test_git_bisect.py",
+    "cp build/libmine.so": "the same repository",
+    "heaptape allocators install": "from the network; features/candidates/test",
+    "heaptape replay prog.tape -a glibc -a glibc@": "what that installs",
+    "heaptape advise prog.tape -a glibc -a glibc@": "what that installs",
+    "git clone": "from the network, and half an hour of compiling",
+    "(cd ": "that clone",
+    "heaptape replay prog.tape -a glibc=old": "that clone",
+    "COLUMNS=72 heaptape compare R.json": "that clone",
+    "heaptape gate --old glibc=old": "that clone",
+    "make -s -C ../glibc": "that clone",
+    "heaptape record --budget 2%": "a week",
+    "heaptape info /var/tmp": "that week",
+    "heaptape convert --merge /var/tmp": "that week",
+}  # fmt: skip
+
+# Objects that stay live, each among others that are freed: a reason for every command to find something.
+PROGRAM = r"""
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+enum { KEPT = 1500, BETWEEN = 20 };
+static void *kept[KEPT], *shorter[KEPT][BETWEEN];
+__attribute__((noinline)) static void *parse_value(void) { return memset(malloc(48), 1, 48); }
+static void *filled(size_t bytes) { return memset(malloc(bytes), 1, bytes); }
+int main(int count, char **words) {
+  for (int i = 0; i < KEPT; i++) {
+    for (int j = 0; j < BETWEEN; j++)
+      shorter[i][j] = filled(300);
+    kept[i] = parse_value();
+  }
+  for (size_t round = 0; round < 3; round++)
+    for (int i = 0; i < KEPT; i++)
+      for (int j = 0; j < BETWEEN; j++) {
+        free(shorter[i][j]);
+        shorter[i][j] = j < 1 ? filled(8000 + 100 * round) : NULL;
+      }
+  for (int tick = 0; strstr(words[0], "service") && tick < 40; tick++, usleep(100000))
+    free(filled(100));
+  return kept[0] == NULL || count < 1;
+}
+"""
+PRELUDE = """
+ended() { echo "$2 $1" >&9; }
+my-service & PID=$!
+"""
+
+
+def commands(document: Path) -> Iterator[str]:
+    """The commands of the blocks of `sh`, each with all of its lines."""
+    for block in BLOCK.finditer(document.read_text()):
+        if block[1] != "sh":
+            continue
+        command = ""
+        for line in block[2].splitlines(keepends=True):
+            command += line
+            parsed = subprocess.run(["bash", "-n"], input=command, text=True, capture_output=True)
+            if parsed.stderr == "" and not command.endswith("\\\n"):
+                yield command
+                command = ""
+        assert command == "", f"{document}: {command} does not end"
+
+
+def elsewhere(command: str) -> bool:
+    return any(command.startswith(one) for one in ELSEWHERE)
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory) -> Path:
+    """A program with debugging information, and a recording of it."""
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        compile_c(folder / "CMD", PROGRAM, "-g", "-O1")
+        succeed(RECORD, "--stacks", "-o", folder / "F.tape", "--", folder / "CMD")
+
+    return made_once(tmp_path_factory, "own", make)
+
+
+@pytest.fixture
+def reader(tmp_path: Path, own: Path) -> Path:
+    """A user's folder."""
+    (tmp_path / "bin").mkdir()
+    for name in ("CMD", "my-program", "my-service", "redis-server", "benchmark"):
+        (tmp_path / "bin" / name).symlink_to(own / "CMD")
+    (tmp_path / "benchmark").symlink_to(own / "CMD")
+    for name in ("F", "a", "b", "prog", "redis"):
+        shutil.copy(own / "F.tape", tmp_path / f"{name}.tape")
+    (tmp_path / "workloads" / "corpus").mkdir(parents=True)
+    for name in SMALL:
+        shutil.copy(ROOT / "workloads" / "corpus" / f"{name}.tape", tmp_path / "workloads" / "corpus")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "bin").symlink_to(OUT / "bin")
+    for folder in ("build", "build-main"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(OUT / "lib" / "libreference.so", tmp_path / folder / "libfoo.so")
+    (tmp_path / "old").mkdir()
+    shutil.copy(ROOT / "docs" / "atlas" / "atlas.json", tmp_path / "old")
+    (tmp_path / "test_import.py").write_text("def test_import():\n    assert bytearray(100_000)\n")
+    return tmp_path
+
+
+def run_all(folder: Path, lines: list[str]) -> list[str]:
+    """Runs the commands in one shell. Returns those that failed, with what they printed."""
+    script, said = PRELUDE, folder / ".said"
+    for at, line in enumerate(lines):
+        own = re.sub(r"\bPID\b", "$PID", line)
+        script += f"exec >{said}.{at} 2>&1\n{own}ended $? {at}\n"
+        if re.search(r"&\s*(#.*)?$", line.strip()):
+            script += "sleep 1\n"  # as a user would take to type the next command
+    read, write = os.pipe()
+    environment = {
+        **os.environ,
+        "PATH": f"{folder / 'bin'}:{OUT / 'bin'}:{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT / "analysis"),
+        "PYTEST_ADDOPTS": "-p heaptape.features.pytest_plugin.plugin",  # an installed heaptape is found without
+    }
+    environment.pop("PYTEST_CURRENT_TEST", None)
+    with subprocess.Popen(
+        ["bash", "-c", f"exec 9>&{write}\n{script}\nwait"],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        pass_fds=[write],
+    ) as shell:
+        os.close(write)
+        ended = dict(line.split() for line in os.fdopen(read))
+        shell.wait()
+    printed = [(folder / f".said.{at}").read_text(errors="replace") for at in range(len(lines))]
+    return [
+        f"{line}exit status {ended.get(str(at))}: {text[-1500:]}"
+        for at, (line, text) in enumerate(zip(lines, printed))
+        if ended.get(str(at)) != "0" or "Traceback" in text
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "document", [one for one in FOR_USERS if list(commands(one))], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_the_commands_of_a_document_succeed_in_their_order(document: Path, reader: Path) -> None:
+    assert run_all(reader, [line for line in commands(document) if not elsewhere(line)]) == []
+
+
+@pytest.mark.long
+def test_readmes_answer_has_todays_form(reader: Path) -> None:
+    """The columns, marks and proposals; the figures are another recording's."""
+    results = reader / "redis.json"
+    passes = ("--passes", "memory,instructions", "-n", "1", "-a", "glibc", "-a", "jemalloc")
+    succeed(HEAPTAPE, "replay", ROOT / "workloads" / "corpus" / "redis.tape", *passes, "-o", results)
+    today = run(HEAPTAPE, "compare", results.name, cwd=reader).stdout
+    shown = (ROOT / "README.md").read_text().partition("<!-- demo:begin -->")[2].partition("<!-- demo:end -->")[0]
+    for pattern in (r"\n +CPU .*\n +time .*\n", r"\nMore: (?s:.*?)\n\n"):
+        forms = []
+        for text in (today + "\n", shown.replace("```", "\n")):
+            found = re.search(pattern, text)
+            assert found, (pattern, text)
+            forms.append(re.sub(r"\S*redis\S*|\S*[|]all", "…", found[0]).split())
+        assert forms[0] == forms[1][: len(forms[0])]
+    marks = {word for line in re.findall(r"  ([a-z, ]+)$", shown, re.MULTILINE) for word in line.split(", ")}
+    assert {BASELINE} <= marks <= {FASTEST, AMONG_FASTEST, LEAST_MEMORY, BASELINE}
+
+
+def test_every_command_that_a_document_shows_is_in_a_block_of_commands() -> None:
+    others = [
+        (str(document.relative_to(ROOT)), line)
+        for document in FOR_USERS
+        for kind, text in [*BLOCK.findall(document.read_text()), ("", "\n".join(indented(document)))]
+        for line in text.splitlines()
+        if kind != "sh" and re.match(r"(\$ )?heaptape [a-z]", line)
+    ]
+    assert others == []
+
+
+def indented(document: Path) -> list[str]:
+    return [line[4:] for line in BLOCK.sub("", document.read_text()).splitlines() if line.startswith("    ")]
+
+
+def test_no_exception_is_left_over() -> None:
+    shown = [line for document in FOR_USERS for line in commands(document)]
+    assert [one for one in ELSEWHERE if not any(line.startswith(one) for line in shown)] == []
