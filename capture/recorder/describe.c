@@ -353,6 +353,7 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     json_object_set_new(info, "touched_parts", json_true());
   if (info) {
     json_object_set_new(info, "transparent_huge_pages", huge_pages_of(request->pid));
+    json_object_set_new(info, "call_ns", json_real(upkeep_call_ns(settings)));
     add_build(info, request->pid, allocator);
   }
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;

@@ -382,6 +382,9 @@ void collector_end_process(struct collector *collector, struct recorded_process 
    why: static text, which goes into the traces. */
 void collector_end_recording(struct collector *collector, const char *why);
 
+/* CPU time in the program that recording a call costs, by the options; not the recorder's own. */
+double upkeep_call_ns(const struct collector_settings *settings);
+
 /* Called once, before anything is served. */
 void upkeep_begin(struct collector *collector);
 

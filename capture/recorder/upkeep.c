@@ -186,7 +186,7 @@ static bool has_budget(const struct collector *collector) {
   return collector->settings->budget > 0;
 }
 
-static double recorded_call_ns(const struct collector_settings *settings) {
+double upkeep_call_ns(const struct collector_settings *settings) {
   double ns = settings->flags & ATTACH_STAMP_EVERY ? STAMPED_NS : RECORDED_NS;
   ns += settings->flags & ATTACH_USABLE ? USABLE_NS : 0;
   ns += settings->flags & ATTACH_LATENCY ? LATENCY_NS : 0;
@@ -202,7 +202,7 @@ void upkeep_begin(struct collector *collector) {
   if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
     seed = os_cycles();
   struct budget *budget = &collector->upkeep.budget;
-  budget->recorded_ns = recorded_call_ns(collector->settings);
+  budget->recorded_ns = upkeep_call_ns(collector->settings);
   budget->skipped_ns = SKIPPED_NS;
   budget_begin(budget, collector->settings->budget, seed);
   collector->upkeep.between = collector->settings->budget_after_ns == 0;

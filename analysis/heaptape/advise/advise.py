@@ -70,11 +70,14 @@ class Wish:
 
 @dataclass(frozen=True)
 class Source:
-    """A trace or workload, and its name in the advice. `cpu_ns`: CPU time of the recorded program, where known."""
+    """A trace or workload, and its name in the advice. `cpu_ns`: CPU time of the recorded program, where known.
+    `others`: programs that ran beside it, in words.
+    """
 
     path: Path
     name: str
     cpu_ns: float | None = None
+    others: str = ""
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,11 @@ class Advisor:
 
     @property
     def _cpu_ns(self) -> float | None:
-        return None if self.has_accesses else self.source.cpu_ns  # of a simulated program it says nothing
+        """Of bare runs on today's allocator where they were made, else as recorded."""
+        if self.has_accesses:
+            return None  # of a simulated program it says nothing
+        bare = [one.live.cpu_ns for one in self.live if one.live and one.live.than == self.now.label]
+        return bare[0] if bare else self.source.cpu_ns
 
     @property
     def _rows(self) -> list[Candidate]:
@@ -233,7 +240,7 @@ class Advisor:
         picks, refused = self._decide(rows, judge)
         base = _of(rows, now.label)
         idle = phrases.idle(self.about.get("idle_percent"))
-        summary = " ".join(filter(None, [_about(self.about, tried, base, self.source.cpu_ns), idle]))
+        summary = " ".join(filter(None, [_about(self.about, tried, base, self._cpu_ns), self.source.others, idle]))
         choices = {one.label: one.choice for one in tried}
         said = self._caveats(rows, judge, picks)
         live = tuple(one.line for one in self.live if one.line)

@@ -18,11 +18,15 @@ from heaptape.advise.budget import OUTSIDE_RUNS, WHOLE_RUNS
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.phrases import counted, seconds
 from heaptape.common.process import convert_json
 from heaptape.run import ctl
 from heaptape.run.capture import Trace
 from heaptape.run.environment import left_out, without_allocator
+from heaptape.tape.trace import recorded_cpu_ns
 
+GOOD_PART = 0.1  # of the calls or the CPU time of another process
+MOST_OTHERS, MOST_PROCESSES = 2, 64
 KEPT_BYTES = 2000  # of a program's output
 NOT_STARTED = (126, 127)
 BURST_S = 3.0
@@ -38,19 +42,20 @@ LAST_WORDS_S = 2  # how long to wait for the last output: a daemon that the prog
 
 @dataclass(frozen=True)
 class Program:
-    """A recorded command. `trace`: of the process that made most calls, or that has the requested name; `status`: exit
-    status of the command; `wall_s`: of the run.
+    """A recorded command. `trace`: of the process that is advised (`chosen`); `status`: exit status of the command;
+    `wall_s`: of the run; `others`: what else it ran, in words.
     """
 
     command: tuple[str, ...]
     trace: Trace
     status: int
     wall_s: float = 0.0
+    others: str = ""
 
     @property
     def cpu_ns(self) -> float | None:
-        """User and system time of that process while it was recorded; None where the trace lacks it."""
-        return cpu_ns_of(self.trace.about)
+        """`recorded_cpu_ns` of that process."""
+        return recorded_cpu_ns(self.trace.path)
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ def record(command: Sequence[str], folder: Path, home: Home, name: str = "", acc
         own = {name: os.environ[name] for name in left_out(os.environ)} | dict(line.settings)
         ended = run(whole, own, started=bursts.begin if bursts else None)
     wall_s = time.monotonic() - began
-    paths = sorted(folder.glob("*.tape")) if name else [first] if first.exists() else []
+    paths = sorted(folder.glob("*.tape"), key=lambda path: (path != first, -path.stat().st_size))[:MOST_PROCESSES]
     traces = [Trace(path, convert_json(home, "info", str(path))) for path in paths]
     if not traces or (ended.status in NOT_STARTED and not any(one.about["events"] for one in traces)):
         raise HeaptapeError(last_line(ended.last_words) or f"{command[0]}: nothing was recorded")
@@ -135,7 +140,8 @@ def record(command: Sequence[str], folder: Path, home: Home, name: str = "", acc
     if not meant:
         seen = ", ".join(sorted({one.program or "?" for one in called}))
         raise HeaptapeError(f"{command[0]}: no process '{name}' among those recorded: {seen}")
-    busiest = max(meant, key=lambda one: one.about["events"])
+    processes = [Process(one, float(one.about["events"]), recorded_cpu_ns(one.path) or 0.0) for one in called]
+    busiest = chosen([one for one in processes if one.trace in meant]).trace
     for missed in NOT_RECORDED.findall(ended.last_words.decode(errors="replace")):
         console.warning(" ".join(missed.split()))
     if not name and launched_another(busiest.about):
@@ -143,7 +149,41 @@ def record(command: Sequence[str], folder: Path, home: Home, name: str = "", acc
             f"{busiest.program}, which made most of the recorded calls, then executed another program: advise that "
             f"one, with what is set for it before it, as in: heaptape advise -- env LD_PRELOAD=LIBRARY PROGRAM"
         )
-    return Program(tuple(command), busiest, ended.status, wall_s)
+    return Program(tuple(command), busiest, ended.status, wall_s, others_than(busiest.program, processes))
+
+
+@dataclass(frozen=True)
+class Process:
+    """A recorded process, its calls, and its CPU time."""
+
+    trace: Trace
+    calls: float
+    cpu_ns: float
+
+
+def chosen(processes: Sequence[Process]) -> Process:
+    """The process to advise: of those with a good part of the most calls, the one that takes most CPU time; a script
+    makes calls, too, but what it runs does the work.
+    """
+    most = max(one.calls for one in processes)
+    return max((one for one in processes if one.calls >= GOOD_PART * most), key=lambda one: (one.cpu_ns, one.calls))
+
+
+def others_than(name: str, processes: Sequence[Process]) -> str:
+    """The other programs among the processes that make or take a good part of what this one does, in words."""
+    of: dict[str, tuple[float, float]] = {}
+    for one in processes:
+        calls, cpu_ns = of.get(one.trace.program, (0.0, 0.0))
+        of[one.trace.program] = calls + one.calls, cpu_ns + one.cpu_ns
+    calls, cpu_ns = of.pop(name)
+    large = [other for other, (made, took) in of.items() if made > GOOD_PART * calls or took > GOOD_PART * cpu_ns]
+    large.sort(key=lambda other: -of[other][1])
+    shown = [
+        f"{console.printable(other)} ({counted(int(of[other][0]), 'call')}, {seconds(of[other][1])} CPU)"
+        for other in large[:MOST_OTHERS]
+    ]
+    more = [f"{len(large) - MOST_OTHERS} more"] * (len(large) > MOST_OTHERS)
+    return f"It ran, too, and --program advises: {', '.join([*shown, *more])}." if large else ""
 
 
 def launched_another(about: Mapping) -> bool:
@@ -184,14 +224,6 @@ class _Bursts:
                 continue
             began = verb == "begin-burst"
             wait_s, verb = (BURST_S, "end-burst") if began else (self._off_s, "begin-burst")
-
-
-def cpu_ns_of(about: Mapping) -> float | None:
-    """`about`: a trace's output of `heaptape info --json`."""
-    recorded = about.get("recorded")
-    if not isinstance(recorded, Mapping) or "user_ns" not in recorded:
-        return None
-    return float(recorded["user_ns"] + recorded["system_ns"]) or None
 
 
 def run(

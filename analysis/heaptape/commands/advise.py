@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         nargs="?",
         help="trace or workload. Instead of it: -- CMD, which is run and recorded; of several processes, the one that "
-        "makes the most calls is used. A program that does not end by itself is ended by Ctrl-C; the advice follows",
+        "takes most CPU time is used, of those with a tenth of the most calls. A program that does not end by itself is ended by Ctrl-C; the advice follows",
     )
     parser.add_argument(
         "--objective", default="both", choices=("memory", "cpu", "both"), help="what to save (default both, separately)"
@@ -124,7 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
         name = program.trace.program if program else replaying.name_of(arguments.input)
         cpu_ns = program.cpu_ns if program else recorded_cpu_ns(source)
         place = advise.Place(arguments.home, work.scratch, work.progress.update)
-        advisor = advise.replayed(advise.Source(source, name, cpu_ns), wish, place)
+        advisor = advise.replayed(advise.Source(source, name, cpu_ns, program.others if program else ""), wish, place)
         if advisor.has_accesses:
             advisor.count()
             advisor.simulate(None)

@@ -27,6 +27,7 @@ MISSING = np.uint64(2**64 - 1)
 MODULES, MARKS, THREADS = 7, 8, 9  # blocks of FORMAT.md
 ACCESS_KINDS = ("call", "object", "other")
 ACCESS_ROWS = 1 << 16
+CALL_NS = 10.0  # of a call recorded without options, in traces that do not say it
 
 
 class Trace:
@@ -159,20 +160,27 @@ def open_trace(path: str | Path) -> Trace:
 
 
 def recorded_cpu_ns(path: str | Path) -> float | None:
-    """User and system time of the recorded program: at its end, or at its last sample. None where the file is no trace,
-    or lacks it.
+    """User and system time of the recorded program, at its end or at its last sample, less what recording its calls is
+    known to cost. None where the file is no trace, or lacks it.
     """
     try:
         with open_trace(path) as trace:
             samples, final = trace.samples(), (trace.footer or {}).get("final") or {}
+            stated = trace.info.get("call_ns")
+            cost = (stated if isinstance(stated, int | float) else CALL_NS) * trace.event_count
     except (HeaptapeError, OSError):
         return None
     if "user_ns" in final:
-        return float(final["user_ns"] + final.get("system_ns", 0)) or None
+        return without_recording(final["user_ns"] + final.get("system_ns", 0), cost)
     if not {"user_ns", "system_ns"} <= set(samples.columns):
         return None
     known = samples[["user_ns", "system_ns"]].dropna()
-    return float(known.iloc[-1].sum()) or None if len(known) else None
+    return without_recording(known.iloc[-1].sum(), cost) if len(known) else None
+
+
+def without_recording(cpu_ns: float, cost_ns: float) -> float | None:
+    """The CPU time without what recording cost, which is no more than half of it; None for 0."""
+    return float(max(cpu_ns - cost_ns, cpu_ns / 2)) or None
 
 
 def _frame(rows: list[dict], numbers: tuple[str, ...], texts: tuple[str, ...]) -> pd.DataFrame:

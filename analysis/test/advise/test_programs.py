@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Of a command behind wrappers, which settings are the allocator's, and what is left to run."""
 
+from pathlib import Path
+
 import pytest
-from heaptape.advise.programs import NOT_RECORDED, Line, launched_another, line_of
+from heaptape.advise.programs import NOT_RECORDED, Line, Process, chosen, launched_another, line_of, others_than
+from heaptape.run.capture import Trace
 
 SET = {"LD_PRELOAD": "/no/libj.so", "MALLOC_CONF": "narenas:1"}
 WORDS = tuple(f"{name}={value}" for name, value in SET.items())
@@ -46,3 +49,26 @@ def test_a_program_that_only_executed_another_is_known_by_its_end():
 def test_what_the_recorder_missed_is_found_in_its_output():
     said = "prog: x\nheaptape: not recorded: p: started\n  without it\nheaptape: sh: 51 calls\n"
     assert NOT_RECORDED.findall(said) == ["not recorded: p: started\n  without it"]
+
+
+def process(name, calls, cpu_ms):
+    return Process(Trace(Path(f"{name}.tape"), {"info": {"program": name}, "events": calls}), calls, cpu_ms * 1e6)
+
+
+@pytest.mark.parametrize(
+    ("processes", "advised", "others"),
+    [
+        ([("script", 90_000, 300), ("work", 500_000, 2000)], "work", "script"),
+        ([("script", 1_800_000, 60), ("work", 200_000, 90)], "work", "script (1,800,000 calls, 60 ms CPU)"),
+        ([("script", 1_800_000, 60), ("sort", 900, 5000)], "script", "sort (900 calls, 5 s CPU)"),
+        ([("make", 1000, 5), ("cc1", 90_000, 900), ("cc1", 80_000, 1000), ("as", 3000, 20)], "cc1", ""),
+        ([("prog", 0, 0)], "prog", ""),
+    ],
+)
+def test_of_several_processes_the_one_that_does_the_work_is_advised_and_others_are_named(processes, advised, others):
+    made = [process(*one) for one in processes]
+    found = chosen(made).trace.program
+    assert found == advised
+    said = others_than(found, made)
+    assert others in said
+    assert bool(said) == bool(others)
