@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from heaptape.common.console import printable
-from heaptape.common.phrases import any_of, change_of_size, percent, size, size_above
+from heaptape.common.phrases import any_of, change_of_size, counted, percent, size, size_above
 from heaptape.common.tables import Cell, Table, cut
 from heaptape.common.version import __version__
-from heaptape.decide.cpu import LIVE, MILLISECONDS, RANGE, cpu_text
+from heaptape.decide.cpu import LIVE, MILLISECONDS, RANGE, Cpu, cpu_text, range_text
 from heaptape.decide.verdict import AIMS, BOTH, CPU, MEMORY, Candidate, Judge, Pick, between
 from heaptape.decide.worth import NO_REASON
 from heaptape.results.recorded_on import short_version
@@ -85,10 +85,43 @@ def pasted(advice: Advice, c_library: str, repeat: str) -> Screen:
 
 def _changes(advice: Advice, columns: list[str]) -> tuple[list[str], Table | None]:
     """Labels of what is advised instead of today's allocator, and the table of what that changes; None: nothing is."""
-    changes = [pick for pick in advice.picks if pick.label != advice.today]
+    changes = [pick for pick in advice.picks if pick.label != advice.today and not _is_group(pick)]
     labels = list(dict.fromkeys(pick.label for pick in changes))
     rows = [row for label in labels for row in _figures(advice, label, changes)]
+    rows += [_group_row(advice, pick) for pick in advice.picks if _is_group(pick)]
     return labels, Table("", columns, rows, text_columns=2) if rows else None
+
+
+def _is_group(pick: Pick) -> bool:
+    """Is it not known which of several is the fastest? Then none of them is picked."""
+    return pick.aim == CPU and bool(pick.rivals)
+
+
+def _group(advice: Advice, pick: Pick) -> dict[str, Cpu]:
+    """The labels that may be the fastest, and their changes of CPU time."""
+    now = advice.row(advice.today)
+    return {label: cpu for label in pick.group if (cpu := advice.judge.cpu(now, advice.row(label)))}
+
+
+def _group_row(advice: Advice, pick: Pick) -> list[Cell]:
+    """The row of a group: its range, from the least end to the greatest."""
+    group = _group(advice, pick)
+    text = range_text(min(cpu.low for cpu in group.values()), max(cpu.high for cpu in group.values()))
+    title = Cell(f"For CPU time {any_of(list(group), MOST_NAMES)}", short=f"{AIM[CPU]}: {any_of(list(group), 1)}")
+    raced = any(cpu.kind == LIVE for cpu in group.values())
+    return [title, Cell("CPU time"), Cell(text), Cell("live rounds" if raced else "estimated")]
+
+
+def _undecided(advice: Advice, pick: Pick) -> str:
+    """What decides which of a group is the fastest."""
+    raced = [live for label in pick.group if (live := advice.row(label).live) and live.standing]
+    now = advice.row(advice.today)
+    peaks = {label: percent(-advice.judge.saves(advice.row(label), now)) for label in pick.group}
+    which = any_of([f"{label} (peak memory {change})" for label, change in peaks.items()], MOST_NAMES)
+    if raced:
+        rounds = counted(max(live.rounds for live in raced), "round")
+        return f"Not told apart in {rounds} of a race: {which}; a longer --budget decides."
+    return f"Which is the fastest is not known: {which}; a race decides: heaptape advise -- CMD."
 
 
 def _line_to_set(advice: Advice, label: str, c_library: str) -> str:
@@ -167,15 +200,13 @@ def _alternatives(advice: Advice) -> list[str]:
     """Ties, and candidates that no other candidate beats in both aims."""
     out = []
     for pick in advice.picks:
-        if pick.ties and pick.label != advice.today:
+        if pick.ties and pick.label != advice.today and not _is_group(pick):
             out.append(f"As good for {AIM[pick.aim]}, within the error: {_names(pick.ties)}.")
-        if pick.rivals and pick.label != advice.today:
-            raced = advice.row(pick.label).live
-            decides = "a longer --budget decides" if raced and raced.standing else "live runs decide"
-            out.append(f"Perhaps faster: {any_of(pick.rivals, MOST_NAMES)}; {decides}.")
+        if _is_group(pick):
+            out.append(_undecided(advice, pick))
     if {pick.aim for pick in advice.picks} != set(AIMS[BOTH]):
         return out
-    named = {advice.today, *(label for pick in advice.picks for label in (pick.label, *pick.ties))}
+    named = {advice.today, *(label for pick in advice.picks for label in (pick.label, *pick.ties, *pick.rivals))}
     now = advice.row(advice.today)
     rows = [row for row in advice.rows if row.label not in advice.refused]
     front = [row for row in between(rows, now, advice.judge) if row.label not in named]

@@ -42,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         nargs="?",
         help="trace or workload. Instead of it: -- CMD, which is run and recorded; of several processes, the one that "
-        "takes most CPU time is used, of those with a tenth of the most calls. A program that does not end by itself is ended by Ctrl-C; the advice follows",
+        "takes most CPU time is used, of those with a tenth of the most calls. A program that does not end by itself "
+        "is ended by Ctrl-C; the advice follows",
     )
     parser.add_argument(
         "--objective", default="both", choices=("memory", "cpu", "both"), help="what to save (default both, separately)"

@@ -16,6 +16,7 @@ from heaptape.advise.words import Advice, environment, screen
 from heaptape.common.home import default_home
 from heaptape.common.tables import MIB
 from heaptape.decide.verdict import BOTH, CPU, MEMORY, Judge, Live, between, contenders, decide, finalists
+from heaptape.results.comparing import race
 from heaptape.run import recorded, registry
 from heaptape.run.condition import parse
 from heaptape.run.registry import Choice
@@ -352,11 +353,13 @@ def test_cpu_time_is_in_percent_where_the_programs_is_known():
 
 
 def test_what_lies_between_the_aims_is_named():
-    rows = [row(NOW, 100, 1000), row("lean", 50, 900), row("mid", 70, 500), row("fast", 90, 100)]
+    rows = [row(NOW, 100, 1000)]
+    for label, peak, instructions, change in (("lean", 50, 900, -2), ("mid", 70, 500, -10), ("fast", 90, 100, -18)):
+        rows.append(replace(row(label, peak, instructions), live=Live(NOW, 1e9, change, change - 1, change + 1, 9)))
     made = said(rows, Judge(no_error, {"": 1e9}))
     assert "For memory use lean peak memory 100 -> 50.0 MiB (-50 %)" in made
     assert "For CPU time use fast peak memory 100 -> 90.0 MiB (-10 %)" in made
-    assert "Or mid: peak memory -30 %, CPU time ≈ -10 %." in made
+    assert "Or mid: peak memory -30 %, CPU time -10 % (-11 to -9.0)." in made
 
 
 def test_a_reason_that_several_share_is_said_once():
@@ -389,3 +392,25 @@ def test_a_limit_of_a_peak_that_is_a_range_holds_at_both_ends(upper, kept):
     limit = parse("rss-peak<=1.05*today", ("today",))
     refused = _beyond_limits([tried("glibc", 100, 100), tried("other", 90, upper)], "glibc", [limit])
     assert ("other" not in refused) == kept
+
+
+def test_of_candidates_that_are_not_told_apart_none_is_picked():
+    rows = [row(NOW, 100, 1000), row("a", 100, 500), row("b", 102, 490), row("c", 106, 480)]
+    made = text(rows, Judge(no_error, {"": 1e9}), CPU)
+    flat = " ".join(made.split())
+    assert "For CPU time c, b or a CPU time -" in flat
+    assert "LD_PRELOAD" not in made
+    assert "a race decides: heaptape advise -- CMD." in flat
+    assert "(peak memory +6.0 %)" in flat
+
+
+def test_after_an_open_race_the_tie_is_said():
+    def raced(label, percent, standing):
+        return replace(row(label, 100, 500), live=Live(NOW, 1e9, percent, percent - 6, percent + 6, 8, standing))
+
+    rows = [row(NOW, 100, 1000), raced("a", -14, race.LEADS), raced("b", -12, race.OPEN), row("c", 100, 900)]
+    flat = said(rows, Judge(no_error, {"": 1e9}, ["a", "b"]), CPU)
+    assert "For CPU time a or b CPU time -20 to -6.0 % live rounds" in flat
+    assert "Not told apart in 8 rounds of a race: a (peak memory 0 %) or b (peak memory 0 %)" in flat
+    assert "a longer --budget decides." in flat
+    assert "live runs decide" not in flat
