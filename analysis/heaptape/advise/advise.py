@@ -2,6 +2,7 @@
 """Makes the advice: tries candidates, replays them, checks them against malloc's contract, and decides."""
 
 import math
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -41,6 +42,7 @@ from heaptape.run.live import c_library
 from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.recorded import recorded_on
 from heaptape.run.registry import GLIBC, Choice
+from heaptape.run.rounds import Settings
 from heaptape.tape.workload_format import read_workload
 
 REFERENCE = "today"  # what limits refer to
@@ -48,6 +50,7 @@ MOST_CAVEATS = 2
 # Instructions of so many calls are counted on every candidate of a workload that is SCREENED times as long, and of all
 # calls only on those that are not beaten.
 SCREEN_OPS, SCREENED = 1_000_000, 4
+MOST_COUNTED_OPS = Settings().instruction_ops
 ALONE = ""  # the one workload, for the judge
 REPEATS = 0.1  # a program that is run again makes as many calls, but for this share
 
@@ -82,11 +85,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the work is done, and who is notified of its progress."""
+    """Where the work is done, and who is notified of its progress. `replays_end`, `ends`: of time.monotonic(): after
+    which no replay of another candidate begins, and nothing else that can be left out.
+    """
 
     home: Home
     scratch: Path
     on_progress: Callable[[str, float], None] = lambda what, share: None
+    replays_end: float = math.inf
+    ends: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,8 @@ class Advisor:
     live: Sequence[Confirmed] = ()
     broken: dict[Path, str] = field(default_factory=dict)
     share_of_accesses: float = 1.0
+    counting_s: float = 0.0  # of one candidate's SCREEN_OPS
+    left_out: tuple[tuple[str, float], ...] = ()  # what, and the seconds that it would take
 
     @property
     def has_accesses(self) -> bool:
@@ -139,10 +148,11 @@ class Advisor:
         if self.uncounted is None:
             return
         bench, memory = self.uncounted
-        labels = list(of) or self._contenders()
-        choices = [one.choice for one in self.tried if one.label in labels or one.choice.c_library]
+        labels = self._affordable(list(of) or self._contenders())
+        choices = [one.choice for one in self.tried if labels and (one.label in labels or one.choice.c_library)]
         tell = partial(self.place.on_progress, "counting instructions")
-        found = replay_all(bench, choices, Bounds(("instructions",), self.penalties, memory), self.about, tell)[0]
+        bounds = Bounds(("instructions",), self.penalties, memory)
+        found = replay_all(bench, choices, bounds, self.about, tell)[0] if choices else []
         counted = {one.label: one for one in found}
         for at, one in enumerate(self.tried):
             if whole := counted.get(one.label):
@@ -152,6 +162,24 @@ class Advisor:
                 figures = {name: value for name, value in one.figures.items() if name != "instructions"}
                 self.tried[at] = replace(one, figures=figures, counts=None)
         self.measured, self.uncounted = labels, None
+
+    def _affordable(self, labels: list[str]) -> list[str]:
+        """Those of the labels for which there is time to count all calls: today's first, then the most promising; none
+        where only today's would be counted.
+        """
+        judge, rows = Judge(_error, {ALONE: self._cpu_ns}), self._rows
+        now = _of(rows, self.now.label)
+        costs = {row.label: cpu.ms if (cpu := judge.cpu(now, row)) else math.inf for row in rows}
+        ordered = sorted(labels, key=lambda label: (label != self.now.label, costs.get(label, math.inf)))
+        each_s = self.counting_s * min(self.about["ops"], MOST_COUNTED_OPS) / SCREEN_OPS
+        left_s = self.place.ends - time.monotonic()
+        if each_s * math.ceil(len(ordered) / self.bench.jobs) <= left_s:
+            return ordered
+        fit = max(int(left_s / each_s), 0) * self.bench.jobs
+        kept = ordered[:fit] if fit >= 2 else []
+        needed_s = each_s * math.ceil((len(ordered) - len(kept)) / self.bench.jobs)
+        self.left_out = ((f"counting {counted(len(ordered) - len(kept), 'candidate')} whole", needed_s),)
+        return kept
 
     def _contenders(self) -> list[str]:
         rows = self._rows
@@ -323,6 +351,8 @@ class Advisor:
         return range_note(peaks, rule='limits and "fits in" take the upper end')
 
     def _on_cpu(self, counts: Counts | None, kinds: Collection[str]) -> str:
+        if counts is None and self.left_out:
+            return ""  # said there
         if counts is None:
             return "CPU time is not estimated, as instructions could not be counted."
         if {ESTIMATED, MILLISECONDS} & set(kinds):
@@ -357,7 +387,8 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
     limited = has_accesses and any(FIGURES[one.figure].pass_ in OF_ACCESSES for one in wish.limits)
     passes = ("memory", "instructions", *(OF_ACCESSES if limited else ()))
     tell = partial(place.on_progress, "replaying")
-    bounds = Bounds(passes, penalties)
+    needed = {one.label for one in (now, made_on) if one}
+    bounds = Bounds(passes, penalties, until=place.replays_end, needed=needed)
     ops, needs_whole = about["ops"], any(one.figure == "instructions" for one in wish.limits)
     whole = of_all.counting(ops) if wish.exact else of_all
     screens = ops > SCREENED * SCREEN_OPS and not wish.exact and not needs_whole
@@ -374,6 +405,7 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
     uncounted = (whole, runs) if screens else None  # of the rest only a prefix of the calls is counted
     return Advisor(
         wish, place, source, workload, about, now, doubt, recorded, of_all, penalties, replayed_peak, tried, uncounted,
+        counting_s=bounds.took_s.get("instructions", 0.0),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from heaptape.common.console import SECONDS, duration
 from heaptape.common.errors import UsageError
 
 LEAST_S, PROGRAMS = 60.0, 20.0  # the default budget: the longer of this, and of so many runs of the program
+REPLAYS = 0.5  # of the budget: no candidate's replay begins later
 ACCESSES, LIVE = "data accesses", "live runs"
 START_S = 3.0  # of Valgrind, the recorder and the replays of accesses, whatever the program
 # In runs of the program: recording accesses, compiling them and simulating the misses of three allocators on two

@@ -176,7 +176,9 @@ def confirm(advice: Advice, raced: Raced, observe: Observer) -> list[Confirmed]:
 def _peaks(advice: Advice, labels: Iterable[str], observe: Observer) -> dict[str, list[float]]:
     """label -> peak RSS in bytes of each run, for `labels` and today's allocator; no runs where no label is given."""
     peaks: dict[str, list[float]] = {label: [] for label in (advice.today, *labels)}
-    for _ in range(MEMORY_RUNS if len(peaks) > 1 else 0):
+    for made in range(MEMORY_RUNS if len(peaks) > 1 else 0):
+        if made and observe.left_s < 0:
+            break
         for label, found in peaks.items():
             found.append(float(observe(advice.choices[label], memory=True)["rss_anon_peak_bytes"]))
     return peaks

@@ -3,7 +3,9 @@
 replay for each pass, several replays at a time.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from heaptape.common import phrases
@@ -18,7 +20,7 @@ from heaptape.run import installed
 from heaptape.run.exact import FIGURES, UPPER, Bench
 from heaptape.run.judging import Recorded
 from heaptape.run.recorded import as_recorded, of_same_name, recorded_on
-from heaptape.run.registry import Allocator, Choice, choose, choose_all
+from heaptape.run.registry import DEFAULT_VARIANT, Allocator, Choice, choose, choose_all
 from heaptape.run.samples import replayed
 
 C_LIBRARY = "glibc"
@@ -95,15 +97,26 @@ class Tried:
         return self.choice.label
 
 
+NO_TIME = "not tried, as the budget has no time for it"
+
+
+class NoTimeError(HeaptapeError):
+    """There was no time for the replay."""
+
+
 @dataclass(frozen=True)
 class Bounds:
     """How replays are made: which `passes`; this machine's `penalties`, None where they are not known. `memory`: by
-    label, memory runs that were made before.
+    label, memory runs that were made before. `until`: of time.monotonic(): none begins later, but those of the labels
+    `needed`. `took_s`: what the passes took, the longest of each, for whoever plans more of them.
     """
 
     passes: tuple[str, ...]
     penalties: Penalties | None
     memory: Mapping[str, Run] = field(default_factory=dict)
+    until: float = math.inf
+    needed: Collection[str] = ()
+    took_s: dict[str, float] = field(default_factory=dict)
 
 
 def replay_all(
@@ -116,18 +129,29 @@ def replay_all(
     """Each candidate with its figures, still without the program's own memory; and label -> its memory run."""
 
     def run(pair: tuple[Choice, str]) -> Run | HeaptapeError:
+        (choice, pass_), began = pair, time.monotonic()
+        if began > bounds.until and choice.label not in bounds.needed:
+            return NoTimeError(NO_TIME)
         try:
-            return bench.run(*pair)
+            made = bench.run(choice, pass_)
         except HeaptapeError as error:
             return error
+        bounds.took_s[pass_] = max(bounds.took_s.get(pass_, 0.0), time.monotonic() - began)
+        return made
 
-    pairs = [(choice, pass_) for choice in choices for pass_ in bounds.passes]
+    first = [choice for choice in choices if choice.label in bounds.needed or choice.variant == DEFAULT_VARIANT]
+    ordered = [*first, *(choice for choice in choices if choice not in first)]  # settings last, should time be short
+    pairs = [(choice, pass_) for choice in ordered for pass_ in bounds.passes]
     by_label: dict[str, dict[str, Run | HeaptapeError]] = {choice.label: {} for choice in choices}
     for label in by_label.keys() & bounds.memory.keys():
         by_label[label]["memory"] = bounds.memory[label]
     for done, ((choice, pass_), one) in enumerate(bench.side_by_side(run, pairs)):
         by_label[choice.label][pass_] = one
         on_progress((done + 1) / len(pairs))
+    for made in by_label.values():  # without counts, memory still counts
+        if not isinstance(made.get("memory"), NoTimeError):
+            for pass_ in [pass_ for pass_, one in made.items() if isinstance(one, NoTimeError)]:
+                del made[pass_]
     _without_impossible(by_label)
     tried = [_tried(choice, by_label[choice.label], bounds, about) for choice in choices]
     runs = {label: made["memory"] for label, made in by_label.items()}
@@ -137,9 +161,9 @@ def replay_all(
 def _without_impossible(by_label: Mapping[str, dict[str, Run | HeaptapeError]]) -> None:
     """Removes a pass other than memory that failed on every allocator: it can't be run here, so no allocator failed."""
     for pass_ in {pass_ for made in by_label.values() for pass_ in made} - {"memory"}:
-        if all(isinstance(made[pass_], HeaptapeError) for made in by_label.values()):
+        if all(isinstance(made.get(pass_), HeaptapeError | None) for made in by_label.values()):
             for made in by_label.values():
-                del made[pass_]
+                made.pop(pass_, None)
 
 
 def _tried(choice: Choice, made: Mapping[str, Run | HeaptapeError], bounds: Bounds, about: Mapping) -> Tried:

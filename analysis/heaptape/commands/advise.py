@@ -124,15 +124,18 @@ def run(arguments: argparse.Namespace) -> int:
         source = program.trace.path if program else Path(arguments.input)
         name = program.trace.program if program else replaying.name_of(arguments.input)
         cpu_ns = program.cpu_ns if program else recorded_cpu_ns(source)
+        run_s = program.wall_s if program else (cpu_ns or 0.0) / 1e9
+        total_s = budget.default_s(run_s) if arguments.budget is None else budget.parse(arguments.budget)
         place = advise.Place(arguments.home, work.scratch, work.progress.update)
+        if command and total_s:
+            work.progress.ends = began + total_s
+            place = dataclasses.replace(place, replays_end=began + budget.REPLAYS * total_s, ends=began + total_s)
         advisor = advise.replayed(advise.Source(source, name, cpu_ns, program.others if program else ""), wish, place)
         if advisor.has_accesses:
             advisor.count()
             advisor.simulate(None)
         left_out = ""
         if command:
-            run_s = program.wall_s if program else (cpu_ns or 0.0) / 1e9
-            total_s = budget.default_s(run_s) if arguments.budget is None else budget.parse(arguments.budget)
             spent_s = time.monotonic() - began
             again = _Again(advisor, command, program, run_s, work)
             left_out = again.refine(total_s - spent_s, spent_s, arguments)
@@ -245,7 +248,8 @@ class _Again:
         if plan.live_s and is_open and self.program and not plan.accesses:
             left_s -= time.monotonic() - began
             said += self._accesses(budget.plan(left_s, self.run_s, {budget.ACCESSES}).accesses, arguments)
-        return " ".join(said) or budget.not_done(plan.left_out, spent_s, why)
+        left_out = (*self.advisor.left_out, *plan.left_out)
+        return " ".join(said) or budget.not_done(left_out, spent_s, why)
 
     def _accesses(self, share: float, arguments: argparse.Namespace) -> list[str]:
         """Records data accesses of this share of the program, simulates caches. Returns what failed, in words."""

@@ -8,6 +8,7 @@ a terminal that is not "dumb", unless NO_COLOR is set and not empty; so never in
 
 import argparse
 import errno
+import math
 import os
 import resource
 import sys
@@ -169,11 +170,13 @@ LEAST_SHARE, AGREE = 0.05, 2.0  # the time left is known from this share on, whe
 
 class WorkProgress:
     """Shows what is in progress and the time left, on stderr: a bar at a terminal for work that takes more than
-    QUIET_S; elsewhere a line every LINE_S.
+    QUIET_S; elsewhere a line every LINE_S. Where `share` falls, another part of the work begins, and the time left is
+    that part's. `ends`: of time.monotonic(), when the whole is to end.
     """
 
     def __init__(self) -> None:
-        self._begin = time.monotonic()
+        self._begin = self._part_begin = time.monotonic()
+        self._share, self.ends = 0.0, math.inf
         self._at_terminal = sys.stderr.isatty()
         self._wanted = not is_quiet()
         self._last_line = self._begin
@@ -193,6 +196,9 @@ class WorkProgress:
     def update(self, what: str, share: float) -> None:
         """Shows that `what` is in progress, and `share` (0 to 1) of the whole is done."""
         now = time.monotonic()
+        if share < self._share:
+            self._part_begin, self._last_left_s = now, 0.0
+        self._share = share
         if not self._wanted or now - self._begin < QUIET_S:
             return
         if not self._at_terminal:
@@ -211,7 +217,8 @@ class WorkProgress:
         """ ", 3 min left"; empty until it is known."""
         if not LEAST_SHARE < share < 1:
             return ""
-        left_s, before_s = (now - self._begin) * (1 - share) / share, self._last_left_s
+        left_s, before_s = (now - self._part_begin) * (1 - share) / share, self._last_left_s
+        left_s = min(left_s, max(self.ends - now, 0.0))
         self._last_left_s = left_s
         known = before_s and max(left_s, before_s) <= AGREE * (min(left_s, before_s) + LINE_S)
         return f", {duration(left_s)} left" if known else ""

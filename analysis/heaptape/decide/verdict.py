@@ -274,7 +274,7 @@ def _least_cpu(rows: Sequence[Candidate], now: Candidate, judge: Judge) -> Candi
 
 
 def _for_cpu(now: Candidate, others: Sequence[Candidate], judge: Judge, leave: bool) -> Pick | None:
-    if now.counts is None:
+    if now.counts is None and not any(row.live for row in others):
         return None
     costs = {row.label: cpu for row in others if (cpu := judge.cpu(now, row))}
     if not costs:

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT
 """What a budget is spent on: a function of times, without a clock."""
 
+from pathlib import Path
+
 import pytest
-from heaptape.advise import budget
+from heaptape.advise import advise, budget, tried
 from heaptape.advise.budget import ACCESSES, LIVE, LIVE_RUNS, WHOLE_RUNS, default_s, not_done, not_repeatable, plan
 from heaptape.common.errors import UsageError
+from heaptape.common.home import default_home
+from heaptape.results.structs import Run
+from heaptape.run.registry import Choice
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,3 +121,72 @@ def test_the_budget_that_is_named_is_enough(spent_s, run_s):
     said = not_done(plan(0.0, run_s, BOTH).left_out, spent_s)
     named_s = budget.parse(said.rpartition(" ")[2].rstrip("."))
     assert plan(named_s - spent_s, run_s, BOTH).left_out == ()
+
+
+class Bench:
+    """Replays that take no time. `began`: what was replayed, in order."""
+
+    def __init__(self, ends_after=10**9):
+        self.began, self.ends_after, self.jobs = [], ends_after, 2
+
+    def run(self, choice, pass_):
+        self.began.append((choice.label, pass_))
+        return Run(choice.allocator, choice.variant, 0, pass_, rss_anon_peak_bytes=1.0, rss_anon_mean_bytes=1.0)
+
+    def side_by_side(self, work, items):
+        return ((item, work(item)) for item in items)
+
+
+CHOICES = [
+    Choice(name, variant, Path(), "", {}) for name in ("glibc", "x", "y") for variant in ("default", "one-arena")
+]
+
+
+def test_when_time_is_up_no_other_candidate_is_replayed_and_that_is_said():
+    bench = Bench()
+    bounds = tried.Bounds(("memory", "instructions"), None, until=0.0, needed={"glibc", "y:one-arena"})
+    made, runs = tried.replay_all(bench, CHOICES, bounds, {"name": "w"})
+    assert {label for label, _ in bench.began} == {"glibc", "y:one-arena"} == set(runs)
+    failures = {one.label: one.failure for one in made}
+    assert failures == {one.label: "" if one.label in runs else tried.NO_TIME for one in CHOICES}
+
+
+def test_settings_are_replayed_after_every_allocator_alone():
+    bench = Bench()
+    tried.replay_all(bench, CHOICES, tried.Bounds(("memory",), None), {"name": "w"})
+    assert [label for label, _ in bench.began] == ["glibc", "x", "y", "glibc:one-arena", "x:one-arena", "y:one-arena"]
+
+
+def test_memory_counts_without_the_counts_that_there_was_no_time_for(monkeypatch):
+    clock = iter(range(100))
+    monkeypatch.setattr(tried.time, "monotonic", lambda: next(clock))
+    bench = Bench()
+    bounds = tried.Bounds(("memory", "instructions"), None, until=8.0, needed={"glibc"})
+    made, runs = tried.replay_all(bench, CHOICES[::2], bounds, {"name": "w"})
+    assert ("y", "memory") in bench.began
+    assert ("y", "instructions") not in bench.began
+    assert not [one for one in made if one.failure]
+    assert set(runs) == {"glibc", "x", "y"}
+
+
+@pytest.mark.parametrize(
+    ("left_s", "counted"),
+    [(1000, ["glibc", "x", "y"]), (25, ["glibc", "x"]), (15, []), (-5, [])],
+)
+def test_as_many_are_counted_whole_as_there_is_time_for(left_s, counted, monkeypatch):
+    """10 s for each two of them."""
+    monkeypatch.setattr(advise.time, "monotonic", lambda: 100.0)
+    now = CHOICES[0]
+    all_tried = [tried.Tried(one, 1.0, 1.0, 1.0) for one in CHOICES[::2]]
+    place = advise.Place(default_home(), Path(), ends=100.0 + left_s)
+    about = {"ops": 20_000_000}
+    bench = Bench()
+    bench.jobs = 1 if left_s < 1000 else 2
+    made = advise.Advisor(
+        advise.Wish("both"), place, advise.Source(Path("w.tape"), "w"), Path("w.work"), about, now, "",
+        advise.Recorded(), bench, None, None, all_tried, None, counting_s=0.5,
+    )  # fmt: skip
+    monkeypatch.setattr(advise.Advisor, "has_accesses", False)
+    assert made._affordable(["y", "x", "glibc"])[:1] == counted[:1]
+    assert len(made._affordable(["y", "x", "glibc"])) == len(counted)
+    assert bool(made.left_out) == (len(counted) < 3)
