@@ -9,7 +9,7 @@ from heaptape.common.console import printable
 from heaptape.common.phrases import any_of, change_of_size, counted, percent, size, size_above
 from heaptape.common.tables import Cell, Table, cut
 from heaptape.common.version import __version__
-from heaptape.decide.cpu import LIVE, MILLISECONDS, RANGE, Cpu, cpu_text, range_text
+from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, cpu_text, range_text
 from heaptape.decide.verdict import AIMS, BOTH, CPU, MEMORY, Candidate, Judge, Pick, between
 from heaptape.decide.worth import NO_REASON
 from heaptape.results.recorded_on import short_version
@@ -104,9 +104,11 @@ def _group(advice: Advice, pick: Pick) -> dict[str, Cpu]:
 
 
 def _group_row(advice: Advice, pick: Pick) -> list[Cell]:
-    """The row of a group: its range, from the least end to the greatest."""
+    """The row of a group: its range, of estimates without what the caches may add."""
     group = _group(advice, pick)
-    text = range_text(min(cpu.low for cpu in group.values()), max(cpu.high for cpu in group.values()))
+    estimated = all(cpu.kind == ESTIMATED for cpu in group.values())
+    ends = [(cpu.percent, cpu.percent) if estimated else (cpu.low, cpu.high) for cpu in group.values()]
+    text = "≈ " * estimated + range_text(max(min(low for low, _ in ends), -100.0), max(high for _, high in ends))
     title = Cell(f"For CPU time {any_of(list(group), MOST_NAMES)}", short=f"{AIM[CPU]}: {any_of(list(group), 1)}")
     raced = any(cpu.kind == LIVE for cpu in group.values())
     return [title, Cell("CPU time"), Cell(text), Cell("live rounds" if raced else "estimated")]

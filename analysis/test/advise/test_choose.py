@@ -398,7 +398,7 @@ def test_of_candidates_that_are_not_told_apart_none_is_picked():
     rows = [row(NOW, 100, 1000), row("a", 100, 500), row("b", 102, 490), row("c", 106, 480)]
     made = text(rows, Judge(no_error, {"": 1e9}), CPU)
     flat = " ".join(made.split())
-    assert "For CPU time c, b or a CPU time -" in flat
+    assert "For CPU time c, b or a CPU time ≈ -10 to -10 % estimated" in flat
     assert "LD_PRELOAD" not in made
     assert "a race decides: heaptape advise -- CMD." in flat
     assert "(peak memory +6.0 %)" in flat
