@@ -10,7 +10,11 @@ HUGE_PAGES = {"always": "wherever they fit", "madvise": "on request", "never": "
 
 
 def short_version(version: str | None) -> str:
-    """The upstream version of a package's: "libc6 2.36-9+deb12u14" -> "2.36"."""
+    """The upstream version of a package's.
+
+    >>> [short_version(one) for one in ("libc6 2.36-9+deb12u14", "libmimalloc2.0 2.0.9+ds-2", "5.3.0", None)]
+    ['2.36', '2.0.9', '5.3.0', '']
+    """
     word = (version or "").split()[-1:]
     found = re.match(r"[0-9]+(\.[0-9]+){0,2}", word[0]) if word else None
     return found[0] if found else ""
