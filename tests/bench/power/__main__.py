@@ -111,7 +111,7 @@ def tests_of(file: Path) -> list[str]:
     if part == "core":  # what reads and writes files
         folders = ["convert/test"]
     own = [part] if (REPOSITORY / part / "test").is_dir() or part == "core" else []
-    return [*own, *folders, "tests/test_c_programs.py", "-k", f"not test_program or {part}/"]
+    return ["tests/test_c_programs.py", *own, *folders, "-k", f"not test_program or {part}/"]  # the fast ones first
 
 
 def verdict(tests: list[str]) -> tuple[str, str]:
