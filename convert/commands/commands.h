@@ -90,15 +90,9 @@ int input_open_trace(struct trace_reader **reader, const char *path, const struc
 struct input {
   struct trace_reader *reader;
   struct workload workload;
-  struct temporary_file compiled; /* holds the workload of input_open_workload */
 };
 
 /* Opens path as what it is. Returns 0, or -1 with error; then nothing is open. */
 int input_open(struct input *input, const char *path, const struct input_settings *settings, struct error *error);
-
-/* Opens path as a workload, compiled if it is none. An illegal history is reported on stderr. Returns 0, or -1 with
-   error; input_close in either case. */
-int input_open_workload(struct input *input, const char *path, const struct input_settings *settings,
-                        struct error *error);
 
 void input_close(struct input *input);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
-#include "convert/compile/compile.h"
 #include "core/base/files.h"
 
 #include <stddef.h>
@@ -126,7 +125,7 @@ int input_open_trace(struct trace_reader **reader, const char *path, const struc
 }
 
 int input_open(struct input *input, const char *path, const struct input_settings *settings, struct error *error) {
-  *input = (struct input){.compiled.fd = -1};
+  *input = (struct input){.reader = NULL};
   const struct format *format = input_format(path, settings, error);
   if (!format)
     return -1;
@@ -135,38 +134,7 @@ int input_open(struct input *input, const char *path, const struct input_setting
   return open_of_format(&input->reader, path, format, settings, error);
 }
 
-static int compile_input(struct input *input, const char *path, struct error *error) {
-  struct witness witness;
-  struct progress progress;
-  int result = temporary_file_open(&input->compiled, error);
-  if (result != 0)
-    return -1;
-  struct compile_outputs outputs = {.workload = input->compiled.path};
-  struct history_options history = history_with_progress(&progress, "compile", input->reader);
-  result = compile_trace(input->reader, &outputs, &history, &witness, error);
-  progress_end(&progress);
-  if (result == 0 && !witness_ok(&witness))
-    diagnostics_warning(CONVERT, "%s: not a legal history: see 'heaptape check'", path);
-  return result;
-}
-
-int input_open_workload(struct input *input, const char *path, const struct input_settings *settings,
-                        struct error *error) {
-  if (input_open(input, path, settings, error) != 0)
-    return -1;
-  if (!input->reader)
-    return 0;
-  int result = compile_input(input, path, error);
-  trace_reader_close(input->reader);
-  input->reader = NULL;
-  if (result == 0)
-    result = workload_open(&input->workload, input->compiled.path, error);
-  input->workload.path = path; /* the name in errors */
-  return result;
-}
-
 void input_close(struct input *input) {
   trace_reader_close(input->reader);
   workload_close(&input->workload);
-  temporary_file_close(&input->compiled);
 }

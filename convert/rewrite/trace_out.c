@@ -60,7 +60,8 @@ struct trace_out *trace_out_open(const char *path, const json_t *info, const str
   return out;
 }
 
-void trace_out_progress(struct trace_out *out) {
+/* Shows the user how many events the new trace has, now and then. */
+static void show_progress(struct trace_out *out) {
   uint64_t events = trace_writer_totals(out->writer)->events;
   if (out->history && out->history->progress && events - out->shown >= PROGRESS_EVENTS)
     out->history->progress(out->history->progress_context, out->shown = events);
@@ -92,10 +93,6 @@ int trace_out_event(struct trace_out *out, uint32_t number, const struct trace_e
     copy.release_stamp = copy.acquire_stamp = stamp_to_write(thread, trace_event_first_stamp(event));
   }
   return trace_writer_event(out->writer, thread->number, &copy);
-}
-
-uint64_t trace_out_events(const struct trace_out *out, uint32_t thread) {
-  return thread < out->source_threads ? out->by_source[thread].events : 0;
 }
 
 uint32_t trace_out_thread(const struct trace_out *out, uint32_t thread) {
@@ -452,12 +449,14 @@ int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const st
   copier.events_before = calloc(threads + 1, sizeof *copier.events_before);
   if (!copier.events_before)
     return error_set(error, copier.path, "out of memory");
-  for (uint32_t thread = 0; thread < threads; thread++)
-    copier.events_before[thread] = trace_out_events(out, new_thread(&copier, thread));
+  for (uint32_t thread = 0; thread < threads; thread++) {
+    uint32_t source = new_thread(&copier, thread);
+    copier.events_before[thread] = source < out->source_threads ? out->by_source[source].events : 0;
+  }
   int result = trace_copy_stacks(&copier.stacks, reader, out, change->address_offset, error);
   for (uint32_t thread = 0; result == 0 && thread < threads; thread++) {
     result = copy_thread(&copier, reader, thread, error);
-    trace_out_progress(out);
+    show_progress(out);
   }
   if (result == 0)
     result = trace_reader_touched(reader, copy_touched, &copier, error);

@@ -32,17 +32,11 @@ struct trace_out *trace_out_open(const char *path, const json_t *info, const str
    which trace_out_close reports. */
 int trace_out_event(struct trace_out *out, uint32_t thread, const struct trace_event *event);
 
-/* Events that the source's thread has in the new trace so far. */
-uint64_t trace_out_events(const struct trace_out *out, uint32_t thread);
-
 /* The number of the source's thread in the new trace, assigned now if it had none. */
 uint32_t trace_out_add_thread(struct trace_out *out, uint32_t thread);
 
 /* The number of the source's thread in the new trace; UINT32_MAX if it has no event there yet. */
 uint32_t trace_out_thread(const struct trace_out *out, uint32_t thread);
-
-/* Shows the user how many events the new trace has, now and then. */
-void trace_out_progress(struct trace_out *out);
 
 /* For records that are not events: samples, gaps and so on. */
 struct trace_writer *trace_out_writer(struct trace_out *out);

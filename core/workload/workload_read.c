@@ -323,13 +323,3 @@ int accesses_reader_next(struct accesses_reader *reader, struct access_item *ite
   const char *what = reader->filled - before < ACCESS_ITEM_BYTES ? "is cut short" : "a number of more than 64 bits";
   return error_at(error, reader->path, reader->offset, "%s", what);
 }
-
-int accesses_reader_before_call(struct accesses_reader *reader, uint32_t slots, struct access_item *item,
-                                struct error *error) {
-  int got = accesses_reader_next(reader, item, error);
-  if (got < 0)
-    return -1;
-  if (got == 0 || item->kind == ACCESS_TOTAL || (item->kind == ACCESS_OBJECT && item->object >= slots))
-    return error_at(error, reader->path, reader->offset, "belongs to another workload, or is damaged");
-  return item->kind != ACCESS_EVENT;
-}

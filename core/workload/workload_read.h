@@ -161,8 +161,3 @@ void accesses_reader_close(struct accesses_reader *reader);
 
 /* Returns 1, or 0 at the end of the file, or -1 with error. */
 int accesses_reader_next(struct accesses_reader *reader, struct access_item *item, struct error *error);
-
-/* The same up to the next op's call, for a workload of `slots` slots: returns 1 for an access before the call, 0 for
-   the call, or -1 with error, also where the stream ends before the call. */
-int accesses_reader_before_call(struct accesses_reader *reader, uint32_t slots, struct access_item *item,
-                                struct error *error);

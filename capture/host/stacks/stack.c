@@ -192,7 +192,6 @@ enum {
   OWN_FRAMES = 10,     /* frames between a walk's first frame and the program's, at most */
   BOUNDS_KEPT = 4,     /* stacks that a thread runs on alternately */
   THREAD_STACK_LEAST_BYTES = 16 << 10,
-  MAIN_STACK_GAP_BYTES = 1 << 20, /* the kernel keeps this free below the main thread's stack */
 };
 
 struct memo_frame {
