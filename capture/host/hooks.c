@@ -30,13 +30,13 @@
    after the call, and a hook that releases ends in a jump. Everything else is in the slow form, which gets the caller's
    address. Instruction counts: docs/measurements/capture.md. */
 #define SLOW static __attribute__((noinline))
-#define AND_CALLER(...) (__VA_ARGS__, const void *caller, uintptr_t frame)
+#define DECL_PLUS_CALLER(...) (__VA_ARGS__, const void *caller, uintptr_t frame)
 #define OWN_FRAME __builtin_frame_address(0)
-#define WITH_CALLER(...) (__VA_ARGS__, CALLER)
-#define AND_REST(...) (__VA_ARGS__, void *const *frame)
-#define WITH_REST(...) (__VA_ARGS__, FRAME)
-#define PASS_REST(...) (__VA_ARGS__, frame)
-#define WITH_PLACE(...) (__VA_ARGS__, place.caller, place.frame)
+#define ARGS_PLUS_CALLER(...) (__VA_ARGS__, CALLER)
+#define DECL_PLUS_FRAME(...) (__VA_ARGS__, void *const *frame)
+#define ARGS_PLUS_FRAME(...) (__VA_ARGS__, FRAME)
+#define ARGS_PASS_FRAME(...) (__VA_ARGS__, frame)
+#define ARGS_PLUS_PLACE(...) (__VA_ARGS__, place.caller, place.frame)
 
 /* Each step has two forms: the plain one, and one for a call inside another, which may be a part of an operator. Where
    the thread was in no call, nothing is held (inner_calls.h), but at the end of an operator new. */
@@ -89,7 +89,7 @@ struct place {
    functions below, whose arguments all fit into registers. So these calls are jumps, and no value of the exported
    forms needs a register that they would have to save. */
 /* After the real call, for a thread that is not in state IDLE, or has no producer. Returns result. */
-SLOW void *acquired_late(uint8_t op, struct hook_sizes sizes, void *result, struct place place) {
+SLOW void *acquired_no_producer(uint8_t op, struct hook_sizes sizes, void *result, struct place place) {
   struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, place.caller, place.frame, NULL);
   if (in.producer)
     acquired(in, call_of_op(op, &sizes), result, NULL);
@@ -103,15 +103,15 @@ static inline struct place place_of(void *const *frame) {
 
 /* After the real call, where the step is not of the common case. False: nothing was recorded, and the thread is not in
    state IDLE. */
-static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call call, bool large, void *result,
-                                                                uintptr_t frame) {
+static inline __attribute__((always_inline)) bool acquired_stamped(struct hook_call call, bool large, void *result,
+                                                                   uintptr_t frame) {
   struct producer_event event = step_of(call, result);
   struct producer *producer = producer_if_idle();
   if (!producer)
     return false;
   if (!large && result && producer_record_unstamped(producer, event))
     return true;
-  producer_hold_rest(producer, frame);
+  producer_begin(producer, PRODUCER_RECORDING, frame);
   struct producer_entry in = {producer, PRODUCER_IDLE};
   if (!large && producer_record_stamped(producer, event))
     producer_leave(in);
@@ -122,21 +122,21 @@ static inline __attribute__((always_inline)) bool acquired_rest(struct hook_call
 
 /* The end of a hook that acquires, after its common case has failed. Returns result. A skipped call is detected before
    any registers have been saved. */
-#define ACQUIRED_REST(ident)                                                                                           \
-  SLOW void *more_##ident(struct hook_sizes sizes, void *result, void *const *frame) {                                 \
-    if (!acquired_rest(call_of_op(CALL_##ident, &sizes), false, result, (uintptr_t)frame))                             \
-      acquired_late(CALL_##ident, sizes, result, place_of(frame));                                                     \
+#define ACQUIRED_NOT_QUICK(ident)                                                                                      \
+  SLOW void *ident##_stamped(struct hook_sizes sizes, void *result, void *const *frame) {                              \
+    if (!acquired_stamped(call_of_op(CALL_##ident, &sizes), false, result, (uintptr_t)frame))                          \
+      acquired_no_producer(CALL_##ident, sizes, result, place_of(frame));                                              \
     return result;                                                                                                     \
   }                                                                                                                    \
-  SLOW void *rest_##ident(struct hook_sizes sizes, void *result, void *const *frame) {                                 \
-    return producer_may_skip() && producer_skip(frame[-1]) ? result : more_##ident(sizes, result, frame);              \
+  SLOW void *ident##_not_quick(struct hook_sizes sizes, void *result, void *const *frame) {                            \
+    return producer_may_skip() && producer_skip(frame[-1]) ? result : ident##_stamped(sizes, result, frame);           \
   }
 
 /* The end of a hook that acquires in its exported form. */
 #define ACQUIRED_QUICK(ident, got, size, param)                                                                        \
   if (__builtin_expect(producer_record_quick(producer_mine, step_of(CALL_AS(ident, size, param, true), got)), 1))      \
     return got;                                                                                                        \
-  return rest_##ident((struct hook_sizes){size, param}, got, FRAME)
+  return ident##_not_quick((struct hook_sizes){size, param}, got, FRAME)
 
 /* Before the release of an object that may be large: records how much of it is resident. Returns its request in bytes,
    0 if it is not large. */
@@ -190,8 +190,8 @@ static inline __attribute__((always_inline)) void releasing(struct producer_entr
 
 /* Before the real call of a release that is not of the common case, which is then made in state IDLE. Precondition:
    state RECORDING. False: the object is of the bootstrap arena, and the real function must not be called. */
-static inline __attribute__((always_inline)) bool releasing_rest(struct producer *producer, struct hook_call call,
-                                                                 const void *object) {
+static inline __attribute__((always_inline)) bool releasing_stamped(struct producer *producer, struct hook_call call,
+                                                                    const void *object) {
   struct producer_entry in = {producer, PRODUCER_IDLE};
   struct producer_event event = step_of(call, object);
   event.stamped = !call.has_size;
@@ -204,8 +204,8 @@ static inline __attribute__((always_inline)) bool releasing_rest(struct producer
 
 /* The complete uncommon case of a release, where the thread is in state IDLE. False: it is not, and nothing was
    done. */
-static inline __attribute__((always_inline)) bool release_rest(struct hook_call call, const void *object,
-                                                               uintptr_t frame, bool *real_one) {
+static inline __attribute__((always_inline)) bool release_stamped(struct hook_call call, const void *object,
+                                                                  uintptr_t frame, bool *real_one) {
   struct producer_event event = step_of(call, object);
   event.op |= object ? 0 : CALL_NULL_IN;
   struct producer *producer = producer_if_idle();
@@ -214,23 +214,23 @@ static inline __attribute__((always_inline)) bool release_rest(struct hook_call 
   *real_one = true;
   if (producer_record_unstamped(producer, event))
     return true;
-  producer_hold_rest(producer, frame);
-  *real_one = releasing_rest(producer, call, object);
+  producer_begin(producer, PRODUCER_RECORDING, frame);
+  *real_one = releasing_stamped(producer, call, object);
   return true;
 }
 
-#define REST(ident, declaration, arguments, size, param, free_it)                                                      \
-  SLOW void more_##ident AND_REST declaration {                                                                        \
+#define RELEASED_NOT_QUICK(ident, declaration, arguments, size, param, free_it)                                        \
+  SLOW void ident##_stamped DECL_PLUS_FRAME declaration {                                                              \
     struct place place = place_of(frame);                                                                              \
     bool real_one;                                                                                                     \
-    if (!release_rest(QUICK_CALL_OF(ident, size, param), object, place.frame, &real_one))                              \
-      slow_##ident WITH_PLACE arguments;                                                                               \
+    if (!release_stamped(QUICK_CALL_OF(ident, size, param), object, place.frame, &real_one))                           \
+      ident##_slow ARGS_PLUS_PLACE arguments;                                                                          \
     else if (real_one)                                                                                                 \
       free_it;                                                                                                         \
   }                                                                                                                    \
-  SLOW void rest_##ident AND_REST declaration {                                                                        \
+  SLOW void ident##_not_quick DECL_PLUS_FRAME declaration {                                                            \
     if (!producer_may_skip() || real_in_arena(object) || !producer_skip(frame[-1]))                                    \
-      more_##ident PASS_REST arguments;                                                                                \
+      ident##_stamped ARGS_PASS_FRAME arguments;                                                                       \
     else                                                                                                               \
       free_it;                                                                                                         \
   }
@@ -343,7 +343,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
 }
 
 #define HOOK_ACQUIRE(ident, result, declaration, arguments, size, param)                                               \
-  SLOW result slow_##ident AND_CALLER declaration {                                                                    \
+  SLOW result ident##_slow DECL_PLUS_CALLER declaration {                                                              \
     struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                        \
     struct record_columns columns;                                                                                     \
     uint64_t begin = timing(in);                                                                                       \
@@ -352,28 +352,28 @@ static inline void released(struct producer_entry in, const void *object, uint64
       acquired(in, CALL_OF(ident, size, param), got, fill(&columns, in, begin, got, REQUEST(ident, size, param)));     \
     return got;                                                                                                        \
   }                                                                                                                    \
-  ACQUIRED_REST(ident)                                                                                                 \
-  SLOW result large_##ident AND_REST declaration {                                                                     \
+  ACQUIRED_NOT_QUICK(ident)                                                                                            \
+  SLOW result ident##_large DECL_PLUS_FRAME declaration {                                                              \
     struct place place = place_of(frame);                                                                              \
     if (producer_may_skip() && producer_skip(place.caller))                                                            \
       return real.ident arguments;                                                                                     \
     result got = real.ident arguments;                                                                                 \
-    if (!acquired_rest(CALL_OF(ident, size, param), true, got, place.frame))                                           \
-      acquired_late(CALL_##ident, (struct hook_sizes){size, param}, got, place);                                       \
+    if (!acquired_stamped(CALL_OF(ident, size, param), true, got, place.frame))                                        \
+      acquired_no_producer(CALL_##ident, (struct hook_sizes){size, param}, got, place);                                \
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
     if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes[MAY_CALL(ident)], 0)) {                 \
       if (host_state.quick_bytes[MAY_CALL(ident)] == 0)                                                                \
-        return slow_##ident WITH_CALLER arguments;                                                                     \
-      return large_##ident WITH_REST arguments;                                                                        \
+        return ident##_slow ARGS_PLUS_CALLER arguments;                                                                \
+      return ident##_large ARGS_PLUS_FRAME arguments;                                                                  \
     }                                                                                                                  \
     result got = real.ident arguments;                                                                                 \
     ACQUIRED_QUICK(ident, got, size, param);                                                                           \
   }
 
 #define HOOK_RELEASE(ident, result, declaration, arguments, size, param)                                               \
-  SLOW result slow_##ident AND_CALLER declaration {                                                                    \
+  SLOW result ident##_slow DECL_PLUS_CALLER declaration {                                                              \
     if (__builtin_expect(real_in_arena(object), 0))                                                                    \
       return;                                                                                                          \
     struct producer_entry in = producer_enter_slow(PRODUCER_CALLING | PRODUCER_RELEASES, caller, frame, NULL);         \
@@ -384,18 +384,18 @@ static inline void released(struct producer_entry in, const void *object, uint64
     if (in.producer)                                                                                                   \
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \
-  REST(ident, declaration, arguments, size, param, real.ident arguments)                                               \
+  RELEASED_NOT_QUICK(ident, declaration, arguments, size, param, real.ident arguments)                                 \
   EXPORT result ident declaration {                                                                                    \
     if (__builtin_expect(producer_record_quick(producer_mine, step_of(QUICK_CALL_OF(ident, size, param), object)), 1)) \
       real.ident arguments;                                                                                            \
     else                                                                                                               \
-      rest_##ident WITH_REST arguments;                                                                                \
+      ident##_not_quick ARGS_PLUS_FRAME arguments;                                                                     \
   }
 
 /* A resize of an object of the bootstrap arena acquires a new object and copies the content. It is not recorded, as the
    old object never was. */
 #define HOOK_RESIZE(ident, result, declaration, arguments, size, param)                                                \
-  SLOW result slow_##ident AND_CALLER declaration {                                                                    \
+  SLOW result ident##_slow DECL_PLUS_CALLER declaration {                                                              \
     if (real_in_arena(object))                                                                                         \
       return real_arena_move(object, PRODUCT(ident, size, param));                                                     \
     struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                        \
@@ -409,28 +409,28 @@ static inline void released(struct producer_entry in, const void *object, uint64
             fill(&columns, in, begin, got, REQUEST(ident, size, param)));                                              \
     return got;                                                                                                        \
   }                                                                                                                    \
-  SLOW result began_##ident(struct hook_sizes sizes, void *got, void *object, void *const *frame) {                    \
+  SLOW result ident##_end_stamped(struct hook_sizes sizes, void *got, void *object, void *const *frame) {              \
     struct hook_call call = call_of_op(CALL_##ident, &sizes);                                                          \
     struct producer_entry in = {producer_if_idle(), PRODUCER_IDLE};                                                    \
     if (in.producer)                                                                                                   \
-      producer_hold_rest(in.producer, (uintptr_t)frame);                                                               \
+      producer_begin(in.producer, PRODUCER_RECORDING, (uintptr_t)frame);                                               \
     else                                                                                                               \
       in = producer_enter_slow(PRODUCER_CALLING, frame[-1], (uintptr_t)frame, NULL);                                   \
     if (in.producer)                                                                                                   \
       resized(in, call, (struct resize){object, true, 0}, got, NULL);                                                  \
     return got;                                                                                                        \
   }                                                                                                                    \
-  SLOW result rest_##ident AND_REST declaration {                                                                      \
+  SLOW result ident##_not_quick DECL_PLUS_FRAME declaration {                                                          \
     struct place place = place_of(frame);                                                                              \
     struct producer_entry in = {producer_if_idle(), PRODUCER_IDLE};                                                    \
     if (!in.producer && !real_in_arena(object) && producer_skip(place.caller))                                         \
       return real.ident arguments;                                                                                     \
     if (!in.producer)                                                                                                  \
-      return slow_##ident WITH_PLACE arguments;                                                                        \
-    producer_hold_rest(in.producer, place.frame);                                                                      \
+      return ident##_slow ARGS_PLUS_PLACE arguments;                                                                   \
+    producer_begin(in.producer, PRODUCER_RECORDING, place.frame);                                                      \
     if (real_in_arena(object)) {                                                                                       \
       producer_leave(in);                                                                                              \
-      return slow_##ident WITH_PLACE arguments;                                                                        \
+      return ident##_slow ARGS_PLUS_PLACE arguments;                                                                   \
     }                                                                                                                  \
     struct resize resize = resizing(in, object);                                                                       \
     result got = real.ident arguments;                                                                                 \
@@ -440,14 +440,14 @@ static inline void released(struct producer_entry in, const void *object, uint64
   EXPORT result ident declaration {                                                                                    \
     struct producer_event begin = {.op = RECORD_BEGIN, .address = object};                                             \
     if (__builtin_expect(!producer_record_quick(producer_mine, begin), 0))                                             \
-      return rest_##ident WITH_REST arguments;                                                                         \
+      return ident##_not_quick ARGS_PLUS_FRAME arguments;                                                              \
     struct producer *producer = producer_now();                                                                        \
     producer->open++;                                                                                                  \
     result got = real.ident arguments;                                                                                 \
     if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes[0] ||                                   \
                              !producer_record_quick(producer_mine, step_of(CALL_AS(ident, size, param, true), got)),   \
                          0))                                                                                           \
-      return began_##ident((struct hook_sizes){size, param}, got, object, FRAME);                                      \
+      return ident##_end_stamped((struct hook_sizes){size, param}, got, object, FRAME);                                \
     producer->open--;                                                                                                  \
     return got;                                                                                                        \
   }
@@ -459,7 +459,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
   HOOK_##kind(ident, result, declaration, arguments, size, param)
 #include "capture/host/real/entry_points.def"
 
-SLOW int slow_posix_memalign(void **result, size_t align, size_t size, struct place place) {
+SLOW int posix_memalign_slow(void **result, size_t align, size_t size, struct place place) {
   struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, place.caller, place.frame, OWN_FRAME);
   struct record_columns columns;
   uint64_t begin = timing(in);
@@ -470,25 +470,25 @@ SLOW int slow_posix_memalign(void **result, size_t align, size_t size, struct pl
   return error;
 }
 
-ACQUIRED_REST(posix_memalign)
+ACQUIRED_NOT_QUICK(posix_memalign)
 
 EXPORT int posix_memalign(void **result, size_t align, size_t size) {
   if (size >= host_state.quick_bytes[MAY_CALL(posix_memalign)])
-    return slow_posix_memalign(result, align, size, place_of(FRAME));
+    return posix_memalign_slow(result, align, size, place_of(FRAME));
   int error = real.posix_memalign(result, align, size);
   void *got = error ? NULL : *result;
   if (__builtin_expect(!producer_record_quick(producer_mine, step_of(CALL_AS(posix_memalign, size, align, true), got)),
                        0))
-    rest_posix_memalign((struct hook_sizes){size, align}, got, FRAME);
+    posix_memalign_not_quick((struct hook_sizes){size, align}, got, FRAME);
   return error;
 }
 
-SLOW size_t slow_malloc_usable_size(void *object, void *const *frame) {
+SLOW size_t malloc_usable_size_slow(void *object, void *const *frame) {
   const struct hook_call call = {.op = CALL_malloc_usable_size, .small = true};
   bool real_one;
   if (__builtin_expect(real_in_arena(object), 0))
     return real_arena_usable(object);
-  if ((producer_may_skip() && producer_skip(frame[-1])) || release_rest(call, object, (uintptr_t)frame, &real_one))
+  if ((producer_may_skip() && producer_skip(frame[-1])) || release_stamped(call, object, (uintptr_t)frame, &real_one))
     return real.malloc_usable_size(object);
   struct producer_entry in =
       producer_enter_slow(PRODUCER_CALLING | PRODUCER_TOUCHES, frame[-1], (uintptr_t)frame, NULL);
@@ -505,7 +505,7 @@ EXPORT size_t malloc_usable_size(void *object) {
   struct hook_call call = {.op = CALL_malloc_usable_size, .small = true};
   if (host_state.quick_bytes[0] && producer_record_quick(producer_mine, step_of(call, object)))
     return real.malloc_usable_size(object);
-  return slow_malloc_usable_size(object, FRAME);
+  return malloc_usable_size_slow(object, FRAME);
 }
 
 __thread struct new_call *new_newest __attribute__((tls_model("initial-exec")));
@@ -548,7 +548,7 @@ static inline bool is_outermost(struct producer_entry in) {
 /* The frame that has this personality; only for calls that are recorded. The assembler
    statement at its end keeps the call from becoming a jump, which would leave no frame. */
 #define OPERATOR_NEW_FRAME(ident, declaration, arguments, size, param)                                                 \
-  static __attribute__((noinline)) void *call_##ident AND_ENTRY declaration {                                          \
+  static __attribute__((noinline)) void *call_##ident DECL_PLUS_ENTRY declaration {                                    \
     __asm__ volatile(".cfi_personality 0x1b, hooks_personality");                                                      \
     struct new_call call;                                                                                              \
     new_begins(&call, in, CALL_##ident, (struct hook_sizes){size, param});                                             \
@@ -611,11 +611,11 @@ QUIET_FRAME(new_array_nothrow, 32, (size_t size, const void *nothrow))
 #define QUIETLY_new_aligned_nothrow(...) NULL
 #define QUIETLY_new_array_aligned_nothrow(...) NULL
 
-#define AND_ENTRY(...) (__VA_ARGS__, struct producer_entry in)
-#define WITH_ENTRY(...) (__VA_ARGS__, in)
+#define DECL_PLUS_ENTRY(...) (__VA_ARGS__, struct producer_entry in)
+#define ARGS_PLUS_ENTRY(...) (__VA_ARGS__, in)
 #define OPERATOR_NEW_HOOK(ident, declaration, arguments, size, param)                                                  \
   OPERATOR_NEW_FRAME(ident, declaration, arguments, size, param)                                                       \
-  SLOW void *slow_##ident AND_CALLER declaration {                                                                     \
+  SLOW void *ident##_slow DECL_PLUS_CALLER declaration {                                                               \
     if (!(operators.flags & OPERATORS_RECORDED) && !operators_are_recorded(caller))                                    \
       return operators.ident arguments;                                                                                \
     struct producer_entry in = producer_enter_slow(PRODUCER_NEW, caller, frame, OWN_FRAME);                            \
@@ -626,23 +626,23 @@ QUIET_FRAME(new_array_nothrow, 32, (size_t size, const void *nothrow))
     uint64_t begin = timing(in);                                                                                       \
     void *got = is_malloc ? real.malloc(size + !size) : NULL; /* else its latency would have that of our own hook */   \
     if (!got)                                                                                                          \
-      got = call_##ident WITH_ENTRY arguments;                                                                         \
+      got = call_##ident ARGS_PLUS_ENTRY arguments;                                                                    \
     acquired(in, CALL_OF(ident, size, param), got, fill(&columns, in, begin, got, size));                              \
     return got;                                                                                                        \
   }                                                                                                                    \
-  ACQUIRED_REST(ident)                                                                                                 \
+  ACQUIRED_NOT_QUICK(ident)                                                                                            \
   EXPORT void *ident declaration {                                                                                     \
     void *got;                                                                                                         \
     if (HAS_PARAM_##ident || size >= host_state.quick_bytes[0])                                                        \
-      return slow_##ident WITH_CALLER arguments;                                                                       \
+      return ident##_slow ARGS_PLUS_CALLER arguments;                                                                  \
     if (__builtin_expect(operators.flags & OPERATORS_NEW_IS_MALLOC, 0)) {                                              \
       got = real.malloc(size + !size);                                                                                 \
       if (!got)                                                                                                        \
-        return slow_##ident WITH_CALLER arguments;                                                                     \
+        return ident##_slow ARGS_PLUS_CALLER arguments;                                                                \
     } else {                                                                                                           \
       atomic_signal_fence(memory_order_seq_cst); /* else the compiler loads the flags once, by one more instruction */ \
       if (!(operators.flags & OPERATORS_NEW_IS_QUIET))                                                                 \
-        return slow_##ident WITH_CALLER arguments;                                                                     \
+        return ident##_slow ARGS_PLUS_CALLER arguments;                                                                \
       got = QUIETLY_##ident arguments;                                                                                 \
     }                                                                                                                  \
     ACQUIRED_QUICK(ident, got, size, param);                                                                           \
@@ -651,7 +651,7 @@ QUIET_FRAME(new_array_nothrow, 32, (size_t size, const void *nothrow))
 /* An operator that may call a hook must not be called by a jump: it may end in a jump to free, and where the thread is
    paused, only the return address of that free, in our hook, shows that it is the operator's. */
 #define OPERATOR_DELETE_HOOK(ident, declaration, arguments, size, param)                                               \
-  SLOW void slow_##ident AND_CALLER declaration {                                                                      \
+  SLOW void ident##_slow DECL_PLUS_CALLER declaration {                                                                \
     struct producer_entry in = {NULL, 0};                                                                              \
     if ((operators.flags & OPERATORS_RECORDED) || operators_are_recorded(caller))                                      \
       in = producer_enter_slow(PRODUCER_DELETE | PRODUCER_RELEASES, caller, frame, NULL);                              \
@@ -666,15 +666,15 @@ QUIET_FRAME(new_array_nothrow, 32, (size_t size, const void *nothrow))
     if (in.producer)                                                                                                   \
       released(in, object, begin);                                                                                     \
   }                                                                                                                    \
-  REST(ident, declaration, arguments, size, param, operators.quick_##ident arguments)                                  \
+  RELEASED_NOT_QUICK(ident, declaration, arguments, size, param, operators.quick_##ident arguments)                    \
   EXPORT void ident declaration {                                                                                      \
     if (__builtin_expect(!operators.quick_##ident, 0))                                                                 \
-      slow_##ident WITH_CALLER arguments;                                                                              \
+      ident##_slow ARGS_PLUS_CALLER arguments;                                                                         \
     else if (__builtin_expect(                                                                                         \
                  producer_record_quick(producer_mine, step_of(QUICK_CALL_OF(ident, size, param), object)), 1))         \
       operators.quick_##ident arguments;                                                                               \
     else                                                                                                               \
-      rest_##ident WITH_REST arguments;                                                                                \
+      ident##_not_quick ARGS_PLUS_FRAME arguments;                                                                     \
   }
 
 /* The steps for hooks of other files (steps.h). */

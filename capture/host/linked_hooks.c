@@ -287,7 +287,7 @@ int linked_after_slow(struct linked_call *call) {
   struct step *step = &call->step;
   uint8_t kind = call->function->kind;
   if (call->quick)
-    producer_hold_rest(step->in.producer, (uintptr_t)call);
+    producer_begin(step->in.producer, PRODUCER_RECORDING, (uintptr_t)call);
   if (more_of(call->function)) {
     step_released(step, call->object);
   } else if (kind == LINKED_OTHER) {
@@ -325,19 +325,19 @@ __asm__(".text\n"
         ".size linked_any, . - linked_any\n");
 
 /* The end of an acquire that is not of the common case, after the call. Returns got. */
-static __attribute__((noinline)) uint64_t acquired_rest(struct producer *producer, uint8_t op, struct hook_sizes sizes,
-                                                        uint64_t got) {
+static __attribute__((noinline)) uint64_t acquired_stamped(struct producer *producer, uint8_t op,
+                                                           struct hook_sizes sizes, uint64_t got) {
   struct step step = {.in = {producer, PRODUCER_IDLE}, .call = op, .sizes = sizes};
-  producer_hold_rest(producer, os_stack_pointer());
+  producer_begin(producer, PRODUCER_RECORDING, os_stack_pointer());
   step_acquired(&step, (void *)got);
   return got;
 }
 
 /* The same for a resize that has begun. */
-static __attribute__((noinline)) uint64_t resized_rest(struct producer *producer, uint64_t size, const void *object,
-                                                       uint64_t got) {
+static __attribute__((noinline)) uint64_t resized_stamped(struct producer *producer, uint64_t size, const void *object,
+                                                          uint64_t got) {
   struct step step = {.in = {producer, PRODUCER_IDLE}, .call = CALL_realloc, .sizes = {size, 0}};
-  producer_hold_rest(producer, os_stack_pointer());
+  producer_begin(producer, PRODUCER_RECORDING, os_stack_pointer());
   step_resized(&step, (struct resize){object, true, 0}, (void *)got);
   return got;
 }
@@ -347,7 +347,7 @@ static inline __attribute__((always_inline)) uint64_t acquires(struct producer *
   producer_show_idle(producer);
   if (__builtin_expect(producer_record_quick(&producer->quick, step_of(call, (void *)got)), 1))
     return got;
-  return acquired_rest(producer, call.op, (struct hook_sizes){call.size, call.param ? *call.param : 0}, got);
+  return acquired_stamped(producer, call.op, (struct hook_sizes){call.size, call.param ? *call.param : 0}, got);
 }
 
 static inline __attribute__((always_inline)) uint64_t acquires_by(struct hook_call call, PARAMETERS) {
@@ -393,7 +393,7 @@ CONVENTIONAL on_realloc(PARAMETERS) {
   producer_show_idle(producer);
   struct producer_event end = {.op = CALL_realloc, .address = (void *)got, .word = b, .small = true};
   if (__builtin_expect(b >= host_state.quick_bytes[0] || !producer_record_quick(&producer->quick, end), 0))
-    return resized_rest(producer, b, (void *)a, got);
+    return resized_stamped(producer, b, (void *)a, got);
   producer->open--;
   return got;
 }

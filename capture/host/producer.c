@@ -407,7 +407,7 @@ static __attribute__((noinline)) uint32_t take_unwound(struct producer *producer
 
 /* A hook begins where the thread is in another, or has no producer (in->producer NULL). True: it is in no other now,
    and in->producer is the thread's. False: *in is the entry. */
-static bool enter_rest(struct producer_entry *in, uint32_t what, const void *caller, uintptr_t frame) {
+static bool enter_slow(struct producer_entry *in, uint32_t what, const void *caller, uintptr_t frame) {
   struct producer *producer = in->producer ? in->producer : unpark();
   in->producer = NULL;
   if (!producer && mine.parked)
@@ -461,7 +461,7 @@ struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uin
     struct producer_entry in = {producer, 0};
     if (!producer && passes(caller))
       return in;
-    if (!enter_rest(&in, what, caller, frame))
+    if (!enter_slow(&in, what, caller, frame))
       return in;
     producer = in.producer;
   }
@@ -536,7 +536,7 @@ void heaptape_lib_mark(const char *text) {
     return;
   int error = errno;
   uint32_t was = producer->quick.state;
-  producer_hold_rest(producer, os_stack_pointer());
+  producer_begin(producer, PRODUCER_RECORDING, os_stack_pointer());
   size_t length = strnlen(text, TRACE_MARK_MAX_BYTES + 1);
   if (length > TRACE_MARK_MAX_BYTES)
     for (length = TRACE_MARK_MAX_BYTES; length > 0 && (text[length] & 0xc0) == 0x80;) /* never half a character */

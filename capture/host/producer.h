@@ -256,11 +256,6 @@ static inline __attribute__((always_inline)) bool producer_record_quick(struct p
   return true;
 }
 
-/* Called after producer_if_idle: takes hold of next. frame: the hook's. */
-static inline void producer_hold_rest(struct producer *producer, uintptr_t frame) {
-  producer_begin(producer, PRODUCER_RECORDING, frame);
-}
-
 /* After producer_record_quick has returned false, in state IDLE: records a step that needs no stamp, as it has no
    object, or is the first at its place. Takes the slots in the same way. False: nothing was written. */
 static inline __attribute__((always_inline)) bool producer_record_unstamped(struct producer *producer,
