@@ -189,8 +189,15 @@ def test_a_report_is_read_as_the_results_that_it_holds(page, data, tmp_path):
     file = write(tmp_path / "r.json", data)
     for form in ("text", "csv", "json"):
         printed = [call_heaptape("compare", path, "--format", form) for path in (tmp_path / "report.html", file)]
-        before_more = [one.stdout.partition("\nMore:")[0] for one in printed]
+        named = [one.stdout.replace("report.html", "r.json") for one in printed]
+        before_more = [text.partition("\nMore:")[0] for text in named]
         assert before_more[0] == before_more[1] != ""
+
+
+def test_several_workloads_have_their_memory_over_time_on_the_first_page(data):
+    page = report.make([Results("a", data), Results("b", data | {"workload": {"name": "other"}})], "glibc")
+    first = page[: page.index('<details class="workload"')]
+    assert [f'data-kind="small" data-of="{number}"' in first for number in range(3)] == [True, True, False]
 
 
 def test_a_report_of_several_workloads_gives_all_of_them(page_of_two, tmp_path):

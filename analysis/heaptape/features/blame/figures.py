@@ -25,8 +25,8 @@ from heaptape.show.figures import axes as plots
 from heaptape.show.figures.axes import progress_axis
 
 WIDTH_IN = 8.2
-# Groups with their own colour, and columns of the key: names of call stacks are long.
-DRAWN_HOLDERS, HOLDER_COLUMNS = 7, 3
+DRAWN_HOLDERS = 7  # groups with their own colour
+NAME_IN = 2.7  # of a call stack's name in the key
 PAPER, INK = "#ffffff", "#1c1c1f"
 
 
@@ -50,7 +50,8 @@ def draw_holders(figure: Figure, results: Results, allocators: str | Sequence[st
     largest = blame_data.largest(frame, DRAWN_HOLDERS)
     columns = min(len(known), 2)
     rows = -(-len(known) // columns)
-    names_in = 0.17 * -(-(len(largest) + 4) // HOLDER_COLUMNS)
+    name_columns = max(int(figure.get_figwidth() / NAME_IN), 1)
+    names_in = 0.17 * -(-(len(largest) + 4) // name_columns)
     figure.set_figheight((2.0 if rows > 1 else 2.4) * rows + names_in + 0.65)
     matplotlib.rcParams["hatch.linewidth"] = 0.7
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
@@ -67,7 +68,7 @@ def draw_holders(figure: Figure, results: Results, allocators: str | Sequence[st
     grid[0, 0].set_ylim(0, max(*tops, 1.05 / MIB))
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(
-        handles, labels, loc="outside lower center", ncols=HOLDER_COLUMNS, columnspacing=1.2, handlelength=1.4,
+        handles, labels, loc="outside lower center", ncols=name_columns, columnspacing=1.2, handlelength=1.4,
         fontsize=8,
     )  # fmt: skip
     return True

@@ -149,19 +149,21 @@ def spread_of_cycles(file: Results) -> float | None:
 
 
 def warnings(files: Sequence[Results]) -> list[str]:
-    out = []
+    """Why to doubt the results, the worst first: what the recordings lack, errors of allocators, then the machine."""
+    lacks, errors, machines = [], [], []
     for file in files:
         machine = file.parsed.machine or Machine()
         load, cores = machine.load_before, machine.cores
         if load and cores and load[0] > cores / 2:
-            out.append(f"{file.name}: the machine was busy before the replay (load {load[0]:.1f} on {cores} cores).")
+            text = f"the machine was busy before the replay (load {load[0]:.1f} on {cores} cores)"
+            machines.append(f"{file.name}: {text}.")
         if machine.governor not in (None, "performance"):
-            out.append(f"{file.name}: the processor's frequency was governed by '{machine.governor}'.")
-        out += [f"{file.name}: {doubt}." for doubt in disturbance.doubts(file.workload.witness)]
+            machines.append(f"{file.name}: the processor's frequency was governed by '{machine.governor}'.")
+        lacks += [f"{file.name}: {doubt}." for doubt in disturbance.doubts(file.workload.witness)]
         if len(allocator_order([file])) == 1:
-            out.append(f"{file.name}: one allocator only, so there is nothing to compare.")
+            errors.append(f"{file.name}: one allocator only, so there is nothing to compare.")
         for run in file.measured:
             if run.stderr:
                 first = run.stderr.strip().splitlines()[0][:200]
-                out.append(f"{file.name}: {run.allocator} wrote to standard error: {first}")
-    return list(dict.fromkeys(out))
+                errors.append(f"{file.name}: {run.allocator} wrote to standard error: {first}")
+    return list(dict.fromkeys([*lacks, *errors, *machines]))

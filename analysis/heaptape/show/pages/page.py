@@ -136,9 +136,9 @@ def make(
     return template("report.html.j2").render(
         title=_title(files), head=_head(overall, files, labels), baseline=baseline, items=items, overall=shown,
         heat=_heat_map(found, labels, baseline) if len(items) > 1 else None,
-        doubts=doubts, checks=_checks(files), recordings=methods.of_recordings(files), methods=methods.methods(files),
-        allocators=methods.allocators(files), means=means, raw_type=TYPE, left_out=not whole,
-        version=__version__, colours=colours, data=in_script(data),
+        doubts=doubts, labels=labels, checks=_checks(files), recordings=methods.of_recordings(files),
+        methods=methods.methods(files), allocators=methods.allocators(files), means=means, raw_type=TYPE,
+        left_out=not whole, version=__version__, colours=colours, data=in_script(data),
     )  # fmt: skip
 
 

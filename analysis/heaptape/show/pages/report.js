@@ -58,6 +58,15 @@
     return [overProgress(300, series), columns];
   };
 
+  // One of many workloads: all have one scale of x, the share of the whole progress, and each its own of y.
+  const small = of => {
+    const [options, [x, ...columns]] = memory(of), end = Math.max(...x) || 1;
+    return [{
+      ...options, height: 130, legend: { show: false }, scales: { ...options.scales, x: { time: false, range: [0, 100] } },
+      axes: [axis(undefined, { size: 24, values: (_, ticks) => ticks.map(tick => `${tick} %`) }), axis("MiB", { size: 44 })],
+    }, [x.map(op => 100 * op / end), ...columns]];
+  };
+
   // Layers on top of one another: the topmost is drawn first, each down to 0. A hidden layer leaves no gap.
   const layered = ({ layers: found }, host) => {
     const { x, layers } = found[host.dataset.part][host.parentElement.querySelector("select").value];
@@ -129,7 +138,7 @@
     }, [sorted.map(p => p.x), ...sorted.map((p, n) => sorted.map((_, m) => m === n ? p.y : null))]];
   };
 
-  const kinds = { memory, layers: layered, scatter }, charts = new Map();
+  const kinds = { memory, small, layers: layered, scatter }, charts = new Map();
   const make = host => {
     charts.get(host)?.destroy();
     const of = host.dataset.of === "all" ? data.all : data.workloads[host.dataset.of];
@@ -193,7 +202,7 @@
     if (target) target.scrollIntoView();
   };
   window.addEventListener("hashchange", reveal);
-  all("table.heat a").forEach(link => link.addEventListener("click", () => setTimeout(reveal)));
+  all("table.heat a, .multiples a").forEach(link => link.addEventListener("click", () => setTimeout(reveal)));
   reveal();
   // Of many workloads only those are printed that are open. Paper is narrower than a screen, and no observer is called for it.
   const PAPER_WIDTH = 680; // CSS pixels: A4 and US letter without their margins
