@@ -14,7 +14,6 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.run import capture, recipes, workloads
 
-from tests.bench.recording.recipes import markdown
 from tests.support import call_heaptape
 
 
@@ -129,11 +128,6 @@ def test_the_list_gives_kind_and_reason(out, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     recipe = next(workload for workload in workloads.find(Home(out)) if workload.name == "redis")
     assert recipe.missing == "redis-server, redis-benchmark not found: heaptape workloads setup redis"
-
-
-def test_figures_of_several_make_one_table_with_what_failed():
-    failed = {"name": "a", "failure": "a: not done after 1 s"}
-    assert markdown([failed]).splitlines()[2] == "| a | – | | | | | | | a: not done after 1 s | |"
 
 
 def test_setup_of_what_is_there_installs_nothing_and_says_so():
