@@ -38,10 +38,9 @@ static json_t *calls_json(const struct recorded_process *process) {
 }
 
 static json_t *process_json(const struct recorded_process *process) {
-  json_t *object = json_pack("{s:i,s:s,s:s,s:b}", "pid", process->pid, "name", process->name, "trace", process->path,
-                             "forked", process->forked);
-  if (!object) /* a path or a name is not UTF-8 */
-    object = json_pack("{s:i,s:s,s:s,s:b}", "pid", process->pid, "name", "?", "trace", "?", "forked", process->forked);
+  json_t *object =
+      json_pack("{s:i,s:o,s:o,s:b}", "pid", process->pid, "name", json_text(process->name, sizeof process->name),
+                "trace", json_text(process->path, strlen(process->path)), "forked", process->forked);
   const struct trace_totals *totals = trace_writer_totals(process->writer);
   struct process_missing missing = recorded_process_missing(process);
   uint64_t request_bytes = process->before.request_bytes;

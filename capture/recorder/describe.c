@@ -342,11 +342,11 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   if (accesses && settings->in_bursts)
     json_object_set_new(accesses, "bursts", burst_ends(&settings->burst));
   json_t *info = json_pack(
-      "{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:s%,s:i,s:i,s:I,s:s%,s:I,s:s,s:o,s:o*,s:o*,s:o*,s:o*}", "clock", "kind",
+      "{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:o,s:i,s:i,s:I,s:o,s:I,s:s,s:o,s:o*,s:o*,s:o*,s:o*}", "clock", "kind",
       clock->counter ? "counter" : OS_CYCLES_KIND, "hz", clock->hz, "origin_stamp", (json_int_t)clock->origin_stamp,
       "origin_unix_ns", (json_int_t)unix_ns, "order", settings->flags & ATTACH_STAMP_EVERY ? "every" : "tags", "source",
-      "heaptape-record 0.1", "program", program, strlen(program), "pid", request->pid, "parent_pid",
-      request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", allocator, strlen(allocator),
+      "heaptape-record 0.1", "program", json_text(program, sizeof program), "pid", request->pid, "parent_pid",
+      request->parent_pid, "start_unix_ns", (json_int_t)unix_ns, "allocator", json_text(allocator, sizeof allocator),
       "os_page_bytes", (json_int_t)os_page_bytes(), "arch", arch(), "lacks", lacks, "describe", describe, "accesses",
       accesses, "libraries", libraries(request->pid), "settings", of_allocator);
   if (info && settings->touch_min_bytes != UINT64_MAX)

@@ -6,6 +6,7 @@
 #include "core/base/diagnostics.h"
 #include "core/base/files.h"
 #include "core/base/os.h"
+#include "core/elf/elf_file.h"
 #include "core/system/process.h"
 
 #include <errno.h>
@@ -229,6 +230,7 @@ static void ignore_others(void) {
 
 static void set_signals(int toggle_signal, const struct burst_ends *burst) {
   ignore_others();
+  elf_guard();
   struct sigaction action = {.sa_sigaction = end, .sa_flags = SA_RESTART | SA_SIGINFO};
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);

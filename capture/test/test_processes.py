@@ -129,6 +129,15 @@ def test_names_are_escaped_and_one_is_one(tmp_path: Path) -> None:
     assert not re.search(r"\b1 (threads|calls|recordings)\b", done.stderr)
 
 
+def test_a_program_whose_name_is_no_utf_8_is_recorded(tmp_path: Path) -> None:
+    program = compile_c(tmp_path / "p", "#include <stdlib.h>\nint main(void) { return malloc(10000) == NULL; }")
+    name = os.fsencode(tmp_path) + b"/caf\xe9"
+    program.rename(os.fsdecode(name))
+    done = succeed(RECORD, "-o", tmp_path / "t.tape", "--", os.fsdecode(name))
+    assert "caf\\xe9: 1 call" in done.stderr
+    assert info(tmp_path / "t.tape")["info"]["program"] == "caf?"
+
+
 def test_memory_beyond_live_bytes_is_said_by_the_same_words_as_info_says_it(tmp_path: Path) -> None:
     code = "x = [str(i) for i in range(200000)]\nimport time; time.sleep(0.1)"
     words = "Live bytes peak at {} % of the program's peak memory: the rest is retained by the allocator, or bypasses "

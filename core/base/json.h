@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static inline json_t *json_unsigned(uint64_t value) {
@@ -21,6 +22,45 @@ static inline void json_append_counts(json_t *rows, unsigned count, const uint64
   for (unsigned i = 0; i < count; i++)
     json_array_append_new(row, json_unsigned(counts[i]));
   json_array_append_new(rows, row);
+}
+
+/* Length of the UTF-8 character at text; 0: it is not one. */
+static inline size_t json_character_bytes(const unsigned char *text) {
+  if (*text < 0x80)
+    return 1;
+  size_t bytes = *text >= 0xf0 ? 4 : *text >= 0xe0 ? 3 : 2;
+  if (*text < 0xc2 || *text > 0xf4)
+    return 0;
+  for (size_t i = 1; i < bytes; i++)
+    if ((text[i] & 0xc0) != 0x80)
+      return 0;
+  bool surrogate = *text == 0xed && text[1] > 0x9f,
+       overlong = (*text == 0xe0 && text[1] < 0xa0) || (*text == 0xf0 && text[1] < 0x90);
+  return surrogate || overlong || (*text == 0xf4 && text[1] > 0x8f) ? 0 : bytes;
+}
+
+/* At most max_bytes of text as a JSON string, whatever its bytes are: those that are no UTF-8 become '?'. NULL: no
+ * memory.
+ */
+static inline json_t *json_text(const char *text, size_t max_bytes) {
+  char *clean = malloc(max_bytes);
+  size_t used = 0;
+  if (!clean)
+    return NULL;
+  for (size_t bytes; *text && used < max_bytes; text += bytes) {
+    bytes = json_character_bytes((const unsigned char *)text);
+    if (used + bytes > max_bytes)
+      break;
+    if (bytes)
+      memcpy(clean + used, text, bytes);
+    else
+      clean[used] = '?';
+    bytes += bytes == 0;
+    used += bytes;
+  }
+  json_t *string = json_stringn(clean, used);
+  free(clean);
+  return string;
 }
 
 /* The parts of the text between separators. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/elf/elf.h"
 
-enum { DYNAMIC_MOST = 4096, CHAIN_MOST = 4096, SECTIONS_MOST = 65536, NAME_BYTES = 64 };
+enum { DYNAMIC_MOST = 4096, CHAIN_MOST = 4096, SECTIONS_MOST = 65536, SYMBOLS_MOST = 1 << 25, NAME_BYTES = 64 };
 
 #if defined(__x86_64__)
 enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOBAL_DATA = R_X86_64_GLOB_DAT, ABSOLUTE = R_X86_64_64 };
@@ -217,22 +217,30 @@ static bool read_section(const struct elf_memory *memory, const Elf64_Ehdr *head
          take(memory, header->e_shoff + (uint64_t)number * sizeof *section, section, sizeof *section);
 }
 
-/* Ends where the visitor wants no more; then false. */
+struct visit {
+  elf_visitor *take;
+  void *context;
+  uint64_t left; /* symbols */
+};
+
+/* Ends where the visitor wants no more, or had enough; then false. */
 static bool visit_table(const struct elf_memory *memory, const Elf64_Shdr *table, const Elf64_Shdr *names,
-                        elf_visitor *visit, void *context) {
+                        struct visit *visit) {
   Elf64_Sym symbol;
   char text[NAME_BYTES];
   const char *all = memory->read ? NULL : elf_part(memory, names->sh_offset, names->sh_size);
   if (names->sh_size == 0 || (!memory->read && (!all || all[names->sh_size - 1])))
     return true;
   for (uint64_t i = 0; i < table->sh_size / sizeof symbol; i++) {
+    if (visit->left-- == 0)
+      return false;
     if (!take(memory, table->sh_offset + i * sizeof symbol, &symbol, sizeof symbol))
       return true;
     if (symbol.st_name >= names->sh_size)
       continue;
     if (!all)
       take_text(memory, names->sh_offset + symbol.st_name, names->sh_offset + names->sh_size, text);
-    if (!visit(context, &symbol, all ? all + symbol.st_name : text))
+    if (!visit->take(visit->context, &symbol, all ? all + symbol.st_name : text))
       return false;
   }
   return true;
@@ -240,9 +248,10 @@ static bool visit_table(const struct elf_memory *memory, const Elf64_Shdr *table
 
 void elf_file_symbols(const struct elf_memory *memory, const struct elf_file *file, elf_visitor *visit, void *context) {
   Elf64_Shdr table, names;
+  struct visit state = {visit, context, SYMBOLS_MOST};
   bool more = true;
   for (uint32_t i = 0; more && i < SECTIONS_MOST && read_section(memory, &file->header, i, &table); i++)
     if ((table.sh_type == SHT_SYMTAB || table.sh_type == SHT_DYNSYM) &&
         read_section(memory, &file->header, table.sh_link, &names))
-      more = visit_table(memory, &table, &names, visit, context);
+      more = visit_table(memory, &table, &names, &state);
 }

@@ -115,7 +115,8 @@ bool elf_file_read(const struct elf_memory *memory, struct elf_file *file);
 /* Where the bytes at an address of the file's are in it. False: they are not completely in it. */
 bool elf_file_offset(const struct elf_file *file, uint64_t address, uint64_t bytes, uint64_t *offset);
 
-/* Gives each symbol, of all tables, until false is returned. name: to its end, or, where the memory has a reader, the
+/* Gives each symbol, of all tables, until false is returned, or 2^25 are visited: twenty times what the largest browser
+   has, with the symbols for its debugger. name: to its end, or, where the memory has a reader, the
    first 63 bytes of it; valid until then. */
 typedef bool elf_visitor(void *context, const Elf64_Sym *symbol, const char *name);
 void elf_file_symbols(const struct elf_memory *memory, const struct elf_file *file, elf_visitor *visit, void *context);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/elf/elf_file.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,6 +18,48 @@ struct elf_memory elf_descriptor(const int *fd) {
   return (struct elf_memory){.read = read_descriptor, .context = fd};
 }
 
+static struct mapped {
+  _Atomic uintptr_t from;
+  _Atomic size_t bytes; /* 0: free */
+} mapped[16];
+enum { MAPPED = sizeof mapped / sizeof *mapped };
+
+/* A fault outside of mapped files is taken again, by default. */
+static void read_zeroes(int number, siginfo_t *about, void *context) {
+  (void)context;
+  int saved_errno = errno;
+  uintptr_t address = (uintptr_t)about->si_addr, page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  bool known = false;
+  for (int i = 0; i < MAPPED; i++)
+    known |= address - mapped[i].from < mapped[i].bytes;
+  void *at = (void *)(address & ~(page - 1));
+  if (!known || mmap(at, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+    signal(number, SIG_DFL);
+  errno = saved_errno;
+}
+
+void elf_guard(void) {
+  struct sigaction action = {.sa_sigaction = read_zeroes, .sa_flags = SA_SIGINFO};
+  sigaction(SIGBUS, &action, NULL);
+}
+
+static void note_mapped(const struct elf_memory *memory) {
+  for (int i = 0; i < MAPPED; i++) {
+    size_t free_place = 0;
+    if (!atomic_compare_exchange_strong(&mapped[i].bytes, &free_place, 1))
+      continue;
+    mapped[i].from = (uintptr_t)memory->bytes;
+    mapped[i].bytes = memory->size;
+    return;
+  }
+}
+
+static void forget_mapped(const struct elf_memory *memory) {
+  for (int i = 0; i < MAPPED; i++)
+    if (mapped[i].from == (uintptr_t)memory->bytes && mapped[i].bytes == memory->size)
+      mapped[i].bytes = 0;
+}
+
 bool elf_map(int fd, struct elf_memory *memory) {
   struct stat about;
   void *bytes = MAP_FAILED;
@@ -23,12 +68,16 @@ bool elf_map(int fd, struct elf_memory *memory) {
   *memory = (struct elf_memory){.size = 0};
   if (bytes != MAP_FAILED)
     *memory = (struct elf_memory){.bytes = bytes, .size = (uint64_t)about.st_size};
+  if (memory->bytes)
+    note_mapped(memory);
   return memory->bytes;
 }
 
 void elf_unmap(const struct elf_memory *memory) {
-  if (memory->bytes)
-    munmap((void *)(uintptr_t)memory->bytes, memory->size);
+  if (!memory->bytes)
+    return;
+  forget_mapped(memory);
+  munmap((void *)(uintptr_t)memory->bytes, memory->size);
 }
 
 void elf_build_id_text(const uint8_t *id, uint32_t bytes, char text[ELF_BUILD_ID_TEXT]) {

@@ -8,7 +8,11 @@
    stay. */
 struct elf_memory elf_descriptor(const int *fd);
 
-/* Maps a regular file. False: it can't be. */
+/* Once for a program whose mapped files may become shorter, as others write them: from then on zeroes are read there,
+   which would else be SIGBUS. */
+void elf_guard(void);
+
+/* Maps a regular file. At most 16 at a time are guarded. False: it can't be. */
 bool elf_map(int fd, struct elf_memory *memory);
 void elf_unmap(const struct elf_memory *memory);
 

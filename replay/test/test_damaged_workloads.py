@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from .test_engine import PLANTED, engine, make, one_error
+from .test_isolated_heap import many
+from .test_isolated_heap import workload as isolated
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,17 @@ def test_a_file_that_was_proved_legal_is_proved_again_once_it_is_changed(tmp_pat
     assert checked == stamp(path)
     damage = damaged(words_of(workload), *ILLEGAL["slot taken"])
     assert "is taken" in one_error(bare(path, with_words(workload, damage), "bare", "window", "--checked", checked))
+
+
+def test_a_workload_with_isolated_objects_is_proved_whatever_its_caller_says(tmp_path):
+    """The isolated heap checks nothing: an object of the allocator that it is given would be read as its own."""
+    path = tmp_path / "isolated.work"
+    data = isolated(tmp_path, many(300, 100), "size=100=segregate").read_bytes()
+    words = words_of(data)
+    region = next(index for index, word in enumerate(words) if word & 0xFF == 0xEF)
+    path.write_bytes(with_words(data, [*words[:region], words[region] & 0xFF | 9 << 8, *words[region + 1 :]]))
+    found = engine("--pass", "bare", "--engine-cycles-per-op", "0", "--checked", stamp(path), path)
+    assert "REGION" in one_error(found)
 
 
 def test_other_files_are_refused(tmp_path):

@@ -12,7 +12,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.fuzz.inputs import CONTROL_SHARE, KINDS, Recorder, Seeds, control_request, try_one
+from tests.fuzz.hosts import hostile
+from tests.fuzz.inputs import (
+    CONTROL_SHARE,
+    HOSTS_RECORDERS,
+    HOSTS_SHARE,
+    KINDS,
+    Recorder,
+    Seeds,
+    control_request,
+    trace_of_a_host,
+    try_one,
+)
 from tests.support import OUT
 
 
@@ -36,15 +47,38 @@ def tried(count: int, kinds: list[str], folder: Path) -> Iterator[tuple[str, str
         )
     yield from ((one[0], try_one(*one, seeds, folder)) for one in every if one[0] == "results")
     if "control" in kinds:
-        recorder = Recorder(seeds_folder)
+        recorder = Recorder(recorder_folder(folder, "control"), "--stacks")
         for number in range(max(20, round(count * CONTROL_SHARE))):
             yield "control", recorder.ask(control_request(random.Random(f"control-{number}"), seeds))
         yield "control", recorder.end()
+    for kind in HOSTS_RECORDERS:
+        if kind in kinds:
+            yield from ((kind, problem) for problem in hosts(kind, round(count * HOSTS_SHARE / 2), folder))
+
+
+def recorder_folder(folder: Path, kind: str) -> Path:
+    """A folder for a recorder."""
+    made = folder / f"recorder-{kind.replace(' ', '-')}"
+    made.mkdir()
+    return made
+
+
+def hosts(kind: str, count: int, folder: Path) -> Iterator[str]:
+    """Plays so many scripts to a recorder, several at a time, and reads what it has written."""
+    recorder = Recorder(recorder_folder(folder, kind), *HOSTS_RECORDERS[kind])
+    with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
+        numbers = range(count)
+        played = pool.map(lambda number: recorder.play(hostile(random.Random(f"{kind}-{number}"))), numbers)
+        for number, problem in zip(numbers, played, strict=True):
+            yield problem and f"script {number}: {problem}"
+        yield recorder.end()
+        traces = [(path, random.Random(path.name)) for path in recorder.traces()]
+        yield from pool.map(lambda trace: trace_of_a_host(trace[1], trace[0]), traces)
 
 
 def main() -> int:
     """Prints each that is wrong, and the counts."""
-    count, kinds = int(sys.argv[1]), sys.argv[2:] or [*KINDS, "control"]
+    count, kinds = int(sys.argv[1]), sys.argv[2:] or [*KINDS, "control", *HOSTS_RECORDERS]
     folder = OUT / "mutants"
     shutil.rmtree(folder, ignore_errors=True)
     tries, wrong = Counter[str](), Counter[str]()

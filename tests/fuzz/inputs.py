@@ -12,7 +12,6 @@ import signal
 import socket
 import struct
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +46,7 @@ SANITIZERS = {
     "alloc_dealloc_mismatch=0:new_delete_type_mismatch=0",
     "UBSAN_OPTIONS": f"exitcode={REPORTED}:print_stacktrace=1",
 }
+HOST = OUT / "test-programs" / "hostile_host"
 HANG_S = 100  # above the engine's own 60 s without progress
 
 Judge = Callable[[random.Random, Path, "Seeds"], str]
@@ -218,8 +218,7 @@ def replay(source: random.Random, path: Path, _: Seeds) -> str:
     """By the engine; mostly as if the workload were proved legal, on no allocator, so that a fault is the engine's."""
     pass_ = source.choice(PASSES)
     words = ["--pass", pass_, "--order", "recorded" if pass_ == "blame" else source.choice(ORDERS), *MEASURED]
-    has_regions = struct.unpack_from("<I", path.read_bytes(), 128)[0] > 0  # their heaps trust it
-    if pass_ != "verify" and not has_regions and source.random() < 0.75:
+    if pass_ != "verify" and source.random() < 0.75:
         words += ["--null", "--checked", stamp(path)]
     return complaint(ENGINE, *words, path, names=path)
 
@@ -256,27 +255,23 @@ def spec(_: random.Random, path: Path, __: Seeds) -> str:
 class Recorder:
     """A recorder under sanitizers, whose program waits."""
 
-    def __init__(self, folder: Path) -> None:
-        (folder / "libexec").mkdir(exist_ok=True)
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        (folder / "libexec").mkdir()
         shutil.copy(RECORDER, folder / "libexec")
+        (folder / "libexec" / "valgrind").symlink_to(OUT / "libexec" / "valgrind")
         (folder / "lib").symlink_to(OUT / "lib")
         self.process = subprocess.Popen(
-            [folder / "libexec" / RECORDER.name, "--quiet", "--stacks", "-o", folder / "control.tape", "--", "cat"],
+            [folder / "libexec" / RECORDER.name, "--quiet", "--all-processes", *options, "-o", folder / "t.tape"]
+            + ["--", "sh", "-c", 'echo "$HEAPTAPE_SOCKET"; exec cat'],
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=(folder / "stderr").open("w"),  # never full
             env=os.environ | SANITIZERS,
         )
-        self.name = self._name()
-
-    def _name(self) -> str:
-        last = time.monotonic() + HANG_S
-        while time.monotonic() < last and self.process.poll() is None:
-            for line in Path("/proc/net/unix").read_text().splitlines():
-                if f"@heaptape-{self.process.pid:07d}-" in line:
-                    return line.rpartition("@")[2]
-            time.sleep(0.01)
-        raise AssertionError("the recorder did not begin")
+        assert self.process.stdout
+        self.setting = self.process.stdout.readline().decode().strip()
+        self.name = self.setting.partition(":")[0]
 
     def ask(self, request: bytes) -> str:
         """Sends a request. The recorder may refuse it or send no answer; it goes on."""
@@ -292,10 +287,24 @@ class Recorder:
                 pass
         return "" if self.process.poll() is None else f"the recorder ended: {request!r}"
 
+    def play(self, script: bytes) -> str:
+        """Has a hostile host do that. It may end in any way; the recorder goes on."""
+        try:
+            done = subprocess.run([HOST, self.setting], input=script, timeout=HANG_S, check=False)
+        except subprocess.TimeoutExpired:
+            return "its host hangs"
+        if done.returncode == 2:
+            return "a script that the host can't read"
+        return "" if self.process.poll() is None else "the recorder ended"
+
+    def traces(self) -> list[Path]:
+        """What it has written."""
+        return sorted(self.folder.glob("*.tape"))
+
     def end(self) -> str:
         """Ends the recording; "": it ended well."""
-        _, said = self.process.communicate(timeout=HANG_S)
-        errors = said.decode(errors="replace")
+        self.process.communicate(timeout=HANG_S)
+        errors = (self.folder / "stderr").read_text(errors="replace")
         return judged(self.process.returncode, b"", errors, "", usage=False) and errors
 
 
@@ -320,12 +329,25 @@ KINDS = {
     "spec": Kind(0.03, mutants.json_text, ".json", spec),
 }
 CONTROL_SHARE = 0.03
+HOSTS_SHARE = 0.2
+HOSTS_RECORDERS = {"hosts": ("--stacks", "--latency", "--usable", "--describe"), "accesses of hosts": ("--accesses",)}
 
 
 def control_request(source: random.Random, seeds: Seeds) -> bytes:
     """A changed request to a recorder, or bytes of another length than any request."""
     request = mutants.json_text(source, source.choice(seeds.of["control"]))
     return request if source.random() < 0.9 else struct.pack("<Q", source.getrandbits(64)) * source.randrange(1, 70)
+
+
+def trace_of_a_host(source: random.Random, path: Path) -> str:
+    """It can be read to its end, whatever its host has written; which calls it has need not be possible."""
+    words = source.choice([("check",), ("dump",), ("check", "--ranges"), ("profile",)])
+    info = subprocess.run(
+        [READER, "info", "--json", path], capture_output=True, check=False, env=os.environ | SANITIZERS
+    )
+    if info.returncode or not info.stdout:
+        return f"can't be read: {path}: {info.stderr.decode()}"
+    return complaint(READER, words[0], *words[1:], path, names=path)
 
 
 def try_one(kind: str, number: int, seeds: Seeds, folder: Path) -> str:

@@ -218,13 +218,17 @@ static void sample_release(struct recorded_process *process, const struct ring_r
                         event->touched_os_pages != 0);
 }
 
+/* Is there such a call, with that address or none, and of a size below 2^56? Else a reader would refuse the trace. */
+static inline bool call_is_possible(uint8_t op, uint64_t address, const struct trace_event *event) {
+  uint8_t traits = call_traits[op];
+  bool has_address = traits & EVENT_ACQUIRES || (!call_table[op & CALL_ID_MASK].acquires && traits & EVENT_TAKES);
+  return (traits & CALL_IS_LEGAL) && has_address == (address != 0) &&
+         (!(traits & EVENT_ACQUIRES) || trace_event_request_bytes(event) >> 56 == 0);
+}
+
 static void take_event(struct recorded_process *process, struct ring_reader *reader, uint8_t op, uint64_t address,
                        uint64_t word) {
   const struct call_info *info = &call_table[op & CALL_ID_MASK];
-  if (!info->name) {
-    process->broken++;
-    return;
-  }
   struct trace_event event = {.call = op, .param = reader->param};
   uint64_t stamp = info->has_size ? reader->stamp : word;
   if (reader->thread < 0 && !stamp && reader->last_stamp)
@@ -235,6 +239,10 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
   reader->param = reader->stamp = 0;
   event.size_bytes = info->has_size ? word : 0;
   put_held(process, reader);
+  if (__builtin_expect(!call_is_possible(op, address, &event), 0)) {
+    process->broken++;
+    return;
+  }
   if (!info->acquires) {
     event.released = address;
     put_touched(&event, take_touched(reader, address));
@@ -249,11 +257,11 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
     event.acquired = address;
     event.acquire_stamp = stamp;
     if (info->released == RELEASES && !(op & CALL_NULL_IN)) {
-      if (reader->begins == 0) {
+      event.released = reader->begins ? reader->begun[--reader->begins].address : 0;
+      if (!event.released) {
         process->broken++;
         return;
       }
-      event.released = reader->begun[--reader->begins].address;
       event.release_stamp = reader->begun[reader->begins].stamp;
       if (trace_event_releases(&event))
         put_touched(&event, reader->begun[reader->begins].touched);

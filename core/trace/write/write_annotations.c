@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/trace/write/trace_write.h"
 
+#include "core/base/json.h"
 #include "core/base/leb.h"
 #include "core/trace/layout.h"
 #include "core/trace/write/writer.h"
@@ -77,43 +78,6 @@ uint32_t trace_writer_stack_node(struct trace_writer *writer, uint32_t parent, u
 void trace_writer_forget_stacks(struct trace_writer *writer) {
   flush_annotations(writer);
   stack_table_forget(&writer->stacks);
-}
-
-/* Length of the UTF-8 character at text; 0: it is not one. */
-static size_t character_bytes(const unsigned char *text) {
-  if (*text < 0x80)
-    return 1;
-  size_t bytes = *text >= 0xf0 ? 4 : *text >= 0xe0 ? 3 : 2;
-  if (*text < 0xc2 || *text > 0xf4)
-    return 0;
-  for (size_t i = 1; i < bytes; i++)
-    if ((text[i] & 0xc0) != 0x80)
-      return 0;
-  bool surrogate = *text == 0xed && text[1] > 0x9f,
-       overlong = (*text == 0xe0 && text[1] < 0xa0) || (*text == 0xf0 && text[1] < 0x90);
-  return surrogate || overlong || (*text == 0xf4 && text[1] > 0x8f) ? 0 : bytes;
-}
-
-/* At most max_bytes of text as a JSON string, whatever its bytes are. */
-static json_t *json_text(const char *text, size_t max_bytes) {
-  char *clean = malloc(max_bytes);
-  size_t used = 0;
-  if (!clean)
-    return NULL;
-  for (size_t bytes; *text && used < max_bytes; text += bytes) {
-    bytes = character_bytes((const unsigned char *)text);
-    if (used + bytes > max_bytes)
-      break;
-    if (bytes)
-      memcpy(clean + used, text, bytes);
-    else
-      clean[used] = '?';
-    bytes += bytes == 0;
-    used += bytes;
-  }
-  json_t *string = json_stringn(clean, used);
-  free(clean);
-  return string;
 }
 
 static int add_row(struct trace_writer *writer, json_t **rows, json_t *row) {
