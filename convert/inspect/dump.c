@@ -162,13 +162,11 @@ static void print_fields(struct printer *printer, uint32_t thread, const struct 
   line_end(lines);
 }
 
-/* JSON, whose form of control characters does not reach U+0080 to U+009F: a text with one of these becomes ASCII. */
+/* JSON, whose form of control characters reaches neither U+0080 to U+009F nor those that turn text: a text with one of
+   these becomes ASCII. */
 static char *quote(const char *text) {
   json_t *string = json_string(text);
-  bool has_c1 = false;
-  for (const char *at = text; (at = strchr(at, '\xc2')); at++)
-    has_c1 |= (uint8_t)at[1] < 0xa0;
-  char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY | (has_c1 ? JSON_ENSURE_ASCII : 0)) : NULL;
+  char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY | (has_controls(text) ? JSON_ENSURE_ASCII : 0)) : NULL;
   json_decref(string);
   return quoted;
 }

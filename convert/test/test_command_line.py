@@ -197,8 +197,8 @@ def test_a_trace_cut_before_its_first_event_is_not_compiled(tape, tmp_path):
     assert (judged.status, "nothing to prove" in judged.stdout) == (1, True)
 
 
-EVIL = "ev\033[31mil\n\x9b2J"
-SHOWN = r"ev\x1b[31mil\n\x9b2J"
+EVIL = "ev\033[31mil\n\x9b2J\u202e"
+SHOWN = r"ev\x1b[31mil\n\x9b2J\xe2\x80\xae"
 
 
 def test_names_from_files_move_no_terminals_cursor(tape, tmp_path):
@@ -224,7 +224,7 @@ def test_names_from_files_move_no_terminals_cursor(tape, tmp_path):
         result = run(CONVERT, *command)
         assert result.status == status, result
         printed = result.stdout + result.stderr
-        assert not set(printed) & set("\033\x9b"), command
+        assert not set(printed) & set("\033\x9b\u202e"), command
         quoted = r"ev\x1b[31mil" if command[0] == "check" else SHOWN
-        assert quoted in printed or (command[0] == "dump" and r"ev\u001B[31mil\n\u009B2J" in printed), printed
+        assert quoted in printed or (command[0] == "dump" and r"ev\u001B[31mil\n\u009B2J\u202E" in printed), printed
         assert result.stderr.count("\n") == (status != 0)

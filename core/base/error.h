@@ -5,6 +5,7 @@
    first error wins: filling it in twice keeps the first. Not thread-safe; one per caller. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,6 +28,9 @@ int error_errno(struct error *error, const char *path, const char *what);
    become \n, \r, \t or \xNN, so that no file moves a terminal's cursor or changes its colours. A text that does not fit
    into room bytes is cut off. Returns to. */
 const char *escape_controls(char *to, size_t room, const char *text);
+
+/* Has the text a character that would be replaced there? */
+bool has_controls(const char *text);
 
 /* The same for a text of any length. */
 void print_escaped(FILE *out, const char *text);

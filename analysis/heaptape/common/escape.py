@@ -62,9 +62,14 @@ def markdown_prose(text: str) -> str:
     return "`".join(part if at % 2 else part.replace("<", "&lt;") for at, part in enumerate(parts))
 
 
+def lines(text: str) -> str:
+    """A text of several lines, which stay lines, before it is escaped for SVG or HTML."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def markup(text: str) -> str:
     """A text within SVG or HTML; its lines stay lines."""
-    return escape("\n".join(map(printable, text.split("\n"))), {'"': "&quot;", "'": "&#39;"})
+    return escape(lines(text), {'"': "&quot;", "'": "&#39;"})
 
 
 def latex(text: str) -> str:

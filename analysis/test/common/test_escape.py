@@ -6,11 +6,14 @@ import io
 import re
 import xml.dom.minidom
 
+import jinja2
+import markupsafe
 import pandas as pd
 import pytest
 from heaptape.common import escape
 from heaptape.common.console import printable
 from heaptape.common.tables import Cell, Table, render_csv, render_markdown, render_text
+from heaptape.show.pages import environment
 from heaptape.show.screen import Screen, render
 from heaptape.show.tables.latex import render_latex
 from hypothesis import given
@@ -66,6 +69,14 @@ def test_markup_is_well_formed_xml(name):
     shown = "".join(one.data for one in text.childNodes)
     assert shown == "\n".join(map(printable, name.split("\n")))
     assert text.getAttribute("b").split() == shown.split()
+
+
+@given(names)
+def test_a_page_shows_a_name_as_it_is_and_runs_and_turns_nothing(name):
+    page = environment(jinja2.DictLoader({"p": '<a b="{{ n }}">{{ n }}</a>{{ "<b>" | safe }}'})).get_template("p")
+    made = page.render(n=name)
+    assert made == f'<a b="{markupsafe.escape(escape.lines(name))}">{markupsafe.escape(escape.lines(name))}</a><b>'
+    assert not has_controls(made)
 
 
 @given(names)
