@@ -36,13 +36,30 @@ static struct inherited {
 } inherited[REGIONS_MAX + 3];
 static uint32_t inherited_count;
 
+/* Waits for the collector, in slices, by this process and those that it is a fork child of. */
+enum { SLICE_US = 250000, SLICES = 30 * 4, SLICES_IMPATIENT = 4 };
+static _Atomic uint32_t waited;
+
+static bool has_waited(void) {
+  return atomic_load(&waited) >= (setting_has(ATTACH_IMPATIENT[0]) ? SLICES_IMPATIENT : SLICES);
+}
+
+/* Makes the call, again where a signal or the end of a slice has ended it. A collector that does not answer (stopped,
+   or waiting for a disk) must not keep a program from starting; nor a signal, as all are blocked meanwhile. */
 static long retry(long number, long a, const void *b, long c, long d) {
-  long got;
-  do {
+  for (;;) {
     errno = 0;
-    got = syscall(number, a, b, c, d, 0, 0);
-  } while (got < 0 && errno == EINTR);
-  return got;
+    long got = syscall(number, a, b, c, d, 0, 0);
+    if (got >= 0 || (errno != EINTR && errno != EAGAIN))
+      return got;
+    if (errno == EAGAIN && signals_are_urgent())
+      atomic_store(&waited, SLICES);
+    else if (errno == EAGAIN)
+      atomic_fetch_add(&waited, 1);
+    errno = EAGAIN;
+    if (has_waited())
+      return -1;
+  }
 }
 
 /* Is the listener of a user from whom we take memory? (proof.h) */
@@ -81,13 +98,16 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
     errno = EINVAL;
     return -1;
   }
+  if (has_waited()) {
+    errno = EAGAIN;
+    return -1;
+  }
   int sock = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (sock < 0)
     return -1;
-  /* A collector that does not answer (stopped, or waiting for a disk) must not keep a program from starting. */
-  struct timeval patience = {setting_has(ATTACH_IMPATIENT[0]) ? 1 : 30, 0};
-  setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  struct timeval slice = {0, SLICE_US};
+  setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice);
+  setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof slice);
   int result = -1;
   with_proof.number = os_cycles() ^ (uint64_t)request->pid << 40;
   with_proof.proof = attach_proof(secret, with_proof.number, ATTACH_HOST_SIDE);
@@ -203,6 +223,7 @@ static void leave_last_recording(void) {
   if (!table || table->generation == generation)
     return;
   generation = table->generation;
+  atomic_store(&waited, 0);
   struct process *last = (struct process *)table->retired;
   table->retired = 0;
   if (last) {

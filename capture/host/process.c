@@ -180,6 +180,11 @@ void *process_map_wiped(size_t bytes) {
 
 /* The value of *mask where nothing was blocked: the kernel never blocks SIGKILL. */
 #define NOT_BLOCKED (~(uint64_t)0)
+#define SIGNAL_BIT(number) ((uint64_t)1 << ((number)-1))
+static const uint64_t never_blocked = SIGNAL_BIT(SIGKILL) | SIGNAL_BIT(SIGSTOP);
+
+/* What the thread had not blocked itself when all was last blocked. */
+static __thread uint64_t open_signals __attribute__((tls_model("initial-exec")));
 
 void signals_block(uint64_t *mask) {
   if (!host_may(HOST_SIGNALS)) {
@@ -188,6 +193,18 @@ void signals_block(uint64_t *mask) {
   }
   uint64_t all = ~(uint64_t)0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, mask, sizeof all);
+  if ((*mask | never_blocked) != all) /* else they were blocked before, by us as a rule */
+    open_signals = ~*mask;
+}
+
+bool signals_are_urgent(void) {
+  const uint64_t patient = SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGCONT) | SIGNAL_BIT(SIGURG) | SIGNAL_BIT(SIGWINCH) |
+                           SIGNAL_BIT(SIGTSTP) | SIGNAL_BIT(SIGTTIN) | SIGNAL_BIT(SIGTTOU);
+  uint64_t pending = 0;
+  int error = errno;
+  syscall(SYS_rt_sigpending, &pending, sizeof pending);
+  errno = error;
+  return (pending & open_signals & ~patient) != 0;
 }
 
 void signals_restore(const uint64_t *mask) {

@@ -154,6 +154,9 @@ bool attach_region(struct process *process);
 void signals_block(uint64_t *mask);
 void signals_restore(const uint64_t *mask);
 
+/* Blocked for a while: does a signal wait that may end or alarm the program? Not one that the program blocks. */
+bool signals_are_urgent(void);
+
 /* Runs code(argument) on a stack of its own, with all signals blocked: for what needs more stack than a call of the
    malloc API may, as the thread's stack may be a fiber's of a few KiB. False: there is no memory for a stack, or a
    filter of system calls forbids it (filters.h); nothing was run. */

@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -166,18 +166,53 @@ def test_a_stopped_collector_keeps_no_new_program_from_starting_under_drop(tmp_p
     shell.communicate(timeout=HANG_S)
 
 
-@pytest.mark.parametrize(("on_full", "seconds"), [("wait", 30), ("drop", 1)])
-def test_a_starting_program_is_patient_with_the_collector_only_where_nothing_may_be_lost(
-    tmp_path: Path, on_full: str, seconds: int
+@pytest.fixture
+def stopped(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Records a shell whose recorder is stopped before the shell begins the script."""
+    shells = []
+
+    def begin(script: str, *options: str) -> subprocess.Popen[str]:
+        command = [RECORD, *options, "-o", tmp_path / "t.tape", "--", "sh", "-c", f"echo runs; read go; {script}"]
+        shell = subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1, text=True)
+        shells.append(shell)
+        assert shell.stdin
+        assert shell.stdout
+        assert shell.stdout.readline() == "runs\n"
+        shell.send_signal(signal.SIGSTOP)
+        shell.stdin.write("\n")
+        shell.stdin.flush()
+        return shell
+
+    yield begin
+    for shell in shells:
+        shell.send_signal(signal.SIGCONT)
+        shell.communicate(timeout=HANG_S)
+
+
+@pytest.mark.parametrize(("on_full", "slices"), [("drop", 4), pytest.param("wait", 120, marks=pytest.mark.long)])
+def test_a_starting_program_waits_once_and_only_where_nothing_may_be_lost_for_long(
+    stopped: Callable[..., subprocess.Popen[str]], tmp_path: Path, on_full: str, slices: int
 ) -> None:
-    """How long it may wait is what it sets in the kernel."""
-    seen = tmp_path / "seen"
-    succeed(
-        "strace", "-f", "-qq", "-e", "trace=setsockopt", "-o", seen,
-        RECORD, "--on-full", on_full, "-o", tmp_path / "t.tape", "--", "true",
-    )  # fmt: skip
-    patience = re.findall(r'SO_RCVTIMEO\w*, "\\(\d+)\\0', seen.read_text())  # the first byte of tv_sec, octal
-    assert {int(digits, 8) for digits in patience} == {seconds}
+    """In slices of a quarter of a second: of the program, and not again of its fork child."""
+    forks = "import os; x = os.fork(); x and os.wait()"
+    trace = "P=$LD_PRELOAD; LD_PRELOAD= exec strace -f -E LD_PRELOAD=$P -qq -e trace=recvmsg,setsockopt"
+    shell = stopped(f"{trace} -o {tmp_path / 'seen'} /usr/bin/python3 -S -c '{forks}; print(x)'", "--on-full", on_full)
+    assert shell.stdout
+    assert shell.stdout.readline()
+    seen = (tmp_path / "seen").read_text()
+    assert seen.count("EAGAIN") == slices
+    assert set(re.findall(r'SO_RCVTIMEO\w*, "(\S+)"', seen)) == {r"\0\0\0\0\0\0\0\0\220\320\3\0\0\0\0\0"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_program_that_waits_for_a_stopped_collector_ends_by_a_signal(
+    stopped: Callable[..., subprocess.Popen[str]], number: int
+) -> None:
+    shell = stopped("sleep 999 & echo $!; wait $!; echo ended; exit 0", "--on-full", "wait")
+    assert shell.stdout
+    os.kill(int(shell.stdout.readline()), number)
+    assert select.select([shell.stdout], [], [], 20)[0], "it waits with all signals blocked"
+    assert shell.stdout.readline() == "ended\n"
 
 
 def test_another_preloaded_library_may_allocate_in_what_attaching_calls(tmp_path: Path) -> None:
