@@ -197,6 +197,7 @@ def test_each_table_comes_out_of_whatever_results_there_are(name):
         question = Question([file], "a")
         frame = KINDS[name].frame(question)
         tables = KINDS[name].view(frame, question)
+        assert not any("nan" in cell.text for table in tables for row in table.rows for cell in row)
         for render in (render_text, render_markdown, render_latex):
             render(tables)
         frame.to_json(orient="records")
