@@ -65,8 +65,8 @@ void accesses_follow(bool paused) {
 static _Atomic uint32_t reported_bursts; /* a fork child continues with its parent's value, as the tool does */
 
 void accesses_follow_operator(void) {
-  const struct region *region = host_state.region;
-  uint32_t requested = accesses_are_recorded() && region ? atomic_load(&region->bursts) : 0;
+  const struct bank *bank = host_state.bank;
+  uint32_t requested = accesses_are_recorded() && bank ? atomic_load(&bank->bursts) : 0;
   if (requested && atomic_exchange(&reported_bursts, requested) != requested)
     valgrind_request(VALGRIND_REQUEST_BURST, (const unsigned long[VALGRIND_ARGUMENTS]){requested % 2});
 }

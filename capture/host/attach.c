@@ -33,7 +33,7 @@
 static struct inherited {
   void *memory;
   size_t bytes;
-} inherited[REGIONS_MAX + 3];
+} inherited[BANKS_MAX + 3];
 static uint32_t inherited_count;
 
 /* Waits for the collector, in slices, by this process and those that it is a fork child of. */
@@ -152,14 +152,14 @@ static void *map_shared(int fd, size_t bytes) {
   return memory;
 }
 
-static bool take_region(struct process *process, int fd, uint32_t rings) {
-  if (rings == 0 || rings > REGION_RINGS_MORE)
+static bool take_bank(struct process *process, int fd, uint32_t rings) {
+  if (rings == 0 || rings > BANK_RINGS_MORE)
     return false;
-  struct region *region = map_shared(fd, region_bytes(rings));
-  if (!region)
+  struct bank *bank = map_shared(fd, bank_bytes(rings));
+  if (!bank)
     return false;
-  process->region[process->regions].memory = region;
-  process->region[process->regions++].rings = rings;
+  process->bank[process->banks].memory = bank;
+  process->bank[process->banks++].rings = rings;
   process->rings_left = rings;
   return true;
 }
@@ -185,21 +185,21 @@ static bool has_room(uint64_t bytes) {
 static void note_refusal(void) {
   if (errno != EACCES)
     return;
-  struct region *region = (struct region *)host_state.region;
+  struct bank *bank = (struct bank *)host_state.bank;
   filters_note_refusal();
-  if (region)
-    atomic_store(&region->sandboxing, 1);
+  if (bank)
+    atomic_store(&bank->sandboxing, 1);
 }
 
-bool attach_region(struct process *process) {
-  if (!host_may(HOST_CONTACT) || process->regions == REGIONS_MAX || !has_room(region_bytes(REGION_RINGS_MORE)))
+bool attach_bank(struct process *process) {
+  if (!host_may(HOST_CONTACT) || process->banks == BANKS_MAX || !has_room(bank_bytes(BANK_RINGS_MORE)))
     return false;
-  struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_REGION, .pid = process->pid};
+  struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_BANK, .pid = process->pid};
   struct attach_reply reply = {.refused = 1};
   int fds[2];
   if (exchange(&request, &reply, fds) != 0)
     note_refusal();
-  bool done = !reply.refused && fds[0] >= 0 && take_region(process, fds[0], reply.rings);
+  bool done = !reply.refused && fds[0] >= 0 && take_bank(process, fds[0], reply.rings);
   close_both(fds);
   return done;
 }
@@ -207,7 +207,7 @@ bool attach_region(struct process *process) {
 static void unmap_inherited(void) {
   if (inherited_count) {
     host_state.tables = NULL;
-    host_state.region = NULL;
+    host_state.bank = NULL;
     filters_watch(NULL);
   }
   for (uint32_t i = 0; i < inherited_count; i++)
@@ -345,14 +345,14 @@ static void report_no_collector(void) {
                                     : ATTACH_FAILED);
 }
 
-/* Of a process that may not contact the collector: where it is a fork child, its parent's region counts its calls. */
+/* Of a process that may not contact the collector: where it is a fork child, its parent's bank counts its calls. */
 static void count_call_of_child(struct process *process) {
-  struct region *region = (struct region *)host_state.region;
-  if (!region)
+  struct bank *bank = (struct bank *)host_state.bank;
+  if (!bank)
     return;
   if (!atomic_exchange(&process->counted, 1))
-    atomic_fetch_add(&region->children, 1);
-  atomic_fetch_add(&region->orphan, 1);
+    atomic_fetch_add(&bank->children, 1);
+  atomic_fetch_add(&bank->orphan, 1);
 }
 
 /* Before contact: is the process to be recorded, and can it be? */
@@ -368,7 +368,7 @@ static bool is_possible(bool forked) {
     message_print("the program may not read the cycle counter (PR_SET_TSC): this process is not recorded");
     return false;
   }
-  if (!has_room(region_bytes(REGION_RINGS_FIRST) + sizeof(struct tables))) {
+  if (!has_room(bank_bytes(BANK_RINGS_FIRST) + sizeof(struct tables))) {
     message_print("the address space is limited (RLIMIT_AS) to too little for the rings: this process is not recorded");
     return false;
   }
@@ -376,7 +376,7 @@ static bool is_possible(bool forked) {
 }
 
 /* Attaches; called with the process locked. Returns its new state; NEW: it may not contact the collector, and its
-   parent's region counts its calls. */
+   parent's bank counts its calls. */
 static enum process_state attach(struct process *process) {
   leave_last_recording();
   bool forked = inherited_count > 0;
@@ -411,17 +411,17 @@ static enum process_state attach(struct process *process) {
   if (!reply.refused) {
     bypassed = reply.bypassed;
     struct tables *tables = map_tables(fds[1]);
-    if (tables && fds[0] >= 0 && take_region(process, fds[0], reply.rings)) {
+    if (tables && fds[0] >= 0 && take_bank(process, fds[0], reply.rings)) {
       process->flags = reply.flags;
       if (program_pauses)
-        atomic_fetch_or(&process->region[0].memory->paused, PAUSED_BY_PROGRAM);
+        atomic_fetch_or(&process->bank[0].memory->paused, PAUSED_BY_PROGRAM);
       host_state = (struct host_state){.tables = tables,
                                        .flags = reply.flags,
-                                       .region = process->region[0].memory,
+                                       .bank = process->bank[0].memory,
                                        .touch_min_bytes = reply.touch_min_bytes,
                                        .os_page_bytes = os_page_bytes(),
                                        .idle = PRODUCER_IDLE};
-      filters_watch(&host_state.region->sandboxed);
+      filters_watch(&host_state.bank->sandboxed);
       producer_pool_prepare(process); /* for threads whose program may map none any more */
       choose_quick(reply.touch_min_bytes);
       except_places();
@@ -483,7 +483,7 @@ static void change_program_pauses(bool more) {
       program_pauses++;
     else if (program_pauses)
       program_pauses--;
-    struct region *first = process->region[0].memory;
+    struct bank *first = process->bank[0].memory;
     if (program_pauses)
       atomic_fetch_or(&first->paused, PAUSED_BY_PROGRAM);
     else

@@ -59,9 +59,9 @@ static void put_path(char *to, const char *path, int fd) {
 }
 
 static struct exec_note *note(const char *path, int fd, char *const *environment, int pid) {
-  struct region *region = (struct region *)host_state.region;
-  for (int i = 0; region && i < EXEC_NOTES; i++) {
-    struct exec_note *free_one = &region->notes[i];
+  struct bank *bank = (struct bank *)host_state.bank;
+  for (int i = 0; bank && i < EXEC_NOTES; i++) {
+    struct exec_note *free_one = &bank->notes[i];
     uint32_t expected = EXEC_NOTE_FREE;
     if (!atomic_compare_exchange_strong(&free_one->state, &expected, EXEC_NOTE_FILLING))
       continue;
@@ -69,14 +69,14 @@ static struct exec_note *note(const char *path, int fd, char *const *environment
     free_one->outlook = outlook_of(environment);
     put_path(free_one->path, path, fd);
     atomic_store(&free_one->state, EXEC_NOTE_STANDS);
-    atomic_fetch_add(&region->noted, 1);
+    atomic_fetch_add(&bank->noted, 1);
     return free_one;
   }
   return NULL;
 }
 
 struct exec_note *exec_begins(const char *path, int fd, char *const *environment) {
-  return host_state.region ? note(path, fd, environment, child_number()) : NULL;
+  return host_state.bank ? note(path, fd, environment, child_number()) : NULL;
 }
 
 void exec_failed(struct exec_note *taken_back) {

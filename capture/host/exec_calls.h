@@ -5,7 +5,7 @@
    Not its job: whether the program is recorded. Not seen: calls that a C library makes itself (system, popen), and a
    program's own instructions. Invariants: the real call gets what the caller passed; where it fails, the note is taken
    back, and errno is the call's. A vfork child, which shares its parent's memory, and a fork child that has not
-   attached use their parent's region. Async-signal-safe, allocates nothing, needs no memory but the caller's stack. */
+   attached use their parent's bank. Async-signal-safe, allocates nothing, needs no memory but the caller's stack. */
 #pragma once
 
 struct exec_note;

@@ -43,27 +43,27 @@ static struct attempt read_attempt(const long words[6]) {
   return (struct attempt){.clock = words[0] == SYS_prctl && what == PR_SET_TSC && words[2] == PR_TSC_SIGSEGV};
 }
 
-/* This process's region; NULL: it has not attached, although its parent may have. */
-static struct region *own_region(void) {
-  return process_is_recording() ? (struct region *)host_state.region : NULL;
+/* This process's bank; NULL: it has not attached, although its parent may have. */
+static struct bank *own_bank(void) {
+  return process_is_recording() ? (struct bank *)host_state.bank : NULL;
 }
 
 static void pause_for_clock(void) {
-  struct region *region = own_region();
-  if (!region || (host_state.flags & ATTACH_COUNTER))
+  struct bank *bank = own_bank();
+  if (!bank || (host_state.flags & ATTACH_COUNTER))
     return;
   if (filter_calls_forbid_clock())
-    atomic_fetch_or(&region->paused, PAUSED_BY_SANDBOX);
+    atomic_fetch_or(&bank->paused, PAUSED_BY_SANDBOX);
   else
-    atomic_fetch_and(&region->paused, ~(uint32_t)PAUSED_BY_SANDBOX);
+    atomic_fetch_and(&bank->paused, ~(uint32_t)PAUSED_BY_SANDBOX);
   control_advance_tick(&host_state.tables->control);
 }
 
 /* Before the call, as its result may be too late: a handler may interrupt, and other threads may be under it, too. */
 static void begin(const struct attempt *attempt) {
-  struct region *region = own_region();
-  if (attempt->filters && region)
-    atomic_fetch_add(&region->filters, 1);
+  struct bank *bank = own_bank();
+  if (attempt->filters && bank)
+    atomic_fetch_add(&bank->filters, 1);
   if (attempt->filters)
     filters_begin();
   if (attempt->clock) {
@@ -74,9 +74,9 @@ static void begin(const struct attempt *attempt) {
 
 static void end(const struct attempt *attempt, long result) {
   bool done = result == 0 || (result > 0 && attempt->may_return_descriptor); /* else the id of a thread */
-  struct region *region = own_region();
-  if (attempt->filters && !done && region)
-    atomic_fetch_sub(&region->filters, 1);
+  struct bank *bank = own_bank();
+  if (attempt->filters && !done && bank)
+    atomic_fetch_sub(&bank->filters, 1);
   if (attempt->filters)
     filters_end(done, attempt->filter);
   if (attempt->clock && !done) {

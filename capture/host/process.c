@@ -20,9 +20,9 @@ bool host_collector_died(void) {
 }
 
 void host_note_lost_calls(void) {
-  struct region *region = (struct region *)host_state.region;
-  if (region)
-    atomic_store(&region->calls_lost, 1);
+  struct bank *bank = (struct bank *)host_state.bank;
+  if (bank)
+    atomic_store(&bank->calls_lost, 1);
 }
 
 void host_wake_collector(void) {
@@ -86,7 +86,7 @@ bool process_is_recording(void) {
 
 int process_own_number(void) {
   struct process *process = atomic_load_explicit(&own, memory_order_acquire);
-  return process && process->regions ? process->pid : 0;
+  return process && process->banks ? process->pid : 0;
 }
 
 bool process_is_off(void) {
@@ -137,8 +137,8 @@ static void unlock(const void *memory, size_t bytes) {
 
 static void unlock_all(struct process *process) {
   process_lock(process);
-  for (uint32_t i = 0; i < process->regions; i++)
-    unlock(process->region[i].memory, region_bytes(process->region[i].rings));
+  for (uint32_t i = 0; i < process->banks; i++)
+    unlock(process->bank[i].memory, bank_bytes(process->bank[i].rings));
   for (uint32_t i = 0; i < process->producers; i++)
     unlock(process->producer[i], 1); /* its OS page */
   if (process->pool_bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The recorded process, as the library sees it: the values that the fast path needs, as globals; the process's regions,
+/* The recorded process, as the library sees it: the values that the fast path needs, as globals; the process's banks,
    its producers, and whether it records; attaching to the collector; signals that are blocked for a while; lines on the
    program's standard error.
 
@@ -62,8 +62,8 @@ enum producer_state {
 
 struct host_state {
   struct tables *tables;
-  uint32_t flags;              /* enum attach_flags */
-  const struct region *region; /* the first */
+  uint32_t flags;          /* enum attach_flags */
+  const struct bank *bank; /* the first */
   uint64_t touch_min_bytes;
   /* In state IDLE, requests below it are recorded in one slot, are not large, and the real function calls no hook; [0]:
      of malloc, realloc and operators, [1]: of other functions. */
@@ -76,7 +76,7 @@ extern struct host_state host_state __attribute__((visibility("hidden")));
 
 /* Bits of enum pause_reason. Cheap. Precondition: the process has attached. */
 static inline uint32_t host_paused(void) {
-  return atomic_load_explicit(&host_state.region->paused, memory_order_relaxed);
+  return atomic_load_explicit(&host_state.bank->paused, memory_order_relaxed);
 }
 
 /* Has the collector died? Cheap. Precondition: the process has attached. */
@@ -98,15 +98,15 @@ struct producer;
 struct process {
   _Atomic uint32_t state;
   _Atomic uint32_t lock;    /* for attaching and for assigning producers; held with all signals blocked */
-  _Atomic uint32_t counted; /* its parent's region counts it: region.children */
+  _Atomic uint32_t counted; /* its parent's bank counts it: bank.children */
   int pid;
   uint32_t flags; /* enum attach_flags */
-  uint32_t regions;
-  uint32_t rings_left; /* of the last region */
+  uint32_t banks;
+  uint32_t rings_left; /* of the last bank */
   struct {
-    struct region *memory;
+    struct bank *memory;
     uint32_t rings;
-  } region[REGIONS_MAX];
+  } bank[BANKS_MAX];
   char *pool; /* where the next producers come from */
   size_t pool_bytes;
   uint32_t producers, probe, threads;
@@ -146,8 +146,8 @@ void *process_map_wiped(size_t bytes);
    locked. */
 struct process *attach_process(void);
 
-/* Adds a region; called with the process locked. False: the collector provides none. */
-bool attach_region(struct process *process);
+/* Adds a bank; called with the process locked. False: the collector provides none. */
+bool attach_bank(struct process *process);
 
 /* Blocks all signals of the calling thread. *mask receives what was blocked before: 64 bits, as the kernel has it.
    Where a filter of system calls forbids it (filters.h) nothing is blocked: the caller must be correct without. */

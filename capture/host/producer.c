@@ -63,7 +63,7 @@ static struct process *stop_if_requested(struct producer *producer) {
   if (is_of_earlier_recording(producer))
     return NULL;
   struct process *process = attach_process();
-  if (process && atomic_load_explicit(&process->region[0].memory->stop, memory_order_relaxed))
+  if (process && atomic_load_explicit(&process->bank[0].memory->stop, memory_order_relaxed))
     process_stop(process, NULL);
   else if (process && host_collector_died())
     process_stop(process, ATTACH_ENDED);
@@ -283,7 +283,7 @@ static struct producer *take_producer(struct process *process) {
     producer->serial = process->threads++;
   process_unlock(process);
   if (!producer) {
-    atomic_fetch_add(&process->region[0].memory->orphan, 1);
+    atomic_fetch_add(&process->bank[0].memory->orphan, 1);
     return NULL;
   }
   reset(producer);
@@ -310,7 +310,7 @@ static struct producer *begin_thread(void) {
   if (mine.refused && mine.refused++ % REFUSED_RETRY) {
     struct process *process = attach_process();
     if (process)
-      atomic_fetch_add(&process->region[0].memory->orphan, 1);
+      atomic_fetch_add(&process->bank[0].memory->orphan, 1);
     return NULL;
   }
   int error = errno;

@@ -289,17 +289,17 @@ bool producer_pool_prepare(struct process *process) {
 }
 
 struct producer *producer_pool_add(struct process *process) {
-  if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !attach_region(process)) ||
+  if (process->producers == PRODUCERS_MAX || (process->rings_left == 0 && !attach_bank(process)) ||
       !producer_pool_prepare(process))
     return NULL;
   struct producer *producer = (struct producer *)process->pool;
   process->pool += PRODUCER_BYTES;
   process->pool_bytes -= PRODUCER_BYTES;
 
-  uint32_t last = process->regions - 1, rings = process->region[last].rings, at = rings - process->rings_left--;
-  struct region *region = process->region[last].memory;
-  producer->ring = &region->rings[at];
-  producer->memory = (char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES;
+  uint32_t last = process->banks - 1, rings = process->bank[last].rings, at = rings - process->rings_left--;
+  struct bank *bank = process->bank[last].memory;
+  producer->ring = &bank->rings[at];
+  producer->memory = (char *)bank + bank_header_bytes(rings) + (uint64_t)at * RING_BYTES;
   producer->quick.next = (uintptr_t)producer->memory;
   producer->quick.limit = (uint64_t *)producer->memory;
   producer->lap = RING_ROOM_FIRST_LAP_BYTES;
@@ -307,7 +307,7 @@ struct producer *producer_pool_add(struct process *process) {
   producer->own = producer->tag = producer->index < TAG_LAST ? (uint16_t)(producer->index + 1) : TAG_NONE;
   HT_ASSERT(at < rings && producer->tag != 0 && producer->tag <= TAG_NONE);
   atomic_store_explicit(&producer->ring->lap, producer->lap, memory_order_relaxed);
-  atomic_store_explicit(&region->used, at + 1, memory_order_release);
+  atomic_store_explicit(&bank->used, at + 1, memory_order_release);
   process->producer[process->producers++] = producer;
   process->release = release_all;
   return producer;

@@ -144,9 +144,9 @@ static struct recorded_process *add_process(struct collector *collector, const s
   process->parent_pid = request->parent_pid;
   process->number = collector->outcome.recorded;
   describe_program_name(request, process->name, sizeof process->name);
-  process_regions_pause(process, paused, true);
+  process_banks_pause(process, paused, true);
   upkeep_process_begins(collector, process, upkeep);
-  process_regions_set_bursts(process, parent ? parent->bursts : collector->bursts);
+  process_banks_set_bursts(process, parent ? parent->bursts : collector->bursts);
   process->latency = collector->settings->flags & ATTACH_LATENCY;
   process->names = collector->settings->describe_json != NULL;
   collector_watch(collector, pid_fd);
@@ -235,7 +235,7 @@ static ssize_t take_message(const struct pending *from, union message *message) 
   return from->peer.pid > 0 && sender.pid == from->peer.pid && may_come(sender.uid) ? got : -1;
 }
 
-/* Serves a process that asks for its first memory, or for more. fds[0]: where the region comes, or -1. */
+/* Serves a process that asks for its first memory, or for more. fds[0]: where the bank comes, or -1. */
 static void serve_process(struct collector *collector, const struct pending *from, struct attach_request *request,
                           struct attach_reply *reply, int fds[2]) {
   bool first = request->kind == ATTACH_PROCESS;
@@ -249,7 +249,7 @@ static void serve_process(struct collector *collector, const struct pending *fro
     process = add_process(collector, request, from->peer.pid);
   }
   if (process)
-    fds[0] = process_regions_add(process, first ? REGION_RINGS_FIRST : REGION_RINGS_MORE);
+    fds[0] = process_banks_add(process, first ? BANK_RINGS_FIRST : BANK_RINGS_MORE);
   if (process && fds[0] < 0) {
     struct error error = {""};
     error_errno(&error, process->path,
@@ -259,7 +259,7 @@ static void serve_process(struct collector *collector, const struct pending *fro
   }
   if (fds[0] >= 0) {
     reply->refused = 0;
-    reply->rings = first ? REGION_RINGS_FIRST : REGION_RINGS_MORE;
+    reply->rings = first ? BANK_RINGS_FIRST : BANK_RINGS_MORE;
   }
   if (!reply_to(from->fd, reply, fds, fds[0] < 0 ? 0 : first ? 2 : 1) && first)
     unfollowed_lost(collector, from->peer.pid);

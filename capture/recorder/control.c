@@ -58,7 +58,7 @@ static json_t *process_json(const struct recorded_process *process) {
   set_estimate(object, &live);
   json_object_set_new(object, "live_share", json_real((double)process->live.sampled / LIVE_BUCKETS));
   json_object_set_new(object, "given_up", process->given_up ? json_string(process->given_up) : json_null());
-  json_object_set_new(object, "paused", json_boolean(process_regions_paused(process) != 0));
+  json_object_set_new(object, "paused", json_boolean(process_banks_paused(process) != 0));
   json_object_set_new(object, "stacks", json_boolean(process->stacks.area != NULL));
   return object;
 }
@@ -239,9 +239,9 @@ enum { BY_OPERATOR = PAUSED_BY_CONTROL | PAUSED_FROM_START };
 
 static void set_running(struct recorded_process *process, bool run) {
   if (run)
-    process_regions_pause(process, BY_OPERATOR, false);
-  else if (!(process_regions_paused(process) & PAUSED_FROM_START))
-    process_regions_pause(process, PAUSED_BY_CONTROL, true);
+    process_banks_pause(process, BY_OPERATOR, false);
+  else if (!(process_banks_paused(process) & PAUSED_FROM_START))
+    process_banks_pause(process, PAUSED_BY_CONTROL, true);
 }
 
 static void set_all_running(struct collector *collector, bool run) {
@@ -293,7 +293,7 @@ static void set_burst(struct collector *collector, struct recorded_process *only
   for (uint32_t i = 0; i < collector->processes.count; i++) {
     struct recorded_process *process = collector->processes.at[i];
     if (!only || only == process)
-      process_regions_set_bursts(process, next_bursts(process->bursts, begins));
+      process_banks_set_bursts(process, next_bursts(process->bursts, begins));
   }
   control_advance_tick(collector->control);
 }
@@ -312,7 +312,7 @@ static void flush(struct collector *collector, struct recorded_process *only) {
 
 static json_t *describe_process(const struct recorded_process *process) {
   json_t *object = json_pack("{s:i,s:s,s:s}", "pid", process->pid, "trace", process->path, "state",
-                             process->given_up ? "given up" : state_name(process_regions_paused(process)));
+                             process->given_up ? "given up" : state_name(process_banks_paused(process)));
   if (!object)
     return NULL;
   const struct trace_totals *totals = trace_writer_totals(process->writer);

@@ -49,7 +49,7 @@ static enum unfollowed_cause cause_of_file(const char *path) {
   return cause;
 }
 
-static enum unfollowed_cause cause_of(const struct region *region, uint32_t outlook, const char *path) {
+static enum unfollowed_cause cause_of(const struct bank *bank, uint32_t outlook, const char *path) {
   switch (outlook) {
   case EXEC_FILTERED:
     return UNFOLLOWED_FILTERS;
@@ -61,7 +61,7 @@ static enum unfollowed_cause cause_of(const struct region *region, uint32_t outl
     return UNFOLLOWED_PRELOAD;
   default: {
     enum unfollowed_cause cause = cause_of_file(path);
-    return cause == UNFOLLOWED_PENDING && atomic_load(&region->sandboxing) ? UNFOLLOWED_SANDBOX : cause;
+    return cause == UNFOLLOWED_PENDING && atomic_load(&bank->sandboxing) ? UNFOLLOWED_SANDBOX : cause;
   }
   }
 }
@@ -76,7 +76,7 @@ static void take(struct collector *collector, const struct recorded_process *pro
   struct executed executed = {.pid = note->pid ? note->pid : process->pid};
   memcpy(executed.path, note->path, sizeof note->path);
   bool attached = note->pid > 0 && unfollowed_has_attached(collector, note->pid);
-  executed.cause = cause_of(process->region[0].memory, note->outlook, executed.path);
+  executed.cause = cause_of(process->bank[0].memory, note->outlook, executed.path);
   uint32_t stands = EXEC_NOTE_STANDS;
   if (!atomic_compare_exchange_strong(&note->state, &stands, EXEC_NOTE_FREE) || attached || is_ours(executed.path) ||
       collector->executed.count == EXECUTED_MOST)
@@ -88,14 +88,14 @@ static void take(struct collector *collector, const struct recorded_process *pro
 
 /* Takes the notes whose process has ended or attached, or, where this one ends, all. */
 static void look_at(struct collector *collector, struct recorded_process *process, bool ends) {
-  struct region *region = process->regions ? process->region[0].memory : NULL;
-  uint32_t noted = region ? atomic_load(&region->noted) : 0;
-  if (!region || (noted == process->noted && !process->has_notes))
+  struct bank *bank = process->banks ? process->bank[0].memory : NULL;
+  uint32_t noted = bank ? atomic_load(&bank->noted) : 0;
+  if (!bank || (noted == process->noted && !process->has_notes))
     return;
   process->noted = noted;
   process->has_notes = false;
   for (int i = 0; i < EXEC_NOTES; i++) {
-    struct exec_note *note = &region->notes[i];
+    struct exec_note *note = &bank->notes[i];
     if (atomic_load(&note->state) != EXEC_NOTE_STANDS)
       continue;
     if (ends || (note->pid > 0 && (unfollowed_has_attached(collector, note->pid) || has_ended(note->pid))))
@@ -111,10 +111,10 @@ void executed_serve(struct collector *collector) {
 }
 
 void executed_end(struct collector *collector, struct recorded_process *process) {
-  if (!are_followed(collector) || !process->regions)
+  if (!are_followed(collector) || !process->banks)
     return;
   look_at(collector, process, true);
-  uint32_t children = atomic_load(&process->region[0].memory->children);
+  uint32_t children = atomic_load(&process->bank[0].memory->children);
   for (uint32_t i = 0; i < children && i < EXECUTED_MOST; i++)
     unfollowed_add_known(collector, process->pid, process->name, UNFOLLOWED_CHILD);
 }

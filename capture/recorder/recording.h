@@ -258,7 +258,7 @@ struct collector {
   uint64_t ends_ns;        /* 0: there is no limit of time, or it has not started */
   uint64_t closed_bytes;   /* of the traces that are complete */
   uint32_t paused;         /* enum pause_reason, for later processes */
-  uint32_t bursts;         /* as in struct region, likewise */
+  uint32_t bursts;         /* as in struct bank, likewise */
   struct upkeep upkeep;
   VECTOR(struct unfollowed) unfollowed; /* programs that were executed and have not asked to be recorded */
   VECTOR(struct executed) executed;

@@ -239,12 +239,12 @@ void upkeep_process_begins(struct collector *collector, struct recorded_process 
   upkeep->program_ns = proc_cpu_ns(process->pid);
   upkeep->bursts = !collector->upkeep.between;
   process->pause_word = "paused, or between bursts";
-  process_regions_pause(process, PAUSED_BY_BUDGET, collector->upkeep.between);
+  process_banks_pause(process, PAUSED_BY_BUDGET, collector->upkeep.between);
 }
 
 static void add_time(struct recorded_process *process, uint64_t ns) {
   process->upkeep->ns += ns;
-  process->upkeep->recorded_ns += process_regions_paused(process) ? 0 : ns;
+  process->upkeep->recorded_ns += process_banks_paused(process) ? 0 : ns;
 }
 
 static void switch_bursts(struct collector *collector, bool between) {
@@ -252,7 +252,7 @@ static void switch_bursts(struct collector *collector, bool between) {
   collector->outcome.bursts += !between;
   for (uint32_t i = 0; i < collector->processes.count; i++) {
     struct recorded_process *process = collector->processes.at[i];
-    process_regions_pause(process, PAUSED_BY_BUDGET, between);
+    process_banks_pause(process, PAUSED_BY_BUDGET, between);
     process->upkeep->bursts += !between;
     if (!between)
       process->sampler.next_ns = 0;
@@ -423,7 +423,7 @@ void collector_end_recording(struct collector *collector, const char *why) {
   uint64_t stamp = collector_stamp(collector);
   control_advance_tick(collector->control);
   for (uint32_t i = 0; i < collector->processes.count; i++) {
-    process_regions_stop(collector->processes.at[i]);
+    process_banks_stop(collector->processes.at[i]);
     recorded_process_cut(collector->processes.at[i], stamp, why);
   }
   while (collector->processes.count > 0)

@@ -32,13 +32,13 @@ int main(int argc, char **argv) {
   while (!at && fgets(line, sizeof line, file))
     if (strstr(line, "/memfd:heaptape (")) at = strtoul(line, NULL, 16);
   fclose(file);
-  struct region *region = (struct region *)at;
+  struct bank *bank = (struct bank *)at;
   uint64_t value = strtoull(argv[2], NULL, 0);
-  for (uint32_t i = 0; i < region->used; i++) {
-    struct ring *ring = &region->rings[i];
-    char *memory = (char *)region + region_header_bytes(REGION_RINGS_FIRST) + (uint64_t)i * RING_BYTES;
+  for (uint32_t i = 0; i < bank->used; i++) {
+    struct ring *ring = &bank->rings[i];
+    char *memory = (char *)bank + bank_header_bytes(BANK_RINGS_FIRST) + (uint64_t)i * RING_BYTES;
     while (((volatile uint64_t *)(memory + ring->tail))[1] || ring->stopped != ring->tail + 1) usleep(1000);
-    _Atomic uint64_t *counters[] = {&ring->dropped, &ring->skipped, &ring->nested, &region->orphan};
+    _Atomic uint64_t *counters[] = {&ring->dropped, &ring->skipped, &ring->nested, &bank->orphan};
     atomic_store(counters[atoi(argv[1])], value);
   }
   skip(1);

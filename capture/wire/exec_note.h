@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Notes of a host on programs that it, or a child without a region of its own, is about to execute. A program that does
+/* Notes of a host on programs that it, or a child without a bank of its own, is about to execute. A program that does
    not attach may end before the collector can look at it; the note then is all that is known of it.
 
    Life of a note: FREE; FILLING, by the host; STANDS; FREE again, by the host where the call failed, and by the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the host's library and the collector share: records, rings, and the messages of attaching.
 
-   Layout only: no code that waits, maps or prints. A region is memory of the collector (a sealed memfd) that one host
+   Layout only: no code that waits, maps or prints. A bank is memory of the collector (a sealed memfd) that one host
    process maps; it holds rings, each owned by one thread at a time. The host writes records; the collector zeroes them
    and writes tail; neither ever takes a lock of the other.
 
@@ -149,7 +149,7 @@ static inline int ring_tail_fits(uint32_t tail, uint32_t lap) {
   return tail % 16 == 0 && tail < lap && tail < RING_RECORDS_BYTES;
 }
 
-/* Bits of region.paused: no call is recorded while any is set. */
+/* Bits of bank.paused: no call is recorded while any is set. */
 enum pause_reason {
   PAUSED_BY_CONTROL = 1, /* set and cleared by the collector, as is PAUSED_FROM_START */
   PAUSED_BY_PROGRAM = 2, /* heaptape_pause; set and cleared by the host */
@@ -158,34 +158,34 @@ enum pause_reason {
   PAUSED_BY_SANDBOX = 8, /* the host may read no clock any more; set by the host, never cleared */
 };
 
-struct region {
+struct bank {
   _Atomic uint32_t used;       /* rings 0 .. used - 1 are in use or were */
   _Atomic uint32_t stop;       /* set by the collector: stop recording this process */
-  _Atomic uint32_t paused;     /* of the first region: enum pause_reason; the tick is advanced after each change */
-  _Atomic uint32_t bursts;     /* of the first region: beginnings and ends of bursts that the operator requested; odd: a
+  _Atomic uint32_t paused;     /* of the first bank: enum pause_reason; the tick is advanced after each change */
+  _Atomic uint32_t bursts;     /* of the first bank: beginnings and ends of bursts that the operator requested; odd: a
                                   burst is to begin. The tick is advanced after each change */
-  _Atomic uint32_t filters;    /* of the first region: filters of system calls that the host has set, or is setting */
-  _Atomic uint32_t sandboxed;  /* of the first region: set by the collector: there are more, so it may make no call */
-  _Atomic uint32_t calls_lost; /* of the first region: some objects' calls do not reach us (libraries.c) */
+  _Atomic uint32_t filters;    /* of the first bank: filters of system calls that the host has set, or is setting */
+  _Atomic uint32_t sandboxed;  /* of the first bank: set by the collector: there are more, so it may make no call */
+  _Atomic uint32_t calls_lost; /* of the first bank: some objects' calls do not reach us (libraries.c) */
   _Atomic uint64_t orphan;     /* events lost because their thread could get no ring */
-  _Atomic uint32_t children;   /* of the first region: fork children that are kept from the collector, and only count
+  _Atomic uint32_t children;   /* of the first bank: fork children that are kept from the collector, and only count
                                   their calls, as orphans */
-  _Atomic uint32_t sandboxing; /* of the first region: a sandbox has kept the process or a child from the collector */
-  _Atomic uint32_t noted;      /* of the first region: notes made so far */
-  struct exec_note notes[EXEC_NOTES]; /* of the first region */
+  _Atomic uint32_t sandboxing; /* of the first bank: a sandbox has kept the process or a child from the collector */
+  _Atomic uint32_t noted;      /* of the first bank: notes made so far */
+  struct exec_note notes[EXEC_NOTES]; /* of the first bank */
   struct ring rings[];
 };
 
-/* Bytes before the first ring's memory, and of a whole region. */
-static inline uint64_t region_header_bytes(uint32_t rings) {
-  return (sizeof(struct region) + rings * sizeof(struct ring) + 4095) & ~(uint64_t)4095;
+/* Bytes before the first ring's memory, and of a whole bank. */
+static inline uint64_t bank_header_bytes(uint32_t rings) {
+  return (sizeof(struct bank) + rings * sizeof(struct ring) + 4095) & ~(uint64_t)4095;
 }
-static inline uint64_t region_bytes(uint32_t rings) {
-  return region_header_bytes(rings) + (uint64_t)rings * RING_BYTES;
+static inline uint64_t bank_bytes(uint32_t rings) {
+  return bank_header_bytes(rings) + (uint64_t)rings * RING_BYTES;
 }
 
-/* The first region is small: most processes have few threads, and a region adds to their VmSize. */
-enum { REGION_RINGS_FIRST = 16, REGION_RINGS_MORE = 256, REGIONS_MAX = 260 };
+/* The first bank is small: most processes have few threads, and a bank adds to their VmSize. */
+enum { BANK_RINGS_FIRST = 16, BANK_RINGS_MORE = 256, BANKS_MAX = 260 };
 
 /* One page for all processes of a recording. */
 enum { CONTROL_BYTES = 4096 };
@@ -224,7 +224,7 @@ enum { ATTACH_FILTERS_DIGITS = 4, ATTACH_FILTERS_MOST = 254, ATTACH_FILTERS_FORB
 #define ATTACH_NOT_OURS "another process has the collector's address: this process is not recorded"
 #define ATTACH_FAILED "cannot reach the collector: this process is not recorded"
 
-enum attach_kind { ATTACH_PROCESS = 1, ATTACH_REGION = 2, ATTACH_STACK_AREA = 3, ATTACH_ACCESS_STREAM = 4 };
+enum attach_kind { ATTACH_PROCESS = 1, ATTACH_BANK = 2, ATTACH_STACK_AREA = 3, ATTACH_ACCESS_STREAM = 4 };
 
 struct attach_request {
   uint64_t magic;
@@ -255,7 +255,7 @@ struct attach_reply {
   uint64_t proof;   /* of the request's number */
   uint32_t refused; /* 1: the process is not to be recorded */
   uint32_t flags;
-  uint32_t rings; /* of the region, which is descriptor 0; descriptor 1 is the control page (ATTACH_PROCESS only) */
+  uint32_t rings; /* of the bank, which is descriptor 0; descriptor 1 is the control page (ATTACH_PROCESS only) */
   uint32_t stack_depth : 16, stack_unwind : 16; /* where ATTACH_STACKS is set; enum stack_unwind */
   uint64_t touch_min_bytes; /* resident OS pages are recorded from this request on; UINT64_MAX: never */
   uint32_t bypassed;        /* as in the request, corrected by the collector */

@@ -31,8 +31,8 @@ struct track {
 
 static enum { NOT_ATTACHED, ATTACHED, OFF } state;
 static struct control *control;
-static struct region *first_region, *last_region;
-static UInt regions, last_region_rings;
+static struct bank *first_bank, *last_bank;
+static UInt banks, last_bank_rings;
 static UInt flags; /* enum attach_flags */
 static struct track *tracks;
 static UInt track_count, track_room, threads;
@@ -118,13 +118,13 @@ static void *map_shared(Int fd, SizeT bytes) {
   return result == (Long)place ? place : NULL;
 }
 
-/* Gets a region, the first one with the control page. */
-static Bool take_region(enum attach_kind kind) {
+/* Gets a bank, the first one with the control page. */
+static Bool take_bank(enum attach_kind kind) {
   Int fds[2] = {-1, -1};
   struct attach_reply reply = {.refused = 0};
   struct attach_request request = {.magic = ATTACH_MAGIC,
                                    .kind = kind,
-                                   .forked = first_region != NULL,
+                                   .forked = first_bank != NULL,
                                    .pid = VG_(getpid)(),
                                    .parent_pid = VG_(getppid)()};
   HChar program[OS_PAGE];
@@ -133,10 +133,10 @@ static Bool take_region(enum attach_kind kind) {
   VG_(strncpy)(request.program, name, sizeof request.program - 1);
   VG_(strncpy)(request.allocator, name, sizeof request.allocator - 1);
   Long socket = system_call(__NR_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC);
-  struct region *region = NULL;
+  struct bank *bank = NULL;
   if (socket >= 0 && ask((Int)socket, &request, &reply, fds)) {
-    if (reply.rings > 0 && reply.rings <= REGION_RINGS_MORE)
-      region = map_shared(fds[0], region_bytes(reply.rings));
+    if (reply.rings > 0 && reply.rings <= BANK_RINGS_MORE)
+      bank = map_shared(fds[0], bank_bytes(reply.rings));
     if (kind == ATTACH_PROCESS)
       control = fds[1] >= 0 ? map_shared(fds[1], OS_PAGE) : NULL;
   }
@@ -145,17 +145,17 @@ static Bool take_region(enum attach_kind kind) {
       VG_(close)(fds[number]);
   if (socket >= 0)
     VG_(close)((Int)socket);
-  if ((!region || !control) && kind == ATTACH_PROCESS && !reply.refused)
+  if ((!bank || !control) && kind == ATTACH_PROCESS && !reply.refused)
     say("heaptape: " ATTACH_FAILED "\n");
-  if (!region || !control)
+  if (!bank || !control)
     return False;
   if (kind == ATTACH_PROCESS) {
-    first_region = region;
+    first_bank = bank;
     flags = reply.flags;
   }
-  last_region = region;
-  last_region_rings = reply.rings;
-  regions++;
+  last_bank = bank;
+  last_bank_rings = reply.rings;
+  banks++;
   return True;
 }
 
@@ -166,9 +166,9 @@ static Bool goes_on(void) {
       of_thread = VG_(calloc)("rings.threads", VG_N_THREADS, sizeof *of_thread);
       VG_(fstat)(2, &first_stderr);
     }
-    if (!take_region(ATTACH_PROCESS))
+    if (!take_bank(ATTACH_PROCESS))
       state = OFF;
-  } else if (state == ATTACHED && atomic_load(&first_region->stop)) {
+  } else if (state == ATTACHED && atomic_load(&first_bank->stop)) {
     state = OFF;
   } else if (state == ATTACHED && atomic_load(&control->collector_futex) & FUTEX_OWNER_DIED) {
     state = OFF;
@@ -218,19 +218,19 @@ static struct track *free_track(void) {
 }
 
 static struct track *new_track(void) {
-  if (atomic_load(&last_region->used) == last_region_rings && (regions == REGIONS_MAX || !take_region(ATTACH_REGION)))
+  if (atomic_load(&last_bank->used) == last_bank_rings && (banks == BANKS_MAX || !take_bank(ATTACH_BANK)))
     return NULL;
   if (track_count == track_room) {
-    track_room = track_room ? 2 * track_room : REGION_RINGS_FIRST;
+    track_room = track_room ? 2 * track_room : BANK_RINGS_FIRST;
     tracks = VG_(realloc)("rings.tracks", tracks, track_room * sizeof *tracks);
   }
-  UInt number = atomic_load(&last_region->used);
+  UInt number = atomic_load(&last_bank->used);
   struct track *track = &tracks[track_count++];
-  *track = (struct track){.ring = &last_region->rings[number],
-                          .memory = (HChar *)last_region + region_header_bytes(last_region_rings) +
-                                    (SizeT)number * RING_BYTES};
+  *track =
+      (struct track){.ring = &last_bank->rings[number],
+                     .memory = (HChar *)last_bank + bank_header_bytes(last_bank_rings) + (SizeT)number * RING_BYTES};
   atomic_store(&track->ring->lap, RING_RECORDS_BYTES);
-  atomic_store(&last_region->used, number + 1);
+  atomic_store(&last_bank->used, number + 1);
   return track;
 }
 
@@ -240,7 +240,7 @@ static struct track *track_of(ThreadId thread) {
     return &tracks[of_thread[thread] - 1];
   struct track *left = free_track(), *track = left ? left : new_track();
   if (!track) {
-    atomic_fetch_add(&first_region->orphan, 1);
+    atomic_fetch_add(&first_bank->orphan, 1);
     return NULL;
   }
   track->is_used = True;
@@ -260,7 +260,7 @@ static void report_missing(struct track *track, enum missing why, ULong counted)
 
 Bool rings_take_call(ThreadId thread) {
   struct track *track = goes_on() ? track_of(thread) : NULL;
-  UInt paused = track ? atomic_load(&first_region->paused) : 0;
+  UInt paused = track ? atomic_load(&first_bank->paused) : 0;
   if (!track || paused & PAUSED_FROM_START)
     return False;
   if (paused) {
@@ -309,5 +309,5 @@ void rings_forget(void) {
     state = NOT_ATTACHED;
   for (ThreadId thread = 0; of_thread && thread < VG_N_THREADS; thread++)
     of_thread[thread] = 0;
-  track_count = threads = regions = 0;
+  track_count = threads = banks = 0;
 }

@@ -30,55 +30,55 @@ int shared_memory_open(const char *name, size_t size_bytes, void **memory) {
   return fd;
 }
 
-int process_regions_add(struct recorded_process *process, uint32_t rings) {
-  if (process->regions == REGIONS_MAX) {
+int process_banks_add(struct recorded_process *process, uint32_t rings) {
+  if (process->banks == BANKS_MAX) {
     errno = ENOMEM;
     return -1;
   }
   void *memory;
-  int fd = shared_memory_open("heaptape", region_bytes(rings), &memory);
+  int fd = shared_memory_open("heaptape", bank_bytes(rings), &memory);
   if (fd < 0)
     return -1;
-  if (process->regions == 0) {
-    atomic_store(&((struct region *)memory)->paused, process->paused);
-    atomic_store(&((struct region *)memory)->bursts, process->bursts);
+  if (process->banks == 0) {
+    atomic_store(&((struct bank *)memory)->paused, process->paused);
+    atomic_store(&((struct bank *)memory)->bursts, process->bursts);
   }
-  process->region[process->regions].memory = memory;
-  process->region[process->regions].rings = rings;
-  process->region[process->regions++].seen = 0;
+  process->bank[process->banks].memory = memory;
+  process->bank[process->banks].rings = rings;
+  process->bank[process->banks++].seen = 0;
   return fd;
 }
 
-void process_regions_stop(struct recorded_process *process) {
-  for (uint32_t i = 0; i < process->regions; i++)
-    atomic_store(&process->region[i].memory->stop, 1);
+void process_banks_stop(struct recorded_process *process) {
+  for (uint32_t i = 0; i < process->banks; i++)
+    atomic_store(&process->bank[i].memory->stop, 1);
 }
 
-void process_regions_pause(struct recorded_process *process, uint32_t reasons, bool on) {
+void process_banks_pause(struct recorded_process *process, uint32_t reasons, bool on) {
   process->paused = on ? process->paused | reasons : process->paused & ~reasons;
-  if (!process->regions)
+  if (!process->banks)
     return;
   if (on)
-    atomic_fetch_or(&process->region[0].memory->paused, reasons);
+    atomic_fetch_or(&process->bank[0].memory->paused, reasons);
   else
-    atomic_fetch_and(&process->region[0].memory->paused, ~reasons);
+    atomic_fetch_and(&process->bank[0].memory->paused, ~reasons);
 }
 
-void process_regions_set_bursts(struct recorded_process *process, uint32_t bursts) {
+void process_banks_set_bursts(struct recorded_process *process, uint32_t bursts) {
   process->bursts = bursts;
-  if (process->regions)
-    atomic_store(&process->region[0].memory->bursts, bursts);
+  if (process->banks)
+    atomic_store(&process->bank[0].memory->bursts, bursts);
 }
 
-uint32_t process_regions_paused(const struct recorded_process *process) {
-  return process->regions ? atomic_load(&process->region[0].memory->paused) : process->paused;
+uint32_t process_banks_paused(const struct recorded_process *process) {
+  return process->banks ? atomic_load(&process->bank[0].memory->paused) : process->paused;
 }
 
-void process_regions_give_up(struct recorded_process *process, const char *why) {
+void process_banks_give_up(struct recorded_process *process, const char *why) {
   if (!process_writes(process))
     return;
   process->given_up = why;
-  process_regions_stop(process);
+  process_banks_stop(process);
 }
 
 /* Size of the kernel's buffer, which the kernel doubles. Large enough that the tool continues while a block is

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of one recorded process, and what is shared with it: its regions of rings, its stream of accesses.
+/* The state of one recorded process, and what is shared with it: its banks of rings, its stream of accesses.
 
    Invariants: the size of memory that is shared with the process is fixed, by seals: a host that shortened it would
-   kill the recorder with SIGBUS; the first region holds the values for all regions, and a value that is set before that
-   region exists is written when it is added; everything read from a region or a stream is checked before it is used, as
+   kill the recorder with SIGBUS; the first bank holds the values for all banks, and a value that is set before that
+   bank exists is written when it is added; everything read from a bank or a stream is checked before it is used, as
    the host may write anything there: invalid records are counted (broken), and no call reads more than one ring's
    records; once a trace cannot be written any more its records are only counted, and the host keeps running. As the
    process begins, the collector sets its identity and what is recorded of it; other folders only read the other
@@ -94,10 +94,10 @@ struct recorded_process {
   uint32_t number; /* in the order in which images began */
   char name[64];
   struct {
-    struct region *memory;
+    struct bank *memory;
     uint32_t rings, seen;
-  } region[REGIONS_MAX];
-  uint32_t regions;
+  } bank[BANKS_MAX];
+  uint32_t banks;
   VECTOR(struct ring_reader) readers;
   struct stack_nodes stacks;
   struct live_sample live;
@@ -124,9 +124,9 @@ struct recorded_process {
   const char *pause_word;        /* the reason given for calls missing in pauses */
   struct process_upkeep *upkeep; /* the collector's: recording.h */
   const char *cut_why;
-  uint32_t paused;              /* enum pause_reason, for the first region when it is added */
-  uint32_t bursts;              /* as in struct region, likewise */
-  uint32_t noted;               /* as in the first region, when its notes were last looked at; executed.c */
+  uint32_t paused;              /* enum pause_reason, for the first bank when it is added */
+  uint32_t bursts;              /* as in struct bank, likewise */
+  uint32_t noted;               /* as in the first bank, when its notes were last looked at; executed.c */
   bool has_notes;               /* then some stood */
   uint64_t began_ns, origin_ns; /* of the recording; of this file */
   uint64_t origin_stamp;
@@ -144,20 +144,20 @@ static inline bool process_writes(const struct recorded_process *process) {
    in /proc/PID/maps. Returns -1 with errno set, and *memory unchanged, if there is none. */
 int shared_memory_open(const char *name, size_t size_bytes, void **memory);
 
-/* Makes a region and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
-int process_regions_add(struct recorded_process *process, uint32_t rings);
+/* Makes a bank and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
+int process_banks_add(struct recorded_process *process, uint32_t rings);
 
 /* Requests the process to stop recording; each of its threads stops within half a lap of its ring. */
-void process_regions_stop(struct recorded_process *process);
+void process_banks_stop(struct recorded_process *process);
 
 /* The trace cannot be written any more. Notes the first reason, by reference, and requests the process to stop. */
-void process_regions_give_up(struct recorded_process *process, const char *why);
+void process_banks_give_up(struct recorded_process *process, const char *why);
 
 /* Sets or clears bits of enum pause_reason; the caller then advances the tick. */
-void process_regions_pause(struct recorded_process *process, uint32_t reasons, bool on);
+void process_banks_pause(struct recorded_process *process, uint32_t reasons, bool on);
 
-/* bursts: as in struct region, also for the first region when it is added; the caller then advances the tick. */
-void process_regions_set_bursts(struct recorded_process *process, uint32_t bursts);
+/* bursts: as in struct bank, also for the first bank when it is added; the caller then advances the tick. */
+void process_banks_set_bursts(struct recorded_process *process, uint32_t bursts);
 
 /* enum pause_reason, including the program's own. */
-uint32_t process_regions_paused(const struct recorded_process *process);
+uint32_t process_banks_paused(const struct recorded_process *process);

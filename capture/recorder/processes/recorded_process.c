@@ -74,7 +74,7 @@ void recorded_process_cut(struct recorded_process *process, uint64_t stamp, cons
 
 void recorded_process_flush(struct recorded_process *process) {
   if (process_writes(process) && trace_writer_flush(process->writer) != 0)
-    process_regions_give_up(process, "cannot be written");
+    process_banks_give_up(process, "cannot be written");
 }
 
 void recorded_process_flush_in_turns(struct recorded_process *process, void (*between)(void *context), void *context) {
@@ -83,7 +83,7 @@ void recorded_process_flush_in_turns(struct recorded_process *process, void (*be
   for (uint32_t thread = 0; thread < process->threads && process_writes(process); thread++) {
     uint64_t pending = trace_writer_totals(process->writer)->pending;
     if (trace_writer_flush_thread(process->writer, thread) != 0)
-      process_regions_give_up(process, "cannot be written");
+      process_banks_give_up(process, "cannot be written");
     written += pending - trace_writer_totals(process->writer)->pending;
     if (written < MANY_EVENTS)
       continue;
@@ -111,8 +111,8 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
   site_sample_adapt(&process->sites);
   if (!process_writes(process) || !sampler_read(&process->sampler, &sample))
     return;
-  if (process->regions && process->sampler.filters > atomic_load(&process->region[0].memory->filters))
-    atomic_store(&process->region[0].memory->sandboxed, 1); /* it did not notice one itself */
+  if (process->banks && process->sampler.filters > atomic_load(&process->bank[0].memory->filters))
+    atomic_store(&process->bank[0].memory->sandboxed, 1); /* it did not notice one itself */
   for (uint32_t i = 0; process->names && i < process->readers.count; i++)
     ring_reading_name(process, &process->readers.at[i]);
   sample.stamp = stamp;
@@ -120,7 +120,7 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
     return;
   note_peak(process, &sample);
   if (trace_writer_sample(process->writer, &sample) != 0)
-    process_regions_give_up(process, "cannot be written");
+    process_banks_give_up(process, "cannot be written");
 }
 
 /* The number of nested calls since the last call of this function. */
@@ -145,9 +145,9 @@ struct process_missing recorded_process_missing(const struct recorded_process *p
   return missing;
 }
 
-/* There is no region where there was no memory for the first one. */
+/* There is no bank where there was no memory for the first one. */
 static uint32_t calls_lost(const struct recorded_process *process) {
-  return process->regions ? atomic_load(&process->region[0].memory->calls_lost) : 0;
+  return process->banks ? atomic_load(&process->bank[0].memory->calls_lost) : 0;
 }
 
 /* Writes what only the rings' counters have: drops that no DROPPED record reported, and events of threads without a
@@ -166,8 +166,8 @@ static void settle(struct recorded_process *process) {
     ring_reading_gap(process, &first, 0, process->cut_why);
   }
   uint64_t orphans = 0, invalid = process->broken;
-  for (uint32_t i = 0; i < process->regions; i++)
-    orphans += ring_reading_growth(process, atomic_load(&process->region[i].memory->orphan), &(uint64_t){0});
+  for (uint32_t i = 0; i < process->banks; i++)
+    orphans += ring_reading_growth(process, atomic_load(&process->bank[i].memory->orphan), &(uint64_t){0});
   invalid = process->broken - invalid;
   if (orphans || invalid) {
     struct ring_reader nobody = {.thread = -1};
@@ -311,8 +311,8 @@ int recorded_process_close(struct recorded_process *process, const struct record
   access_stream_close(&process->accesses);
   free(process->thread_of_serial.at);
   free(process->calls.at);
-  for (uint32_t i = 0; i < process->regions; i++)
-    munmap(process->region[i].memory, region_bytes(process->region[i].rings));
+  for (uint32_t i = 0; i < process->banks; i++)
+    munmap(process->bank[i].memory, bank_bytes(process->bank[i].rings));
   sampler_close(&process->sampler);
   os_close(process->pid_fd);
   free(process->readers.at);

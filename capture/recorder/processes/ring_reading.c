@@ -12,7 +12,7 @@ void ring_reading_name(struct recorded_process *process, struct ring_reader *rea
   if (process->names && reader->thread >= 0 && process_writes(process) &&
       thread_name_refresh(&reader->name, process->pid, atomic_load(&reader->ring->owner), os_monotonic_ns()) &&
       trace_writer_thread_name(process->writer, (uint32_t)reader->thread, reader->name.text) != 0)
-    process_regions_give_up(process, "cannot be written");
+    process_banks_give_up(process, "cannot be written");
 }
 
 /* Notes which thread of the trace has that serial number; the host may write any. */
@@ -31,7 +31,7 @@ static void name_before(struct recorded_process *process, struct ring_reader *re
     return;
   snprintf(why, sizeof why, TRACE_CONTINUES, reader->before.thread, reader->before.file);
   if (trace_writer_gap(process->writer, (uint32_t)reader->thread, 0, why) != 0)
-    process_regions_give_up(process, "cannot be written");
+    process_banks_give_up(process, "cannot be written");
   reader->before.file = 0;
 }
 
@@ -63,7 +63,7 @@ static void put_event(struct recorded_process *process, struct ring_reader *read
     return;
   }
   trace_writer_totals(process->writer)->lost++;
-  process_regions_give_up(process, "cannot be written");
+  process_banks_give_up(process, "cannot be written");
 }
 
 /* Writes the event that was held back for its latency, if there is one. */
@@ -78,7 +78,7 @@ void ring_reading_gap(struct recorded_process *process, struct ring_reader *read
   if (!process_writes(process))
     trace_writer_totals(process->writer)->lost += dropped;
   else if (trace_writer_gap(process->writer, thread_of(process, reader), dropped, why) != 0)
-    process_regions_give_up(process, "cannot be written");
+    process_banks_give_up(process, "cannot be written");
   else
     count_calls(process, (uint32_t)reader->thread, dropped);
 }
@@ -314,7 +314,7 @@ static void take_mark(struct recorded_process *process, struct ring_reader *read
     mark.thread = thread_of(process, reader);
     put_held(process, reader);
     if (process_writes(process) && trace_writer_mark(process->writer, &mark) != 0)
-      process_regions_give_up(process, "cannot be written");
+      process_banks_give_up(process, "cannot be written");
   }
   reader->text_bytes = 0;
 }
@@ -360,7 +360,7 @@ static void take_record(struct recorded_process *process, struct ring_reader *re
     break;
   case RECORD_LIVE:
     if (process_writes(process) && trace_writer_touched(process->writer, head >> 8, touched_in(word)))
-      process_regions_give_up(process, "cannot be written");
+      process_banks_give_up(process, "cannot be written");
     break;
   case RECORD_THREAD:
     ring_reading_end_thread(process, reader);
@@ -468,19 +468,19 @@ void ring_reading_drain_rest(struct recorded_process *process, struct ring_reade
 }
 
 void ring_reading_find(struct recorded_process *process) {
-  for (uint32_t r = 0; r < process->regions; r++) {
-    struct region *region = process->region[r].memory;
-    uint32_t rings = process->region[r].rings;
-    uint32_t used = atomic_load_explicit(&region->used, memory_order_acquire);
-    for (; process->region[r].seen < used && process->region[r].seen < rings; process->region[r].seen++) {
+  for (uint32_t r = 0; r < process->banks; r++) {
+    struct bank *bank = process->bank[r].memory;
+    uint32_t rings = process->bank[r].rings;
+    uint32_t used = atomic_load_explicit(&bank->used, memory_order_acquire);
+    for (; process->bank[r].seen < used && process->bank[r].seen < rings; process->bank[r].seen++) {
       struct ring_reader *reader = vector_add(&process->readers);
       if (!reader) {
-        process_regions_give_up(process, "out of memory");
+        process_banks_give_up(process, "out of memory");
         return;
       }
-      uint32_t at = process->region[r].seen;
-      *reader = (struct ring_reader){.ring = &region->rings[at],
-                                     .memory = (char *)region + region_header_bytes(rings) + (uint64_t)at * RING_BYTES,
+      uint32_t at = process->bank[r].seen;
+      *reader = (struct ring_reader){.ring = &bank->rings[at],
+                                     .memory = (char *)bank + bank_header_bytes(rings) + (uint64_t)at * RING_BYTES,
                                      .thread = -1};
     }
   }
@@ -546,7 +546,7 @@ static void take_accesses(struct recorded_process *process) {
     if (result > 0)
       process->accesses_over = "the stream has values that a trace can't hold";
     if (result < 0)
-      process_regions_give_up(process, "cannot be written");
+      process_banks_give_up(process, "cannot be written");
   }
   if (process->accesses.damaged && !process->accesses_over)
     process->accesses_over = "the stream of accesses is damaged";

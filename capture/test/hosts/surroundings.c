@@ -133,7 +133,7 @@ static int errno_test(void) {
 }
 
 /* A hook needs at most as much stack more than the C library's function as docs/use/RECORDING.md says, in slow cases
-   too: the first call of a thread and of a fork child, a full ring, a new region; in threads, and in handlers on an
+   too: the first call of a thread and of a fork child, a full ring, a new bank; in threads, and in handlers on an
    alternate stack. Threads with the smallest possible stack, 16 KiB on x86-64, live. */
 
 enum {
@@ -238,7 +238,7 @@ static int stack_host(void) {
     if (pthread_create(&threads[i], &attributes, in_smallest_thread, i % 5 ? NULL : &together) != 0)
       return 1;
   pthread_barrier_wait(&together);
-  run_thread(in_painted_thread, painted); /* needs a new region, as the first has 16 rings */
+  run_thread(in_painted_thread, painted); /* needs a new bank, as the first has 16 rings */
   pthread_barrier_wait(&together);
   for (int i = 0; i < STACK_THREADS; i++)
     pthread_join(threads[i], NULL);
@@ -305,7 +305,7 @@ static int few_host(void) {
 
 static int few_test(void) {
   struct recorded recorded = same_as_bare(NULL, NULL);
-  /* The threads beyond the first region's rings may get none, which is counted. */
+  /* The threads beyond the first bank's rings may get none, which is counted. */
   uint64_t calls = 2ull * FEW_PAIRS * (FEW_THREADS + 1);
   CHECK(recorded.events + recorded.dropped >= calls, "%llu events, %llu dropped", (unsigned long long)recorded.events,
         (unsigned long long)recorded.dropped);
