@@ -55,6 +55,7 @@ def test_workloads_and_other_traces_of_it_keep_them_but_anonymised_no_path(tmp_p
     assert read_workload(made["t.work"]).info["settings"] == given
     assert open_trace(made["slice.tape"]).info["settings"] == given
     assert open_trace(made["anonymous.tape"]).info["settings"] == {"MALLOC_ARENA_MAX": "2"}
+    assert open_trace(made["anonymous.tape"]).info["touched_parts"] is True
     shown = succeed(CONVERT, "info", tmp_path / "t.tape").stdout
     assert "with MALLOC_ARENA_MAX=2 MALLOC_CONF=prof_prefix:/home/name" in " ".join(shown.split())
     about = json.loads(succeed(CONVERT, "info", "--json", made["t.work"]).stdout)["info"]

@@ -258,9 +258,11 @@ class _Again:
         if not share:
             return []
         self.work.progress.update(f"recording data accesses of {self.command[0]}", 0.0)
+        same = self.program.trace.program if self.program and self.program.others else ""
         try:
             with scratch_folder() as folder:
-                traced = programs.record(self.command, folder, arguments.home, arguments.program, share)
+                name = arguments.program or same
+                traced = programs.record(self.command, folder, arguments.home, name, share)
                 failed = self.advisor.simulate(traced.trace.path, share)
         except HeaptapeError as error:
             failed = str(error)
