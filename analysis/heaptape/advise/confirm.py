@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from heaptape.advise.load import Load
 from heaptape.advise.programs import line_of
 from heaptape.advise.programs import run as run_program
 from heaptape.advise.words import Advice
@@ -32,7 +33,8 @@ REVERSED = "the opposite of the prediction"
 @dataclass(frozen=True)
 class Command:
     """The program as it is run live. `name`: of the process to observe; empty: the command's. `status`: its exit status
-    on success; None: that of its first run. `budget_s`: wall time for all runs; those that are begun are finished.
+    on success; None: that of its first run. `load`: what makes requests of a server. `budget_s`: wall time for all
+    runs; those that are begun are finished.
     """
 
     command: tuple[str, ...]
@@ -40,6 +42,7 @@ class Command:
     status: int | None
     home: Home
     budget_s: float
+    load: Load | None = None
     tell: Callable[[str], None] = lambda text: None
 
 
@@ -106,7 +109,11 @@ class Observer:
 
     def _run(self, wrapper: Sequence[str], environment: Mapping[str, str], printed: Path) -> Finished:
         began = time.monotonic()
-        ended = run_program([*wrapper, *line_of(self.command.command).words], environment)
+        load = self.command.load
+        words = [*wrapper, *line_of(self.command.command).words]
+        ended = run_program(words, environment, load.begin if load else None)
+        if load:
+            load.end()
         printed.write_bytes(ended.last_words)
         if self._status is None:
             self._status = ended.status

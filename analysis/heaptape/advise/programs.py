@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from heaptape.advise.budget import OUTSIDE_RUNS, WHOLE_RUNS
+from heaptape.advise.load import Load
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
@@ -111,13 +112,24 @@ class Ended:
     last_words: bytes
 
 
-def record(command: Sequence[str], folder: Path, home: Home, name: str = "", accesses: float = 0.0) -> Program:
-    """Records the command into `folder`. `name`: base name of the wanted process; `accesses`: the share of the program
-    whose data accesses are recorded, too: 0 none, 1 all, else in bursts. A
+@dataclass(frozen=True)
+class Wanted:
+    """Of a recording. `name`: base name of the wanted process; `accesses`: the share of the program whose data accesses
+    are recorded, too: 0 none, 1 all, else in bursts; `load`: what makes requests of a server.
+    """
+
+    name: str = ""
+    accesses: float = 0.0
+    load: Load | None = None
+
+
+def record(command: Sequence[str], folder: Path, home: Home, wanted: Wanted = Wanted()) -> Program:
+    """Records the command into `folder`. A
     Ctrl-C while it runs is left to the program: this is how servers are ended. Raises HeaptapeError where it can't be
     started or recorded, or no process of that name made a call.
     """
     first = folder / "first.tape"  # the busiest process's, by the recorder's rule
+    name, accesses, load = wanted.name, wanted.accesses, wanted.load
     options = ["--all-processes"] if name else []
     options += ["--accesses"] if accesses else []
     in_bursts = 0 < accesses < 1
@@ -127,7 +139,10 @@ def record(command: Sequence[str], folder: Path, home: Home, name: str = "", acc
         line = line_of(command)
         whole = [str(home.program("record")), "--quiet", "-o", str(first), *options, "--", *line.words]
         own = {name: os.environ[name] for name in left_out(os.environ)} | dict(line.settings)
-        ended = run(whole, own, started=bursts.begin if bursts else None)
+        begins = [one.begin for one in (bursts, load) if one]
+        ended = run(whole, own, started=lambda pid: [begin(pid) for begin in begins])
+        if load:
+            load.end()
     wall_s = time.monotonic() - began
     paths = sorted(folder.glob("*.tape"), key=lambda path: (path != first, -path.stat().st_size))[:MOST_PROCESSES]
     traces = [Trace(path, convert_json(home, "info", str(path))) for path in paths]
@@ -229,7 +244,7 @@ class _Bursts:
 def run(
     command: Sequence[str],
     environment: Mapping[str, str] | None = None,
-    started: Callable[[int], None] | None = None,
+    started: Callable[[int], object] | None = None,
 ) -> Ended:
     """Runs the command in this folder to its end, in this environment; with `environment` in that and what of this one
     selects no allocator. Its output is read, not shown: some programs do less

@@ -20,6 +20,7 @@ from heaptape.common.process import scratch_folder
 if TYPE_CHECKING:
     from heaptape.advise.advise import Advisor, Wish
     from heaptape.advise.budget import Plan
+    from heaptape.advise.load import Load
     from heaptape.advise.programs import Program
     from heaptape.advise.words import Advice
 
@@ -73,6 +74,12 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         "--program", default="", metavar="NAME", help="of several processes, use the one whose executable has this name"
     )
     parser.add_argument(
+        "--load",
+        metavar="CMD2",
+        help="CMD is a server: in each run, when it listens, CMD2 makes its requests (the same number each time), then "
+        "the server gets SIGTERM",
+    )
+    parser.add_argument(
         "--budget",
         metavar="TIME",
         help="wall time (90, 5m) for all of it; what replays leave of it is for running the program again (default: a "
@@ -100,6 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the advice. Returns 1 if live runs that were asked for show that it does not hold."""
 
     from heaptape.advise import advise, budget, programs, words
+    from heaptape.advise.load import Load
     from heaptape.run import registry
     from heaptape.run.live import c_library
     from heaptape.show import screen
@@ -114,11 +122,12 @@ def run(arguments: argparse.Namespace) -> int:
         replaying.note_others(registry.load(arguments.home))
     began = time.monotonic()
     with replaying.work() as work, scratch_folder() as recorded:
-        program = None
+        program, load = None, Load(arguments.load) if arguments.load else None
         if arguments.input is None:
             work.progress.note(_how_often(command, arguments))
             work.progress.update(f"recording {command[0]}", 0.0)
-            program = programs.record(command, recorded, arguments.home, arguments.program)
+            wanted = programs.Wanted(arguments.program, load=load)
+            program = programs.record(command, recorded, arguments.home, wanted)
             if arguments.keep:
                 write_bytes(arguments.keep, program.trace.path.read_bytes())
         source = program.trace.path if program else Path(arguments.input)
@@ -137,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
         left_out = ""
         if command:
             spent_s = time.monotonic() - began
-            again = _Again(advisor, command, program, run_s, work)
+            again = _Again(advisor, command, program, run_s, work, load)
             left_out = again.refine(total_s - spent_s, spent_s, arguments)
         advisor.count()
         found = advisor.found()
@@ -163,7 +172,7 @@ def _repeat(arguments: argparse.Namespace, command: Sequence[str]) -> str:
         words += ["--objective", arguments.objective]
     for option, values in (("-a", arguments.allocator), ("--limit", arguments.limit)):
         words += [word for value in values for word in (option, value)]
-    for option in ("baseline", "budget", "program"):
+    for option in ("baseline", "budget", "program", "load"):
         if value := getattr(arguments, option):
             words += [f"--{option}", value]
     words += [f"--{name}" for name in ("exact", "accesses", "live") if getattr(arguments, name)]
@@ -187,6 +196,8 @@ def _checked(arguments: argparse.Namespace) -> Sequence[str]:
     command = list(arguments.own_options)
     if arguments.input is None and not command:
         raise UsageError("advise: a recording F, or a program: heaptape advise -- CMD ...")
+    if arguments.load is not None and not (command and arguments.load.split()):
+        raise UsageError("advise --load: a command, and the server's at the end: advise --load CMD2 -- SERVER ...")
     if arguments.live and not command:
         raise UsageError("advise --live: which program? Name it at the end: -- CMD ...")
     if arguments.input is not None and command and not arguments.live:
@@ -223,6 +234,7 @@ class _Again:
     program: "Program | None"
     run_s: float
     work: replaying.Work
+    load: "Load | None" = None
 
     def refine(self, left_s: float, spent_s: float, arguments: argparse.Namespace) -> str:
         """Spends what is left of the budget. Returns what was not done, in words; empty: nothing was left out."""
@@ -261,8 +273,8 @@ class _Again:
         same = self.program.trace.program if self.program and self.program.others else ""
         try:
             with scratch_folder() as folder:
-                name = arguments.program or same
-                traced = programs.record(self.command, folder, arguments.home, name, share)
+                wanted = programs.Wanted(arguments.program or same, share, self.load)
+                traced = programs.record(self.command, folder, arguments.home, wanted)
                 failed = self.advisor.simulate(traced.trace.path, share)
         except HeaptapeError as error:
             failed = str(error)
@@ -277,7 +289,7 @@ class _Again:
         name = self.program.trace.program if self.program else arguments.program
         status = self.program.status if self.program else None
         tell = partial(self.work.progress.update, share=1.0)
-        command = confirm.Command(tuple(self.command), name, status, arguments.home, plan.live_s, tell)
+        command = confirm.Command(tuple(self.command), name, status, arguments.home, plan.live_s, self.load, tell)
         try:
             with scratch_folder() as folder:
                 self.advisor.live = confirm.made(self.advisor, racers, confirm.Observer(command, folder), self.run_s)
@@ -291,7 +303,7 @@ class _Again:
         """Why the program is not run again; empty: it can be."""
         from heaptape.advise import budget, programs
 
-        if self.program is None:
+        if self.program is None or self.load:
             return ""
         cpu_ns = self.program.cpu_ns
         return budget.not_repeatable(

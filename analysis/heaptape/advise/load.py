@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""A load for a server: when the server listens, a command that makes requests is run to its end; then the server is
+asked to end. So each run of the server does the same work, recorded or live.
+"""
+
+import os
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from heaptape.common.errors import HeaptapeError
+from heaptape.run.environment import without_allocator
+
+LISTENS_S = 60.0  # how long to wait until the server listens; Valgrind makes it 50 times slower
+LOOK_S = 0.05
+LISTENING = "0A"  # the state in /proc/net/tcp
+ACCEPTING = "00010000"  # the flag in /proc/net/unix
+
+
+class Load:
+    """`command`: as a shell splits it; it gets this environment without any allocator, and its output is not shown."""
+
+    def __init__(self, command: str) -> None:
+        self._words, self._thread, self._failed = shlex.split(command), threading.Thread(), ""
+
+    def begin(self, wrapper: int) -> None:
+        """Waits, in another thread, for a descendant of the process `wrapper` that listens."""
+        self._failed = ""
+        self._thread = threading.Thread(target=self._run, args=(wrapper,), daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """To be called when the server has ended. Raises HeaptapeError where it never listened, or the load failed."""
+        self._thread.join(LOOK_S + 10)
+        if self._failed:
+            raise HeaptapeError(f"--load: {self._failed}")
+
+    def _run(self, wrapper: int) -> None:
+        server, until = None, time.monotonic() + LISTENS_S
+        while server is None and time.monotonic() < until and Path(f"/proc/{wrapper}").exists():
+            time.sleep(LOOK_S)
+            server = listening(wrapper)
+        if server is None:
+            self._failed = f"the server did not listen within {LISTENS_S:.0f} s, or ended before"
+        else:
+            self._make_requests()
+        for pid in [server] if server else descendants(wrapper):
+            try:
+                os.kill(pid, signal.SIGTERM)
+            except ProcessLookupError:
+                continue
+
+    def _make_requests(self) -> None:
+        try:
+            done = subprocess.run(
+                self._words, env=without_allocator(os.environ), stdin=subprocess.DEVNULL, capture_output=True, text=True
+            )
+        except OSError as error:
+            self._failed = f"{self._words[0]}: {error.strerror}"
+            return
+        if done.returncode:
+            said = (done.stderr.strip().splitlines() or [""])[-1][:200]
+            self._failed = f"{self._words[0]}: exit status {done.returncode}{f' ({said})' if said else ''}"
+
+
+def listening(ancestor: int) -> int | None:
+    """The first descendant of a process, by depth, that listens on a TCP or Unix socket; None: none does."""
+    for pid in descendants(ancestor):
+        sockets = {f"socket:[{inode}]" for inode in _listening_inodes(pid)}
+        try:
+            links = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
+        except OSError:
+            continue
+        if links & sockets:
+            return pid
+    return None
+
+
+def descendants(ancestor: int) -> list[int]:
+    """Process numbers, children before grandchildren."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(folder.name))
+    found, level = [], [ancestor]
+    while level := [child for parent in level for child in children.get(parent, [])]:
+        found += level
+    return found
+
+
+def _listening_inodes(pid: int) -> set[str]:
+    """Of the process's network name space."""
+    found = set()
+    for name, column, wanted, inode in (("tcp", 3, LISTENING, 9), ("tcp6", 3, LISTENING, 9), ("unix", 3, ACCEPTING, 6)):
+        try:
+            rows = Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]
+        except OSError:
+            continue
+        cells = (row.split() for row in rows)
+        found |= {row[inode] for row in cells if len(row) > inode and row[column] == wanted}
+    return found

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""A server that is put under a load: it is recorded while it answers, ends afterwards, and runs again so."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+from heaptape.advise.load import Load, descendants, listening
+from heaptape.common.errors import HeaptapeError
+
+from tests.support import call_heaptape, compile_c
+
+SERVER = """
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[1]))};
+  int one = 1, s = socket(AF_INET, SOCK_STREAM, 0);
+  setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  if (bind(s, (struct sockaddr *)&at, sizeof at) || listen(s, 9)) return 1;
+  for (;;) {
+    int c = accept(s, 0, 0);
+    char byte;
+    while (read(c, &byte, 1) == 1) {
+      char *object = malloc(1000);
+      memset(object, byte, 1000);
+      write(c, object, 1);
+      free(object);
+    }
+    close(c);
+  }
+}
+"""
+CLIENT = """
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as peer:
+    for _ in range(500):
+        peer.sendall(b"x")
+        assert peer.recv(1) == b"x"
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    return compile_c(tmp_path_factory.mktemp("load") / "server", SERVER, "-O1")
+
+
+@pytest.fixture
+def port():
+    return 20_000 + os.getpid() % 20_000
+
+
+def client(tmp_path, port):
+    path = tmp_path / "client.py"
+    path.write_text(CLIENT)
+    return shlex.join([sys.executable, str(path), str(port)])
+
+
+def test_a_server_is_advised_by_the_requests_of_its_load(server, port, tmp_path):
+    words = ("--load", client(tmp_path, port), "-a", "glibc", "--budget", "0", "--json", "--", server, str(port))
+    done = call_heaptape("advise", *words)
+    assert done.status == 0, done.stderr
+    workload = json.loads(done.stdout)["workload"]
+    assert workload["program"] == "server"
+    assert 1000 <= workload["ops"] < 1100  # a malloc and a free for each request
+
+
+def test_the_descendant_that_listens_is_found_and_asked_to_end(server, port, tmp_path):
+    with subprocess.Popen(["sh", "-c", f"{server} {port} & wait"]) as shell:
+        load = Load(client(tmp_path, port))
+        load.begin(shell.pid)
+        shell.wait()
+        load.end()
+    assert listening(shell.pid) is None
+    assert descendants(shell.pid) == []
+
+
+@pytest.mark.parametrize(
+    ("server_is", "load", "why"),
+    [("true", "true", "did not listen"), ("", "false", "exit status 1"), ("", "/no/such", "No such file")],
+)
+def test_a_load_that_fails_is_said(server, port, server_is, load, why):
+    made = Load(load)
+    with subprocess.Popen(["sh", "-c", f"{server_is or f'{server} {port}'} & wait"]) as shell:
+        made.begin(shell.pid)
+        shell.wait()
+        with pytest.raises(HeaptapeError, match=why):
+            made.end()
