@@ -26,14 +26,23 @@ DESCRIPTION = (
     "the smallest tape that still shows it is kept (docs/use/GATE.md)."
 )
 WHICH = ("worst", "all", "none")
+SOUND = "reference"
+PLANTED = {  # of --self-test
+    SOUND: "nothing is planted",
+    "reference:neither": "calls that cost more are planted",
+    "reference:random-placement": "scattered memory is planted",
+}
 UNMEASURED = 125  # git bisect run skips such a revision
 
 
-def add_pair(parser: argparse.ArgumentParser) -> None:
+def add_pair(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """Adds --old and --new, which `heaptape minimise` has too."""
     for name, what in (("old", "the allocator to compare with"), ("new", "the allocator in question")):
         parser.add_argument(
-            f"--{name}", required=True, metavar="NAME[:VARIANT]|glibc=DIR|LIB.so", help=f"{what}, as for -a of replay"
+            f"--{name}",
+            required=required,
+            metavar="NAME[:VARIANT]|glibc=DIR|LIB.so",
+            help=f"{what}, as for -a of replay",
         )
 
 
@@ -51,7 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "corpus", nargs="+", metavar="CORPUS", help="a trace, workload or other recording, or a folder of them"
     )
-    add_pair(parser)
+    add_pair(parser, required=False)
+    parser.add_argument(
+        "--self-test",
+        action="store_true",
+        help="show on this corpus that the gate catches what is planted: calls that cost more, and memory that is "
+        "scattered, both by switches of our own allocator; without --old and --new",
+    )
     parser.add_argument(
         "--tolerate",
         default="rss=1%,instructions=2%,syscalls=10%",
@@ -91,6 +106,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     chosen_tables(arguments.table, ())
     limits = limits_of(arguments, "gate")
+    if arguments.self_test != (arguments.old is None) or arguments.self_test != (arguments.new is None):
+        raise UsageError("gate: --old and --new, or --self-test")
+    if arguments.self_test:
+        return _self_test(arguments)
     if is_library(arguments.new) and not library_of(arguments.new).is_file():
         console.error(f"gate: {library_of(arguments.new)}: no such library")
         return UNMEASURED
@@ -127,6 +146,27 @@ def run(arguments: argparse.Namespace) -> int:
         finally:  # interrupted or not: the comparison is complete
             _write(data, arguments)
     return 0 if data["passed"] else 1 if any(one.is_worse for one in results) else UNMEASURED
+
+
+def _self_test(arguments: argparse.Namespace) -> int:
+    """Compares our own allocator with itself, and with each of PLANTED. Returns 1 if the gate is wrong on one."""
+    from heaptape.features.gate import gate
+    from heaptape.features.gate.tables import gate_lines
+
+    files, right = gate.find(arguments.corpus), True
+    for new, what in PLANTED.items():
+        arguments.old, arguments.new = SOUND, new
+        pairing = _pairing(arguments)
+        with replaying.work() as work:
+            work.progress.note(what)
+            results = gate.compare_all(files, pairing, arguments.home, work.scratch, lambda _, done: None)
+        found = gate.describe(results, pairing)
+        as_it_should = found["passed"] == (new == SOUND)
+        right &= as_it_should
+        lines = [f"{what}: {'right' if as_it_should else 'WRONG'}", *gate_lines(found)[:2]]
+        write_text(STANDARD_OUTPUT, "\n  ".join(lines) + "\n")
+    console.verdict(f"self-test {'passed' if right else 'failed'}", right)
+    return 0 if right else 1
 
 
 def _pairing(arguments: argparse.Namespace) -> "Pairing":

@@ -29,6 +29,7 @@ from tests.support import (
     published,
     refused,
     run,
+    succeed,
     take_interrupts,
 )
 
@@ -170,13 +171,19 @@ def test_a_tape_that_is_malformed_is_an_error_and_the_others_are_compared(worklo
         (["--old", "glibc", "--new", "glibc", "--minimise-runs", "0"], "more than 0"),
         (["--old", "glibc", "--new", "glibc", "nowhere"], "nowhere: no such file or folder"),
         (["--old", "glibc", "--new", "glibc", ""], "'': no such file or folder"),
-        (["--old", "glibc"], "required: --new"),
+        (["--old", "glibc"], "gate: --old and --new, or --self-test"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments, says, workload):
     done = call_heaptape("gate", *arguments, *([] if "nowhere" in arguments else [workload]))
     assert (done.status, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert says in done.stderr
+
+
+@pytest.mark.long
+def test_the_self_test_catches_what_is_planted_and_passes_the_sound_allocator():
+    done = succeed(HEAPTAPE, "gate", "--self-test", REPOSITORY / "workloads" / "corpus" / "gs.tape")
+    assert [line.split(": ")[1] for line in done.stdout.splitlines() if line[0] != " "] == ["right"] * 3
 
 
 def test_a_condition_that_does_not_hold_is_one_line(workload, tmp_path):
