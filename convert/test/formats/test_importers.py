@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 import shutil
 import tarfile
 import zipfile
@@ -496,6 +497,21 @@ def test_directory_that_babeltrace2_can_not_read_is_an_error(tmp_path):
     result = run(CONVERT, "check", folder)
     assert result.status == 1
     assert "babeltrace2 failed" in result.stderr
+
+
+def test_every_complaint_of_babeltrace2_counts_what_was_discarded(tmp_path):
+    folder, program, tape = tmp_path / "ctf", tmp_path / "babeltrace2", tmp_path / "t.tape"
+    folder.mkdir()
+    (folder / "metadata").touch()
+    said = "".join(
+        f"echo '{one}' >&2\n" for one in ("something else", "Tracer discarded 3 events", "tracer discarded 40")
+    )
+    program.write_text(f"#!/bin/sh\n{said}cat {DATA / 'lttng.txt'}\n")
+    program.chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert "discarded 43 events" in run(CONVERT, "convert", folder, tape, env=path).stderr
+    succeed(CONVERT, "convert", "--allow-gaps", folder, tape, env=path)
+    assert check(tape)["dropped"] == 43
 
 
 def test_threads_of_a_wl_wait_for_one_another(tmp_path):

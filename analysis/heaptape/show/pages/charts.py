@@ -82,7 +82,7 @@ def peak_parts(file: Results, labels: Sequence[str]) -> list[Bar]:
     """What each allocator's RSS consists of where it is largest. Raises HeaptapeError if the data are malformed."""
     peak = fragmentation.at_peak(file)
     peak = peak[peak["allocator"].isin(labels)]
-    most = max(peak["rss_anon_bytes"].max(), 1) if len(peak) else 1
+    most = peak["rss_anon_bytes"].clip(lower=1).max()
     bars = []
     for _, row in peak.iterrows():
         parts = [
