@@ -72,7 +72,8 @@ def drawn(source: Source, kind: str, look: Look, form: str) -> bytes:
         figure.suptitle(title.replace("$", r"\$"), fontsize=10)  # no formula
         out = io.BytesIO()
         dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)  # the same bytes each time
-        figure.savefig(out, format=form, dpi=DPI, metadata=dated)
+        packed = {"pil_kwargs": {"optimize": True}} if form == "png" else {}
+        figure.savefig(out, format=form, dpi=DPI, metadata=dated, **packed)
     return out.getvalue()
 
 
