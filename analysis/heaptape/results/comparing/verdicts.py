@@ -327,7 +327,11 @@ def _amount(row: dict) -> str:
 
 
 def _decimals(half: float) -> int:
-    """As many decimals as the half interval needs to have a digit that isn't 0; at least one."""
+    """As many decimals as the half interval needs to have a digit that isn't 0; at least one.
+
+    >>> _decimals(0.06), _decimals(0.03), _decimals(0.001)
+    (1, 2, 3)
+    """
     return 1 if half >= 0.05 else 2 if half >= 0.005 else 3
 
 
