@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -72,7 +73,7 @@ def drawn(source: Source, kind: str, look: Look, form: str) -> bytes:
         figure.suptitle(title.replace("$", r"\$"), fontsize=10)  # no formula
         out = io.BytesIO()
         dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)  # the same bytes each time
-        packed = {"pil_kwargs": {"optimize": True}} if form == "png" else {}
+        packed: dict[str, Any] = {"pil_kwargs": {"optimize": True}} if form == "png" else {}
         figure.savefig(out, format=form, dpi=DPI, metadata=dated, **packed)
     return out.getvalue()
 
