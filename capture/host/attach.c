@@ -181,11 +181,12 @@ static bool has_room(uint64_t bytes) {
   return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur / 4;
 }
 
-/* Contact failed, with errno: where a sandbox keeps us from the collector, nothing is tried again. */
+/* Contact failed, with errno: where a sandbox, or another network namespace, keeps us from a collector that lives,
+   nothing is tried again. */
 static void note_refusal(void) {
-  if (errno != EACCES)
-    return;
   struct bank *bank = (struct bank *)host_state.bank;
+  if (errno != EACCES && (errno != ECONNREFUSED || !bank || host_collector_died()))
+    return;
   filters_note_refusal();
   if (bank)
     atomic_store(&bank->sandboxing, 1);
@@ -337,9 +338,8 @@ static bool bypassed;
    that the program captures: it names what it does not record, and the processes that it recorded say that it has
    ended. */
 static void report_no_collector(void) {
-  if (errno == EACCES)
-    note_refusal();
-  else if (errno != ECONNREFUSED && errno != ECONNRESET)
+  note_refusal();
+  if (errno != EACCES && errno != ECONNREFUSED && errno != ECONNRESET)
     message_print(errno == EPERM    ? ATTACH_NOT_OURS
                   : errno == EAGAIN ? "the collector does not answer: this process is not recorded"
                                     : ATTACH_FAILED);

@@ -94,6 +94,8 @@ void exec_failed(struct exec_note *taken_back) {
   FUNCTION(execvpe, int, (const char *, char *const *, char *const *))                                                 \
   FUNCTION(fexecve, int, (int, char *const *, char *const *))                                                          \
   FUNCTION(execveat, int, (int, const char *, char *const *, char *const *, int))                                      \
+  FUNCTION(system, int, (const char *))                                                                                \
+  FUNCTION(popen, void *, (const char *, const char *))                                                                \
   FUNCTION(posix_spawn, int,                                                                                           \
            (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *,       \
             char *const *))                                                                                            \
@@ -205,4 +207,26 @@ ENTRY(posix_spawn, (pid_t * child, const char *path, const posix_spawn_file_acti
 ENTRY(posix_spawnp, (pid_t * child, const char *path, const posix_spawn_file_actions_t *actions,
                      const posix_spawnattr_t *attributes, char *const words[], char *const environment[])) {
   SPAWN(posix_spawnp);
+}
+
+/* Their shell attaches as a rule, and is not executed by a function of ours. */
+static void note_shell(void) {
+  if (filters_outlook() != EXEC_OPEN)
+    note("/bin/sh", -1, environ, EXEC_CERTAIN);
+}
+
+ENTRY(system, (const char *command)) {
+  if (!real_calls_of.system.data)
+    exec_calls_resolve();
+  if (command)
+    note_shell();
+  return real_calls_of.system.data ? real_calls_of.system.code(command) : -1;
+}
+
+__attribute__((visibility("default"))) void *entry_popen(const char *command, const char *mode) __asm__("popen");
+void *entry_popen(const char *command, const char *mode) {
+  if (!real_calls_of.popen.data)
+    exec_calls_resolve();
+  note_shell();
+  return real_calls_of.popen.data ? real_calls_of.popen.code(command, mode) : NULL;
 }

@@ -2,10 +2,10 @@
 /* Functions that execute a program, as entry points: before the call, a note tells the collector of the program
    (capture/wire/exec_note.h), which may never attach, and end before the collector can look at it.
 
-   Not its job: whether the program is recorded. Not seen: calls that a C library makes itself (system, popen), and a
-   program's own instructions. Invariants: the real call gets what the caller passed; where it fails, the note is taken
-   back, and errno is the call's. A vfork child, which shares its parent's memory, and a fork child that has not
-   attached use their parent's bank. Async-signal-safe, allocates nothing, needs no memory but the caller's stack. */
+   Not its job: whether the program is recorded. Not seen: a program's own instructions. Invariants: the real call gets
+   what the caller passed; where it fails, the note is taken back, and errno is the call's. A vfork child, which shares
+   its parent's memory, and a fork child that has not attached use their parent's bank. Async-signal-safe, allocates
+   nothing, needs no memory but the caller's stack. */
 #pragma once
 
 struct exec_note;

@@ -73,7 +73,7 @@ static bool has_ended(int pid) {
 
 /* Takes what the host's note says; it may be anything. */
 static void take(struct collector *collector, const struct recorded_process *process, struct exec_note *note) {
-  struct executed executed = {.pid = note->pid ? note->pid : process->pid};
+  struct executed executed = {.pid = note->pid < 0 ? -1 : note->pid ? note->pid : process->pid};
   memcpy(executed.path, note->path, sizeof note->path);
   bool attached = note->pid > 0 && unfollowed_has_attached(collector, note->pid);
   executed.cause = cause_of(process->bank[0].memory, note->outlook, executed.path);
@@ -98,7 +98,8 @@ static void look_at(struct collector *collector, struct recorded_process *proces
     struct exec_note *note = &bank->notes[i];
     if (atomic_load(&note->state) != EXEC_NOTE_STANDS)
       continue;
-    if (ends || (note->pid > 0 && (unfollowed_has_attached(collector, note->pid) || has_ended(note->pid))))
+    if (ends || note->pid == EXEC_CERTAIN ||
+        (note->pid > 0 && (unfollowed_has_attached(collector, note->pid) || has_ended(note->pid))))
       take(collector, process, note);
     else
       process->has_notes = true;

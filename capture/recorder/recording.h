@@ -206,7 +206,7 @@ enum unfollowed_cause {
   UNFOLLOWED_MACHINE,
   UNFOLLOWED_SIMULATED, /* under our Valgrind tool, where a program asks at its first call */
   UNFOLLOWED_FILTERS,
-  UNFOLLOWED_SANDBOX, /* another one: Landlock */
+  UNFOLLOWED_SANDBOX, /* another one: Landlock, a network namespace */
   UNFOLLOWED_CHILD,   /* a fork child under either, whose calls its parent's trace counts */
   UNFOLLOWED_LOST,    /* it did ask, in vain */
   UNFOLLOWED_CAUSES

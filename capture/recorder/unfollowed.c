@@ -43,9 +43,9 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
     [UNFOLLOWED_FILTERS] =
         "started under a filter of system calls (seccomp) that forbids a call which recording makes, "
         "or of which that is not known",
-    [UNFOLLOWED_SANDBOX] = "a sandbox (Landlock) that keeps them from the recorder",
+    [UNFOLLOWED_SANDBOX] = "a sandbox (Landlock, another network namespace) that keeps them from the recorder",
     [UNFOLLOWED_CHILD] =
-        "fork children that a sandbox (seccomp, Landlock) keeps from the recorder: their parent's trace "
+        "fork children that a sandbox (seccomp, Landlock, another network namespace) keeps from the recorder: their parent's trace "
         "counts their calls as dropped",
     [UNFOLLOWED_LOST] = "they asked, but others had made too many connections to the recorder, or it did not answer in "
                         "time: their calls are in no trace",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A program that a recorded one executes and that does not attach is named, also where it ends at once."""
 
+import os
 import platform
 from pathlib import Path
 
@@ -126,6 +127,34 @@ def test_landlock_is_the_reason_where_it_keeps_processes_from_the_recorder(folde
     assert names == {"a sandbox": "shared", "fork children that a sandbox": "sandboxed (3 processes)"}
     (dropped,) = filter(None, (check(tape)["dropped"] for tape in tmp_path.glob("*.tape")))
     assert dropped == 3 * 2 * 1000
+
+
+@pytest.mark.parametrize("way", ["system", "popen"])
+def test_a_shell_of_the_c_library_is_named_where_a_filter_keeps_it_from_attaching(
+    executes: Path, folder: Path, tmp_path: Path, way: str
+) -> None:
+    done = recorded(tmp_path, executes, f"kill:{forbidden('connect')}", way, folder / "shared")
+    assert reasons(done) == {FILTERED: "sh"}
+    assert reasons(recorded(tmp_path, executes, way, folder / "shared")) == {}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may make a network namespace")
+def test_a_network_namespace_is_the_reason_where_it_keeps_processes_from_the_recorder(
+    folder: Path, tmp_path: Path
+) -> None:
+    script = f"""
+import ctypes, os
+ctypes.CDLL(None).unshare(0x40000000)
+if not os.fork():
+    x = [bytearray(1000) for _ in range(1000)]
+    os.execv("{folder}/shared", ["shared"])
+os.wait()
+os._exit(5)"""
+    done = recorded(tmp_path, "/usr/bin/python3", "-S", "-c", script)
+    names = {reason.split(" (")[0]: name for reason, name in reasons(done).items()}
+    assert names.pop("fork children that a sandbox").startswith("python3")
+    assert list(names.values()) == ["shared"]
+    assert {*names} <= {"a sandbox", "another network namespace"}  # the second where it was seen
 
 
 @pytest.mark.parametrize("script", ["{program}; exit 5", "env -i {program}; exit 5", "exec env -i {program}"])

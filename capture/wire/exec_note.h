@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { EXEC_NOTES = 64, EXEC_PATH_BYTES = 116 };
+enum { EXEC_NOTES = 64, EXEC_PATH_BYTES = 116, EXEC_CERTAIN = -2 };
 
 enum exec_note_state { EXEC_NOTE_FREE, EXEC_NOTE_FILLING, EXEC_NOTE_STANDS };
 
@@ -24,7 +24,8 @@ enum exec_outlook {
 
 struct exec_note {
   _Atomic uint32_t state;
-  int32_t pid;      /* of the child that executes it; 0: the process itself; -1: the host may not ask for it */
+  int32_t pid;      /* of the child that executes it; 0: the process itself; -1: the host may not ask for it; -2: nor
+                                 is the note ever taken back */
   uint32_t outlook; /* enum exec_outlook */
   char path[EXEC_PATH_BYTES]; /* its end, where it is longer, without a zero then */
 };

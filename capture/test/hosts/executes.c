@@ -85,6 +85,12 @@ static void execute(char *program) {
     _exit(status_of(pid));
 }
 
+static int run_by_shell(int pipes) {
+  FILE *pipe = pipes ? popen(words[0], "r") : NULL;
+  int status = pipes ? pclose(pipe) : system(words[0]);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 static void *in_thread(void *unused) {
   execute(words[0]);
   return unused;
@@ -103,6 +109,9 @@ int main(int argc, char **argv) {
       return status_of(child);
     } else if (strcmp(*word, "vfork") == 0 && (child = vfork()) > 0) {
       return status_of(child);
+    } else if (strcmp(*word, "system") == 0 || strcmp(*word, "popen") == 0) {
+      words = word + 1;
+      return run_by_shell(**word == 'p');
     } else if (strncmp(*word, "exec", 4) == 0 || strcmp(*word, "syscall") == 0 || strncmp(*word, "posix", 5) == 0 ||
                strcmp(*word, "fexecve") == 0) {
       way = *word;
