@@ -32,6 +32,7 @@ ELSEWHERE = {
     "heaptape allocators install": "from the network; features/candidates/test",
     "heaptape replay prog.tape -a glibc -a glibc@": "what that installs",
     "heaptape advise prog.tape -a glibc -a glibc@": "what that installs",
+    "heaptape advise --load": "a server; analysis/test/advise/test_load.py",
     "git clone": "from the network, and half an hour of compiling",
     "(cd ": "that clone",
     "heaptape replay prog.tape -a glibc=old": "that clone",
