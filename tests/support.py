@@ -222,9 +222,13 @@ def published(name: str, text: str) -> dict[str, Any]:
 def counted_calls(folder: Path) -> dict[int, Counter[str]]:
     """Calls by process, as preload/count_calls.c counted them in that folder."""
     calls: dict[int, Counter[str]] = defaultdict(Counter)
-    for image in folder.iterdir():
-        for name, count in struct.iter_unpack("<40sQ", image.read_bytes()):
-            calls[int(image.name.split(".")[0])][name.rstrip(b"\0").decode()] += count
+    for file in folder.iterdir():
+        with file.open("rb") as image:
+            (processes,) = struct.unpack("<Q", image.read(8))
+            for _ in range(min(processes, 4096)):
+                (pid,) = struct.unpack("<Q", image.read(8))
+                for name, count in struct.iter_unpack("<40sQ", image.read(31 * 48)):
+                    calls[pid][name.rstrip(b"\0").decode()] += count
     return {pid: +counts for pid, counts in calls.items() if +counts}
 
 

@@ -422,6 +422,8 @@ static enum process_state attach(struct process *process) {
                                        .os_page_bytes = os_page_bytes(),
                                        .idle = PRODUCER_IDLE};
       filters_watch(&host_state.bank->sandboxed);
+      if (!forked)
+        atomic_fetch_add(&process->bank[0].memory->orphan, host_missing_before());
       producer_pool_prepare(process); /* for threads whose program may map none any more */
       choose_quick(reply.touch_min_bytes);
       except_places();

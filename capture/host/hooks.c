@@ -196,7 +196,9 @@ static inline __attribute__((always_inline)) bool releasing_stamped(struct produ
   struct producer_event event = step_of(call, object);
   event.stamped = !call.has_size;
   bool real_one = !real_in_arena(object);
-  if (real_one && (large_may_be(object) || !producer_record_stamped(producer, event)))
+  if (!real_one)
+    host_count_missing();
+  else if (large_may_be(object) || !producer_record_stamped(producer, event))
     releasing(in, PRODUCER_CALLING, call, object);
   producer_leave(in);
   return real_one;
@@ -374,8 +376,10 @@ static inline void released(struct producer_entry in, const void *object, uint64
 
 #define HOOK_RELEASE(ident, result, declaration, arguments, size, param)                                               \
   SLOW result ident##_slow DECL_PLUS_CALLER declaration {                                                              \
-    if (__builtin_expect(real_in_arena(object), 0))                                                                    \
+    if (__builtin_expect(real_in_arena(object), 0)) {                                                                  \
+      host_count_missing();                                                                                            \
       return;                                                                                                          \
+    }                                                                                                                  \
     struct producer_entry in = producer_enter_slow(PRODUCER_CALLING | PRODUCER_RELEASES, caller, frame, NULL);         \
     if (in.producer)                                                                                                   \
       releasing(in, PRODUCER_CALLING, CALL_OF(ident, size, param), object);                                            \
@@ -396,8 +400,10 @@ static inline void released(struct producer_entry in, const void *object, uint64
    old object never was. */
 #define HOOK_RESIZE(ident, result, declaration, arguments, size, param)                                                \
   SLOW result ident##_slow DECL_PLUS_CALLER declaration {                                                              \
-    if (real_in_arena(object))                                                                                         \
+    if (real_in_arena(object)) {                                                                                       \
+      host_count_missing();                                                                                            \
       return real_arena_move(object, PRODUCT(ident, size, param));                                                     \
+    }                                                                                                                  \
     struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                        \
     if (!in.producer)                                                                                                  \
       return real.ident arguments;                                                                                     \
@@ -486,8 +492,10 @@ EXPORT int posix_memalign(void **result, size_t align, size_t size) {
 SLOW size_t malloc_usable_size_slow(void *object, void *const *frame) {
   const struct hook_call call = {.op = CALL_malloc_usable_size, .small = true};
   bool real_one;
-  if (__builtin_expect(real_in_arena(object), 0))
+  if (__builtin_expect(real_in_arena(object), 0)) {
+    host_count_missing();
     return real_arena_usable(object);
+  }
   if ((producer_may_skip() && producer_skip(frame[-1])) || release_stamped(call, object, (uintptr_t)frame, &real_one))
     return real.malloc_usable_size(object);
   struct producer_entry in =
@@ -533,6 +541,12 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
 
 /* caller: of the first operator that is called. */
 SLOW bool operators_are_recorded(const void *caller) {
+  if (producer_is_early()) {
+    real_serve_early();
+    operators_serve_early();
+    host_count_missing();
+    return false;
+  }
   if (!__atomic_load_n(&operators.flags, __ATOMIC_ACQUIRE) && !own_stack_run(operators_find, (void *)caller)) {
     int error = errno;
     operators_find((void *)caller);

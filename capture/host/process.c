@@ -13,7 +13,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct host_state host_state;
+struct host_state host_state = {.idle = PRODUCER_IDLE};
+
+static _Atomic uint64_t missing_before;
+
+void host_count_missing(void) {
+  struct bank *bank = (struct bank *)host_state.bank;
+  if (bank)
+    atomic_fetch_add(&bank->orphan, 1);
+  else
+    missing_before++;
+}
+
+uint64_t host_missing_before(void) {
+  return missing_before;
+}
 
 bool host_collector_died(void) {
   return atomic_load_explicit(&host_state.tables->control.collector_futex, memory_order_relaxed) & FUTEX_OWNER_DIED;

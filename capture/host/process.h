@@ -85,6 +85,11 @@ bool host_collector_died(void);
 /* Notes that calls of some objects of the process do not reach us. */
 void host_note_lost_calls(void);
 
+/* Counts a call that is not recorded, also before the process has attached. */
+void host_count_missing(void);
+/* Those that were counted before. */
+uint64_t host_missing_before(void);
+
 /* Ends the collector's sleep, if it sleeps. Precondition: the process has attached. */
 void host_wake_collector(void);
 

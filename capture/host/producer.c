@@ -16,7 +16,17 @@
 /* All threads have this one while they have no producer. */
 static struct producer_quick nobody = {.state = PRODUCER_NONE};
 
-__thread struct producer_quick *producer_mine __attribute__((tls_model("initial-exec"))) = &nobody;
+static __thread struct producer_quick *in_tls __attribute__((tls_model("initial-exec"))) = &nobody;
+uintptr_t producer_place;
+
+bool producer_is_early(void) {
+  if (__builtin_expect(producer_place != 0, 1))
+    return false;
+  if (!real_is_relocated() || !in_tls)
+    return true;
+  producer_place = (uintptr_t)&in_tls - (uintptr_t)__builtin_thread_pointer();
+  return false;
+}
 
 /* A thread's state outside its producer, as it may have none. */
 static __thread struct {
@@ -26,6 +36,10 @@ static __thread struct {
                               not test for a pause */
   uint32_t refused;        /* events lost since the thread could get no producer; 0: it has not been refused one */
 } mine __attribute__((tls_model("initial-exec")));
+
+__attribute__((constructor)) static void find_place(void) {
+  producer_is_early();
+}
 
 static void have_no_producer(void) {
   producer_mine = &nobody;
@@ -248,7 +262,7 @@ void producer_side_event(struct producer *producer, struct producer_event event)
 }
 
 void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_PARTS]) {
-  part[0] = (struct redirect_thread_part){(uintptr_t)&producer_mine, sizeof producer_mine, (uintptr_t)&nobody};
+  part[0] = (struct redirect_thread_part){(uintptr_t)&in_tls, sizeof in_tls, (uintptr_t)&nobody};
   part[1] = (struct redirect_thread_part){(uintptr_t)&mine, sizeof mine, 0};
 }
 
@@ -305,6 +319,11 @@ static struct producer *take_producer(struct process *process) {
 /* Gives the thread a producer, at its first event or its first in a fork child. NULL: it can have none. */
 static struct producer *begin_thread(void) {
   enum { REFUSED_RETRY = 4096 };
+  if (producer_is_early()) {
+    real_serve_early();
+    host_count_missing();
+    return NULL;
+  }
   if (mine.beginning || mine.excluded || process_is_off())
     return NULL;
   if (mine.refused && mine.refused++ % REFUSED_RETRY) {

@@ -28,7 +28,21 @@ struct producer_entry {
   uint32_t was; /* the state to return to */
 };
 
-extern __thread struct producer_quick *producer_mine __attribute__((tls_model("initial-exec")));
+/* The calling thread's producer, or what it has instead. Its place is not in the table that the dynamic linker fills
+   in, but in producer_place, as the library may be called before it is relocated, and before the first thread's TLS has
+   its initial values (by resolvers of IFUNCs, while other objects are relocated). Until producer_place is set it is 0,
+   where glibc and musl have a pointer to the thread's own data; of these, what lies at the members of struct
+   producer_quick is zero (in glibc on aarch64: of the vector of TLS blocks), so the thread appears to be in state
+   WIPED. */
+extern uintptr_t producer_place __attribute__((visibility("hidden"))); /* relative to the thread's pointer */
+#if defined(__x86_64__)
+#define producer_mine (*(struct producer_quick * __seg_fs *)producer_place)
+#else
+#define producer_mine (*(struct producer_quick **)((uintptr_t)__builtin_thread_pointer() + producer_place))
+#endif
+
+/* Is the library called so early that nothing can be recorded? Sets producer_place if not. */
+bool producer_is_early(void);
 
 /* The thread's producer; NULL: it has none, or is paused. */
 static inline struct producer *producer_now(void) {

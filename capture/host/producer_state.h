@@ -42,7 +42,8 @@ struct hook_sizes {
 /* The part of a producer that the common case needs. A thread without a producer has one of these in state NONE, so
    that a hook need not test for it. */
 struct producer_quick {
-  uint64_t next; /* address of the next slot to take, which is free if it is below limit */
+  char early[80]; /* see producer_place */
+  uint64_t next;  /* address of the next slot to take, which is free if it is below limit */
   uint64_t *limit;
   uint64_t common; /* value of ownership_load at a step of the common case; 0 in all states but IDLE, and NONE during a
                       pause: see producer_skip */
@@ -60,7 +61,19 @@ struct inner_event {
 enum { INNER_HELD_MOST = 3 };
 
 struct producer {
-  struct producer_quick quick;
+  union {
+    struct producer_quick quick;
+    struct {               /* in quick.early */
+      uint64_t *jump_from; /* where a JUMP record is being written, NULL: none is */
+      uint64_t *jump_to;
+      uint64_t dropped;          /* events without room that no DROPPED record reports yet */
+      uint64_t skipped_reported; /* calls made in pauses that DROPPED records report; the ring has the total */
+      uint64_t passed_bytes;     /* of completed laps; with the position, it gives the records between two events */
+      uint64_t window_bytes;     /* where the window began by which stamping_choose decides */
+      struct stack_memo *memo;
+      const void *deleting[2]; /* objects of the operators delete in progress: the outermost, and one inside it */
+    };
+  };
   uint64_t *cursor; /* where the next record goes while the thread holds next, else NULL */
   struct ring *ring;
   uint32_t own;                /* tag, or TAG_NONE while it stamps each event */
@@ -68,21 +81,15 @@ struct producer {
   _Atomic uint32_t side_count; /* records in side */
   uint16_t tag;                /* the producer's, forever; TAG_NONE: there are more threads than tags */
 
-  uintptr_t frame;     /* stack pointer of the hook that took the producer from IDLE; PRODUCER_NO_FRAME: none did */
-  char *memory;        /* the ring's */
-  uint32_t lap;        /* bytes of the ring in use */
-  uint32_t lap_tick;   /* tick when the lap began */
-  uint32_t given_up;   /* slots that are given up */
-  uint64_t *jump_from; /* where a JUMP record is being written, NULL: none is */
-  uint64_t *jump_to;
-  uint32_t open;              /* resizes begun and not ended: their ends may use the reserve */
+  uintptr_t frame;   /* stack pointer of the hook that took the producer from IDLE; PRODUCER_NO_FRAME: none did */
+  char *memory;      /* the ring's */
+  uint32_t lap;      /* bytes of the ring in use */
+  uint32_t lap_tick; /* tick when the lap began */
+  uint32_t given_up; /* slots that are given up */
+  uint32_t open;     /* resizes begun and not ended: their ends may use the reserve */
   _Atomic uint32_t side_lost; /* events that found side full */
-  uint64_t dropped;           /* events without room that no DROPPED record reports yet */
-  uint64_t skipped_reported;  /* calls made in pauses that DROPPED records report; the ring has the total */
-  uint64_t passed_bytes;      /* of completed laps; with the position, it gives the records between two events */
-  /* The window by which stamping_choose decides: where it began; its events that were not of the common case; of these,
+  /* Of that window: its events that were not of the common case; of these,
      those at sampled tag entries; of these, those that another thread had touched last. */
-  uint64_t window_bytes;
   uint32_t window_slow, window_sampled, window_foreign;
   _Atomic int owner;   /* kernel's thread id */
   uint32_t idle_waits; /* that a thread which may not sleep has spun in vain, one after another */
@@ -90,13 +97,13 @@ struct producer {
   uint32_t serial; /* of the thread among the process's threads: producers are reused */
   uint32_t stack;  /* of the call that took the producer from OPTIONAL */
   bool unwinding;  /* the thread is in a walk that may allocate */
-  struct stack_memo *memo;
-  const void *deleting[2]; /* objects of the operators delete in progress: the outermost, and one inside it */
   uint32_t held_count;
   struct inner_event held[INNER_HELD_MOST]; /* the oldest first */
   struct producer_quick parked; /* the thread's in a pause, in state NONE; here, so that a fork child finds it wiped */
   uint64_t side[PRODUCER_SIDE_RECORDS][2];
 };
+_Static_assert(offsetof(struct producer, deleting[2]) <= offsetof(struct producer_quick, next),
+               "quick.early is too small");
 _Static_assert(sizeof(struct producer) <= PRODUCER_BYTES, "a producer does not fit PRODUCER_BYTES");
 
 /* Is that a cursor as it may be between two calls: at a record's place, with room for the JUMP record behind it? */

@@ -2,14 +2,17 @@
 /* Counts the calls of the malloc API that a program makes, for comparison with a recording. Knows nothing of
    capture/ on purpose.
 
-   LD_PRELOAD=libcount_calls.so COUNT_CALLS_DIR=DIR program: one file DIR/PID.N for each process image that made a call;
-   N distinguishes the images of a process (exec). A file holds one entry for each entry point: its name, NUL-padded to
-   40 bytes, and the number of its calls, as a little-endian u64. Every call counts, also one that fails or frees NULL.
-   Calls that a C++ operator makes in turn do not count (so neither do a new-handler's calls, nor the memory of an
-   exception that an operator throws: do not use this library for such a program).
+   LD_PRELOAD=libcount_calls.so COUNT_CALLS_DIR=DIR program: one file DIR/PID.N for each program that is executed and
+   makes a call; N distinguishes the programs of a process. A file begins with the number of its processes (a
+   little-endian u64): the first, and those forked from it without exec, which then need no system call but getpid, as a
+   filter may forbid all others. Each process has its pid, and one entry for each entry point: its name, NUL-padded to
+   40 bytes, and the number of its calls, all numbers u64. Every call counts, also one that fails or frees NULL. A
+   program that is executed under a filter that forbids opening the file is not counted. Calls that a C++ operator makes
+   in turn do not count (so neither do a new-handler's calls, nor the memory of an exception that an operator throws: do
+   not use this library for such a program).
 
    The counters are a shared mapping of the file, so that they survive _exit and SIGKILL. The pointer to them is in
-   memory that a fork child finds wiped, so a child gets its own file however it was forked. */
+   memory that a fork child finds wiped, so a child gets its own counters however it was forked. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -89,10 +93,24 @@ struct counter {
   _Atomic uint64_t count;
 };
 
+enum { PROCESSES = 4096 }; /* more than that of one file make another */
+
+struct process {
+  uint64_t pid;
+  struct counter counters[COUNTED];
+};
+
+struct file {
+  _Atomic uint64_t used;
+  struct process processes[PROCESSES];
+};
+
 struct image {
   _Atomic(struct counter *) counters;
   _Atomic int opening;
 };
+
+static struct file *_Atomic shared;
 
 static struct image *_Atomic image;
 static char directory[4000];
@@ -112,9 +130,10 @@ EXPORT size_t malloc_usable_size(void *block);
 OPERATORS
 #undef OPERATOR
 
-/* A lost count would look like a recorder's error, so the process ends. */
+/* A lost count would look like a recorder's error, so the process ends. Allocates nothing. */
 static void give_up(const char *what) {
-  dprintf(2, "count_calls: %s: %s\n", what, strerror(errno));
+  (void)!write(2, what, strlen(what));
+  (void)!write(2, ": count_calls gives up\n", 23);
   _exit(99);
 }
 
@@ -131,7 +150,7 @@ static struct image *this_image(void) {
   return known;
 }
 
-static struct counter *open_counters(void) {
+static struct file *open_file(void) {
   const char *wanted = getenv("COUNT_CALLS_DIR");
   if (directory[0] == '\0')
     snprintf(directory, sizeof directory, "%s", wanted ? wanted : ".");
@@ -140,18 +159,35 @@ static struct counter *open_counters(void) {
   for (unsigned i = 0; fd < 0; i++) {
     snprintf(path, sizeof path, "%s/%d.%u", directory, (int)getpid(), i);
     fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 && errno != EEXIST)
+    if (fd < 0 && errno != EEXIST) {
+      static struct file uncounted;
+      if (prctl(PR_GET_SECCOMP) == 2)
+        return &uncounted;
       give_up(path);
+    }
   }
-  struct counter *counters = MAP_FAILED;
-  if (ftruncate(fd, sizeof *counters * COUNTED) == 0)
-    counters = mmap(NULL, sizeof *counters * COUNTED, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (counters == MAP_FAILED)
+  struct file *file = MAP_FAILED;
+  if (ftruncate(fd, sizeof *file) == 0)
+    file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (file == MAP_FAILED)
     give_up(path);
   close(fd);
+  return file;
+}
+
+static struct counter *take_counters(void) {
+  struct file *file = atomic_load(&shared);
+  uint64_t place = file ? atomic_fetch_add(&file->used, 1) : PROCESSES;
+  if (place >= PROCESSES) {
+    file = open_file();
+    place = atomic_fetch_add(&file->used, 1);
+    atomic_store(&shared, file);
+  }
+  struct process *process = &file->processes[place];
+  process->pid = (uint64_t)getpid();
   for (unsigned i = 0; i < COUNTED; i++)
-    memcpy(counters[i].name, names[i], sizeof counters[i].name);
-  return counters;
+    memcpy(process->counters[i].name, names[i], sizeof names[i]);
+  return process->counters;
 }
 
 static __thread int inside; /* operators */
@@ -164,7 +200,7 @@ static void count(enum call call) {
   while (!counters) {
     if (!atomic_exchange(&mine->opening, 1)) {
       int error = errno;
-      atomic_store(&mine->counters, open_counters());
+      atomic_store(&mine->counters, take_counters());
       errno = error;
     }
     counters = atomic_load(&mine->counters);

@@ -40,6 +40,11 @@ static void *const winners[] = {
           OPERATOR_##kind##_MISSING(ident, param)} _Pragma("GCC diagnostic pop")
 #include "capture/host/real/entry_points.def"
 
+void operators_serve_early(void) {
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param) operators.ident = missing_##ident;
+#include "capture/host/real/entry_points.def"
+}
+
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? slash + 1 : path;

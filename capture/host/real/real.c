@@ -141,6 +141,72 @@ struct real_calls real = {
     .free_aligned_sized = boot_free_aligned_sized,
 };
 
+/* --- before the library is relocated --- */
+
+bool real_is_relocated(void) {
+  static const void *const volatile self = (const void *)&self;
+  return self == (const void *)&self;
+}
+
+static void *early_memalign(size_t alignment, size_t size_bytes) {
+  return arena_take(alignment, size_bytes);
+}
+static void *early_malloc(size_t size_bytes) {
+  return arena_take(16, size_bytes);
+}
+static void *early_calloc(size_t count, size_t size_bytes) {
+  size_t bytes;
+  return __builtin_mul_overflow(count, size_bytes, &bytes) ? NULL : arena_take(16, bytes);
+}
+/* The hook moves objects of the arena; there are no others. */
+static void *early_realloc(void *object, size_t size_bytes) {
+  return object ? NULL : arena_take(16, size_bytes);
+}
+static void *early_reallocarray(void *object, size_t count, size_t size_bytes) {
+  size_t bytes;
+  return __builtin_mul_overflow(count, size_bytes, &bytes) ? NULL : early_realloc(object, bytes);
+}
+static int early_posix_memalign(void **result, size_t alignment, size_t size_bytes) {
+  void *object = arena_take(alignment, size_bytes);
+  if (object)
+    *result = object;
+  return object ? 0 : ENOMEM;
+}
+static void *early_valloc(size_t size_bytes) {
+  return arena_take(4096, size_bytes);
+}
+static void early_free(void *object) {
+  (void)object;
+}
+static void early_free_sized(void *object, size_t size_bytes) {
+  (void)object, (void)size_bytes;
+}
+static void early_free_aligned_sized(void *object, size_t alignment, size_t size_bytes) {
+  (void)object, (void)alignment, (void)size_bytes;
+}
+static size_t early_malloc_usable_size(void *object) {
+  (void)object;
+  return 0;
+}
+
+/* The dynamic linker writes the first values above when it relocates the library, so until then these may stand there.
+ */
+void real_serve_early(void) {
+  if (real_is_relocated())
+    return;
+  real.malloc = early_malloc;
+  real.free = early_free;
+  real.calloc = early_calloc;
+  real.realloc = early_realloc;
+  real.reallocarray = early_reallocarray;
+  real.posix_memalign = early_posix_memalign;
+  real.aligned_alloc = real.memalign = early_memalign;
+  real.valloc = real.pvalloc = early_valloc;
+  real.malloc_usable_size = early_malloc_usable_size;
+  real.free_sized = early_free_sized;
+  real.free_aligned_sized = early_free_aligned_sized;
+}
+
 static bool malloc_is_the_programs;
 
 /* Replacements for functions that the real library does not have. */

@@ -85,7 +85,7 @@ bool real_is_musl(void);
    (dlsym), as libraries that count calls do: the standard library's call malloc. */
 bool real_calls_no_hook(const void *function);
 
-/* The bootstrap arena. */
+/* The bootstrap arena: memory of calls from before the library's relocation. */
 extern char real_arena[] __attribute__((visibility("hidden")));
 enum { REAL_ARENA_BYTES = 1 << 16 };
 
@@ -99,6 +99,12 @@ size_t real_arena_used_bytes(void);
 
 /* realloc of an arena object: returns a real object with its content; the old one is never reused. */
 void *real_arena_move(const void *object, size_t size_bytes);
+
+/* Has the dynamic linker relocated this library? */
+bool real_is_relocated(void);
+
+/* Before that: calls of real.* that follow are served from the arena, until it is. */
+void real_serve_early(void);
 
 /* The table in which the recorder has written the real functions; NULL: the library was preloaded. The same at all
    times. Async-signal-safe. Defined here as NULL, and in redirected.c for libheaptape-attach.so. */
@@ -193,6 +199,9 @@ extern struct operators operators __attribute__((visibility("hidden")));
 /* Finds the operators; two threads may do so at the same time. caller: an address in the program or library that calls
    an operator. Takes some 10 KiB of stack; may change errno. */
 void operators_find(void *caller);
+
+/* Where the library is called too early for that: an operator takes memory from real.malloc, until they are found. */
+void operators_serve_early(void);
 
 /* After a library was closed: operators that came by dlopen are looked up again. */
 void operators_forget(void);

@@ -6,13 +6,12 @@ Long: further allocators.
 
 import re
 import shutil
-import struct
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, OUT, RECORD, REPLAY, assert_clean, check, info, made_once, succeed
+from tests.support import CONVERT, OUT, RECORD, REPLAY, assert_clean, check, counted_calls, info, made_once, succeed
 
 SOURCES = Path(__file__).parent
 COUNTER = OUT / "test-lib" / "libcount_calls.so"
@@ -79,11 +78,10 @@ def operators_of(trace: Path) -> Counter[str]:
     return Counter({name: n for name, n in info(trace)["calls"].items() if name.startswith("operator")})
 
 
-def counted(image: Path) -> Counter[str]:
+def counted(folder: Path) -> Counter[str]:
     """The operators that libcount_calls.so has counted."""
-    entries = struct.iter_unpack("<40sQ", image.read_bytes())
-    calls = {name.rstrip(b"\0").decode(): count for name, count in entries}
-    return +Counter({name: n for name, n in calls.items() if name.startswith("operator")})
+    calls = sum(counted_calls(folder).values(), Counter[str]())
+    return Counter({name: n for name, n in calls.items() if name.startswith("operator")})
 
 
 def of_rounds(tmp_path: Path, *command: str | Path, preload: Path | None = None) -> Counter[str]:
@@ -146,8 +144,7 @@ def test_the_counting_library_sees_the_same_operators(every_operator: Path, tmp_
     (tmp_path / "counts").mkdir()
     environment = {"COUNT_CALLS_DIR": str(tmp_path / "counts"), "LD_PRELOAD": str(COUNTER)}
     succeed(every_operator, str(ROUNDS), env=environment)
-    (image,) = (tmp_path / "counts").iterdir()
-    assert counted(image) == times(EACH_ROUND, ROUNDS)
+    assert counted(tmp_path / "counts") == times(EACH_ROUND, ROUNDS)
 
 
 def test_a_program_that_replaces_an_operator_is_recorded_by_what_that_calls(folder: Path, tmp_path: Path) -> None:
@@ -218,6 +215,6 @@ def test_a_replay_calls_the_allocators_own_operators(name: str, every_operator: 
     (tmp_path / "counts").mkdir()
     preloads = ("--preload", COUNTER, "--preload", library, "--env", f"COUNT_CALLS_DIR={tmp_path / 'counts'}")
     succeed(REPLAY, "--pass", "bare", *preloads, "-o", tmp_path / "r.json", tmp_path / "t.work")
-    replayed = sum((counted(image) for image in (tmp_path / "counts").iterdir()), Counter())
+    replayed = counted(tmp_path / "counts")
     by_its_start = Counter({"operator new": 2} if "tcmalloc" in name else {})
     assert replayed == times(EACH_ROUND, ROUNDS) + by_its_start
