@@ -196,7 +196,7 @@ def test_a_deeply_bound_library_keeps_another_malloc_than_the_programs(tmp_path:
 
 
 def test_a_program_with_a_sanitizer_runs_finds_its_error_and_is_recorded(tmp_path: Path) -> None:
-    for sanitizer, compiler in (("address", "cc"), ("address", "clang"), ("thread", "cc")):
+    for sanitizer, compiler in (("address", "cc"), ("address", "clang"), ("thread", "cc"), ("thread", "clang")):
         if not shutil.which(compiler):
             continue
         flags = ("-g", "-pthread", f"-fsanitize={sanitizer}")
