@@ -29,8 +29,11 @@ docs: all $(PACKAGE_VENV)/.stamp $(VENV)/.stamp ## the documents as a site, out/
 	$(VENV)/bin/python -m tests.output_shapes $(OUT)/site/html/schemas
 	@echo "$(OUT)/site/html/index.html (with its search: python3 -m http.server -d $(OUT)/site/html)"
 
-# The files of every kind of package under its prefix; all users can read them, whatever the umask.
+# The files of every kind of package under its prefix; all users can read them, whatever the umask. They have no debugging information,
+# which has the names of the build's folders. The symbols of Valgrind's preloaded library control Valgrind, and those of its tool are for
+# its own messages.
 INSTALLED = $(DESTDIR)$(PREFIX)
+STRIP := $(if $(CROSS),$(CROSS)-linux-gnu-)strip
 install-files: all $(REFERENCE)
 	install -d $(addprefix $(INSTALLED)/,libexec/heaptape/workloads lib/heaptape include share/heaptape/tools)
 	install -d $(addprefix $(INSTALLED)/share/heaptape/,allocators workloads/corpus)
@@ -39,6 +42,8 @@ install-files: all $(REFERENCE)
 	  find $(INSTALLED)/libexec/heaptape/valgrind -type l -delete; } # links: what only tests use
 	install -m 755 $(OUT)/workloads/* $(INSTALLED)/libexec/heaptape/workloads/
 	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libheaptape-attach.so $(OUT)/lib/libheaptape-unwind.so $(OUT)/lib/libheaptape-reader.so $(PLACE_LIB) $(MACHINE_LIBRARY) $(ALLOCATOR_LIBRARIES) $(INSTALLED)/lib/heaptape/
+	$(STRIP) --strip-unneeded $(addprefix $(INSTALLED)/,lib/heaptape/*.so libexec/heaptape/heaptape-* libexec/heaptape/workloads/*)
+	[ ! -d $(OUT)/libexec/valgrind ] || $(STRIP) --strip-debug $(addprefix $(INSTALLED)/libexec/heaptape/valgrind/,valgrind heaptape-*-linux)
 	install -m 644 capture/wire/heaptape.h $(INSTALLED)/include/
 	install -m 644 allocators/allocators.toml allocators/candidates.toml $(INSTALLED)/share/heaptape/allocators/
 	install -m 644 $(OUT)/lib/replay.json $(INSTALLED)/share/heaptape/
@@ -56,15 +61,19 @@ install_package = install -d $(1) && rm -rf $(1)/heaptape && cp -R analysis/heap
 install_launcher = install -d $(INSTALLED)/bin && sed 's|@VENV@|$(1)|; s|@CHECKOUT@||' analysis/launcher.in >$(INSTALLED)/bin/heaptape && \
   chmod 755 $(INSTALLED)/bin/heaptape
 
-# The installed command has its own environment, so that it outlives the checkout: of a Python that all users can run, with
-# bytecode, which they could not write.
+# The installed command has its own environment, so that it outlives the checkout: of a Python that all users can run, with the packages
+# that commands need but not their tests, and with bytecode, which users could not write. Nothing in it names DESTDIR.
 LIBRARY = $(INSTALLED)/lib/heaptape
+INSTALLED_EXTRAS := events export tune fleet s3
 install: install-files ## install under PREFIX (default /usr/local), for all users
-	umask 022 && python=$$(packaging/public_python $(PYTHON)) && "$$python" -m venv --clear $(LIBRARY)/venv
-	umask 022 && $(LIBRARY)/venv/bin/pip --disable-pip-version-check -q install --require-hashes -r requirements.lock
+	umask 022 && python=$$(packaging/public_python $(PYTHON)) && "$$python" -m venv --clear --without-pip $(LIBRARY)/venv
+	$(VENV)/bin/python packaging/needed_requirements.py $(INSTALLED_EXTRAS) >$(OUT)/installed.lock
+	umask 022 && $(VENV)/bin/pip --disable-pip-version-check --python $(LIBRARY)/venv/bin/python -q install --no-compile --require-hashes -r $(OUT)/installed.lock
+	find $(LIBRARY)/venv \( -name tests -type d -o -path '*/bin/*' ! -name 'python*' \) -prune -exec rm -r {} +
 	$(call install_package,$(LIBRARY))
-	umask 022 && $(LIBRARY)/venv/bin/python -m compileall -q $(LIBRARY)/heaptape
 	umask 022 && for site in $(LIBRARY)/venv/lib/python3*/site-packages; do echo ../../../.. >$$site/heaptape.pth; done
+	umask 022 && $(LIBRARY)/venv/bin/python -m compileall -q $(if $(DESTDIR),-s $(DESTDIR) -p /) $(LIBRARY)/heaptape $(LIBRARY)/venv/lib >/dev/null
+	$(if $(DESTDIR),sed -i 's|$(DESTDIR)||g' $(LIBRARY)/venv/pyvenv.cfg)
 	$(call install_launcher,$(PREFIX)/lib/heaptape/venv)
 
 # The tools that make packages, separate from those that heaptape itself needs.

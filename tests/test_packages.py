@@ -23,6 +23,8 @@ import pytest
 from heaptape.commands.main import COMMANDS, parsers_of_commands
 from heaptape.commands.programs import PROGRAMS
 
+from tests.repository.test_documents_run import commands as commands_of
+from tests.repository.test_documents_run import run_all
 from tests.support import HEAPTAPE, OUT, REPOSITORY, run, succeed
 
 sys.path.insert(0, str(REPOSITORY / "packaging" / "reference"))
@@ -199,9 +201,69 @@ def test_reports_and_tables_are_right_with_debian_12s_libraries(folder: Path) ->
     subprocess.run(command, check=True, cwd=REPOSITORY)
 
 
+@pytest.fixture(scope="module")
+def wheel() -> Path:
+    make("wheel")
+    return next((OUT / "wheel").glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def uv(tmp_path_factory) -> Path:
+    """uv of the machine, or of PyPI."""
+    if not shutil.which("uv"):
+        folder = tmp_path_factory.mktemp("uv")
+        succeed(sys.executable, "-m", "venv", folder)
+        succeed(folder / "bin/pip", "-q", "install", "uv")
+        return folder / "bin/uv"
+    return Path(shutil.which("uv") or "")
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory) -> dict[str, str | Path]:
+    """Results of every pass that a recording without accesses has, and each text that was made of them."""
+    results = tmp_path_factory.mktemp("figures") / "r.json"
+    passes = "time,bare,memory,instructions,blame,contention,sharing,verify"
+    allocators = ("-a", "glibc", "-a", "reference", "-a", "magazine")
+    tape = REPOSITORY / "workloads/corpus/postgres.tape"
+    succeed(HEAPTAPE, "replay", tape, "-n", "2", *allocators, "--passes", passes, "-o", results)
+    return {"results": results}
+
+
+def python_of(version: str) -> str | None:
+    """An interpreter of that version: of the system, or of pyenv."""
+    own = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    return shutil.which(f"python{version}", path="/usr/bin:/usr/local/bin") or (str(own[-1]) if own else None)
+
+
+@pytest.mark.parametrize(
+    ("version", "resolution"),
+    [("3.10", "lowest-direct"), ("3.11", "lowest-direct"), *((f"3.{n}", "highest") for n in range(10, 15))],
+)
+def test_a_wheel_beside_the_oldest_and_the_newest_libraries_runs_the_tutorial_and_prints_the_same(
+    version: str, resolution: str, uv: Path, wheel: Path, figures: dict[str, str | Path], folder: Path
+) -> None:
+    """The versions of the metadata's lower bounds, and today's; every table in every format, in several locales."""
+    python = python_of(version)
+    if not python:
+        pytest.skip(f"no Python {version} on this machine")
+    succeed(uv, "venv", "-q", "--python", python, folder / "venv")
+    install = ("pip", "install", "-q", "--python", folder / "venv/bin/python", "--only-binary", ":all:")
+    succeed(uv, *install, "--resolution", resolution, wheel, timeout_s=900)
+    assert run_all(folder, list(commands_of(REPOSITORY / "docs/TUTORIAL.md")), folder / "venv/bin") == []
+    printed = [("text", "C.UTF-8"), ("text", "C"), ("text", "tr_TR.UTF-8"), ("md", "C.UTF-8"), ("latex", "C")]
+    for form, locale in printed:
+        compare = (folder / "venv/bin/heaptape", "compare", figures["results"], "--table", "all", "--format", form)
+        made = succeed(*compare, env={"LC_ALL": locale, "COLUMNS": "100"}).stdout
+        assert made == figures.setdefault(form, made)
+
+
 def test_what_root_installs_every_user_can_use(folder: Path) -> None:
     """Made with a umask that gives other users no rights."""
-    make("install", f"PREFIX={folder}/prefix")
+    make("install", f"DESTDIR={folder}/stage", f"PREFIX={folder}/prefix")
+    files = folder / "stage"
+    assert run("grep", "-rlF", "-e", files, "-e", REPOSITORY, files).stdout == ""
+    assert not [path for path in files.rglob("tests") if path.is_dir()]
+    (files / folder.relative_to("/") / "prefix").rename(folder / "prefix")
     folder.joinpath("prefix").chmod(0o755)
     heaptape = folder / "prefix" / "bin" / "heaptape"
     records(folder, heaptape)
