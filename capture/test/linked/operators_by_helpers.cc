@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 // Operators that take and return their memory through helpers in another file (helpers.c), and a new-handler. Prints
 // the calls that are the program's own, one "name count" a line. argv[1]: how the operators work.
 #include <csetjmp>
