@@ -445,9 +445,10 @@ static inline void released(struct producer_entry in, const void *object, uint64
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
     struct producer_event begin = {.op = RECORD_BEGIN, .address = object};                                             \
-    if (__builtin_expect(!producer_record_quick(producer_mine, begin), 0))                                             \
+    struct producer_quick *quick = producer_mine;                                                                      \
+    if (__builtin_expect(!producer_record_quick(quick, begin), 0))                                                     \
       return ident##_not_quick ARGS_PLUS_FRAME arguments;                                                              \
-    struct producer *producer = producer_now();                                                                        \
+    struct producer *producer = (struct producer *)quick; /* nothing can be recorded without one */                    \
     producer->open++;                                                                                                  \
     result got = real.ident arguments;                                                                                 \
     if (__builtin_expect(REQUEST(ident, size, param) >= host_state.quick_bytes[0] ||                                   \
