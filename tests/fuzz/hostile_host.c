@@ -13,6 +13,7 @@
 #include "capture/wire/ring.h"
 #include "core/base/os.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +21,12 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+/* Which tests/fuzz/hosts.py has, too. */
+_Static_assert(offsetof(struct bank, rings) == 8256 && sizeof(struct ring) == 128 && BANK_RINGS_FIRST == 16 &&
+                   BANK_RINGS_MORE == 256 && offsetof(struct bank, calls_lost) == 24 &&
+                   offsetof(struct bank, notes) == 52,
+               "the layout that scripts write to");
 
 enum { AREAS = 8, CONTENT_BYTES = 1 << 20 };
 static struct area {

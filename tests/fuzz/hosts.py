@@ -16,13 +16,14 @@ from tests.leb import leb
 
 REQUEST = struct.Struct("<QQQIIii64s64sII3Q10QI4x")
 MAGIC = 0x32656C7465737161
-PROCESS, REGION, STACK_AREA, ACCESS_STREAM = 1, 2, 3, 4
+PROCESS, BANK, STACK_AREA, ACCESS_STREAM = 1, 2, 3, 4
 
 RING_BYTES, RECORDS_BYTES = 256 << 10, (256 << 10) - 2048
-REGION_FIELDS = {"used": 0, "stop": 4, "paused": 8, "bursts": 12, "filters": 16, "sandboxed": 20, "lost": 24}
+BANK_FIELDS = {"used": 0, "stop": 4, "paused": 8, "bursts": 12, "filters": 16, "sandboxed": 20, "lost": 24}
+BANK_FIELDS |= {"children": 40, "sandboxing": 44, "noted": 48, "note's state": 52, "pid": 56, "outlook": 60, "path": 64}
 RING_FIELDS = {"lap": 0, "waiting": 4, "owner": 8, "tail": 64, "drained": 68, "stopped": 72}
 RING_COUNTERS = {"nested": 16, "dropped": 24, "skipped": 32, "marks_lost": 40}
-FIRST_RINGS, MORE_RINGS, RINGS_AT, RING_HEAD_BYTES = 16, 256, 64, 128
+FIRST_RINGS, MORE_RINGS, RINGS_AT, RING_HEAD_BYTES = 16, 256, 8256, 128  # hostile_host.c asserts them
 STACK_FIELDS = {"used": 0, "lost": 4, "generation": 8, "requested": 12, "answered": 16, "lock": 20, "index_log": 24}
 NODES_AT = 4096 + (16 << 13)
 
@@ -66,7 +67,7 @@ def put(area: int, offset: int, content: bytes) -> bytes:
 
 
 def ring_at(ring: int, rings: int = FIRST_RINGS) -> int:
-    """Where its records begin in its region."""
+    """Where its records begin in its bank."""
     return (RINGS_AT + rings * RING_HEAD_BYTES + 4095) // 4096 * 4096 + ring * RING_BYTES
 
 
@@ -129,7 +130,7 @@ def legal(source: random.Random, count: int = 40, linked: bool = False) -> list[
 
 def _requests(source: random.Random) -> bytes:
     """One whose numbers are others, or that is shorter or longer."""
-    parts = list(REQUEST.unpack(request(source.choice([PROCESS] * 3 + [REGION, STACK_AREA]), source.random() < 0.5)))
+    parts = list(REQUEST.unpack(request(source.choice([PROCESS] * 3 + [BANK, STACK_AREA]), source.random() < 0.5)))
     for _ in range(source.choice([0, 1, 1, 3])):
         at = source.randrange(len(parts))
         if isinstance(parts[at], bytes):
@@ -145,9 +146,9 @@ def _requests(source: random.Random) -> bytes:
 
 
 def _positions(source: random.Random, area: int) -> bytes:
-    """A field of a region or of one of its rings."""
+    """A field of a bank or of one of its rings."""
     ring = RINGS_AT + RING_HEAD_BYTES * source.choice([0, 0, 1, 15])
-    offsets = [*REGION_FIELDS.values(), *(ring + at for at in RING_FIELDS.values())]
+    offsets = [*BANK_FIELDS.values(), *(ring + at for at in RING_FIELDS.values())]
     if source.random() < 0.3:
         at = source.choice([32, *(ring + counter for counter in RING_COUNTERS.values())])
         return put(area, at, struct.pack("<Q", edge(source, 64)))
@@ -197,11 +198,11 @@ def hostile(source: random.Random) -> bytes:
     script = [_requests(source)] if source.random() < 0.3 else legal(source, 20, source.random() < 0.2)
     kinds = [PROCESS]
     writers: dict[int, Callable[[random.Random, int], bytes]] = {
-        REGION: _history,
+        BANK: _history,
         STACK_AREA: _stacks,
         ACCESS_STREAM: _accesses,
     }
-    for kind in (STACK_AREA, ACCESS_STREAM, REGION):
+    for kind in (STACK_AREA, ACCESS_STREAM, BANK):
         if source.random() < 0.4:
             script.append(attach(kind))
             kinds.append(kind)
@@ -213,7 +214,7 @@ def hostile(source: random.Random) -> bytes:
             case 1 | 2:
                 script.append(_positions(source, source.choice([0, area])))
             case 3 if source.random() < 0.3:
-                script.append(source.choice([b"F", attach(), attach(REGION), _requests(source)]))
+                script.append(source.choice([b"F", attach(), attach(BANK), _requests(source)]))
             case _:
                 script.append(writers.get(kinds[area], _history)(source, area))
     return b"".join(script)

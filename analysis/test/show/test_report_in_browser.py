@@ -32,8 +32,9 @@ from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
-# Of the report of two workloads: a scatter of both; scatter and memory of the first (the second has times only).
-CHARTS = 3
+# Of the report of two workloads: a scatter and memory of both; scatter and memory of the first (the second has times
+# only).
+CHARTS = 4
 WHOLE = flame_graph.WIDTH - 2 * flame_graph.MARGIN
 # main calls parse and print; parse calls node: 600 of 1000 bytes; all that is never freed is print's.
 FRAMES = [[], *([Frame(name, "a<b>.c", 1, "prog", 0)] for name in ("main", "parse", "node", "print"))]
