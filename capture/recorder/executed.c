@@ -30,15 +30,26 @@ static bool is_ours(const char *path) {
   return strncmp(path, own, folder) == 0 && !strchr(path + folder, '/');
 }
 
+/* Opens a regular file, and nothing else: a path that a process names may be a device, which an open alone sets going.
+   -1: it is none, or can't be opened. */
+static int open_regular(const char *path, struct stat *status) {
+  char again[40];
+  int place = strchr(path, '/') ? open(path, O_PATH | O_CLOEXEC) : -1;
+  bool is_regular = place >= 0 && fstat(place, status) == 0 && S_ISREG(status->st_mode);
+  snprintf(again, sizeof again, "/proc/self/fd/%d", place);
+  int fd = is_regular ? open(again, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+  os_close(place);
+  return fd;
+}
+
 /* By the file, which may be another one for the process: a path without a slash, or from another root directory. */
 static enum unfollowed_cause cause_of_file(const char *path) {
   struct program_file file;
   struct stat status;
   char start[4] = "";
-  int fd = strchr(path, '/') ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+  int fd = open_regular(path, &status);
   enum unfollowed_cause cause = UNFOLLOWED_PENDING;
-  if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && pread(fd, start, 4, 0) == 4 &&
-      memcmp(start, "\177ELF", 4) == 0) {
+  if (fd >= 0 && pread(fd, start, 4, 0) == 4 && memcmp(start, "\177ELF", 4) == 0) {
     program_file_read(fd, &file);
     cause = file.kind == PROGRAM_OF_OTHER_MACHINE                     ? UNFOLLOWED_MACHINE
             : (status.st_mode & S_ISUID) && status.st_uid != getuid() ? UNFOLLOWED_RIGHTS
@@ -73,9 +84,10 @@ static bool has_ended(int pid) {
 
 /* Takes what the host's note says; it may be anything. */
 static void take(struct collector *collector, const struct recorded_process *process, struct exec_note *note) {
-  struct executed executed = {.pid = note->pid < 0 ? -1 : note->pid ? note->pid : process->pid};
+  int pid = *(volatile int32_t *)&note->pid; /* once, as the host may change it */
+  struct executed executed = {.pid = pid < 0 ? -1 : pid ? pid : process->pid};
   memcpy(executed.path, note->path, sizeof note->path);
-  bool attached = note->pid > 0 && unfollowed_has_attached(collector, note->pid);
+  bool attached = pid > 0 && unfollowed_has_attached(collector, pid);
   executed.cause = cause_of(process->bank[0].memory, note->outlook, executed.path);
   uint32_t stands = EXEC_NOTE_STANDS;
   if (!atomic_compare_exchange_strong(&note->state, &stands, EXEC_NOTE_FREE) || attached || is_ours(executed.path) ||

@@ -18,6 +18,8 @@
 
 enum { SUSPECTS_MAX = 4096, NAMES_SHOWN = 5 };
 
+#define UNNAMED "?" /* until a name was read, or told */
+
 static const char our_valgrind_tool[] = "heaptape-amd64-"; /* how its name in /proc begins */
 
 static const uint64_t LOOK_NS = 5000000, LATER_NS = 50000000, COST_SHARE = 100;
@@ -209,7 +211,7 @@ static void add(struct collector *collector, int pid) {
   struct unfollowed *suspect = vector_add(&collector->unfollowed);
   if (!suspect)
     return;
-  *suspect = (struct unfollowed){.pid = pid, .name = "?", .seen_ns = os_monotonic_ns()};
+  *suspect = (struct unfollowed){.pid = pid, .name = UNNAMED, .seen_ns = os_monotonic_ns()};
   look_at(collector, suspect);
 }
 
@@ -235,12 +237,12 @@ void unfollowed_add_known(struct collector *collector, int pid, const char *name
   for (size_t i = 0; cause != UNFOLLOWED_CHILD && !suspect && i < collector->unfollowed.count; i++)
     if (is_it(&collector->unfollowed.at[i], pid, name))
       suspect = &collector->unfollowed.at[i];
-  if (!suspect && collector->unfollowed.count < SUSPECTS_MAX && (suspect = vector_add(&collector->unfollowed))) {
-    *suspect = (struct unfollowed){.pid = pid, .ended = true};
-    snprintf(suspect->name, sizeof suspect->name, "%s", name);
-  }
+  if (!suspect && collector->unfollowed.count < SUSPECTS_MAX && (suspect = vector_add(&collector->unfollowed)))
+    *suspect = (struct unfollowed){.pid = pid, .name = UNNAMED, .ended = true};
   if (!suspect)
     return;
+  if (strcmp(suspect->name, UNNAMED) == 0)
+    snprintf(suspect->name, sizeof suspect->name, "%s", name);
   suspect->told = suspect->lasted = true;
   if (suspect->cause == UNFOLLOWED_PENDING)
     suspect->cause = cause;
