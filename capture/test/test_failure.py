@@ -144,28 +144,6 @@ def test_a_stopped_collector_loses_nothing_under_wait(tmp_path: Path) -> None:
     assert proof["events"] >= 120_000
 
 
-def test_a_stopped_collector_keeps_no_new_program_from_starting_under_drop(tmp_path: Path) -> None:
-    shell = subprocess.Popen(
-        [RECORD, "--all-processes", "-o", tmp_path / "t.tape", "--on-full", "drop", "--", "sh", "-c"]
-        + ["echo runs; read go; /bin/echo ran; exec /bin/echo ended"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert shell.stdin
-    assert shell.stdout
-    assert shell.stdout.readline() == "runs\n"
-    shell.send_signal(signal.SIGSTOP)
-    shell.stdin.write("\n")
-    shell.stdin.flush()
-    for line in ("ran\n", "ended\n"):
-        assert select.select([shell.stdout], [], [], HANG_S)[0], "the program stands still"
-        assert shell.stdout.readline() == line
-    shell.send_signal(signal.SIGCONT)
-    shell.communicate(timeout=HANG_S)
-
-
 @pytest.fixture
 def stopped(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Records a shell whose recorder is stopped before the shell begins the script."""
@@ -187,6 +165,16 @@ def stopped(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     for shell in shells:
         shell.send_signal(signal.SIGCONT)
         shell.communicate(timeout=HANG_S)
+
+
+def test_a_stopped_collector_keeps_no_new_program_from_starting_under_drop(
+    stopped: Callable[..., subprocess.Popen[str]],
+) -> None:
+    shell = stopped("/bin/echo ran; exec /bin/echo ended", "--all-processes", "--on-full", "drop")
+    assert shell.stdout
+    for line in ("ran\n", "ended\n"):
+        assert select.select([shell.stdout], [], [], HANG_S)[0], "the program stands still"
+        assert shell.stdout.readline() == line
 
 
 @pytest.mark.parametrize(("on_full", "slices"), [("drop", 4), pytest.param("wait", 120, marks=pytest.mark.long)])

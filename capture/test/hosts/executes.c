@@ -7,12 +7,11 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
+#include "set_filter.h"
+
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <spawn.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,31 +24,6 @@ extern char **environ;
 
 static const char *way;
 static char **words;
-
-static void install(const char *list, int own) {
-  struct sock_filter rules[64];
-  unsigned short count = 0;
-  rules[count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-  for (const char *at = list; *at; at += strspn(at, ",")) {
-    rules[count++] =
-        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)strtoul(at, (char **)&at, 10), 0, 1);
-    rules[count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-  }
-  rules[count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  struct sock_fprog filter = {count, rules};
-  long failed = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-#if defined(__x86_64__)
-  if (own)
-    __asm__ volatile("syscall"
-                     : "=a"(failed)
-                     : "a"(SYS_seccomp), "D"(SECCOMP_SET_MODE_FILTER), "S"(0), "d"(&filter)
-                     : "rcx", "r11", "memory");
-  else
-#endif
-    failed |= prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
-  if (failed)
-    _exit(77);
-}
 
 static int status_of(int pid) {
   int status = 0;
@@ -102,9 +76,9 @@ int main(int argc, char **argv) {
   free(malloc(100));
   for (char **word = argv + 1; *word; word++) {
     if (strncmp(*word, "kill:", 5) == 0) {
-      install(*word + 5, 0);
+      set_filter(*word + 5, SECCOMP_RET_KILL_PROCESS, 0);
     } else if (strncmp(*word, "own:", 4) == 0) {
-      install(*word + 4, 1);
+      set_filter(*word + 4, SECCOMP_RET_KILL_PROCESS, 1);
     } else if (strcmp(*word, "fork") == 0 && (child = fork()) > 0) {
       return status_of(child);
     } else if (strcmp(*word, "vfork") == 0 && (child = vfork()) > 0) {

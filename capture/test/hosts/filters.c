@@ -8,12 +8,12 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
+#include "set_filter.h"
+
 #include <errno.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,33 +65,6 @@ static void probe(int number) {
   }
 }
 
-static void install(const char *list, unsigned action, int raw) {
-  struct sock_filter rules[64];
-  unsigned short count = 0;
-  rules[count++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-  for (const char *at = list; *at; at += strspn(at, ",")) {
-    rules[count++] =
-        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)strtoul(at, (char **)&at, 10), 0, 1);
-    rules[count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action);
-  }
-  rules[count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-  struct sock_fprog filter = {count, rules};
-  long failed = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-#if defined(__x86_64__)
-  if (raw)
-    __asm__ volatile("syscall"
-                     : "=a"(failed)
-                     : "a"(SYS_seccomp), "D"(SECCOMP_SET_MODE_FILTER), "S"(0), "d"(&filter)
-                     : "rcx", "r11", "memory");
-  else
-#endif
-    failed |= prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
-  if (failed)
-    _exit(77);
-  if (raw)
-    usleep(500000); /* the recorder takes a sample */
-}
-
 static int run_threads(int threads) {
   pthread_t thread[THREADS_MOST];
   int status = 0;
@@ -119,12 +92,13 @@ int main(int argc, char **argv) {
     if (strncmp(*word, "probe-", 6) == 0)
       probe(atoi(*word + 6));
     else if (strncmp(*word, "kill:", 5) == 0)
-      install(*word + 5, SECCOMP_RET_KILL_PROCESS, 0);
+      set_filter(*word + 5, SECCOMP_RET_KILL_PROCESS, 0);
     else if (strncmp(*word, "errno:", 6) == 0)
-      install(*word + 6, SECCOMP_RET_ERRNO | EPERM, 0);
-    else if (strncmp(*word, "raw:", 4) == 0)
-      install(*word + 4, SECCOMP_RET_KILL_PROCESS, 1);
-    else if (strcmp(*word, "first") == 0)
+      set_filter(*word + 6, SECCOMP_RET_ERRNO | EPERM, 0);
+    else if (strncmp(*word, "raw:", 4) == 0) {
+      set_filter(*word + 4, SECCOMP_RET_KILL_PROCESS, 1);
+      usleep(500000); /* the recorder takes a sample */
+    } else if (strcmp(*word, "first") == 0)
       free(malloc(100));
     else if (strcmp(*word, "wait") == 0)
       usleep(300000); /* the recorder looks for programs that it does not follow */
