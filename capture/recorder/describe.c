@@ -229,48 +229,39 @@ static bool is_among(const char *name, const char *const *names) {
   return *names;
 }
 
-struct search {
-  const char *const *names;
-  bool found;
+/* What the program's file says by its symbols. */
+struct program_symbols {
+  bool calls_jemalloc, sets_up;
+  uint64_t settings_at[JEMALLOC_SETTINGS]; /* addresses in the file; 0: it has no such variable */
+  uint64_t entry;
 };
 
 /* A weak reference only finds out whether it is there. */
-static bool look_for_reference(void *context, const Elf64_Sym *symbol, const char *name) {
-  struct search *search = context;
-  search->found =
-      symbol->st_shndx == SHN_UNDEF && ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL && is_among(name, search->names);
-  return !search->found;
+static bool look_at_symbol(void *context, const Elf64_Sym *symbol, const char *name) {
+  struct program_symbols *program = context;
+  bool is_here = symbol->st_shndx != SHN_UNDEF;
+  if (!is_here && ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL) {
+    program->calls_jemalloc |= is_among(name, of_jemalloc);
+    program->sets_up |= is_among(name, set_up);
+  }
+  for (size_t i = 0; is_here && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && i < JEMALLOC_SETTINGS; i++)
+    if (strcmp(name, jemalloc_settings[i].variable) == 0)
+      program->settings_at[i] = symbol->st_value;
+  return true;
 }
 
-/* Does the program's file refer to one of the functions? */
-static bool refers_to(int pid, const char *const *names) {
-  struct search search = {names, false};
-  struct elf_memory memory;
+static struct program_symbols symbols_of_program(int pid) {
+  struct program_symbols program = {0};
+  struct elf_memory content;
   struct elf_file file;
   int fd = proc_open(pid, "exe");
-  if (elf_map(fd, &memory) && elf_file_read(&memory, &file))
-    elf_file_symbols(&memory, &file, look_for_reference, &search);
-  elf_unmap(&memory);
+  if (elf_map(fd, &content) && elf_file_read(&content, &file)) {
+    program.entry = file.header.e_entry;
+    elf_file_symbols(&content, &file, look_at_symbol, &program);
+  }
+  elf_unmap(&content);
   os_close(fd);
-  return search.found;
-}
-
-/* Where jemalloc reads settings besides the environment: a variable of the program's, then the name of a link of the
-   system's, which the environment's add to. By the prefix of the program's jemalloc. */
-static const struct own_settings {
-  const char *in_program, *link, *in_environment;
-} own_settings[] = {{"malloc_conf", "etc/malloc.conf", "MALLOC_CONF"},
-                    {"je_malloc_conf", "etc/je_malloc.conf", "JE_MALLOC_CONF"},
-                    {"_rjem_malloc_conf", "etc/_rjem_malloc.conf", "_RJEM_MALLOC_CONF"}};
-enum { OWN_SETTINGS = sizeof own_settings / sizeof *own_settings };
-
-static bool look_for_own_settings(void *context, const Elf64_Sym *symbol, const char *name) {
-  uint64_t *address = context;
-  bool may_be = symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT;
-  for (size_t i = 0; may_be && i < OWN_SETTINGS; i++)
-    if (strcmp(name, own_settings[i].in_program) == 0)
-      address[i] = symbol->st_value;
-  return true;
+  return program;
 }
 
 /* Reads what the variable at that address points to in the process's memory. It is empty where that can't be read. */
@@ -282,33 +273,31 @@ static void read_text_of(int memory, uint64_t address, char *text, size_t bytes)
   text[count > 0 ? count : 0] = '\0';
 }
 
-static void add_own_settings(int pid, const char *allocator, json_t *settings) {
+/* Puts what the program itself and the system set before what the environment does: jemalloc reads them in this
+   order. */
+static void add_jemalloc_settings(int pid, const char *allocator, const struct program_symbols *program,
+                                  json_t *settings) {
   if (!settings || strncmp(allocator, "libc.", 5) == 0 || strncmp(allocator, "ld-musl-", 8) == 0)
     return;
-  uint64_t address[OWN_SETTINGS] = {0};
-  struct elf_memory content;
-  struct elf_file file = {0};
-  int fd = proc_open(pid, "exe"), auxiliary = proc_open(pid, "auxv"), memory = proc_open(pid, "mem");
-  if (elf_map(fd, &content) && elf_file_read(&content, &file))
-    elf_file_symbols(&content, &file, look_for_own_settings, address);
-  elf_unmap(&content);
-  uint64_t bias = proc_auxiliary(auxiliary, AT_ENTRY) - file.header.e_entry;
-  for (size_t i = 0; i < OWN_SETTINGS; i++) {
+  int auxiliary = proc_open(pid, "auxv"), memory = proc_open(pid, "mem");
+  uint64_t bias = proc_auxiliary(auxiliary, AT_ENTRY) - program->entry;
+  for (size_t i = 0; i < JEMALLOC_SETTINGS; i++) {
+    const struct jemalloc_setting *setting = &jemalloc_settings[i];
     char parts[3][1024] = {"", "", ""}, link[PATH_MAX], whole[sizeof parts + 3] = "";
-    if (address[i])
-      read_text_of(memory, bias + address[i], parts[0], sizeof parts[0]);
-    snprintf(link, sizeof link, "/proc/%d/root/%s", pid, own_settings[i].link);
-    ssize_t bytes = address[i] || strstr(allocator, "jemalloc") ? readlink(link, parts[1], sizeof parts[1] - 1) : 0;
+    uint64_t at = program->settings_at[i];
+    if (at)
+      read_text_of(memory, bias + at, parts[0], sizeof parts[0]);
+    snprintf(link, sizeof link, "/proc/%d/root%s", pid, setting->link);
+    ssize_t bytes = at || strstr(allocator, "jemalloc") ? readlink(link, parts[1], sizeof parts[1] - 1) : 0;
     parts[1][bytes > 0 ? bytes : 0] = '\0';
-    const char *before = json_string_value(json_object_get(settings, own_settings[i].in_environment));
+    const char *before = json_string_value(json_object_get(settings, setting->environment));
     snprintf(parts[2], sizeof parts[2], "%s", before ? before : "");
     for (size_t part = 0; part < 3; part++)
       if (parts[part][0])
         snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "%s%s", *whole ? "," : "", parts[part]);
     if (*whole)
-      json_object_set_new(settings, own_settings[i].in_environment, json_string(whole));
+      json_object_set_new(settings, setting->environment, json_string(whole));
   }
-  os_close(fd);
   os_close(auxiliary);
   os_close(memory);
 }
@@ -322,19 +311,20 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   allocator[sizeof allocator - 1] = '\0';
   json_t *describe = settings->describe_json ? json_loads(settings->describe_json, 0, NULL) : NULL;
   uint64_t unix_ns = os_unix_ns();
+  struct program_symbols symbols = symbols_of_program(request->pid);
   json_t *lacks = json_array();
   if (!(settings->flags & ATTACH_USABLE) || request->no_usable_size)
     json_array_append_new(lacks, json_string("usable_size"));
-  if (request->bypassed || refers_to(request->pid, of_jemalloc))
+  if (request->bypassed || symbols.calls_jemalloc)
     json_array_append_new(lacks, json_string("calls"));
-  if ((late || request->forked) && refers_to(request->pid, set_up))
+  if ((late || request->forked) && symbols.sets_up)
     json_array_append_new(lacks, json_string("settings_by_calls"));
   if (late)
     json_array_append_new(lacks, json_string("in_flight"));
   if (late || request->forked)
     json_array_append_new(lacks, json_string("start"));
   json_t *of_allocator = settings_of(request->pid);
-  add_own_settings(request->pid, allocator, of_allocator);
+  add_jemalloc_settings(request->pid, allocator, &symbols, of_allocator);
   json_t *accesses = NULL;
   if (settings->flags & ATTACH_ACCESSES)
     accesses = json_pack("{s:i,s:I}", "granule_bytes", ACCESS_GRANULE_BYTES, "filter_bytes",

@@ -30,6 +30,11 @@ const char *const allocator_variables[] = {TUNABLES,
                                            "MAGAZINE_TUNABLES",
                                            NULL};
 
+const struct jemalloc_setting jemalloc_settings[JEMALLOC_SETTINGS] = {
+    {"malloc_conf", "/etc/malloc.conf", "MALLOC_CONF"},
+    {"je_malloc_conf", "/etc/je_malloc.conf", "JE_MALLOC_CONF"},
+    {"_rjem_malloc_conf", "/etc/_rjem_malloc.conf", "_RJEM_MALLOC_CONF"}};
+
 static bool matches(const char *pattern, const char *name, size_t length) {
   size_t wanted = strlen(pattern);
   bool begins = wanted > 0 && pattern[wanted - 1] == '*', ends = *pattern == '*';

@@ -2,6 +2,7 @@
 #include "replay/engine/state.h"
 
 #include "core/base/os.h"
+#include "core/system/allocator_settings.h"
 #include "core/trace/event.h"
 #include "replay/calls/call.h"
 
@@ -21,13 +22,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Replaces the C library's function for all loaded objects: jemalloc reads settings from the name of a link of the
-   system's, which no label of a run tells. */
+/* Replaces the C library's function for all loaded objects: the links that jemalloc reads settings from are not there,
+   as no label of a run tells them. */
 __attribute__((visibility("default"))) ssize_t readlink(const char *restrict path, char *restrict text, size_t bytes) {
-  if (strcmp(path, "/etc/malloc.conf") == 0) {
-    errno = ENOENT;
-    return -1;
-  }
+  for (size_t i = 0; i < JEMALLOC_SETTINGS; i++)
+    if (strcmp(path, jemalloc_settings[i].link) == 0) {
+      errno = ENOENT;
+      return -1;
+    }
   return syscall(SYS_readlinkat, AT_FDCWD, path, text, bytes);
 }
 

@@ -414,9 +414,12 @@ int spec_describe(void) {
   json_t *variables = json_array();
   for (const char *const *name = allocator_variables; *name; name++)
     json_array_append_new(variables, json_string(*name));
-  json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:i}", "allocator_variables", variables, "passes", passes, "orders",
-                          names_json(order_names, ORDERS), "touch_policies", names_json(touch_names, TOUCH_POLICIES),
-                          "touched_parts_min_bytes", TOUCHED_PARTS_MIN_BYTES);
+  json_t *links = json_array();
+  for (size_t i = 0; i < JEMALLOC_SETTINGS; i++)
+    json_array_append_new(links, json_string(jemalloc_settings[i].link));
+  json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:i}", "allocator_variables", variables, "allocator_links", links,
+                          "passes", passes, "orders", names_json(order_names, ORDERS), "touch_policies",
+                          names_json(touch_names, TOUCH_POLICIES), "touched_parts_min_bytes", TOUCHED_PARTS_MIN_BYTES);
   bool failed = json_dumpf(all, stdout, JSON_INDENT(1)) != 0 || putchar('\n') == EOF || fflush(stdout) != 0;
   json_decref(all);
   return failed ? CLI_FAILED : CLI_DONE;

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from heaptape.run.rounds import Run
 
 
-JEMALLOCS_LINK = Path("/etc/malloc.conf")
 RECORDINGS = (b"HEAPTAPE", b"HEAPWORK")  # what traces and workloads begin with
 
 
@@ -57,13 +56,12 @@ class Work:
 def say_left_out() -> None:
     """Says, once, what of this environment neither replays nor live runs on an allocator have."""
     from heaptape.run.environment import left_out
+    from heaptape.run.passes import ALLOCATOR_LINKS
 
     if names := left_out(os.environ):
         console.warning(f"{', '.join(names)} of this environment: not used; -a NAME:SETTINGS sets an allocator up")
-    if JEMALLOCS_LINK.is_symlink():
-        console.warning(
-            f"{JEMALLOCS_LINK} sets jemalloc up ({JEMALLOCS_LINK.readlink()}): live runs have that, not replays"
-        )
+    for link in filter(Path.is_symlink, ALLOCATOR_LINKS):
+        console.warning(f"{link} sets jemalloc up ({link.readlink()}): live runs have that, not replays")
 
 
 @contextmanager

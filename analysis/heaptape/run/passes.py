@@ -60,6 +60,8 @@ PASSES = tuple(BY_NAME)
 DEFAULT_PASSES = tuple(name for name, one in BY_NAME.items() if one.default)
 # Names of variables that set an allocator up, with a * for any text.
 ALLOCATOR_VARIABLES = tuple(_DESCRIBED["allocator_variables"])
+# Links whose name sets one up.
+ALLOCATOR_LINKS = tuple(map(Path, _DESCRIBED["allocator_links"]))
 TOUCH_POLICIES = tuple(_DESCRIBED["touch_policies"])
 TOUCHED_PARTS_MIN_BYTES = int(_DESCRIBED["touched_parts_min_bytes"])  # smaller objects have no touched parts
 OF_ACCESSES = tuple(name for name, one in BY_NAME.items() if one.accesses)  # need the recording's data accesses
