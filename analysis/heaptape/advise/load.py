@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.process import descendants
 from heaptape.run.environment import without_allocator
 
 LISTENS_S = 60.0  # how long to wait until the server listens; Valgrind makes it 50 times slower
@@ -77,22 +78,6 @@ def listening(ancestor: int) -> int | None:
         if links & sockets:
             return pid
     return None
-
-
-def descendants(ancestor: int) -> list[int]:
-    """Process numbers, children before grandchildren."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            try:
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, ValueError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(folder.name))
-    found, level = [], [ancestor]
-    while level := [child for parent in level for child in children.get(parent, [])]:
-        found += level
-    return found
 
 
 def _listening_inodes(pid: int) -> set[str]:

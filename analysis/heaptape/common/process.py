@@ -201,3 +201,19 @@ def last_message(stderr: str, program: str) -> str:
     """A program's last line on stderr, without its name, as the user did not call it."""
     last = (stderr.strip().splitlines() or [""])[-1]
     return re.sub(r" \(heaptape[a-z -]* --help\)$", "", last.removeprefix(f"heaptape-{program}: "))
+
+
+def descendants(ancestor: int) -> list[int]:
+    """Process numbers, children before grandchildren."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                parent = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(folder.name))
+    found, level = [], [ancestor]
+    while level := [child for parent in level for child in children.get(parent, [])]:
+        found += level
+    return found

@@ -32,7 +32,7 @@ import msgspec
 from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, cache_folder
-from heaptape.common.process import scratch_folder
+from heaptape.common.process import descendants, scratch_folder
 from heaptape.run.environment import PRELOAD, without_allocator
 
 KINDS = ("desktop", "languages", "servers", "tools")
@@ -258,13 +258,13 @@ def _own_orphans() -> Iterator[None]:
     """Processes that are orphaned within the context (daemons, and children of a recorder that has ended) become
     children of this process instead of init's, and are ended at its end.
     """
-    before = _descendants(os.getpid())
+    before = set(descendants(os.getpid()))
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
         yield
     finally:
-        while left := _descendants(os.getpid()) - before:
+        while left := set(descendants(os.getpid())) - before:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -283,19 +283,6 @@ def _end_session(process: subprocess.Popen) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _descendants(pid: int) -> set[int]:
-    found: set[int] = set()
-    waiting = {pid}
-    while waiting:
-        children: set[int] = set()
-        with contextlib.suppress(OSError):  # it may end meanwhile
-            for path in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-                children.update(map(int, path.read_text().split()))
-        waiting |= children - found
-        found |= children
-    return found
 
 
 def _wait_until_ready(recipe: Recipe, process: subprocess.Popen, work: Path, surroundings: dict[str, str]) -> None:

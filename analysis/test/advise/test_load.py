@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from heaptape.advise.load import Load, descendants, listening
+from heaptape.advise.load import Load, listening
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.process import descendants
 
 from tests.support import call_heaptape, compile_c
 
