@@ -14,7 +14,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
@@ -203,16 +203,29 @@ def last_message(stderr: str, program: str) -> str:
     return re.sub(r" \(heaptape[a-z -]* --help\)$", "", last.removeprefix(f"heaptape-{program}: "))
 
 
+class InProc(NamedTuple):
+    """A process, as /proc lists it. `state`: Z and X have ended."""
+
+    state: str
+    parent: int
+    session: int
+
+
+def processes() -> dict[int, InProc]:
+    """All processes by number. One that begins while the list is read may be missing."""
+    found = {}
+    for path in Path("/proc").glob("[1-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError):  # it has ended
+            state, parent, _, session = path.read_text(errors="replace").rpartition(")")[2].split()[:4]
+            found[int(path.parent.name)] = InProc(state, int(parent), int(session))
+    return found
+
+
 def descendants(ancestor: int) -> list[int]:
     """Process numbers, children before grandchildren."""
     children: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            try:
-                parent = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
-            except (OSError, ValueError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(folder.name))
+    for number, one in processes().items():
+        children.setdefault(one.parent, []).append(number)
     found, level = [], [ancestor]
     while level := [child for parent in level for child in children.get(parent, [])]:
         found += level

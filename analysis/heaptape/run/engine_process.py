@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TypeVar
 
-from heaptape.common.process import last_message
+from heaptape.common.process import last_message, processes
 from heaptape.run.registry import Choice
 
 Item = TypeVar("Item")
@@ -86,7 +86,7 @@ class Processes:
                 kill_whole(process)
 
 
-ROUNDS, PAUSE_S = 200, 0.005  # of ending processes that start others meanwhile
+ROUNDS, PAUSE_S, QUIET_LOOKS = 200, 0.005, 2  # of ending processes that start others meanwhile
 
 
 def kill_whole(process: subprocess.Popen) -> None:
@@ -96,9 +96,11 @@ def kill_whole(process: subprocess.Popen) -> None:
 
 
 def _kill_all_below(pid: int) -> None:
+    quiet = 0  # looks in a row that found nothing: one misses a process whose parent ended while it looked
     for _ in range(ROUNDS):
         found = _below(pid)
-        if not found:
+        quiet = 0 if found else quiet + 1
+        if quiet == QUIET_LOOKS:
             return
         for one in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -108,19 +110,11 @@ def _kill_all_below(pid: int) -> None:
 
 def _below(pid: int) -> set[int]:
     """The living processes of the session `pid`, and those that descend from them or it, without itself."""
-    parents, found = {}, set()
-    for path in Path("/proc").glob("[1-9]*/stat"):
-        try:
-            fields = path.read_bytes().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        if fields and fields[0] not in (b"Z", b"X"):
-            parents[int(path.parent.name)] = int(fields[1])
-            if int(fields[3]) == pid:
-                found.add(int(path.parent.name))
+    living = {number: one for number, one in processes().items() if one.state not in ("Z", "X")}
+    found = {number for number, one in living.items() if one.session == pid}
     more = {pid} | found
     while more:
-        more = {one for one, parent in parents.items() if parent in more} - found
+        more = {number for number, one in living.items() if one.parent in more} - found
         found |= more
     return found - {pid}
 
