@@ -5,6 +5,7 @@
 #include "capture/host/control_calls.h"
 #include "capture/host/exec_calls.h"
 #include "capture/host/filter_calls.h"
+#include "capture/host/own_memory.h"
 #include "capture/host/ownership.h"
 #include "capture/host/producer_state.h"
 #include "capture/host/real/real.h"
@@ -144,11 +145,9 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
 static void *map_shared(int fd, size_t bytes) {
   if (!attach_is_sealed(fd, bytes))
     return NULL;
-  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (memory == MAP_FAILED)
-    return NULL;
-  inherited[inherited_count++] = (struct inherited){memory, bytes};
-  memory_own(memory, bytes);
+  void *memory = memory_map_file(bytes, fd);
+  if (memory)
+    inherited[inherited_count++] = (struct inherited){memory, bytes};
   return memory;
 }
 
@@ -212,7 +211,7 @@ static void unmap_inherited(void) {
     filters_watch(NULL);
   }
   for (uint32_t i = 0; i < inherited_count; i++)
-    munmap(inherited[i].memory, inherited[i].bytes);
+    memory_unmap(inherited[i].memory, inherited[i].bytes);
   inherited_count = 0;
 }
 
@@ -231,7 +230,7 @@ static void leave_last_recording(void) {
     unmap_inherited();
     if (last->release)
       last->release(last);
-    os_unmap(last, sizeof *last);
+    memory_unmap(last, sizeof *last);
   }
   inherited_count = 0;
 }
@@ -311,7 +310,7 @@ static uint32_t program_pauses;
 
 /* The tables, with the collector's page in them. NULL: no memory. */
 static struct tables *map_tables(int control_fd) {
-  struct tables *tables = os_map(sizeof *tables, true);
+  struct tables *tables = memory_map(sizeof *tables, MEMORY_SHARED);
   if (!tables)
     return NULL;
   inherited[inherited_count++] = (struct inherited){tables, sizeof *tables};
@@ -319,7 +318,7 @@ static struct tables *map_tables(int control_fd) {
                       ? mmap(&tables->control, sizeof(struct control), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                              control_fd, 0)
                       : MAP_FAILED;
-  memory_own(tables, sizeof *tables);
+  memory_mark(&tables->control, sizeof tables->control);
   return control == MAP_FAILED ? NULL : tables;
 }
 
@@ -408,6 +407,8 @@ static enum process_state attach(struct process *process) {
     return PROCESS_NEW;
   unmap_inherited();
   linked_take(&request.linked, &reply.linked);
+  if (request.linked.room && reply.linked.functions)
+    memory_own((void *)request.linked.room, LINKED_ROOM_BYTES);
   if (!reply.refused) {
     bypassed = reply.bypassed;
     struct tables *tables = map_tables(fds[1]);

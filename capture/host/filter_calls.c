@@ -4,6 +4,7 @@
 
 #include "capture/host/exec_calls.h"
 #include "capture/host/filters.h"
+#include "capture/host/own_memory.h"
 #include "capture/host/process.h"
 
 #include <errno.h>
@@ -128,6 +129,8 @@ static struct exec_note *note_executed(const long words[6]) {
 
 /* One of the system calls that concern us: number and five arguments. */
 __attribute__((used, visibility("hidden"))) long filter_calls_make(const long words[6]) {
+  if (words[0] == SYS_mlockall)
+    return memory_lock_all((int)words[1]);
   struct attempt attempt = read_attempt(words);
   struct exec_note *noted = note_executed(words);
   begin(&attempt);
@@ -168,6 +171,8 @@ __asm__(".text\n"
         "  je 1f\n"
         "  cmp $322, %rdi\n" /* execveat */
         "  je 1f\n"
+        "  cmp $151, %rdi\n" /* mlockall */
+        "  je 1f\n"
         "  mov %rdi, %rax\n"
         "  mov %rsi, %rdi\n"
         "  mov %rdx, %rsi\n"
@@ -198,7 +203,7 @@ __asm__(".text\n"
         "  jmp filter_calls_set_errno\n"
         "  .cfi_endproc\n"
         ".size syscall, .-syscall\n");
-_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317 && SYS_execve == 59 && SYS_execveat == 322,
+_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317 && SYS_execve == 59 && SYS_execveat == 322 && SYS_mlockall == 151,
                "the numbers in syscall");
 
 #else
@@ -216,6 +221,8 @@ __asm__(".text\n"
         "  cmp x0, #221\n" /* execve */
         "  b.eq 1f\n"
         "  cmp x0, #281\n" /* execveat */
+        "  b.eq 1f\n"
+        "  cmp x0, #230\n" /* mlockall */
         "  b.eq 1f\n"
         "  uxtw x8, w0\n"
         "  mov x0, x1\n"
@@ -247,6 +254,7 @@ __asm__(".text\n"
         "  b filter_calls_set_errno\n"
         "  .cfi_endproc\n"
         ".size syscall, .-syscall\n");
-_Static_assert(SYS_prctl == 167 && SYS_seccomp == 277 && SYS_execve == 221 && SYS_execveat == 281,
+_Static_assert(SYS_prctl == 167 && SYS_seccomp == 277 && SYS_execve == 221 && SYS_execveat == 281 &&
+                   SYS_mlockall == 230,
                "the numbers in syscall");
 #endif

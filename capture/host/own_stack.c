@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "capture/host/own_memory.h"
 #include "capture/host/process.h"
-
-#include "core/base/os.h"
 
 #include <errno.h>
 
@@ -61,10 +60,10 @@ bool own_stack_run(void (*code)(void *), void *argument) {
   int error = errno;
   uint64_t mask;
   signals_block(&mask);
-  char *stack = os_map(STACK_BYTES, false);
+  char *stack = memory_map(STACK_BYTES, MEMORY_PRIVATE);
   if (stack)
     own_stack_call(code, argument, stack + STACK_BYTES);
-  os_unmap(stack, STACK_BYTES);
+  memory_unmap(stack, STACK_BYTES);
   signals_restore(&mask);
   errno = error;
   return stack != NULL;

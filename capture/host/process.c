@@ -76,13 +76,22 @@ void message_print(const char *text) {
 
 static struct process *_Atomic own;
 
+struct process *process_known(void) {
+  return atomic_load_explicit(&own, memory_order_acquire);
+}
+
 struct process *process_own(void) {
-  struct process *process = atomic_load_explicit(&own, memory_order_acquire);
+  struct process *process = process_known();
   if (process)
     return process;
-  struct process *fresh = process_map_wiped(sizeof *fresh);
+  struct process *fresh = os_map(sizeof *fresh, false);
   if (!fresh)
     return NULL;
+  if (madvise(fresh, sizeof *fresh, MADV_WIPEONFORK) != 0) {
+    os_unmap(fresh, sizeof *fresh);
+    return NULL;
+  }
+  madvise(fresh, sizeof *fresh, MADV_DONTDUMP);
   if (atomic_compare_exchange_strong(&own, &process, fresh))
     return fresh;
   os_unmap(fresh, sizeof *fresh);
@@ -94,19 +103,19 @@ void *process_place(void) {
 }
 
 bool process_is_recording(void) {
-  struct process *process = atomic_load_explicit(&own, memory_order_acquire);
+  struct process *process = process_known();
   return process && atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_RECORDING;
 }
 
 int process_own_number(void) {
-  struct process *process = atomic_load_explicit(&own, memory_order_acquire);
+  struct process *process = process_known();
   return process && process->banks ? process->pid : 0;
 }
 
 bool process_is_off(void) {
   if (filters_have_excluded())
     return true;
-  struct process *process = atomic_load_explicit(&own, memory_order_acquire);
+  struct process *process = process_known();
   return process && atomic_load_explicit(&process->state, memory_order_relaxed) == PROCESS_OFF;
 }
 
@@ -134,62 +143,6 @@ void process_stop(struct process *process, const char *why) {
   if (atomic_exchange(&process->state, PROCESS_OFF) != PROCESS_OFF && why)
     message_print(why);
   errno = error;
-}
-
-/* Has the program locked its memory, so that ours is locked with it? MCL_CURRENT, MCL_FUTURE. */
-static _Atomic int locked;
-
-void memory_own(void *memory, size_t bytes) {
-  madvise(memory, bytes, MADV_DONTDUMP);
-  if ((atomic_load(&locked) & MCL_FUTURE) && host_may(HOST_UNLOCK))
-    syscall(SYS_munlock, memory, bytes);
-}
-
-static void unlock(const void *memory, size_t bytes) {
-  syscall(SYS_munlock, memory, bytes);
-}
-
-static void unlock_all(struct process *process) {
-  process_lock(process);
-  for (uint32_t i = 0; i < process->banks; i++)
-    unlock(process->bank[i].memory, bank_bytes(process->bank[i].rings));
-  for (uint32_t i = 0; i < process->producers; i++)
-    unlock(process->producer[i], 1); /* its OS page */
-  if (process->pool_bytes)
-    unlock(process->pool, process->pool_bytes);
-  unlock(host_state.tables, sizeof *host_state.tables);
-  unlock(process, sizeof *process);
-  process_unlock(process);
-}
-
-/* Our memory would count against the program's RLIMIT_MEMLOCK. */
-__attribute__((visibility("default"))) int mlockall(int flags);
-
-int mlockall(int flags) {
-  int before = atomic_exchange(&locked, flags); /* what is mapped from now on may be locked */
-  int result = (int)syscall(SYS_mlockall, flags), error = errno;
-  if (result != 0) {
-    atomic_store(&locked, before);
-  } else if ((flags & MCL_CURRENT) && process_is_recording() && host_may(HOST_UNLOCK)) {
-    uint64_t mask;
-    signals_block(&mask);
-    unlock_all(process_own());
-    signals_restore(&mask);
-  }
-  errno = error;
-  return result;
-}
-
-void *process_map_wiped(size_t bytes) {
-  void *memory = os_map(bytes, false);
-  if (!memory)
-    return NULL;
-  if (madvise(memory, bytes, MADV_WIPEONFORK) != 0) {
-    os_unmap(memory, bytes);
-    return NULL;
-  }
-  memory_own(memory, bytes);
-  return memory;
 }
 
 /* The value of *mask where nothing was blocked: the kernel never blocks SIGKILL. */

@@ -105,7 +105,8 @@ struct process {
   _Atomic uint32_t lock;    /* for attaching and for assigning producers; held with all signals blocked */
   _Atomic uint32_t counted; /* its parent's bank counts it: bank.children */
   int pid;
-  uint32_t flags; /* enum attach_flags */
+  uint32_t flags;     /* enum attach_flags */
+  _Atomic int locked; /* flags of the program's last mlockall */
   uint32_t banks;
   uint32_t rings_left; /* of the last bank */
   struct {
@@ -121,6 +122,8 @@ struct process {
 
 /* This process; NULL: no memory for it. In a fork child of a process that had one, it is all zero. */
 struct process *process_own(void);
+/* NULL: process_own has not been called yet. */
+struct process *process_known(void);
 
 /* The address at which process_own keeps its pointer, for the recorder: writing NULL there starts over. */
 void *process_place(void);
@@ -140,12 +143,6 @@ void process_unlock(struct process *process);
 
 /* Ends the recording of this process; the first caller's reason is printed, NULL: nothing is. */
 void process_stop(struct process *process, const char *why);
-
-/* Marks memory as the library's own: not in core dumps, and not locked where the program locks all of its own. */
-void memory_own(void *memory, size_t bytes);
-
-/* Memory that is private, anonymous and wiped in a fork child; NULL on failure. The library's own. */
-void *process_map_wiped(size_t bytes);
 
 /* The process, attached if that can be done; NULL if it is not to be recorded. Call with signals blocked and not
    locked. */

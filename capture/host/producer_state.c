@@ -2,6 +2,7 @@
 #include "capture/host/producer_state.h"
 
 #include "capture/host/accesses.h"
+#include "capture/host/own_memory.h"
 #include "capture/host/ownership.h"
 #include "capture/host/stacks/stack.h"
 
@@ -277,13 +278,13 @@ static void release_all(const struct process *process) {
   for (uint32_t i = 0; i < process->producers; i++)
     stack_memo_free(process->producer[i]->memo);
   for (uint32_t i = 0; i < process->producers; i += POOL_BYTES / PRODUCER_BYTES)
-    os_unmap(process->producer[i], POOL_BYTES);
+    memory_unmap(process->producer[i], POOL_BYTES);
 }
 
 bool producer_pool_prepare(struct process *process) {
   if (process->pool_bytes >= PRODUCER_BYTES)
     return true;
-  process->pool = host_may(HOST_MAP) ? process_map_wiped(POOL_BYTES) : NULL;
+  process->pool = host_may(HOST_MAP) ? memory_map_wiped(POOL_BYTES) : NULL;
   process->pool_bytes = process->pool ? POOL_BYTES : 0;
   return process->pool != NULL;
 }

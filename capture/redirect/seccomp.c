@@ -91,7 +91,8 @@ int seccomp_check(struct tracee *tracee, bool elsewhere, struct error *error) {
   filters_t filters = {NULL, 0, 0};
   int result = read_all(&filters, tracee, error);
   for (size_t i = 0; result == 0 && i < sizeof calls / sizeof *calls; i++)
-    if ((elsewhere || calls[i].need != SECCOMP_ELSEWHERE) && !is_permitted(&filters, &calls[i])) {
+    if (calls[i].need != SECCOMP_STARTED && (elsewhere || calls[i].need != SECCOMP_ELSEWHERE) &&
+        !is_permitted(&filters, &calls[i])) {
       char name[32];
       snprintf(name, sizeof name, "process %d", tracee->pid);
       result = error_set(error, name, "its filter of system calls (seccomp) forbids %s, which attaching needs",

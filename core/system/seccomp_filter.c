@@ -157,5 +157,5 @@ uint32_t seccomp_evaluate(const struct sock_fprog *filter, const struct seccomp_
 bool seccomp_permits(uint32_t action, const struct seccomp_call *call) {
   action &= SECCOMP_RET_ACTION_FULL;
   return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG ||
-         (action == SECCOMP_RET_ERRNO && call->need == SECCOMP_OPTIONAL);
+         (action == SECCOMP_RET_ERRNO && (call->need == SECCOMP_OPTIONAL || call->need == SECCOMP_STARTED));
 }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct seccomp_call {
-  enum { SECCOMP_NEEDED, SECCOMP_OPTIONAL, SECCOMP_ELSEWHERE } need;
+  enum { SECCOMP_NEEDED, SECCOMP_OPTIONAL, SECCOMP_ELSEWHERE, SECCOMP_STARTED } need;
   uint32_t number;
   const char *words;
   struct seccomp_argument {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/stacks/stack.h"
 
+#include "capture/host/maps.h"
+#include "capture/host/own_memory.h"
 #include "capture/host/process.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -126,58 +127,18 @@ static enum walk stack_step(struct stack_area *area, enum stack_unwind unwind, s
   }
 }
 
-/* Reads lines of /proc/self/maps, a character at a time through a small buffer: the stack may be small. */
-struct maps {
-  int fd;
-  char bytes[512];
-  long used, at;
-};
-
-static int next_character(struct maps *maps) {
-  if (maps->at == maps->used) {
-    maps->used = syscall(SYS_read, maps->fd, maps->bytes, sizeof maps->bytes);
-    maps->at = 0;
-    if (maps->used <= 0) {
-      maps->used = 0;
-      return -1;
-    }
-  }
-  return (unsigned char)maps->bytes[maps->at++];
-}
-
-/* A hexadecimal number; returns the character after it. */
-static int next_number(struct maps *maps, uintptr_t *number) {
-  int character;
-  *number = 0;
-  while ((character = next_character(maps)) >= 0) {
-    bool digit = character >= '0' && character <= '9', letter = character >= 'a' && character <= 'f';
-    if (!digit && !letter)
-      break;
-    *number = *number << 4 | (uintptr_t)(digit ? character - '0' : character - 'a' + 10);
-  }
-  return character;
-}
-
 /* The mapping in which sp is, from /proc/self/maps; false: it cannot be read. Costs 10 to 100 us. */
 static bool stack_find_bounds(uintptr_t sp, struct stack_bounds *bounds) {
-  if (!host_may(HOST_FILES))
-    return false;
-  struct maps maps = {.fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC)};
+  struct maps maps;
+  struct mapping mapping;
   bool found = false;
-  if (maps.fd < 0)
+  if (!maps_open(&maps))
     return false;
-  int character = 0;
-  while (!found && character >= 0) {
-    uintptr_t low, high;
-    next_number(&maps, &low);
-    character = next_number(&maps, &high);
-    found = character == ' ' && sp - low < high - low && next_character(&maps) == 'r';
-    if (found)
-      *bounds = (struct stack_bounds){low, high};
-    while (character >= 0 && character != '\n')
-      character = next_character(&maps);
-  }
-  syscall(SYS_close, maps.fd);
+  while (!found && maps_next(&maps, &mapping))
+    found = mapping.readable && sp - mapping.low < mapping.high - mapping.low;
+  if (found)
+    *bounds = (struct stack_bounds){mapping.low, mapping.high};
+  maps_close(&maps);
   return found;
 }
 
@@ -485,7 +446,7 @@ static uint32_t nodes_of(struct stack_area *area, struct stack_memo *memo, uint3
 
 static struct stack_memo *memo_of(struct stack_memo **place) {
   if (!*place)
-    *place = os_map(sizeof **place, true);
+    *place = memory_map(sizeof **place, MEMORY_SHARED);
   struct stack_memo *memo = *place;
   uint32_t generation = atomic_load_explicit(&stack_settings.area->generation, memory_order_relaxed);
   if (memo && memo->generation != generation) {
@@ -497,7 +458,7 @@ static struct stack_memo *memo_of(struct stack_memo **place) {
 
 void stack_memo_free(struct stack_memo *memo) {
   if (memo)
-    os_unmap(memo, sizeof *memo);
+    memory_unmap(memo, sizeof *memo);
 }
 
 static uint32_t take_from(struct stack_area *area, struct stack_memo *memo, struct frame frame) {

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* The library's own memory in the program: neither in core dumps, nor locked with the program's, nor counted against
+   its RLIMIT_MEMLOCK.
+
+   A list of the mappings is inherited by a fork child, as the mappings are. Invariants: mlockall, which is an entry
+   point for this alone, succeeds where it would without us, and locks what it would; what is mapped later is not
+   locked either. In a running process that was attached to, only the mark for core dumps is made. Async-signal-safe,
+   takes no lock, keeps errno but where told. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum memory_kind { MEMORY_PRIVATE, MEMORY_SHARED /* does not count as the program's RssAnon, as a rule */ };
+
+/* NULL on failure, with errno. */
+void *memory_map(size_t bytes, enum memory_kind kind);
+/* Shared memory of a file. */
+void *memory_map_file(size_t bytes, int fd);
+/* Private memory that is wiped in a fork child. */
+void *memory_map_wiped(size_t bytes);
+/* memory may be NULL. */
+void memory_unmap(void *memory, size_t bytes);
+
+/* Takes memory that was mapped otherwise for our own. */
+void memory_own(void *memory, size_t bytes);
+/* A part of our memory has been mapped anew. */
+void memory_mark(void *memory, size_t bytes);
+
+/* As mlockall, but for our memory. Sets errno. */
+int memory_lock_all(int flags);
