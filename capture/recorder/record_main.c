@@ -2,6 +2,7 @@
 /* heaptape-record: runs a program and records its calls of the malloc API. Launch, signals, and the final lines. */
 #include "capture/recorder/collector.h"
 #include "capture/recorder/record.h"
+#include "capture/recorder/unblocked.h"
 #include "capture/redirect/redirect.h"
 #include "core/base/diagnostics.h"
 #include "core/base/files.h"
@@ -170,13 +171,17 @@ static int take_output(struct collector_settings *settings, char *path, size_t b
   struct stat status;
   if (find_output(settings, path, bytes, error) != 0)
     return -1;
-  *made = access(path, F_OK) != 0;
+  *made = stat(path, &status) != 0;
+  if (!*made && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)))
+    return error_set(error, path, "is a pipe or a socket: a trace is not written in order, so it needs a file");
   int exclusive = settings->rotate_bytes ? O_EXCL : 0;
   int fd = settings->output_fd = settings->output
                                      ? output_open(path, O_WRONLY | exclusive)
                                      : open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | exclusive, 0666);
   if (fd < 0 || fstat(fd, &status) != 0)
     return error_errno(error, path, "cannot be written");
+  if (!settings->output && (status.st_uid != geteuid() || status.st_nlink > 1))
+    return error_set(error, path, "exists, and is another user's or has another name: give one by -o");
   if (S_ISREG(status.st_mode) && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return fail_locked(path, error);
   return 0;
@@ -461,7 +466,10 @@ static int restorer_start(struct restorer *restorer, struct redirect_orders *ord
     close(output_fd);
     ignore_signals();
     setsid();
-    _exit(take_setting(&restoring) ? keep(&restoring, orders) : 0);
+    unblocked_begin();
+    int status = take_setting(&restoring) ? keep(&restoring, orders) : 0;
+    unblocked_end();
+    _exit(status);
   }
   close(line[0]);
   restorer->line = line[1];
@@ -513,6 +521,7 @@ static int record_attached(struct command *command) {
     fail(&error, 1);
   set_signals(command->toggle_signal, &settings->burst);
   raise_descriptor_limit();
+  unblocked_begin();
   restorer_begin(&restorer, serving->address);
   collector_serve(serving);
   close(restorer.line);
@@ -587,6 +596,7 @@ int main(int argc, char **argv) {
     diagnostics_error(RECORD, "%s", strerror(errno));
   close(go[0]);
   close(go[1]);
+  unblocked_begin();
   int ended = collector_serve(serving);
   int exec_error;
   if (read(failed[0], &exec_error, sizeof exec_error) != sizeof exec_error)

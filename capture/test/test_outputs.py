@@ -4,12 +4,13 @@
 import json
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
 
 from capture.test.driven import Driven, calling
-from tests.support import CONVERT, OUT, RECORD, REPLAY, check, import_text, run, succeed
+from tests.support import CONVERT, OUT, RECORD, REPLAY, check, import_text, refused, run, succeed
 
 CALLS = calling(5_000, 5000)
 
@@ -55,6 +56,35 @@ def precious(tmp_path: Path) -> Path:
 def plant(link: Path, target: Path, owner: int = OTHER) -> None:
     link.symlink_to(target)
     os.lchown(link, owner, owner)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "socket"])
+def test_a_pipe_or_socket_is_no_place_for_a_trace(tmp_path: Path, kind: str) -> None:
+    """Without a reader, opening one would wait; with one, the program would run before its trace fails."""
+    name = tmp_path / "t.tape"
+    if kind == "fifo":
+        os.mkfifo(name)
+    else:
+        socket.socket(socket.AF_UNIX).bind(str(name))
+    refused(RECORD, "-o", name, "--", "touch", tmp_path / "started", says="is a pipe or a socket")
+    refused(RECORD, "-o", "/proc/self/fd/1", "--", "touch", tmp_path / "started", says="is a pipe or a socket")
+    assert not (tmp_path / "started").exists()
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["another user's file", "hard link"])
+def test_a_file_planted_at_a_name_that_we_choose_is_not_written(tmp_path: Path, precious: Path, kind: str) -> None:
+    for pid in range(1, 10):
+        name = tmp_path / f"touch.{pid}.tape"
+        if kind == "hard link":
+            name.hardlink_to(precious)
+        else:
+            name.write_text("precious")
+            os.chown(name, OTHER, OTHER)
+    done = run("unshare", "--pid", "--fork", "--mount-proc", RECORD, "--", "touch", "started", cwd=tmp_path)
+    assert (done.status, done.stderr.count("\n")) == (1, 1)
+    assert "another user's or has another name" in done.stderr
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"precious"}
 
 
 @needs_root
