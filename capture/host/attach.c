@@ -208,7 +208,7 @@ static void unmap_inherited(void) {
   if (inherited_count) {
     host_state.tables = NULL;
     host_state.bank = NULL;
-    filters_watch(NULL);
+    filters_seen = NULL;
   }
   for (uint32_t i = 0; i < inherited_count; i++)
     memory_unmap(inherited[i].memory, inherited[i].bytes);
@@ -422,7 +422,7 @@ static enum process_state attach(struct process *process) {
                                        .touch_min_bytes = reply.touch_min_bytes,
                                        .os_page_bytes = os_page_bytes(),
                                        .idle = PRODUCER_IDLE};
-      filters_watch(&host_state.bank->sandboxed);
+      filters_seen = &host_state.bank->sandboxed;
       if (!forked)
         atomic_fetch_add(&process->bank[0].memory->orphan, host_missing_before());
       producer_pool_prepare(process); /* for threads whose program may map none any more */

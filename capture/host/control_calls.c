@@ -84,8 +84,12 @@ struct control_function *control_functions(void) {
   };
   static _Atomic bool found;
   if (!found && real_resolve()) {
+    struct symbols_wanted wanted[FUNCTIONS];
     for (size_t i = 0; i < FUNCTIONS; i++)
-      functions[i].real = symbols_next(functions[i].name);
+      wanted[i] = (struct symbols_wanted){functions[i].name, NULL};
+    symbols_next_all(wanted, FUNCTIONS);
+    for (size_t i = 0; i < FUNCTIONS; i++)
+      functions[i].real = wanted[i].code;
     found = true;
   }
   return functions;

@@ -113,9 +113,11 @@ static struct { REAL_FUNCTIONS(FUNCTION) } real_calls_of;
 #undef FUNCTION
 
 void exec_calls_resolve(void) {
-#define FUNCTION(name, result, parameters)                                                                             \
-  if (!real_calls_of.name.data)                                                                                        \
-    real_calls_of.name.data = symbols_next(#name);
+#define FUNCTION(name, result, parameters) {#name, NULL},
+  struct symbols_wanted wanted[] = {REAL_FUNCTIONS(FUNCTION)}, *at = wanted;
+#undef FUNCTION
+  symbols_next_all(wanted, sizeof wanted / sizeof *wanted);
+#define FUNCTION(name, result, parameters) real_calls_of.name.data = at++->code;
   REAL_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 }

@@ -25,13 +25,8 @@ static const struct {
 #include "capture/wire/seccomp_calls.def"
 };
 
-enum admission { ADMISSION_UNKNOWN, ADMITTED, EXCLUDED };
-
-/* Of the process, and inherited by fork children. */
-static _Atomic uint32_t admission;   /* enum admission */
-static _Atomic uint32_t forbidden;   /* enum host_purpose */
-static _Atomic uint32_t setting_now; /* calls under way that set a filter: all is forbidden */
-static const _Atomic uint32_t *seen; /* by the collector: a filter of which we were not told; NULL: it does not look */
+_Atomic uint32_t filters_forbid = FILTERS_UNKNOWN;
+const _Atomic uint32_t *filters_seen;
 
 /* --- a fresh image --- */
 
@@ -79,41 +74,31 @@ static long count_filters(void) {
   return filters != UINT32_MAX ? filters : mode != SECCOMP_MODE_DISABLED;
 }
 
-static uint32_t examine(void) {
+/* May the image not attach? */
+static bool examine(void) {
   if (redirected_table()) /* the recorder has read the filters */
-    return ADMITTED;
+    return false;
   int error = errno;
-  uint32_t found = EXCLUDED;
+  bool exclude = true;
   if (setting_read(false)) {
     struct setting_filters known = setting_filters();
     long filters = count_filters();
     if (filters < 0) /* in another root, without /proc: no program on the way here has set one */
-      found = known.since == 0 ? ADMITTED : EXCLUDED;
-    else if (filters == 0 || (known.since < ATTACH_FILTERS_FORBID && filters == known.recorders + known.since))
-      found = ADMITTED;
+      exclude = known.since != 0;
+    else
+      exclude = filters != 0 && (known.since == ATTACH_FILTERS_FORBID || filters != known.recorders + known.since);
   }
   errno = error;
-  return found;
+  return exclude;
 }
 
 bool filters_exclude(void) {
-  uint32_t found = atomic_load_explicit(&admission, memory_order_relaxed);
-  if (found == ADMISSION_UNKNOWN) {
-    found = examine();
-    atomic_store_explicit(&admission, found, memory_order_relaxed);
+  if (atomic_load_explicit(&filters_forbid, memory_order_relaxed) & FILTERS_UNKNOWN) {
+    if (examine())
+      atomic_fetch_or(&filters_forbid, FILTERS_EXCLUDE);
+    atomic_fetch_and(&filters_forbid, ~(uint32_t)FILTERS_UNKNOWN);
   }
-  return found == EXCLUDED;
-}
-
-bool filters_have_excluded(void) {
-  return atomic_load_explicit(&admission, memory_order_relaxed) == EXCLUDED;
-}
-
-bool host_may(uint32_t purposes) {
-  const _Atomic uint32_t *by_collector = seen;
-  return !filters_exclude() && !atomic_load_explicit(&setting_now, memory_order_relaxed) &&
-         !(atomic_load_explicit(&forbidden, memory_order_relaxed) & purposes) &&
-         !(by_collector && atomic_load_explicit(by_collector, memory_order_relaxed));
+  return filters_have_excluded();
 }
 
 /* --- another sandbox --- */
@@ -124,27 +109,23 @@ void filters_note_refusal(void) {
   struct setting_filters known = setting_filters();
   known.since = ATTACH_FILTERS_FORBID;
   atomic_store(&refused, true);
-  atomic_fetch_or(&forbidden, HOST_CONTACT);
+  atomic_fetch_or(&filters_forbid, HOST_CONTACT);
   setting_set_filters(known);
 }
 
 enum exec_outlook filters_outlook(void) {
-  const _Atomic uint32_t *by_collector = seen;
+  const _Atomic uint32_t *seen = filters_seen;
   if (atomic_load(&refused))
     return EXEC_SANDBOXED;
-  bool filtered = setting_filters().since == ATTACH_FILTERS_FORBID || atomic_load(&setting_now) ||
-                  (by_collector && atomic_load(by_collector));
+  bool filtered = setting_filters().since == ATTACH_FILTERS_FORBID || atomic_load(&filters_forbid) >= FILTERS_SETTING ||
+                  (seen && atomic_load(seen));
   return filtered ? EXEC_FILTERED : EXEC_OPEN;
 }
 
 /* --- setting a filter --- */
 
-void filters_watch(const _Atomic uint32_t *by_collector) {
-  seen = by_collector;
-}
-
 void filters_begin(void) {
-  atomic_fetch_add(&setting_now, 1);
+  atomic_fetch_add(&filters_forbid, FILTERS_SETTING);
 }
 
 static void note_forbidden(const struct sock_fprog *filter) {
@@ -153,7 +134,7 @@ static void note_forbidden(const struct sock_fprog *filter) {
     if (calls[i].call.need != SECCOMP_ELSEWHERE &&
         !seccomp_permits(seccomp_evaluate(filter, &calls[i].call), &calls[i].call))
       found |= calls[i].purpose;
-  atomic_fetch_or(&forbidden, found);
+  atomic_fetch_or(&filters_forbid, found);
   struct setting_filters known = setting_filters();
   known.since = found || known.since >= ATTACH_FILTERS_MOST ? ATTACH_FILTERS_FORBID : known.since + 1;
   setting_set_filters(known);
@@ -162,5 +143,5 @@ static void note_forbidden(const struct sock_fprog *filter) {
 void filters_end(bool set, const struct sock_fprog *filter) {
   if (set)
     note_forbidden(filter);
-  atomic_fetch_sub(&setting_now, 1);
+  atomic_fetch_sub(&filters_forbid, FILTERS_SETTING);
 }

@@ -36,16 +36,37 @@ enum host_purpose {
   HOST_ALL = 16383,
 };
 
-/* May it make the calls for these purposes? Cheap. In a fresh image, the first call reads /proc/self/status, by the
-   calls that the loader has made before. */
-bool host_may(uint32_t purposes);
+/* What is forbidden: of the process, and inherited by fork children. Where any bit above those of enum host_purpose is
+   set, all is. */
+enum {
+  FILTERS_UNKNOWN = 1 << 14, /* a fresh image, which has not read /proc/self/status */
+  FILTERS_EXCLUDE = 1 << 15, /* see filters_exclude */
+  FILTERS_SETTING = 1 << 16, /* one for each call under way that sets a filter */
+  FILTERS_ANY = -(1 << 14),
+};
+extern _Atomic uint32_t filters_forbid __attribute__((visibility("hidden")));
+
+/* Where the collector notes that the process is under filters of which we were not told; NULL: nowhere. */
+extern const _Atomic uint32_t *filters_seen __attribute__((visibility("hidden")));
 
 /* May this image not attach, as it began under filters of which we don't know that they permit it, or without
-   HEAPTAPE_SOCKET? Then it makes no system call. As host_may. */
+   HEAPTAPE_SOCKET? Then it makes no system call. The first call reads /proc/self/status, by the calls that the loader
+   has made before. */
 bool filters_exclude(void);
 
 /* Is that known already? For hooks that save no registers: changes none but general ones, and calls nothing. */
-bool filters_have_excluded(void);
+static inline bool filters_have_excluded(void) {
+  return atomic_load_explicit(&filters_forbid, memory_order_relaxed) & FILTERS_EXCLUDE;
+}
+
+/* May it make the calls for these purposes? Cheap, but the first call in a fresh image. */
+static inline bool host_may(uint32_t purposes) {
+  const _Atomic uint32_t *seen = filters_seen;
+  uint32_t forbidden = atomic_load_explicit(&filters_forbid, memory_order_relaxed) & (purposes | FILTERS_ANY);
+  if (__builtin_expect(forbidden == FILTERS_UNKNOWN, 0))
+    forbidden = filters_exclude();
+  return !forbidden && !(seen && atomic_load_explicit(seen, memory_order_relaxed));
+}
 
 /* A sandbox of another kind (Landlock) does not let us connect to the collector: no more calls for HOST_CONTACT, here
    and in what the process executes. */
@@ -53,9 +74,6 @@ void filters_note_refusal(void);
 
 /* Will a program attach that this process executes? */
 enum exec_outlook filters_outlook(void);
-
-/* Where the collector notes that the process is under filters of which we were not told; NULL: nowhere any more. */
-void filters_watch(const _Atomic uint32_t *by_collector);
 
 /* Before and after a call that sets a filter. set: it did; filter NULL: strict mode. */
 void filters_begin(void);

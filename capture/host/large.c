@@ -154,12 +154,13 @@ static bool count_resident(uintptr_t begin, uint64_t bytes, bool quick, uint64_t
   if (quick && pages > SAMPLE_WINDOWS * SAMPLE_PAGES)
     return sample(from, pages, os_pages);
   struct residency seen;
-  struct part_pages parts = parts_from(begin, from, bytes);
+  bool has_parts = bytes >= TOUCHED_PARTS_MIN_BYTES;
+  struct part_pages parts = has_parts ? parts_from(begin, from, bytes) : (struct part_pages){pages, pages};
   if (!read_residency(from, pages, &parts, &seen))
     return false;
   uint64_t ends = (seen.first ? from - begin : 0) + (seen.last ? begin + bytes - to : 0);
   *os_pages = seen.resident + (ends + page - 1) / page;
-  if (bytes >= TOUCHED_PARTS_MIN_BYTES && seen.parts != touched_prefix(*os_pages * page, touched_part_shift(bytes)))
+  if (has_parts && seen.parts != touched_prefix(*os_pages * page, touched_part_shift(bytes)))
     *map = seen.parts;
   return true;
 }

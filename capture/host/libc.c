@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -22,8 +21,6 @@
 #endif
 
 /* --- the kernel --- */
-
-long __wrap_syscall(long number, ...);
 
 static long call_kernel(long number, const long word[6]) {
 #if defined(__x86_64__)
@@ -52,14 +49,10 @@ static long call_kernel(long number, const long word[6]) {
   return -1;
 }
 
-long __wrap_syscall(long number, ...) {
-  long word[6];
-  va_list list;
-  va_start(list, number);
-  for (int i = 0; i < 6; i++)
-    word[i] = va_arg(list, long);
-  va_end(list);
-  return call_kernel(number, word);
+/* Variable arguments are passed as these are; callers give as many as the call has. */
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
+  return call_kernel(number, (const long[6]){a, b, c, d, e, f});
 }
 
 void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset) {

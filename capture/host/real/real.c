@@ -330,12 +330,10 @@ static void note_name(void *function) {
   strncpy(allocator_name, slash ? slash + 1 : info.dli_fname, sizeof allocator_name - 1);
 }
 
-static void find_libc(void) {
-  libc_base = base_of(symbols_next("gnu_get_libc_version"));
-  if (libc_base)
-    return;
-  libc_base = base_of(symbols_next("__libc_start_main"));
-  note_musl();
+static void find_libc(void *glibc_code, void *libc_code) {
+  libc_base = base_of(glibc_code ? glibc_code : libc_code);
+  if (!glibc_code)
+    note_musl();
 }
 
 /* Takes the real functions from the recorder, without a look-up: that would take locks of the dynamic linker in the
@@ -384,6 +382,15 @@ static bool resolve_from_recorder(const struct redirect_table *table) {
   return true;
 }
 
+enum {
+#define HOOK(ident, ...) WANTED_##ident,
+#include "capture/host/real/entry_points.def"
+  WANTED_GLIBC,
+  WANTED_LIBC,
+  WANTED_NEW,
+  WANTED
+};
+
 bool real_resolve(void) {
   if (atomic_load_explicit(&resolved, memory_order_acquire))
     return true;
@@ -393,8 +400,13 @@ bool real_resolve(void) {
     return false;
   int error = errno;
   resolving = true;
+  struct symbols_wanted wanted[WANTED] = {
+#define HOOK(ident, ...) {#ident, NULL},
+#include "capture/host/real/entry_points.def"
+      {"gnu_get_libc_version", NULL}, {"__libc_start_main", NULL}, {"_Znwm", NULL}};
   symbols_begin();
-  find_libc();
+  symbols_next_all(wanted, WANTED);
+  find_libc(wanted[WANTED_GLIBC].code, wanted[WANTED_LIBC].code);
   code_of((void *)(uintptr_t)real_resolve, &ours);
   struct real_calls calls;
   /* A union turns the data pointer of dlsym into a function pointer without a cast that ISO C forbids. */
@@ -403,13 +415,13 @@ bool real_resolve(void) {
     union {                                                                                                            \
       void *data;                                                                                                      \
       result(*code) declaration;                                                                                       \
-    } symbol = {.data = symbols_next(#ident)};                                                                         \
+    } symbol = {.data = wanted[WANTED_##ident].code};                                                                  \
     calls.ident = symbol.code;                                                                                         \
     if (strcmp(#ident, "reallocarray") != 0)                                                                           \
       note_allocator(symbol.data); /* for each function, as they need not come from one library */                     \
   }
 #include "capture/host/real/entry_points.def"
-  void *malloc_code = symbols_next("malloc"), *array_code = symbols_next("reallocarray");
+  void *malloc_code = wanted[WANTED_malloc].code, *array_code = wanted[WANTED_reallocarray].code;
   /* libc's reallocarray, and that of a library with no other such function (libbsd), call realloc through us: the call
      would be recorded as both, or as realloc. */
   if (!calls.reallocarray || base_of(array_code) != base_of(malloc_code) || base_of(array_code) == libc_base)
@@ -425,8 +437,8 @@ bool real_resolve(void) {
   if (malloc_code)
     note_name(malloc_code);
   malloc_is_the_programs = real_is_replaced((void *)(uintptr_t)malloc, "malloc");
-  has_usable_size = malloc_code && base_of(malloc_code) == base_of(symbols_next("malloc_usable_size"));
-  began_with_cpp = symbols_next("_Znwm") != NULL;
+  has_usable_size = malloc_code && base_of(malloc_code) == base_of(wanted[WANTED_malloc_usable_size].code);
+  began_with_cpp = wanted[WANTED_NEW].code != NULL;
   real = calls;
   atomic_store_explicit(&resolved, true, memory_order_release);
   resolving = false;

@@ -149,6 +149,13 @@ const ElfW(Sym) * symbols_find_near(const void *address, const char *name);
 void symbols_begin(void);
 void *symbols_next(const char *name);
 
+/* The same for several names in one pass over the objects. code: NULL before. */
+struct symbols_wanted {
+  const char *name;
+  void *code;
+};
+void symbols_next_all(struct symbols_wanted *wanted, size_t count);
+
 /* An object and what it needs, in the order in which dlsym would search for a name. */
 enum { SYMBOLS_SCOPE_MOST = 64 };
 struct symbols_scope {

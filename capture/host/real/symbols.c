@@ -142,28 +142,41 @@ void *symbols_code_near(const void *address, const char *name) {
 static size_t began_with;
 
 struct next {
-  const char *name;
-  void *found;
-  size_t count;
+  struct symbols_wanted *wanted;
+  size_t count, left, objects;
   bool behind_us;
 };
 
-static int find_next(struct dl_phdr_info *object, size_t bytes, void *context) {
+static int find_next(struct dl_phdr_info *info, size_t bytes, void *context) {
   struct next *next = context;
+  struct symbols_object object;
+  struct elf_symbol symbol;
   (void)bytes;
-  if (began_with && next->count++ == began_with)
+  if (began_with && next->objects++ == began_with)
     return 1;
-  if (next->behind_us)
-    next->found = code_at(object->dlpi_addr, symbols_find(object, next->name));
-  else
-    next->behind_us = contains(object, &began_with);
-  return next->found != NULL;
+  if (!next->behind_us) {
+    next->behind_us = contains(info, &began_with);
+    return 0;
+  }
+  if (!symbols_open(info, &object))
+    return 0;
+  for (size_t i = 0; i < next->count; i++) {
+    struct symbols_wanted *wanted = &next->wanted[i];
+    if (!wanted->code && elf_symbol_find(&object.memory, &object.dynamic, wanted->name, &symbol))
+      next->left -= (wanted->code = code_at(info->dlpi_addr, &symbol.entry)) != NULL;
+  }
+  return next->left == 0;
+}
+
+void symbols_next_all(struct symbols_wanted *wanted, size_t count) {
+  struct next next = {wanted, count, count, 0, false};
+  dl_iterate_phdr(find_next, &next);
 }
 
 void *symbols_next(const char *name) {
-  struct next next = {.name = name};
-  dl_iterate_phdr(find_next, &next);
-  return next.found;
+  struct symbols_wanted wanted = {name, NULL};
+  symbols_next_all(&wanted, 1);
+  return wanted.code;
 }
 
 static int count(struct dl_phdr_info *object, size_t bytes, void *context) {

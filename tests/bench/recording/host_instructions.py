@@ -6,7 +6,8 @@ a busy machine too; the programs' differ by a few percent, as threads interleave
 First table: each way through a hook (capture/bench/host_paths.c), recorded less bare. A loop is counted in batches of
 two lengths, and of each length the median is taken, which contains no tick and no wrap of the ring; the difference is
 the instructions of the additional rounds. Second table: whole programs, all instructions less those of a bare run, per
-event. Under Valgrind threads run one at a time, about 50 times slower, so ticks are more frequent by the same factor.
+event; then, of a program that allocates nothing, in total. Under Valgrind threads run one at a time, about 50 times
+slower, so ticks are more frequent by the same factor.
 """
 
 import re
@@ -98,6 +99,8 @@ def main() -> None:
         without, _ = whole(program, None)
         runs = [whole(program, VARIANTS[stamp]) for stamp in stamps]
         row(name, *(f"{(count - without) / events:.1f}" for count, events in runs))
+    start, bare_start = (whole(("/bin/true",), options)[0] for options in ((), None))
+    print(f"\nstart-up of /bin/true: {start:,} instructions, {bare_start:,} bare")
 
 
 if __name__ == "__main__":
