@@ -22,18 +22,15 @@ RANKINGS = {
 }  # fmt: skip
 METHOD = """\
 Each program runs live on every allocator (`LD_PRELOAD`), observed from outside: its RssAnon and VmSize every 2 ms and
-before each system call that may shrink it, so that the peak of a program of one thread is exact. It is recorded
-**once, on glibc**, and the recording is replayed on every allocator.
+before each system call that may shrink it. It is recorded **once, on glibc**, and replayed on every allocator.
 
-- **Prediction**: the replay's peak or mean on the allocator, plus the program's own part: what the live run on glibc
-  had above the glibc replay. It uses no live run on that other allocator. glibc's own error is 0 by construction, so
-  summaries leave it out; pairs may contain glibc. Means are over processor time.
+- **Prediction**: the replay's peak or mean, plus the program's own part: what the live run on glibc had above the glibc
+  replay. glibc's own error is 0 by construction, so summaries leave it out; pairs may contain glibc.
 - **Mean over each run's own time**: live, over the processor time of that run; predicted, over the recording's.
-- **Mean over the recording's time**: the program also runs live under the recorder. Its memory and the replay's are
-  compared at the same points of the program (a share of its calls), weighted with the processor time between these
-  points in the recording. So a run that was slowed in one phase changes nothing.
+  **Over the recording's time**: the program also runs live under the recorder, and both are compared at the same points
+  of the program (a share of its calls), so that a run that was slowed in one phase changes nothing.
 - **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator's part*: both less the
-  program's own part. The baseline is the process before the allocator exists, so start-up memory is the allocator's.
+  program's own part.
 - **Pairs**: every two allocators of a program, where the ranges of their live repetitions do not overlap (memory: and
   are 64 KiB apart). *Right*: the prediction has the sign of the live difference.
 """
@@ -101,7 +98,7 @@ def _head(results: Sequence[dict], command: str) -> Iterable[str]:
 
 def _summary_table(table: pd.DataFrame, timed: Sequence[dict]) -> Iterable[str]:
     """`timed`: rows of the predictions from counts, which replace the predictions by calls alone."""
-    yield "Errors in percent, by size; every app on every allocator but the one recorded on:"
+    yield "Errors in percent, by size; every program on every allocator but the one recorded on:"
     yield ""
     yield "| figure | programs | pairs | median | 90th percentile | worst | | target |"
     yield "|---|---|---:|---:|---:|---:|---|---|"

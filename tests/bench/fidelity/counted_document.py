@@ -9,14 +9,13 @@ from tests.bench.fidelity.counted_certificate import METRICS, summary
 
 METHOD = """\
 Short programs (`workloads/counted/`) run live under the simulation of `heaptape-observe --simulate --data-only`, on
-every allocator, in several layouts (lengths of the environment, addresses of libraries and mappings). Each is recorded
-on glibc, natively and with its data accesses. Counts repeat exactly except for servers and programs of several threads.
+every allocator, in several layouts of memory. Each is recorded on glibc, natively and with its data accesses. Counts
+repeat exactly except for servers and programs of several threads.
 
-- **Instructions**: those of the calls and of the start-up with each allocator, less the same on glibc; the error is in
-  percent of the program's instructions. *Allocator's part*: without the dynamic linker's.
-- **Page faults**: first touches of OS pages by data accesses. **Memory system calls**: mmap, munmap, mremap, madvise,
-  brk, start-up included. **Misses**: of data, in virtual addresses. All predicted by the pass misses.
-- For all but instructions, errors are in percent of the live change (median over layouts) where that is 2 % or more of
+- **Instructions**: of the calls and of the start-up, less the same on glibc, in percent of the program's instructions.
+  *Allocator's part*: without the dynamic linker's. **Page faults**: first touches of OS pages by data accesses.
+  **System calls**: mmap, munmap, mremap, madvise, brk. **Misses**: of data, in virtual addresses.
+- But for instructions, errors are in percent of the live change (median over layouts) where that is 2 % or more of
   the count on glibc and exceeds its spread (largest less smallest).
 - **Pairs**: every two allocators of a program whose live difference is at least 2 % (instructions: 0.5 %). *Undecided*:
   the difference does not exceed its own spread. *Right*: of the decided pairs, the prediction has the live sign.

@@ -14,14 +14,13 @@ from tests.bench.fidelity.timed_certificate import QUIET_PERCENT, disturbance, p
 
 TARGET = "20 different, right 90 %, size off 30 % at the median"
 METHOD = f"""\
-Programs of `workloads/counted/`, and of `workloads/apps/` where they are named. Each is recorded once on glibc with its
-data accesses; the [model of time](TIME_MODEL.md) predicts the change of its CPU time from the counts of the pass
-misses. Then it runs live, in rounds: glibc and each allocator that is not decided yet, in random order, with random
-addresses. User and system time of the program count.
+The [model of time](TIME_MODEL.md) predicts the change of CPU time from a recording on glibc with data accesses. Then
+the program runs live, in rounds: glibc and each allocator that is not decided yet, in random order, with random
+addresses.
 
 - **Live**: the change against glibc in percent: the mean of the log ratios within rounds, the fifth at each end left
-  out. It is tested {LOOKS} times at most, first after {FIRST_LOOK} rounds; each interval has the level of
-  {100 * LEVEL_OF_ONE:.4g} %, so that all intervals of a pair together hold the truth in 95 %.
+  out. It is tested {LOOKS} times at most, first after {FIRST_LOOK} rounds; all intervals of a pair together hold the
+  truth in 95 % (one: {100 * LEVEL_OF_ONE:.4g} %).
 - **Different**: the interval is narrower than the change, which is {EFFECT_PERCENT:g} % or more.
   **{SAME.capitalize()}**: the interval leaves out all such changes. Else **undecided**: no prediction is judged by it.
 - **Right**: of different pairs, the predicted middle has the live sign. *Outright*: the predicted interval leaves
