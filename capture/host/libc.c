@@ -15,6 +15,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* glibc 2.43 has macros of these names, which keep const. */
+#undef memchr
+#undef strchr
+#undef strrchr
+#undef strstr
+
 #pragma GCC visibility push(hidden)
 #if !defined(__clang__) /* its loops must not become calls of the functions that they are in */
 #pragma GCC optimize("no-tree-loop-distribute-patterns")

@@ -37,8 +37,10 @@ int main(int count, char **arguments) {
   if (sigaltstack(&stack, NULL) != 0 || sigaction(SIGUSR1, &action, NULL) != 0)
     return 1;
   const char *how = count > 1 ? arguments[1] : "";
+  static size_t request; /* static: gcc 16 warns of variables that setjmp's second return could find changed */
+  request = strcmp(how, "jump") == 0 ? WITH_JUMP : strcmp(how, "signal") == 0 ? WITH_SIGNAL : 0;
   if (setjmp(back) == 0)
-    malloc_trim(strcmp(how, "jump") == 0 ? WITH_JUMP : strcmp(how, "signal") == 0 ? WITH_SIGNAL : 0);
+    malloc_trim(request);
   loop();
   return 0;
 }
