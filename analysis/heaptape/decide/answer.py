@@ -464,8 +464,8 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], counts: Mapping[str,
         found.append(
             "CPU time is left out, as the costs of the machine that replayed are not known (heaptape machine)."
         )
-    elif not kinds and counts:
-        found.append("CPU time is left out: it is not known for each of the workloads.")
+    elif not kinds and counts and len(rows) > 1:
+        found.append("CPU time is left out: it is not known" + " for each of the workloads" * (len(files) > 1) + ".")
     return found
 
 
