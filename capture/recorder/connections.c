@@ -240,6 +240,13 @@ static void serve_process(struct collector *collector, const struct pending *fro
                           struct attach_reply *reply, int fds[2]) {
   bool first = request->kind == ATTACH_PROCESS;
   struct recorded_process *process = collector_find(collector, from->peer.pid);
+  if (first && process && process_banks_are_mapped(process)) {
+    char name[NAME_MAX];
+    snprintf(name, sizeof name, "program inside %s", process->name);
+    unfollowed_add_known(collector, from->peer.pid, name, UNFOLLOWED_INNER);
+    reply_to(from->fd, reply, NULL, 0);
+    return;
+  }
   if (first) {
     if (process)
       collector_end_process(collector, process, "exec", NULL);

@@ -209,6 +209,7 @@ enum unfollowed_cause {
   UNFOLLOWED_SANDBOX, /* another one: Landlock, a network namespace */
   UNFOLLOWED_CHILD,   /* a fork child under either, whose calls its parent's trace counts */
   UNFOLLOWED_LOST,    /* it did ask, in vain */
+  UNFOLLOWED_INNER,   /* it did ask, in a process that is recorded: an emulator's guest */
   UNFOLLOWED_CAUSES
 };
 

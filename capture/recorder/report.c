@@ -23,7 +23,7 @@ struct image {
   uint32_t files, threads;
   uint64_t events, dropped, skipped, missing, file_bytes, accesses, switches;
   double peak_live_bytes, peak_memory_bytes;
-  bool peak_is_exact, in_bursts;
+  bool peak_is_exact, in_bursts, calls_lost;
   bool failed;  /* its recording lacks something: the error has been printed */
   bool small;   /* to lose its file */
   bool deleted; /* its file */
@@ -112,6 +112,7 @@ static void note_image(const struct process_summary *process, bool failed) {
   image->peak_is_exact = totals->peak_is_exact;
   image->peak_memory_bytes = (double)totals->peak_memory_bytes;
   image->failed |= failed;
+  image->calls_lost |= totals->calls_lost;
   image->cut_why = totals->cut_why;
   snprintf(image->end, sizeof image->end, "%s", process->end);
 }
@@ -440,7 +441,7 @@ static void print_next(void) {
   if (line.used)
     print_line(&line, 0);
   line.used = 0;
-  if (unexplained[0] && !largest->skipped && !largest->dropped)
+  if (unexplained[0] && largest->events && !largest->skipped && !largest->dropped && !largest->calls_lost)
     text_add(&line, "heaptape: %s: %s", largest->name, unexplained);
   if (line.used)
     print_line(&line, 0);

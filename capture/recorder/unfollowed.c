@@ -51,6 +51,8 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
         "counts their calls as dropped",
     [UNFOLLOWED_LOST] = "they asked, but others had made too many connections to the recorder, or it did not answer in "
                         "time: their calls are in no trace",
+    [UNFOLLOWED_INNER] = "an emulator (qemu-user) runs it in its own process: the emulator's calls are recorded, the "
+                         "program's are not",
     [UNFOLLOWED_MACHINE] = "a program of 32 bits or for another processor: libheaptape.so can't be loaded into it",
 };
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, RECORD, Result, check, compile_c, run
+from tests.support import CONVERT, RECORD, Result, check, compile_c, run, succeed
 
 MANY_CALLS = """
 #include <errno.h>
@@ -211,6 +211,28 @@ def test_a_program_with_a_sanitizer_runs_finds_its_error_and_is_recorded(tmp_pat
             )
             done = same_recorded(trace, compile_c(tmp_path / "wrong", wrong, "-w", *flags, compiler=compiler))
             assert "attempting free on address which was not malloc" in done.stderr
+
+
+GREEDY = MANY_CALLS.replace("work(NULL);", "memset(malloc(32 << 20), 1, 32 << 20);").replace(
+    "#include <errno.h>", "#include <string.h>"
+)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="the library to link is gcc's")
+def test_a_sanitizer_linked_into_the_program_is_recorded_or_said_to_bypass_the_recorder(tmp_path: Path) -> None:
+    """Then no memory is said to be retained, or to bypass malloc."""
+    flags = ("-pthread", "-fsanitize=address", "-static-libasan")
+    program = compile_c(tmp_path / "greedy", GREEDY, *flags, compiler="gcc")
+    bare = run(program, env={"ASAN_OPTIONS": "detect_leaks=0"})
+    done = run(RECORD, "-o", tmp_path / "t.tape", "--", program, env={"ASAN_OPTIONS": "detect_leaks=0"})
+    assert (done.status, done.stdout) == (bare.status, bare.stdout)
+    shown = succeed(CONVERT, "info", tmp_path / "t.tape").stdout.replace("\n", " ")
+    if check(tmp_path / "t.tape")["lacks_calls"]:
+        assert "its calls are not recorded" in done.stderr
+        assert "no call was recorded: those of the program's allocator bypassed the recorder." in shown
+    else:
+        assert count(tmp_path / "t.tape", "malloc", 777) == 1000
+    assert "peak memory: the rest" not in done.stderr + shown
 
 
 CAPTURES = """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import RECORD, Result, info, run
+from tests.support import RECORD, Result, compile_c, info, run
 
 SOURCE = """
 #include <stdlib.h>
@@ -189,3 +189,33 @@ def test_strict_fails_where_a_process_was_not_recorded_and_else_keeps_the_progra
         done = run(RECORD, "--strict", "-o", tmp_path / "t.tape", "--", "sh", "-c", script)
         assert done.status == status, done.stderr
         assert ("not recorded: program" in done.stderr) == (status == 1), done.stderr
+
+
+TWICE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(int count, char **words) {
+  int fails = count > 1 && !dlmopen(LM_ID_NEWLM, words[1], RTLD_NOW);
+  for (int i = 0; i < 3000; i++) free(malloc(777));
+  if (fails) puts(dlerror());
+  return fails;
+}
+"""
+
+
+def test_a_second_program_in_a_recorded_process_is_named_and_costs_no_call(tmp_path: Path) -> None:
+    """Our library is there twice, as in an emulator whose guest is preloaded too."""
+    program = compile_c(tmp_path / "twice", TWICE)
+    done = recorded(tmp_path, program, RECORD.parent.parent / "lib" / "libheaptape.so")
+    assert reasons(done) == {"an emulator (qemu-user) runs it in its own process": "program inside twice"}
+    assert info(tmp_path / "t.tape")["calls"]["free"] >= 3000
+
+
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="needs qemu-user")
+def test_an_emulator_is_recorded_to_its_end_and_its_guest_is_named(tmp_path: Path) -> None:
+    guest = compile_c(tmp_path / "guest", TWICE)
+    done = recorded(tmp_path, "qemu-x86_64", guest)
+    assert reasons(done) == {"an emulator (qemu-user) runs it in its own process": "program inside qemu-x86_64"}
+    assert info(tmp_path / "t.tape")["footer"]["end"] == "exit"

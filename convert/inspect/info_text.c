@@ -297,11 +297,20 @@ static void notes(const struct sheet *sheet, const struct shown *shown) {
     row(sheet, "end", "the process then executed another program, which has a recording of its own, if any");
 }
 
+/* Did the recorder not see all calls of the program's allocator? */
+static bool lacks_calls(const struct shown *shown) {
+  const json_t *word;
+  size_t i;
+  json_array_foreach(json_object_get(shown->about, "lacks"), i,
+                     word) if (json_is_string(word) && strcmp(json_string_value(word), "calls") == 0) return true;
+  return false;
+}
+
 static void cautions(const struct sheet *sheet, const struct shown *shown) {
   char unexplained[MEMORY_UNEXPLAINED_BYTES];
   if (count_of(shown->info, "events") < FEW_CALLS)
     sentence(sheet, "So few calls that start-up decides their instructions and time.");
-  if (json_object_get(shown->recorded, "rss_anon_peak_bytes"))
+  if (json_object_get(shown->recorded, "rss_anon_peak_bytes") && !lacks_calls(shown))
     sentence(sheet, memory_unexplained_text(unexplained, (double)count_of(shown->info, "peak_live_bytes"),
                                             (double)count_of(shown->recorded, "rss_anon_peak_bytes"),
                                             string_of(shown->about, "program", "")));
@@ -442,6 +451,8 @@ static void print_empty(const struct sheet *sheet, const struct shown *shown) {
   if (dropped)
     text_add(&words, ": %s %s made in pauses, or dropped", text_counted(number, dropped, "call"),
              dropped == 1 ? "was" : "were");
+  else if (lacks_calls(shown))
+    text_add(&words, ": those of the program's allocator bypassed the recorder");
   text_add(&words, ".");
   sentence(sheet, words.text);
   rotation_row(sheet, json_object_get(shown->about, "rotation"));

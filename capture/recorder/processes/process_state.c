@@ -2,6 +2,7 @@
 #include "capture/recorder/processes/process_state.h"
 
 #include "core/base/os.h"
+#include "core/system/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define MEMORY_NAME "heaptape"
 
 static void *sealed_mapping(int fd, size_t size_bytes) {
   if (ftruncate(fd, (off_t)size_bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
@@ -36,10 +40,12 @@ int process_banks_add(struct recorded_process *process, uint32_t rings) {
     return -1;
   }
   void *memory;
-  int fd = shared_memory_open("heaptape", bank_bytes(rings), &memory);
+  int fd = shared_memory_open(MEMORY_NAME, bank_bytes(rings), &memory);
   if (fd < 0)
     return -1;
   if (process->banks == 0) {
+    struct stat status;
+    process->inode = fstat(fd, &status) == 0 ? status.st_ino : 0;
     atomic_store(&((struct bank *)memory)->paused, process->paused);
     atomic_store(&((struct bank *)memory)->bursts, process->bursts);
   }
@@ -47,6 +53,17 @@ int process_banks_add(struct recorded_process *process, uint32_t rings) {
   process->bank[process->banks].rings = rings;
   process->bank[process->banks++].seen = 0;
   return fd;
+}
+
+bool process_banks_are_mapped(const struct recorded_process *process) {
+  FILE *maps = process->inode ? proc_open_maps(process->pid) : NULL;
+  struct proc_mapping mapping;
+  bool found = false;
+  while (maps && !found && proc_maps_next(maps, &mapping))
+    found = mapping.inode == process->inode && strcmp(mapping.path, "/memfd:" MEMORY_NAME) == 0;
+  if (maps)
+    fclose(maps);
+  return found;
 }
 
 void process_banks_stop(struct recorded_process *process) {

@@ -98,6 +98,7 @@ struct recorded_process {
     uint32_t rings, seen;
   } bank[BANKS_MAX];
   uint32_t banks;
+  uint64_t inode; /* of the first bank */
   VECTOR(struct ring_reader) readers;
   struct stack_nodes stacks;
   struct live_sample live;
@@ -146,6 +147,9 @@ int shared_memory_open(const char *name, size_t size_bytes, void **memory);
 
 /* Makes a bank and returns its descriptor, which the caller passes on and closes; -1 with errno set. */
 int process_banks_add(struct recorded_process *process, uint32_t rings);
+
+/* Has the process its first bank still? Else it has executed another program since, or can't be looked at. */
+bool process_banks_are_mapped(const struct recorded_process *process);
 
 /* Requests the process to stop recording; each of its threads stops within half a lap of its ring. */
 void process_banks_stop(struct recorded_process *process);
