@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""workloads/corpus/: each recording is as its README describes it, and fit for its purpose.
+"""workloads/corpus/: each recording is as recordings.tsv or the README describes it, and fit for its purpose.
 
 Long: both readers, and replays, of all but three small ones; heaptape-convert counts every one even in the short run.
 """
@@ -16,8 +16,8 @@ import pytest
 from tests.support import call_heaptape, info
 
 CORPUS = Path(__file__).resolve().parents[3] / "workloads" / "corpus"
-README = (CORPUS / "README.md").read_text()
-RECORDINGS = sorted(path.name for path in CORPUS.iterdir() if path.suffix not in (".md", ".toml"))
+LINES = [line for name in ("recordings.tsv", "README.md") for line in (CORPUS / name).read_text().splitlines()]
+RECORDINGS = sorted(path.name for path in CORPUS.iterdir() if path.suffix not in (".md", ".toml", ".tsv"))
 TAPES = [name for name in RECORDINGS if name.endswith(".tape")]
 info_of = cache(lambda name: info(CORPUS / name))
 SMALL = ("sqlite3.tape", "redis.tape", "memcached.tape")
@@ -25,9 +25,9 @@ FEW = [name if name in SMALL else pytest.param(name, marks=pytest.mark.long) for
 
 
 def row_of(name: str) -> list[str]:
-    """The cells of its line in the README."""
-    (line,) = [line for line in README.splitlines() if line.startswith(f"| `{name}` |")]
-    return [cell.strip() for cell in line.strip("|").split("|")]
+    """The cells of its line in recordings.tsv, or in the README where it is from elsewhere."""
+    (line,) = [line for line in LINES if line.startswith((f"{name}\t", f"| `{name}` |"))]
+    return [cell.strip(" `") for cell in re.split(r"\t|\|", line.strip("|"))]
 
 
 def test_the_corpus_is_what_its_plan_names_and_small():
@@ -36,12 +36,12 @@ def test_the_corpus_is_what_its_plan_names_and_small():
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_each_file_has_the_hash_that_the_readme_gives(name):
-    assert row_of(name)[-1] == f"`{hashlib.sha256((CORPUS / name).read_bytes()).hexdigest()}`"
+def test_each_file_has_the_hash_that_its_line_gives(name):
+    assert row_of(name)[-1] == hashlib.sha256((CORPUS / name).read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("name", TAPES)
-def test_each_is_legal_and_as_the_readme_describes_it(name):
+def test_each_is_legal_and_as_its_line_describes_it(name):
     about = info_of(name)
     assert about["ok"]
     assert about["dropped"] == 0
