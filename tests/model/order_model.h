@@ -5,6 +5,17 @@
 
    Job: the model and its exhaustive exploration. Not its job: memory ordering below sequential consistency, the real
    table's size, the collector.
+
+   State: of a thread what it does next, the step being logged, its address and inherited stamp; of an address
+   available, in a call or held by the program, thread and stamp of its last step, and touches since; of an entry its
+   tag. The program may pass a held address to any thread at any moment; the allocator may hand out any available one.
+   Each check, exchange, stamp and mark of docs/methods/ORDERING.md is one step. A release is logged before the real
+   call, an acquire after it; a realloc is both, in place or to a new address taken before or after the old one is given
+   back; a touch may overlap others. Every check may find that the tick has moved, and every event may be logged in
+   either way: that covers every tick rate and every rule for switching. A thread that ends is followed by one that
+   takes over its tag and starts with a stamp. Where handlers are modelled, one may come at any point of a step and
+   record events, which have a stamp later than all before, and may put the thread's tag or the mark into any entry.
+
    Invariants: stamps are kept as ranks, so the state space is finite and its closure covers runs of any length. */
 #pragma once
 

@@ -7,7 +7,11 @@
    ownership.h, ring.h and watermark.h themselves, with atomic operations that are logged here, and reads os_stamp's
    instructions; only plain accesses, and code that is in no header, are written by hand here. Not its job: to judge
    (weak_machine.h, and the test). Invariants: a thread that follows another has read, with acquire semantics, what the
-   other wrote with release semantics, and nothing more: the minimum that a program needs to pass an object on. */
+   other wrote with release semantics, and nothing more: the minimum that a program needs to pass an object on.
+   Up to three threads, each of which has taken a stamp elsewhere before: the first makes any step, the second one that
+   follows it, a third claims, takes or marks the entry meanwhile, which holds any value at first. Not modelled:
+   handlers (a processor's own accesses are in order for itself), more than one entry, longer runs, counters that are
+   not the same on all processors. */
 #pragma once
 
 #include "tests/model/weak_machine.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Claim: merging threads by inherited stamp, as the ownership tags set them, gives a legal history; for up to three
    threads, three addresses and one or two tag entries, in every interleaving and for runs of any length. Also: the
-   known wrong variants of the scheme are found wrong, so the claim is not empty. tests/model/README.md says what is
+   known wrong variants of the scheme are found wrong, so the claim is not empty. tests/model/order_model.h says what is
    modelled. */
 #include "tests/model/order_model.h"
 

@@ -2,7 +2,7 @@
 /* Claim: on ARMv8 and on x86, whatever order the processor performs them in, the fences of a stamp and of the ownership
    tags give a later step at an address the greater stamp; a mark and a cut keep their places; and the collector reads
    whole records. Also: each fence that docs/methods/ORDERING.md calls needed is needed, as without it a wrong history
-   is found; and those that it calls stronger than needed are not. tests/model/README.md says what is modelled. */
+   is found; and those that it calls stronger than needed are not. tests/model/weak_protocol.h says what is modelled. */
 #include "tests/model/weak_protocol.h"
 
 #include <string.h>
