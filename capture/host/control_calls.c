@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/control_calls.h"
 
+#include "capture/host/named_controls.h"
 #include "capture/host/process.h"
 #include "capture/host/real/real.h"
 #include "capture/host/steps.h"
+
+#include <errno.h>
 
 /* glibc's struct mallinfo and mallinfo2, whose members do not matter here. */
 struct control_mallinfo {
@@ -18,6 +21,9 @@ enum {
 #include "capture/host/control_calls.def"
   FUNCTIONS
 };
+
+/* How many control calls this thread is in: one that an allocator makes inside another is a part of that. */
+static __thread unsigned inside __attribute__((tls_model("initial-exec")));
 
 /* Records the call that began then and has returned. */
 static void called(uint8_t id, struct hook_sizes sizes, uint64_t began, const void *caller, uintptr_t frame) {
@@ -35,7 +41,13 @@ static void called(uint8_t id, struct hook_sizes sizes, uint64_t began, const vo
 }
 
 static uint64_t begins(void) {
+  inside++;
   return host_state.flags & ATTACH_LATENCY ? os_stamp() : 0;
+}
+
+/* True: the call was the program's. */
+static bool ends(void) {
+  return --inside == 0;
 }
 
 /* The union turns the data pointer of a look-up into a function pointer without a cast that ISO C forbids. */
@@ -44,14 +56,14 @@ static uint64_t begins(void) {
     void *data;                                                                                                        \
     result(*code) declaration;                                                                                         \
   } real_one = {.data = control_functions()[PLACE_##ident].real}
-#define CALLED(ident, size, param)                                                                                     \
-  called(CALL_##ident, (struct hook_sizes){size, param}, began, __builtin_return_address(0), os_stack_pointer())
+#define CALLED(call, ...)                                                                                              \
+  called(CALL_##call, (struct hook_sizes){__VA_ARGS__}, began, __builtin_return_address(0), os_stack_pointer())
 #define HOOK_LIBC(symbol, result, ident, declaration)                                                                  \
   __attribute__((visibility("default"))) result hook_##ident declaration __asm__(symbol);                              \
   result hook_##ident declaration
 #define HOOK_ALLOCATOR(symbol, result, ident, declaration) static result hook_##ident declaration
 
-#define CONTROL(ident, symbol, kind, result, declaration, arguments, size, param)                                      \
+#define CONTROL(ident, call, symbol, kind, result, declaration, arguments, size, param)                                \
   HOOK_##kind(symbol, result, ident, declaration) {                                                                    \
     REAL(ident, result, declaration);                                                                                  \
     result got = {0};                                                                                                  \
@@ -59,17 +71,47 @@ static uint64_t begins(void) {
       return got;                                                                                                      \
     uint64_t began = begins();                                                                                         \
     got = real_one.code arguments;                                                                                     \
-    CALLED(ident, size, param);                                                                                        \
+    if (ends())                                                                                                        \
+      CALLED(call, size, param);                                                                                       \
     return got;                                                                                                        \
   }
-#define CONTROL_NOTHING(ident, symbol, kind, declaration, arguments, size, param)                                      \
+#define CONTROL_NOTHING(ident, call, symbol, kind, declaration, arguments, size, param)                                \
   HOOK_##kind(symbol, void, ident, declaration) {                                                                      \
     REAL(ident, void, declaration);                                                                                    \
     if (!real_one.data)                                                                                                \
       return;                                                                                                          \
     uint64_t began = begins();                                                                                         \
     real_one.code arguments;                                                                                           \
-    CALLED(ident, size, param);                                                                                        \
+    if (ends())                                                                                                        \
+      CALLED(call, size, param);                                                                                       \
+  }
+
+/* Functions whose option is a name. Their forms: parameters, arguments, and whether they changed something. */
+#define PARAMETERS_MALLCTL (const char *name, void *old, size_t *old_bytes, const void *value, size_t bytes)
+#define ARGUMENTS_MALLCTL (name, old, old_bytes, value, bytes)
+#define CHANGED_MALLCTL(to_mib)                                                                                        \
+  (got == 0 && named_mallctl(control_option_named(MALLCTL, name), &(struct mallctl_passed){old, value, bytes}, &sizes))
+#define PARAMETERS_MALLCTL_MIB                                                                                         \
+  (const size_t *mib, size_t count, void *old, size_t *old_bytes, const void *value, size_t bytes)
+#define ARGUMENTS_MALLCTL_MIB (mib, count, old, old_bytes, value, bytes)
+#define CHANGED_MALLCTL_MIB(to_mib)                                                                                    \
+  (got == 0 && named_mallctl(named_of_mib(to_mib, mib, count), &(struct mallctl_passed){old, value, bytes}, &sizes))
+#define PARAMETERS_PROPERTY (const char *name, size_t value)
+#define ARGUMENTS_PROPERTY (name, value)
+#define CHANGED_PROPERTY(to_mib)                                                                                       \
+  (got != 0 && (sizes = (struct hook_sizes){value << 1 >> 1, control_option_named(PROPERTY, name)}, true))
+
+#define CONTROL_NAMED(ident, call, symbol, form, to_mib)                                                               \
+  HOOK_ALLOCATOR(symbol, int, ident, PARAMETERS_##form) {                                                              \
+    REAL(ident, int, PARAMETERS_##form);                                                                               \
+    struct hook_sizes sizes;                                                                                           \
+    if (!real_one.data)                                                                                                \
+      return ENOENT;                                                                                                   \
+    uint64_t began = begins();                                                                                         \
+    int got = real_one.code ARGUMENTS_##form;                                                                          \
+    if (ends() && CHANGED_##form(to_mib))                                                                              \
+      CALLED(call, sizes.size, sizes.param);                                                                           \
+    return got;                                                                                                        \
   }
 #include "capture/host/control_calls.def"
 
@@ -79,7 +121,7 @@ const size_t control_function_count = FUNCTIONS;
 struct control_function *control_functions(void) {
   enum { EXPORTED_LIBC = true, EXPORTED_ALLOCATOR = false };
   static struct control_function functions[FUNCTIONS] = {
-#define CONTROL(ident, symbol, kind, ...) {symbol, (void *)(uintptr_t)hook_##ident, NULL, EXPORTED_##kind},
+#define CONTROL(ident, call, symbol, kind, ...) {symbol, (void *)(uintptr_t)hook_##ident, NULL, EXPORTED_##kind},
 #include "capture/host/control_calls.def"
   };
   static _Atomic bool found;

@@ -3,8 +3,8 @@
 
    Job: make the real call, and record it after that. The call is made as if there were no hook: what it acquires
    (malloc_info's file a buffer) is the program's. Not its job: finding references to the functions (libraries.c).
-   Invariants: rare calls, so each is recorded in the slow form, with a stamp of its own. errno stays as the real call
-   left it. */
+   Invariants: a call that an allocator makes inside another is not recorded; rare calls, so each is recorded in the
+   slow form, with a stamp of its own. errno stays as the real call left it. */
 #pragma once
 
 #include <stdbool.h>

@@ -2,6 +2,7 @@
 """Calls by which a program sets its allocator up are recorded in their place, and replayed on that allocator."""
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -17,8 +18,18 @@ ARENA_MAX, OPTION_15 = 2**32 - 8, 15
 CONTROLS = [
     name
     for name in NAMES
-    if name.startswith(("mall", "mi_", "Malloc", "scalable")) and name not in ("malloc", "malloc_usable_size")
+    if name.startswith(("mall", "mi_", "Malloc", "scalable", "tc_")) and name not in ("malloc", "malloc_usable_size")
 ]
+MINUS_1 = 2**63 - 1
+
+
+def option(function: str, name: str) -> int:
+    """The number that a trace has for such a name (core/trace/control_names.def)."""
+    shape = re.sub(r"\b\d+\b", "<i>", name)
+    table = (Path(__file__).parents[2] / "core" / "trace" / "control_names.def").read_text()
+    number = int(re.findall(rf'^CONTROL_NAME\((\d+), {function}, "{re.escape(shape)}"', table, re.MULTILINE)[0])
+    index = re.findall(r"\b\d+\b", name)
+    return number | int(index[0]) << 16 if index else number
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +84,32 @@ def test_a_function_that_is_looked_up_in_the_c_library_is_recorded(program, tmp_
     ("library", "seen", "expected"),
     [
         (None, "0 0 0", []),
-        ("libmimalloc.so.2", "1 1 0", [("mi_collect", 0, 1), ("mi_option_set", OPTION_15, 2**63 - 1)]),
-        ("libtcmalloc_minimal.so.4", "0 0 1", [("MallocExtension_ReleaseFreeMemory", 0, 0)]),
+        (
+            "libmimalloc.so.2",
+            "1 1 0",
+            [
+                ("mi_collect", 0, 1),
+                ("mi_option_set", OPTION_15, MINUS_1),
+                ("mi_option_set_enabled", OPTION_15, 1),
+                ("mi_option_set_enabled", OPTION_15, 0),
+            ],
+        ),
+        (
+            "libtcmalloc_minimal.so.4",
+            "0 0 1",
+            [
+                ("MallocExtension_ReleaseFreeMemory", 0, 0),
+                ("MallocExtension_ReleaseToSystem", 0, 4096),
+                (
+                    "MallocExtension_SetNumericProperty",
+                    option("PROPERTY", "tcmalloc.max_total_thread_cache_bytes"),
+                    1 << 20,
+                ),
+                ("MallocExtension_MarkThreadIdle", 0, 0),
+                ("tc_mallopt", 2**32 - 3, 2**32 - 1),
+                ("tc_mallinfo", 0, 0),
+            ],
+        ),
     ],
 )
 def test_functions_of_the_program_s_allocator_are_recorded_and_others_stay_absent(
@@ -85,6 +120,44 @@ def test_functions_of_the_program_s_allocator_are_recorded_and_others_stay_absen
     options = ["--preload", LIBRARIES / library] if library else []
     assert record(tmp_path / "a.tape", program, "own", options=options).stdout.strip() == seen
     assert controls(tmp_path / "a.tape") == expected
+
+
+@pytest.mark.parametrize("how", ["linked", "preloaded"])
+def test_calls_of_mallctl_that_change_something_are_recorded_by_name_and_value(how, program, tmp_path):
+    library = LIBRARIES / "libjemalloc.so.2"
+    if not library.exists():
+        pytest.skip(f"no {library.name} here")
+    if how == "linked":
+        program = compile_c(tmp_path / "linked", SOURCE, "-D_GNU_SOURCE", "-Wl,--no-as-needed", library)
+    options = ["--preload", library] if how == "preloaded" else []
+    created = int(record(tmp_path / "a.tape", program, "named", options=options).stdout)
+    assert controls(tmp_path / "a.tape") == [
+        ("mallctl", option("MALLCTL", "arenas.dirty_decay_ms"), MINUS_1),
+        ("mallctl", option("MALLCTL", "thread.tcache.enabled"), 1),
+        ("mallctl", option("MALLCTL", "thread.arena"), 0),
+        ("mallctl", option("MALLCTL", "arena.0.purge"), 0),
+        ("mallctl", option("MALLCTL", "arena.0.dss"), 0),
+        ("mallctl", option("MALLCTL", "arenas.create"), created),
+        ("mallctlbymib", option("MALLCTL", f"arena.{created}.muzzy_decay_ms"), MINUS_1),
+        ("mallctlbymib", option("MALLCTL", "thread.tcache.flush"), 0),
+    ]
+    said = info(tmp_path / "a.tape")["witness"]["controls"]
+    assert said["of"] == "jemalloc"
+    assert said["text"].startswith("sets arenas.dirty_decay_ms=-1, sets thread.tcache.enabled=1, sets thread.arena=0, ")
+    assert "calls mallctl for arena.0.dss (never replayed)" in said["text"]
+    replayed(tmp_path / "a.tape", "--preload", library)
+
+
+@pytest.mark.parametrize("library", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"])
+def test_a_replay_gives_memory_back_where_the_program_asked_its_allocator_to(library, program, tmp_path):
+    if not (LIBRARIES / library).exists():
+        pytest.skip(f"no {library} here")
+    ends = {}
+    for mode in ("trim", "plain"):
+        record(tmp_path / f"{mode}.tape", program, mode, options=["--preload", LIBRARIES / library])
+        ends[mode] = replayed(tmp_path / f"{mode}.tape", "--preload", LIBRARIES / library)["rss_anon_end_bytes"]
+    assert ends["trim"] < ends["plain"] - (4 << 20)
+    assert replayed(tmp_path / "trim.tape")["rss_anon_end_bytes"] > 8 << 20, "glibc: left out"
 
 
 def test_a_replay_trims_where_the_program_did_on_its_own_allocator_alone(program, tmp_path):

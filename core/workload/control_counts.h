@@ -18,6 +18,7 @@ struct control_counts {
 
 void control_counts_add(struct control_counts *counts, uint8_t call, uint64_t option, uint64_t value);
 
-/* {"of": the allocator whose functions they are, "text": "sets M_ARENA_MAX=2 and calls malloc_trim 20 times", "calls":
+/* {"of": the allocators whose functions they are, as words, "text": "sets M_ARENA_MAX=2 and calls malloc_trim 20
+   times", "calls":
    [{"call", "option", "value", "count"}, …]}; NULL: there were none. A new reference. */
 json_t *control_counts_json(const struct control_counts *counts);

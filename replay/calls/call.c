@@ -2,6 +2,7 @@
 #include "replay/calls/call.h"
 
 #include "core/isolated/isolated_heap.h"
+#include "replay/calls/named_controls.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -252,9 +253,13 @@ struct info2 {
   size_t member[10];
 };
 extern struct info process_struct_mallinfo(void) __asm__("mallinfo") __attribute__((weak));
+extern struct info process_struct_tc_mallinfo(void) __asm__("tc_mallinfo") __attribute__((weak));
 extern struct info2 process_struct_mallinfo2(void) __asm__("mallinfo2") __attribute__((weak));
 static void call_mallinfo(void) {
   process_struct_mallinfo();
+}
+static void call_tc_mallinfo(void) {
+  process_struct_tc_mallinfo();
 }
 static void call_mallinfo2(void) {
   process_struct_mallinfo2();
@@ -275,11 +280,19 @@ static void setup_controls(const void *library) {
 #define ENTRY_POINTER(...)
 #define ENTRY_OUT(...)
 #include "replay/calls/entry.def"
-  allocator.malloc_info = allocator.malloc_stats = left_out;
+  allocator.malloc_info = allocator.malloc_stats = allocator.tc_malloc_stats = left_out;
   if (allocator.mallinfo != left_out)
     allocator.mallinfo = call_mallinfo;
+  if (allocator.tc_mallinfo != left_out)
+    allocator.tc_mallinfo = call_tc_mallinfo;
   if (allocator.mallinfo2 != left_out)
     allocator.mallinfo2 = call_mallinfo2;
+  if (library && object_of((void *)process_mallctl) == library)
+    allocator.mallctl = named_controls_mallctl;
+  if (library && object_of((void *)process_mallctlbymib) == library)
+    allocator.mallctlbymib = named_controls_mallctlbymib;
+  if (library && object_of((void *)process_tc_set_property) == library)
+    allocator.tc_set_property = named_controls_set_property;
 }
 
 /* Called like an entry point: through memory. */

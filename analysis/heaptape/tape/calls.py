@@ -50,6 +50,7 @@ CALLS: dict[int, tuple[str, bool, int, bool, int]] = {
     36: ("mallinfo2", False, NOTHING, False, NO_PARAM),
     37: ("malloc_info", False, NOTHING, False, NO_PARAM),
     38: ("malloc_stats", False, NOTHING, False, NO_PARAM),
+    39: ("tc_mallopt", False, NOTHING, True, OPTION),
     40: ("mi_collect", False, NOTHING, True, NO_PARAM),
     41: ("mi_option_set", False, NOTHING, True, OPTION),
     42: ("mi_option_set_default", False, NOTHING, True, OPTION),
@@ -57,8 +58,16 @@ CALLS: dict[int, tuple[str, bool, int, bool, int]] = {
     44: ("mi_option_set_enabled_default", False, NOTHING, True, OPTION),
     45: ("MallocExtension_ReleaseFreeMemory", False, NOTHING, False, NO_PARAM),
     46: ("MallocExtension_ReleaseToSystem", False, NOTHING, True, NO_PARAM),
+    47: ("tc_mallinfo", False, NOTHING, False, NO_PARAM),
     48: ("scalable_allocation_mode", False, NOTHING, True, OPTION),
     49: ("scalable_allocation_command", False, NOTHING, False, OPTION),
+    50: ("tc_malloc_stats", False, NOTHING, False, NO_PARAM),
+    51: ("MallocExtension_SetNumericProperty", False, NOTHING, True, OPTION),
+    52: ("MallocExtension_MarkThreadIdle", False, NOTHING, False, NO_PARAM),
+    53: ("MallocExtension_MarkThreadTemporarilyIdle", False, NOTHING, False, NO_PARAM),
+    54: ("MallocExtension_MarkThreadBusy", False, NOTHING, False, NO_PARAM),
+    55: ("mallctl", False, NOTHING, True, OPTION),
+    56: ("mallctlbymib", False, NOTHING, True, OPTION),
 }
 
 

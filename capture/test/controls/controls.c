@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes control calls. asks: each of libc's, between two objects of 4242 and 4243 bytes. found: malloc_trim by a
-   look-up in libc. own: those of the allocator that the program runs on, and which of them it sees. trim, plain: rounds
-   over 20,000 blocks, of which each thousandth is kept, with or without malloc_trim(0) after each. */
+   look-up in libc. named: mallctl by name and by mib, among calls that change nothing. own: those of the allocator that
+   the program runs on, and which of them it sees. trim, plain: rounds over 20,000 blocks, of which each thousandth is
+   kept, with or without malloc_trim(0) after each, or what other allocators have in its place. */
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 extern void mi_collect(bool force) __attribute__((weak));
 extern void mi_option_set(int option, long value) __attribute__((weak));
+extern void mi_option_enable(int option) __attribute__((weak));
+extern void mi_option_disable(int option) __attribute__((weak));
 extern void MallocExtension_ReleaseFreeMemory(void) __attribute__((weak));
+extern void MallocExtension_ReleaseToSystem(size_t bytes) __attribute__((weak));
+extern int MallocExtension_SetNumericProperty(const char *name, size_t value) __attribute__((weak));
+extern void MallocExtension_MarkThreadIdle(void) __attribute__((weak));
+extern int tc_mallopt(int option, int value) __attribute__((weak));
+extern struct mallinfo tc_mallinfo(void) __attribute__((weak));
+extern int mallctl(const char *name, void *old, size_t *old_bytes, void *value, size_t bytes) __attribute__((weak));
+extern int mallctlnametomib(const char *name, size_t *mib, size_t *parts) __attribute__((weak));
+extern int mallctlbymib(const size_t *mib, size_t parts, void *old, size_t *old_bytes, void *value, size_t bytes)
+    __attribute__((weak));
 
 static void ask(void) {
   void *first = malloc(4242);
@@ -41,8 +54,46 @@ static void ask_own(void) {
     mi_collect(true);
   if (mi_option_set)
     mi_option_set(15, -1);
-  if (MallocExtension_ReleaseFreeMemory)
+  if (mi_option_enable) {
+    mi_option_enable(15);
+    mi_option_disable(15);
+  }
+  if (MallocExtension_ReleaseFreeMemory) {
     MallocExtension_ReleaseFreeMemory();
+    MallocExtension_ReleaseToSystem(4096);
+    MallocExtension_SetNumericProperty("tcmalloc.max_total_thread_cache_bytes", 1 << 20);
+    MallocExtension_SetNumericProperty("no.such.property", 1);
+    MallocExtension_MarkThreadIdle();
+    tc_mallopt(M_MMAP_THRESHOLD, -1);
+    tc_mallinfo();
+  }
+}
+
+static void set_by_mib(const char *name, size_t index, void *value, size_t bytes) {
+  size_t mib[8], parts = 8;
+  mallctlnametomib(name, mib, &parts);
+  if (index)
+    mib[1] = index;
+  mallctlbymib(mib, parts, NULL, NULL, value, bytes);
+}
+
+static void ask_named(void) {
+  bool yes = true;
+  ssize_t never = -1;
+  unsigned count, arena = 0;
+  size_t bytes = sizeof count;
+  mallctl("arenas.narenas", &count, &bytes, NULL, 0);
+  mallctl("arenas.dirty_decay_ms", NULL, NULL, &never, sizeof never);
+  mallctl("no.such.name", NULL, NULL, &never, sizeof never);
+  mallctl("thread.tcache.enabled", NULL, NULL, &yes, sizeof yes);
+  mallctl("thread.arena", NULL, NULL, &arena, sizeof arena);
+  mallctl("arena.0.purge", NULL, NULL, NULL, 0);
+  const char *dss = "disabled";
+  mallctl("arena.0.dss", NULL, NULL, &dss, sizeof dss);
+  mallctl("arenas.create", &arena, &bytes, NULL, 0);
+  printf("%u\n", arena);
+  set_by_mib("arena.0.muzzy_decay_ms", arena, &never, sizeof never);
+  set_by_mib("thread.tcache.flush", 0, NULL, 0);
 }
 
 static void keep(bool trim) {
@@ -58,8 +109,14 @@ static void keep(bool trim) {
     for (int i = 0; i < BLOCKS; i++)
       if (i % 1000)
         free(block[i]);
-    if (trim)
+    if (trim && mallctl) {
+      mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
+      mallctl("arena.4096.purge", NULL, NULL, NULL, 0); /* of all */
+    } else if (trim && MallocExtension_ReleaseFreeMemory) {
+      MallocExtension_ReleaseFreeMemory();
+    } else if (trim) {
       malloc_trim(0);
+    }
   }
 }
 
@@ -71,6 +128,8 @@ int main(int count, char **arguments) {
     ask_found();
   else if (strcmp(what, "own") == 0)
     ask_own();
+  else if (strcmp(what, "named") == 0)
+    ask_named();
   else
     keep(strcmp(what, "trim") == 0);
   return 0;

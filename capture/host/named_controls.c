@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/host/named_controls.h"
+
+#include "capture/host/real/real.h"
+
+enum { MOST_PREFIXES = 4, MOST_NAMES = 64, MOST_PARTS = 6 };
+
+/* A jemalloc's mibs of the table's names, with 0 in place of <i>. parts 0: it does not have the name. */
+struct mibs {
+  const char *to_mib;
+  _Atomic bool known;
+  struct {
+    size_t parts, part[MOST_PARTS];
+  } of[MOST_NAMES];
+};
+
+static struct mibs mibs_of[MOST_PREFIXES];
+
+static uint64_t value_of(const struct mallctl_passed *passed, enum control_value kind) {
+  if (kind == BOOL && passed->bytes == sizeof(bool))
+    return *(const unsigned char *)passed->value;
+  if (kind == UINT && passed->bytes == sizeof(unsigned))
+    return *(const unsigned *)passed->value;
+  if (kind == SIZE && passed->bytes == sizeof(uint64_t))
+    return *(const uint64_t *)passed->value << 1 >> 1;
+  return 0;
+}
+
+bool named_mallctl(uint64_t option, const struct mallctl_passed *passed, struct hook_sizes *sizes) {
+  const struct control_name *name = control_name_of(option);
+  enum control_value kind = name ? name->value : passed->old ? OF_PROGRAM : NOTHING_PASSED;
+  bool has_value = passed->value && passed->bytes > 0;
+  *sizes = (struct hook_sizes){0, option};
+  if (kind == RETURNED && passed->old)
+    sizes->size = *(const unsigned *)passed->old;
+  else if (has_value)
+    sizes->size = value_of(passed, kind);
+  return kind == NOTHING_PASSED || kind == RETURNED || has_value;
+}
+
+static void find_all(struct mibs *mibs) {
+  union {
+    void *data;
+    int (*code)(const char *, size_t *, size_t *);
+  } real = {.data = symbols_next(mibs->to_mib)};
+  size_t count;
+  const struct control_name *names = control_names(&count);
+  char text[CONTROL_NAME_BYTES];
+  for (size_t i = 0; real.data && i < count && i < MOST_NAMES; i++) {
+    size_t parts = MOST_PARTS;
+    if (names[i].function == MALLCTL &&
+        real.code(control_name_text(names[i].number, text), mibs->of[i].part, &parts) == 0)
+      mibs->of[i].parts = parts;
+  }
+  mibs->known = true;
+}
+
+/* Threads that find the same at the same time write the same. */
+static struct mibs *mibs_found(const char *to_mib) {
+  for (size_t i = 0; i < MOST_PREFIXES; i++) {
+    struct mibs *mibs = &mibs_of[i];
+    if (mibs->to_mib && strcmp(mibs->to_mib, to_mib) != 0)
+      continue;
+    mibs->to_mib = to_mib;
+    if (!mibs->known)
+      find_all(mibs);
+    return mibs;
+  }
+  return NULL;
+}
+
+uint64_t named_of_mib(const char *to_mib, const size_t *mib, size_t count) {
+  const struct mibs *mibs = mibs_found(to_mib);
+  size_t names_count;
+  const struct control_name *names = control_names(&names_count);
+  for (size_t i = 0; mibs && i < names_count && i < MOST_NAMES; i++) {
+    size_t any = control_index_part(names[i].name), part = 0;
+    if (mibs->of[i].parts != count || count == 0)
+      continue;
+    while (part < count && (part == any || mibs->of[i].part[part] == mib[part]))
+      part++;
+    if (part == count)
+      return control_option(&names[i], any < count && mib[any] < CONTROL_INDEX_LIMIT ? mib[any] : 0);
+  }
+  return 0;
+}
