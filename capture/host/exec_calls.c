@@ -5,14 +5,13 @@
 #include "capture/host/real/real.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* --- notes --- */
 
 static const char *value_of(char *const *environment, const char *key) {
   size_t length = strlen(key);
@@ -22,13 +21,92 @@ static const char *value_of(char *const *environment, const char *key) {
   return NULL;
 }
 
+/* --- our library in LD_PRELOAD --- */
+
+static const char preload_key[] = "LD_PRELOAD=", own_name[] = "/libheaptape";
+
+/* Bytes of the list's next element. */
+static size_t element_bytes(const char *list) {
+  size_t bytes = 0;
+  while (list[bytes] && list[bytes] != ':' && list[bytes] != ' ')
+    bytes++;
+  return bytes;
+}
+
+static bool is_own(const char *element, size_t bytes) {
+  const char *name = strstr(element, own_name);
+  return name && name < element + bytes;
+}
+
+/* Would the loader open our library? As a loader does it, which finds no root directory but the process's. */
+static enum exec_outlook library_outlook(const char *preload) {
+  char path[1024];
+  const char *own = strstr(preload, own_name);
+  while (own > preload && own[-1] != ':' && own[-1] != ' ')
+    own--;
+  size_t bytes = element_bytes(own);
+  if (bytes >= sizeof path || !host_may(HOST_FILES))
+    return EXEC_OPEN;
+  memcpy(path, own, bytes);
+  path[bytes] = '\0';
+  int error = errno, fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0), why = errno;
+  if (fd >= 0)
+    syscall(SYS_close, fd);
+  errno = error;
+  if (fd < 0 && (why == ENOENT || why == ENOTDIR))
+    return EXEC_NO_LIBRARY;
+  return fd < 0 && (why == EACCES || why == EPERM) ? EXEC_NO_RIGHT : EXEC_OPEN;
+}
+
 static uint32_t outlook_of(char *const *environment) {
   enum exec_outlook outlook = filters_outlook();
   if (outlook != EXEC_OPEN)
     return outlook;
-  const char *preload = value_of(environment, "LD_PRELOAD=");
-  return !preload || !*preload ? EXEC_NO_PRELOAD : strstr(preload, "libheaptape.so") ? EXEC_OPEN : EXEC_OTHER_PRELOAD;
+  const char *preload = value_of(environment, preload_key);
+  if (!preload || !*preload)
+    return EXEC_NO_PRELOAD;
+  return strstr(preload, own_name) ? library_outlook(preload) : EXEC_OTHER_PRELOAD;
 }
+
+struct exec_kept exec_kept_of(char *const *environment) {
+  enum { ENTRIES_MOST = 2048 }; /* on the caller's stack */
+  struct exec_kept kept = {0, 0};
+  const char *preload = value_of(environment, preload_key), *own = preload ? strstr(preload, own_name) : NULL;
+  if (!own || library_outlook(preload) == EXEC_OPEN)
+    return kept;
+  while (environment[kept.entries++])
+    if (kept.entries > ENTRIES_MOST)
+      return (struct exec_kept){0, 0};
+  kept.bytes = sizeof preload_key + strlen(preload);
+  return kept;
+}
+
+char *const *exec_passed(char *const *environment, struct exec_kept kept, char **entries, char *preload) {
+  if (!kept.entries)
+    return environment;
+  char *end = preload + sizeof preload_key - 1, **first = entries;
+  memcpy(preload, preload_key, sizeof preload_key);
+  for (const char *list = value_of(environment, preload_key); *list; list += *list ? 1 : 0) {
+    size_t bytes = element_bytes(list);
+    if (bytes && !is_own(list, bytes)) {
+      *end = ':';
+      end += end > preload + sizeof preload_key - 1;
+      memcpy(end, list, bytes);
+      end += bytes;
+    }
+    list += bytes;
+  }
+  *end = '\0';
+  for (; *environment; environment++)
+    if (strncmp(*environment, preload_key, sizeof preload_key - 1) != 0)
+      *entries++ = *environment;
+    else if (end > preload + sizeof preload_key - 1)
+      *entries++ = preload;
+  *entries = NULL;
+  return first;
+}
+
+/* --- notes --- */
 
 /* As in struct exec_note. */
 static int child_number(void) {
@@ -89,8 +167,6 @@ void exec_failed(struct exec_note *taken_back) {
 
 #define REAL_FUNCTIONS(FUNCTION)                                                                                       \
   FUNCTION(execve, int, (const char *, char *const *, char *const *))                                                  \
-  FUNCTION(execv, int, (const char *, char *const *))                                                                  \
-  FUNCTION(execvp, int, (const char *, char *const *))                                                                 \
   FUNCTION(execvpe, int, (const char *, char *const *, char *const *))                                                 \
   FUNCTION(fexecve, int, (int, char *const *, char *const *))                                                          \
   FUNCTION(execveat, int, (int, const char *, char *const *, char *const *, int))                                      \
@@ -127,9 +203,16 @@ void exec_calls_resolve(void) {
   __attribute__((visibility("default"))) int entry_##name parameters __asm__(#name);                                   \
   int entry_##name parameters
 
+/* `passed`: what is passed of an environment. */
+#define PASS(environment)                                                                                              \
+  struct exec_kept kept = exec_kept_of(environment);                                                                   \
+  char *entries[kept.entries + 1], preload[kept.bytes + 1];                                                            \
+  char *const *passed = exec_passed(environment, kept, entries, preload)
+
 /* Calls the real function, between a note and its end. A C library that lacks the function has no callers of it. */
 #define MAKE(name, path, fd, environment, ...)                                                                         \
   struct exec_note *noted = exec_begins(path, fd, environment);                                                        \
+  PASS(environment);                                                                                                   \
   if (!real_calls_of.name.data)                                                                                        \
     exec_calls_resolve();                                                                                              \
   int result = real_calls_of.name.data ? real_calls_of.name.code(__VA_ARGS__) : (errno = ENOSYS, -1);                  \
@@ -137,22 +220,22 @@ void exec_calls_resolve(void) {
   return result
 
 ENTRY(execve, (const char *path, char *const words[], char *const environment[])) {
-  MAKE(execve, path, -1, environment, path, words, environment);
+  MAKE(execve, path, -1, environment, path, words, passed);
 }
 ENTRY(execv, (const char *path, char *const words[])) {
-  MAKE(execv, path, -1, environ, path, words);
-}
-ENTRY(execvp, (const char *file, char *const words[])) {
-  MAKE(execvp, file, -1, environ, file, words);
+  return entry_execve(path, words, environ);
 }
 ENTRY(execvpe, (const char *file, char *const words[], char *const environment[])) {
-  MAKE(execvpe, file, -1, environment, file, words, environment);
+  MAKE(execvpe, file, -1, environment, file, words, passed);
+}
+ENTRY(execvp, (const char *file, char *const words[])) {
+  return entry_execvpe(file, words, environ);
 }
 ENTRY(fexecve, (int fd, char *const words[], char *const environment[])) {
-  MAKE(fexecve, NULL, fd, environment, fd, words, environment);
+  MAKE(fexecve, NULL, fd, environment, fd, words, passed);
 }
 ENTRY(execveat, (int fd, const char *path, char *const words[], char *const environment[], int flags)) {
-  MAKE(execveat, path && *path ? path : NULL, fd, environment, fd, path, words, environment, flags);
+  MAKE(execveat, path && *path ? path : NULL, fd, environment, fd, path, words, passed, flags);
 }
 
 /* The words of a call that has them as arguments, in an array on the stack, as the C libraries do. environment: where
@@ -197,7 +280,8 @@ ENTRY(execle, (const char *path, const char *first, ...)) {
     exec_calls_resolve();                                                                                              \
   if (!real_calls_of.name.data)                                                                                        \
     return ENOSYS;                                                                                                     \
-  int result = real_calls_of.name.code(number, path, actions, attributes, words, environment);                         \
+  PASS(environment);                                                                                                   \
+  int result = real_calls_of.name.code(number, path, actions, attributes, words, passed);                              \
   if (result == 0)                                                                                                     \
     note(path, -1, environment, *number);                                                                              \
   return result

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -118,25 +119,37 @@ __attribute__((used, visibility("hidden"))) long filter_calls_set_errno(long res
   return -1;
 }
 
-/* Of execve or execveat; NULL: of neither, or nothing is noted. */
-static struct exec_note *note_executed(const long words[6]) {
-  if (words[0] == SYS_execve)
-    return exec_begins((const char *)words[1], -1, (char *const *)words[3]);
-  const char *path = (const char *)words[2];
-  return words[0] == SYS_execveat ? exec_begins(path && *path ? path : NULL, (int)words[1], (char *const *)words[4])
-                                  : NULL;
+/* execve or execveat, whose environment is that argument. */
+static long execute(const long words[6], int at) {
+  char *const *environment = (char *const *)words[at];
+  const char *path = (const char *)words[at - 2];
+  struct exec_note *noted =
+      exec_begins(at == 4 && path && !*path ? NULL : path, at == 4 ? (int)words[1] : -1, environment);
+  struct exec_kept kept = exec_kept_of(environment);
+  char *entries[kept.entries + 1], preload[kept.bytes + 1];
+  long passed[6];
+  memcpy(passed, words, sizeof passed);
+  passed[at] = (long)exec_passed(environment, kept, entries, preload);
+  long result = call_kernel(passed);
+  exec_failed(noted);
+  return result;
+}
+
+static long attempt_filter(const long words[6]) {
+  struct attempt attempt = read_attempt(words);
+  begin(&attempt);
+  long result = call_kernel(words);
+  end(&attempt, result);
+  return result;
 }
 
 /* One of the system calls that concern us: number and five arguments. */
 __attribute__((used, visibility("hidden"))) long filter_calls_make(const long words[6]) {
   if (words[0] == SYS_mlockall)
     return memory_lock_all((int)words[1]);
-  struct attempt attempt = read_attempt(words);
-  struct exec_note *noted = note_executed(words);
-  begin(&attempt);
-  long result = call_kernel(words);
-  end(&attempt, result);
-  exec_failed(noted);
+  long result = words[0] == SYS_execve     ? execute(words, 3)
+                : words[0] == SYS_execveat ? execute(words, 4)
+                                           : attempt_filter(words);
   return result < 0 && result >= -4095 ? filter_calls_set_errno(result) : result;
 }
 

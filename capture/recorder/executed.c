@@ -70,6 +70,10 @@ static enum unfollowed_cause cause_of(const struct bank *bank, uint32_t outlook,
     return UNFOLLOWED_ENVIRONMENT;
   case EXEC_OTHER_PRELOAD:
     return UNFOLLOWED_PRELOAD;
+  case EXEC_NO_LIBRARY:
+    return UNFOLLOWED_ROOT;
+  case EXEC_NO_RIGHT:
+    return UNFOLLOWED_LIBRARY;
   default: {
     enum unfollowed_cause cause = cause_of_file(path);
     return cause == UNFOLLOWED_PENDING && atomic_load(&bank->sandboxing) ? UNFOLLOWED_SANDBOX : cause;

@@ -36,6 +36,7 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
                           "heaptape record as the user of those rights",
     [UNFOLLOWED_ROOT] = "another root directory, in which libheaptape.so or /proc was not found: bind-mount "
                         "heaptape's files and /proc there under the same path, or use heaptape record --attach PID",
+    [UNFOLLOWED_LIBRARY] = "their user may not read libheaptape.so: install heaptape where all users may",
     [UNFOLLOWED_NETWORK] = "another network namespace, from which the recorder can't be reached: run heaptape record "
                            "inside it, as in: unshare -n heaptape record -- CMD",
     [UNFOLLOWED_STATIC] =
@@ -246,7 +247,10 @@ void unfollowed_add_known(struct collector *collector, int pid, const char *name
   if (strcmp(suspect->name, UNNAMED) == 0)
     snprintf(suspect->name, sizeof suspect->name, "%s", name);
   suspect->told = suspect->lasted = true;
-  if (suspect->cause == UNFOLLOWED_PENDING)
+  /* The host withholds our LD_PRELOAD then. */
+  bool withheld = cause == UNFOLLOWED_ROOT || cause == UNFOLLOWED_LIBRARY;
+  bool lacks = suspect->cause == UNFOLLOWED_ENVIRONMENT || suspect->cause == UNFOLLOWED_PRELOAD;
+  if (suspect->cause == UNFOLLOWED_PENDING || (withheld && lacks))
     suspect->cause = cause;
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from capture.test.attach.filters import system_calls
-from capture.test.test_unfollowed import reasons
+from capture.test.test_unfollowed import moved_root, reasons
 from tests.support import RECORD, Result, check, compile_c, made_once, run
 
 SOURCE = Path(__file__).parent / "hosts" / "executes.c"
@@ -155,6 +155,45 @@ os._exit(5)"""
     assert names.pop("fork children that a sandbox").startswith("python3")
     assert list(names.values()) == ["shared"]
     assert {*names} <= {"a sandbox", "another network namespace"}  # the second where it was seen
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may change its root directory")
+@pytest.mark.parametrize("where", [(), ("vfork",)])
+@pytest.mark.parametrize("way", EXECUTE + SPAWN)
+def test_the_loader_complains_of_nothing_in_a_root_directory_without_our_library(
+    executes: Path, folder: Path, tmp_path: Path, way: str, where: tuple[str, ...]
+) -> None:
+    """It would, on the program's standard error, of each program there."""
+    root = moved_root(tmp_path, folder / "shared")
+    done = recorded(tmp_path, executes, *where, f"root:{root}", way, "/program")
+    assert "ld.so" not in done.stderr
+    assert reasons(done) in ({"another root directory": name} for name in ("program", "descriptor 3"))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may change its user")
+def test_the_loader_complains_of_nothing_where_the_user_may_not_read_our_library(
+    executes: Path, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "own").mkdir(mode=0o700)
+    library = tmp_path / "own" / "libheaptape.so"
+    library.write_bytes(b"")
+    tmp_path.chmod(0o755)
+    done = recorded(tmp_path, executes, f"preload:{library}", "user:65534", "execv", "/bin/true", status=0)
+    assert "ld.so" not in done.stderr
+    assert reasons(done) == {"their user may not read libheaptape.so": "true"}
+
+
+def test_other_preloaded_libraries_are_kept_where_ours_is_not_there(executes: Path, tmp_path: Path) -> None:
+    for value, kept in (
+        ("/nowhere/libheaptape.so", "none"),
+        ("/nowhere/libheaptape.so:/nowhere/libheaptape-unwind.so:libm.so.6", "libm.so.6"),
+        ("libm.so.6 /nowhere/libheaptape.so libdl.so.2", "libm.so.6:libdl.so.2"),
+        ("libm.so.6", "libm.so.6"),
+    ):
+        script = 'echo "${LD_PRELOAD-none}"; exit 5'
+        done = recorded(tmp_path, executes, f"preload:{value}", "execv", "/bin/sh", "-c", script)
+        assert done.stdout == f"{kept}\n"
+        assert "ld.so" not in done.stderr
 
 
 @pytest.mark.parametrize("script", ["{program}; exit 5", "env -i {program}; exit 5", "exec env -i {program}"])

@@ -15,11 +15,13 @@ enum exec_note_state { EXEC_NOTE_FREE, EXEC_NOTE_FILLING, EXEC_NOTE_STANDS };
 
 /* What the host knows of what will become of it. */
 enum exec_outlook {
-  EXEC_OPEN,         /* it may attach */
-  EXEC_FILTERED,     /* it will begin under filters of system calls with which it does not attach */
-  EXEC_SANDBOXED,    /* a sandbox keeps this process from the collector, and so the program */
-  EXEC_NO_PRELOAD,   /* its environment is without our LD_PRELOAD */
-  EXEC_OTHER_PRELOAD /* ... and has another */
+  EXEC_OPEN,          /* it may attach */
+  EXEC_FILTERED,      /* it will begin under filters of system calls with which it does not attach */
+  EXEC_SANDBOXED,     /* a sandbox keeps this process from the collector, and so the program */
+  EXEC_NO_PRELOAD,    /* its environment is without our LD_PRELOAD */
+  EXEC_OTHER_PRELOAD, /* ... and has another */
+  EXEC_NO_LIBRARY,    /* our library is not there for it: the process has another root directory */
+  EXEC_NO_RIGHT       /* ... may not be read by it */
 };
 
 struct exec_note {

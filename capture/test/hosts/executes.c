@@ -2,8 +2,9 @@
 /* executes [WORDS...] WAY PROGRAM: executes the program, and ends with its status.
 
    Words: "kill:N,N": before that, a filter that forbids these calls, set by prctl; "own:N": by an instruction of its
-   own; "fork", "vfork": in a child; "thread": in a thread. WAY: a function, or "syscall". After "fails" WAY is called
-   once before, for a program that is not there. */
+   own; "root:PATH": in that root directory; "user:NUMBER": as that user;
+   "preload:VALUE": with that LD_PRELOAD; "fork", "vfork": in a child; "thread": in a thread. WAY: a function, or
+   "syscall". After "fails" WAY is called once before, for a program that is not there. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -79,6 +80,14 @@ int main(int argc, char **argv) {
       set_filter(*word + 5, SECCOMP_RET_KILL_PROCESS, 0);
     } else if (strncmp(*word, "own:", 4) == 0) {
       set_filter(*word + 4, SECCOMP_RET_KILL_PROCESS, 1);
+    } else if (strncmp(*word, "root:", 5) == 0) {
+      if (chroot(*word + 5) != 0 || chdir("/") != 0)
+        return 97;
+    } else if (strncmp(*word, "user:", 5) == 0) {
+      if (setuid((uid_t)atoi(*word + 5)) != 0)
+        return 97;
+    } else if (strncmp(*word, "preload:", 8) == 0) {
+      setenv("LD_PRELOAD", *word + 8, 1);
     } else if (strcmp(*word, "fork") == 0 && (child = fork()) > 0) {
       return status_of(child);
     } else if (strcmp(*word, "vfork") == 0 && (child = vfork()) > 0) {
