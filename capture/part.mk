@@ -64,6 +64,7 @@ $(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,captur
 $(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/processes core/system core/elf core/base,)
 $(call c_test,capture/test/recorder/both_ends_are_checked.c,,,)
 $(call c_test,capture/test/recorder/only_files_that_a_process_has_mapped_are_read.c,,capture/recorder/processes core/system core/elf core/base,)
+$(call c_test,capture/test/recorder/threads_of_a_process_are_bounded.c,,$(RECORDER_COMPONENTS) core/system core/elf $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
 $(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS) core/system core/elf $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)
 $(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin

@@ -273,6 +273,19 @@ static bool next_text(const struct linked_patches *patches, size_t *next, struct
   return false;
 }
 
+static const uint64_t LINKED_CODE_MOST = 512 << 20;
+
+/* Is the executable's code more than is searched? Twice that of the largest browser; a program may name any, or some of
+   it several times. */
+static bool has_too_much_code(const struct linked_patches *patches) {
+  struct entry_function text;
+  uint64_t bytes = 0;
+  bool known;
+  for (size_t next = 0; next_text(patches, &next, &text, &known) && bytes <= LINKED_CODE_MOST;)
+    bytes += text.bytes;
+  return bytes > LINKED_CODE_MOST;
+}
+
 static void choose_hooks(struct linked_patches *patches) {
   struct entry_function text;
   bool known;
@@ -360,14 +373,18 @@ bool linked_patches_make(struct linked_patches *patches, int memory, const struc
   patches->why = calloc(patches->count, sizeof *patches->why);
   if (!patches->patch || !patches->why)
     return false;
-  const char *why_none =
-      vectors_can_be_saved() ? NULL : "runs on a processor without XSAVE, or with larger vectors than are known";
+  bool too_much = has_too_much_code(patches);
+  const char *why_none = !vectors_can_be_saved()
+                             ? "runs on a processor without XSAVE, or with larger vectors than are known"
+                         : too_much ? "is among more than 512 MiB of code"
+                                    : NULL;
   const struct elf_segments loaded = {patches->file.segment, patches->file.segments.count, place->bias};
   patches->extent = elf_extent(&loaded);
-  choose_hooks(patches);
+  if (!too_much)
+    choose_hooks(patches);
   for (size_t i = 0; i < patches->count; i++)
     patches->why[i] = why_none ? why_none : make_patch(patches, memory, i);
-  if (!find_jumps(patches))
+  if (!too_much && !find_jumps(patches))
     return false;
   find_overlaps(patches);
   for (size_t i = 0; i < patches->count; i++) /* a family is redirected only if all its needed functions can be */

@@ -83,6 +83,10 @@ struct thread_calls {
   uint64_t events, rows;
 };
 
+/* In a file, of which each costs the recorder 64 bytes, and more where accesses are recorded: the host may claim any
+   number. */
+enum { PROCESS_THREADS_MOST = 1 << 22 };
+
 struct recorded_process {
   int pid, pid_fd;
   char *path;

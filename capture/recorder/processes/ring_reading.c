@@ -17,7 +17,7 @@ void ring_reading_name(struct recorded_process *process, struct ring_reader *rea
 
 /* Notes which thread of the trace has that serial number; the host may write any. */
 static void note_serial(struct recorded_process *process, uint64_t serial, uint32_t thread) {
-  if (!process->accesses.bytes || serial >= TRACE_MAX_THREADS)
+  if (!process->accesses.bytes || serial >= PROCESS_THREADS_MOST)
     return;
   uint32_t *known = vector_reach(&process->thread_of_serial, serial);
   if (known)
@@ -35,17 +35,22 @@ static void name_before(struct recorded_process *process, struct ring_reader *re
   reader->before.file = 0;
 }
 
-static uint32_t new_thread(struct recorded_process *process, struct ring_reader *reader) {
+static bool new_thread(struct recorded_process *process, struct ring_reader *reader) {
+  if (process->threads >= PROCESS_THREADS_MOST) {
+    process_banks_give_up(process, "more than 4,194,304 threads (in one file: --rotate begins others)");
+    return false;
+  }
   reader->thread = process->threads++;
   name_before(process, reader);
   note_serial(process, reader->serial, (uint32_t)reader->thread);
   if (reader->ring)
     ring_reading_name(process, reader);
-  return (uint32_t)reader->thread;
+  return true;
 }
 
-static inline uint32_t thread_of(struct recorded_process *process, struct ring_reader *reader) {
-  return __builtin_expect(reader->thread >= 0, 1) ? (uint32_t)reader->thread : new_thread(process, reader);
+/* Is the trace still being written, and the thread in it? */
+static inline bool has_thread(struct recorded_process *process, struct ring_reader *reader) {
+  return process_writes(process) && (__builtin_expect(reader->thread >= 0, 1) || new_thread(process, reader));
 }
 
 /* Adds calls of the thread that are in the trace, or counted as missing. */
@@ -58,7 +63,7 @@ static inline void count_calls(struct recorded_process *process, uint32_t thread
 }
 
 static void put_event(struct recorded_process *process, struct ring_reader *reader, const struct trace_event *event) {
-  if (process_writes(process) && trace_writer_event(process->writer, thread_of(process, reader), event) == 0) {
+  if (has_thread(process, reader) && trace_writer_event(process->writer, (uint32_t)reader->thread, event) == 0) {
     count_calls(process, (uint32_t)reader->thread, 1);
     return;
   }
@@ -75,9 +80,9 @@ static void put_held(struct recorded_process *process, struct ring_reader *reade
 
 void ring_reading_gap(struct recorded_process *process, struct ring_reader *reader, uint64_t dropped, const char *why) {
   put_held(process, reader);
-  if (!process_writes(process))
+  if (!has_thread(process, reader))
     trace_writer_totals(process->writer)->lost += dropped;
-  else if (trace_writer_gap(process->writer, thread_of(process, reader), dropped, why) != 0)
+  else if (trace_writer_gap(process->writer, (uint32_t)reader->thread, dropped, why) != 0)
     process_banks_give_up(process, "cannot be written");
   else
     count_calls(process, (uint32_t)reader->thread, dropped);
@@ -311,9 +316,9 @@ static void take_mark(struct recorded_process *process, struct ring_reader *read
     struct trace_mark mark = {.stamp = stamp, .events = TRACE_MARK_HERE, .text = text};
     if (reader->thread < 0) /* so that the thread has a block before the mark names it */
       ring_reading_gap(process, reader, 0, "a mark before the first event");
-    mark.thread = thread_of(process, reader);
     put_held(process, reader);
-    if (process_writes(process) && trace_writer_mark(process->writer, &mark) != 0)
+    mark.thread = (uint32_t)reader->thread;
+    if (has_thread(process, reader) && trace_writer_mark(process->writer, &mark) != 0)
       process_banks_give_up(process, "cannot be written");
   }
   reader->text_bytes = 0;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Programs that are linked against us: their own malloc, RTLD_DEEPBIND, the libraries that the recorder uses."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,30 @@ def test_a_program_that_compresses_with_zstd_and_unwinds_by_itself_is_recorded(t
         proof = check(trace)
         assert proof["ok"]
         assert proof["dropped"] == 0
+
+
+def name_code(program: Path, file_bytes: int) -> None:
+    """Makes the program's file that large, sparsely, and all that is beyond its end before into code."""
+    with program.open("r+b") as file:
+        content = file.read()
+        begin, size, count = struct.unpack_from("<Q14xHH", content, 32)
+        at = next(
+            begin + size * i
+            for i in range(count)
+            if struct.unpack_from("<I", content, begin + size * i)[0] == 0x6474E551
+        )
+        page = (len(content) + 4095) // 4096 * 4096
+        bytes_ = file_bytes - page
+        file.seek(at)  # that of the stack's rights, which follows those of what is loaded
+        file.write(struct.pack("<IIQQQQQQ", 1, 5, page, 1 << 32, 1 << 32, bytes_, bytes_, 4096))
+        file.truncate(file_bytes)
+
+
+@pytest.mark.parametrize("mib", [1, 600])
+def test_more_code_than_any_program_has_is_not_searched(tmp_path: Path, mib: int) -> None:
+    program = compile_c(tmp_path / "own", OWN_MALLOC)
+    name_code(program, mib << 20)
+    done = record(tmp_path / "t.tape", program, status=5)
+    assert done.stdout == "own\n"
+    assert ("malloc is among more than 512 MiB of code" in done.stderr) == (mib == 600), done.stderr
+    assert (info(tmp_path / "t.tape")["events"] >= 200) == (mib == 1)
