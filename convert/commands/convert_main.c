@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
 #include "core/base/files.h"
+#include "core/base/json.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ enum { OUTPUT_SCHEMA = 1 };
 int print_json(json_t *object) {
   json_t *whole = json_pack("{s:i}", "schema", OUTPUT_SCHEMA);
   json_object_update(whole, object);
-  json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+  json_write(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(12), stdout);
   printf("\n");
   json_decref(whole);
   json_decref(object);

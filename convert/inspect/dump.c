@@ -3,6 +3,7 @@
 #include "convert/history/trace_info.h"
 #include "convert/inspect/lines.h"
 #include "convert/stacks/stacks.h"
+#include "core/base/json.h"
 #include "core/trace/layout.h"
 
 #include <errno.h>
@@ -48,15 +49,11 @@ static int print_node(FILE *out, struct symbols *symbols, uint32_t node, bool wh
   if (!whole_stack)
     json_object_set_new(object, "parent", json_integer(symbols_parent(symbols, node)));
   json_object_set_new(object, "frames", frames_json(symbols, node, whole_stack));
-  char *text = json_dumps(object, JSON_PRESERVE_ORDER);
-  json_decref(object);
-  if (!text) {
+  if (!object || (!json_write(object, JSON_PRESERVE_ORDER, out) && !ferror(out)))
     errno = ENOMEM;
-    return -1;
-  }
-  fprintf(out, "%s\n", text);
-  free(text);
-  return ferror(out) ? -1 : 0;
+  fputc('\n', out);
+  json_decref(object);
+  return !object || ferror(out) ? -1 : 0;
 }
 
 int dump_stack_nodes(struct trace_reader *reader, bool fetch, FILE *out, const char *out_name, struct error *error) {
@@ -162,13 +159,18 @@ static void print_fields(struct printer *printer, uint32_t thread, const struct 
   line_end(lines);
 }
 
-/* JSON, whose form of control characters reaches neither U+0080 to U+009F nor those that turn text: a text with one of
-   these becomes ASCII. */
 static char *quote(const char *text) {
   json_t *string = json_string(text);
-  char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY | (has_controls(text) ? JSON_ENSURE_ASCII : 0)) : NULL;
+  char *quoted = NULL;
+  size_t bytes;
+  FILE *memory = open_memstream(&quoted, &bytes);
+  bool done = memory && json_write(string, JSON_ENCODE_ANY, memory);
+  if (memory)
+    fclose(memory);
   json_decref(string);
-  return quoted;
+  if (!done)
+    free(quoted);
+  return done ? quoted : NULL;
 }
 
 static void put_quoted(struct lines *lines, const char *text) {

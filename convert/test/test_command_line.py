@@ -197,8 +197,9 @@ def test_a_trace_cut_before_its_first_event_is_not_compiled(tape, tmp_path):
     assert (judged.status, "nothing to prove" in judged.stdout) == (1, True)
 
 
-EVIL = "ev\033[31mil\n\x9b2J\u202e"
-SHOWN = r"ev\x1b[31mil\n\x9b2J\xe2\x80\xae"
+EVIL = "ev\033[31mil\n\x9b2J\u202e\x7f"
+SHOWN = r"ev\x1b[31mil\n\x9b2J\xe2\x80\xae\x7f"
+QUOTED = r"ev\u001B[31mil\n\u009B2J\u202E\u007f"
 
 
 def test_names_from_files_move_no_terminals_cursor(tape, tmp_path):
@@ -214,7 +215,10 @@ def test_names_from_files_move_no_terminals_cursor(tape, tmp_path):
     for command, status in (
         (["info", tmp_path / EVIL], 0),
         (["info", "--table", "all", tmp_path / EVIL], 0),
+        (["info", "--json", tmp_path / EVIL], 0),
         (["dump", tmp_path / EVIL], 0),
+        (["dump", "--format", "jsonl", tmp_path / EVIL], 0),
+        (["check", "--json", tmp_path / EVIL], 0),
         (["compile", tmp_path / EVIL, "-o", tmp_path / "no" / EVIL], 1),
         (["compile", tmp_path / EVIL, "-o", tmp_path / f"{EVIL}.work", "--group", "site=1=remove"], 1),
         (["convert", "--slice", f"mark={EVIL}x..", tmp_path / EVIL, tmp_path / "out.tape"], 1),
@@ -224,7 +228,7 @@ def test_names_from_files_move_no_terminals_cursor(tape, tmp_path):
         result = run(CONVERT, *command)
         assert result.status == status, result
         printed = result.stdout + result.stderr
-        assert not set(printed) & set("\033\x9b\u202e"), command
-        quoted = r"ev\x1b[31mil" if command[0] == "check" else SHOWN
-        assert quoted in printed or (command[0] == "dump" and r"ev\u001B[31mil\n\u009B2J\u202E" in printed), printed
+        assert not set(printed) & set("\033\x9b\u202e\x7f"), command
+        assert SHOWN in printed or QUOTED in printed or command[0] == "check", printed
+        assert r"ev\x1b[31mil" in printed or QUOTED in printed or "--json" in command, printed
         assert result.stderr.count("\n") == (status != 0)

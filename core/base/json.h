@@ -75,8 +75,21 @@ static inline json_t *json_split(const char *text, const char *separator) {
   return parts;
 }
 
-/* Writes the value and a line end, with numbers to 12 digits. False: it is NULL, or can't be written. */
+static inline int json_put_ascii(const char *text, size_t bytes, void *file) {
+  for (size_t i = 0; i < bytes; i++)
+    if ((text[i] == 0x7f ? fputs("\\u007f", file) : fputc(text[i], file)) == EOF)
+      return -1;
+  return 0;
+}
+
+/* Writes the value in printable ASCII, so that no text in it controls a terminal or turns what stands beside it. False:
+   it is NULL, or can't be written. */
+static inline bool json_write(const json_t *json, size_t flags, FILE *file) {
+  return json && json_dump_callback(json, json_put_ascii, file, flags | JSON_ENSURE_ASCII) == 0;
+}
+
+/* The same with a line end, and numbers to 12 digits. */
 static inline bool json_write_line(const json_t *json, FILE *file) {
-  return json && json_dumpf(json, file, JSON_COMPACT | JSON_REAL_PRECISION(12)) == 0 && fputc('\n', file) != EOF &&
+  return json_write(json, JSON_COMPACT | JSON_REAL_PRECISION(12), file) && fputc('\n', file) != EOF &&
          fflush(file) == 0;
 }

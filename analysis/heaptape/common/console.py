@@ -10,6 +10,7 @@ import argparse
 import errno
 import math
 import os
+import re
 import resource
 import sys
 import time
@@ -80,6 +81,15 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+# What moves a terminal's cursor, colours or turns text, and what no UTF-8 is; lines and tabs stay.
+_CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def uncontrolled(text: str) -> str:
+    """All of a command's output, whose layout stays: no text in it that nobody has escaped controls a terminal."""
+    return _CONTROLS.sub(lambda one: printable(one[0]), text)
 
 
 def is_quiet() -> bool:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from heaptape.common.console import uncontrolled
 from heaptape.common.errors import HeaptapeError, UsageError
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ def write_text(output: str, text: str) -> None:
     HeaptapeError that names the file.
     """
     if output == STANDARD_OUTPUT:
-        flush_standard_output(text)
+        flush_standard_output(uncontrolled(text))
         return
-    write_bytes(output, text.encode())
+    write_bytes(output, text.encode(errors="backslashreplace"))
 
 
 def write_json(output: str, value: object) -> None:

@@ -7,7 +7,6 @@ into a frame, the buttons change the weight, and the search marks frames and sho
 no font, script or style.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -18,6 +17,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.escape import markup
 from heaptape.common.phrases import size
 from heaptape.profile.data import Profile
+from heaptape.tape.embedded import in_script
 from heaptape.tape.stack_names import Frame
 
 WIDTH = 1200
@@ -145,7 +145,7 @@ def render(top: Node, title: str, weight: str = "bytes", table: Weights = WEIGHT
         + f'<text class="title" x="{MARGIN}" y="22">{markup(title)}</text>\n{buttons}\n'
         + f'<g class="frames">\n{frames}\n</g>\n'
         + f'<text class="status" x="{MARGIN}" y="70"> </text>\n'
-        + f'<script type="application/json" class="data">{_json(about)}</script>\n'
+        + f'<script type="application/json" class="data">{in_script(about)}</script>\n'
         + f"<script><![CDATA[\n{script}]]></script>\n</svg>\n"
     )
 
@@ -223,10 +223,6 @@ def _buttons(there: Sequence[str], weight: str, table: Weights) -> str:
         'aria-label="search functions"/></foreignObject>'
     )
     return "\n".join(parts)
-
-
-def _json(value: Mapping) -> str:
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c").replace("&", "\\u0026")
 
 
 def _part(name: str) -> str:

@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Iterator
 
+from heaptape.common.console import printable
 from heaptape.common.errors import FormatError
 
 ENCODING = "gzip+base64"
@@ -16,10 +17,22 @@ MAX_RAW_BYTES = 2 << 30
 TYPE = "application/x-heaptape-results"
 _SCRIPT = re.compile(rb'<script type="' + TYPE.encode() + rb'"[^>]*>(.*?)</script>', re.DOTALL)
 
+# An escape of JSON: of a character, one beyond U+FFFF by a pair; or of a quote, a backslash or a line's end.
+_ESCAPE = re.compile(r"\\(?:(ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|u[0-9a-f]{4}|[bfrt])|.)")
+
 
 def in_script(value: object) -> str:
-    """JSON that is safe within a script element."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+    """JSON that is safe within a script element, of a page or of SVG. A script shows its texts: what would control or
+    turn them is in them as `escape.lines` writes it.
+    """
+    text = _ESCAPE.sub(_shown, json.dumps(value, separators=(",", ":")))
+    return text.replace("<", "\\u003c").replace("&", "\\u0026")
+
+
+def _shown(escape: re.Match[str]) -> str:
+    """The escape as it stands in a script."""
+    character = json.loads(f'"{escape[0]}"')
+    return escape[0] if character.isprintable() or not escape[1] else json.dumps(printable(character))[1:-1]
 
 
 def pack(data: dict, name: str) -> str:

@@ -3,19 +3,22 @@
 
 import csv
 import io
+import json
 import re
 import xml.dom.minidom
+from contextlib import redirect_stdout
 
 import jinja2
 import markupsafe
 import pandas as pd
 import pytest
-from heaptape.common import escape
+from heaptape.common import escape, output
 from heaptape.common.console import printable
 from heaptape.common.tables import Cell, Table, render_csv, render_markdown, render_text
 from heaptape.show.pages import environment
 from heaptape.show.screen import Screen, render
 from heaptape.show.tables.latex import render_latex
+from heaptape.tape import embedded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,3 +88,21 @@ def test_latex_has_no_command_of_a_name(name):
     left = re.sub(ours, "", escape.latex(name))
     assert not re.search(r"\\[A-Za-z@]", left)
     assert not re.search(r"(?<!\\)[&#%_]", left)
+
+
+@given(names)
+def test_data_of_a_script_shows_a_name_as_a_page_does_and_ends_no_script(name):
+    made = embedded.in_script({name: [name, "é😀", 0.5]})
+    assert made.isascii()
+    assert made.isprintable()
+    assert not set(made) & set("<&")
+    assert json.loads(made) == {escape.lines(name): [escape.lines(name), "é😀", 0.5]}
+
+
+@given(names)
+def test_output_that_nobody_has_escaped_controls_no_terminal_and_keeps_its_lines(name):
+    with redirect_stdout(io.StringIO()) as shown:
+        output.write_text("-", f"a\n{name}é\u00a0\udce9\tb\n")
+    assert not has_controls(shown.getvalue().replace("\t", ""))
+    assert shown.getvalue().startswith("a\n")
+    assert shown.getvalue().endswith("é\u00a0\\udce9\tb\n")

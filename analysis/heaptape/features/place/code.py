@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The lines by which a program places a plan's call sites itself, for those who prefer to change the source."""
 
+from heaptape.common.console import printable
 from heaptape.features.place.plan import Plan
 
 # For each kind: the lines that stand once for a region, and those in place of a call. {n}: the region.
@@ -30,5 +31,5 @@ def lines(plan: Plan, kind: str) -> str:
     for region in sorted({site.region for site in plan.sites}):
         text += [line.replace("{n}", str(region)) for line in once]
         for where in dict.fromkeys(site.function or site.frames[0] for site in plan.sites if site.region == region):
-            text += [f"{where}:", *(f"    {line.replace('{n}', str(region))}" for line in instead)]
+            text += [f"{printable(where)}:", *(f"    {line.replace('{n}', str(region))}" for line in instead)]
     return "\n".join(text) + "\n"
