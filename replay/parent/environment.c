@@ -13,11 +13,12 @@
 #include <unistd.h>
 
 /* What the engine may have of this environment: where libraries and temporary files are; where there are any,
-   Valgrind's library, how its sanitizers report, where its recorder listens. The first two are always set: an allocator
+   Valgrind's library, how its sanitizers report, where its recorder listens, where an emulator that runs it finds its
+   loader, and how much of its addresses it keeps free. The first two are always set: an allocator
    that reads its settings searches the whole environment, which costs instructions. */
 static const char *const always[] = {"LD_LIBRARY_PATH", "TMPDIR"};
-static const char *const where_set[] = {"VALGRIND_LIB", "ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS",
-                                        "HEAPTAPE_SOCKET"};
+static const char *const where_set[] = {"VALGRIND_LIB",    "ASAN_OPTIONS",   "TSAN_OPTIONS",    "UBSAN_OPTIONS",
+                                        "HEAPTAPE_SOCKET", "QEMU_LD_PREFIX", "QEMU_RESERVED_VA"};
 
 static bool is_recorder(const char *path, size_t length) {
   static const char *const names[] = {"libheaptape.so", "libheaptape-unwind.so"};
