@@ -100,8 +100,8 @@ def _summary_table(table: pd.DataFrame, timed: Sequence[dict]) -> Iterable[str]:
     """`timed`: rows of the predictions from counts, which replace the predictions by calls alone."""
     yield "Errors in percent, by size; every program on every allocator but the one recorded on:"
     yield ""
-    yield "| figure | programs | pairs | median | 90th percentile | worst | | target |"
-    yield "|---|---|---:|---:|---:|---:|---|---|"
+    yield "| figure | programs | pairs | median | 90th percentile | worst | target |"
+    yield "|---|---|---:|---:|---:|---|---|"
     for figure, name in FIGURES.items():
         if figure == "cpu_change" and timed:
             continue
@@ -116,13 +116,13 @@ def _summary_table(table: pd.DataFrame, timed: Sequence[dict]) -> Iterable[str]:
             apps = part[part["figure"] == figure]["app"].nunique()
             about = f"{name} (of the mean)" if figure in ("mean_part", "aligned_mean_part") else name
             cells = [about if half == "all" else "", f"{half}, {apps}", str(row["count"])]
-            cells += [_amount(row[column]) for column in ("median", "p90", "worst")]
-            cells += [row["worst_at"], promised if half == "all" else ""]
+            cells += [_amount(row[column]) for column in ("median", "p90")]
+            cells += [f"{_amount(row['worst'])}, {row['worst_at']}", promised if half == "all" else ""]
             yield "| " + " | ".join(cells) + " |"
     for row in timed:
         first = row["group"] == "all"
         cells = ["change of CPU time" if first else "", f"{row['group']}, {row['apps']}", str(row["different"])]
-        cells += [*(_amount(row[column]) for column in ("median", "p90", "worst")), row["worst_at"]]
+        cells += [_amount(row["median"]), _amount(row["p90"]), f"{_amount(row['worst'])}, {row['worst_at']}"]
         yield "| " + " | ".join([*cells, "30 %" if first else ""]) + " |"
 
 
@@ -146,26 +146,20 @@ def _ranking_table(results: Sequence[dict], timed: Sequence[dict]) -> Iterable[s
                 f"| {name if half == 'all' else ''} | {half} | {len(clear)} | {len(part)} | "
                 f"{100 * clear['right'].mean():.0f} % | {off:.0f} % | {promised} |"
             )
-    for row in timed:
-        first = row["group"] == "all"
-        yield (
-            f"| {'CPU time' if first else ''} | {row['group']} | {row['different']} | {row['pairs']} | "
-            f"{row['right_percent']:.0f} % | {row['median']:.0f} % | {'90 %' if first else ''} |"
-        )
 
 
 def _noise(table: pd.DataFrame) -> Iterable[str]:
     """The spread of the live runs of one program on one allocator: no prediction can be more accurate."""
-    yield "Live runs of the same program on the same allocator, largest less smallest, in percent:"
-    yield ""
-    yield "| figure | programs | median | 90th percentile |"
-    yield "|---|---|---:|---:|"
+    parts = []
     for figure in ("peak", "mean", "aligned_mean"):
         part = table[(table["figure"] == figure) & table["noise"].notna()]
         if not part.empty:
             values = part["noise"]
-            amounts = f"{_amount(values.median())} | {_amount(values.quantile(0.9))}"
-            yield f"| {FIGURES[figure]} | {part['app'].nunique()} | {amounts} |"
+            parts.append(f"{FIGURES[figure]} {_amount(values.median())} and {_amount(values.quantile(0.9))}")
+    yield (
+        "Live runs of the same program on the same allocator differ (largest less smallest, in percent, median and "
+        f"90th percentile): {'; '.join(parts)}."
+    )
 
 
 def _failures(results: Sequence[dict]) -> Iterable[str]:

@@ -46,17 +46,17 @@ def _head(results: Sequence[dict]) -> Iterable[str]:
 
 def _summary_table(results: Sequence[dict]) -> Iterable[str]:
     yield (
-        "| change of | programs | changes | error: median | 90th percentile | worst | "
-        "| pairs | undecided | right | target |"
+        "| change of | programs | changes | error: median | 90th percentile | worst | pairs | undecided | right "
+        "| target |"
     )
-    yield "|---|---|---:|---:|---:|---:|---|---:|---:|---:|---|"
+    yield "|---|---|---:|---:|---:|---|---:|---:|---:|---|"
     found = summary(results)
     for _, row in found[found["group"].isin(("all", "held-out"))].iterrows():
         first = row["group"] == "all"
         metric = METRICS[row["metric"]]
         cells = [metric.title if first else "", f"{row['group']}, {row['apps']}", str(row["changes"])]
-        cells += [percent(row[column]) for column in ("median", "p90", "worst")]
-        cells += [row["worst_at"], str(row["pairs"]), str(row["pairs"] - row["decided"])]
+        cells += [percent(row["median"]), percent(row["p90"]), f"{percent(row['worst'])}, {row['worst_at']}"]
+        cells += [str(row["pairs"]), str(row["pairs"] - row["decided"])]
         cells += [percent(row["right_percent"]), _target(row["metric"]) if first else ""]
         yield "| " + " | ".join(cells) + " |"
 
