@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Links to documents and their names lead to existing files; the site's index and menu have every document."""
+"""Links to documents and their names lead to existing files; the site's index and menu have every document; documents
+of JSON have every output and every key of results.
+"""
 
 import re
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
+from heaptape.results import structs
+
+from tests.output_shapes import OUTPUTS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,6 +24,12 @@ def git(*arguments: str) -> list[str]:
 
 DOCUMENTS = [ROOT / name for name in git("ls-files", "*.md")]
 OF_DOCS = [name.removeprefix("docs/") for name in git("ls-files", "docs/*.md", ":!docs/measurements")]
+DEFINE_RESULTS = (
+    "docs/formats/RESULTS.md",
+    "docs/use/BLAME.md",
+    "core/workload/WORKLOAD.md",
+    "core/sharing/line_sharing.h",
+)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -39,3 +51,21 @@ def test_the_index_of_documents_has_each() -> None:
 def test_the_menu_of_the_site_has_each_document() -> None:
     menu = (ROOT / "packaging" / "site" / "mkdocs.yml").read_text()
     assert [name for name in OF_DOCS if f"docs/{name}\n" not in menu] == []
+
+
+def words_of(*names: str) -> set[str]:
+    return set(re.findall(r"[\w-]+", " ".join((ROOT / name).read_text() for name in names)))
+
+
+def test_the_list_of_schemas_has_each_output() -> None:
+    assert set(OUTPUTS) <= words_of("docs/formats/SCHEMAS.md")
+
+
+def test_the_format_of_results_has_each_key_of_the_schema() -> None:
+    keys = {
+        key
+        for kind in vars(structs).values()
+        if isinstance(kind, msgspec.StructMeta)
+        for key in kind.__struct_encode_fields__
+    }
+    assert keys <= words_of(*DEFINE_RESULTS)
