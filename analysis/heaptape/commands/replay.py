@@ -119,8 +119,7 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="ROUNDS",
         help="replay the recording (of one thread) this many times in the same process before the measured one, live "
-        "objects released between: for short recordings, whose program would run on with a grown heap. Without the "
-        "passes that measure memory",
+        "objects released between: warms the heap of a short recording. Without the passes that measure memory",
     )
     parser.add_argument(
         "--touch",
