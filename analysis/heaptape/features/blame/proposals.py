@@ -1,7 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Which experiments of `heaptape whatif` promise to save resident memory, by the figures of the blame pass:
-docs/use/BLAME.md, "Proposals", has the rule. Nothing is replayed here: `heaptape blame --try` runs experiments, and
-`tried` compares them with the estimates.
+"""Which experiments of `heaptape whatif` promise to save resident memory, by the figures of the blame pass. Nothing is
+replayed here: `heaptape blame --try` runs experiments, and `tried` compares them with the estimates.
+
+Groups: functions, or one of a function's call stacks that alone has 90 % of its alone_empty_bytes; without call stacks
+size groups, threads and phases. What an action saves at each attributed position, in bytes; live: the group's live and
+rounding bytes, s: its objects now as a share of the most there have been (isolated heap), or of those born (pools):
+
+- segregate: alone_empty_bytes + live - what the isolated heap needs: the most live bytes there have been
+  x (1 - (1 - s)^k), k objects in a run of 64 KiB; 8 bytes of rounding for each object (half an OS page from 16 KiB on);
+  and two OS pages.
+- pool=65536: the same, of all objects born until then (k: objects in a chunk), and half a chunk. For objects of at most
+  16 KiB, if births are known.
+- early: alone_empty_bytes - requests of all births + live, if births are known.
+- late: alone_empty_bytes x the share of objects that were live at the last mark, if there are marks.
+- remove: alone_empty_bytes + live. Only where the sentence says leak: the group's live bytes grow too, by the same
+  rule, and it has a quarter of the growth in the second half.
+
+Order: each group's best action by its saving, then the other actions; in both, removal comes last. Segregation is a
+group's best action unless another saves a tenth more.
 """
 
 from collections.abc import Iterator, Mapping
