@@ -87,6 +87,16 @@ static void take_descriptors(struct msghdr *message, int fds[2]) {
     memcpy(fds, CMSG_DATA(head), head->cmsg_len >= CMSG_LEN(2 * sizeof(int)) ? 2 * sizeof(int) : sizeof(int));
 }
 
+/* Can the process have two descriptors more, for what a reply brings? Else with errno. */
+static bool has_descriptors(void) {
+  int one = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  int two = one >= 0 ? (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) : -1;
+  int error = errno, both[2] = {one, two};
+  close_both(both);
+  errno = error;
+  return two >= 0;
+}
+
 /* One request, one reply with up to two descriptors (-1 where there is none). Returns 0, or -1 with errno set; EPERM:
    at the other end is not our recorder. */
 static int exchange(const struct attach_request *request, struct attach_reply *reply, int fds[2]) {
@@ -106,6 +116,12 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
   int sock = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (sock < 0)
     return -1;
+  if (!has_descriptors()) {
+    int error = errno;
+    syscall(SYS_close, sock);
+    errno = error;
+    return -1;
+  }
   struct timeval slice = {0, SLICE_US};
   setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice);
   setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof slice);
@@ -333,23 +349,30 @@ static void except_places(void) {
 /* Do calls of malloc bypass us? The same in a fork child as in its parent. */
 static bool bypassed;
 
+/* Contact failed, with errno: for now, as descriptors may be closed? */
+static bool lacks_descriptor(void) {
+  return errno == EMFILE || errno == ENFILE;
+}
+
 /* Contact failed, with errno. Nothing is printed where the recorder tells it, as a line of ours might end in output
    that the program captures: it names what it does not record, and the processes that it recorded say that it has
    ended. */
 static void report_no_collector(void) {
   note_refusal();
   if (errno != EACCES && errno != ECONNREFUSED && errno != ECONNRESET)
-    message_print(errno == EPERM    ? ATTACH_NOT_OURS
-                  : errno == EAGAIN ? "the collector does not answer: this process is not recorded"
-                                    : ATTACH_FAILED);
+    message_print(errno == EPERM       ? ATTACH_NOT_OURS
+                  : errno == EAGAIN    ? "the collector does not answer: this process is not recorded"
+                  : lacks_descriptor() ? "no file descriptor is free: this process is not recorded"
+                                       : ATTACH_FAILED);
 }
 
-/* Of a process that may not contact the collector: where it is a fork child, its parent's bank counts its calls. */
+/* Of a process that may not contact the collector, or has no descriptor for it: where it is a fork child, its parent's
+   bank counts its calls. */
 static void count_call_of_child(struct process *process) {
   struct bank *bank = (struct bank *)host_state.bank;
   if (!bank)
     return;
-  if (!atomic_exchange(&process->counted, 1))
+  if (atomic_fetch_add(&process->counted, 1) == 0)
     atomic_fetch_add(&bank->children, 1);
   atomic_fetch_add(&bank->orphan, 1);
 }
@@ -374,8 +397,8 @@ static bool is_possible(bool forked) {
   return true;
 }
 
-/* Attaches; called with the process locked. Returns its new state; NEW: it may not contact the collector, and its
-   parent's bank counts its calls. */
+/* Attaches; called with the process locked. Returns its new state; NEW: it may not contact the collector, or can't now,
+   and its parent's bank counts its calls. */
 static enum process_state attach(struct process *process) {
   leave_last_recording();
   bool forked = inherited_count > 0;
@@ -400,6 +423,8 @@ static enum process_state attach(struct process *process) {
   int fds[2];
   enum process_state state = PROCESS_OFF;
   if (exchange(&request, &reply, fds) != 0) {
+    if (forked && lacks_descriptor())
+      return PROCESS_NEW;
     report_no_collector();
     reply = (struct attach_reply){.refused = 1};
   }
@@ -453,7 +478,9 @@ struct process *attach_process(void) {
   if (!process)
     return NULL;
   if (atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_NEW) {
-    if (!host_may(HOST_CONTACT | HOST_MAP)) {
+    uint32_t counted = atomic_load(&process->counted);
+    bool is_due = (counted & (counted - 1)) == 0; /* with more and more calls between two attempts */
+    if (!host_may(HOST_CONTACT | HOST_MAP) || !is_due) {
       count_call_of_child(process);
       return NULL;
     }

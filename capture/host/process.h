@@ -103,7 +103,7 @@ struct producer;
 struct process {
   _Atomic uint32_t state;
   _Atomic uint32_t lock;    /* for attaching and for assigning producers; held with all signals blocked */
-  _Atomic uint32_t counted; /* its parent's bank counts it: bank.children */
+  _Atomic uint32_t counted; /* calls that its parent's bank counts; the first counts it: bank.children */
   int pid;
   uint32_t flags;     /* enum attach_flags */
   _Atomic int locked; /* flags of the program's last mlockall */

@@ -48,8 +48,8 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
         "or of which that is not known",
     [UNFOLLOWED_SANDBOX] = "a sandbox (Landlock, another network namespace) that keeps them from the recorder",
     [UNFOLLOWED_CHILD] =
-        "fork children that a sandbox (seccomp, Landlock, another network namespace) keeps from the recorder: their parent's trace "
-        "counts their calls as dropped",
+        "fork children that a sandbox (seccomp, Landlock, another network namespace), or a lack of file descriptors, keeps "
+        "from the recorder: their parent's trace counts their calls as dropped",
     [UNFOLLOWED_LOST] = "they asked, but others had made too many connections to the recorder, or it did not answer in "
                         "time: their calls are in no trace",
     [UNFOLLOWED_INNER] = "an emulator (qemu-user) runs it in its own process: the emulator's calls are recorded, the "

@@ -330,3 +330,38 @@ def test_a_process_that_has_connected_is_recorded_even_if_the_recorder_is_notifi
     program = compile_c(tmp_path / "program", source)
     done = record(tmp_path / "t.tape", program, env={"LD_PRELOAD": str(shim)})
     assert info(tmp_path / "t.tape")["events"] == 10000, done.stderr
+
+
+CHILD_WITHOUT_DESCRIPTORS = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  int status, descriptor = -1, spare = atoi(argv[1]);
+  struct rlimit limit = {20, 20};
+  free(malloc(10));
+  setrlimit(RLIMIT_NOFILE, &limit);
+  while ((status = open("/dev/null", O_RDONLY)) >= 0) descriptor = status;
+  for (int i = 0; i < spare; i++) close(descriptor - i);
+  if (fork() == 0) {
+    for (int i = 0; i < 1000; i++) free(malloc(777));
+    for (int i = 3; i < 20; i++) close(i);
+    for (int i = 0; i < 4000; i++) free(malloc(777));
+    _exit(0);
+  }
+  return wait(&status) < 0 || status;
+}
+"""
+
+
+@pytest.mark.parametrize("spare", [0, 1, 2, 3])
+def test_a_fork_child_without_descriptors_is_counted_until_it_has_some(tmp_path: Path, spare: int) -> None:
+    program = compile_c(tmp_path / "program", CHILD_WITHOUT_DESCRIPTORS)
+    done = run(RECORD, "--all-processes", "-o", tmp_path / "t.tape", "--", program, str(spare))
+    assert done.status == 0
+    found = [check(tape) for tape in tmp_path.glob("*.tape")]
+    assert sum(one["events"] + one["dropped"] for one in found) == 2 + 2 * 5000
+    assert sum(one["events"] for one in found) >= 2 + 2 * (5000 if spare == 3 else 2500)
+    assert ("a lack of file descriptors" in " ".join(done.stderr.split())) == (spare < 3)
