@@ -147,7 +147,7 @@ setup: ## install what is needed to run: Debian packages (root or sudo; else pri
 	@tools/setup
 	+@$(BUILD) python-environment
 
-demo: setup ## record redis and sqlite3, replay them under six allocators, write out/demo/*.html
+demo: setup ## record redis and sqlite3, replay them under the allocators found, write out/demo/*.html
 	+@$(BUILD) everything
 	tools/demo $(OUT)
 
