@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """ClaytonKnittel/malloc-bench's published speeds beside heaptape's figures for its traces: a table for
-docs/measurements/published.md.
+docs/measurements/accounts.md.
 
     python -m tests.bench.evidence.malloc_bench CHECKOUT [--exact] [--results F.csv] [TRACE...]
 
