@@ -2,6 +2,7 @@
 #include "replay/engine/recorded_clock.h"
 
 #include "core/base/os.h"
+#include "replay/engine/counted_syscalls.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -168,10 +169,10 @@ bool recorded_clock_wait_ends(uint64_t time_ns, uint64_t *end_ns) {
   return found;
 }
 
-/* Does the thread of that name in /proc/self/task sleep, in a system call that changes no memory? One that does may
-   wait for the parent, which counts these calls. A thread that has ended sleeps. */
+/* Does the thread of that name in /proc/self/task sleep, in a system call that changes no memory? One that does works,
+   though it may wait for the parent. A thread that has ended sleeps. */
 static bool sleeps(int folder, const char *name) {
-  static const long memory_calls[] = {SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise, SYS_brk};
+  static const long memory_calls[] = {SYS_mprotect, COUNTED_SYSCALLS_EACH(COUNTED_SYSCALL_NUMBER)};
   char path[64], text[64];
   snprintf(path, sizeof path, "%s/syscall", name);
   int fd = openat(folder, path, O_RDONLY | O_CLOEXEC);

@@ -6,12 +6,12 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-const char *const syscall_names[COUNTED_SYSCALLS] = {"mmap", "munmap", "mremap", "madvise", "brk"};
+#define NAME(ident, name) #name,
+const char *const syscall_names[COUNTED_SYSCALLS] = {COUNTED_SYSCALLS_EACH(NAME)};
 
-static const int numbers[COUNTED_SYSCALLS] = {SYS_mmap, SYS_munmap, SYS_mremap, SYS_madvise, SYS_brk};
+static const int numbers[COUNTED_SYSCALLS] = {COUNTED_SYSCALLS_EACH(COUNTED_SYSCALL_NUMBER)};
 
 int syscalls_install(int socket) {
   return notify_install(socket, numbers, COUNTED_SYSCALLS);

@@ -14,11 +14,10 @@
 #pragma once
 
 #include "core/system/process.h"
+#include "replay/engine/counted_syscalls.h"
 #include "replay/engine/result.h"
 
 #include <sys/types.h>
-
-enum counted_syscall { SYSCALL_MMAP, SYSCALL_MUNMAP, SYSCALL_MREMAP, SYSCALL_MADVISE, SYSCALL_BRK, COUNTED_SYSCALLS };
 
 /* The names in results. */
 extern const char *const syscall_names[COUNTED_SYSCALLS];

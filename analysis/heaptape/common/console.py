@@ -141,7 +141,9 @@ def line(kind: Kind, text: str, name: str = "heaptape") -> str:
 
 
 def _limit(text: str) -> str:
-    """A thread that finds no address space for its stack fails with EAGAIN, too."""
+    """A thread that finds no address space for its stack fails with EAGAIN, too. print_limit of
+    core/base/diagnostics.c says the same for the C programs: what has no memory loads no library to share it.
+    """
     processes = text.endswith((os.strerror(errno.EAGAIN), "can't start a thread"))
     if not processes and not text.endswith((os.strerror(errno.ENOMEM), "out of memory")):
         return ""
