@@ -90,8 +90,7 @@ def decode(run: Run) -> Fragmentation | None:
 
 def of_allocators(file: Results) -> dict[str, Fragmentation]:
     """By allocator (label), the fragmentation of its first memory run that has one, in the file's order."""
-    decoded = {label: decode(run) for label, run in file.first_runs("fragmentation").items()}
-    return {label: found for label, found in decoded.items() if found is not None}
+    return file.decoded("fragmentation", decode)
 
 
 def decomposition(results: Results | Iterable[Results]) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import pandas as pd
@@ -26,6 +27,10 @@ from heaptape.results.memory_map import CompactMap, decode, without_gaps
 from heaptape.results.structs import ResultsFile, Run, Workload, label, number, timeline_frame
 from heaptape.tape.embedded import is_page, unpack
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Decoded = TypeVar("_Decoded")
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 ANY = ""  # in place of a pass: any other whose runs have the figure
 MEMORY_PASSES = ("memory", ANY)
@@ -143,8 +148,9 @@ class Results:
         """Fullness of each region of the address space over progress, of each allocator's first memory pass. Raises
         HeaptapeError for a malformed one.
         """
-        found = self.first_runs("memory_map").items()
-        return {name: without_gaps(decode(run.memory_map, name)) for name, run in found if run.memory_map}
+        return self.decoded(
+            "memory_map", lambda run: without_gaps(decode(run.memory_map, run.label)) if run.memory_map else None
+        )
 
     @property
     def experiment_labels(self) -> set[str]:
@@ -155,6 +161,16 @@ class Results:
         """By allocator, in order: its first run that has something under that key."""
         found = {run.label: run for run in reversed(self.measured) if getattr(run, key)}
         return {name: found[name] for name in self.labels if name in found}
+
+    def decoded(self, key: str, decode: "Callable[[Run], _Decoded | None]") -> "dict[str, _Decoded]":
+        """By allocator, in order: what `decode` makes of its first run that has something under that key, if anything.
+        A HeaptapeError that it raises names the file, too.
+        """
+        try:
+            made = {name: decode(run) for name, run in self.first_runs(key).items()}
+        except HeaptapeError as error:
+            raise HeaptapeError(f"{self.path}: {error}") from error
+        return {name: one for name, one in made.items() if one is not None}
 
 
 def results(path: str | Path) -> Results:

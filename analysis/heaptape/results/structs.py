@@ -22,7 +22,8 @@ Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info
 Pair = Annotated[list[Finite], msgspec.Meta(min_length=2)]
 Triple = Annotated[list[Finite], msgspec.Meta(min_length=3)]
 Quadruple = Annotated[list[Finite], msgspec.Meta(min_length=4)]
-Count = int | None
+Whole = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  # others are no figure of any machine
+Count = Whole | None
 Number = float | None
 Text = str | None
 Flag = bool | None
@@ -189,7 +190,7 @@ class MemoryMap(msgspec.Struct):
     """Live and resident bytes of each region of the address space, over progress (docs/formats/RESULTS.md)."""
 
     region_bytes: Count = None
-    positions: list[int] | None = None
+    positions: list[Whole] | None = None
     encoding: Text = None
     columns: list[str] | None = None
     residency: Text = None
@@ -202,7 +203,7 @@ class Fragmentation(msgspec.Struct):
     """The parts of resident memory, over progress (docs/formats/RESULTS.md)."""
 
     os_page_bytes: Count = None
-    positions: list[int] | None = None
+    positions: list[Whole] | None = None
     columns: list[str] | None = None
     encoding: Text = None
     values: Text = None
@@ -229,7 +230,7 @@ class BlameSite(msgspec.Struct):
     function: Count = None
     name: Text = None
     births: Count = None
-    frames: list[int] | None = None
+    frames: list[Whole] | None = None
 
 
 class BlameMark(msgspec.Struct):
@@ -255,7 +256,7 @@ class Blame(msgspec.Struct):
     os_page_bytes: Count = None
     origins: Flag = None
     lacks: list[str] | None = None
-    positions: list[dict[str, int | list[str] | None]] | None = None
+    positions: list[dict[str, Whole | list[str] | None]] | None = None
     groupings: list[str] | None = None
     columns: list[str] | None = None
     encoding: Text = None
@@ -540,7 +541,7 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     startup_huge_pages: Number = None
     syscalls: Counts = None
     syscall_bytes: Counts = None
-    syscall_rows: list[tuple[int, str, int]] | None = None
+    syscall_rows: list[tuple[Whole, str, Whole]] | None = None
     syscall_rows_lost: Count = None
     syscalls_missing_because: Text = None
     held: Held | None = None
@@ -595,7 +596,7 @@ class Whatif(msgspec.Struct):
     groups: list[WhatifGroup] = []
     workload: Workload | None = None
     labels: dict[str, str] = {}
-    positions: list[tuple[int, int]] = []
+    positions: list[tuple[Whole, Whole]] = []
 
 
 class ResultsFile(msgspec.Struct):

@@ -14,7 +14,7 @@ from heaptape.run.passes import OF_ACCESSES, PASSES
 from jsonschema import Draft202012Validator
 from synthetic_results import make_results, write
 
-from tests.support import HEAPTAPE, REPOSITORY, call_heaptape, succeed
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, REPOSITORY, call_heaptape, refused, succeed
 
 # Of the others: replay/test/test_misses.py, test_accesses.py.
 WITHOUT_ACCESSES = [pass_ for pass_ in PASSES if pass_ not in OF_ACCESSES]
@@ -154,3 +154,19 @@ def test_results_without_restartable_sequences_are_whole(small_tape, tmp_path):
     assert "restartable sequences" in time["preempted_missing_because"]
     assert "restartable sequences" in contention["contention"]["switches_missing_because"]
     assert errors(results(file).data) == []
+
+
+@pytest.mark.parametrize("value", [10**400, 1 << 64, -(1 << 63) - 1])
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_an_integer_that_no_counter_holds_is_refused_by_its_place(tmp_path, command, value):
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(make_results() | {"workload": {"ideal_rss_bytes": value}}))
+    refused(HEAPTAPE_HERE, command, path, says="r.json: workload.ideal_rss_bytes: Expected `int` ")
+
+
+def test_what_can_not_be_decoded_is_refused_by_file_and_allocator(tmp_path):
+    path = tmp_path / "r.json"
+    runs = [run | {"memory_map": {"cells": "\u202e"}} for run in make_results()["runs"]]
+    path.write_text(json.dumps(make_results() | {"runs": runs}))
+    refused(HEAPTAPE_HERE, "report", path, "-o", tmp_path / "r.html", says="r.json: the memory map of ")
+    assert not (tmp_path / "r.html").exists()

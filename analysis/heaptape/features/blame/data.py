@@ -133,8 +133,7 @@ def of_allocators(file: Results) -> dict[str, Blame]:
     or one that does not add up.
     """
     sampled = [row[0] for row in file.workload.recorded or []]
-    decoded = {name: decode(run, sampled) for name, run in file.first_runs("blame").items()}
-    return {name: found for name, found in decoded.items() if found is not None}
+    return file.decoded("blame", lambda run: decode(run, sampled))
 
 
 def holding(file: Results, by: str | None = None) -> pd.DataFrame:
