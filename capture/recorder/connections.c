@@ -292,7 +292,7 @@ static bool serve_connection(struct collector *collector, const struct pending *
               request.proof == attach_proof(collector->secret, request.number, ATTACH_HOST_SIDE);
   if (readable.revents &
       (POLLHUP | POLLRDHUP)) { /* it has waited long enough and continues without us, or was killed */
-    collector->outcome.unanswered += kill(from->peer.pid, 0) == 0 && !collector_find(collector, from->peer.pid);
+    collector->outcome.unanswered += asks && kill(from->peer.pid, 0) == 0 && !collector_find(collector, from->peer.pid);
     return true;
   }
   if (got > 0 && message.text[0] == '{') {

@@ -7,6 +7,7 @@ Long: starts, stops and flushes at random moments of a storm; other storms, and 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from heaptape.run.ctl import recorder_sockets
 
 from capture.test.driven import HANG_S, Driven, calling
 from capture.test.test_failure import STORM
@@ -272,3 +274,12 @@ def test_a_start_in_mid_storm_contradicts_nothing_that_comes_after(tmp_path: Pat
     recorder.send_signal(signal.SIGUSR1)
     assert recorder.wait(timeout=HANG_S) == 0
     assert_legal_without_excuse(trace, lacks_start=True)
+
+
+def test_a_connection_that_asks_nothing_is_no_process_that_was_not_recorded(start) -> None:
+    recording = start("--strict")
+    name = next(one for one in recorder_sockets() if f"-{recording.process.pid:07d}-" in one)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as one:
+        one.connect(b"\0" + name.encode())
+    recording.work()
+    assert "not recorded" not in recording.end()

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """python -m tests.fuzz N [KIND...]: N changed inputs, of all kinds or of those. Prints what is wrong; such inputs stay
-in out/mutants/. Status 1: there are some.
+in out/mutants/. Status 1: there are some. MUTANTS_SEED=TEXT: other changes.
 """
 
 import os
-import random
 import shutil
 import sys
 from collections import Counter
@@ -20,6 +19,7 @@ from tests.fuzz.inputs import (
     KINDS,
     Recorder,
     Seeds,
+    chances,
     control_request,
     trace_of_a_host,
     try_one,
@@ -49,7 +49,7 @@ def tried(count: int, kinds: list[str], folder: Path) -> Iterator[tuple[str, str
     if "control" in kinds:
         recorder = Recorder(recorder_folder(folder, "control"), "--stacks")
         for number in range(max(20, round(count * CONTROL_SHARE))):
-            yield "control", recorder.ask(control_request(random.Random(f"control-{number}"), seeds))
+            yield "control", recorder.ask(control_request(chances(f"control-{number}"), seeds))
         yield "control", recorder.end()
     for kind in HOSTS_RECORDERS:
         if kind in kinds:
@@ -68,11 +68,11 @@ def hosts(kind: str, count: int, folder: Path) -> Iterator[str]:
     recorder = Recorder(recorder_folder(folder, kind), *HOSTS_RECORDERS[kind])
     with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
         numbers = range(count)
-        played = pool.map(lambda number: recorder.play(hostile(random.Random(f"{kind}-{number}"))), numbers)
+        played = pool.map(lambda number: recorder.play(hostile(chances(f"{kind}-{number}"))), numbers)
         for number, problem in zip(numbers, played, strict=True):
             yield problem and f"script {number}: {problem}"
         yield recorder.end()
-        traces = [(path, random.Random(path.name)) for path in recorder.traces()]
+        traces = [(path, chances(path.name)) for path in recorder.traces()]
         yield from pool.map(lambda trace: trace_of_a_host(trace[1], trace[0]), traces)
 
 

@@ -350,9 +350,14 @@ def trace_of_a_host(source: random.Random, path: Path) -> str:
     return complaint(READER, words[0], *words[1:], path, names=path)
 
 
+def chances(name: str) -> random.Random:
+    """For the input of that name; others with another MUTANTS_SEED."""
+    return random.Random(os.environ.get("MUTANTS_SEED", "") + name)
+
+
 def try_one(kind: str, number: int, seeds: Seeds, folder: Path) -> str:
     """Makes input `number` of the kind and has it read; returns what is wrong, the file then stays, else ""."""
-    source = random.Random(f"{kind}-{number}")
+    source = chances(f"{kind}-{number}")
     which = source.randrange(len(seeds.of[kind]))
     about = KINDS[kind]
     path = folder / f"{kind}-{number}{about.suffix.replace('N', str(which))}"

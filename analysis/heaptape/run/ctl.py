@@ -12,6 +12,8 @@ import os
 import re
 import socket
 import struct
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -25,6 +27,7 @@ from heaptape.common.phrases import counted, size
 SOCKETS = Path("/proc/net/unix")
 REPLY_BYTES = 1 << 20
 TIMEOUT_S = 10.0  # a recorder that is writing answers between two passes
+CROWDED_S, AGAIN_S = 1.0, 0.01
 CREDENTIALS = struct.Struct("3i")  # of SO_PEERCRED: pid, uid, gid
 
 
@@ -62,8 +65,39 @@ def ask(name: str, verb: str, pid: int) -> dict[str, Any] | None:
     """The reply of one recorder; None if it belongs to another user, has ended, or does not answer in time. Its texts
     are those of recorded programs: they are escaped where they are shown.
     """
+    until = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return _ask_now(name, verb, pid)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return None
+            time.sleep(AGAIN_S)
+
+
+def asked(verb: str, pid: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Asks one recorder after the other, and gives its socket's name and its reply. pid None: of each its own number.
+    Sockets at which too many connections wait come last: together they get a second, as they may be anybody's.
+    """
+    names, until = recorder_sockets(), time.monotonic() + CROWDED_S
+    while names:
+        crowded = []
+        for name in names:
+            try:
+                reply = _ask_now(name, verb, int(name.split("-")[1]) if pid is None else pid)
+            except BlockingIOError:
+                crowded.append(name)
+            else:
+                if reply:
+                    yield name, reply
+        names = crowded if time.monotonic() < until else []
+        time.sleep(AGAIN_S if names else 0)
+
+
+def _ask_now(name: str, verb: str, pid: int) -> dict[str, Any] | None:
+    """As `ask`. Raises BlockingIOError where too many connections wait there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        connection.settimeout(TIMEOUT_S)
+        connection.setblocking(False)
         try:
             connection.connect(b"\0" + name.encode())
             _, uid, _ = CREDENTIALS.unpack(
@@ -71,6 +105,12 @@ def ask(name: str, verb: str, pid: int) -> dict[str, Any] | None:
             )
             if uid not in _trusted(pid):
                 return None
+        except BlockingIOError:
+            raise
+        except OSError:
+            return None
+        connection.settimeout(TIMEOUT_S)
+        try:
             connection.send(msgspec.json.encode({"verb": verb, "pid": pid}))
             reply = msgspec.json.decode(connection.recv(REPLY_BYTES) or b"null")
         except (OSError, msgspec.DecodeError, RecursionError):
@@ -94,12 +134,11 @@ def command(verb: str, pid: int) -> dict[str, Any]:
     Raises HeaptapeError if there is none, or it refuses.
     """
     refusal = ""
-    for name in recorder_sockets():
-        reply = ask(name, verb, pid)
-        if reply and reply.get("ok"):
+    for name, reply in asked(verb, pid):
+        if reply.get("ok"):
             checked(f"the recorder at @{name}", reply, State)
             return reply
-        if reply and reply.get("error") != "not recorded here":
+        if reply.get("error") != "not recorded here":
             refusal = str(reply.get("error"))
     raise HeaptapeError(f"process {pid}: {refusal or 'neither a recorder of yours nor recorded by one'}")
 

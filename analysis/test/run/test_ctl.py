@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Whose recorder is asked and believed, and what a reply may be."""
 
+import contextlib
 import json
 import os
 import secrets
@@ -97,3 +98,27 @@ def test_another_users_socket_is_neither_asked_nor_believed():
         assert ctl.ask(name, "stop", os.getpid()) is None
         assert impostor.stdout.readline() == "b''\n"  # not even the request
         impostor.kill()
+
+
+def test_sockets_that_nobody_serves_keep_nobody_waiting(answering, monkeypatch):
+    """Each would be waited for up to the timeout, and anybody can make many."""
+    reply = answering(json.dumps(VALID).encode())
+    crowded, waiting = [], []
+    for number in range(100):
+        name = f"heaptape-1-{number:08x}"
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        one.bind(f"\0{name}{os.getpid()}".encode())
+        one.listen(0)
+        crowded.append(one)
+        for _ in range(2):
+            waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            waiting[-1].setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                waiting[-1].connect(one.getsockname())
+    names = [one.getsockname()[1:].decode() for one in crowded]
+    monkeypatch.setattr(ctl, "recorder_sockets", lambda: [*names, reply])
+    assert ctl.command("status", os.getpid())["recorder"] == 1
+    monkeypatch.setattr(ctl, "CROWDED_S", 0.1)
+    assert [name for name, _ in ctl.asked("status", os.getpid())] == [reply]
+    for one in (*crowded, *waiting):
+        one.close()

@@ -295,9 +295,8 @@ class Recording:
             ctl.ask(self._recorder, "stop", self._process)
 
     def _started(self) -> str:
-        for name in ctl.recorder_sockets():
-            reply = ctl.ask(name, "start", self._process)
-            if reply and reply.get("ok"):
+        for name, reply in ctl.asked("start", self._process):
+            if reply.get("ok"):
                 return name
         raise HeaptapeError("the recorder of this process does not answer")
 

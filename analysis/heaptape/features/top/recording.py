@@ -23,7 +23,7 @@ from heaptape.common.checked import checked
 from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.run.ctl import ask, recorder_sockets
+from heaptape.run.ctl import ask, asked, recorder_sockets
 
 HOW_TO_RECORD = "heaptape record -o F.tape -- CMD"
 Counts = dict[str, Any]
@@ -106,7 +106,10 @@ class Recording:
         """The counts of process `pid`, or of all if it is the recorder's own number; None where that process is gone,
         or the recorder has ended or does not answer.
         """
-        reply = ask(self.socket, "counts", pid)
+        return self.counted(ask(self.socket, "counts", pid))
+
+    def counted(self, reply: dict[str, Any] | None) -> Counts | None:
+        """What a reply says, as `counts` gives it."""
         if reply and reply.get("error") == "unknown verb":
             raise HeaptapeError(f"recorder {self.recorder} is of another version, which can't be watched")
         return _checked(reply, self.socket) if reply and reply.get("ok") else None
@@ -128,11 +131,9 @@ class Recording:
 def recordings() -> list[tuple[Recording, Counts]]:
     """The recordings that answer this user, each with its counts."""
     found = []
-    for socket in recorder_sockets():
-        recording = Recording(socket, int(socket.split("-")[1]))
-        reply = ask(socket, "counts", recording.recorder)
-        if reply and reply.get("ok"):
-            found.append((recording, _checked(reply, socket)))
+    for socket, reply in asked("counts"):
+        if reply.get("ok"):
+            found.append((Recording(socket, int(socket.split("-")[1])), _checked(reply, socket)))
     return found
 
 
@@ -159,9 +160,9 @@ def _first_name(counts: Counts) -> str:
 
 
 def _of_process(pid: int) -> tuple[Recording, int]:
-    for socket in recorder_sockets():
+    for socket, reply in asked("counts", pid):
         recording = Recording(socket, int(socket.split("-")[1]))
-        if recording.counts(pid):
+        if recording.counted(reply):
             return recording, pid
     if not Path(f"/proc/{pid}").exists():
         raise HeaptapeError(f"there is no process {pid}")
