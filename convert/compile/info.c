@@ -88,6 +88,8 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   json_object_set_new(object, "recorded", recorded_samples_json(samples));
   if (samples->user_ns != TRACE_SAMPLE_MISSING && samples->system_ns != TRACE_SAMPLE_MISSING)
     json_set_count(object, "cpu_ns", samples->user_ns + samples->system_ns - samples->cpu_before_ns);
+  if (samples->asleep_of_ns > 0)
+    json_object_set_new(object, "asleep", json_real(samples->asleep_ns / samples->asleep_of_ns));
   if (trace_reader_summary(info->reader)->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(info));
   if (info->rewritten)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/history/trace_info.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,11 +56,26 @@ static void thin_out(struct recorded_samples *samples) {
   samples->group = samples->group_size;
 }
 
+static void add_sleep(struct recorded_samples *samples, const struct trace_sample *now) {
+  const struct trace_sample *before = &samples->last;
+  if (now->user_ns == TRACE_SAMPLE_MISSING || now->queued_ns == TRACE_SAMPLE_MISSING || samples->clock_hz <= 0) {
+    samples->asleep_of_ns = NAN;
+  } else if (samples->seen > 0) {
+    double passed_ns = (double)(now->stamp - before->stamp) * 1e9 / samples->clock_hz;
+    double ran_ns = (double)(now->user_ns + now->system_ns) - (double)(before->user_ns + before->system_ns);
+    double queued_ns = (double)now->queued_ns - (double)before->queued_ns; /* of threads that ended: gone */
+    double asleep_ns = passed_ns - ran_ns - (queued_ns > 0 ? queued_ns : 0);
+    samples->asleep_ns += asleep_ns > 0 ? asleep_ns : 0;
+    samples->asleep_of_ns += passed_ns;
+  }
+}
+
 static int take_sample(void *context, const struct trace_sample *sample) {
   struct recorded_samples *samples = context;
   uint64_t rss_anon_bytes = trace_sample_anon_peak(samples->seen ? &samples->last : NULL, sample);
   if (samples->seen == 0 && sample->user_ns != TRACE_SAMPLE_MISSING && sample->system_ns != TRACE_SAMPLE_MISSING)
     samples->cpu_before_ns = sample->user_ns + sample->system_ns;
+  add_sleep(samples, sample);
   samples->seen++;
   samples->last = *sample;
   raise_to(&samples->rss_anon_peak_bytes, rss_anon_bytes);
@@ -102,6 +118,7 @@ static void take_final(struct recorded_samples *samples, const char *footer_json
 int recorded_samples_load(struct recorded_samples *samples, struct trace_reader *reader, struct error *error) {
   memset(samples, 0, sizeof *samples);
   samples->group_size = 1;
+  samples->clock_hz = trace_reader_summary(reader)->clock_hz;
   samples->rss_anon_peak_bytes = samples->vm_size_peak_bytes = samples->vm_hwm_bytes = TRACE_SAMPLE_MISSING;
   samples->minor_faults = samples->major_faults = samples->user_ns = samples->system_ns = TRACE_SAMPLE_MISSING;
   int result = trace_reader_samples(reader, take_sample, samples, error);

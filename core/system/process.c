@@ -3,6 +3,7 @@
 
 #include "core/base/os.h"
 
+#include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -87,6 +88,27 @@ uint64_t proc_cpu_ns(int pid) {
   if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &now) != 0)
     return 0;
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t proc_queued_ns(int pid, uint64_t missing) {
+  char path[32], text[96];
+  snprintf(path, sizeof path, "/proc/%d/task", pid);
+  DIR *threads = opendir(path);
+  if (!threads)
+    return missing;
+  uint64_t sum_ns = 0;
+  int read = 0;
+  for (struct dirent *entry; read < PROC_QUEUED_THREADS && (entry = readdir(threads));) {
+    unsigned long long queued_ns;
+    int tid = atoi(entry->d_name); /* of "." and "..": 0 */
+    snprintf(path, sizeof path, "task/%d/schedstat", tid);
+    if (!tid || !proc_read_file(pid, path, text, sizeof text) || sscanf(text, "%*u %llu", &queued_ns) != 1)
+      continue;
+    sum_ns += queued_ns;
+    read++;
+  }
+  closedir(threads);
+  return read ? sum_ns : missing;
 }
 
 FILE *proc_open_maps(int pid) {

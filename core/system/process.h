@@ -56,6 +56,11 @@ bool proc_stat_read(int fd, struct proc_stat *stat);
 /* CPU time of all threads of the process, including ended ones, to the ns; 0: the process is gone. */
 uint64_t proc_cpu_ns(int pid);
 
+/* How long the threads that live, PROC_QUEUED_THREADS of them at most, have waited for a processor while they could
+   run. missing: returned where the kernel does not tell. */
+enum { PROC_QUEUED_THREADS = 64 };
+uint64_t proc_queued_ns(int pid, uint64_t missing);
+
 /* Opens /proc/PID/maps; NULL: it can't be opened. The caller closes it. */
 FILE *proc_open_maps(int pid);
 

@@ -44,6 +44,7 @@ struct trace_sample {
   uint64_t rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, vm_size_bytes, vm_hwm_bytes;
   uint64_t minor_faults, major_faults;
   uint64_t user_ns, system_ns;
+  uint64_t queued_ns; /* waits of live threads for a processor, while they could run */
 };
 
 /* The peak of RssAnon from the sample before (NULL: none) to this one: in this sample, or, where VmHWM shows that RSS

@@ -100,13 +100,14 @@ def _reason(workload: Workload) -> str:
 
 
 def least_at(run: Run, positions: Iterable[float]) -> list[float]:
-    """RssAnon of a memory run at each position, or one row of its time line before, whichever is less: a replay touches
-    an object at once, where the program took its time to fill it.
+    """RssAnon of a memory run at each position, or one row of its time line before or after, whichever is least: a
+    replay touches an object at once, where the program took its time to fill it; and what is given back between two
+    rows, before the program sleeps, is only in the later one.
     """
     rows = run.timeline or []
     known = [row[0] for row in rows]
     places = [max(bisect_right(known, position) - 1, 0) for position in positions]
-    return [min(rows[place][1], rows[max(place - 1, 0)][1]) for place in places]
+    return [min(row[1] for row in rows[max(place - 1, 0) : place + 2]) for place in places]
 
 
 def _mean(positions: Sequence[float], values: Sequence[float]) -> float:

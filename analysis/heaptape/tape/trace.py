@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SAMPLE_NAMES = (
     "stamp", "rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes", "vm_size_bytes", "vm_hwm_bytes",
-    "minor_faults", "major_faults", "user_ns", "system_ns",
+    "minor_faults", "major_faults", "user_ns", "system_ns", "queued_ns",
 )  # fmt: skip
 MISSING = np.uint64(2**64 - 1)
 MODULES, MARKS, THREADS = 7, 8, 9  # blocks of FORMAT.md

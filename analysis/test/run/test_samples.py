@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The arithmetic of predictions, on time lines made by hand."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -143,25 +145,45 @@ def test_samples_at_one_position_were_taken_while_the_program_idled_before_it() 
     assert spread_times(np.array([0.0, 100]), unknown).tolist() == [0, 100]
 
 
-def test_one_rule_says_whether_a_recording_idles(tmp_path: Path) -> None:
-    """The program makes no call for most of its time: it sleeps, or it computes."""
-    source = """#include <stdlib.h>
-        #include <time.h>
-        int main(int argc, char **argv) {
-          for (int i = 0; i < 1000; i++) free(malloc(100 + i));
-          if (argc > 1) nanosleep(&(struct timespec){0, 600000000}, 0);
-          else while (clock() < 600 * (CLOCKS_PER_SEC / 1000)) ;
-          free(malloc(9));
-        }"""
-    program = compile_c(tmp_path / "program", source)
-    for name, more in (("computes", ()), ("sleeps", ("x",))):
-        record(tmp_path / f"{name}.tape", program, *more)
-        work = replay.prepare(str(tmp_path / f"{name}.tape"), default_home(), tmp_path)
-        samples, _ = read_samples(tmp_path / f"{name}.tape", work)
-        idle = replay.describe_workload(work, "")["idle_percent"]
-        assert samples.idles == (idle > 50) == (name == "sleeps") or machine_is_busy(samples)
+IDLES_OR_WORKS = """#define _GNU_SOURCE
+    #include <sched.h>
+    #include <stdlib.h>
+    #include <time.h>
+    static void work(int ms) { for (long end = clock() + ms * (CLOCKS_PER_SEC / 1000); clock() < end;) ; }
+    int main(int argc, char **argv) {
+      cpu_set_t one;
+      int cpu = atoi(argv[2]);
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      if (sched_setaffinity(0, sizeof one, &one)) return 1;
+      for (int i = 0; i < 1000; i++) free(malloc(100 + i));
+      if (argv[1][0] == 'w') work(300);
+      if (argv[1][0] == 's') nanosleep(&(struct timespec){0, 600000000}, 0);
+      for (int turn = 0; argv[1][0] == 'c' && turn < 10; turn++) {
+        work(3);
+        for (int i = 0; i < 500; i++) free(malloc(100 + i));
+        nanosleep(&(struct timespec){0, 60000000}, 0);
+      }
+      free(malloc(9));
+    }"""
 
 
-def machine_is_busy(samples: Samples) -> bool:
-    """The program computed, and had a processor for less than half of the time."""
-    return float(np.ptp(samples.cpu_ns)) > 0.3e9 and float(np.ptp(samples.time_ns)) > 1e9
+@pytest.mark.parametrize(("name", "idles"), [("sleeps", True), ("chatters and sleeps", True), ("works", False)])
+@pytest.mark.parametrize("others", [0, 4])
+def test_a_program_idles_where_it_sleeps_not_where_it_waits_for_a_processor(
+    tmp_path: Path, name: str, idles: bool, others: int
+) -> None:
+    """`others` work on the only processor that the program may use: it then gets a fifth of it."""
+    program, cpu = compile_c(tmp_path / "program", IDLES_OR_WORKS), max(os.sched_getaffinity(0))
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(others)]
+    try:
+        for one in busy:
+            os.sched_setaffinity(one.pid, {cpu})
+        record(tmp_path / "F.tape", program, name, str(cpu))
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+    work = replay.prepare(str(tmp_path / "F.tape"), default_home(), tmp_path)
+    samples, _ = read_samples(tmp_path / "F.tape", work)
+    assert samples.idles == (replay.describe_workload(work, "")["idle_percent"] > 50) == idles

@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 void sampler_open(struct sampler *sampler, int pid) {
-  *sampler = (struct sampler){
-      .opened_ns = os_monotonic_ns(), .status_fd = proc_open(pid, "status"), .stat_fd = proc_open(pid, "stat")};
+  *sampler = (struct sampler){.opened_ns = os_monotonic_ns(),
+                              .pid = pid,
+                              .status_fd = proc_open(pid, "status"),
+                              .stat_fd = proc_open(pid, "stat")};
 }
 
 void sampler_close(struct sampler *sampler) {
@@ -63,6 +65,16 @@ void sampler_plan(struct sampler *sampler, uint64_t now_ns, uint64_t base_ns, ui
   sampler->next_ns = now_ns + (interval_ns > affordable_ns ? interval_ns : affordable_ns);
 }
 
+/* To the ns, where stat counts ticks; both in its proportion. */
+static void take_cpu_time(const struct sampler *sampler, const struct proc_stat *stat, struct trace_sample *sample) {
+  uint64_t ticks_ns = stat->user_ns + stat->system_ns, cpu_ns = proc_cpu_ns(sampler->pid);
+  if (cpu_ns < ticks_ns) /* the process is gone */
+    cpu_ns = ticks_ns;
+  double user = ticks_ns ? (double)stat->user_ns / (double)ticks_ns : 1;
+  sample->user_ns = (uint64_t)((double)cpu_ns * user);
+  sample->system_ns = cpu_ns - sample->user_ns;
+}
+
 static bool read_sample(struct sampler *sampler, struct trace_sample *sample) {
   char text[4096];
   memset(sample, 0xff, sizeof *sample);
@@ -80,8 +92,8 @@ static bool read_sample(struct sampler *sampler, struct trace_sample *sample) {
   note_image(sampler, text, stat.stack);
   sample->minor_faults = stat.minor_faults;
   sample->major_faults = stat.major_faults;
-  sample->user_ns = stat.user_ns;
-  sample->system_ns = stat.system_ns;
+  take_cpu_time(sampler, &stat, sample);
+  sample->queued_ns = proc_queued_ns(sampler->pid, TRACE_SAMPLE_MISSING);
   return !sampler->executed;
 }
 

@@ -15,7 +15,8 @@
 /* The budget is shared: sampling all processes takes at most 1 % of a core, in a process's first second at most 5 %. */
 struct sampler {
   uint64_t opened_ns, next_ns;
-  uint64_t cost_ns;                 /* processor time of one reading, averaged */
+  uint64_t cost_ns; /* processor time of one reading, averaged */
+  int pid;
   int status_fd, stat_fd;           /* -1: cannot be read */
   bool begun;                       /* has there been a sample? */
   uint32_t filters_before, filters; /* of system calls, of the main thread: at the first sample, and set since */
