@@ -90,11 +90,12 @@ def test_an_object_that_the_program_was_still_filling_disproves_nothing():
 
 
 def test_what_the_program_gives_back_between_two_rows_before_it_sleeps_disproves_nothing():
-    """It sleeps with 2 MiB after op 50; the rows around are of ops 45, with 30 MiB, and 55."""
+    """It sleeps with 2 MiB after op 50 of each hundred; the replay's rows around are of ops 45, with 30 MiB, and 55."""
     file = results(30, 30)
-    file.workload.recorded = [[0, 30 * MIB, 0], *[[50, 2 * MIB, 0]] * 98, [100, 2 * MIB, 0]]
+    turns = range(0, 4000, 100)
+    file.workload.recorded = [[begin + at, mib * MIB, 0] for begin in turns for at, mib in ((0, 30), (50, 2))]
     for run in file.measured:
-        run.timeline = [[at, (30 if at < 50 else 2) * MIB, 0, 0] for at in range(5, 105, 10)]
+        run.timeline = [[at, (30 if at % 100 < 50 else 2) * MIB, 0, 0] for at in range(5, 4005, 10)]
     assert disproof_of(file) == ""
 
 
