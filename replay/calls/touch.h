@@ -9,9 +9,8 @@
    every 64 up to touch_bound_bytes (256 by default); `first`: the first byte; `pages`: a byte of each OS page; `all`:
    every byte; `none`. This applies to zeroed memory, too. An object that a realloc makes larger was filled, or it would
    not need to grow: if its touched OS pages are not recorded, `recorded` and `lines` first write a byte of each OS page
-   that they have not yet written, so that realloc copies memory and not the kernel's one zero page. The policies'
-   effect on figures: docs/measurements/replay.md. Safe anywhere; faults if the allocator returned memory that can't be
-   written. */
+   that they have not yet written, so that realloc copies memory and not the kernel's one zero page. Safe anywhere;
+   faults if the allocator returned memory that can't be written. */
 #pragma once
 
 #include <stdbool.h>

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Positions. Measured with a larson-shaped workload of two threads: smaller windows cost waits, larger ones only let
-   threads drift apart (docs/measurements/replay.md). */
+   threads drift apart. */
 enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9, MOST_POSITIONS = 250 };
 
 const char *const order_names[ORDERS] = {"recorded", "causal", "window", "paced", "random"};

@@ -43,9 +43,8 @@ class Settings:
     heaptape-replay takes them. `memory_map`: the memory pass makes one. `jobs`: how many runs that
     only count are made at a time; 0: as the machine has room. `instruction_ops`: the instructions pass counts at most
     this many ops, the first of the workload. Under our Valgrind tool an op takes 0.3 to 0.8 us in the recorded order
-    with few threads, 2.5 us with 23 (docs/measurements/replay.md). The recorded order can't be cut: a longer workload
-    is run in `window`, in which the count of a single thread is as exact, and counts of several threads differ a
-    little from run to run.
+    with few threads, 2.5 us with 23. The recorded order can't be cut: a longer workload is run in `window`, in which
+    the count of a single thread is as exact, and counts of several threads differ a little from run to run.
     """
 
     repeats: int = 5

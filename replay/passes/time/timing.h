@@ -160,8 +160,8 @@ void timing_note_slow(struct timing *timing, uint8_t call, uint64_t bytes, uint6
 
 /* What a program does to its caches between two calls of the allocator: other lines displace the allocator's. Reads
    that many cache lines of a buffer, cyclically, line after line. Each thread has its own, in shared memory, so that it
-   does not count as the allocator's, and larger than the second-level cache. Does nothing if there is no memory for it.
-   Its effect: docs/measurements/replay.md. */
+   does not count as the allocator's, and larger than the second-level cache. Does nothing if there is no memory for
+   it. */
 enum { DISTURB_BYTES = 8 << 20, DISTURB_LINE_BYTES = 64 };
 void disturb(uint64_t lines);
 

@@ -4,7 +4,7 @@
 A program's memory is its allocator's memory plus its own part: data, stacks, mappings made without malloc. The own
 part is one number for each figure: the live run on the recording's own allocator less that allocator's replay. It is
 held fixed, and another allocator's replay replaces the first. An own part that changes over the run was tried and was
-no better at peaks (docs/measurements/fidelity-causes.md); means are the same in both ways.
+no better at peaks; means are the same in both ways.
 
 A mean over time needs two things: how much memory the program holds at each point of its run, and how long it stays
 there. A replay yields the first. Processor time differs from one run to the next by more than the memory does. So the
