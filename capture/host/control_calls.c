@@ -117,6 +117,23 @@ static bool ends(void) {
 
 const size_t control_function_count = FUNCTIONS;
 
+/* Of a program that was running when its recording began: what the recorder has found. */
+static void take_listed(struct control_function *functions, const struct redirect_call *listed) {
+  while (listed->name && listed->name != functions[0].name)
+    listed++;
+  for (size_t i = 0; listed->name && i < FUNCTIONS; i++)
+    functions[i].real = (void *)(uintptr_t)listed[i].real;
+}
+
+static void look_up(struct control_function *functions) {
+  struct symbols_wanted wanted[FUNCTIONS];
+  for (size_t i = 0; i < FUNCTIONS; i++)
+    wanted[i] = (struct symbols_wanted){functions[i].name, NULL};
+  symbols_next_all(wanted, FUNCTIONS);
+  for (size_t i = 0; i < FUNCTIONS; i++)
+    functions[i].real = wanted[i].code;
+}
+
 /* Threads that look up at the same time write the same. */
 struct control_function *control_functions(void) {
   enum { EXPORTED_LIBC = true, EXPORTED_ALLOCATOR = false };
@@ -126,12 +143,10 @@ struct control_function *control_functions(void) {
   };
   static _Atomic bool found;
   if (!found && real_resolve()) {
-    struct symbols_wanted wanted[FUNCTIONS];
-    for (size_t i = 0; i < FUNCTIONS; i++)
-      wanted[i] = (struct symbols_wanted){functions[i].name, NULL};
-    symbols_next_all(wanted, FUNCTIONS);
-    for (size_t i = 0; i < FUNCTIONS; i++)
-      functions[i].real = wanted[i].code;
+    if (redirected_table())
+      take_listed(functions, redirected_table()->call);
+    else
+      look_up(functions);
     found = true;
   }
   return functions;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "capture/host/control_calls.h"
 #include "capture/host/process.h"
 #include "capture/host/producer.h"
 #include "capture/host/real/real.h"
@@ -28,8 +29,19 @@ struct redirect_table *redirected_table(void) {
   return &REDIRECT_SYMBOL;
 }
 
+/* After the table's other names: those of control calls, in their order. */
+static void add_controls(void) {
+  const struct control_function *functions = control_functions();
+  struct redirect_call *end = REDIRECT_SYMBOL.call;
+  while (end->name)
+    end++;
+  for (size_t i = 0; i < control_function_count && end + 1 < REDIRECT_SYMBOL.call + REDIRECT_CALLS_MAX; i++)
+    *end++ = (struct redirect_call){.name = functions[i].name, .hook = functions[i].hook, .kind = REDIRECT_OTHER_CALL};
+}
+
 /* Static TLS has the same place relative to each thread's pointer. */
 __attribute__((constructor)) static void describe(void) {
+  add_controls();
   REDIRECT_SYMBOL.own = process_place();
   REDIRECT_SYMBOL.thread_pointer = (uint64_t)(uintptr_t)__builtin_thread_pointer();
   producer_describe_thread(REDIRECT_SYMBOL.thread);

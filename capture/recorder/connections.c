@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/recording.h"
 
+#include "capture/recorder/processes/ring_reading.h"
 #include "capture/redirect/linked.h"
 #include "capture/redirect/redirect.h"
 #include "core/base/os.h"
@@ -107,7 +108,9 @@ static struct recorded_process *add_process(struct collector *collector, const s
   struct recorded_process *parent = request->forked ? collector_find(collector, request->parent_pid) : NULL;
   uint32_t paused = (parent ? parent->paused : collector->paused) & ~(uint32_t)PAUSED_BY_BUDGET;
   bool late = paused != 0 || collector->settings->restorer_pid;
-  char *info = describe_info(collector->settings, request, &clock, late);
+  if (parent)
+    ring_reading_drain_all(parent, NULL, NULL); /* what it set before it forked */
+  char *info = describe_info(collector->settings, request, &clock, &(struct describe_past){late, parent});
   struct error error = {""};
   struct recorded_process *process = NULL;
   struct process_upkeep *upkeep = NULL;
@@ -141,6 +144,9 @@ static struct recorded_process *add_process(struct collector *collector, const s
     report_error(&error);
   }
   process->forked = request->forked;
+  process->settings.unknown = late || (request->forked && !parent);
+  if (parent)
+    settings_made_inherit(&process->settings, &parent->settings);
   process->parent_pid = request->parent_pid;
   process->number = collector->outcome.recorded;
   describe_program_name(request, process->name, sizeof process->name);

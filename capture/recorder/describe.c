@@ -218,10 +218,20 @@ static json_t *burst_ends(const struct burst_ends *burst) {
   return ends;
 }
 
-/* Functions of jemalloc that malloc's API does not have, and that are not recorded; functions that set up glibc's,
-   whose calls before a late recording are not known. */
+/* Functions of jemalloc that malloc's API does not have, and that are not recorded; functions that set up an
+   allocator, whose calls before a late recording are not known. */
 static const char *const of_jemalloc[] = {"mallocx", "rallocx", "xallocx", "dallocx", "sdallocx", NULL};
-static const char *const set_up[] = {"mallopt", "malloc_trim", NULL};
+static const char *const set_up[] = {"mallopt",
+                                     "malloc_trim",
+                                     "mallctl",
+                                     "mallctlbymib",
+                                     "mi_option_set",
+                                     "mi_option_enable",
+                                     "mi_option_disable",
+                                     "mi_option_set_enabled",
+                                     "MallocExtension_SetNumericProperty",
+                                     "scalable_allocation_mode",
+                                     NULL};
 
 static bool is_among(const char *name, const char *const *names) {
   while (*names && strcmp(name, *names) != 0)
@@ -264,6 +274,31 @@ static struct program_symbols symbols_of_program(int pid) {
   return program;
 }
 
+/* Does any file that the process has mapped refer to such a function? */
+static bool objects_set_up(int pid) {
+  struct program_symbols symbols = {0};
+  struct proc_mapping mapping;
+  uint64_t last = 0;
+  FILE *maps = proc_open_maps(pid);
+  while (maps && !symbols.sets_up && proc_maps_next(maps, &mapping)) {
+    struct elf_memory content;
+    struct elf_file file;
+    if (mapping.inode == 0 || mapping.inode == last || mapping.offset != 0)
+      continue;
+    last = mapping.inode;
+    int fd = mapped_file_open(pid, &mapping);
+    if (fd >= 0 && elf_map(fd, &content)) {
+      if (elf_file_read(&content, &file))
+        elf_file_symbols(&content, &file, look_at_symbol, &symbols);
+      elf_unmap(&content);
+    }
+    os_close(fd);
+  }
+  if (maps)
+    fclose(maps);
+  return symbols.sets_up;
+}
+
 /* Reads what the variable at that address points to in the process's memory. It is empty where that can't be read. */
 static void read_text_of(int memory, uint64_t address, char *text, size_t bytes) {
   uint64_t at;
@@ -303,7 +338,8 @@ static void add_jemalloc_settings(int pid, const char *allocator, const struct p
 }
 
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
-                    const struct describe_clock *clock, bool late) {
+                    const struct describe_clock *clock, const struct describe_past *past) {
+  bool late = past->late, knows_past = past->parent && !late && !past->parent->settings.unknown;
   char program[NAME_MAX + 1];
   describe_program_name(request, program, sizeof program);
   char allocator[sizeof request->allocator];
@@ -317,7 +353,7 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     json_array_append_new(lacks, json_string("usable_size"));
   if (request->bypassed || symbols.calls_jemalloc)
     json_array_append_new(lacks, json_string("calls"));
-  if ((late || request->forked) && symbols.sets_up)
+  if (!knows_past && (symbols.sets_up || (late && objects_set_up(request->pid))) && (late || request->forked))
     json_array_append_new(lacks, json_string("settings_by_calls"));
   if (late)
     json_array_append_new(lacks, json_string("in_flight"));
@@ -344,6 +380,8 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   if (info) {
     json_object_set_new(info, "transparent_huge_pages", huge_pages_of(request->pid));
     json_object_set_new(info, "call_ns", json_real(upkeep_call_ns(settings)));
+    if (past->parent)
+      settings_made_describe(&past->parent->settings, info);
     add_build(info, request->pid, allocator);
   }
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
@@ -371,6 +409,8 @@ char *describe_file_info(const char *info_json, const struct describe_file *file
     json_set_count(clock, "origin_unix_ns", os_unix_ns());
     add_lack(lacks, "in_flight");
     add_lack(lacks, "start");
+    json_object_del(info, "set_before");
+    settings_made_describe(file->settings, info);
   }
   char *text = json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17));
   json_decref(info);

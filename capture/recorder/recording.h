@@ -420,18 +420,25 @@ struct describe_clock {
   uint64_t origin_stamp;
 };
 
-/* INFO's object (core/trace/FORMAT.md section 5), to be freed; NULL: out of memory. late: recording begins after the
-   process began, so earlier objects may be released in it, and calls may be in flight. */
+/* What was before the recording of a process. late: it begins after the process began, so earlier objects may be
+   released in it, and calls may be in flight. parent: of a fork child, NULL where it is not recorded. */
+struct describe_past {
+  bool late;
+  const struct recorded_process *parent;
+};
+
+/* INFO's object (core/trace/FORMAT.md section 5), to be freed; NULL: out of memory. */
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
-                    const struct describe_clock *clock, bool late);
+                    const struct describe_clock *clock, const struct describe_past *past);
 
 /* A file of a recording that rotates. */
 struct describe_file {
-  uint64_t set;          /* the same in all files of the recording */
-  uint32_t number;       /* in its name */
-  uint32_t first;        /* number of the set's first file */
-  uint32_t oldest;       /* number of the oldest file that is kept once this one has begun */
-  uint64_t origin_stamp; /* 0: this is the first file */
+  uint64_t set;                         /* the same in all files of the recording */
+  uint32_t number;                      /* in its name */
+  uint32_t first;                       /* number of the set's first file */
+  uint32_t oldest;                      /* number of the oldest file that is kept once this one has begun */
+  uint64_t origin_stamp;                /* 0: this is the first file */
+  const struct settings_made *settings; /* of the files before; NULL: this is the first file */
 };
 
 /* The INFO of that file, from the INFO of the recording; likewise. Later files lack the same things as a late

@@ -226,7 +226,7 @@ int upkeep_first_file(const struct collector *collector, struct process_upkeep *
   file_set_begin(&fresh->files, path, strcmp(path, requested) == 0 ? collector->settings->first_number : 0);
   file_set_path(&fresh->files, fresh->files.number, path, bytes);
   fresh->info_json = *info;
-  struct describe_file file = {fresh->files.id, fresh->files.number, fresh->files.first, fresh->files.first, 0};
+  struct describe_file file = {fresh->files.id, fresh->files.number, fresh->files.first, fresh->files.first, 0, NULL};
   *info = describe_file_info(fresh->info_json, &file);
   return *info ? 0 : -1;
 }
@@ -322,8 +322,9 @@ static void rotate(struct collector *collector, struct recorded_process *process
   char path[4096 + 32], before[4096 + 32];
   file_set_path(&upkeep->files, number, path, sizeof path);
   snprintf(before, sizeof before, "%s", process->path);
-  struct describe_file file = {upkeep->files.id, number, upkeep->files.first,
-                               oldest_kept(collector, &upkeep->files, number), stamp};
+  struct describe_file file = {
+      upkeep->files.id,  number, upkeep->files.first, oldest_kept(collector, &upkeep->files, number), stamp,
+      &process->settings};
   char *info = describe_file_info(upkeep->info_json, &file);
   struct recording_next next = {path, info, stamp, collector_clock_hz(collector)};
   struct process_totals totals;

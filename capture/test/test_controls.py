@@ -2,7 +2,9 @@
 """Calls by which a program sets its allocator up are recorded in their place, and replayed on that allocator."""
 
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -10,11 +12,13 @@ import pytest
 from heaptape.tape.calls import NAMES
 from heaptape.tape.trace import open_trace
 
-from tests.support import OUT, compile_c, compile_trace, info, record, succeed
+from capture.test.attach.attached import Attached
+from tests.support import CONVERT, OUT, compile_c, compile_trace, info, record, succeed
 
 SOURCE = Path(__file__).parent / "controls" / "controls.c"
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
-ARENA_MAX, OPTION_15 = 2**32 - 8, 15
+ARENA_MAX, TOP_PAD, MMAP_MAX, OPTION_15 = 2**32 - 8, 2**32 - 2, 2**32 - 4, 15
+MALLOPT = 13  # of core/trace/calls.def
 CONTROLS = [
     name
     for name in NAMES
@@ -158,6 +162,75 @@ def test_a_replay_gives_memory_back_where_the_program_asked_its_allocator_to(lib
         ends[mode] = replayed(tmp_path / f"{mode}.tape", "--preload", LIBRARIES / library)["rss_anon_end_bytes"]
     assert ends["trim"] < ends["plain"] - (4 << 20)
     assert replayed(tmp_path / "trim.tape")["rss_anon_end_bytes"] > 8 << 20, "glibc: left out"
+
+
+@pytest.mark.parametrize(
+    ("library", "own"),
+    [
+        (None, []),
+        ("libjemalloc.so.2", [("mallctl", option("MALLCTL", "arena.0.purge"), 0)]),
+        ("libmimalloc.so.2", [("mi_collect", 0, 1)]),
+    ],
+)
+def test_a_running_program_s_control_calls_are_recorded_and_earlier_ones_said_to_be_unknown(
+    library, own, program, tmp_path
+):
+    if library and not (LIBRARIES / library).exists():
+        pytest.skip(f"no {library} here")
+    if library:
+        program = compile_c(tmp_path / "linked", SOURCE, "-D_GNU_SOURCE", "-Wl,--no-as-needed", LIBRARIES / library)
+    with subprocess.Popen([program, "serves"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdin
+        assert running.stdout
+        os.read(running.stdout.fileno(), 1)
+        attached = Attached(running.pid, tmp_path / "a.tape")
+        for _ in range(2):
+            os.write(running.stdin.fileno(), b"x")
+            os.read(running.stdout.fileno(), 1)
+        attached.stop()
+        os.write(running.stdin.fileno(), b"x")
+        running.stdin.close()
+    assert controls(tmp_path / "a.tape") == 2 * [("mallopt", TOP_PAD, 64 << 10), ("malloc_trim", 0, 7), *own]
+    about = info(tmp_path / "a.tape")["info"]
+    assert "settings_by_calls" in about["lacks"]
+    assert "set_before" not in about
+
+
+def ops_of(tape: Path) -> list[str]:
+    """The control calls of its workload, as printed."""
+    dump = succeed(CONVERT, "dump", compile_trace(tape)).stdout
+    return [line for line in dump.splitlines() if "mallopt" in line or "malloc_trim" in line]
+
+
+def test_a_later_file_of_a_rotation_and_a_fork_child_begin_with_what_was_set(program, tmp_path):
+    record(tmp_path / "t.tape", program, "forks", options=["--all-processes", "--rotate", "70K"])
+    files = sorted(tmp_path.glob("t.0*.tape"))
+    (child,) = tmp_path.glob("t.[1-9]*.0*.tape")
+    assert len(files) > 2
+    assert [call for call, _, _ in controls(files[0])] == ["mallopt", "mallopt", "malloc_trim", "mallopt"]
+    set_before = [[MALLOPT, ARENA_MAX, 2], [MALLOPT, TOP_PAD, 4 << 20]]
+    for tape in [*files[1:], child]:
+        about = info(tape)
+        assert about["info"]["set_before"] == set_before, tape
+        assert "settings_by_calls" not in about["info"]["lacks"]
+        assert about["events"] == 0 or about["witness"]["controls"]["text"].startswith("sets M_ARENA_MAX=2")
+    assert len(ops_of(files[1])) == 2
+    assert controls(files[1]) == []
+    assert controls(child) == [("mallopt", MMAP_MAX, 5)]
+    assert len(ops_of(child)) == 3
+    succeed(CONVERT, "convert", "--merge", *files, tmp_path / "whole.tape")
+    assert len(controls(tmp_path / "whole.tape")) == 4
+    assert "set_before" not in info(tmp_path / "whole.tape")["info"]
+
+
+def test_a_slice_begins_with_what_was_set_before_it(program, tmp_path):
+    record(tmp_path / "t.tape", program, "forks")
+    succeed(CONVERT, "convert", "--slice", "progress=50..60", tmp_path / "t.tape", tmp_path / "s.tape")
+    assert controls(tmp_path / "s.tape") == [
+        ("mallopt", ARENA_MAX, 2), ("mallopt", TOP_PAD, 1 << 20), ("mallopt", TOP_PAD, 4 << 20),
+    ]  # fmt: skip
+    frame = events(tmp_path / "s.tape")
+    assert list(frame.index[frame["call"] == "mallopt"]) == [0, 1, 2]
 
 
 def test_a_replay_trims_where_the_program_did_on_its_own_allocator_alone(program, tmp_path):

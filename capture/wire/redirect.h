@@ -13,7 +13,7 @@
 #define REDIRECT_LIBRARY "libheaptape-attach.so"
 #define REDIRECT_SYMBOL heaptape_redirect
 #define REDIRECT_MAGIC 0x3172696465726174u
-enum { REDIRECT_VERSION = 5, REDIRECT_CALLS_MAX = 48, REDIRECT_THREAD_PARTS = 3 };
+enum { REDIRECT_VERSION = 6, REDIRECT_CALLS_MAX = 96, REDIRECT_THREAD_PARTS = 3 };
 
 /* Where a real function is. */
 enum redirect_place {

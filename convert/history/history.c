@@ -150,6 +150,7 @@ struct history {
   const struct history_options *options;
   const struct history_consumer *consumer;
   struct witness *witness;
+  const json_t *set_before; /* as in trace_info */
   struct merge *merge;
   struct address_map map;
   struct slots slots;
@@ -461,6 +462,29 @@ static int place_woken(struct history *history, const struct merge_step *step, e
   return pass(history, step);
 }
 
+/* What was set before the trace begins: ops before the first step, as of its thread. */
+static int place_set_before(struct history *history) {
+  const struct merge_step *first;
+  const json_t *setting;
+  size_t i;
+  if (json_array_size(history->set_before) == 0 || merge_peek(history->merge, &first) <= 0)
+    return 0;
+  json_array_foreach(history->set_before, i, setting) {
+    uint64_t call = (uint64_t)json_integer_value(json_array_get(setting, 0));
+    if (call >= CALL_LIMIT || !call_is_control((uint8_t)call))
+      continue;
+    const struct trace_event event = {.call = (uint8_t)call,
+                                      .param = (uint64_t)json_integer_value(json_array_get(setting, 1)),
+                                      .size_bytes = (uint64_t)json_integer_value(json_array_get(setting, 2)),
+                                      .acquire_stamp = first->stamp};
+    const struct merge_step step = {
+        .event = &event, .stamp = first->stamp, .thread = first->thread, .traits = trace_event_traits(&event)};
+    if (place_nothing(history, &step) != PLACED)
+      return -1;
+  }
+  return 0;
+}
+
 static int run(struct history *history) {
   struct parking *parking = &history->parking;
   for (;;) {
@@ -559,9 +583,15 @@ int history_run(struct trace_reader *reader, const struct history_options *optio
                               .lacks_calls = info.lacks_calls,
                               .ranges_checked = options->check_ranges && !info.lacks_addresses,
                               .ranges_ordered = strcmp(info.order, "tags") != 0};
-  struct history history = {
-      .reader = reader, .error = error, .options = options, .consumer = consumer, .witness = witness};
+  struct history history = {.reader = reader,
+                            .error = error,
+                            .options = options,
+                            .consumer = consumer,
+                            .witness = witness,
+                            .set_before = info.set_before};
   int result = history_init(&history, &info);
+  if (result == 0)
+    result = place_set_before(&history);
   if (result == 0)
     result = run(&history);
   if (result == 0 && consumer && consumer->touched_at_end)

@@ -19,6 +19,8 @@ void trace_info_read(struct trace_info *info, const char *info_json) {
   info->allocator = string_of(info->json, "allocator");
   json_t *lacks = json_object_get(info->json, "lacks"), *item;
   info->lacks = json_is_array(lacks) ? lacks : NULL;
+  json_t *before = json_object_get(info->json, "set_before");
+  info->set_before = json_is_array(before) ? before : NULL;
   size_t i;
   json_array_foreach(lacks, i, item) {
     const char *word = json_is_string(item) ? json_string_value(item) : "";

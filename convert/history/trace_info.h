@@ -21,6 +21,7 @@ struct trace_info {
   bool lacks_in_flight;   /* so may one object per thread whose acquire was under way: `lacks` has "in_flight" */
   bool lacks_start;       /* objects from before the recording may be freed in it: `lacks` has "start" */
   bool lacks_calls;       /* calls of a kind or of a library are missing throughout: `lacks` has "calls" */
+  json_t *set_before;     /* array of [call, option, value], or NULL */
   bool lacks_addresses;   /* they are made up: `lacks` has "addresses" */
   uint64_t os_page_bytes; /* a power of two; 4096 if absent or invalid */
 };

@@ -3,6 +3,7 @@
 #include "convert/rewrite/rewrite.h"
 #include "convert/rewrite/trace_out.h"
 #include "core/base/vector.h"
+#include "core/trace/control_names.h"
 
 #include <errno.h>
 #include <math.h>
@@ -173,6 +174,12 @@ struct slice_object {
   bool cut;    /* it was moving when the window began */
 };
 
+/* A control call from before the window, whose effect stays. */
+struct slice_setting {
+  struct trace_event event;
+  uint32_t thread;
+};
+
 struct slicer {
   struct trace_out *out;
   const struct slice_spec *spec;
@@ -184,6 +191,7 @@ struct slicer {
   uint64_t floor, last_stamp; /* stamp of the window's first event; last stamp written */
   uint32_t last_thread;
   bool begun, ended;
+  VECTOR(struct slice_setting) settings; /* made before the window */
   struct trace_stacks stacks;
   struct recorded_marks marks;
   const char *path;
@@ -237,7 +245,23 @@ static int by_acquire(const void *left, const void *right) {
   return COMPARE((*a)->acquired, (*b)->acquired);
 }
 
+static int note_setting(struct slicer *slicer, const struct history_op *op) {
+  if (!control_stays(op->call & CALL_ID_MASK, op->param))
+    return 0;
+  struct slice_setting *setting = vector_add(&slicer->settings);
+  if (!setting)
+    return error_set(slicer->error, slicer->path, "out of memory");
+  *setting = (struct slice_setting){{.call = op->call, .size_bytes = op->size_bytes, .param = op->param}, op->thread};
+  return 0;
+}
+
 static int emit_prologue(struct slicer *slicer, const struct slice_object *const *live, size_t count) {
+  for (size_t i = 0; i < slicer->settings.count; i++) {
+    struct slice_setting *setting = &slicer->settings.at[i];
+    setting->event.acquire_stamp = slicer->floor - 1;
+    if (trace_out_event(slicer->out, setting->thread, &setting->event) != 0)
+      return -1;
+  }
   for (size_t i = 0; i < count; i++) {
     const struct slice_object *object = live[i];
     struct trace_event event = {.call = object->call,
@@ -367,8 +391,10 @@ static int take_op(void *context, const struct history_op *op, struct slots *slo
   int inside = window(slicer, op->stamp);
   if (inside < 0)
     return -1;
+  if (!inside && op->kind == HISTORY_NOTHING)
+    return note_setting(slicer, op);
   if (op->kind == HISTORY_NOTHING)
-    return inside && !slicer->spec->by_size && slice_spec_has_thread(slicer->spec, op->thread)
+    return !slicer->spec->by_size && slice_spec_has_thread(slicer->spec, op->thread)
                ? emit(slicer, op->thread, op->event)
                : 0;
   struct slice_object *object = object_of(slicer, slots, op->slot);
@@ -502,6 +528,7 @@ static json_t *slice_info(const struct trace_summary *summary, const json_t *tex
   json_t *info = trace_out_source_info(summary);
   json_object_del(info, "accesses");
   json_object_del(info, "rotation");
+  json_object_del(info, "set_before"); /* they are events of the slice */
   json_object_set_new(info, "slice",
                       json_pack("{sO sI sI sb sI}", "of", texts, "events", (json_int_t)summary->events, "threads",
                                 (json_int_t)summary->threads, "truncated", summary->truncated, "dropped",
@@ -557,6 +584,7 @@ int trace_slice(struct trace_reader *reader, const char *path, const struct slic
   else
     *error = own;
   free(slicer.objects.at);
+  free(slicer.settings.at);
   free(slicer.moving);
   recorded_marks_free(&slicer.marks);
   trace_stacks_free(&slicer.stacks);

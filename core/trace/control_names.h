@@ -5,6 +5,8 @@
    Not its job: making the calls. */
 #pragma once
 
+#include "core/trace/event.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -107,4 +109,32 @@ static inline const char *control_name_text(uint64_t option, char *to) {
 static inline bool control_is_replayed(uint64_t option) {
   const struct control_name *name = control_name_of(option);
   return name && name->value != OF_PROGRAM;
+}
+
+/* Does the call set what stays set in the process, and in its fork children? Not what is a thread's. */
+static inline bool control_stays(uint8_t call, uint64_t option) {
+  const struct control_name *name = control_name_of(option);
+  switch (call) {
+  case CALL_mallopt:
+  case CALL_tc_mallopt:
+  case CALL_tc_set_property:
+  case CALL_mi_option_set:
+  case CALL_mi_option_set_default:
+  case CALL_mi_option_set_enabled:
+  case CALL_mi_option_set_enabled_default:
+  case CALL_tbb_allocation_mode:
+    return true;
+  case CALL_mallctl:
+  case CALL_mallctlbymib:
+    return name && (name->value == BOOL || name->value == SIZE || name->value == RETURNED) &&
+           strncmp(name->name, "thread.", strlen("thread.")) != 0;
+  default:
+    return false;
+  }
+}
+
+/* Of such a call: does a second one add to the first, and not replace it? */
+static inline bool control_repeats(uint8_t call, uint64_t option) {
+  const struct control_name *name = control_name_of(option);
+  return (call == CALL_mallctl || call == CALL_mallctlbymib) && name && name->value == RETURNED;
 }

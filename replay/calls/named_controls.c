@@ -63,7 +63,7 @@ void named_controls_mallctl(uint64_t option, uint64_t value) {
 static size_t find_mib(const struct control_name *name) {
   char text[CONTROL_NAME_BYTES];
   size_t parts = MOST_PARTS;
-  if (real_nametomib(control_name_text(name->number, text), mibs[name->number].part, &parts) != 0)
+  if (!real_nametomib || real_nametomib(control_name_text(name->number, text), mibs[name->number].part, &parts) != 0)
     return 0;
   mibs[name->number].parts = parts;
   return parts;

@@ -12,6 +12,7 @@
 
 #include "capture/recorder/processes/estimates.h"
 #include "capture/recorder/processes/proc_entries.h"
+#include "capture/recorder/processes/settings_made.h"
 #include "capture/recorder/processes/stacks.h"
 #include "capture/wire/ring.h"
 #include "core/base/vector.h"
@@ -94,6 +95,7 @@ struct recorded_process {
   const char *given_up; /* why nothing more is written; NULL: the trace is being written */
   struct sampler sampler;
   bool forked; /* not a fresh image */
+  struct settings_made settings;
   int parent_pid;
   uint32_t number; /* in the order in which images began */
   char name[64];

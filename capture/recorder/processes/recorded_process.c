@@ -316,6 +316,7 @@ int recorded_process_close(struct recorded_process *process, const struct record
   sampler_close(&process->sampler);
   os_close(process->pid_fd);
   free(process->readers.at);
+  settings_made_free(&process->settings);
   free(process->path);
   free(process);
   return result;

@@ -249,6 +249,8 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
     return;
   }
   if (!info->acquires) {
+    if (__builtin_expect(info->released == NOTHING, 0))
+      settings_made_note(&process->settings, &event);
     event.released = address;
     put_touched(&event, take_touched(reader, address));
     if (__builtin_expect(event.touched_os_pages || live_sample_has(&process->live, address), 0))

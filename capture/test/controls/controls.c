@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes control calls. asks: each of libc's, between two objects of 4242 and 4243 bytes. found: malloc_trim by a
    look-up in libc. named: mallctl by name and by mib, among calls that change nothing. own: those of the allocator that
-   the program runs on, and which of them it sees. trim, plain: rounds over 20,000 blocks, of which each thousandth is
-   kept, with or without malloc_trim(0) after each, or what other allocators have in its place. */
+   the program runs on, and which of them it sees. serves: after it has set something, for each request. forks: sets
+   something, and forks. trim, plain: rounds over 20,000 blocks, of which each thousandth is kept, with or without
+   malloc_trim(0) after each, or what other allocators have in its place. */
 #include <dlfcn.h>
 #include <malloc.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 extern void mi_collect(bool force) __attribute__((weak));
 extern void mi_option_set(int option, long value) __attribute__((weak));
@@ -96,6 +100,50 @@ static void ask_named(void) {
   set_by_mib("thread.tcache.flush", 0, NULL, 0);
 }
 
+/* Sets the allocator up; then, for each byte of the input: calls between two objects, and an answer. Meanwhile it makes
+   objects, as a recorder is only let in at a call. */
+static bool await(void) {
+  struct pollfd input = {.fd = 0, .events = POLLIN};
+  while (poll(&input, 1, 1) == 0)
+    free(malloc(100));
+  return true;
+}
+
+static void serve(void) {
+  char command;
+  mallopt(M_ARENA_MAX, 2);
+  free(malloc(10));
+  while (write(1, "\n", 1) == 1 && await() && read(0, &command, 1) == 1) {
+    void *first = malloc(4242);
+    mallopt(M_TOP_PAD, 64 << 10);
+    malloc_trim(7);
+    if (mallctl)
+      mallctl("arena.0.purge", NULL, NULL, NULL, 0);
+    if (mi_collect)
+      mi_collect(true);
+    free(first);
+  }
+}
+
+/* Sets M_ARENA_MAX and M_TOP_PAD, this twice; then makes objects, a part of them in a fork child. */
+static void set_and_fork(void) {
+  free(malloc(10));
+  mallopt(M_ARENA_MAX, 2);
+  mallopt(M_TOP_PAD, 1 << 20);
+  malloc_trim(0);
+  mallopt(M_TOP_PAD, 4 << 20);
+  for (int i = 0; i < 100000; i++)
+    free(malloc((size_t)i % 5000));
+  if (fork() == 0) {
+    mallopt(M_MMAP_MAX, 5);
+    free(malloc(4242));
+    exit(0);
+  }
+  wait(NULL);
+  for (int i = 0; i < 100000; i++)
+    free(malloc((size_t)i % 5000));
+}
+
 static void keep(bool trim) {
   enum { BLOCKS = 20000, ROUNDS = 5 };
   static char *block[BLOCKS];
@@ -128,6 +176,10 @@ int main(int count, char **arguments) {
     ask_found();
   else if (strcmp(what, "own") == 0)
     ask_own();
+  else if (strcmp(what, "serves") == 0)
+    serve();
+  else if (strcmp(what, "forks") == 0)
+    set_and_fork();
   else if (strcmp(what, "named") == 0)
     ask_named();
   else
