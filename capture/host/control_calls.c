@@ -35,7 +35,7 @@ static void called(uint8_t id, struct hook_sizes sizes, uint64_t began, const vo
   event.stamped = !call.has_size;
   if (in.was != PRODUCER_RECORDING)
     in.producer->tick = ownership_tick() - 1; /* so that the step has a stamp */
-  bool recorded = producer_record_simulated(in, event) || producer_record(in, event, NULL);
+  bool recorded = producer_record(in, event, NULL);
   producer_report_event(in, recorded, NULL, 0, NULL);
   step_released(&(struct step){.in = in, .call = id, .began = began}, NULL);
 }

@@ -38,45 +38,13 @@
 #define ARGS_PASS_FRAME(...) (__VA_ARGS__, frame)
 #define ARGS_PLUS_PLACE(...) (__VA_ARGS__, place.caller, place.frame)
 
-/* Each step has two forms: the plain one, and one for a call inside another, which may be a part of an operator. Where
-   the thread was in no call, nothing is held (inner_calls.h), but at the end of an operator new. */
-static inline bool is_inside(struct producer_entry in) {
-  return __builtin_expect(in.was - PRODUCER_CALLING <= PRODUCER_RECORDING - PRODUCER_CALLING, 0);
+/* The rest of a stamped form, in functions of their own, so that the others need no memory for a step. The thread was
+   in state IDLE, and holds next. */
+SLOW void acquired_rest(struct producer *producer, uint8_t op, struct hook_sizes sizes, void *result) {
+  step_acquired(&(struct step){.in = {producer, PRODUCER_IDLE}, .call = op, .sizes = sizes}, result);
 }
-
-SLOW void acquired_plain(struct producer_entry in, struct hook_call call, const void *result,
-                         const struct record_columns *columns) {
-  if (__builtin_expect(large_is(call.request_bytes), 0) && result)
-    large_put(result, call.request_bytes);
-  if (!result)
-    call.op |= CALL_NULL_OUT;
-  struct producer_event event = step_of(call, result);
-  bool recorded = (!columns && producer_record_simulated(in, event)) || producer_record(in, event, columns);
-  producer_report_event(in, recorded, result, call.request_bytes, NULL);
-  producer_leave(in);
-}
-
-static __attribute__((noinline, cold)) void acquired_inner(struct producer_entry in, struct hook_call call,
-                                                           const void *result, const struct record_columns *columns) {
-  inner_settle(in, call.op, result);
-  struct hook_call held = call;
-  held.op |= result ? 0 : CALL_NULL_OUT;
-  if (!inner_hold(in, held, result, columns)) {
-    acquired_plain(in, call, result, columns);
-    return;
-  }
-  if (result && large_is(call.request_bytes))
-    large_put(result, call.request_bytes);
-  producer_leave(in);
-}
-
-/* After a real call that acquires. result NULL: it failed. columns: NULL where none are recorded. */
-static inline __attribute__((always_inline)) void acquired(struct producer_entry in, struct hook_call call,
-                                                           const void *result, const struct record_columns *columns) {
-  if (is_inside(in) || (call_is_new(call.op) && in.producer->held_count))
-    acquired_inner(in, call, result, columns);
-  else
-    acquired_plain(in, call, result, columns);
+SLOW void releasing_rest(struct producer *producer, uint8_t op, struct hook_sizes sizes, const void *object) {
+  step_releasing(&(struct step){.in = {producer, PRODUCER_IDLE}, .call = op, .sizes = sizes}, PRODUCER_CALLING, object);
 }
 
 /* Where a hook was called from. */
@@ -92,7 +60,7 @@ struct place {
 SLOW void *acquired_no_producer(uint8_t op, struct hook_sizes sizes, void *result, struct place place) {
   struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, place.caller, place.frame, NULL);
   if (in.producer)
-    acquired(in, call_of_op(op, &sizes), result, NULL);
+    step_acquired(&(struct step){.in = in, .call = op, .sizes = sizes}, result);
   return result;
 }
 
@@ -103,9 +71,9 @@ static inline struct place place_of(void *const *frame) {
 
 /* After the real call, where the step is not of the common case. False: nothing was recorded, and the thread is not in
    state IDLE. */
-static inline __attribute__((always_inline)) bool acquired_stamped(struct hook_call call, bool large, void *result,
-                                                                   uintptr_t frame) {
-  struct producer_event event = step_of(call, result);
+static inline __attribute__((always_inline)) bool acquired_stamped(uint8_t op, struct hook_sizes sizes, bool large,
+                                                                   void *result, uintptr_t frame) {
+  struct producer_event event = step_of(call_of_op(op, &sizes), result);
   struct producer *producer = producer_if_idle();
   if (!producer)
     return false;
@@ -113,10 +81,12 @@ static inline __attribute__((always_inline)) bool acquired_stamped(struct hook_c
     return true;
   producer_begin(producer, PRODUCER_RECORDING, frame);
   struct producer_entry in = {producer, PRODUCER_IDLE};
-  if (!large && producer_record_stamped(producer, event))
+  if (large)
+    step_acquired(&(struct step){.in = in, .call = op, .sizes = sizes}, result);
+  else if (producer_record_stamped(producer, event))
     producer_leave(in);
   else
-    acquired(in, call, result, NULL);
+    acquired_rest(producer, op, sizes, result);
   return true;
 }
 
@@ -124,7 +94,7 @@ static inline __attribute__((always_inline)) bool acquired_stamped(struct hook_c
    any registers have been saved. */
 #define ACQUIRED_NOT_QUICK(ident)                                                                                      \
   SLOW void *ident##_stamped(struct hook_sizes sizes, void *result, void *const *frame) {                              \
-    if (!acquired_stamped(call_of_op(CALL_##ident, &sizes), false, result, (uintptr_t)frame))                          \
+    if (!acquired_stamped(CALL_##ident, sizes, false, result, (uintptr_t)frame))                                       \
       acquired_no_producer(CALL_##ident, sizes, result, place_of(frame));                                              \
     return result;                                                                                                     \
   }                                                                                                                    \
@@ -138,86 +108,29 @@ static inline __attribute__((always_inline)) bool acquired_stamped(struct hook_c
     return got;                                                                                                        \
   return ident##_not_quick((struct hook_sizes){size, param}, got, FRAME)
 
-/* Before the release of an object that may be large: records how much of it is resident. Returns its request in bytes,
-   0 if it is not large. */
-static __attribute__((noinline, cold)) uint64_t releasing_large(struct producer_entry in, const void *object,
-                                                                bool quick) {
-  uint64_t bytes = large_take(object);
-  if (!bytes)
-    return 0;
-  uint64_t touched = large_touched(object, bytes, quick);
-  if (touched != LARGE_UNKNOWN)
-    producer_note(in, RECORD_TOUCHED, object, touched);
-  return bytes;
-}
-
-SLOW void releasing_plain(struct producer_entry in, enum producer_state calling, struct hook_call call,
-                          const void *object) {
-  if (!object)
-    call.op |= CALL_NULL_IN;
-  else if (__builtin_expect(large_may_be(object), 0) && call.op != CALL_malloc_usable_size)
-    releasing_large(in, object, false);
+/* The complete uncommon case of a release, where the thread is in state IDLE, in which the real call is made. False: it
+   is not, and nothing was done. *real_one false: the object is of the bootstrap arena, and the real function must not
+   be called. */
+static inline __attribute__((always_inline)) bool release_stamped(uint8_t op, struct hook_sizes sizes,
+                                                                  const void *object, uintptr_t frame, bool *real_one) {
+  struct hook_call call = call_of_op(op, &sizes);
   struct producer_event event = step_of(call, object);
-  event.stamped = !call.has_size;
-  bool recorded = producer_record_simulated(in, event) || producer_record(in, event, NULL);
-  producer_report_event(in, recorded, NULL, 0, call.op == CALL_malloc_usable_size ? NULL : object);
-  if (in.was != PRODUCER_RECORDING)
-    producer_set_state(in.producer, calling);
-}
-
-static __attribute__((noinline, cold)) void releasing_inner(struct producer_entry in, enum producer_state calling,
-                                                            struct hook_call call, const void *object) {
-  if (inner_is_part(in, call.op, object)) {
-    producer_set_state(in.producer, calling);
-    return;
-  }
-  if (calling == PRODUCER_DELETE && in.was != PRODUCER_RECORDING)
-    inner_deletes(in, object);
-  releasing_plain(in, calling, call, object);
-}
-
-/* Before a real call that releases or touches. calling: the producer's state during that call. */
-static inline __attribute__((always_inline)) void releasing(struct producer_entry in, enum producer_state calling,
-                                                            struct hook_call call, const void *object) {
-  if (is_inside(in)) {
-    releasing_inner(in, calling, call, object);
-    return;
-  }
-  if (calling == PRODUCER_DELETE && in.was != PRODUCER_RECORDING)
-    inner_deletes(in, object);
-  releasing_plain(in, calling, call, object);
-}
-
-/* Before the real call of a release that is not of the common case, which is then made in state IDLE. Precondition:
-   state RECORDING. False: the object is of the bootstrap arena, and the real function must not be called. */
-static inline __attribute__((always_inline)) bool releasing_stamped(struct producer *producer, struct hook_call call,
-                                                                    const void *object) {
-  struct producer_entry in = {producer, PRODUCER_IDLE};
-  struct producer_event event = step_of(call, object);
-  event.stamped = !call.has_size;
-  bool real_one = !real_in_arena(object);
-  if (!real_one)
-    host_count_missing();
-  else if (large_may_be(object) || !producer_record_stamped(producer, event))
-    releasing(in, PRODUCER_CALLING, call, object);
-  producer_leave(in);
-  return real_one;
-}
-
-/* The complete uncommon case of a release, where the thread is in state IDLE. False: it is not, and nothing was
-   done. */
-static inline __attribute__((always_inline)) bool release_stamped(struct hook_call call, const void *object,
-                                                                  uintptr_t frame, bool *real_one) {
-  struct producer_event event = step_of(call, object);
-  event.op |= object ? 0 : CALL_NULL_IN;
-  struct producer *producer = producer_if_idle();
-  if (!producer)
+  struct producer_entry in = {producer_if_idle(), PRODUCER_IDLE};
+  if (!in.producer)
     return false;
   *real_one = true;
-  if (producer_record_unstamped(producer, event))
+  event.op |= object ? 0 : CALL_NULL_IN;
+  if (producer_record_unstamped(in.producer, event))
     return true;
-  producer_begin(producer, PRODUCER_RECORDING, frame);
-  *real_one = releasing_stamped(producer, call, object);
+  producer_begin(in.producer, PRODUCER_RECORDING, frame);
+  event.op = op;
+  event.stamped = !call.has_size;
+  *real_one = !real_in_arena(object);
+  if (!*real_one)
+    host_count_missing();
+  else if (large_may_be(object) || !producer_record_stamped(in.producer, event))
+    releasing_rest(in.producer, op, sizes, object);
+  producer_leave(in);
   return true;
 }
 
@@ -225,7 +138,7 @@ static inline __attribute__((always_inline)) bool release_stamped(struct hook_ca
   SLOW void ident##_stamped DECL_PLUS_FRAME declaration {                                                              \
     struct place place = place_of(frame);                                                                              \
     bool real_one;                                                                                                     \
-    if (!release_stamped(QUICK_CALL_OF(ident, size, param), object, place.frame, &real_one))                           \
+    if (!release_stamped(CALL_##ident, (struct hook_sizes){size, param}, object, place.frame, &real_one))              \
       ident##_slow ARGS_PLUS_PLACE arguments;                                                                          \
     else if (real_one)                                                                                                 \
       free_it;                                                                                                         \
@@ -237,121 +150,25 @@ static inline __attribute__((always_inline)) bool release_stamped(struct hook_ca
       free_it;                                                                                                         \
   }
 
-/* A resize has two steps: BEGIN before the real call, the event after it. */
-SLOW struct resize resizing_plain(struct producer_entry in, const void *object) {
-  struct resize resize = {object, true, 0};
-  if (object) {
-    if (__builtin_expect(large_may_be(object), 0))
-      resize.large_bytes = releasing_large(in, object, true);
-    struct producer_event begin = {.op = RECORD_BEGIN, .stamped = true, .address = object};
-    resize.begun = producer_record_simulated(in, begin) || producer_record(in, begin, NULL);
-    in.producer->open += resize.begun;
-  }
-  if (in.was != PRODUCER_RECORDING)
-    producer_set_state(in.producer, PRODUCER_CALLING);
-  return resize;
-}
-
-static inline __attribute__((always_inline)) struct resize resizing(struct producer_entry in, const void *object) {
-  if (is_inside(in))
-    inner_is_part(in, CALL_realloc, object);
-  return resizing_plain(in, object);
-}
-
-SLOW void resized_plain(struct producer_entry in, struct hook_call call, struct resize resize, const void *result,
-                        const struct record_columns *columns) {
-  bool begun = resize.begun;
-  if (__builtin_expect(large_is(call.request_bytes), 0) && result)
-    large_put(result, call.request_bytes);
-  else if (__builtin_expect(resize.large_bytes != 0, 0) && !result && call.request_bytes)
-    large_put(resize.object, resize.large_bytes); /* it failed: the old object is still live */
-  call.op |= (resize.object ? 0 : CALL_NULL_IN) | (result ? 0 : CALL_NULL_OUT);
-  if (begun) { /* else it has been counted as dropped */
-    struct producer_event event = step_of(call, result);
-    bool recorded = (!columns && producer_record_simulated(in, event)) || producer_record(in, event, columns);
-    producer_report_event(in, recorded, result, call.request_bytes,
-                          result || call.request_bytes == 0 ? resize.object : NULL);
-  }
-  HT_ASSERT(!resize.object || !begun || !in.producer->ring || in.producer->open > 0);
-  in.producer->open -= resize.object && begun;
-  producer_leave(in);
-}
-
-static __attribute__((noinline, cold)) void resized_inner(struct producer_entry in, struct hook_call call,
-                                                          struct resize resize, const void *result,
-                                                          const struct record_columns *columns) {
-  struct hook_call held = call;
-  held.op |= CALL_NULL_IN | (result ? 0 : CALL_NULL_OUT);
-  resize.begun = resize.begun && !inner_hold(in, held, result, columns);
-  resized_plain(in, call, resize, result, columns);
-}
-
-static inline __attribute__((always_inline)) void resized(struct producer_entry in, struct hook_call call,
-                                                          struct resize resize, const void *result,
-                                                          const struct record_columns *columns) {
-  if (__builtin_expect(in.was == PRODUCER_NEW && !resize.object, 0))
-    resized_inner(in, call, resize, result, columns);
-  else
-    resized_plain(in, call, resize, result, columns);
-}
-
 /* Of musl's functions, those that acquire may call others of the malloc API, except malloc and realloc. */
 #define MAY_CALL(ident) (CALL_##ident != CALL_malloc)
 #define PARAM_OF(ident, value) (HAS_PARAM_##ident ? &(uint64_t){value} : NULL)
 #define REQUEST(ident, size, param) (HAS_COUNT_##ident ? product(size, param) : (size))
 #define CALL_AS(ident, size, param, small)                                                                             \
   ((struct hook_call){CALL_##ident, HAS_SIZE_##ident, small, REQUEST(ident, size, param), size, PARAM_OF(ident, param)})
-#define CALL_OF(ident, size, param) CALL_AS(ident, size, param, false)
 #define QUICK_CALL_OF(ident, size, param) CALL_AS(ident, size, param, (size) < RECORD_QUICK_BYTES) /* of a release */
 
-/* The optional columns (latency, usable size, stacks) are recorded by the slow forms only. Where one is wanted,
-   PRODUCER_SLOW replaces PRODUCER_IDLE, so that no hook is in its common case, and recordings without columns pay
-   nothing for them. */
-static inline bool has_columns(struct producer_entry in) {
-  return in.was == PRODUCER_SLOW && (host_state.flags & ATTACH_COLUMNS);
-}
-
-/* The time before the real call; 0: its latency is not wanted. */
-static inline uint64_t timing(struct producer_entry in) {
-  return in.was == PRODUCER_SLOW && (host_state.flags & ATTACH_LATENCY) ? os_stamp() : 0;
-}
-
-/* The latency of the real call that began at `begin`, plus 1; 0: not known. */
-static inline uint64_t timed(uint64_t begin) {
-  if (!begin)
-    return 0;
-  uint64_t took = os_stamp() - begin;
-  return took > host_state.clock_cost ? took - host_state.clock_cost + 1 : 1;
-}
-
-/* Fills in the columns for acquired and resized; NULL: none are wanted. */
-static inline const struct record_columns *fill(struct record_columns *columns, struct producer_entry in,
-                                                uint64_t begin, void *object, uint64_t request_bytes) {
-  if (!has_columns(in))
-    return NULL;
-  *columns = (struct record_columns){.latency = timed(begin), .stack = stack_settings.area ? in.producer->stack : 0};
-  if ((host_state.flags & ATTACH_USABLE) && object && !real_in_arena(object))
-    columns->slack = trace_event_slack(request_bytes, real.malloc_usable_size(object));
-  return columns;
-}
-
-/* After the real call of a release or touch, whose event has been recorded. */
-static inline void released(struct producer_entry in, const void *object, uint64_t begin) {
-  if (__builtin_expect(in.was == PRODUCER_DELETE, 0))
-    inner_deleted(in, object);
-  if (begin)
-    producer_note(in, RECORD_LATENCY, object, timed(begin));
-  producer_leave(in);
-}
+/* A slow form's step. The optional columns are recorded by these alone. */
+#define STEP(ident, entry, size, param)                                                                                \
+  { entry, CALL_##ident, {size, param}, 0, real.malloc_usable_size }
 
 #define HOOK_ACQUIRE(ident, result, declaration, arguments, size, param)                                               \
   SLOW result ident##_slow DECL_PLUS_CALLER declaration {                                                              \
-    struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                        \
-    struct record_columns columns;                                                                                     \
-    uint64_t begin = timing(in);                                                                                       \
+    struct step step = STEP(ident, producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME), size, param);      \
+    step.began = step_time(step.in);                                                                                   \
     result got = real.ident arguments;                                                                                 \
-    if (in.producer)                                                                                                   \
-      acquired(in, CALL_OF(ident, size, param), got, fill(&columns, in, begin, got, REQUEST(ident, size, param)));     \
+    if (step.in.producer)                                                                                              \
+      step_acquired(&step, got);                                                                                       \
     return got;                                                                                                        \
   }                                                                                                                    \
   ACQUIRED_NOT_QUICK(ident)                                                                                            \
@@ -360,7 +177,7 @@ static inline void released(struct producer_entry in, const void *object, uint64
     if (producer_may_skip() && producer_skip(place.caller))                                                            \
       return real.ident arguments;                                                                                     \
     result got = real.ident arguments;                                                                                 \
-    if (!acquired_stamped(CALL_OF(ident, size, param), true, got, place.frame))                                        \
+    if (!acquired_stamped(CALL_##ident, (struct hook_sizes){size, param}, true, got, place.frame))                     \
       acquired_no_producer(CALL_##ident, (struct hook_sizes){size, param}, got, place);                                \
     return got;                                                                                                        \
   }                                                                                                                    \
@@ -380,13 +197,14 @@ static inline void released(struct producer_entry in, const void *object, uint64
       host_count_missing();                                                                                            \
       return;                                                                                                          \
     }                                                                                                                  \
-    struct producer_entry in = producer_enter_slow(PRODUCER_CALLING | PRODUCER_RELEASES, caller, frame, NULL);         \
-    if (in.producer)                                                                                                   \
-      releasing(in, PRODUCER_CALLING, CALL_OF(ident, size, param), object);                                            \
-    uint64_t begin = timing(in);                                                                                       \
+    uint32_t what = PRODUCER_CALLING | PRODUCER_RELEASES;                                                              \
+    struct step step = STEP(ident, producer_enter_slow(what, caller, frame, NULL), size, param);                       \
+    if (step.in.producer)                                                                                              \
+      step_releasing(&step, PRODUCER_CALLING, object);                                                                 \
+    step.began = step_time(step.in);                                                                                   \
     real.ident arguments;                                                                                              \
-    if (in.producer)                                                                                                   \
-      released(in, object, begin);                                                                                     \
+    if (step.in.producer)                                                                                              \
+      step_released(&step, object);                                                                                    \
   }                                                                                                                    \
   RELEASED_NOT_QUICK(ident, declaration, arguments, size, param, real.ident arguments)                                 \
   EXPORT result ident declaration {                                                                                    \
@@ -404,26 +222,24 @@ static inline void released(struct producer_entry in, const void *object, uint64
       host_count_missing();                                                                                            \
       return real_arena_move(object, PRODUCT(ident, size, param));                                                     \
     }                                                                                                                  \
-    struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME);                        \
-    if (!in.producer)                                                                                                  \
+    struct step step = STEP(ident, producer_enter_slow(PRODUCER_CALLING, caller, frame, OWN_FRAME), size, param);      \
+    if (!step.in.producer)                                                                                             \
       return real.ident arguments;                                                                                     \
-    struct record_columns columns;                                                                                     \
-    struct resize resize = resizing(in, object);                                                                       \
-    uint64_t begin = timing(in);                                                                                       \
+    struct resize resize = step_resizing(&step, object);                                                               \
+    step.began = step_time(step.in);                                                                                   \
     result got = real.ident arguments;                                                                                 \
-    resized(in, CALL_OF(ident, size, param), resize, got,                                                              \
-            fill(&columns, in, begin, got, REQUEST(ident, size, param)));                                              \
+    step_resized(&step, resize, got);                                                                                  \
     return got;                                                                                                        \
   }                                                                                                                    \
   SLOW result ident##_end_stamped(struct hook_sizes sizes, void *got, void *object, void *const *frame) {              \
-    struct hook_call call = call_of_op(CALL_##ident, &sizes);                                                          \
     struct producer_entry in = {producer_if_idle(), PRODUCER_IDLE};                                                    \
     if (in.producer)                                                                                                   \
       producer_begin(in.producer, PRODUCER_RECORDING, (uintptr_t)frame);                                               \
     else                                                                                                               \
       in = producer_enter_slow(PRODUCER_CALLING, frame[-1], (uintptr_t)frame, NULL);                                   \
     if (in.producer)                                                                                                   \
-      resized(in, call, (struct resize){object, true, 0}, got, NULL);                                                  \
+      step_resized(&(struct step){.in = in, .call = CALL_##ident, .sizes = sizes}, (struct resize){object, true, 0},   \
+                   got);                                                                                               \
     return got;                                                                                                        \
   }                                                                                                                    \
   SLOW result ident##_not_quick DECL_PLUS_FRAME declaration {                                                          \
@@ -438,9 +254,10 @@ static inline void released(struct producer_entry in, const void *object, uint64
       producer_leave(in);                                                                                              \
       return ident##_slow ARGS_PLUS_PLACE arguments;                                                                   \
     }                                                                                                                  \
-    struct resize resize = resizing(in, object);                                                                       \
+    struct step step = STEP(ident, in, size, param);                                                                   \
+    struct resize resize = step_resizing(&step, object);                                                               \
     result got = real.ident arguments;                                                                                 \
-    resized(in, CALL_OF(ident, size, param), resize, got, NULL);                                                       \
+    step_resized(&step, resize, got);                                                                                  \
     return got;                                                                                                        \
   }                                                                                                                    \
   EXPORT result ident declaration {                                                                                    \
@@ -468,12 +285,11 @@ static inline void released(struct producer_entry in, const void *object, uint64
 
 SLOW int posix_memalign_slow(void **result, size_t align, size_t size, struct place place) {
   struct producer_entry in = producer_enter_slow(PRODUCER_CALLING, place.caller, place.frame, OWN_FRAME);
-  struct record_columns columns;
-  uint64_t begin = timing(in);
+  struct step step = STEP(posix_memalign, in, size, align);
+  step.began = step_time(in);
   int error = real.posix_memalign(result, align, size);
-  void *got = error ? NULL : *result;
   if (in.producer)
-    acquired(in, CALL_OF(posix_memalign, size, align), got, fill(&columns, in, begin, got, size));
+    step_acquired(&step, error ? NULL : *result);
   return error;
 }
 
@@ -491,22 +307,23 @@ EXPORT int posix_memalign(void **result, size_t align, size_t size) {
 }
 
 SLOW size_t malloc_usable_size_slow(void *object, void *const *frame) {
-  const struct hook_call call = {.op = CALL_malloc_usable_size, .small = true};
+  const struct hook_sizes none = {0};
   bool real_one;
   if (__builtin_expect(real_in_arena(object), 0)) {
     host_count_missing();
     return real_arena_usable(object);
   }
-  if ((producer_may_skip() && producer_skip(frame[-1])) || release_stamped(call, object, (uintptr_t)frame, &real_one))
+  if ((producer_may_skip() && producer_skip(frame[-1])) ||
+      release_stamped(CALL_malloc_usable_size, none, object, (uintptr_t)frame, &real_one))
     return real.malloc_usable_size(object);
-  struct producer_entry in =
-      producer_enter_slow(PRODUCER_CALLING | PRODUCER_TOUCHES, frame[-1], (uintptr_t)frame, NULL);
-  if (in.producer)
-    releasing(in, PRODUCER_CALLING, call, object);
-  uint64_t begin = timing(in);
+  uint32_t what = PRODUCER_CALLING | PRODUCER_TOUCHES;
+  struct step step = STEP(malloc_usable_size, producer_enter_slow(what, frame[-1], (uintptr_t)frame, NULL), 0, 0);
+  if (step.in.producer)
+    step_releasing(&step, PRODUCER_CALLING, object);
+  step.began = step_time(step.in);
   size_t usable_bytes = real.malloc_usable_size(object);
-  if (in.producer)
-    released(in, object, begin);
+  if (step.in.producer)
+    step_released(&step, object);
   return usable_bytes;
 }
 
@@ -531,10 +348,8 @@ int hooks_personality(int version, int actions, uint64_t class, void *exception,
   if ((actions & UNWIND_CLEANUP_PHASE) && new_newest) {
     int error = errno;
     struct new_call thrown = *new_newest;
-    const uint64_t *param = call_has_param(thrown.op) ? &thrown.sizes.param : NULL;
-    struct hook_call call = {thrown.op, .request_bytes = thrown.sizes.size, .size = thrown.sizes.size, .param = param};
     new_ends(&thrown);
-    acquired(thrown.in, call, NULL, NULL);
+    step_acquired(&(struct step){.in = thrown.in, .call = thrown.op, .sizes = thrown.sizes}, NULL);
     errno = error;
   }
   return UNWIND_CONTINUE;
@@ -601,7 +416,7 @@ SLOW void thrown_quietly(uint8_t op, const void *unwinder, void *context) {
   uint64_t (*get)(void *context, int number) = (uint64_t(*)(void *, int))symbols_code_near(unwinder, "_Unwind_GetGR");
   struct producer_entry in = producer_enter(PRODUCER_CALLING, NULL, os_stack_pointer());
   if (in.producer && get) {
-    acquired(in, (struct hook_call){.op = op, .size = get(context, RBX)}, NULL, NULL);
+    step_acquired(&(struct step){.in = in, .call = op, .sizes = {get(context, RBX), 0}}, NULL);
   } else if (in.producer) {
     producer_drop(in.producer);
     producer_leave(in);
@@ -636,13 +451,13 @@ QUIET_FRAME(new_array_nothrow, 32, (size_t size, const void *nothrow))
     struct producer_entry in = producer_enter_slow(PRODUCER_NEW, caller, frame, OWN_FRAME);                            \
     if (!in.producer)                                                                                                  \
       return operators.ident arguments;                                                                                \
-    struct record_columns columns;                                                                                     \
+    struct step step = STEP(ident, in, size, param);                                                                   \
     bool is_malloc = !HAS_PARAM_##ident && (operators.flags & OPERATORS_NEW_IS_MALLOC) && is_outermost(in);            \
-    uint64_t begin = timing(in);                                                                                       \
+    step.began = step_time(in);                                                                                        \
     void *got = is_malloc ? real.malloc(size + !size) : NULL; /* else its latency would have that of our own hook */   \
     if (!got)                                                                                                          \
       got = call_##ident ARGS_PLUS_ENTRY arguments;                                                                    \
-    acquired(in, CALL_OF(ident, size, param), got, fill(&columns, in, begin, got, size));                              \
+    step_acquired(&step, got);                                                                                         \
     return got;                                                                                                        \
   }                                                                                                                    \
   ACQUIRED_NOT_QUICK(ident)                                                                                            \
@@ -670,16 +485,17 @@ QUIET_FRAME(new_array_nothrow, 32, (size_t size, const void *nothrow))
     struct producer_entry in = {NULL, 0};                                                                              \
     if ((operators.flags & OPERATORS_RECORDED) || operators_are_recorded(caller))                                      \
       in = producer_enter_slow(PRODUCER_DELETE | PRODUCER_RELEASES, caller, frame, NULL);                              \
+    struct step step = STEP(ident, in, size, param);                                                                   \
     if (in.producer)                                                                                                   \
-      releasing(in, PRODUCER_DELETE, CALL_OF(ident, size, param), object);                                             \
-    uint64_t begin = timing(in);                                                                                       \
+      step_releasing(&step, PRODUCER_DELETE, object);                                                                  \
+    step.began = step_time(in);                                                                                        \
     if (is_outermost(in) && operators.quick_##ident)                                                                   \
       operators.quick_##ident arguments;                                                                               \
     else                                                                                                               \
       operators.ident arguments;                                                                                       \
     __asm__ volatile(""); /* no jump */                                                                                \
     if (in.producer)                                                                                                   \
-      released(in, object, begin);                                                                                     \
+      step_released(&step, object);                                                                                    \
   }                                                                                                                    \
   RELEASED_NOT_QUICK(ident, declaration, arguments, size, param, operators.quick_##ident arguments)                    \
   EXPORT void ident declaration {                                                                                      \
@@ -691,47 +507,6 @@ QUIET_FRAME(new_array_nothrow, 32, (size_t size, const void *nothrow))
     else                                                                                                               \
       ident##_not_quick ARGS_PLUS_FRAME arguments;                                                                     \
   }
-
-/* The steps for hooks of other files (steps.h). */
-uint64_t step_time(struct producer_entry in) {
-  return timing(in);
-}
-
-bool step_wants_usable(struct producer_entry in) {
-  return in.was == PRODUCER_SLOW && (host_state.flags & ATTACH_USABLE);
-}
-
-static const struct record_columns *columns_of(struct record_columns *columns, const struct step *step) {
-  if (!has_columns(step->in))
-    return NULL;
-  *columns = (struct record_columns){.latency = timed(step->began),
-                                     .stack = stack_settings.area ? step->in.producer->stack : 0};
-  if (step_wants_usable(step->in) && step->usable_bytes)
-    columns->slack = trace_event_slack(call_of_op(step->call, &step->sizes).request_bytes, step->usable_bytes);
-  return columns;
-}
-
-void step_acquired(const struct step *step, const void *result) {
-  struct record_columns columns;
-  acquired(step->in, call_of_op(step->call, &step->sizes), result, columns_of(&columns, step));
-}
-
-void step_releasing(const struct step *step, enum producer_state calling, const void *object) {
-  releasing(step->in, calling, call_of_op(step->call, &step->sizes), object);
-}
-
-void step_released(const struct step *step, const void *object) {
-  released(step->in, object, step->began);
-}
-
-struct resize step_resizing(const struct step *step, const void *object) {
-  return resizing(step->in, object);
-}
-
-void step_resized(const struct step *step, struct resize resize, const void *result) {
-  struct record_columns columns;
-  resized(step->in, call_of_op(step->call, &step->sizes), resize, result, columns_of(&columns, step));
-}
 
 #define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
   OPERATOR_##kind##_HOOK(ident, declaration, arguments, size, param)

@@ -14,6 +14,7 @@
 
 #include "capture/host/inner_calls.h"
 #include "capture/host/large.h"
+#include "capture/host/steps.h"
 
 #include <stddef.h>
 
@@ -241,6 +242,11 @@ int linked_before_slow(struct linked_call *call) {
   else if (function->kind == LINKED_OTHER) /* calls.def has no such call */
     producer_drop(step->in.producer);
   step->began = step_time(step->in);
+  union {
+    uint64_t address;
+    size_t (*code)(void *);
+  } usable = {.address = function->usable};
+  step->usable = usable.code;
   return go_on(call);
 }
 
@@ -274,15 +280,6 @@ int linked_after(struct linked_call *call) {
   return CALL_REAL;
 }
 
-static void note_usable(struct linked_call *call, void *object) {
-  union {
-    uint64_t address;
-    size_t (*code)(void *);
-  } usable = {.address = call->function->usable};
-  if (object && usable.address && step_wants_usable(call->step.in))
-    call->step.usable_bytes = usable.code(object);
-}
-
 int linked_after_slow(struct linked_call *call) {
   struct step *step = &call->step;
   uint8_t kind = call->function->kind;
@@ -294,7 +291,6 @@ int linked_after_slow(struct linked_call *call) {
     producer_leave(step->in);
   } else {
     void *got = acquired_by(call);
-    note_usable(call, got);
     if (kind == LINKED_RESIZE)
       step_resized(step, call->resize, got);
     else

@@ -51,8 +51,8 @@ static void put_control(struct producer *producer, uint64_t head, uint64_t word)
   record_put(producer->cursor - 2, head, word);
 }
 
-/* After a handler has left by longjmp the call that held next: releases next. That call may have been at any
-   instruction. */
+/* After a handler has left by longjmp the call that held next, or its thread has ended in it: releases next. That call
+   may have been at any instruction. */
 static void let_go(struct producer *producer) {
   uint64_t next = producer->quick.next;
   if (next >= PRODUCER_HELD)
@@ -268,6 +268,8 @@ void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_P
 
 static void reset(struct producer *producer) {
   let_go(producer);
+  if (producer->held_count) /* its thread has ended in an operator new */
+    ring_room_count_dropped(producer, producer->held_count);
   producer->held_count = 0;
   producer_hold(producer);
   producer->tick = ownership_tick() - 1; /* so that the first step has a stamp */
@@ -474,27 +476,38 @@ bool producer_passes(const void *caller) {
   return passes(caller);
 }
 
-struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
-  struct producer *producer = producer_now();
-  if (!producer || producer->quick.state != host_state.idle) {
-    struct producer_entry in = {producer, 0};
-    if (!producer && passes(caller))
-      return in;
-    if (!enter_slow(&in, what, caller, frame))
-      return in;
-    producer = in.producer;
-  }
+/* Separate, so that calls without a stack save no registers for it. */
+static __attribute__((noinline)) void note_stack(struct producer *producer, const void *caller, const void *own_frame) {
+  atomic_signal_fence(memory_order_seq_cst);
+  producer->stack =
+      stack_is_unwound() ? take_unwound(producer, caller, own_frame) : stack_take(&producer->memo, caller, own_frame);
+}
+
+static inline __attribute__((always_inline)) struct producer_entry
+begin(struct producer *producer, uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
   producer_begin(producer, what & PRODUCER_STATES, frame);
   if (host_state.idle == PRODUCER_SLOW && stack_settings.area) {
-    atomic_signal_fence(memory_order_seq_cst);
-    if (what & (PRODUCER_RELEASES | PRODUCER_TOUCHES))
-      producer->stack = 0;
-    else if (stack_is_unwound())
-      producer->stack = take_unwound(producer, caller, own_frame);
-    else
-      producer->stack = stack_take(&producer->memo, caller, own_frame);
+    producer->stack = 0;
+    if (!(what & (PRODUCER_RELEASES | PRODUCER_TOUCHES)))
+      note_stack(producer, caller, own_frame);
   }
   return (struct producer_entry){producer, host_state.idle};
+}
+
+/* The thread is in another hook, or has no producer. */
+static __attribute__((noinline)) struct producer_entry enter_other(uint32_t what, const void *caller, uintptr_t frame,
+                                                                   const void *own_frame) {
+  struct producer_entry in = {producer_now(), 0};
+  if ((!in.producer && passes(caller)) || !enter_slow(&in, what, caller, frame))
+    return in;
+  return begin(in.producer, what, caller, frame, own_frame);
+}
+
+struct producer_entry producer_enter_slow(uint32_t what, const void *caller, uintptr_t frame, const void *own_frame) {
+  struct producer *producer = producer_now();
+  if (producer && producer->quick.state == host_state.idle)
+    return begin(producer, what, caller, frame, own_frame);
+  return enter_other(what, caller, frame, own_frame);
 }
 
 /* The thread's producer, even if it is paused or excluded; NULL if it can have none. */

@@ -336,50 +336,41 @@ void producer_describe_thread(struct redirect_thread_part part[REDIRECT_THREAD_P
 /* Counts a call that can't be recorded; it is reported in the trace at the next event. */
 void producer_drop(struct producer *producer);
 
+/* Orders a step where accesses are recorded: each has a stamp, which makes the forms above slow, but Valgrind executes
+   one thread at a time, so that the stamp needs no fences. It is taken before the limit is read: a handler that
+   interrupts in between lowers the limit, and its records go first. False: it is another case, or there is no room. */
+static inline bool producer_step_simulated(struct producer_entry in, uint64_t *stamp) {
+  struct producer *producer = in.producer;
+  if (!accesses_are_recorded() || in.was != PRODUCER_IDLE || (host_state.flags & ATTACH_COUNTER) ||
+      producer->tick != ownership_tick())
+    return false;
+  *stamp = os_cycles();
+  atomic_signal_fence(memory_order_seq_cst);
+  return producer->cursor < producer->quick.limit;
+}
+
 /* Records a step: a release or touch before the real call, an acquire after it. columns: NULL where there are none to
-   record. Leaves the producer in state RECORDING; the caller sets the next one. False: dropped. Always inlined, as the
-   event's members are constants in most hooks, and gcc would otherwise share one copy. */
+   record. Leaves the producer in state RECORDING; the caller sets the next one. False: dropped. */
 static inline __attribute__((always_inline)) bool producer_record(struct producer_entry in, struct producer_event event,
                                                                   const struct record_columns *columns) {
   struct producer *producer = in.producer;
   if (__builtin_expect(in.was == PRODUCER_RECORDING, 0)) {
-    producer_side_event(producer, event);
+    /* A copy, so that the event itself stays in registers. */
+    producer_side_event(
+        producer, (struct producer_event){event.op, event.stamped, event.address, event.word, .param = event.param});
     return true;
   }
   if (!producer->cursor)
     producer_hold(producer);
   atomic_signal_fence(memory_order_seq_cst);
   uint64_t stamp;
-  if (!producer_step(producer, event.address, &stamp))
+  if (!producer_step_simulated(in, &stamp) && !producer_step(producer, event.address, &stamp))
     return false;
   if (columns) {
     producer->cursor += 2;
     record_columns_put(producer->cursor - 2, columns);
   }
   producer_put(producer, producer->cursor, event, stamp);
-  atomic_signal_fence(memory_order_seq_cst);
-  return true;
-}
-
-/* The common case of producer_record where accesses are recorded: each step has a stamp, which makes the forms above
-   slow, but Valgrind executes one thread at a time, so that the stamp needs no fences. The stamp is taken before the
-   limit is read: a handler that interrupts in between lowers the limit, and its records go first. False: nothing was
-   written; call producer_record. */
-static inline __attribute__((always_inline)) bool producer_record_simulated(struct producer_entry in,
-                                                                            struct producer_event event) {
-  struct producer *producer = in.producer;
-  if (!accesses_are_recorded() || in.was != PRODUCER_IDLE || (host_state.flags & ATTACH_COUNTER) ||
-      producer->tick != ownership_tick())
-    return false;
-  if (!producer->cursor)
-    producer_hold(producer);
-  atomic_signal_fence(memory_order_seq_cst);
-  uint64_t stamp = os_cycles();
-  atomic_signal_fence(memory_order_seq_cst);
-  uint64_t *to = producer->cursor;
-  if (to >= producer->quick.limit)
-    return false;
-  producer_put(producer, to, event, stamp);
   atomic_signal_fence(memory_order_seq_cst);
   return true;
 }

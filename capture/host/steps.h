@@ -1,87 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of a recorded call in their uncommon cases, for hooks that are not generated in hooks.c: hooks of functions
-   whose parameters are known only at run time (linked_hooks.c).
+/* A recorded call's two steps, before and after the real call, for all hooks: what an entry point knows becomes an
+   event, with its optional columns, the touched OS pages of large objects, and what an operator holds back. A hook
+   comes here in its uncommon cases only.
 
-   Contract of all: `in` is of a hook that began (producer_enter_slow, producer_begin), and has a producer, which may be
-   held; a hook releases or begins before the real call, and acquires or ends after it. Keep errno.
+   Contract of step_*: step->in is of a hook that began (producer_enter_slow, producer_begin), and has a producer, which
+   may be held; a hook releases or begins before the real call, and acquires or ends after it. Keep errno.
    Async-signal-safe. */
 #pragma once
 
-#include "capture/host/producer.h"
+#include "capture/host/hook_call.h"
 
-/* calls.def's columns as constants. */
-enum {
-#define CALL(id, ident, name, acquires, released, size, param)                                                         \
-  HAS_SIZE_##ident = size, HAS_PARAM_##ident = param != NONE, HAS_COUNT_##ident = param == COUNT,
-#include "core/trace/calls.def"
-};
-
-static inline bool call_has_param(uint8_t op) {
-  switch (op) {
-#define CALL(id, ident, name, acquires, released, size, param)                                                         \
-  case id:                                                                                                             \
-    return HAS_PARAM_##ident;
-#include "core/trace/calls.def"
-  default:
-    return false;
-  }
-}
-static inline bool call_has_size(uint8_t op) {
-  switch (op) {
-#define CALL(id, ident, name, acquires, released, size, param)                                                         \
-  case id:                                                                                                             \
-    return HAS_SIZE_##ident;
-#include "core/trace/calls.def"
-  default:
-    return false;
-  }
-}
-static inline bool call_is_new(uint8_t op) {
-  return op >= CALL_new && op <= CALL_new_array_aligned_nothrow;
-}
-static inline bool call_has_count(uint8_t op) {
-  return op == CALL_calloc || op == CALL_reallocarray;
-}
-
-static inline uint64_t product(uint64_t size, uint64_t count) {
-  uint64_t bytes;
-  return __builtin_mul_overflow(size, count, &bytes) ? UINT64_MAX : bytes;
-}
-
-/* What the program called, and with which sizes. It is passed by value, so that the compiler keeps its members in
-   registers. */
-struct hook_call {
-  uint8_t op;
-  bool has_size;          /* of a release: the program passes the object's size */
-  bool small;             /* size is below RECORD_QUICK_BYTES */
-  uint64_t request_bytes; /* size times count */
-  uint64_t size;
-  const uint64_t *param; /* NULL: none */
-};
-
-/* The event by which a step of that call at that address is recorded. */
-static inline __attribute__((always_inline)) struct producer_event step_of(struct hook_call call, const void *address) {
-  return (struct producer_event){
-      .op = call.op, .address = address, .word = call.size, .param = call.param, .small = call.small};
-}
-
-/* The call of an op that is known only at run time. */
-static inline struct hook_call call_of_op(uint8_t op, const struct hook_sizes *sizes) {
-  struct hook_call call = {.op = op, .has_size = call_has_size(op), .request_bytes = sizes->size, .size = sizes->size};
-  if (call_has_param(op))
-    call.param = &sizes->param;
-  if (call_has_count(op))
-    call.request_bytes = product(sizes->size, sizes->param);
-  return call;
-}
-
-/* A call in progress. usable_bytes: of the object, where the recording has that; 0: not known. */
+/* A call in progress. */
 struct step {
   struct producer_entry in;
   uint8_t call; /* of calls.def */
   struct hook_sizes sizes;
-  uint64_t began; /* step_time before the real call */
-  uint64_t usable_bytes;
+  uint64_t began;           /* step_time before the real call */
+  size_t (*usable)(void *); /* the usable bytes of an acquired object; NULL: not known */
 };
 
 /* A resize between its two steps. */
@@ -91,34 +26,17 @@ struct resize {
   uint64_t large_bytes; /* of the old object, 0: it is not large */
 };
 
-/* A call of an operator new that an exception may leave, on the stack of its hook. in.producer NULL: in state IDLE.
-   After a longjmp, the newest one may be of a call that was left; no exception then finds it, but those inside new
-   calls find these. */
-struct new_call {
-  struct new_call *outer;
-  struct producer_entry in;
-  struct hook_sizes sizes;
-  uint8_t op;
-};
-extern __thread struct new_call *new_newest __attribute__((tls_model("initial-exec"), visibility("hidden")));
-
-static inline void new_begins(struct new_call *call, struct producer_entry in, uint8_t op, struct hook_sizes sizes) {
-  *call = (struct new_call){new_newest, in, sizes, op};
-  atomic_signal_fence(memory_order_seq_cst);
-  new_newest = call;
-}
-static inline void new_ends(const struct new_call *call) {
-  new_newest = call->outer;
-}
+/* The optional columns (latency, usable size, stacks) are recorded by these functions only. Where one is wanted,
+   PRODUCER_SLOW replaces PRODUCER_IDLE, so that no hook is in its common case, and recordings without columns pay
+   nothing for them. */
 
 /* The time before the real call; 0: its latency is not wanted. */
-uint64_t step_time(struct producer_entry in);
-
-/* Is the usable size of an acquired object wanted? */
-bool step_wants_usable(struct producer_entry in);
+static inline uint64_t step_time(struct producer_entry in) {
+  return in.was == PRODUCER_SLOW && (host_state.flags & ATTACH_LATENCY) ? os_stamp() : 0;
+}
 
 /* After the real call that acquires. result NULL: it failed. Leaves the call. */
-void step_acquired(const struct step *step, const void *result);
+void step_acquired(const struct step *step, void *result);
 
 /* Before the real call of a release or touch. calling: the producer's state during it. */
 void step_releasing(const struct step *step, enum producer_state calling, const void *object);
@@ -128,8 +46,4 @@ void step_released(const struct step *step, const void *object);
 
 /* Before and after the real call of a resize; the second leaves the call. */
 struct resize step_resizing(const struct step *step, const void *object);
-void step_resized(const struct step *step, struct resize resize, const void *result);
-
-/* All hooks write records and tags by the functions of producer.h and steps.h alone, which the models of tests/model
-   check: to name these here is an error. */
-#pragma GCC poison record_put record_put_words ownership_stamp_and_mark ownership_claim ownership_take os_replace_own
+void step_resized(const struct step *step, struct resize resize, void *result);
