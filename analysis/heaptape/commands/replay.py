@@ -4,6 +4,7 @@
 import argparse
 import dataclasses
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import comparison, replaying
@@ -198,7 +199,7 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Replays into all allocators, writes R.json, prints the answer. Returns 1 if a run failed."""
     from heaptape.results.disturbance import doubts
-    from heaptape.run import replay
+    from heaptape.run import judging, replay
     from heaptape.run.passes import OF_ACCESSES, need_origins
     from heaptape.tape import placement
 
@@ -226,6 +227,8 @@ def run(arguments: argparse.Namespace) -> int:
             console.warning(f"{arguments.input}: {doubt}")
         replaying.calibrate(settings.passes, arguments.home, work)
         data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.on_failure)
+        if "memory" in settings.passes and not data["workload"].get("recorded_on"):
+            judging.judge(data["workload"], Path(arguments.input), workload, arguments.home)
     _give_results(output, data, arguments, tables)
     if not arguments.output and not arguments.json:
         console.note(f"results in {output}")

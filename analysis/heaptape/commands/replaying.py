@@ -136,7 +136,7 @@ def is_recording(path: str) -> bool:
 
 def _replayed(path: str, shown: str, home: Home) -> "Results":
     from heaptape.results.schema import Results
-    from heaptape.run import replay
+    from heaptape.run import judging, replay
     from heaptape.run.passes import DEFAULT_PASSES, OF_ACCESSES
     from heaptape.run.rounds import Settings
 
@@ -154,6 +154,8 @@ def _replayed(path: str, shown: str, home: Home) -> "Results":
         settings = Settings(passes=passes, seed=random_seed(), optional=("instructions",))
         choices = with_recorded_settings([], choices, workload, home)
         data = replay.replay(workload, described, choices, settings, home, working.on_progress, working.on_failure)
+        if not data["workload"].get("recorded_on"):
+            judging.judge(data["workload"], Path(path), workload, home)
     write_json(output, data)
     return Results(output, data)
 

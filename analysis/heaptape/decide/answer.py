@@ -25,7 +25,7 @@ from heaptape.decide.worth import NO_REASON
 from heaptape.results import replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order
 from heaptape.results.fits import spread_notes
-from heaptape.results.judged import disproof_of
+from heaptape.results.judged import disproof_of, unjudged
 from heaptape.results.model import time_model
 from heaptape.results.recorded_on import huge_pages_note, recorded_column, short_version
 from heaptape.results.schema import Results, figures, unique_name
@@ -443,7 +443,7 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], counts: Mapping[str,
     found = [
         f"{file.name}: {text}" if len(files) > 1 else text
         for file in files
-        for text in [bypassed(file.workload, _replayed_peak(file))]
+        for text in [unjudged(file), bypassed(file.workload, _replayed_peak(file))]
         if text
     ]
     found += list(dict.fromkeys(text for file in files for text in [_recorded_elsewhere(file)] if text))

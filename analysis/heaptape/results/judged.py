@@ -90,6 +90,16 @@ def disproof_of(file: Results) -> str:
     return disproof(file.workload, label, replayed, recorded)
 
 
+def unjudged(file: Results) -> str:
+    """A sentence where the recording has samples and was compared with no replay on its own allocator; else empty."""
+    about = file.workload
+    runs = [run.label for run in file.measured if run.pass_ == "memory"]
+    if len(about.recorded or []) < 2 or not runs or about.disproof or about.judged_on or about.recorded_on in runs:
+        return ""
+    own = about.allocator or "an allocator that it does not name"
+    return f"Whether this replay is true is not known: it was recorded on {own}, which was not replayed."
+
+
 def _reason(workload: Workload) -> str:
     lacks = workload.lacks or []
     if "settings_by_calls" in lacks:

@@ -66,7 +66,7 @@ class Workload(msgspec.Struct):
     program's environment that set its allocator up; `recorded_on`: label of the runs on that allocator with these.
     `transparent_huge_pages`: as Machine's, of the recorded program. `achievable_bytes`: tape/placement.py. `disproof`:
     a sentence where the recording disproves its replay (run/judging.py), of commands that judge it though they need no
-    figures of the recorded allocator.
+    figures of the recorded allocator; `judged_on`: label of that replay, also where it is borne out.
     """
 
     name: Text = None
@@ -94,6 +94,7 @@ class Workload(msgspec.Struct):
     witness: dict[str, Any] | None = None
     lacks: list[str] | None = None
     disproof: Text = None
+    judged_on: Text = None
 
 
 class Column(msgspec.Struct):

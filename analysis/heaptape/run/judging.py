@@ -67,6 +67,18 @@ def disproved(run: Run, recorded: Recorded, about: Workload) -> str:
     return disproof(about, run.label, made, Memory(recorded.peak_bytes, samples.mean(recorded.rss), noise))
 
 
+def judge(about: dict, source: Path, workload: Path, home: Home) -> None:
+    """Adds to what results say of the workload how the recording judges its replay on its own allocator, which is not
+    among these results: `disproof`, `judged_on`.
+    """
+    own = recorded_on(read_workload(workload).info, registry.load(home))
+    if own is None or not about.get("recorded"):
+        return
+    if wrong := judged(source, workload, home):
+        about["disproof"] = wrong
+    about["judged_on"] = own.label
+
+
 def judged(source: Path, workload: Path, home: Home, made: Mapping[str, Run] | None = None) -> str:
     """`disproved` of one replay on the allocator that the recording was made on, with its settings. Empty also where
     the recording has no samples, or names no allocator that is here. `made`: memory runs that there are, by label.

@@ -29,7 +29,8 @@ COUNTERPARTS = {
     "misses": "cpu_ns",
     "cpu": "cpu_ns",
 }
-CPU = "cpu_ns"
+CPU, WALL_MEAN = "cpu_ns", "rss_anon_wall_mean_bytes"
+LIVE = (*dict.fromkeys(COUNTERPARTS.values()), WALL_MEAN)
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Turns:
 
 
 def take(turns: Turns, tell: Callable[[str, float], None] = lambda what, share: None) -> pd.DataFrame:
-    """One row for each run: side ("before", "after"), round, and the figures of COUNTERPARTS that it has. Raises
+    """One row for each run: side ("before", "after"), round, and the figures of LIVE that it has. Raises
     HeaptapeError where the command fails.
     """
     rows, plan = [], list(_order(turns))
@@ -61,7 +62,7 @@ def take(turns: Turns, tell: Callable[[str, float], None] = lambda what, share: 
 def ratios(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     """figure -> "ratio" of after to before, and its 95 % interval, "low" and "high"."""
     found = {}
-    for figure in dict.fromkeys(COUNTERPARTS.values()):
+    for figure in LIVE:
         if figure not in rows:
             continue
         sides = rows.dropna(subset=[figure]).set_index("round").groupby("side")[figure]
@@ -73,17 +74,20 @@ def ratios(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     return found
 
 
-def judge(rows: pd.DataFrame, objectives: Sequence[str], limits: Mapping[str, float]) -> list[dict]:
+def judge(
+    rows: pd.DataFrame, objectives: Sequence[str], limits: Mapping[str, float], wall_time: bool = False
+) -> list[dict]:
     """For each objective (must be less than before) and each limit (figure -> largest allowed ratio, after to before):
     "figure", "live" (the live figure it is compared with), "most", "ratio", "low", "high", "verdict": "held", "did not
-    hold", or "undecided" where the interval contains both. CPU time is added without a verdict if it is not among them.
+    hold", or "undecided" where the interval contains both. `wall_time`: means are over it (the program idles), else
+    over processor time. CPU time is added without a verdict if it is not among them.
     """
-    known = ratios(rows)
+    known, of = ratios(rows), COUNTERPARTS | ({"rss-mean": WALL_MEAN} if wall_time else {})
     wanted = [(name, 1.0, True) for name in objectives] + [(name, most, False) for name, most in limits.items()]
     found = []
     for name, most, less in wanted:
-        if (here := known.get(COUNTERPARTS[name])) is not None:
-            about = {"figure": name, "live": COUNTERPARTS[name], "most": most}
+        if (here := known.get(of[name])) is not None:
+            about = {"figure": name, "live": of[name], "most": most}
             found.append({**about, **here, "verdict": _verdict(here, most, less)})
     if CPU in known and all(one["live"] != CPU for one in found):
         found.append({"figure": "cpu", "live": CPU, "most": None, **known[CPU], "verdict": None})
@@ -122,7 +126,7 @@ def _observe(turns: Turns, choice: Choice, memory: bool, place: live.Place) -> d
     )
     if not memory:
         return {CPU: found[CPU]}
-    kept = {key: found[key] for key in COUNTERPARTS.values() if key in found and key not in (CPU, "syscalls")}
+    kept = {key: found[key] for key in LIVE if key in found and key not in (CPU, "syscalls")}
     return {**kept, "syscalls": sum(found["syscalls"].values())}
 
 

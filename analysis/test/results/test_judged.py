@@ -7,7 +7,7 @@ import pytest
 from heaptape.common.tables import MIB
 from heaptape.decide.answer import answer
 from heaptape.results.fits import smallest_limit, smallest_limits, spread_notes
-from heaptape.results.judged import Memory, disproof, disproof_of, noise_of
+from heaptape.results.judged import Memory, disproof, disproof_of, noise_of, unjudged
 from heaptape.results.schema import Results
 from heaptape.results.structs import Machine, Workload
 from hypothesis import given
@@ -124,6 +124,17 @@ def test_the_likely_reason_is_said(about, reason):
 def test_without_samples_or_the_recorded_allocator_nothing_is_judged():
     assert disproof_of(results(30, 150, recorded=[])) == ""
     assert disproof_of(results(30, 150, recorded_on=None)) == ""
+
+
+def test_a_replay_that_the_recording_has_not_judged_is_said_to_be_so():
+    file = results(30, 20)
+    assert unjudged(file) == ""
+    file.workload.recorded_on, file.workload.allocator = None, "libown.so"
+    assert "recorded on libown.so, which was not replayed" in unjudged(file)
+    assert unjudged(file) in answer([file], "lean").caveats
+    file.workload.judged_on = "own"
+    assert unjudged(file) == ""
+    assert unjudged(results(30, 20, recorded_on=None, recorded=[])) == ""
 
 
 MODES = ("always", "madvise", "never", None)

@@ -13,11 +13,10 @@ from heaptape.features.place import plan as plans
 from heaptape.features.place.search import Found
 from heaptape.run import replay
 from heaptape.run.live import c_library
-from heaptape.run.live_command import Turns, ratios, take
+from heaptape.run.live_command import WALL_MEAN, Turns, ratios, take
 from heaptape.run.registry import Choice
 from heaptape.run.samples import Samples, mean_over_time, read_samples, rss_at
 
-LIVE = {"peak_rss": "rss_anon_peak_bytes", "mean_rss": "rss_anon_mean_bytes"}
 LIBRARY_BYTES = 72 << 10  # what the library itself holds
 
 
@@ -45,9 +44,10 @@ def confirm(found: Found, plan: Path, turns: Turns, tell: Callable[[str, float],
     """
     clock = clock_of(turns.command, plan.parent, turns.home)
     rows = take(replace(turns, after=with_plan(turns.before, plan, turns.home)), tell)
-    sides = rows.groupby("side")[list(LIVE.values())].median()
+    live = {"peak_rss": "rss_anon_peak_bytes", "mean_rss": WALL_MEAN if clock.idles else "rss_anon_mean_bytes"}
+    sides = rows.groupby("side")[list(live.values())].median()
     before, after = (
-        {metric: float(sides.loc[side, key]) for metric, key in LIVE.items()} for side in ("before", "after")
+        {metric: float(sides.loc[side, key]) for metric, key in live.items()} for side in ("before", "after")
     )
     return Confirmed(before, after, savings(found, clock), ratios(rows).get("cpu_ns"))
 
@@ -67,9 +67,11 @@ def savings(found: Found, clock: Samples) -> dict[str, float]:
     that of stacks would make the parts of the program that call malloc most seem longer than they are.
     """
     assert found.best
-    saved = {metric: found.base[metric] - found.best.figures[metric] - LIBRARY_BYTES for metric in LIVE}
+    saved = {
+        metric: found.base[metric] - found.best.figures[metric] - LIBRARY_BYTES for metric in ("peak_rss", "mean_rss")
+    }
     if len(clock.cpu_ns) < 2:
         return saved
     position = clock.share * (found.samples.ops + 2) - 1
-    before, after = (mean_over_time(clock.cpu_ns, rss_at(run, position)) for run in (found.base_run, found.best.run))
+    before, after = (mean_over_time(clock.clock_ns, rss_at(run, position)) for run in (found.base_run, found.best.run))
     return saved | {"mean_rss": before - after - LIBRARY_BYTES}

@@ -166,7 +166,7 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
     from heaptape.features.tune.answer import answer
     from heaptape.features.tune.search import Search
     from heaptape.features.tune.trials import Trials, opened
-    from heaptape.run import judging, replay
+    from heaptape.run import judging, replay, samples
 
     with replaying.work() as work:
         prepared = {}
@@ -183,7 +183,9 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
             interrupted = _run(search, _bounds(request, arguments), work)
             if not any(not point.settings and not point.error for point in search.points):
                 raise KeyboardInterrupt  # before there was anything to report
-            return answer(request.space, request.goals, search.points, about), interrupted
+            found = answer(request.space, request.goals, search.points, about)
+            found["idles"] = all(samples.idle_of(workload) > samples.MOSTLY for workload in prepared.values())
+            return found, interrupted
 
 
 def _bounds(request: Request, arguments: argparse.Namespace) -> "Budget":
@@ -269,7 +271,7 @@ def _lived(arguments: argparse.Namespace, data: dict, space: "Space") -> dict | 
         "command": arguments.own_options,
         "runs": arguments.live_runs,
         "rows": rows.astype(object).where(rows.notna(), None).to_dict("records"),
-        "figures": live_command.judge(rows, data["search"]["objectives"], _bounds_of_limits(arguments)),
+        "figures": live_command.judge(rows, data["search"]["objectives"], _bounds_of_limits(arguments), data["idles"]),
     }
 
 
