@@ -329,13 +329,14 @@ static int make_syscall(struct tracee_thread *thread, const struct tracee_syscal
 
 int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call, int64_t *result,
                         struct error *error) {
-  uint64_t mask, all = ~(uint64_t)0;
+  /* The kernel forces the step's SIGTRAP: were it blocked, the program would lose its handler for it. */
+  uint64_t mask, others = ~((uint64_t)1 << (SIGTRAP - 1));
   for (size_t i = 0; i < tracee->threads.count; i++) {
     struct tracee_thread *thread = &tracee->threads.at[i];
     if (thread->state != TRACEE_STOPPED ||
         ptrace(PTRACE_GETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &mask) != 0)
       continue;
-    ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &all);
+    ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &others);
     int made = make_syscall(thread, call, result);
     ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &mask);
     return made == 0 ? 0 : error_set(error, "ptrace", "a thread can't be made to call the kernel");

@@ -3,6 +3,7 @@
 
 import os
 import select
+import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -58,20 +59,36 @@ def test_a_program_that_calls_on_small_stacks_of_fibers_only_is_attached_to_unha
         assert calls_of(requests(tmp_path / f"{number}.tape"), "malloc", 100) > 0
 
 
-def test_memory_is_kept_for_a_thread_that_sleeps_in_a_real_function_while_another_recording_begins(
-    tmp_path: Path,
-) -> None:
-    allocator = compile_c(tmp_path / "libsleeps.so", SOURCES / "sleeper.c", "-DALLOCATOR", "-shared", "-fPIC")
-    command = compile_c(tmp_path / "sleeper", SOURCES / "sleeper.c", "-pthread", allocator)
-    with started(command) as program, ThreadPoolExecutor() as other:
+def end_a_recording_and_begin_another(program: subprocess.Popen, folder: Path, *options: str) -> int:
+    """While threads of the program, which it starts in between, have yet to return to a hook. Its exit status."""
+    with ThreadPoolExecutor() as other:
         for number in range(2):
-            attaching = other.submit(Attached, program.pid, tmp_path / f"{number}.tape", "--latency")
+            attaching = other.submit(Attached, program.pid, folder / f"{number}.tape", *options)
             while not attaching.done():
                 obey(program, b"c")
             obey(program, b"c")
             if number == 0:
+                recorder = attaching.result()
+                recorder.process.send_signal(signal.SIGSTOP)  # calls are short as long as it does nothing
                 obey(program, b"b")
-                attaching.result().stop()
+                recorder.process.send_signal(signal.SIGCONT)
+                recorder.stop()
         obey(program, b"w")
         attaching.result().stop()
-        assert end(program) == 0
+        return end(program)
+
+
+def test_memory_is_kept_for_a_thread_that_sleeps_in_a_real_function_while_another_recording_begins(
+    tmp_path: Path,
+) -> None:
+    allocator = compile_c(tmp_path / "libsleeps.so", SOURCES / "sleeper.c", "-DALLOCATOR", "-shared", "-fPIC")
+    with started(compile_c(tmp_path / "sleeper", SOURCES / "sleeper.c", "-pthread", allocator)) as program:
+        assert end_a_recording_and_begin_another(program, tmp_path, "--latency") == 0
+
+
+@pytest.mark.parametrize("where", ["hook", "real"])
+def test_memory_is_kept_for_threads_that_a_handler_on_another_stack_has_interrupted_in_a_hook_or_below(
+    where: str, tmp_path: Path
+) -> None:
+    with started(compile_c(tmp_path / "stepper", SOURCES / "stepper.c", "-pthread"), where) as program:
+        assert end_a_recording_and_begin_another(program, tmp_path) == 0
