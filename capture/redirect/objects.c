@@ -286,14 +286,15 @@ static bool is_behind_call(const struct tracee *tracee, uint64_t address) {
   return false;
 }
 
-/* Does the kernel's frame of a signal begin there? The address alone is not enough: sigaction(3) leaves it behind, too,
+/* Words of x86-64's struct rt_sigframe, which the kernel puts on the stack for a signal handler. */
+enum { FRAME_LINK = 2, FRAME_STACK = 21, FRAME_FLAGS = 23, FRAME_SEGMENTS = 24, FRAME_WORDS };
+
+/* Does such a frame begin there? The handler's return address alone is not enough: sigaction(3) leaves it behind, too,
    and a function that is still running may have room there that it has not written to. */
-static bool is_signal_frame(const struct tracee *tracee, uint64_t address) {
-  enum { LINK = 2, FLAGS = 23, SEGMENTS = 24, WORDS }; /* of 8 bytes, of x86-64's struct rt_sigframe */
-  enum { ALWAYS_SET = 2, UNUSED_FROM = 22, USERS = 3 };
-  uint64_t word[WORDS];
-  return tracee_read(tracee, address, word, sizeof word) && !word[LINK] && (word[FLAGS] & ALWAYS_SET) &&
-         word[FLAGS] >> UNUSED_FROM == 0 && (word[SEGMENTS] & USERS) == USERS;
+static bool is_signal_frame(const uint64_t *word) {
+  enum { ALWAYS_SET = 2, UNUSED_FROM = 22, SEGMENT_MASK = 0xffff, CODE_SEGMENT = 0x33 };
+  return !word[FRAME_LINK] && (word[FRAME_FLAGS] & ALWAYS_SET) && word[FRAME_FLAGS] >> UNUSED_FROM == 0 &&
+         (word[FRAME_SEGMENTS] & SEGMENT_MASK) == CODE_SEGMENT;
 }
 
 static const struct code_range *range_of(uint64_t address, const struct code_range *ranges, size_t count) {
@@ -312,47 +313,68 @@ static struct code_range span_of(const struct code_range *ranges, size_t count) 
   return span;
 }
 
-static bool counts(const struct tracee *tracee, uint64_t at, uint64_t word, const struct code_range *range) {
+/* word: and those behind it, of which a frame's are known unless the stack ends before. */
+static bool counts(const struct tracee *tracee, const uint64_t *word, size_t known, const struct code_range *range) {
   switch (range->counts) {
   case COUNTS_BEHIND_CALL:
-    return is_behind_call(tracee, word);
+    return is_behind_call(tracee, *word);
   case COUNTS_AT_FRAME:
-    return is_signal_frame(tracee, at);
+    return known >= FRAME_WORDS && is_signal_frame(word);
   default:
     return true;
   }
 }
 
-bool stack_holds(const struct tracee *tracee, struct stack_part stack, const struct code_range *ranges, size_t count) {
-  enum { WORDS = 4096 };
+/* *interrupted: the stack on which a signal has come whose handler runs on this one; 0: it has none. */
+static bool part_holds(const struct tracee *tracee, struct stack_part stack, const struct code_range *ranges,
+                       size_t count, uint64_t *interrupted) {
+  enum { WORDS = 4096, OVERLAP_BYTES = FRAME_WORDS * 8 };
   static const uint64_t most = (uint64_t)64 << 20;
   struct proc_mapping area;
   uint64_t word[WORDS], from = stack.from & ~(uint64_t)7;
   const struct code_range span = span_of(ranges, count);
+  *interrupted = 0;
   if (!area_of(tracee, from, &area))
     return true;
   uint64_t end = stack.end > from && stack.end < area.end ? stack.end : area.end;
   if (end - from > most)
     return true;
-  for (uint64_t at = from; at < end; at += sizeof word) {
+  for (uint64_t at = from; at < end; at += sizeof word - OVERLAP_BYTES) {
     uint64_t bytes = end - at < sizeof word ? end - at : sizeof word;
     if (!tracee_read(tracee, at, word, bytes))
       return true;
-    for (size_t i = 0; i < bytes / sizeof *word; i++) {
+    for (size_t i = 0, words = bytes / sizeof *word; i < words; i++) {
+      if (words - i >= FRAME_WORDS && is_signal_frame(&word[i]) && word[i + FRAME_STACK] - from >= end - from)
+        *interrupted = word[i + FRAME_STACK];
       if (word[i] - span.from >= span.to - span.from)
         continue;
       const struct code_range *range = range_of(word[i], ranges, count);
-      if (range && counts(tracee, at + i * sizeof *word, word[i], range))
+      if (range && counts(tracee, &word[i], words - i, range))
         return true;
     }
   }
   return false;
 }
 
+bool stack_holds(const struct tracee *tracee, struct stack_part stack, const struct code_range *ranges, size_t count) {
+  uint64_t ignored;
+  return part_holds(tracee, stack, ranges, count, &ignored);
+}
+
 bool thread_is_inside(const struct tracee *tracee, const struct tracee_thread *thread, const struct code_range *ranges,
                       size_t count) {
+  enum { STACKS = 8, RED_ZONE_BYTES = 128 };
   struct tracee_registers registers;
   if (!tracee_registers(thread, &registers) || range_of(registers.instruction, ranges, count))
     return true;
-  return stack_holds(tracee, (struct stack_part){registers.stack, registers.thread_pointer}, ranges, count);
+  uint64_t from = registers.stack;
+  for (int i = 0; i < STACKS; i++) {
+    uint64_t interrupted;
+    if (part_holds(tracee, (struct stack_part){from, registers.thread_pointer}, ranges, count, &interrupted))
+      return true;
+    if (!interrupted)
+      return false;
+    from = interrupted - RED_ZONE_BYTES;
+  }
+  return true;
 }

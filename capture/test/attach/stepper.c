@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A program whose threads are interrupted in a hook, or in the real function below it: they single-step a call of
-   malloc, and the handler of that signal, on a stack of its own, waits there. The argument says where: h: at several
-   instructions of the hook, behind the real function's return; r: at the first instruction of the real function.
-   Commands, each answered by a line: c makes 1,000 calls; b lets the threads begin; w lets them go on, and waits for
-   them. */
+/* A program whose threads are interrupted in a hook: they single-step a call of malloc, and the handler of that signal,
+   on a stack of its own, waits at several instructions of the hook, behind the real function's return. Commands, each
+   answered by a line: c makes 1,000 calls; b lets the threads begin; w lets them go on, and waits for them. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,10 +15,9 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { THREADS = 6, STACK_BYTES = 64 << 10, TRAP_FLAG = 0x100 };
+enum { THREADS = 6, STACK_BYTES = 64 << 10, GUARD_BYTES = 4096, TRAP_FLAG = 0x100 };
 
 static uintptr_t hooks_from, hooks_to; /* our library's code */
-static int where;
 static atomic_int waiting, may_go_on;
 static __thread int stays, wanted, seen; /* stays: in the hook, up to now */
 static __thread int was_in_hook;
@@ -39,12 +36,9 @@ static void find_hooks(void) {
 }
 
 static int is_at_its_place(uintptr_t instruction) {
-  int in_hook = instruction - hooks_from < hooks_to - hooks_from, enters = in_hook && !was_in_hook;
-  int leaves = !in_hook && was_in_hook;
+  int in_hook = instruction - hooks_from < hooks_to - hooks_from;
+  stays += in_hook && !was_in_hook;
   was_in_hook = in_hook;
-  stays += enters;
-  if (where == 'r')
-    return leaves && stays == 1;
   return in_hook && stays == 2 && seen++ == wanted;
 }
 
@@ -60,8 +54,9 @@ static void step(int signal, siginfo_t *information, void *context) {
 }
 
 static void *call_stepwise(void *number) {
-  stack_t stack = {.ss_sp = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-                   .ss_size = STACK_BYTES};
+  char *area = mmap(NULL, STACK_BYTES + 2 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  stack_t stack = {.ss_sp = area + GUARD_BYTES, .ss_size = STACK_BYTES};
+  mprotect(stack.ss_sp, STACK_BYTES, PROT_READ | PROT_WRITE);
   sigaltstack(&stack, NULL);
   wanted = 1 + (int)(intptr_t)number; /* the first instruction is behind a call, as those of any function below are */
   for (int i = 0; i < 100; i++)
@@ -73,12 +68,11 @@ static void *call_stepwise(void *number) {
   return NULL;
 }
 
-int main(int count, char **argument) {
+int main(void) {
   pthread_t thread[THREADS];
   struct sigaction action = {.sa_sigaction = step, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-  if (count != 2 || sigaction(SIGTRAP, &action, NULL) != 0)
+  if (sigaction(SIGTRAP, &action, NULL) != 0)
     return 2;
-  where = argument[1][0];
   for (char command; read(0, &command, 1) == 1;) {
     if (command == 'c')
       for (int i = 0; i < 1000; i++)

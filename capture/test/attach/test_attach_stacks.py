@@ -78,17 +78,18 @@ def end_a_recording_and_begin_another(program: subprocess.Popen, folder: Path, *
         return end(program)
 
 
+@pytest.mark.parametrize("handler", [(), ("handler",)], ids=["it", "a handler on another stack"])
 def test_memory_is_kept_for_a_thread_that_sleeps_in_a_real_function_while_another_recording_begins(
-    tmp_path: Path,
+    handler: tuple[str, ...], tmp_path: Path
 ) -> None:
     allocator = compile_c(tmp_path / "libsleeps.so", SOURCES / "sleeper.c", "-DALLOCATOR", "-shared", "-fPIC")
-    with started(compile_c(tmp_path / "sleeper", SOURCES / "sleeper.c", "-pthread", allocator)) as program:
+    command = compile_c(tmp_path / "sleeper", SOURCES / "sleeper.c", "-pthread", allocator)
+    with started(command, *handler) as program:
         assert end_a_recording_and_begin_another(program, tmp_path, "--latency") == 0
 
 
-@pytest.mark.parametrize("where", ["hook", "real"])
-def test_memory_is_kept_for_threads_that_a_handler_on_another_stack_has_interrupted_in_a_hook_or_below(
-    where: str, tmp_path: Path
+def test_memory_is_kept_for_threads_that_a_handler_has_interrupted_in_a_hook_while_another_recording_begins(
+    tmp_path: Path,
 ) -> None:
-    with started(compile_c(tmp_path / "stepper", SOURCES / "stepper.c", "-pthread"), where) as program:
+    with started(compile_c(tmp_path / "stepper", SOURCES / "stepper.c", "-pthread")) as program:
         assert end_a_recording_and_begin_another(program, tmp_path) == 0
