@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A program whose threads are interrupted in a hook: they single-step a call of malloc, and the handler of that signal,
-   on a stack of its own, waits at several instructions of the hook, behind the real function's return. Commands, each
-   answered by a line: c makes 1,000 calls; b lets the threads begin; w lets them go on, and waits for them. */
+/* A program whose threads are interrupted in a hook: they single-step a call of free, and the handler of that signal
+   waits at several of the hook's first instructions, where no return address says that a thread is in a hook. Commands,
+   each answered by a line: c makes 1,000 calls; b lets the threads begin; w lets them go on, and waits for them. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,16 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { THREADS = 6, STACK_BYTES = 64 << 10, GUARD_BYTES = 4096, TRAP_FLAG = 0x100 };
+enum { THREADS = 6, STACK_BYTES = 64 << 10, TRAP_FLAG = 0x100 };
 
 static uintptr_t hooks_from, hooks_to; /* our library's code */
 static atomic_int waiting, may_go_on;
-static __thread int stays, wanted, seen; /* stays: in the hook, up to now */
-static __thread int was_in_hook;
+static __thread int wanted; /* instructions of the hook that are passed */
 
 static void find_hooks(void) {
   static char maps[1 << 16];
@@ -35,17 +33,21 @@ static void find_hooks(void) {
       sscanf(line, "%lx-%lx", &hooks_from, &hooks_to);
 }
 
-static int is_at_its_place(uintptr_t instruction) {
-  int in_hook = instruction - hooks_from < hooks_to - hooks_from;
-  stays += in_hook && !was_in_hook;
-  was_in_hook = in_hook;
-  return in_hook && stays == 2 && seen++ == wanted;
+/* Is it an instruction of our library, and can't be taken for one behind a call? */
+static int is_in_hook_alone(uintptr_t instruction) {
+  enum { LONGEST_CALL = 7 };
+  if (instruction - hooks_from >= hooks_to - hooks_from)
+    return 0;
+  for (int i = 1; i <= LONGEST_CALL; i++)
+    if (((const unsigned char *)instruction)[-i] == 0xff || ((const unsigned char *)instruction)[-i] == 0xe8)
+      return 0;
+  return 1;
 }
 
 static void step(int signal, siginfo_t *information, void *context) {
   greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
   (void)signal, (void)information;
-  if (!is_at_its_place((uintptr_t)registers[REG_RIP]))
+  if (!is_in_hook_alone((uintptr_t)registers[REG_RIP]) || wanted-- > 0)
     return;
   registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
   atomic_fetch_add(&waiting, 1);
@@ -53,24 +55,28 @@ static void step(int signal, siginfo_t *information, void *context) {
     usleep(1000);
 }
 
+/* Of return addresses of earlier calls. */
+static __attribute__((noinline)) void clear_stack(void) {
+  volatile char below[STACK_BYTES];
+  for (size_t i = 0; i < sizeof below; i++)
+    below[i] = 0;
+}
+
 static void *call_stepwise(void *number) {
-  char *area = mmap(NULL, STACK_BYTES + 2 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  stack_t stack = {.ss_sp = area + GUARD_BYTES, .ss_size = STACK_BYTES};
-  mprotect(stack.ss_sp, STACK_BYTES, PROT_READ | PROT_WRITE);
-  sigaltstack(&stack, NULL);
-  wanted = 1 + (int)(intptr_t)number; /* the first instruction is behind a call, as those of any function below are */
+  wanted = (int)(intptr_t)number;
   for (int i = 0; i < 100; i++)
     free(malloc(100));
+  void *volatile object = malloc(100);
+  clear_stack();
   __asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tlea 128(%%rsp), %%rsp" ::
                        : "memory", "cc");
-  void *volatile object = malloc(100);
   free(object);
   return NULL;
 }
 
 int main(void) {
   pthread_t thread[THREADS];
-  struct sigaction action = {.sa_sigaction = step, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+  struct sigaction action = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
   if (sigaction(SIGTRAP, &action, NULL) != 0)
     return 2;
   for (char command; read(0, &command, 1) == 1;) {
