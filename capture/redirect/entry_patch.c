@@ -357,17 +357,16 @@ bool entry_patch_is_conventional(const struct entry_function *text, uint64_t add
   return true;
 }
 
-static void mark(const struct entry_patch *patches, size_t count, uint64_t target, bool *jumped_into) {
+/* Is there a patch over that address? marks: NULL, or what is set for each that is. */
+static bool is_overwritten(const struct entry_patch *patches, size_t count, uint64_t address, bool *marks) {
+  bool any = false;
   for (size_t i = 0; i < count; i++)
-    if (target > patches[i].at && target < patches[i].at + patches[i].bytes)
-      jumped_into[i] = true;
-}
-
-static bool is_in_one(const struct entry_patch *patches, size_t count, uint64_t target) {
-  for (size_t i = 0; i < count; i++)
-    if (target > patches[i].at && target < patches[i].at + patches[i].bytes)
-      return true;
-  return false;
+    if (address > patches[i].at && address < patches[i].at + patches[i].bytes) {
+      any = true;
+      if (marks)
+        marks[i] = true;
+    }
+  return any;
 }
 
 /* Bytes of the opcode before a 32-bit distance at that byte; 0: it is not that of a jump or call. */
@@ -392,9 +391,9 @@ void entry_patch_find_jumps(const struct entry_function *text, const struct entr
     int32_t distance;
     memcpy(&distance, text->code + at, sizeof distance);
     uint64_t target = text->address + at + 4 + (uint64_t)(int64_t)distance;
-    if (target > lowest && target < highest && is_in_one(patches, count, target) &&
+    if (target > lowest && target < highest && is_overwritten(patches, count, target, NULL) &&
         may_be_instruction(text, at - opcode))
-      mark(patches, count, target, jumped_into);
+      is_overwritten(patches, count, target, jumped_into);
   }
 }
 

@@ -377,17 +377,6 @@ static bool is_of(const struct tracee *tracee, uint64_t room, const char *settin
          strncmp(its, setting, sizeof its) == 0;
 }
 
-/* Does that function jump to its stub in the room? */
-static bool leads_to(const struct tracee *tracee, const struct linked_saved *saved, uint64_t stub) {
-  uint8_t code[ENTRY_JUMP_BYTES];
-  int32_t distance;
-  if (saved->bytes < ENTRY_JUMP_BYTES || saved->bytes > ENTRY_PATCH_MOST ||
-      !tracee_read(tracee, saved->at, code, sizeof code))
-    return false;
-  memcpy(&distance, code + 1, sizeof distance);
-  return code[0] == 0xe9 && saved->at + ENTRY_JUMP_BYTES + (uint64_t)(int64_t)distance == stub;
-}
-
 int linked_put_back(const struct tracee *tracee, uint64_t room, const char *setting, struct error *error) {
   static const char none[LINKED_SETTING_BYTES];
   struct linked_saved saved[LINKED_MOST];
@@ -397,7 +386,8 @@ int linked_put_back(const struct tracee *tracee, uint64_t room, const char *sett
   if (!tracee_read(tracee, room + offsetof(struct linked_room, saved), saved, sizeof saved))
     return error_set(error, "--attach", "the process has ended");
   for (size_t i = 0; i < LINKED_MOST; i++)
-    if (leads_to(tracee, &saved[i], room + LINKED_STUBS_AT + i * ENTRY_ROOM_BYTES))
+    if (saved[i].bytes >= ENTRY_JUMP_BYTES && saved[i].bytes <= ENTRY_PATCH_MOST &&
+        linked_jump_at(tracee->memory_fd, saved[i].at) == room + LINKED_STUBS_AT + i * ENTRY_ROOM_BYTES)
       all &= tracee_write(tracee, saved[i].at, saved[i].original, saved[i].bytes);
   all &= tracee_write(tracee, room + offsetof(struct linked_room, setting), none, sizeof none);
   return all ? 0 : error_set(error, "--attach", "the program's code can't be written");

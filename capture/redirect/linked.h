@@ -102,6 +102,9 @@ bool linked_patches_is_plain(const struct linked_patches *patches, size_t number
 /* Writes which functions can't be redirected, and why; empty: all can. True: an allocator is therefore left alone. */
 bool linked_patches_complain(const struct linked_patches *patches, char *text, size_t bytes);
 
+/* Where the 32-bit jump at that address leads; 0: none is there. */
+uint64_t linked_jump_at(int memory, uint64_t at);
+
 /* The room to which the code at a function's entry jumps, and the function's saved bytes there; 0: it does not jump. */
 uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *saved);
 

@@ -151,23 +151,27 @@ static bool read_at(int fd, void *bytes, size_t count, uint64_t address) {
   return pread(fd, bytes, count, (off_t)address) == (ssize_t)count;
 }
 
+uint64_t linked_jump_at(int memory, uint64_t at) {
+  uint8_t code[ENTRY_JUMP_BYTES];
+  int32_t distance;
+  if (!read_at(memory, code, sizeof code, at) || code[0] != 0xe9)
+    return 0;
+  memcpy(&distance, code + 1, sizeof distance);
+  return at + ENTRY_JUMP_BYTES + (uint64_t)(int64_t)distance;
+}
+
 uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *saved) {
   static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-  uint8_t code[sizeof endbr64 + ENTRY_JUMP_BYTES];
-  uint64_t magic;
-  int32_t distance;
-  if (!read_at(memory, code, sizeof code, function))
-    return 0;
-  size_t at = memcmp(code, endbr64, sizeof endbr64) == 0 ? sizeof endbr64 : 0;
-  memcpy(&distance, code + at + 1, sizeof distance);
-  uint64_t target = function + at + ENTRY_JUMP_BYTES + (uint64_t)(int64_t)distance;
-  uint64_t room = target & ~(uint64_t)(LINKED_ROOM_BYTES - 1),
+  uint8_t code[sizeof endbr64];
+  uint64_t magic, at = function;
+  if (read_at(memory, code, sizeof code, at) && memcmp(code, endbr64, sizeof endbr64) == 0)
+    at += sizeof endbr64;
+  uint64_t target = linked_jump_at(memory, at), room = target & ~(uint64_t)(LINKED_ROOM_BYTES - 1),
            number = (target - room - LINKED_STUBS_AT) / ENTRY_ROOM_BYTES;
-  if (code[at] != 0xe9 || number >= LINKED_MOST || !read_at(memory, &magic, sizeof magic, room) ||
-      magic != LINKED_ROOM_MAGIC ||
-      !read_at(memory, saved, sizeof *saved, room + offsetof(struct linked_room, saved) + number * sizeof *saved))
-    return 0;
-  return saved->at == function + at && saved->bytes >= ENTRY_JUMP_BYTES && saved->bytes <= ENTRY_PATCH_MOST ? room : 0;
+  bool found =
+      target && number < LINKED_MOST && read_at(memory, &magic, sizeof magic, room) && magic == LINKED_ROOM_MAGIC &&
+      read_at(memory, saved, sizeof *saved, room + offsetof(struct linked_room, saved) + number * sizeof *saved);
+  return found && saved->at == at && saved->bytes >= ENTRY_JUMP_BYTES && saved->bytes <= ENTRY_PATCH_MOST ? room : 0;
 }
 
 /* The bytes at an address of the file; NULL: they are not completely in it. */

@@ -316,26 +316,20 @@ static int find_functions(struct bringing *b, const struct object *libc, struct 
 }
 
 /* The end of a signal handler's frame: the only way back from one. */
-static uint64_t find_restorer(const struct tracee *tracee, const struct symbol *near) {
+static uint64_t find_restorer(const struct bringing *b) {
   static const char code[] = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
   static const uint64_t most = (uint64_t)64 << 20;
   struct proc_mapping area;
   uint64_t found = 0;
-  if (!area_of(tracee, near->address, &area) || area.end - area.start > most)
+  if (!area_of(b->tracee, b->syscall_instruction, &area) || area.end - area.start > most)
     return 0;
   char *text = malloc(area.end - area.start);
-  if (text && tracee_read(tracee, area.start, text, area.end - area.start)) {
+  if (text && tracee_read(b->tracee, area.start, text, area.end - area.start)) {
     const char *at = memmem(text, area.end - area.start, code, sizeof code - 1);
     found = at ? area.start + (uint64_t)(at - text) : 0;
   }
   free(text);
   return found;
-}
-
-static void find_handlers(struct bringing *b, const struct object *libc) {
-  struct symbol symbol;
-  uint64_t restorer = object_symbol(libc, b->tracee, "getppid", &symbol) ? find_restorer(b->tracee, &symbol) : 0;
-  b->handlers = (struct code_range){restorer, restorer + 1, COUNTS_AT_FRAME};
 }
 
 static int prepare(struct bringing *b, struct error *error) {
@@ -349,7 +343,8 @@ static int prepare(struct bringing *b, struct error *error) {
     return error_set(error, "--attach", "the program's C library is not one that is known");
   if (find_functions(b, libc, error) != 0)
     return -1;
-  find_handlers(b, libc);
+  uint64_t restorer = find_restorer(b);
+  b->handlers = (struct code_range){restorer, restorer + 1, COUNTS_AT_FRAME};
   b->data.magic = RELAY_MAGIC;
   b->data.pid = (uint32_t)tracee_inner_id(b->tracee, b->tracee->pid);
   b->data.wait[1] = 1000000;

@@ -135,8 +135,6 @@ static int find_real(struct view *view, uint32_t i, bool operators, struct error
   call->from = extent.start;
   call->to = extent.end;
   call->place = place_of(object);
-  view->entry[i] = symbol.entry;
-  view->base[i] = object->dynamic.base;
   return 0;
 }
 
@@ -194,6 +192,7 @@ static int find_reals(struct view *view, const struct linked_running *linked, st
     describe_linked(view, linked, allocator);
   else
     snprintf(view->table.allocator, sizeof view->table.allocator, "%s", object_name(allocator));
+  find_entries(view);
   view->table.calls_back = refers_to_others(view);
   view->table.has_usable_size = definer_of(&view->objects, view->tracee, "malloc_usable_size", &size) == allocator;
   return 0;

@@ -92,11 +92,9 @@ int target_check_owner(int pid, struct error *error) {
   if (!proc_read_file(pid, "status", status, sizeof status))
     return refuse(error, pid, "has ended");
   snprintf(path, sizeof path, "/proc/%d", pid);
-  unsigned uid;
-  const char *line = strstr(status, "\nUid:");
   if (!ids_agree(status, "\nUid:") || !ids_agree(status, "\nGid:"))
     return refuse(error, pid, "has changed its user or group (setuid, setgid)");
-  if (line && sscanf(line + 5, "%u", &uid) == 1 && uid != getuid() && getuid() != 0)
+  if (proc_status_number(status, "\nUid:", getuid()) != getuid() && getuid() != 0)
     return refuse(error, pid, "belongs to another user");
   if (stat(path, &owner) == 0 && owner.st_uid == 0 && getuid() != 0)
     return refuse(error, pid, "may not be traced: it gained rights, or forbids it (PR_SET_DUMPABLE)");
