@@ -7,10 +7,10 @@ needs more is of another program than the recorded one, and nothing may be concl
 """
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+
+import numpy as np
 
 from heaptape.common.phrases import size
 from heaptape.common.tables import MIB
@@ -42,18 +42,30 @@ class Memory:
         )
 
 
-def noise_of(differences: Sequence[float], weights: Sequence[float]) -> float:
+@dataclass(frozen=True)
+class Samples:
+    """What a recording has of its program's memory: RssAnon in bytes at each position (ops done by then), and a clock
+    that means are over: time, or calls. `wall`: it is wall time. `peak_bytes`: of RssAnon, also between samples.
+    """
+
+    position: np.ndarray
+    rss: np.ndarray
+    clock: np.ndarray
+    peak_bytes: float
+    wall: bool = False
+
+
+def noise_of(differences: np.ndarray, weights: np.ndarray) -> float:
     """Bytes by which a mean over samples may be off, as each shows one moment of a memory that changes between two ops:
     twice the standard error of the mean difference. `differences`: of the replay at each sample from the recorded
     bytes; a constant one is no noise. `weights`: how long each sample stands.
     """
-    whole, squares = sum(weights), sum(weight * weight for weight in weights)
+    whole, squares = weights.sum(), (weights * weights).sum()
     if not whole or not squares:
         return 0.0
-    pairs = list(zip(differences, weights, strict=False))
-    mean = sum(difference * weight for difference, weight in pairs) / whole
-    variance = sum(weight * (difference - mean) ** 2 for difference, weight in pairs) / whole
-    return 2 * math.sqrt(variance * squares) / whole
+    apart = differences[: len(weights)]
+    variance = (weights * (apart - (apart * weights).sum() / whole) ** 2).sum() / whole
+    return float(2 * math.sqrt(variance * squares) / whole)
 
 
 def disproof(workload: Workload, label: str, replayed: Memory, recorded: Memory) -> str:
@@ -78,16 +90,24 @@ def disproof_of(file: Results) -> str:
     runs = [run for run in file.measured if run.label == label and run.pass_ == "memory" and run.timeline]
     if not label or len(rows) < 2 or not runs:
         return ""
-    positions = [row[0] for row in rows]
-    there = [row[1] for row in rows]
-    apart = [here - before for here, before in zip(least_at(runs[0], positions), there)]
-    spans = [after - before for before, after in pairwise(positions)]
-    recorded = Memory(max(there), _mean(positions, there), noise_of(apart, spans))
-    replayed = Memory(
-        max(run.rss_anon_peak_bytes or 0.0 for run in runs),
-        max(_mean(positions, least_at(run, positions)) for run in runs),
-    )
-    return disproof(file.workload, label, replayed, recorded)
+    position, rss = np.array([row[:2] for row in rows], dtype=float).T
+    return disproved(file.workload, runs, Samples(position, rss, position, float(rss.max())))
+
+
+def disproved(workload: Workload, runs: Sequence[Run], there: Samples) -> str:
+    """`disproof` of memory runs on the allocator that the recording was made on; empty also where it has no samples."""
+    if len(there.position) < 2:
+        return ""
+    noise = noise_of(least_at(runs[0], there.position) - there.rss, np.diff(there.clock))
+    recorded = Memory(there.peak_bytes, mean_over_time(there.clock, there.rss), noise)
+    peak = max(run.rss_anon_peak_bytes or 0.0 for run in runs)
+    return disproof(workload, runs[0].label, Memory(peak, max(_mean(run, there) for run in runs)), recorded)
+
+
+def _mean(run: Run, there: Samples) -> float:
+    least = mean_over_time(there.clock, least_at(run, there.position))
+    wall = run.rss_anon_wall_mean_bytes if there.wall else None
+    return least if wall is None else min(wall, least)
 
 
 def unjudged(file: Results) -> str:
@@ -109,19 +129,20 @@ def _reason(workload: Workload) -> str:
     return "it touched less of its objects than is known"
 
 
-def least_at(run: Run, positions: Iterable[float]) -> list[float]:
+def least_at(run: Run, position: np.ndarray) -> np.ndarray:
     """RssAnon of a memory run at each position, or one row of its time line before or after, whichever is least: a
     replay touches an object at once, where the program took its time to fill it; and what is given back between two
     rows, before the program sleeps, is only in the later one.
     """
-    rows = run.timeline or []
-    known = [row[0] for row in rows]
-    places = [max(bisect_right(known, position) - 1, 0) for position in positions]
-    return [min(row[1] for row in rows[max(place - 1, 0) : place + 2]) for place in places]
+    known, rss = np.array([row[:2] for row in run.timeline or []], dtype=float).reshape(-1, 2).T
+    places = np.maximum(np.searchsorted(known, position, "right") - 1, 0)
+    around = np.clip(places + [[-1], [0], [1]], 0, len(rss) - 1)
+    least: np.ndarray = rss[around].min(axis=0)
+    return least
 
 
-def _mean(positions: Sequence[float], values: Sequence[float]) -> float:
-    """Over positions, each value up to the next; where all are at one, their plain mean."""
-    spans = [after - before for before, after in pairwise(positions)]
-    whole = sum(spans)
-    return sum(v * s for v, s in zip(values, spans, strict=False)) / whole if whole else sum(values) / len(values)
+def mean_over_time(time: np.ndarray, values: np.ndarray) -> float:
+    """Mean of values that each hold until the next time. The values' plain mean where no time passes."""
+    spans = np.diff(time)
+    total = float(spans.sum())
+    return float((values[:-1] * spans).sum() / total) if total > 0 else float(np.mean(values))

@@ -11,12 +11,12 @@ import numpy as np
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.results.judged import Memory, disproof, least_at, noise_of
+from heaptape.results import judged as judged_by
 from heaptape.results.structs import Run, Workload, workload_of
 from heaptape.run import registry, replay
 from heaptape.run.exact import Bench, RunError
 from heaptape.run.recorded import recorded_on
-from heaptape.run.samples import Samples, idle_of, read_samples, replayed, spread_times
+from heaptape.run.samples import Samples, idle_of, read_samples, spread_times
 from heaptape.tape.trace import open_trace
 from heaptape.tape.workload_format import read_workload
 
@@ -60,11 +60,9 @@ def disproved(run: Run, recorded: Recorded, about: Workload) -> str:
     """
     if recorded.samples is None or recorded.rss is None:
         return ""
-    samples, held = recorded.samples, replayed(run, recorded.samples)
-    least = np.array(least_at(run, samples.position))
-    made = Memory(held["rss_anon_peak_bytes"], min(held[samples.mean_clock], samples.mean(least)))
-    noise = noise_of((least - recorded.rss).tolist(), np.diff(samples.clock_ns).tolist())
-    return disproof(about, run.label, made, Memory(recorded.peak_bytes, samples.mean(recorded.rss), noise))
+    samples = recorded.samples
+    there = judged_by.Samples(samples.position, recorded.rss, samples.clock_ns, recorded.peak_bytes, samples.idles)
+    return judged_by.disproved(about, [run], there)
 
 
 def judge(about: dict, source: Path, workload: Path, home: Home) -> None:

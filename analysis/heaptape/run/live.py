@@ -11,11 +11,11 @@ import numpy as np
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.results.judged import mean_over_time
 from heaptape.run import registry
 from heaptape.run.environment import PRELOAD, TUNABLES, without_allocator
 from heaptape.run.recipes import Finished, Recipe
 from heaptape.run.registry import Choice
-from heaptape.run.samples import mean_over_time
 
 Runner = Callable[[Sequence[str], Mapping[str, str], Path], Finished]
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.phrases import MOSTLY_PERCENT
+from heaptape.results.judged import mean_over_time
 from heaptape.results.structs import Run
 from heaptape.tape.trace import open_trace, times_ns
 from heaptape.tape.workload_format import read_workload
@@ -161,10 +162,3 @@ def smooth(time_ns: np.ndarray, cpu_ns: np.ndarray) -> np.ndarray:
         return cpu_ns
     changed = np.append(True, np.diff(cpu_ns) > 0)
     return np.interp(time_ns, time_ns[changed], cpu_ns[changed])
-
-
-def mean_over_time(time: np.ndarray, values: np.ndarray) -> float:
-    """Mean of values that each hold until the next time. The values' plain mean where no time passes."""
-    spans = np.diff(time)
-    total = float(spans.sum())
-    return float((values[:-1] * spans).sum() / total) if total > 0 else float(np.mean(values))

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from heaptape.common.home import default_home
+from heaptape.results.judged import mean_over_time
 from heaptape.results.structs import Run
 from heaptape.run import replay
 from heaptape.run.samples import (
     Samples,
     idle_share,
-    mean_over_time,
     read_samples,
     replayed,
     rss_at,

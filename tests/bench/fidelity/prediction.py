@@ -17,7 +17,8 @@ Time lines are arrays of equal length. Positions are ops of the workload, times 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from heaptape.run.samples import Samples, mean_over_time
+from heaptape.results.judged import mean_over_time
+from heaptape.run.samples import Samples
 
 # An allocator's library makes some calls itself before the program's first: tbbmalloc 14, tcmalloc 3, jemalloc 1. The
 # calls of runs that differ by at most this many are counted from the end: with few calls, shares would not match.

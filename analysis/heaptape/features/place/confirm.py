@@ -11,11 +11,12 @@ from heaptape.common.home import Home
 from heaptape.common.process import last_message
 from heaptape.features.place import plan as plans
 from heaptape.features.place.search import Found
+from heaptape.results.judged import mean_over_time
 from heaptape.run import replay
 from heaptape.run.live import c_library
 from heaptape.run.live_command import WALL_MEAN, Turns, ratios, take
 from heaptape.run.registry import Choice
-from heaptape.run.samples import Samples, mean_over_time, read_samples, rss_at
+from heaptape.run.samples import Samples, read_samples, rss_at
 
 LIBRARY_BYTES = 72 << 10  # what the library itself holds
 
