@@ -5,7 +5,9 @@ import math
 import random
 import statistics
 
+import numpy as np
 import pytest
+import scipy
 from heaptape.results.comparing import race
 
 TODAY = "today"
@@ -78,3 +80,22 @@ def test_a_disturbed_run_is_left_out_and_no_other():
     kept = race.undisturbed(rounds)
     assert "tcmalloc" not in kept[1]
     assert sum(map(len, kept)) >= sum(map(len, rounds)) - 2
+
+
+def test_a_difference_is_clear_only_where_its_interval_is_narrower_than_it():
+    assert race.Decision(10, 6, 14, 8).verdict == race.DIFFERENT
+    assert race.Decision(10, 4, 16, 8).verdict == race.UNDECIDED
+    assert race.Decision(1.9, 1.5, 2.3, 8).verdict == race.UNDECIDED
+    assert race.Decision(1.0, 0.5, 1.9, 8).verdict == race.SAME
+    assert race.Decision(-1.0, -2.1, 0.1, 8).verdict == race.UNDECIDED
+
+
+def test_a_pair_is_compared_by_a_trimmed_mean_and_rounds_that_are_far_off_hardly_move_it():
+    rng = np.random.default_rng(2)
+    logs = np.sort(rng.normal(0.1, 0.05, 40))
+    found = race.trimmed(logs)
+    half = scipy.special.stdtrit(23, 0.975) * scipy.stats.mstats.trimmed_stde(logs, (0.2, 0.2))
+    assert np.log(found.interval(0.95)[1]) == pytest.approx(scipy.stats.trim_mean(logs, 0.2) + half)
+    logs[-5:] += 9
+    again = race.trimmed(logs)
+    assert (again.mean, again.interval(0.95)) == (pytest.approx(found.mean), pytest.approx(found.interval(0.95)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rounds of live runs: a recipe's program on one allocator and on others, alternately, until sequential.py has decided
+"""Rounds of live runs: a recipe's program on one allocator and on others, alternately, until looks.py has decided
 each pair or the budget is spent. Only plain figures are kept.
 
 The data of rounds is a dictionary, which a later session continues: "app" {"name"}, "predicted" {label: ...} (whom to
@@ -17,11 +17,13 @@ from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.results.comparing.sequential import UNDECIDED, decisions, next_look
+from heaptape.results.comparing.race import UNDECIDED
 from heaptape.run import machine, recipes, replay
 from heaptape.run.live import Place, observed
 from heaptape.run.recipes import Finished, Recipe
 from heaptape.run.registry import Choice
+
+from tests.bench.fidelity.looks import decisions, next_look
 
 
 @contextmanager
@@ -105,7 +107,7 @@ def spent_s(data: dict) -> float:
 
 
 def found(data: dict) -> dict:
-    """label -> decision (sequential.py), for the allocators that ran live."""
+    """label -> decision (looks.py), for the allocators that ran live."""
     return decisions([one["cpu_ns"] for one in data["live"]], data["looks"], BASELINE)
 
 

@@ -3,7 +3,7 @@
 
 First the counts: the program is recorded once with its data accesses, on the C library's allocator, and replayed by the
 pass misses on each, with this machine's caches. The prediction is made from the counts before the first live run, and
-not changed later. Then rounds of live runs follow, until sequential.py has decided each pair or the budget is spent.
+not changed later. Then rounds of live runs follow, until looks.py has decided each pair or the budget is spent.
 All is in one raw result, to which a later session adds. Addresses are random in each run, and the preloaded libraries
 have paths of one length: so an interval covers the effect of layouts. Evaluation: timed_certificate.py.
 """

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from heaptape.results.comparing.sequential import DIFFERENT, EFFECT_PERCENT, SAME, UNDECIDED, Decision, decision
+from heaptape.results.comparing.race import DIFFERENT, EFFECT_PERCENT, SAME, UNDECIDED, Decision
 
 from tests.bench.fidelity import live_rounds
 from tests.bench.fidelity.certificate import sizes_of_errors
 from tests.bench.fidelity.counted_certificate import GROUPS, about_of, of_group
+from tests.bench.fidelity.looks import decision
 
 # If other programs and the hypervisor took more of all processors' time (median of rounds), the machine was not quiet.
 QUIET_PERCENT = 5.0
@@ -19,7 +20,7 @@ NOT_RUN = "not run live"
 def pairs(results: Sequence[dict]) -> pd.DataFrame:
     """One row per app and allocator that is predicted. Columns: app, set, threads, alone (as in counted_certificate),
     allocator; percent, low, high (predicted change of CPU time, in percent of the baseline's); live, live_low,
-    live_high, rounds, verdict (sequential.py, or NOT_RUN); outright (the predicted interval leaves out 0), right (the
+    live_high, rounds, verdict (looks.py, or NOT_RUN); outright (the predicted interval leaves out 0), right (the
     sign) and error (of the size, in percent of the live change) of DIFFERENT pairs, else False and NaN; holds (pairs of
     either verdict whose live change is in the predicted interval); contradicted (SAME live, predicted EFFECT_PERCENT
     or more outright).

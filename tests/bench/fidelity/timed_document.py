@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
-from heaptape.results.comparing.sequential import EFFECT_PERCENT, FIRST_LOOK, LEVEL_OF_ONE, LOOKS, SAME
+from heaptape.results.comparing.race import EFFECT_PERCENT, SAME
 
 from tests.bench.fidelity import live_rounds
 from tests.bench.fidelity.counted_document import failures, percent
+from tests.bench.fidelity.looks import FIRST_LOOK, LEVEL_OF_ONE, LOOKS
 from tests.bench.fidelity.timed_certificate import QUIET_PERCENT, disturbance, pairs, summary
 
 TARGET = "20 different, right 90 %, size off 30 % at the median"

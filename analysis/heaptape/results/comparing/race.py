@@ -9,26 +9,50 @@ error is Maron and Moore's Hoeffding race (NIPS 1993), here with Student's inter
 
 Three rounds give one pair two degrees of freedom, which decide nothing. All racers run on one machine, so the noise of
 a pair is estimated from its own rounds and, with the weight of at most PRIOR degrees of freedom, from all others' (the
-moderated variance of Smyth, *Stat. Appl. Genet. Mol. Biol.* 3, 2004). Each interval has the level
+moderated variance of Smyth, *Stat. Appl. Genet. Mol. Biol.* 3, 2004). A pair's figure is the mean of the logarithms of
+the ratios within rounds, without the fifth at each end, as some rounds of a busy machine are far off; its variance is
+the winsorised one (Yuen, *Biometrika* 61, 1974). Each interval has the level
 1 - 0.05 / (looks * racers): all together hold the true ratios in 95 % of races.
 """
 
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from heaptape.results.comparing.intervals import LEVEL, LogRatio
-from heaptape.results.comparing.sequential import EFFECT_PERCENT, SAME, UNDECIDED, Decision, logs_of, trimmed
 
 LOOKS = (3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+EFFECT_PERCENT = 2.0
+LEFT_OUT = 0.2  # of the rounds, at each end
 PRIOR = 4.0
 DISTURBED, EXACT = 4.0, 1e-12
+DIFFERENT, SAME, UNDECIDED = "different", f"no difference of {EFFECT_PERCENT:g} %", "undecided"
 LEADS, BEATEN, EQUAL, NEAR, OPEN = "leads", "beaten", "equal", "near", "open"
 
 Rounds = Sequence[Mapping[str, float]]  # label -> CPU time
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The change in percent of the baseline, with its interval, after `rounds` rounds; NaN where these are too few."""
+
+    percent: float
+    low: float
+    high: float
+    rounds: int
+
+    @property
+    def verdict(self) -> str:
+        """DIFFERENT where the interval is narrower than the change that it surrounds, and that is EFFECT_PERCENT or more;
+        SAME where it leaves out every change of EFFECT_PERCENT; else UNDECIDED.
+        """
+        if self.low > -EFFECT_PERCENT and self.high < EFFECT_PERCENT:
+            return SAME
+        clear = self.high - self.low < abs(self.percent) and abs(self.percent) >= EFFECT_PERCENT
+        return DIFFERENT if clear else UNDECIDED
 
 
 def compared(rounds: Rounds, label: str, than: str, racers: int) -> Decision:
@@ -52,7 +76,8 @@ def _compared(logs: Sequence[float | None], noise: tuple[float, float], racers: 
 
 
 def standings(rounds: Rounds, racers: Sequence[str], baseline: str) -> dict[str, str]:
-    """racer -> LEADS, BEATEN, EQUAL, NEAR or OPEN, the leader first."""
+    """racer -> DIFFERENT, SAME, UNDECIDED = "different", f"no difference of {EFFECT_PERCENT:g} %", "undecided"
+    LEADS, BEATEN, EQUAL, NEAR or OPEN, the leader first."""
     found = changes(rounds, racers, baseline, len(racers))
     leader, *others = sorted(racers, key=lambda one: found[one].percent)
     against = changes(rounds, others, leader, len(racers))
@@ -127,3 +152,20 @@ def _moderated(own: LogRatio, variance: float, freedom: float, count: int) -> Lo
         return replace(own, variance=mean_of, freedom=freedom)
     both = own.freedom + freedom
     return replace(own, variance=(own.freedom * own.variance + freedom * mean_of) / both, freedom=both)
+
+
+def logs_of(rounds: Sequence[Mapping[str, float]], label: str, baseline: str) -> list[float | None]:
+    """One for each round; None: one of the two did not run in it."""
+    return [math.log(one[label] / one[baseline]) if {label, baseline} <= one.keys() else None for one in rounds]
+
+
+def trimmed(logs: np.ndarray) -> LogRatio:
+    """Their mean without the fifth at each end, with the winsorised variance (Yuen)."""
+    count = len(logs)
+    if count < 2:
+        return LogRatio(float(logs.mean()) if count else math.nan, math.nan, math.nan, count)
+    ordered, cut = np.sort(logs), int(LEFT_OUT * count)
+    kept = ordered[cut : count - cut]
+    winsorised = np.clip(ordered, kept[0], kept[-1])
+    variance = float(winsorised.var(ddof=1)) * count / len(kept) ** 2
+    return LogRatio(float(kept.mean()), variance, len(kept) - 1, count)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.results.comparing.sequential import DIFFERENT, SAME, UNDECIDED
+from heaptape.results.comparing.race import DIFFERENT, SAME, UNDECIDED
 
 from tests.bench.fidelity import live_rounds, timed_document
 from tests.bench.fidelity.live_rounds import Session, add_rounds
