@@ -46,8 +46,8 @@ class Decision:
 
     @property
     def verdict(self) -> str:
-        """DIFFERENT where the interval is narrower than the change that it surrounds, and that is EFFECT_PERCENT or more;
-        SAME where it leaves out every change of EFFECT_PERCENT; else UNDECIDED.
+        """DIFFERENT where the interval is narrower than the change that it surrounds, and that is EFFECT_PERCENT or
+        more; SAME where it leaves out every change of EFFECT_PERCENT; else UNDECIDED.
         """
         if self.low > -EFFECT_PERCENT and self.high < EFFECT_PERCENT:
             return SAME
