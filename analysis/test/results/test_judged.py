@@ -72,7 +72,7 @@ def test_the_upper_end_of_a_peak_that_is_a_range_counts_for_the_limit():
 
 @given(st.lists(st.floats(0, 50), min_size=3, max_size=40), st.floats(-9, 9))
 def test_what_differs_by_a_constant_is_no_noise_and_one_sample_of_many_is_little(levels, apart):
-    spans = np.ones(len(levels) - 1)
+    spans = np.ones(len(levels))
     assert noise_of(np.full(len(levels), apart), spans) == pytest.approx(0, abs=1e-6)
     assert noise_of(np.array(levels), spans) <= 2 * 50 / 2 / len(levels) ** 0.5 + 1e-6
 
