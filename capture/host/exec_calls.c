@@ -13,12 +13,28 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const char *value_of(char *const *environment, const char *key) {
-  size_t length = strlen(key);
-  for (char *const *entry = environment; entry && *entry; entry++)
-    if (strncmp(*entry, key, length) == 0)
-      return *entry + length;
-  return NULL;
+/* --- the caller's memory --- */
+
+enum { PAGE = 4096 };
+
+/* May the program read there? Else its call fails, where ours would end it. *known: the number of a page of which it
+   is known. */
+static bool is_readable(const void *at, uintptr_t *known) {
+  enum { NOTHING = 3 }; /* the kernel reads the mask, and then refuses */
+  uintptr_t page = (uintptr_t)at / PAGE;
+  if (page == *known || !host_may(HOST_SELF))
+    return true;
+  int error = errno;
+  syscall(SYS_rt_sigprocmask, NOTHING, (uintptr_t)at & -sizeof(uint64_t), NULL, sizeof(uint64_t));
+  bool readable = errno != EFAULT;
+  errno = error;
+  if (readable)
+    *known = page;
+  return readable;
+}
+
+static bool has_key(const char *entry, const char *key) {
+  return strncmp(entry, key, strlen(key)) == 0;
 }
 
 /* --- our library in LD_PRELOAD --- */
@@ -58,50 +74,79 @@ static enum exec_outlook library_outlook(const char *preload) {
   return fd < 0 && (why == EACCES || why == EPERM) ? EXEC_NO_RIGHT : EXEC_OPEN;
 }
 
+/* The number of entries, with the last, which is NULL; 0: they can't be read. *preload: the value of LD_PRELOAD, or
+   NULL. */
+static size_t entries_of(char *const *environment, const char **preload) {
+  uintptr_t known = UINTPTR_MAX, known_text = UINTPTR_MAX;
+  *preload = NULL;
+  for (size_t count = 0; environment; count++) {
+    if (!is_readable(environment + count, &known))
+      return 0;
+    const char *entry = environment[count];
+    if (!entry)
+      return count + 1;
+    if (!is_readable(entry, &known_text))
+      return 0;
+    if (!*preload && has_key(entry, preload_key))
+      *preload = entry + sizeof preload_key - 1;
+  }
+  return 0;
+}
+
 static uint32_t outlook_of(char *const *environment) {
   enum exec_outlook outlook = filters_outlook();
+  const char *preload;
   if (outlook != EXEC_OPEN)
     return outlook;
-  const char *preload = value_of(environment, preload_key);
-  if (!preload || !*preload)
+  if (!entries_of(environment, &preload) || !preload || !*preload)
     return EXEC_NO_PRELOAD;
   return strstr(preload, own_name) ? library_outlook(preload) : EXEC_OTHER_PRELOAD;
 }
 
+/* Is the library to be left out of that LD_PRELOAD? */
+static bool is_withheld(const char *preload) {
+  return preload && strstr(preload, own_name) && library_outlook(preload) != EXEC_OPEN;
+}
+
 struct exec_kept exec_kept_of(char *const *environment) {
   enum { ENTRIES_MOST = 2048 }; /* on the caller's stack */
-  struct exec_kept kept = {0, 0};
-  const char *preload = value_of(environment, preload_key), *own = preload ? strstr(preload, own_name) : NULL;
-  if (!own || library_outlook(preload) == EXEC_OPEN)
-    return kept;
-  while (environment[kept.entries++])
-    if (kept.entries > ENTRIES_MOST)
-      return (struct exec_kept){0, 0};
-  kept.bytes = sizeof preload_key + strlen(preload);
-  return kept;
+  const char *preload;
+  size_t entries = entries_of(environment, &preload);
+  if (entries > ENTRIES_MOST || !is_withheld(preload))
+    return (struct exec_kept){0, 0};
+  return (struct exec_kept){entries, sizeof preload_key + strlen(preload)};
+}
+
+/* Copies the list without our libraries; returns the end of the copy. */
+static char *copy_others(char *to, const char *list) {
+  char *end = to;
+  while (*list) {
+    size_t bytes = element_bytes(list);
+    if (bytes && !is_own(list, bytes)) {
+      *end = ':';
+      end += end > to;
+      memcpy(end, list, bytes);
+      end += bytes;
+    }
+    list += bytes + (list[bytes] != '\0');
+  }
+  *end = '\0';
+  return end;
 }
 
 char *const *exec_passed(char *const *environment, struct exec_kept kept, char **entries, char *preload) {
   if (!kept.entries)
     return environment;
-  char *end = preload + sizeof preload_key - 1, **first = entries;
+  char **first = entries, *value = preload + sizeof preload_key - 1;
+  bool is_first = true;
   memcpy(preload, preload_key, sizeof preload_key);
-  for (const char *list = value_of(environment, preload_key); *list; list += *list ? 1 : 0) {
-    size_t bytes = element_bytes(list);
-    if (bytes && !is_own(list, bytes)) {
-      *end = ':';
-      end += end > preload + sizeof preload_key - 1;
-      memcpy(end, list, bytes);
-      end += bytes;
-    }
-    list += bytes;
-  }
-  *end = '\0';
-  for (; *environment; environment++)
-    if (strncmp(*environment, preload_key, sizeof preload_key - 1) != 0)
+  for (; *environment; environment++) {
+    if (!has_key(*environment, preload_key))
       *entries++ = *environment;
-    else if (end > preload + sizeof preload_key - 1)
+    else if (is_first && copy_others(value, *environment + sizeof preload_key - 1) > value)
       *entries++ = preload;
+    is_first &= !has_key(*environment, preload_key);
+  }
   *entries = NULL;
   return first;
 }
@@ -154,7 +199,10 @@ static struct exec_note *note(const char *path, int fd, char *const *environment
 }
 
 struct exec_note *exec_begins(const char *path, int fd, char *const *environment) {
-  return host_state.bank ? note(path, fd, environment, child_number()) : NULL;
+  uintptr_t known = UINTPTR_MAX;
+  if (!host_state.bank || (path && !is_readable(path, &known)))
+    return NULL;
+  return note(path && *path ? path : NULL, fd, environment, child_number());
 }
 
 void exec_failed(struct exec_note *taken_back) {
@@ -235,7 +283,7 @@ ENTRY(fexecve, (int fd, char *const words[], char *const environment[])) {
   MAKE(fexecve, NULL, fd, environment, fd, words, passed);
 }
 ENTRY(execveat, (int fd, const char *path, char *const words[], char *const environment[], int flags)) {
-  MAKE(execveat, path && *path ? path : NULL, fd, environment, fd, path, words, passed, flags);
+  MAKE(execveat, path, fd, environment, fd, path, words, passed, flags);
 }
 
 /* The words of a call that has them as arguments, in an array on the stack, as the C libraries do. environment: where
@@ -295,24 +343,52 @@ ENTRY(posix_spawnp, (pid_t * child, const char *path, const posix_spawn_file_act
   SPAWN(posix_spawnp);
 }
 
-/* Their shell attaches as a rule, and is not executed by a function of ours. */
-static void note_shell(void) {
-  if (filters_outlook() != EXEC_OPEN)
+/* The value of LD_PRELOAD where our library is to be left out of it; else NULL. */
+static char *withheld_preload(void) {
+  const char *preload;
+  return entries_of(environ, &preload) && is_withheld(preload) ? (char *)(uintptr_t)preload : NULL;
+}
+
+static size_t bytes_of(const char *preload) {
+  return preload ? strlen(preload) + 1 : 1;
+}
+
+/* Their shell attaches as a rule, and is not executed by a function of ours. They take the environment from where it
+   is, so that our library is left out there, while they run. */
+static void shell_begins(char *preload, char *before) {
+  if (preload || filters_outlook() != EXEC_OPEN)
     note("/bin/sh", -1, environ, EXEC_CERTAIN);
+  if (preload) {
+    memcpy(before, preload, bytes_of(preload));
+    copy_others(preload, before);
+  }
+}
+
+static void shell_ends(char *preload, const char *before) {
+  if (preload)
+    memcpy(preload, before, bytes_of(before));
 }
 
 ENTRY(system, (const char *command)) {
   if (!real_calls_of.system.data)
     exec_calls_resolve();
+  if (!real_calls_of.system.data)
+    return -1;
+  char *preload = command ? withheld_preload() : NULL, before[bytes_of(preload)];
   if (command)
-    note_shell();
-  return real_calls_of.system.data ? real_calls_of.system.code(command) : -1;
+    shell_begins(preload, before);
+  int result = real_calls_of.system.code(command);
+  shell_ends(preload, before);
+  return result;
 }
 
 __attribute__((visibility("default"))) void *entry_popen(const char *command, const char *mode) __asm__("popen");
 void *entry_popen(const char *command, const char *mode) {
   if (!real_calls_of.popen.data)
     exec_calls_resolve();
-  note_shell();
-  return real_calls_of.popen.data ? real_calls_of.popen.code(command, mode) : NULL;
+  char *preload = withheld_preload(), before[bytes_of(preload)];
+  shell_begins(preload, before);
+  void *result = real_calls_of.popen.data ? real_calls_of.popen.code(command, mode) : NULL;
+  shell_ends(preload, before);
+  return result;
 }

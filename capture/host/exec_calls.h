@@ -13,7 +13,8 @@
 
 struct exec_note;
 
-/* Notes a program that this process is about to execute; NULL: nothing is noted. path NULL: of descriptor fd. */
+/* Notes a program that this process is about to execute; NULL: nothing is noted. path NULL, or empty: of descriptor fd.
+ */
 struct exec_note *exec_begins(const char *path, int fd, char *const *environment);
 
 /* The call has returned. note may be NULL. */

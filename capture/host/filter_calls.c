@@ -14,6 +14,10 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#if !defined(PR_SET_SYSCALL_USER_DISPATCH)
+#define PR_SET_SYSCALL_USER_DISPATCH 59 /* Linux 5.11 */
+#endif
+
 static _Atomic uint32_t clockless; /* calls that have forbidden the clock, or are under way */
 
 bool filter_calls_forbid_clock(void) {
@@ -122,9 +126,7 @@ __attribute__((used, visibility("hidden"))) long filter_calls_set_errno(long res
 /* execve or execveat, whose environment is that argument. */
 static long execute(const long words[6], int at) {
   char *const *environment = (char *const *)words[at];
-  const char *path = (const char *)words[at - 2];
-  struct exec_note *noted =
-      exec_begins(at == 4 && path && !*path ? NULL : path, at == 4 ? (int)words[1] : -1, environment);
+  struct exec_note *noted = exec_begins((const char *)words[at - 2], at == 4 ? (int)words[1] : -1, environment);
   struct exec_kept kept = exec_kept_of(environment);
   char *entries[kept.entries + 1], preload[kept.bytes + 1];
   long passed[6];
@@ -135,11 +137,22 @@ static long execute(const long words[6], int at) {
   return result;
 }
 
+/* The words of prctl where calls from our code are sent to a handler: what turns that on and off; else NULL. */
+static const volatile char *dispatch_of(const long words[6]) {
+  enum { EXCEPT = 1, WITHIN = 2 }; /* PR_SYS_DISPATCH_...: calls from code outside of the range, or inside */
+  static const char always = 1;
+  bool is_inside = (unsigned long)dispatch_of - (unsigned long)words[3] < (unsigned long)words[4];
+  bool sent = words[2] == EXCEPT ? !is_inside : words[2] == WITHIN && is_inside;
+  return sent ? words[5] ? (const volatile char *)words[5] : &always : NULL;
+}
+
 static long attempt_filter(const long words[6]) {
   struct attempt attempt = read_attempt(words);
   begin(&attempt);
   long result = call_kernel(words);
   end(&attempt, result);
+  if (words[0] == SYS_prctl && words[1] == PR_SET_SYSCALL_USER_DISPATCH && result == 0)
+    filters_dispatch = dispatch_of(words);
   return result;
 }
 

@@ -27,6 +27,7 @@ static const struct {
 
 _Atomic uint32_t filters_forbid = FILTERS_UNKNOWN;
 const _Atomic uint32_t *filters_seen;
+__thread const volatile char *filters_dispatch;
 
 /* --- a fresh image --- */
 

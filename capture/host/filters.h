@@ -49,6 +49,10 @@ extern _Atomic uint32_t filters_forbid __attribute__((visibility("hidden")));
 /* Where the collector notes that the process is under filters of which we were not told; NULL: nowhere. */
 extern const _Atomic uint32_t *filters_seen __attribute__((visibility("hidden")));
 
+/* Of the thread (syscall user dispatch, as Wine has it): at a value other than 0 there, the kernel sends its system
+   calls to a handler of the program; NULL: it never does. */
+extern __thread const volatile char *filters_dispatch __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
 /* May this image not attach, as it began under filters of which we don't know that they permit it, or without
    HEAPTAPE_SOCKET? Then it makes no system call. The first call reads /proc/self/status, by the calls that the loader
    has made before. */
@@ -65,7 +69,8 @@ static inline bool host_may(uint32_t purposes) {
   uint32_t forbidden = atomic_load_explicit(&filters_forbid, memory_order_relaxed) & (purposes | FILTERS_ANY);
   if (__builtin_expect(forbidden == FILTERS_UNKNOWN, 0))
     forbidden = filters_exclude();
-  return !forbidden && !(seen && atomic_load_explicit(seen, memory_order_relaxed));
+  const volatile char *dispatch = filters_dispatch;
+  return !forbidden && !(seen && atomic_load_explicit(seen, memory_order_relaxed)) && !(dispatch && *dispatch);
 }
 
 /* A sandbox of another kind (Landlock) does not let us connect to the collector: no more calls for HOST_CONTACT, here

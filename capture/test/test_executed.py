@@ -183,6 +183,62 @@ def test_the_loader_complains_of_nothing_where_the_user_may_not_read_our_library
     assert reasons(done) == {"their user may not read libheaptape.so": "true"}
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may change its root directory")
+@pytest.mark.parametrize("way", ["system", "popen"])
+def test_the_loader_complains_of_nothing_in_a_shell_of_the_c_library(
+    executes: Path, folder: Path, tmp_path: Path, way: str
+) -> None:
+    root = moved_root(tmp_path, Path("/bin/sh"))
+    (root / "bin").mkdir(exist_ok=True)
+    (root / "program").rename(root / "bin" / "sh")
+    done = recorded(tmp_path, executes, f"root:{root}", way, "exit 5")
+    assert "ld.so" not in done.stderr
+    assert reasons(done) == {"another root directory": "sh"}
+
+
+BAD_POINTERS = """
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+extern char **environ;
+#define TRY(call) (errno = 0, (void)call, printf("%d ", errno))
+int main(void) {
+  char *words[] = {"program", NULL}, *bad_entry[] = {(char *)16, NULL};
+  char *end = (char *)mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + 4096;
+  munmap(end, 4096);
+  for (long bad = -1; bad < 10000; bad += 4097) {
+    TRY(execve((char *)bad, words, environ));
+    TRY(execve("/nowhere/program", words, (char **)bad));
+    TRY(execv((char *)bad, words));
+    TRY(syscall(SYS_execve, bad, bad, bad));
+    TRY(syscall(SYS_execveat, AT_FDCWD, bad, words, bad, 0));
+  }
+  TRY(execve("/bin/true", words, bad_entry));
+  TRY(execv(strcpy(end - 6, "/none"), words));
+  char **environment = (char **)(end - 32);
+  environment[0] = strcpy(end - 16, "A=1");
+  environment[1] = NULL;
+  TRY(execve("/nowhere/program", words, environment));
+  environment = (char **)(end - 8);
+  environment[0] = end - 4096;
+  TRY(execve("/bin/true", words, environment));
+  return 5;
+}
+"""
+
+
+def test_pointers_that_the_kernel_refuses_are_refused_as_without_us(tmp_path: Path) -> None:
+    program = compile_c(tmp_path / "program", BAD_POINTERS.replace("<errno.h>", "<errno.h>\n#include <fcntl.h>"), "-w")
+    bare = run(program)
+    done = recorded(tmp_path, program)
+    assert bare.status == 5
+    assert done.stdout == bare.stdout
+    assert reasons(done) == {}
+
+
 def test_other_preloaded_libraries_are_kept_where_ours_is_not_there(executes: Path, tmp_path: Path) -> None:
     for value, kept in (
         ("/nowhere/libheaptape.so", "none"),

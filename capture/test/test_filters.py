@@ -139,3 +139,60 @@ def test_a_thread_that_may_not_sleep_does_not_keep_the_recorder_from_its_only_pr
     recorded("first", f"kill:{calls('futex sched_yield')}", "fifo", "threads:0", under=("taskset", "-c", "0"))
     (tape,) = tmp_path.glob("*.tape")
     assert check(tape)["events"] + check(tape)["dropped"] >= 2 * PAIRS
+
+
+DISPATCHED = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+static volatile char blocks;
+static int arrived;
+static void take(int number, siginfo_t *info, void *context) {
+  greg_t *word = ((ucontext_t *)context)->uc_mcontext.gregs;
+  blocks = 0;
+  arrived++;
+  word[REG_RAX] = syscall(word[REG_RAX], word[REG_RDI], word[REG_RSI], word[REG_RDX], word[REG_R10], word[REG_R8],
+                          word[REG_R9]);
+}
+static void *work(void *unused) {
+  for (int i = 0; i < 20000; i++) free(malloc(777));
+  return unused;
+}
+int main(int argc, char **argv) {
+  struct sigaction action = {.sa_sigaction = take, .sa_flags = SA_SIGINFO};
+  pthread_t thread;
+  int status;
+  free(malloc(777));
+  sigaction(SIGSYS, &action, NULL);
+  if (prctl(59, 1, 0, 0, argc > 1 ? &blocks : NULL) != 0) return 77;
+  blocks = 1;
+  for (int i = 0; i < 200000; i++) free(malloc(777));
+  blocks = 0;
+  pthread_create(&thread, NULL, work, NULL);
+  pthread_join(thread, NULL);
+  if (fork() == 0) work(NULL), _exit(0);
+  wait(&status);
+  printf("%d %d\\n", arrived, status);
+  return 5;
+}
+"""
+
+
+def test_a_handler_of_system_calls_gets_none_of_ours(tmp_path: Path) -> None:
+    """As Wine has it (syscall user dispatch); rings are filled while the calls are blocked."""
+    program = compile_c(tmp_path / "dispatched", DISPATCHED, "-w", "-pthread")
+    bare = run(program, "selector")
+    if bare.status == 77:
+        pytest.skip("the kernel has no syscall user dispatch")
+    done = run(RECORD, "--all-processes", "-o", tmp_path / "t.tape", "--", program, "selector")
+    assert (done.status, done.stdout) == (5, bare.stdout)
+    child, parent = events(tmp_path, "dispatched")
+    assert child >= 2 * 20_000
+    assert parent >= 2 * 220_001
