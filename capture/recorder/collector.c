@@ -168,7 +168,7 @@ static bool reap(struct collector *collector) {
     }
     if (pid == collector->settings->restorer_pid) {
       collector->restorer_ended = true;
-      collector->outcome.restorer_succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+      collector->outcome.restorer_status = status;
     }
     if (process)
       reaped_process(collector, process, &how, status, &usage);

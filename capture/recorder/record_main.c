@@ -481,17 +481,20 @@ static void restorer_begin(const struct restorer *restorer, const char *setting)
     return; /* it has ended, which the collector will find */
 }
 
-/* Waits for the restorer's end. Where the restorer was killed, puts everything back in its place. */
+/* Waits for the restorer's end. Puts everything back in its place where that is still to be done, as when it was
+   killed; where it has failed, it has said why. */
 static bool restorer_succeeded(struct restorer *restorer, int pid) {
   struct error error = {""};
   int status;
   uint32_t processes;
   if (waitpid(restorer->pid, &status, 0) == restorer->pid)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  /* The collector has reaped it: it ended on its own. */
-  if (redirect_undo(pid, serving->address, &processes, &error) != 0 && error.text[0] && kill(pid, 0) == 0)
+  /* The collector has reaped it. */
+  status = serving->outcome.restorer_status;
+  if (redirect_undo(pid, serving->address, &processes, &error) != 0 && error.text[0] && kill(pid, 0) == 0 &&
+      WIFSIGNALED(status))
     report_error(&error);
-  return serving->outcome.recorded > 0 || serving->outcome.restorer_succeeded;
+  return serving->outcome.recorded > 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 static void prepare_attached(struct command *command, char *library, char *name, size_t name_bytes) {

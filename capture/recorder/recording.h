@@ -76,11 +76,11 @@ void report_process(const struct process_summary *process, const struct error *e
 /* What has become of the recording so far. */
 struct collector_outcome {
   uint32_t recorded,
-      refused;             /* processes; those that asked and could not be, for each of which an error was reported */
-  uint32_t unanswered;     /* processes that waited for us for too long, and went on unrecorded */
-  uint32_t bursts;         /* within a budget */
-  uint32_t files_deleted;  /* as newer ones have followed */
-  bool restorer_succeeded; /* it has ended on its own, and reported by its status that it did its work */
+      refused;            /* processes; those that asked and could not be, for each of which an error was reported */
+  uint32_t unanswered;    /* processes that waited for us for too long, and went on unrecorded */
+  uint32_t bursts;        /* within a budget */
+  uint32_t files_deleted; /* as newer ones have followed */
+  int restorer_status;    /* as waitpid gives it, where it has ended before the recording */
   volatile bool
       child_ended; /* first_pid was reaped, and its number may be another process's. For signal handlers too */
 };

@@ -44,14 +44,27 @@ while True:
 """
 
 
+# Waits; with KIND 12 it is not dumpable, with 8 it executes itself all the time.
+PROTECTED = """
+#include <sys/prctl.h>
+#include <unistd.h>
+int main(int count, char **arguments) {
+  if (KIND == 12) prctl(PR_SET_DUMPABLE, 0);
+  if (count == 1) write(1, "\\n", 1);
+  if (KIND == 8) { usleep(300); execl(arguments[0], arguments[0], "again", (char *)0); }
+  for (;;) pause();
+}
+"""
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """Readable and writable by all, with copies of the recorder and its library."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name)
         path.chmod(0o777)
-        for file in ("libexec/heaptape-record", "lib/libheaptape.so"):
-            (path / file).parent.mkdir()
+        for file in ("libexec/heaptape-record", "lib/libheaptape.so", "lib/libheaptape-attach.so"):
+            (path / file).parent.mkdir(exist_ok=True)
             shutil.copy(OUT / file, path / file)
         yield path
 
@@ -121,3 +134,25 @@ def test_a_process_cannot_ask_in_the_name_of_one_that_has_executed_another_progr
     printed, said = recorder.communicate("\n", timeout=60)
     assert printed == "refused\n", said
     assert info(folder / "t.tape")["events"] > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [("setuid", "has changed its user"), ("not dumpable", ""), ("executes", "")],
+)
+def test_what_cannot_be_attached_to_is_refused_in_one_line(folder: Path, kind: str, says: str) -> None:
+    """Also where that is found only when the recording has begun to be prepared."""
+    program = compile_c(folder / "program", PROTECTED, f"-DKIND={len(kind)}")
+    program.chmod(0o4755 if kind == "setuid" else 0o755)
+    process = as_user(VICTIM, program)
+    assert process.stdout
+    assert process.stdout.readline() == "\n"
+    command = (folder / "libexec" / "heaptape-record", "--attach", str(process.pid), "-o", folder / "t.tape")
+    recorder = as_user(VICTIM, *command, stderr=subprocess.PIPE)
+    _, said = recorder.communicate(timeout=60)
+    process.kill()
+    process.communicate()
+    assert recorder.returncode == 1
+    assert said.count("\n") == 1, said
+    assert says in said
+    assert not (folder / "t.tape").exists()
