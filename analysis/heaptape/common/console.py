@@ -85,11 +85,16 @@ def printable(text: str) -> str:
 
 # What moves a terminal's cursor, colours or turns text, and what no UTF-8 is; lines and tabs stay.
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_COLOUR = r"\x1b\[[0-9;]*m"
+_CONTROLS_BUT_COLOURS = re.compile(f"(?!{_COLOUR}){_CONTROLS.pattern}")
 
 
 def uncontrolled(text: str) -> str:
-    """All of a command's output, whose layout stays: no text in it that nobody has escaped controls a terminal."""
-    return _CONTROLS.sub(lambda one: printable(one[0]), text)
+    """All of a command's standard output, whose layout and colours stay: no text in it that nobody has escaped controls
+    a terminal.
+    """
+    controls = _CONTROLS_BUT_COLOURS if is_coloured(sys.stdout) else _CONTROLS
+    return controls.sub(lambda one: printable(one[0]), text)
 
 
 def is_quiet() -> bool:

@@ -2,6 +2,7 @@
 """A command's output: to standard output, or to a file that appears whole or not at all; and what it reads."""
 
 import argparse
+import errno
 import json
 import os
 import stat
@@ -25,9 +26,26 @@ def check_writable(output: str) -> None:
     """Raises HeaptapeError if the file could not be written. To be called before the work."""
     if output == STANDARD_OUTPUT:
         return
-    path = Path(output)
+    path = _place(Path(output))
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise HeaptapeError(f"{output}: can't be written")
+
+
+def _place(path: Path) -> Path:
+    """Where an output at that path goes: through links of this user and of root alone, as by output_open of
+    core/base/files.c. Raises HeaptapeError.
+    """
+    place = path
+    for _ in range(40):  # as the kernel
+        if not place.is_symlink():
+            return place
+        if place.lstat().st_uid not in (os.geteuid(), 0):
+            raise HeaptapeError(f"{path}: can't be written: a link of another user")
+        target = place.parent / place.readlink()
+        if place.exists() and not os.path.lexists(target):  # /proc/self/fd/1: an open pipe
+            return place
+        place = target
+    raise HeaptapeError(f"{path}: can't be written: {os.strerror(errno.ELOOP)}")
 
 
 def check_spares_inputs(arguments: argparse.Namespace) -> None:
@@ -76,12 +94,12 @@ def records(frame: "pd.DataFrame") -> list[dict]:
 
 def write_bytes(output: str, data: bytes) -> None:
     """`write_text` for a file of bytes. `output` must not be standard output."""
-    path = Path(output)
+    path = _place(Path(output))
     try:
         if path.exists() and not path.is_file():  # a pipe or a device can't be renamed onto
             path.write_bytes(data)
         else:
-            replace_whole(path.resolve(), data)
+            replace_whole(path, data)
     except OSError as error:
         raise HeaptapeError(f"{output}: can't be written: {error.strerror or error}") from error
 
@@ -135,7 +153,7 @@ def whole_path(path: Path) -> Iterator[Path]:
     import tempfile
 
     if path.exists() and not (path.is_file() or path.is_dir()):
-        yield path
+        yield _place(path)
         return
     if path.is_dir() and any(path.iterdir()):
         raise HeaptapeError(f"{path}: Not empty")

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""Where a command's output goes: through links of this user and of root, never through another user's."""
+
+import os
+
+import pytest
+from heaptape.common import output
+from heaptape.common.errors import HeaptapeError
+
+OTHER = 61002
+
+
+@pytest.fixture
+def precious(tmp_path):
+    path = tmp_path / "precious"
+    path.write_text("precious")
+    return path
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make another user's links")
+@pytest.mark.parametrize("through", [False, True])
+@pytest.mark.parametrize("target", ["precious", "/dev/null", "missing"])
+def test_another_users_link_is_no_place_for_output(tmp_path, precious, target, through):
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    os.lchown(link, OTHER, OTHER)
+    if through:
+        (tmp_path / "ours").symlink_to("link")
+    name = str(tmp_path / ("ours" if through else "link"))
+    for write in (output.check_writable, lambda path: output.write_text(path, "new")):
+        with pytest.raises(HeaptapeError, match=f"^{name}: can't be written: a link of another user$"):
+            write(name)
+    assert precious.read_text() == "precious"
+    assert link.is_symlink()
+    assert not (tmp_path / "missing").exists()
+
+
+def test_our_own_links_are_followed_as_files_pipes_and_devices_are(tmp_path, precious):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "up").symlink_to("../precious")
+    (tmp_path / "link").symlink_to("folder/up")
+    output.write_text(str(tmp_path / "link"), "new")
+    assert precious.read_text() == "new"
+    assert (tmp_path / "link").is_symlink()
+    read, write = os.pipe()
+    output.write_text(f"/proc/self/fd/{write}", "to a pipe")
+    assert os.read(read, 100) == b"to a pipe"
+    output.write_text("/dev/null", "nowhere")
+    (tmp_path / "self").symlink_to("self")
+    with pytest.raises(HeaptapeError, match="self: can't be written: Too many levels of symbolic links"):
+        output.write_text(str(tmp_path / "self"), "x")
