@@ -7,6 +7,9 @@
 #include <cstring>
 #include <malloc.h>
 #include <new>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 extern "C" void *take_helper(size_t bytes), drop_helper(void *object), *resize_helper(void *object, size_t bytes);
 
@@ -19,6 +22,7 @@ static size_t used_bytes;
 static unsigned long news, deletes, mallocs, frees, failures;
 static void *reserve, *left;
 static bool leaves;
+static thread_local bool ends;
 static jmp_buf out;
 
 static void track(void *object) {
@@ -49,6 +53,10 @@ static void *take(size_t bytes) {
   if (leaves) {
     left = take_helper(bytes);
     longjmp(out, 1);
+  }
+  if (ends) {
+    take_helper(bytes);
+    syscall(SYS_exit, 0);
   }
   switch (way) {
   case 'h':
@@ -117,6 +125,19 @@ static void gives_reserve() {
   std::set_new_handler(nullptr);
 }
 
+static void *thread(void *last) {
+  ends = !last;
+  int *volatile one = new int(1);
+  delete one;
+  return nullptr;
+}
+
+static void run_thread(bool last) {
+  pthread_t id;
+  if (pthread_create(&id, nullptr, thread, last ? &reserve : nullptr) != 0 || pthread_join(id, nullptr) != 0)
+    abort();
+}
+
 int main(int, char **argv) {
   way = argv[1][0];
   for (int i = 0; i < 1000; i++) {
@@ -138,6 +159,10 @@ int main(int, char **argv) {
     free(left);
     mallocs++, frees++;
   }
+  for (int i = 0; way == 'e' && i < 5; i++)
+    run_thread(false);
+  if (way == 'e')
+    run_thread(true);
   reserve = malloc(1000);
   mallocs++;
   std::set_new_handler(gives_reserve);

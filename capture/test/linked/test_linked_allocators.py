@@ -303,6 +303,12 @@ def test_operators_that_call_helpers_are_recorded_once(way: str, with_helpers: P
     assert 0 <= calls["free"] - own["free"] <= 2
 
 
+def test_what_a_thread_took_that_ended_in_an_operator_is_counted_as_missing(with_helpers: Path, tmp_path: Path) -> None:
+    record(tmp_path / "t.tape", with_helpers, "ends")
+    assert check(tmp_path / "t.tape")["ok"]
+    assert info(tmp_path / "t.tape")["dropped"] == 5
+
+
 def test_a_program_that_the_loader_was_asked_to_start_is_left_alone(with_jemalloc: Path, tmp_path: Path) -> None:
     """/proc/PID/exe is the loader then."""
     done = record(tmp_path / "t.tape", "sh", "-c", f"/lib64/ld-linux-x86-64.so.2 {with_jemalloc} 5; true")
