@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Figures as cells of tables: rounded, in a unit."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pandas as pd
 
@@ -25,6 +25,11 @@ def grouped(value: float) -> Cell:
     return Cell(MISSING) if pd.isna(value) else Cell(f"{value:,.0f}", value)
 
 
-def signed(value: float) -> str:
-    """`rounded`, with a sign unless it is 0."""
-    return f"{'+' if value > 0 else '-' if value < 0 else ''}{rounded(abs(value))}"
+def signed(value: float, text: Callable[[float], str] = rounded) -> str:
+    """`text` of its size, with a sign unless it is 0."""
+    return f"{'+' if value > 0 else '-' if value < 0 else ''}{text(abs(value))}"
+
+
+def typeset(percent: float) -> str:
+    """A change with its sign, "+1.2" or "−1.2"."""
+    return MISSING if pd.isna(percent) else f"{percent:+,.1f}".replace("-", "−")

@@ -18,11 +18,13 @@ from heaptape.common.home import Home
 from heaptape.common.phrases import NO_STACKS, count, counted, percent, size
 from heaptape.common.tables import Cell, Table
 from heaptape.profile.data import Profile, profile
+from heaptape.results.cells import signed
 from heaptape.show.screen import Screen
 from heaptape.tape.stack_names import stack_names
 
 FRAMES = 3
 FIGURES = {"objects": "allocations", "bytes": "requested", "peak_bytes": "at the peak"}
+TEXTS = {"objects": count, "bytes": size, "peak_bytes": size}
 TOTAL, UNKNOWN = "all", "no stack known"
 LEAST_PERCENT = 1.0  # of the whole: smaller changes of a call site are in no sentence
 MOST_ROWS, MOST_SENTENCES = 8, 3
@@ -106,7 +108,7 @@ def screen(old: Version, new: Version, frame: pd.DataFrame, more: Sequence[tuple
     """The whole first, then the call sites whose change is largest; a sentence for each that matters."""
     whole = frame[frame["site"] == TOTAL].set_index("figure")
     about = f"{printable(old.name)} -> {printable(new.name)}: " + ", ".join(
-        f"{FIGURES[figure]} {_shown(figure, row.old)} -> {_shown(figure, row.new)}" for figure, row in whole.iterrows()
+        f"{FIGURES[figure]} {TEXTS[figure](row.old)} -> {TEXTS[figure](row.new)}" for figure, row in whole.iterrows()
     )
     changed = frame[frame["beyond_noise"] & (frame["change"] != 0)]
     shown = [site for site in dict.fromkeys(changed["site"]) if site != TOTAL][:MOST_ROWS]
@@ -131,7 +133,7 @@ def _sentences(changed: pd.DataFrame) -> list[str]:
             continue
         text = f"{FIGURES[figure].capitalize()}: "
         text += percent(whole["share_percent"].iloc[0]) if len(whole) else "the same in all"
-        places = [f"{_signed(figure, row.change)} at {printable(row.site)}" for row in sites.head(2).itertuples()]
+        places = [f"{signed(row.change, TEXTS[figure])} at {printable(row.site)}" for row in sites.head(2).itertuples()]
         said.append("; ".join([text, *places]) + ".")
     return said[:MOST_SENTENCES] or ["No change beyond noise, or of 1 % or more."]
 
@@ -141,14 +143,6 @@ def _row(site: str, here: pd.DataFrame) -> list[Cell]:
     for figure in FIGURES:
         row = here.loc[figure]
         small = not row["beyond_noise"] or abs(row["share_percent"]) < LEAST_PERCENT
-        text = _signed(figure, row["change"]) if row["beyond_noise"] and row["change"] else ""
+        text = signed(row["change"], TEXTS[figure]) if row["beyond_noise"] and row["change"] else ""
         cells.append(Cell(text, row["change"] if text else None, good=None if small else row["change"] < 0))
     return cells
-
-
-def _shown(figure: str, value: float) -> str:
-    return count(value) if figure == "objects" else size(value)
-
-
-def _signed(figure: str, value: float) -> str:
-    return ("+" if value > 0 else "-") + _shown(figure, abs(value))

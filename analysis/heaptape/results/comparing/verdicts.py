@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 import scipy
 
+from heaptape.results.cells import typeset
 from heaptape.results.comparing.compare import GEOMETRIC, allocator_order, choose_baseline
 from heaptape.results.comparing.intervals import (
     LEVEL,
@@ -341,7 +342,7 @@ def _digits(percent: float) -> str:
 
 def _no_claim(row: dict, pair: str, error: float) -> str:
     count = row["repetitions"]
-    alone = f"{_signed(row['percent'])} %, 95 % interval {_signed(row['low'])} to {_signed(row['high'])} %"
+    alone = f"{typeset(row['percent'])} %, 95 % interval {typeset(row['low'])} to {typeset(row['high'])} %"
     match row["verdict"]:
         case "same":
             return f"{pair} are the same in every repetition"
@@ -352,12 +353,8 @@ def _no_claim(row: dict, pair: str, error: float) -> str:
             return f"only one repetition of {pair}, so there is no verdict"
         case "within error":
             least = "" if math.isnan(error) else f", {error:g} %"
-            shown = f"{_signed(row['percent'])} %" if row["exact"] else alone
+            shown = f"{typeset(row['percent'])} %" if row["exact"] else alone
             return f"{pair} may differ by no more than the error of replaying{least} ({shown}), so there is no verdict"
     alone_enough = not math.isnan(row["p_value"]) and row["p_value"] <= 1 - LEVEL
     among = f" as one of {row['comparisons']} comparisons" if alone_enough and row["comparisons"] > 1 else ""
     return f"no difference shown with {count} repetitions{among} ({alone})"
-
-
-def _signed(percent: float) -> str:
-    return f"{percent:+,.1f}".replace("-", "−")

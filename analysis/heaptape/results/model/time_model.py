@@ -15,6 +15,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.passes.misses import bursts_in_words
+from heaptape.results.cells import signed
 from heaptape.results.comparing import summary
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, choose_baseline, relative
 from heaptape.results.model.counts import HUGE_PAGES, METRICS, OF_CALLS, OF_START_UP, PARTS, START_UP, Counts, counts
@@ -293,7 +294,7 @@ def sentence(row: dict, baseline: str) -> str:
         return f"{name} against {baseline}, estimated from counts: {_milliseconds(row)}{because}."
     low, high = row["low"], row["high"]
     if low <= 0 <= high:
-        span = f"{_signed(low)} to {_signed(high)} % of {_whose(row)} CPU time"
+        span = f"{signed(low, _rounded)} to {signed(high, _rounded)} % of {_whose(row)} CPU time"
         return f"{name} against {baseline}: no difference can be predicted, {span}{because}."
     direction = "slower" if low > 0 else "faster"
     what = "the recorded bursts of this program" if row["of_bursts"] else "this program"
@@ -308,7 +309,8 @@ def _whose(row: dict) -> str:
 def _milliseconds(row: dict) -> str:
     low, high = row["ns_low"] / 1e6, row["ns_high"] / 1e6
     if low <= 0 <= high:
-        return f"no difference can be predicted, {_signed(low)} to {_signed(high)} ms of {_of_what(row)}CPU time"
+        span = f"{signed(low, _rounded)} to {signed(high, _rounded)} ms"
+        return f"no difference can be predicted, {span} of {_of_what(row)}CPU time"
     span = _span(row["ns"] / 1e6, low, high, "ms")
     return f"{span} {'more' if low > 0 else 'less'} {_of_what(row)}CPU time"
 
@@ -355,10 +357,6 @@ def _span(value: float, one: float, other: float, unit: str) -> str:
 
 def _rounded(value: float) -> str:
     return f"{value:,.0f}" if value >= 9.5 else f"{value:.1f}"
-
-
-def _signed(value: float) -> str:
-    return f"{'+' if value > 0 else '-' if value < 0 else ''}{_rounded(abs(value))}"
 
 
 def _how(missing: Sequence[str]) -> str:

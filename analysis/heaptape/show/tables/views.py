@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 
 from heaptape.common.tables import MIB, MISSING, Cell, Table
-from heaptape.results.cells import in_unit
+from heaptape.results.cells import in_unit, typeset
 from heaptape.results.comparing.verdicts import paragraphs, wording
 from heaptape.show.tables.usual import NOISY, legend, percent_cell
 
@@ -41,9 +41,9 @@ def verdict_tables(frame: pd.DataFrame) -> list[Table]:
     rows = []
     for row in frame.to_dict("records"):
         cells = [Cell(row["workload"]), Cell(f"{row['a']} / {row['b']}"), Cell(wording(row["figure"]).name)]
-        ends = MISSING if pd.isna(row["low"]) else f"{_signed(row['low'])} to {_signed(row['high'])}"
+        ends = MISSING if pd.isna(row["low"]) else f"{typeset(row['low'])} to {typeset(row['high'])}"
         shown = Cell(NOISY, None, True, reason=row["reason"]) if row["reason"] else None
-        change = shown or Cell(_signed(row["percent"]), row["percent"], exact=row["exact"])
+        change = shown or Cell(typeset(row["percent"]), row["percent"], exact=row["exact"])
         cells += [change, shown or Cell("exact" if row["exact"] else ends)]
         cells += [_number(row["effect"], 1), _number(row["cliffs_delta"], 2), _p_cell(row["p_adjusted"])]
         rows.append([*cells, Cell(row["verdict"])])
@@ -61,10 +61,6 @@ def _p_cell(value: float) -> Cell:
     if pd.isna(value):
         return Cell(MISSING)
     return Cell("<0.0001" if value < 1e-4 else f"{value:.4f}", value)
-
-
-def _signed(value: float) -> str:
-    return MISSING if pd.isna(value) else f"{value:+,.1f}".replace("-", "−")
 
 
 def _sweep_name(figure: str) -> str:
