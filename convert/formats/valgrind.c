@@ -13,6 +13,7 @@
      --28947-- _ZnwmSt11align_val_t(size 128, al 64) = ...  operator new(128, align 64)
      --28947-- _ZdlPvm(0x4D70100)                           operator delete: its size and alignment are missing
      --28947-- malloc_usable_size(0x4A47E70) = 24
+     --28947-- mallinfo()                                   of the calls that set malloc up it prints no other
      --28947-- free(0x4A42520)
 
    With --time-stamp=yes the prefix is --00:00:00:01.554 28947--: days, hours, minutes, seconds and ms since the start.
@@ -39,6 +40,7 @@ static const struct valgrind_name {
              {"memalign", CALL_memalign},
              {"free", CALL_free},
              {"malloc_usable_size", CALL_malloc_usable_size},
+             {"mallinfo", CALL_mallinfo},
              {"_Znwm", CALL_new},
              {"_Znam", CALL_new_array},
              {"_ZnwmRKSt9nothrow_t", CALL_new_nothrow},
@@ -133,7 +135,7 @@ static bool scan_arguments(const char **at, struct trace_event *event) {
   } else {
     if (info->param == COUNT)
       good = scan_decimal(at, &event->param) && scan_separator(at);
-    good = good && scan_decimal(at, &event->size_bytes);
+    good = good && (!info->has_size || scan_decimal(at, &event->size_bytes));
   }
   return good && scan_word(at, ")");
 }
@@ -177,7 +179,7 @@ static int take_call(struct valgrind_import *valgrind, const char *line, const c
   if (!scan_arguments(&at, event))
     return import_bad_line(valgrind->import, "valgrind --trace-malloc", line);
   const struct call_info *info = &call_table[name->call];
-  if (!info->acquires && info->released == RELEASES)
+  if (!info->acquires && info->released != TOUCHES)
     return *at ? import_bad_line(valgrind->import, "valgrind --trace-malloc", line) : finish_call(valgrind, 0);
   if (scan_result(at, &result))
     return finish_call(valgrind, result);

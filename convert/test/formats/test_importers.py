@@ -397,6 +397,14 @@ def test_operators_and_null_in_ltrace_are_read(tmp_path):
     assert [line.split(" ", 2)[2] for line in succeed(CONVERT, "dump", path).stdout.splitlines()[1:]] == calls
 
 
+def test_mallinfo_in_valgrind_s_trace_is_a_control_call(tmp_path):
+    path = tmp_path / "valgrind.txt"
+    path.write_text("--7-- malloc(4) = 0x10\n--7-- mallinfo()\n--7-- free(0x10)\n")
+    succeed(CONVERT, "convert", "--from", "valgrind", path, tmp_path / "a.tape")
+    said = json.loads(succeed(CONVERT, "info", tmp_path / "a.tape", "--json").stdout)["witness"]["controls"]
+    assert (said["text"], said["of"]) == ("calls mallinfo", "glibc")
+
+
 def test_time_stamps_of_valgrind_are_the_times(tmp_path):
     path = tmp_path / "valgrind.txt"
     stamps = ["00:00:00:00.500", "00:00:00:01.000", "01:02:03:04.005"]
