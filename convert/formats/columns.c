@@ -32,7 +32,7 @@ struct columns_import {
   char names[FIELDS][NAME_BYTES]; /* empty: not given */
   int at[FIELDS];                 /* of CSV: the column's index; -1: none */
   uint64_t unit_ns, first_ns;
-  bool begun, json; /* begun: the first line was looked at */
+  bool begun, json, cut; /* begun: the first line was looked at; cut: a quote is not closed */
   char separator;
   char values[FIELDS][VALUE_BYTES];
 };
@@ -91,16 +91,19 @@ static int parse_columns(struct columns_import *columns) {
 
 /* Copies the value at *at, up to its separator, and moves past that. Returns false at the line's end, after the last
    value. A value that does not fit is cut off, and then is no number. */
-static bool next_value(const struct columns_import *columns, const char **at, char *value) {
+static bool next_value(struct columns_import *columns, const char **at, char *value) {
   size_t length = 0;
-  bool quoted = **at == '"';
+  bool quoted = **at == '"', closed = !quoted;
   const char *c = *at + quoted;
   for (; *c && (quoted || *c != columns->separator); c++) {
-    if (quoted && *c == '"' && *++c != '"')
+    if (quoted && *c == '"' && *++c != '"') {
+      closed = true;
       break;
+    }
     if (length < VALUE_BYTES - 1)
       value[length++] = *c;
   }
+  columns->cut |= !closed;
   while (*c && *c != columns->separator)
     c++;
   while (length && value[length - 1] == ' ')
@@ -297,6 +300,8 @@ static int take_line(void *context, const char *line) {
     split(columns, line);
   else if (take_object(columns, line) != 0)
     return -1;
+  if (columns->cut)
+    return line_reader_error(columns->import->lines, "a quote is not closed");
   return take_row(columns);
 }
 

@@ -110,10 +110,13 @@ class Allocator(Entry, frozen=True, kw_only=True):
     def settings_in(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Those variables that this allocator reads, by name."""
         named = {name for one in (self.variants | self.other_variants).values() for name in one.environment}
-        named.update(self.reads)
         if self.tunables:
             named.update(self.tunables.variable.replace("{NAME}", name.upper()) for name in self.tunables.names)
-        return {name: environment[name] for name in sorted(named) if name in environment}
+        return {
+            name: environment[name]
+            for name in sorted(environment)
+            if name in named or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.reads)
+        }
 
     @property
     def how_to_get(self) -> str:

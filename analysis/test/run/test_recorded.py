@@ -36,6 +36,12 @@ def test_the_label_shows_the_settings_that_the_allocator_reads(settings, label):
     }
 
 
+def test_all_variables_that_an_allocator_may_read_are_its_settings():
+    settings = {"MIMALLOC_RESET_DELAY": "0", "MIMALLOC_PAGE_RESET": "1", "MALLOC_ARENA_MAX": "2"}
+    for name, reads in (("mimalloc", ("MIMALLOC_RESET_DELAY", "MIMALLOC_PAGE_RESET")), ("tcmalloc", ())):
+        assert KNOWN[name].settings_in(settings) == {one: settings[one] for one in reads}
+
+
 def test_a_plain_name_means_as_recorded_and_default_means_without():
     recorded = recorded_on(info(ARENAS), KNOWN)
     names = ["glibc", "glibc:trim-at-once", "reference"]

@@ -485,6 +485,7 @@ def test_columns_are_named_by_number_where_a_table_has_no_first_line(tmp_path):
         ("op=a,ptr=b,size=c", "a,b,c\nrealloc,0x10,5\n", "2: realloc needs the column old"),
         ("op=a,ptr=b,size=c,time=d", "a,b,c,d\nmalloc,0x10,5,noon\n", "2: time is 'noon'"),
         ("op=a,ptr=b", '{"a": "free", "b"\n', "1: not a JSON object"),
+        ("op=a,ptr=b,size=c", 'a,b,c\nmalloc,"0x10",5\nmalloc,7,"5', "3: a quote is not closed"),
         ("op=a,ptr=b", "a,b\n", "has no row"),
     ],
 )
