@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STANDARD_OUTPUT = "-"
+FILE_MOST_BYTES = 4 << 30
 WRITTEN = ("output", "flame", "graph")  # options of files that commands write
 
 
@@ -179,9 +180,13 @@ def _umask() -> int:
 
 
 def file_bytes(path: str | Path) -> bytes:
-    """What a file or pipe holds. Raises OSError; HeaptapeError for a device, which may have no end."""
+    """What a file or pipe holds. Raises OSError; HeaptapeError for a device, which may have no end, and for more than
+    any results are, mostly holes.
+    """
     with Path(path).open("rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        about = os.fstat(file.fileno())
+        if stat.S_ISCHR(about.st_mode) or stat.S_ISBLK(about.st_mode):
             raise HeaptapeError(f"{path}: is a device, not a file")
+        if about.st_size > FILE_MOST_BYTES:
+            raise HeaptapeError(f"{path}: is larger than 4 GiB")
         return file.read()

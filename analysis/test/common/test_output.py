@@ -7,6 +7,8 @@ import pytest
 from heaptape.common import output
 from heaptape.common.errors import HeaptapeError
 
+from tests.support import HEAPTAPE_HERE, refused
+
 OTHER = 61002
 
 
@@ -49,3 +51,9 @@ def test_our_own_links_are_followed_as_files_pipes_and_devices_are(tmp_path, pre
     (tmp_path / "self").symlink_to("self")
     with pytest.raises(HeaptapeError, match="self: can't be written: Too many levels of symbolic links"):
         output.write_text(str(tmp_path / "self"), "x")
+
+
+def test_a_file_of_holes_is_not_read_into_memory(tmp_path):
+    with (tmp_path / "r.json").open("wb") as file:
+        file.truncate(1 << 42)
+    refused(HEAPTAPE_HERE, "compare", tmp_path / "r.json", says="r.json: is larger than 4 GiB")
