@@ -220,7 +220,7 @@ class Advisor:
         if CPU not in AIMS[self.wish.objective] or self.penalties is None:
             return []
         judge, rows = self._judge(), self._rows
-        refused = self.advice().refused
+        refused = self._decide(rows, judge)[1]
         kept = [row.label for row in rows if row.label not in refused]
         return finalists(rows, _of(rows, self.now.label), kept, judge)
 
@@ -228,7 +228,8 @@ class Advisor:
         """Labels of the candidates that may be the fastest in life, the most promising first."""
         if CPU not in AIMS[self.wish.objective]:
             return []
-        judge, rows, refused = self._judge(), self._rows, self.advice().refused
+        judge, rows = self._judge(), self._rows
+        refused = self._decide(rows, judge)[1]
         able = {one.label for one in self.tried if one.label not in refused and self._can_be_set(one)}
         if self.uncounted:  # what they save of the whole program is not known yet
             return racers(rows, _of(rows, self.now.label), able & {*self._contenders()}, judge, whole=False)

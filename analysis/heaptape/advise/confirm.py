@@ -154,8 +154,8 @@ def made(advisor: Advising, racers: Sequence[str], observe: Observer, run_s: flo
     program fails live.
     """
     reserved_s = 2 * MEMORY_RUNS * run_s
-    raced = run_race(advisor.advice(), racers, observe, reserved_s) if racers else Raced(advisor.advice().today)
     advice = advisor.advice()
+    raced = run_race(advice, racers, observe, reserved_s) if racers else Raced(advice.today)
     advisor.live = [_cpu(advice, label, one, raced, "", {}) for label, one in raced.live.items()]
     if raced.rounds:  # counts say why
         advisor.count(

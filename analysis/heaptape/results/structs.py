@@ -384,11 +384,6 @@ class Misses(msgspec.Struct):
             for name, unit, value in counts:
                 yield f"misses/{side}/{name}", unit, value
 
-    def of_levels(self) -> dict[str, float]:
-        """Metric -> misses of both sides, for each cache and TLB."""
-        levels = ((metric, value) for metric, unit, value in self.figures() if unit == "misses" and value is not None)
-        return {metric: value for metric, value in levels if metric.startswith(SIMULATED_OF_ALL)}
-
 
 def _simulated(
     counts: Misses | SimulatedSide, instructions: int | None, unsure: int | None
