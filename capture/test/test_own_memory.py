@@ -150,3 +150,47 @@ def test_mlockall_fails_where_the_programs_own_memory_exceeds_the_limit(tmp_path
     bare = succeed(limited, "12t", "512").stdout
     assert "mlockall(MCL_CURRENT): -1, 12" in bare
     assert succeed(RECORD, "-o", tmp_path / "t.tape", "--", limited, "12t", "512").stdout == bare
+
+
+SIZES = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static long size(void) {
+  char line[256];
+  long kib = -1;
+  FILE *file = fopen("/proc/self/status", "r");
+  while (fgets(line, sizeof line, file)) sscanf(line, "VmSize: %ld", &kib);
+  fclose(file);
+  return kib;
+}
+static void *work(void *barrier) {
+  free(malloc(60));
+  pthread_barrier_wait(barrier);
+  pthread_barrier_wait(barrier);
+  return NULL;
+}
+int main(void) {
+  pthread_barrier_t barrier;
+  pthread_t thread[20];
+  printf("%ld ", size());
+  pthread_barrier_init(&barrier, NULL, 21);
+  for (int i = 0; i < 20; i++) pthread_create(&thread[i], NULL, work, &barrier);
+  pthread_barrier_wait(&barrier);
+  printf("%ld\\n", size());
+  pthread_barrier_wait(&barrier);
+  for (int i = 0; i < 20; i++) pthread_join(thread[i], NULL);
+  return 0;
+}
+"""
+
+
+def test_our_memory_takes_6_mib_of_addresses_and_64_more_from_the_17th_thread_on(tmp_path: Path) -> None:
+    program = compile_c(tmp_path / "sizes", SIZES, "-pthread")
+    one_arena = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"}
+    bare = [int(word) for word in succeed(program, env=one_arena).stdout.split()]
+    done = succeed(RECORD, "-o", tmp_path / "t.tape", "--", program, env=one_arena)
+    recorded = [int(word) for word in done.stdout.split()]
+    first, then = ((there - here) / 1024 for here, there in zip(bare, recorded, strict=True))
+    assert 5 <= first <= 6.5
+    assert 69 <= then <= 71.5
