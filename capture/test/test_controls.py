@@ -164,6 +164,23 @@ def test_a_replay_gives_memory_back_where_the_program_asked_its_allocator_to(lib
     assert replayed(tmp_path / "trim.tape")["rss_anon_end_bytes"] > 8 << 20, "glibc: left out"
 
 
+def attach_to(program: Path, tape: Path) -> dict:
+    """INFO of a recording of two requests to the program, which has begun before."""
+    with subprocess.Popen([program, "serves"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdin
+        assert running.stdout
+        os.read(running.stdout.fileno(), 1)
+        attached = Attached(running.pid, tape)
+        for _ in range(2):
+            os.write(running.stdin.fileno(), b"x")
+            os.read(running.stdout.fileno(), 1)
+        attached.stop()
+        os.write(running.stdin.fileno(), b"x")
+        running.stdin.close()
+    about: dict = info(tape)["info"]
+    return about
+
+
 @pytest.mark.parametrize(
     ("library", "own"),
     [
@@ -179,21 +196,18 @@ def test_a_running_program_s_control_calls_are_recorded_and_earlier_ones_said_to
         pytest.skip(f"no {library} here")
     if library:
         program = compile_c(tmp_path / "linked", SOURCE, "-D_GNU_SOURCE", "-Wl,--no-as-needed", LIBRARIES / library)
-    with subprocess.Popen([program, "serves"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        assert running.stdin
-        assert running.stdout
-        os.read(running.stdout.fileno(), 1)
-        attached = Attached(running.pid, tmp_path / "a.tape")
-        for _ in range(2):
-            os.write(running.stdin.fileno(), b"x")
-            os.read(running.stdout.fileno(), 1)
-        attached.stop()
-        os.write(running.stdin.fileno(), b"x")
-        running.stdin.close()
+    about = attach_to(program, tmp_path / "a.tape")
     assert controls(tmp_path / "a.tape") == 2 * [("mallopt", TOP_PAD, 64 << 10), ("malloc_trim", 0, 7), *own]
-    about = info(tmp_path / "a.tape")["info"]
     assert "settings_by_calls" in about["lacks"]
     assert "set_before" not in about
+
+
+def test_a_library_of_a_running_program_may_have_set_its_allocator_up(tmp_path):
+    library = compile_c(tmp_path / "libsets.so", SOURCE, "-D_GNU_SOURCE", "-shared", "-fPIC", "-Dmain=its_main")
+    calls = "int its_main(int, char **); int main(int count, char **words) { return its_main(count, words); }"
+    program = compile_c(tmp_path / "calls", calls, library, f"-Wl,-rpath,{tmp_path}")
+    assert "settings_by_calls" in attach_to(program, tmp_path / "a.tape")["lacks"]
+    assert len(controls(tmp_path / "a.tape")) == 4
 
 
 def ops_of(tape: Path) -> list[str]:
