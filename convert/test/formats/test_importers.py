@@ -83,20 +83,6 @@ def test_list_names_every_format_with_its_direction():
     assert all("read" in listed[name].split("(")[0] for name in FORMAT_OF.values())
 
 
-@pytest.mark.parametrize("name", sorted(TEXT))
-@pytest.mark.parametrize("packed", ["gz", "zst", "zip"])
-def test_packed_text_is_read_like_plain_text(name, packed, tmp_path):
-    path, content = tmp_path / f"packed.{packed}", (DATA / name).read_bytes()
-    if packed == "gz":
-        path.write_bytes(gzip.compress(content))
-    elif packed == "zst":
-        path.write_bytes(zstandard.compress(content))
-    else:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(name, content)
-    assert succeed(CONVERT, "dump", path).stdout == expected(name).read_text()
-
-
 def packed_as_zip(content: bytes) -> bytes:
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -113,10 +99,21 @@ def packed_as_tar(content: bytes) -> bytes:
     return whole.getvalue()
 
 
+PACKERS = [gzip.compress, zstandard.compress, packed_as_zip]
+
+
+@pytest.mark.parametrize("name", sorted(TEXT))
+@pytest.mark.parametrize("pack", PACKERS)
+def test_packed_text_is_read_like_plain_text(name, pack, tmp_path):
+    path = tmp_path / "packed"
+    path.write_bytes(pack((DATA / name).read_bytes()))
+    assert succeed(CONVERT, "dump", path).stdout == expected(name).read_text()
+
+
 LONG_REP = "".join(["0\n9999\n9999\n1\n", *(f"a {i} {i * i % 9973}\n" for i in range(9999))]).encode()
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, packed_as_zip])
+@pytest.mark.parametrize("pack", PACKERS)
 @pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.999])
 def test_recording_whose_pack_is_cut_off_is_called_cut_off(pack, share, tmp_path):
     whole = pack(LONG_REP)
