@@ -245,7 +245,8 @@ static ALWAYS_INLINE bool note_extra(struct extras *extras, const uint64_t word)
 
 __attribute__((noreturn)) static void end_without_end(const struct replay_thread *self, const uint64_t *at) {
   if (self->worker->stream.failed)
-    engine_fail(NULL, "can't be read: %s", strerror(errno));
+    engine_fail(NULL, "can't be read: %s",
+                errno == EBADF ? "the allocator has closed its descriptor" : strerror(errno));
   engine_fail(at ? at - 1 : NULL, "the stream of thread %" PRIu32 " has no END", self->number);
 }
 

@@ -59,6 +59,14 @@ def test_output_is_passed_on_up_to_a_limit_and_said_to_be_cut(work):
     assert len(said) == PRINTED_BYTES
 
 
+def test_an_allocator_that_closes_all_descriptors_is_named_as_the_cause(tmp_path):
+    make(tmp_path / "long.work", ops=200_000, threads=1, live_objects=300)
+    result, _ = run(tmp_path / "long.work", "closed")
+    assert result.returncode == 1
+    assert result.stderr.endswith("long.work: can't be read: the allocator has closed its descriptor\n")
+    assert result.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("how", "error"),
     [("stop", "the process that watches the allocator was stopped (SIGSTOP)"), ("parent", "killed by SIGKILL")],

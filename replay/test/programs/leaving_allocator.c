@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* An allocator that misbehaves as a process, at its 40th malloc, as LEAVE says: "process" leaves a process of a session
    of its own that holds every descriptor; "storm" leaves processes that start others; "stop" stops its parent; "flood"
-   writes without end to stdout and stderr; "parent" kills its parent, and leaves a process of its session. Its
-   processes are named by LEAVE_NAME. */
+   writes without end to stdout and stderr; "closed" closes all descriptors; "parent" kills its parent, and leaves a
+   process of its session. Its processes are named by LEAVE_NAME. */
 #include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -57,6 +57,8 @@ static void misbehave(const char *how) {
     leave_process(strcmp(how, "process") == 0);
   if (strcmp(how, "storm") == 0)
     leave_storm();
+  if (strcmp(how, "closed") == 0)
+    close_range(3, ~0u, 0);
   if (strcmp(how, "stop") == 0)
     kill(getppid(), SIGSTOP);
   if (strcmp(how, "parent") == 0)
