@@ -9,6 +9,8 @@ from heaptape.common.tables import significant
 
 LEAST_PERCENT = 2.0
 LEAST_BYTES = 1 << 20
+LEAST_MEMORY = f"{LEAST_BYTES >> 20} MiB"
+LEAST_SAVING = f"{LEAST_PERCENT:g} % and {LEAST_MEMORY}"  # of memory
 NO_REASON = "no reason to change"
 WITHIN_ERROR = "within the error"
 
@@ -32,4 +34,4 @@ def why_not(gain_percent: float, error_percent: float = 0.0, gain_bytes: float |
         return f"{WITHIN_ERROR} of {significant(error_percent)} %"
     if gain_percent < LEAST_PERCENT:
         return f"less than {LEAST_PERCENT:g} %"
-    return "less than 1 MiB"
+    return f"less than {LEAST_MEMORY}"

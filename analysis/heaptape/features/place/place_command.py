@@ -143,7 +143,7 @@ def _more_instructions(figures: dict[str, float], base: dict[str, float]) -> flo
 def _sentences(found: "Found", arguments: argparse.Namespace) -> list[str]:
     from heaptape.common.console import printable
     from heaptape.common.phrases import counted, percent, size
-    from heaptape.decide.worth import NO_REASON
+    from heaptape.decide.worth import LEAST_SAVING, NO_REASON
 
     metric, said = f"{arguments.aim}_rss", []
     if found.held_out:
@@ -151,7 +151,7 @@ def _sentences(found: "Found", arguments: argparse.Namespace) -> list[str]:
         held = f"In {replaying.name_of(arguments.held_out)}, {size(before)} become {size(after)}"
         said.append(f"{held} ({percent(100 * (after / before - 1))}).")
     if found.best is None or found.plan is None:
-        why = f"none saves 2 % and 1 MiB of {arguments.aim} memory within the limits"
+        why = f"none saves {LEAST_SAVING} of {arguments.aim} memory within the limits"
         return [f"Nothing to win, {NO_REASON}: {why}.", *said]
     saved = found.base[metric] - found.best.figures[metric]
     change = percent(-100 * saved / found.base[metric])

@@ -8,7 +8,7 @@ import pandas as pd
 from heaptape.common.console import printable
 from heaptape.common.phrases import count, counted, percent, size
 from heaptape.common.tables import Cell, Table
-from heaptape.decide.worth import NO_REASON, is_reason
+from heaptape.decide.worth import LEAST_SAVING, NO_REASON, is_reason
 from heaptape.results.comparing.compare import absolute
 from heaptape.results.fits import range_note, upper_ends
 from heaptape.results.judged import disproof_of
@@ -80,7 +80,7 @@ def _sentence(original: str, base: pd.Series, experiments: list[tuple[str, pd.Se
     saved = _saved(base, row)
     share = 100 * saved / base["peak_rss"]
     if not is_reason(share, 0.0, saved):
-        return f"On {original} {NO_REASON}: none saves 2 % and 1 MiB of peak memory."
+        return f"On {original} {NO_REASON}: none saves {LEAST_SAVING} of peak memory."
     return f"On {original} {printable(name)} saves {size(saved)} of peak memory ({percent(-share)})."
 
 
