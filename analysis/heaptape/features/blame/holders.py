@@ -162,7 +162,8 @@ def verdict(found: Blame, position: int) -> Verdict:
     little = rss - live < LEAST_EXCESS * rss or rss == 0
     grown = _grown(found) if grows(found.positions["position"], found.positions["live_bytes"]) else 0
     if grown and (little or 2 * grown >= parts[kind]):
-        return Verdict("leak", f"leak, or data that only grow: {_growth(found)}{_grower(found)}")
+        beside = "" if little else f"; beside it, {kind.replace('allocator', OWN)}: {_REASONS[kind](found, at)}"
+        return Verdict("leak", f"leak, or data that only grow: {_growth(found)}{_grower(found)}{beside}")
     if little:
         return Verdict("none", f"resident memory is mostly live: {size(live)} of {size(rss)} ({share(live, rss)})")
     beside = f"; beside it, {_growth(found)}" if grown else ""

@@ -113,7 +113,7 @@ def test_a_planted_cause_is_found(kind):
 
 
 @pytest.mark.parametrize("empty_pages", [0, 8, 30, 200])
-def test_the_largest_share_is_named_and_a_leak_beside_it(empty_pages):
+def test_the_largest_share_is_named_and_the_other_beside_it(empty_pages):
     """Live memory grows by 30 OS pages in the second half; as if so since the start, 60 of them have leaked."""
     grown = planted("leak")
     left = frozenset(range(1000, 1000 + empty_pages))
@@ -122,6 +122,7 @@ def test_the_largest_share_is_named_and_a_leak_beside_it(empty_pages):
     verdict = holders.verdict(found, layouts[-1].position)
     assert verdict.kind == ("retention" if empty_pages == 200 else "leak")
     assert "live memory grows in every quarter of the run, from 120 KiB" in verdict.sentence
+    assert ("empty pages that the allocator has not returned" in verdict.sentence) == (empty_pages >= 30)
     removals = proposals.estimates(found, "glibc", layouts[-1].position)["action"] == "remove"
     assert removals.any() == (verdict.kind == "leak")
     promised = proposals.promising(proposals.estimates(found, "glibc", layouts[-1].position))
