@@ -23,7 +23,7 @@ def test_a_replay_on_the_recorded_allocator_is_made_and_what_it_shows_is_kept(
     about, workload = about_of(tmp_path / "F.tape", tmp_path)
     judging.judge(about, tmp_path / "F.tape", workload, default_home())
     assert (about["judged_on"], about.get("disproof")) == ("glibc", None)
-    monkeypatch.setattr(judging, "disproof", lambda *_: "It is not true.")
+    monkeypatch.setattr(judging, "disproved", lambda *_: "It is not true.")
     judging.judge(about, tmp_path / "F.tape", workload, default_home())
     assert about["disproof"] == "It is not true."
 
