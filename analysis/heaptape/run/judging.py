@@ -70,7 +70,7 @@ def judge(about: dict, source: Path, workload: Path, home: Home) -> None:
     among these results: `disproof`, `judged_on`.
     """
     own = recorded_on(read_workload(workload).info, registry.load(home))
-    if own is None or not about.get("recorded"):
+    if own is None or len(about.get("recorded") or ()) < 2:
         return
     if wrong := judged(source, workload, home):
         about["disproof"] = wrong

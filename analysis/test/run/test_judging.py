@@ -18,7 +18,8 @@ def about_of(tape: Path, folder: Path) -> tuple[dict, Path]:
 def test_a_replay_on_the_recorded_allocator_is_made_and_what_it_shows_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = "#include <stdlib.h>\nint main(void) { for (int i = 0; i < 2000; i++) free(malloc(i)); }"
+    body = "for (int i = 0; i < 2000; i++) { free(malloc(i)); usleep(50); }"  # so long that it is sampled
+    source = f"#include <stdlib.h>\n#include <unistd.h>\nint main(void) {{ {body} }}"
     record(tmp_path / "F.tape", compile_c(tmp_path / "program", source))
     about, workload = about_of(tmp_path / "F.tape", tmp_path)
     judging.judge(about, tmp_path / "F.tape", workload, default_home())
