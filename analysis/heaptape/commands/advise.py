@@ -205,7 +205,7 @@ def _checked(arguments: argparse.Namespace) -> Sequence[str]:
     if arguments.input is not None and (arguments.keep or arguments.accesses):
         raise UsageError("advise: --keep and --accesses are about recording, and F is a recording")
     if arguments.input is not None and not command and arguments.budget is not None:
-        raise UsageError("advise --budget: what to run? Name it at the end: -- CMD ...")
+        raise UsageError("advise --budget is time for running a program again, and F is a recording: -- CMD ...")
     if arguments.budget is not None:
         from heaptape.advise.budget import parse
 
