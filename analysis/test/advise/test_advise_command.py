@@ -274,7 +274,7 @@ def test_data_accesses_are_simulated_for_the_finalists_alone(planted, program):
         (["f.tape", "--limit", "rss<1"], 2, "unknown figure 'rss'"),
         (["f.tape", "--limit", "memory=64X"], 2, "not a memory limit"),
         (["no-such.tape"], 1, "no-such.tape: no such file"),
-        (["f.tape", "--budget", "9"], 2, "what to run?"),
+        (["f.tape", "--budget", "9"], 2, "F is a recording"),
         (["--budget", "soon", "--", "true"], 2, "not a time"),
         (["--quiet", "--", "no-such-program"], 1, "no-such-program: no such program"),
         (["--quiet", "--", "/bin/true"], 1, "made no calls of malloc"),
