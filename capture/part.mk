@@ -2,18 +2,18 @@
 # Inside the recorded program: capture/host, what it shares with the recorder, and core/base/os.c. Nothing else.
 HT_LIB := $(OUT)/lib/libheaptape.so
 # attach.c first: constructors run in this order, and a process attaches before it describes itself to the recorder.
-HT_HOST_SOURCES := capture/host/attach.c $(filter-out %/attach.c %/libunwind.c,$(wildcard $(addprefix capture/host/,*.c real/*.c stacks/*.c))) core/unwind/unwind_rules.c core/elf/elf.c core/system/seccomp_filter.c core/base/os.c
+HT_HOST_SOURCES := capture/host/attach.c $(filter-out %/attach.c %/libunwind.c,$(wildcard $(addprefix capture/host/,*.c hooks/*.c kernel/*.c real/*.c stacks/*.c))) core/unwind/unwind_rules.c core/elf/elf.c core/system/seccomp_filter.c core/base/os.c
 HT_LIB_SOURCES := $(filter-out %/redirected.c,$(HT_HOST_SOURCES))
 ALL += $(HT_LIB)
 # initfirst: an allocator in the executable must be recorded from the first constructor of any library on.
 # The compiler must not know the malloc API where we define it. now: no lazy binding inside a signal handler.
-$(addprefix $(OUT)/pic/capture/host/,hooks.o real/real.o real/operators.o): HT_CFLAGS += -fno-builtin
-$(OUT)/pic/capture/host/libc.o: HT_CFLAGS += -fno-builtin
+$(addprefix $(OUT)/pic/capture/host/,hooks/hooks.o real/real.o real/operators.o): HT_CFLAGS += -fno-builtin
+$(OUT)/pic/capture/host/kernel/libc.o: HT_CFLAGS += -fno-builtin
 HT_OWN_LIBC := -Wl,--wrap=syscall
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
-$(addprefix $(OUT)/pic/capture/host/,hooks.o linked_hooks.o producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
+$(addprefix $(OUT)/pic/capture/host/,hooks/hooks.o hooks/linked_hooks.o producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
 # Code that hooks of an allocator in the executable run in the common cases leaves the vector registers alone.
-$(addprefix $(OUT)/pic/capture/host/,linked_hooks.o producer.o producer_state.o accesses.o libc.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
+$(addprefix $(OUT)/pic/capture/host/,hooks/linked_hooks.o producer.o producer_state.o accesses.o kernel/libc.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
 # Only the called functions of core/base/os.c: each further one would need more of the C library (allowed_symbols.txt).
 $(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))

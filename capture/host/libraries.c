@@ -17,7 +17,7 @@
 
    Control calls: references to functions that only some allocators have (control_calls.h), and
    what a look-up in a library returns once the program opens libraries. */
-#include "capture/host/control_calls.h"
+#include "capture/host/hooks/control_calls.h"
 #include "capture/host/process.h"
 #include "capture/host/real/real.h"
 #include "capture/host/stacks/stack.h"

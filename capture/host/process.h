@@ -12,7 +12,7 @@
    point and keeps errno (message_print may change it). */
 #pragma once
 
-#include "capture/host/filters.h"
+#include "capture/host/kernel/filters.h"
 #include "capture/wire/ring.h"
 
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 #include "capture/host/producer_state.h"
 
 #include "capture/host/accesses.h"
-#include "capture/host/own_memory.h"
+#include "capture/host/kernel/own_memory.h"
 #include "capture/host/ownership.h"
 #include "capture/host/stacks/stack.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/control_calls.h"
+#include "capture/host/hooks/control_calls.h"
 #include "capture/host/process.h"
 #include "capture/host/producer.h"
 #include "capture/host/real/real.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/stacks/stack.h"
 
-#include "capture/host/maps.h"
-#include "capture/host/own_memory.h"
+#include "capture/host/kernel/maps.h"
+#include "capture/host/kernel/own_memory.h"
 #include "capture/host/process.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/inner_calls.h"
+#include "capture/host/hooks/inner_calls.h"
 
 #include "capture/host/large.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/steps.h"
+#include "capture/host/hooks/steps.h"
 
-#include "capture/host/inner_calls.h"
+#include "capture/host/hooks/inner_calls.h"
 #include "capture/host/large.h"
 #include "capture/host/stacks/stack.h"
 

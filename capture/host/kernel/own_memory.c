@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/own_memory.h"
+#include "capture/host/kernel/own_memory.h"
 
-#include "capture/host/maps.h"
+#include "capture/host/kernel/maps.h"
 #include "capture/host/process.h"
 #include "capture/host/real/real.h"
 #include "core/base/os.h"

@@ -12,7 +12,7 @@
    Preconditions: in.producer is the calling thread's, whose hook has begun. Keep errno. Async-signal-safe. */
 #pragma once
 
-#include "capture/host/hook_call.h"
+#include "capture/host/hooks/hook_call.h"
 
 /* After a real call that acquired `address` in an operator new. True: the event is held. False: it is to be recorded.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/exec_calls.h"
+#include "capture/host/kernel/exec_calls.h"
 
 #include "capture/host/process.h"
 #include "capture/host/real/real.h"

@@ -8,7 +8,7 @@
    Async-signal-safe. */
 #pragma once
 
-#include "capture/host/hook_call.h"
+#include "capture/host/hooks/hook_call.h"
 
 /* A call in progress. */
 struct step {

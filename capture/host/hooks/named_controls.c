@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/named_controls.h"
+#include "capture/host/hooks/named_controls.h"
 
 #include "capture/host/real/real.h"
 

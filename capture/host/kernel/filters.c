@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/filters.h"
+#include "capture/host/kernel/filters.h"
 
 #include "capture/host/real/real.h"
 #include "capture/host/setting.h"

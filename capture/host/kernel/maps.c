@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/maps.h"
+#include "capture/host/kernel/maps.h"
 
-#include "capture/host/filters.h"
+#include "capture/host/kernel/filters.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>

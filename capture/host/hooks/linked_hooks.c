@@ -12,9 +12,9 @@
 
 #if defined(__x86_64__)
 
-#include "capture/host/inner_calls.h"
+#include "capture/host/hooks/inner_calls.h"
+#include "capture/host/hooks/steps.h"
 #include "capture/host/large.h"
-#include "capture/host/steps.h"
 
 #include <stddef.h>
 

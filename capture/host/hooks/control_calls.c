@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/control_calls.h"
+#include "capture/host/hooks/control_calls.h"
 
-#include "capture/host/named_controls.h"
+#include "capture/host/hooks/named_controls.h"
+#include "capture/host/hooks/steps.h"
 #include "capture/host/process.h"
 #include "capture/host/real/real.h"
-#include "capture/host/steps.h"
 
 #include <errno.h>
 
@@ -18,7 +18,7 @@ struct control_mallinfo2 {
 
 enum {
 #define CONTROL(ident, ...) PLACE_##ident,
-#include "capture/host/control_calls.def"
+#include "capture/host/hooks/control_calls.def"
   FUNCTIONS
 };
 
@@ -113,7 +113,7 @@ static bool ends(void) {
       CALLED(call, sizes.size, sizes.param);                                                                           \
     return got;                                                                                                        \
   }
-#include "capture/host/control_calls.def"
+#include "capture/host/hooks/control_calls.def"
 
 const size_t control_function_count = FUNCTIONS;
 
@@ -139,7 +139,7 @@ struct control_function *control_functions(void) {
   enum { EXPORTED_LIBC = true, EXPORTED_ALLOCATOR = false };
   static struct control_function functions[FUNCTIONS] = {
 #define CONTROL(ident, call, symbol, kind, ...) {symbol, (void *)(uintptr_t)hook_##ident, NULL, EXPORTED_##kind},
-#include "capture/host/control_calls.def"
+#include "capture/host/hooks/control_calls.def"
   };
   static _Atomic bool found;
   if (!found && real_resolve()) {

@@ -4,12 +4,12 @@
    assumes nothing about functions of these names. */
 #include "capture/host/real/real.h"
 
-#include "capture/host/inner_calls.h"
+#include "capture/host/hooks/inner_calls.h"
+#include "capture/host/hooks/steps.h"
 #include "capture/host/large.h"
 #include "capture/host/process.h"
 #include "capture/host/producer.h"
 #include "capture/host/stacks/stack.h"
-#include "capture/host/steps.h"
 #include "core/base/assert.h"
 
 #include <errno.h>

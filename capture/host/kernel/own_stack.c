@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/host/own_memory.h"
+#include "capture/host/kernel/own_memory.h"
 #include "capture/host/process.h"
 
 #include <errno.h>

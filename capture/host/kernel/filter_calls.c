@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* prctl and syscall, as entry points: what the program asks of the kernel that concerns us. libseccomp uses syscall. */
-#include "capture/host/filter_calls.h"
+#include "capture/host/kernel/filter_calls.h"
 
-#include "capture/host/exec_calls.h"
-#include "capture/host/filters.h"
-#include "capture/host/own_memory.h"
+#include "capture/host/kernel/exec_calls.h"
+#include "capture/host/kernel/filters.h"
+#include "capture/host/kernel/own_memory.h"
 #include "capture/host/process.h"
 
 #include <errno.h>
