@@ -93,20 +93,6 @@ def test_sites_are_named_and_ranked():
     assert [row[0].text for row in leaks.rows] == ["stack 2"]
 
 
-def test_threads_that_share_cache_lines_are_reported():
-    level = {"end": 0, "peak": 9, "peak_position": 3}
-    counts = {
-        "objects": 100, "shared_objects": 40, "pairs": 50, "used_pairs": 25, "ops": 200,
-        "shared_lines": level | {"mean": 5.0}, "object_pairs": level | {"mean": 6.0},
-        "live_lines": level | {"mean": 50.0},
-        "sizes": [[8, 60, 40, 100], [None, 40, 0, 0]], "threads": [[0, 1, 50, 6.0]], "progress": [[200, 0, 0, 50, 9]],
-    }  # fmt: skip
-    found = made_up(line_sharing=counts)
-    assert any("Cache lines: 10.0 % of those in use" in sentence for sentence in hardness(found))
-    table = tables(found)[-1]
-    assert [[cell.text for cell in row] for row in table.rows] == [["8", "60", "40", "66.67", "100"]]
-
-
 def test_a_hard_workload_comes_with_its_reasons():
     found = made_up(
         sizes={"malloc": [[64, 10, 640]], "realloc": [[128, 4, 512]]},

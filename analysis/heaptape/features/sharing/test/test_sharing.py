@@ -9,6 +9,8 @@ import pytest
 from heaptape.common.tables import render_text
 from heaptape.features.sharing import pass_table as sharing
 from heaptape.features.sharing import plots as line_sharing_plots
+from heaptape.features.sharing import profile_part
+from heaptape.profile.data import Profile
 from heaptape.results.schema import Results
 from heaptape.results.structs import LineSharing
 from matplotlib.figure import Figure
@@ -86,3 +88,11 @@ def test_results_of_the_sharing_pass_alone_can_be_compared(tmp_path):
         done = call_heaptape("compare", path, *arguments)
         assert done.status == 0, done.stderr
         assert "Cache lines that threads share" in done.stdout
+
+
+def test_a_profile_says_how_many_lines_threads_share_and_lists_them_by_size():
+    found = Profile({"line_sharing": counts(4.0)})
+    (sentence,) = profile_part.sentences(found)
+    assert sentence.startswith("Cache lines: 10.0 % of those in use")
+    (table,) = profile_part.tables(found)
+    assert [[cell.text for cell in row] for row in table.rows] == [["32", "50", "10", "20.00", "20"]]
