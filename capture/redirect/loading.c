@@ -23,7 +23,8 @@
    continue at once, as all do in fork children.
 
    Invariants: the code keeps errno and all registers, and for functions in the
-   executable the flags, too (capture/host/hooks/linked_hooks.c says why); where the recorder has ended it loads nothing. */
+   executable the flags, too (capture/host/hooks/linked_hooks.c says why); where the recorder has ended it loads
+   nothing. */
 #define RELAY_MAGIC 0x6574616765706174u
 enum { RELAY_CODE_BYTES = 4096, RELAY_BYTES = 8192, RELAY_CALLS = 4 };
 
