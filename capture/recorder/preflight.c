@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -184,12 +185,52 @@ int preflight_static(const struct command *command, const char *program, struct 
   return 0;
 }
 
-int preflight_preloadable(char *path, struct error *error) {
+static int make_preloadable(char *path, struct error *error) {
   if (preloadable_path(path, error) != 0)
     return 1;
   if (access(path, R_OK) != 0)
     return refuse(error, path, "no such library");
   return 0;
+}
+
+/* Where the dynamic linker finds a name without a folder: it is asked to list what it would load into this program.
+   (dlopen would run an allocator's constructors, and has no room for its static TLS.) False: nowhere. */
+static bool find_by_linker(const char *name, char path[PATH_MAX]) {
+  char line[PATH_MAX + 64], end[NAME_MAX + 4];
+  int ends[2];
+  bool found = false;
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return false;
+  int child = fork();
+  if (child == 0) {
+    setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
+    setenv("LD_PRELOAD", name, 1);
+    dup2(ends[1], STDOUT_FILENO);
+    close(STDERR_FILENO);
+    execl("/proc/self/exe", name, (char *)NULL);
+    _exit(1);
+  }
+  close(ends[1]);
+  FILE *listed = fdopen(ends[0], "r");
+  snprintf(end, sizeof end, "/%s (", name);
+  while (listed && fgets(line, sizeof line, listed)) {
+    char *at = strchr(line, '/'), *last = strstr(line, end);
+    if (!found && at && last) {
+      last[strlen(end) - 2] = '\0';
+      found = realpath(at, path) != NULL;
+    }
+  }
+  if (listed)
+    fclose(listed);
+  if (child > 0)
+    waitpid(child, NULL, 0);
+  return found;
+}
+
+int preflight_preload(const char *library, char *path, struct error *error) {
+  if (!realpath(library, path) && (strchr(library, '/') || !find_by_linker(library, path)))
+    return refuse(error, library, "no such library");
+  return make_preloadable(path, error);
 }
 
 static bool is_of_musl(const char *program) {
@@ -220,7 +261,7 @@ int preflight_library(const char *name, char *path, struct error *error) {
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     snprintf(joined, sizeof joined, "%s%s%s", self, places[i], name);
     if (realpath(joined, path))
-      return preflight_preloadable(path, error);
+      return make_preloadable(path, error);
   }
   return refuse(error, name, "not found beside this program");
 }

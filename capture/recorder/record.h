@@ -51,8 +51,9 @@ int preflight_library(const char *name, char *path, struct error *error);
 /* Can libunwind be loaded? 0, or 1 with error. */
 int preflight_libunwind(struct error *error);
 
-/* Makes path, of PATH_MAX bytes, one that can be in LD_PRELOAD (core/system/preloadable.h). 0, or 1 with error. */
-int preflight_preloadable(char *path, struct error *error);
+/* Finds a library, by its path or as the dynamic linker finds its name; path, of PATH_MAX bytes, is one that can be in
+   LD_PRELOAD (core/system/preloadable.h). 0, or 1 with error. */
+int preflight_preload(const char *library, char *path, struct error *error);
 
 /* Can the library be loaded into the program? A library that was linked against glibc can't be loaded into a musl
    program: musl's loader would end the program. (libheaptape.so itself is made for both.) 0, or 1 with error; a script

@@ -287,10 +287,7 @@ static void preflight(struct command *command, char *program, struct preloads *p
       status = preflight_same_libc(program, preloads->unwinder, &error);
   }
   if (status == 0 && command->preload) {
-    if (!realpath(command->preload, preloads->allocator))
-      status = -error_errno(&error, command->preload, "no such library");
-    else
-      status = preflight_preloadable(preloads->allocator, &error);
+    status = preflight_preload(command->preload, preloads->allocator, &error);
     if (status == 0)
       status = preflight_same_libc(program, preloads->allocator, &error);
   }

@@ -71,9 +71,15 @@ def test_a_program_that_cannot_be_recorded_is_refused(tmp_path: Path, kind: str,
     assert not list(tmp_path.glob("*.tape"))
 
 
-def test_a_missing_library_to_preload_is_refused(tmp_path: Path) -> None:
-    refused(RECORD, "-o", tmp_path / "t.tape", "--preload", "/no/such.so", "--", "true", says="no such library")
+@pytest.mark.parametrize("library", ["/no/such.so", "libnosuch.so.2", "libm.so.6/"])
+def test_a_missing_library_to_preload_is_refused(tmp_path: Path, library: str) -> None:
+    refused(RECORD, "-o", tmp_path / "t.tape", "--preload", library, "--", "true", says="no such library")
     assert not list(tmp_path.glob("*.tape"))
+
+
+def test_a_library_to_preload_is_found_by_its_name_as_the_loader_finds_it(tmp_path: Path) -> None:
+    record(tmp_path / "t.tape", workload("malloc_pairs"), options=["--preload", "libjemalloc.so.2"])
+    assert "jemalloc" in info(tmp_path / "t.tape")["info"]["allocator"]
 
 
 def test_program_that_the_loader_is_asked_to_start_is_recorded(tmp_path: Path) -> None:
