@@ -38,55 +38,18 @@ NEEDS = {
     "chromium": "chromium",
 }
 CPYTHON = [
-    "test_list",
-    "test_dict",
-    "test_set",
-    "test_bytes",
-    "test_unicode",
-    "test_array",
-    "test_json",
-    "test_threading",
-    "test_thread",
-    "test_subprocess",
-    "test_signal",
-    "test_fork1",
-    "test_mmap",
-    "test_gc",
-    "test_zlib",
-    "test_pickle",
-    "test_io",
-    "test_concurrent_futures",
-]
+    "test_list", "test_dict", "test_set", "test_bytes", "test_unicode", "test_array", "test_json", "test_threading",
+    "test_thread", "test_subprocess", "test_signal", "test_fork1", "test_mmap", "test_gc", "test_zlib", "test_pickle",
+    "test_io", "test_concurrent_futures",
+]  # fmt: skip
 REDIS = [
-    "unit/type/string",
-    "unit/type/list",
-    "unit/type/set",
-    "unit/type/zset",
-    "unit/type/hash",
-    "unit/expire",
-    "unit/scan",
-    "unit/multi",
-    "unit/pubsub",
-    "unit/dump",
-]
+    "unit/type/string", "unit/type/list", "unit/type/set", "unit/type/zset", "unit/type/hash", "unit/expire",
+    "unit/scan", "unit/multi", "unit/pubsub", "unit/dump",
+]  # fmt: skip
 SQLITE = [
-    "select1",
-    "select4",
-    "insert",
-    "index",
-    "join",
-    "where",
-    "func",
-    "trigger1",
-    "wal",
-    "thread001",
-    "fts3aa",
-    "rtree",
-    "malloc",
-    "alter",
-    "vacuum",
-    "expr",
-]
+    "select1", "select4", "insert", "index", "join", "where", "func", "trigger1", "wal", "thread001", "fts3aa",
+    "rtree", "malloc", "alter", "vacuum", "expr",
+]  # fmt: skip
 
 
 @dataclass

@@ -28,17 +28,14 @@ from convert.test.models.access_maker import (
 from convert.test.models.history_maker import damage, jitter, legal
 from convert.test.models.history_model import Event, text
 from convert.test.models.workload_ops import WorkloadOp, ops_of
+from convert.test.test_history import SHAPES as HISTORIES
+from convert.test.test_history import used_threads
 from tests.examples import examples
 from tests.oracle.reader import open_trace
 from tests.support import CONVERT, convert, import_text, refused, succeed
 
 PROPERTY = examples(30)
-SHAPES = {
-    "seed": st.integers(0, 1 << 32),
-    "threads": st.integers(1, 5),
-    "steps": st.integers(1, 150),
-    "addresses": st.integers(1, 40),
-}
+SHAPES = HISTORIES | {"addresses": st.integers(1, 40)}
 COUNTED = {"program_instructions": 3_000_000, "allocator_instructions": 700_000, "program_accesses": 1_000_000}
 
 
@@ -48,14 +45,6 @@ def tape_of(folder: Path, events: list[Event], threads: int, rows: list[Row] | N
     if rows is not None:
         add_accesses(tape, rows, **how)
     return tape
-
-
-def all_threads(events: list[Event]) -> list[Event]:
-    """Renumbers threads from 0 without gaps, so that a trace keeps the numbers."""
-    numbers = {thread: number for number, thread in enumerate(sorted({e.thread for e in events}))}
-    for event in events:
-        event.thread = numbers[event.thread]
-    return events
 
 
 def distinct_times(events: list[Event]) -> list[Event]:
@@ -114,7 +103,7 @@ def expected_rows(rows: list[Row], events: list[Event], ops: list[WorkloadOp]) -
 @PROPERTY
 @given(**SHAPES)
 def test_accesses_are_between_the_same_ops_as_between_calls(tmp_path, seed, threads, steps, addresses):
-    events = distinct_times(all_threads(legal(seed, threads, steps, addresses)))
+    events = distinct_times(used_threads(legal(seed, threads, steps, addresses))[0])
     rows = made_rows(seed, events, 6)
     tape = tape_of(tmp_path, events, threads, rows, block_rows=1 + seed % 150, totals=COUNTED)
     ops, found, counts, stderr = compiled(tape)
@@ -129,7 +118,7 @@ def test_where_calls_overlap_the_order_is_that_of_the_workload(
     tmp_path, seed, threads, steps, addresses, most_ns, lost
 ):
     """In any order: each op has the row of its call, every access is there or counted, none is to a dead slot."""
-    events = all_threads(damage(seed, jitter(seed, legal(seed, threads, steps, addresses), most_ns), lost, lost))
+    events = used_threads(damage(seed, jitter(seed, legal(seed, threads, steps, addresses), most_ns), lost, lost))[0]
     if not events:
         return
     rows = made_rows(seed, events, 4)
@@ -172,7 +161,7 @@ def follow(live: set[int], op: WorkloadOp) -> None:
 @given(seed=st.integers(0, 1 << 32), dropped=st.integers(1, 40), steps=st.integers(2, 80))
 def test_calls_that_a_gap_counts_have_rows_and_no_op(tmp_path, seed, dropped, steps):
     """Objects that these calls acquired are unknown: accesses to them are counted."""
-    events = distinct_times(all_threads(legal(seed, 2, dropped + steps, 10)))
+    events = distinct_times(used_threads(legal(seed, 2, dropped + steps, 10))[0])
     missing = [e for e in events if e.thread == 0][:dropped]
     kept = [e for e in events if not any(e is m for m in missing)]
     if not missing or not any(e.thread == 0 for e in kept):
@@ -258,7 +247,7 @@ def rows_of(frames: Iterable[pd.DataFrame]) -> list[Row]:
 @PROPERTY
 @given(**SHAPES)
 def test_two_readers_agree(tmp_path, seed, threads, steps, addresses):
-    events = all_threads(legal(seed, threads, steps, addresses))
+    events = used_threads(legal(seed, threads, steps, addresses))[0]
     rows = made_rows(seed, events, 12)
     tape = tape_of(tmp_path, events, threads, rows, block_rows=40 + seed % 500)
     assert dumped(tape) == rows
@@ -267,7 +256,7 @@ def test_two_readers_agree(tmp_path, seed, threads, steps, addresses):
 
 def test_info_shows_rows_bytes_filter_and_totals(tmp_path):
     events = legal(3, 2, 100, 10)
-    rows = made_rows(3, all_threads(events), 5)
+    rows = made_rows(3, events, 5)
     tape = tape_of(tmp_path, events, 2)
     before = tape.stat().st_size
     add_accesses(tape, rows, totals=COUNTED)
@@ -284,7 +273,7 @@ def test_info_shows_rows_bytes_filter_and_totals(tmp_path):
 
 def test_footer_that_counts_other_rows_is_refused(tmp_path):
     events = legal(3, 2, 100, 10)
-    rows = made_rows(3, all_threads(events), 5)
+    rows = made_rows(3, events, 5)
     tape = tape_of(tmp_path, events, 2, rows, totals={"objects": 1})
     refused(CONVERT, "info", tape, says="rows of data accesses, blocks hold")
     made, other = (sum(row.kind == kind for row in rows) for kind in ("call", "other"))
@@ -299,7 +288,7 @@ def test_footer_that_counts_other_rows_is_refused(tmp_path):
 @PROPERTY
 @given(**SHAPES)
 def test_archive_has_the_same_accesses(tmp_path, seed, threads, steps, addresses):
-    events = all_threads(legal(seed, threads, steps, addresses))
+    events = used_threads(legal(seed, threads, steps, addresses))[0]
     rows = made_rows(seed, events, 6)
     tape, archive = tape_of(tmp_path, events, threads, rows, block_rows=40, totals=COUNTED), tmp_path / "b.tape"
     succeed(CONVERT, "convert", "--archive", tape, archive)
@@ -326,7 +315,7 @@ def addresses_of(rows: list[Row]) -> list[int]:
 def test_anonymised_trace_replays_the_same_accesses_and_hides_where_they_were(
     tmp_path, seed, threads, steps, addresses
 ):
-    events = distinct_times(all_threads(legal(seed, threads, steps, addresses)))
+    events = distinct_times(used_threads(legal(seed, threads, steps, addresses))[0])
     rows = made_rows(seed, events, 6)
     tape, anonymous = tape_of(tmp_path, events, threads, rows, totals=COUNTED), tmp_path / "b.tape"
     convert("--anonymise", tape, anonymous)
@@ -344,7 +333,7 @@ def test_anonymised_trace_replays_the_same_accesses_and_hides_where_they_were(
 def test_anonymised_trace_of_overlapping_calls_loses_no_access_uncounted(
     tmp_path, seed, threads, steps, addresses, most_ns, lost
 ):
-    events = all_threads(damage(seed, jitter(seed, legal(seed, threads, steps, addresses), most_ns), lost, lost))
+    events = used_threads(damage(seed, jitter(seed, legal(seed, threads, steps, addresses), most_ns), lost, lost))[0]
     if not events:
         return
     rows = made_rows(seed, events, 3)
@@ -358,7 +347,7 @@ def test_anonymised_trace_of_overlapping_calls_loses_no_access_uncounted(
 
 
 def test_slices_and_merged_traces_state_that_accesses_are_left_out(tmp_path):
-    events = all_threads(legal(3, 2, 100, 10))
+    events = used_threads(legal(3, 2, 100, 10))[0]
     tape, out = tape_of(tmp_path, events, 2), tmp_path / "b.tape"
     plain = tape.rename(tmp_path / "plain.tape")
     tape.write_bytes(plain.read_bytes())
@@ -374,7 +363,7 @@ def test_slices_and_merged_traces_state_that_accesses_are_left_out(tmp_path):
 
 
 def test_a_truncated_trace_gives_the_rows_of_its_whole_blocks(tmp_path):
-    events = all_threads(legal(3, 2, 100, 10))
+    events = used_threads(legal(3, 2, 100, 10))[0]
     rows = made_rows(3, events, 6)
     path = tape_of(tmp_path, events, 2)
     add_accesses(path, rows, block_rows=100)

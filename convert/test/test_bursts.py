@@ -10,7 +10,8 @@ import pytest
 from convert.test.models.access_maker import Row, add_accesses, block_of
 from convert.test.models.history_maker import legal
 from convert.test.models.tape_maker import BURSTS, Block, Tape
-from convert.test.test_accesses import all_threads, tape_of
+from convert.test.test_accesses import tape_of
+from convert.test.test_history import used_threads
 from convert.test.test_refused_blocks import switches
 from tests.access_streams import BURST
 from tests.leb import Reader
@@ -22,7 +23,7 @@ OTHER = [Row("other", granule=4096 + number) for number in range(30)]
 
 def tape_with(folder: Path, *blocks: Block, bursts: int) -> Path:
     """A trace with these BURSTS and ACCESSES blocks."""
-    path = tape_of(folder, all_threads(legal(3, 1, 30, 10)), 1)
+    path = tape_of(folder, used_threads(legal(3, 1, 30, 10))[0], 1)
     add_accesses(path, [])
     tape = Tape.read(path)
     for block in blocks:

@@ -258,15 +258,6 @@ def test_index_that_points_back_or_outside_changes_nothing(tmp_path, entry):
     assert after.stdout == before
 
 
-def test_archive_that_claims_a_million_rows_is_refused(tmp_path):
-    path = small(tmp_path, "tape", "--archive")
-    tape = Tape.read(path)
-    assert any(column.id == ROWS for column in tape.first(EVENTS).columns)
-    tape.first(EVENTS).rows = tape.first(EVENTS).steps = MAX_ROWS
-    tape.write(path, count=True)
-    assert_refused(path, "check", "compile", "dump")
-
-
 def archive_block(rows: bytes, far: bytes = b"", more: tuple[Column, ...] = ()) -> Block:
     """A block of malloc(16), malloc(16) and one more event, given by `rows`."""
     columns = [Column(ROWS, b"\0\x10\0\x10" + rows), Column(FAR, far), Column(PLACES, b"\0\x80\1\x40"), *more]

@@ -6,32 +6,25 @@ Long: copies of more traces.
 """
 
 import json
-import random
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from convert.test.models.history_maker import damage, jitter, legal
 from convert.test.models.history_model import Event, judge, text
 from convert.test.models.workload_ops import streams_of
-from convert.test.test_history import compiled, used_threads
+from convert.test.test_history import SHAPES, compiled, used_threads
 from tests.examples import examples
 from tests.oracle.blocks import EVENTS, GAP, TOUCHED
 from tests.oracle.reader import Trace, open_trace
 from tests.support import CONVERT, OUT, check, convert, import_text, info, record, refused, run, succeed
 
 PROPERTY = examples(40)
-SHAPES = {
-    "seed": st.integers(0, 1 << 32),
-    "threads": st.integers(1, 6),
-    "steps": st.integers(1, 160),
-    "addresses": st.integers(1, 12),
-}
 MUST_BE_ZERO = ("unseen_frees", "double_frees", "unseen_touches", "overlapping_acquires")
 FORMS = [[], ["--archive"]]
 
@@ -210,7 +203,12 @@ def assert_legal_and_compiles(tape: Path) -> dict:
 WINDOWS = st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted)
 
 
+LONG = {"seed": 11, "threads": 6, "steps": 4000, "addresses": 60, "kind": "percent", "most_ns": 0}
+
+
 @PROPERTY
+@example(**LONG, window=[0.2, 0.7])  # many objects live at the cuts
+@example(**LONG, window=[0.5, 0.9])
 @given(**SHAPES, window=WINDOWS, kind=st.sampled_from(["progress", "percent", "time"]), most_ns=st.integers(0, 20))
 def test_slice_by_window_is_a_legal_history(tmp_path, seed, threads, steps, addresses, window, kind, most_ns):
     events, threads = used_threads(jitter(seed, legal(seed, threads, steps, addresses), most_ns))
@@ -363,13 +361,3 @@ def test_steps_of_a_conversion_can_be_combined(tmp_path):
     succeed(CONVERT, "compile", out, "-o", tmp_path / "p.work")
     assert streams_of(work)[0][:-1] == streams_of(tmp_path / "p.work")[0][:-1]
     assert json.loads(succeed(CONVERT, "check", out, "--json").stdout)["threads"] <= 2 * threads
-
-
-def test_random_windows_of_a_threaded_history_are_legal(tmp_path):
-    """Long histories, where many objects live at the cuts."""
-    source = random.Random(5)
-    events, threads = used_threads(legal(11, 6, 4000, 60))
-    tape = import_text(tmp_path, text(events, threads))
-    for _ in range(8):
-        low, high = sorted((source.randrange(len(events)), source.randrange(len(events))))
-        assert_legal_and_compiles(make_slice(tape, f"progress={low}..{high}"))

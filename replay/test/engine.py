@@ -54,6 +54,13 @@ def memory_pass(path: Path, *arguments: object, preload: Path | str | None = PLA
     return replay("--pass", "memory", *preloads, *arguments, path, **plants)
 
 
+def stamp(path: Path) -> str:
+    """What says that this state of the file was proved legal."""
+    about = path.stat()
+    times = (f"{ns // 10**9}.{ns % 10**9:09}" for ns in (about.st_mtime_ns, about.st_ctime_ns))
+    return ":".join([str(about.st_dev), str(about.st_ino), str(about.st_size), *times])
+
+
 def install(folder: Path, tool: str | None = None) -> Path:
     """A copy of the engine. tool: a program in place of our Valgrind tool beside it; None: without one."""
     shutil.copy(ENGINE, folder / "heaptape-replay")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from .engine import stamp
 from .test_engine import PLANTED, engine, make, one_error
 from .test_isolated_heap import many
 from .test_isolated_heap import workload as isolated
@@ -21,13 +22,6 @@ def workload(tmp_path_factory):
     path = tmp_path_factory.mktemp("damaged") / "whole.work"
     make(path, ops=400, threads=3, live_objects=40, remote_percent=30, run_ops=4)
     return path.read_bytes()
-
-
-def stamp(path: Path) -> str:
-    """What says that this state of the file was proved legal."""
-    about = path.stat()
-    times = (f"{ns // 10**9}.{ns % 10**9:09}" for ns in (about.st_mtime_ns, about.st_ctime_ns))
-    return ":".join([str(about.st_dev), str(about.st_ino), str(about.st_size), *times])
 
 
 def bare(path: Path, data: bytes, pass_: str = "bare", order: str = "window", *more: str):
@@ -123,18 +117,15 @@ def test_random_damage_never_crashes_the_engine(tmp_path, workload, seed, mutant
 
 def test_threads_that_wait_for_one_another_are_reported(tmp_path, workload):
     """A WAIT turned forward: the thread waits for an op that comes after its own."""
-    words = list(struct.unpack(f"<{(len(workload) - 256) // 8}Q", workload[256 : 256 + (len(workload) - 256) // 8 * 8]))
-    counts_offset = struct.unpack_from("<Q", workload, 120)[0]
-    counts = struct.unpack_from("<3Q", workload, counts_offset)
-    changed = 0
-    for index, word in enumerate(words[: counts_offset // 8]):
+    words, changed = words_of(workload), 0
+    counts = struct.unpack_from("<3Q", workload, struct.unpack_from("<Q", workload, 120)[0])
+    for index, word in enumerate(words):
         if word & 0xFF == 0xF3 and (word >> 8 & 0xFFFFF) < 3:
             words[index] = word & 0xFFFFFFF | counts[word >> 8 & 0xFFFFF] << 28
             changed += 1
     assert changed > 2
-    data = workload[:256] + struct.pack(f"<{len(words)}Q", *words) + workload[256 + 8 * len(words) :]
     path = tmp_path / "cycle.work"
-    path.write_bytes(data)
+    path.write_bytes(with_words(workload, words))
     arguments = ["--engine-cycles-per-op", "0", "--preload", PLANTED, "--checked", stamp(path)]
     error = one_error(engine("--pass", "bare", *arguments, path))
     assert "threads all wait for one another" in error

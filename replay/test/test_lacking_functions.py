@@ -34,42 +34,25 @@ def test_a_lacking_function_is_reported_before_the_first_op(pass_, tmp_path):
     refused(REPLAY, "--pass", pass_, "--preload", without, path, says=expected)
 
 
-@pytest.mark.parametrize(
-    ("defined", "call", "needed"),
-    [
-        (BASIC, CALLS[1], "posix_memalign or aligned_alloc or memalign"),
-        (BASIC, CALLS[2], "aligned_alloc or memalign or posix_memalign"),
-        (BASIC, "new_aligned(64, 100)", "operator new(align) or aligned_alloc or memalign or posix_memalign"),
-        (("FREE", "REALLOC"), "calloc(2, 8)", "calloc"),
-        (("FREE", "CALLOC"), "realloc(NULL, 8)", "realloc"),
-        (("FREE", "CALLOC"), "reallocarray(NULL, 2, 8)", "reallocarray or realloc"),
-    ],
-)
-def test_all_functions_of_which_one_would_do_are_named(defined, call, needed, tmp_path):
-    path, without = history(tmp_path, call), library(tmp_path, *defined)
-    refused(
-        REPLAY,
-        "--pass",
-        "bare",
-        "--preload",
-        without,
-        path,
-        says=f"{LACKS.format(without)}{needed} (op 1 of thread 0)\n",
-    )
+ALL_ALIGNED = "memalign or posix_memalign or aligned_alloc"
+NEEDED = [
+    (BASIC, CALLS[1:2], "posix_memalign or aligned_alloc or memalign (op 1 of thread 0)"),
+    (BASIC, CALLS[2:3], "aligned_alloc or memalign or posix_memalign (op 1 of thread 0)"),
+    (BASIC, ["new_aligned(64, 100)"],
+     "operator new(align) or aligned_alloc or memalign or posix_memalign (op 1 of thread 0)"),
+    (("FREE", "REALLOC"), ["calloc(2, 8)"], "calloc (op 1 of thread 0)"),
+    (("FREE", "CALLOC"), ["realloc(NULL, 8)"], "realloc (op 1 of thread 0)"),
+    (("FREE", "CALLOC"), ["reallocarray(NULL, 2, 8)"], "reallocarray or realloc (op 1 of thread 0)"),
+    (("CALLOC", "REALLOC", *ALIGNED), [], "free"),
+    ((), [CALLS[0], "calloc(2, 8)", "realloc(NULL, 8)", CALLS[0]],
+     f"free; {ALL_ALIGNED} (op 1 of thread 0); calloc (op 2 of thread 0); realloc (op 3 of thread 0)"),
+]  # fmt: skip
 
 
-def test_all_that_is_missing_is_named_at_once(tmp_path):
-    path, without = history(tmp_path, CALLS[0], "calloc(2, 8)", "realloc(NULL, 8)", CALLS[0]), library(tmp_path)
-    expected = (
-        "free; memalign or posix_memalign or aligned_alloc (op 1 of thread 0); calloc (op 2 of thread 0); "
-        "realloc (op 3 of thread 0)"
-    )
-    refused(REPLAY, "--pass", "bare", "--preload", without, path, says=f"{LACKS.format(without)}{expected}\n")
-
-
-def test_a_library_with_malloc_and_no_free_is_refused(tmp_path):
-    path, without = history(tmp_path), library(tmp_path, "CALLOC", "REALLOC", *ALIGNED)
-    refused(REPLAY, "--pass", "bare", "--preload", without, path, says=f"{LACKS.format(without)}free")
+@pytest.mark.parametrize(("defined", "calls", "needed"), NEEDED)
+def test_all_that_is_missing_is_named_at_once_each_with_what_would_do(defined, calls, needed, tmp_path):
+    path, without = history(tmp_path, *calls), library(tmp_path, *defined)
+    refused(REPLAY, "--pass", "bare", "--preload", without, path, says=f"{LACKS.format(without)}{needed}\n")
 
 
 @pytest.mark.parametrize("defined", ALIGNED)

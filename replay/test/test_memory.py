@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, import_text, succeed
+from tests.support import compile_trace, import_text
 
 from . import engine
 from .engine import ENGINE, PLANTED, make
@@ -46,13 +46,16 @@ def small(tmp_path_factory):
     return path, make(path, ops=6000, threads=1, live_objects=300, size_limit=512, only_malloc_free=1)
 
 
+def timed(folder, lines):
+    """The workload of these calls, whose times are nanoseconds."""
+    return compile_trace(import_text(folder, "\n".join(lines) + "\n", "clock=nanoseconds"))
+
+
 def test_the_mean_over_recorded_time_counts_memory_for_as_long_as_it_was_held(tmp_path):
     """8 MiB for a tenth of a second, then hardly anything for nine: half of the ops, a tenth of the time."""
     lines = ["0 1 malloc(8388608) = 0x10000000", "100000000 1 free(0x10000000)"]
     lines += ["100000100 1 malloc(16) = 0x1000", "1000000000 1 free(0x1000)"]
-    tape, work = import_text(tmp_path, "\n".join(lines) + "\n", "clock=nanoseconds"), tmp_path / "idle.work"
-    succeed(CONVERT, "compile", tape, "-o", work)
-    run = engine.memory_pass(work, "--touch=all", preload=None)
+    run = engine.memory_pass(timed(tmp_path, lines), "--touch=all", preload=None)
     assert run["rss_anon_wall_mean_bytes"] == pytest.approx(0.1 * 8 * MIB, abs=ENGINE_ERROR_BYTES)
     assert run["rss_anon_mean_bytes"] == pytest.approx(0.25 * 8 * MIB, abs=ENGINE_ERROR_BYTES)
 
@@ -61,18 +64,14 @@ def test_a_thread_whose_turn_comes_late_puts_no_clock_ahead(tmp_path):
     """The second thread's next op is the last but one."""
     lines = ["0 2 malloc(16) = 0x2000", "1000000 1 malloc(8388608) = 0x10000000", "900000000 1 free(0x10000000)"]
     lines += ["990000000 2 malloc(16) = 0x1000", "1000000000 2 free(0x1000)"]
-    tape, work = import_text(tmp_path, "\n".join(lines) + "\n", "clock=nanoseconds"), tmp_path / "late.work"
-    succeed(CONVERT, "compile", tape, "-o", work)
-    run = engine.memory_pass(work, "--touch=all", preload=None)
+    run = engine.memory_pass(timed(tmp_path, lines), "--touch=all", preload=None)
     assert run["rss_anon_wall_mean_bytes"] == pytest.approx(0.9 * 8 * MIB, abs=ENGINE_ERROR_BYTES)
 
 
 def test_an_allocators_thread_gives_memory_back_in_recorded_idle_time(tmp_path):
     """8 MiB that a thread of the allocator gives back by a timed wait of two seconds, in a recorded gap of ten."""
     lines = ["0 1 malloc(16) = 0x1000", "10000000000 1 free(0x1000)"]
-    tape, work = import_text(tmp_path, "\n".join(lines) + "\n", "clock=nanoseconds"), tmp_path / "idle.work"
-    succeed(CONVERT, "compile", tape, "-o", work)
-    run = memory_pass(work, HOLD_BYTES=8 * MIB, RELEASE_AFTER_MS=2000)
+    run = memory_pass(timed(tmp_path, lines), HOLD_BYTES=8 * MIB, RELEASE_AFTER_MS=2000)
     assert run["rss_anon_wall_mean_bytes"] == pytest.approx(0.2 * 8 * MIB, rel=0.1)
     assert run["rss_anon_end_bytes"] < MIB < run["rss_anon_peak_bytes"]
 

@@ -38,14 +38,6 @@ def test_recorded_order_gives_the_same_figures_twice_to_the_bit(shared, pass_, f
         assert first[key] == again[key], key
 
 
-def test_random_orders_are_legal(shared):
-    """The planted allocator aborts when an object that is not live is freed."""
-    path, made = shared
-    for seed in range(4):
-        run = replay("--pass", "bare", "--order", f"random={seed}", "--preload", PLANTED, path)
-        assert run["ops"] == made["ops"]
-
-
 def test_paced_order_takes_as_long_as_the_recording_divided_by_speed(shared):
     """The planted clock advances only by sleeping, so it ends where the last TIME was due: up to 100 µs before the end
     of the recorded 200 ms."""

@@ -23,6 +23,7 @@ from convert.test.importer_samples import FORMAT_OF, sample
 from convert.test.models.access_maker import add_accesses, made_rows
 from convert.test.models.history_maker import legal
 from convert.test.models.history_model import text as history_text
+from replay.test.engine import stamp
 from tests.fuzz import mutants
 from tests.support import (
     CONVERT,
@@ -205,13 +206,6 @@ def import_(source: random.Random, path: Path, seeds: Seeds) -> str:
 PASSES = ["bare", "time", "memory", "contention", "sharing", "blame", "verify"]
 ORDERS = ["recorded", "causal", "window=64", "random=3"]
 MEASURED = ["--engine-cycles-per-op=0", "--baseline-rss-anon-bytes=0", "--baseline-vm-size-bytes=0"]
-
-
-def stamp(path: Path) -> str:
-    """What says that this state of the workload was proved legal."""
-    about = path.stat()
-    times = (f"{ns // 10**9}.{ns % 10**9:09}" for ns in (about.st_mtime_ns, about.st_ctime_ns))
-    return ":".join([str(about.st_dev), str(about.st_ino), str(about.st_size), *times])
 
 
 def replay(source: random.Random, path: Path, _: Seeds) -> str:

@@ -42,31 +42,23 @@ def oversize_and_parent_locks(**settings: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize(
-    ("wanted", "line"),
-    [
-        ("1000", "bucket: max_cached is set to its lowest value: 65536"),
-        ("99999999", "bucket: max_cached is set to its highest value: 2097152"),
-        ("65537", "bucket: max_cached is not a power of two; the next one is used: 131072"),
-    ],
+LOWEST, HIGHEST = (
+    "bucket: max_cached is set to its lowest value: 65536",
+    "bucket: max_cached is set to its highest value: 2097152",
 )
-def test_max_cached_is_clamped_and_that_is_reported(wanted, line):
-    assert stderr_lines(BUCKET_TUNABLES=f"max_cached={wanted}") == [line]
+REPORTED = [
+    ("BUCKET_TUNABLES", "max_cached=1000", [LOWEST]),
+    ("BUCKET_TUNABLES", "max_cached=99999999", [HIGHEST]),
+    ("BUCKET_TUNABLES", "max_cached=65537", ["bucket: max_cached is not a power of two; the next one is used: 131072"]),
+    *(("MTMAXCACHE", str(shift), []) for shift in range(16, 22)),
+    *(("MTMAXCACHE", shift, [LOWEST]) for shift in ("15", "-1")),
+    *(("MTMAXCACHE", shift, [HIGHEST]) for shift in ("22", "63", "64", "99999999999999999999")),
+]
 
 
-@pytest.mark.parametrize("shift", [*range(16, 22)])
-def test_each_exponent_of_libmtmalloc_is_accepted_without_a_message(shift):
-    assert stderr_lines(MTMAXCACHE=str(shift)) == []
-
-
-@pytest.mark.parametrize(("shift", "end"), [("15", "lowest value: 65536"), ("-1", "lowest value: 65536")])
-def test_too_low_an_exponent_is_clamped_and_that_is_reported(shift, end):
-    assert stderr_lines(MTMAXCACHE=shift) == [f"bucket: max_cached is set to its {end}"]
-
-
-@pytest.mark.parametrize("shift", ["22", "63", "64", "99999999999999999999"])
-def test_too_high_an_exponent_is_clamped_and_that_is_reported(shift):
-    assert stderr_lines(MTMAXCACHE=shift) == ["bucket: max_cached is set to its highest value: 2097152"]
+@pytest.mark.parametrize(("name", "value", "lines"), REPORTED)
+def test_max_cached_and_libmtmallocs_exponent_are_clamped_and_that_is_reported(name, value, lines):
+    assert stderr_lines(**{name: value}) == lines
 
 
 @pytest.mark.parametrize(

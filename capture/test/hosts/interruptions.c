@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -341,12 +340,6 @@ static void die(void) {
   kill(getpid(), SIGKILL);
 }
 
-static void anywhere_map_calls(void) {
-  FILE *file = fopen("calls", "a+");
-  CHECK(file && ftruncate(fileno(file), 4096) == 0, "calls");
-  anywhere_calls = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
-}
-
 static void anywhere_call(int child) {
   void *object = keep(malloc(ANYWHERE_BYTES));
   anywhere_calls[child].allocated++;
@@ -371,7 +364,7 @@ static bool run_child(int child) {
 }
 
 static int anywhere_host(void) {
-  anywhere_map_calls();
+  anywhere_calls = shared_counts();
   step_prepare(die);
   int child = 0;
   while (!run_child(child))
@@ -384,7 +377,7 @@ static int anywhere_test(void) {
   if (!CAN_STEP)
     return puts("instructions can be stepped through on x86-64 alone"), 77;
   CHECK(record_self(NULL) == 0, "the host failed");
-  anywhere_map_calls();
+  anywhere_calls = shared_counts();
   int child = 0;
   for (; child < CHILDREN_MAX && anywhere_calls[child].pid; child++) {
     char path[64];
@@ -438,14 +431,8 @@ static void *storm_shoot(void *target) {
   return NULL;
 }
 
-static unsigned long *storm_map_calls(void) {
-  FILE *file = fopen("calls", "a+");
-  CHECK(file && ftruncate(fileno(file), 4096) == 0, "calls");
-  return mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
-}
-
 static int storm_host(void) {
-  storm_calls = storm_map_calls();
+  storm_calls = shared_counts();
   pthread_t self = pthread_self(), shooter;
   signal(SIGUSR1, storm_handler);
   CHECK(pthread_create(&shooter, NULL, storm_shoot, &self) == 0, "pthread_create");
@@ -484,7 +471,7 @@ static void check_event(void *context, uint32_t thread, const struct trace_event
 
 static int storm_test(void) {
   record_self_on_bump();
-  storm_calls = storm_map_calls();
+  storm_calls = shared_counts();
   struct storm_seen seen = {0};
   struct recorded recorded = read_trace("t.tape", check_event, &seen);
   unsigned long missing =

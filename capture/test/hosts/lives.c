@@ -49,16 +49,11 @@ __attribute__((destructor)) static void at_program_end(void) {
 }
 
 static int late_host(void) {
-  pthread_t threads[LATE_THREADS];
   pthread_key_create(&key, at_thread_end);
-  for (int i = 0; i < LATE_THREADS; i++)
-    pthread_create(&threads[i], NULL, late_work, NULL);
-  for (int i = 0; i < LATE_THREADS; i++)
-    pthread_join(threads[i], NULL);
+  run_threads(LATE_THREADS, late_work, NULL, 0);
   pthread_key_delete(key);
   pthread_key_create(&key, at_idle_end);
-  pthread_create(&threads[0], NULL, idle, NULL);
-  pthread_join(threads[0], NULL);
+  run_threads(1, idle, NULL, 0);
   atexit(call);
   rounds = -1;
   return 0;
@@ -160,13 +155,8 @@ static long shared_kib(void) {
 
 static int brief_host(void) {
   enum { AT_ONCE = 4 };
-  pthread_t threads[AT_ONCE];
-  for (int i = 0; i < BRIEF_THREADS; i += AT_ONCE) {
-    for (int k = 0; k < AT_ONCE; k++)
-      CHECK(pthread_create(&threads[k], NULL, brief_run, NULL) == 0, "thread %d", i + k);
-    for (int k = 0; k < AT_ONCE; k++)
-      pthread_join(threads[k], NULL);
-  }
+  for (int i = 0; i < BRIEF_THREADS; i += AT_ONCE)
+    run_threads(AT_ONCE, brief_run, NULL, 0);
   CHECK(shared_kib() < RSS_LIMIT_KIB, "%ld KiB of shared memory", shared_kib());
   return 0;
 }

@@ -68,6 +68,12 @@ void count_pairs(void *pairs, uint32_t thread, const struct trace_event *event);
 /* Paths of the traces in the current directory, in name order; returns how many. */
 int list_traces(char paths[][256], int max);
 
+/* Starts that many threads, each with its own argument: &arguments[i * bytes] (or NULL); waits for their ends. */
+void run_threads(int count, void *(*work)(void *), void *arguments, size_t bytes);
+
+/* A file of the host's of 4096 bytes, zero at first, which the driver maps too. */
+void *shared_counts(void);
+
 /* Calls that the compiler can't leave out. */
 static inline void *keep(void *object) {
   __asm__ volatile("" : "+r"(object)::"memory");

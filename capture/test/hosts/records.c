@@ -129,14 +129,10 @@ static int large_host(void) {
   mallopt(M_MMAP_THRESHOLD,
           LARGE_OBJECT_BYTES /
               2); /* fixed, and larger than an arena's first memory: no memory that was resident before */
-  pthread_t threads[LARGE_THREADS];
   unsigned seeds[LARGE_THREADS];
-  for (unsigned i = 0; i < LARGE_THREADS; i++) {
+  for (unsigned i = 0; i < LARGE_THREADS; i++)
     seeds[i] = i * 1000003;
-    pthread_create(&threads[i], NULL, large_work, &seeds[i]);
-  }
-  for (int i = 0; i < LARGE_THREADS; i++)
-    pthread_join(threads[i], NULL);
+  run_threads(LARGE_THREADS, large_work, seeds, sizeof *seeds);
   for (unsigned i = 0; i < CROWD; i++)
     crowd[i] = object_of(i % 16 == 0 ? 2 + i / 16 % 4 : 0);
   for (int i = 0; i < CROWD; i++)
@@ -290,14 +286,8 @@ static int marks_host(void) {
   heaptape_mark(text);
   heaptape_mark(NULL);
   heaptape_resume();
-  pthread_t threads[MARKS_THREADS];
-  int numbers[MARKS_THREADS];
-  for (int i = 0; i < MARKS_THREADS; i++) {
-    numbers[i] = i;
-    pthread_create(&threads[i], NULL, marks_work, &numbers[i]);
-  }
-  for (int i = 0; i < MARKS_THREADS; i++)
-    pthread_join(threads[i], NULL);
+  int numbers[MARKS_THREADS] = {0, 1, 2};
+  run_threads(MARKS_THREADS, marks_work, numbers, sizeof *numbers);
   heaptape_mark("");
   return 0;
 }
@@ -461,7 +451,7 @@ static void *born_in_pause(void *unused) {
 }
 
 static int pause_host(void) {
-  pthread_t threads[PAUSE_THREADS], young;
+  pthread_t threads[PAUSE_THREADS];
   pthread_barrier_init(&before, NULL, PAUSE_THREADS + 1);
   pthread_barrier_init(&after, NULL, PAUSE_THREADS + 1);
   for (int i = 0; i < PAUSE_THREADS; i++)
@@ -471,8 +461,7 @@ static int pause_host(void) {
   heaptape_pause();
   heaptape_resume();
   pthread_barrier_wait(&after);
-  pthread_create(&young, NULL, born_in_pause, NULL);
-  pthread_join(young, NULL);
+  run_threads(1, born_in_pause, NULL, 0);
   int child = fork();
   if (child == 0) {
     call(HIDDEN, HIDDEN_BYTES);

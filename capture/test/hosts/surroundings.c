@@ -31,7 +31,6 @@ static void *chroot_work(void *unused) {
 }
 
 static int chroot_host(void) {
-  pthread_t threads[CHROOT_THREADS];
   chroot_work(NULL);
   mkdir("empty", 0755);
   if (chroot("empty") != 0 || chdir("/") != 0) {
@@ -40,11 +39,7 @@ static int chroot_host(void) {
   }
   if (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)
     return 2;
-  for (int i = 0; i < CHROOT_THREADS; i++)
-    if (pthread_create(&threads[i], NULL, chroot_work, NULL) != 0)
-      return 3;
-  for (int i = 0; i < CHROOT_THREADS; i++)
-    pthread_join(threads[i], NULL);
+  run_threads(CHROOT_THREADS, chroot_work, NULL, 0);
   int child = fork(), status;
   if (child == 0) {
     chroot_work(NULL);
@@ -108,9 +103,7 @@ static void *errno_all_calls(void *context) {
 
 static int errno_host(void) {
   errno_all_calls(NULL);
-  pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, errno_all_calls, NULL) == 0, "pthread_create");
-  pthread_join(thread, NULL);
+  run_threads(1, errno_all_calls, NULL, 0);
   int pid = fork(), status;
   if (pid == 0) {
     errno_all_calls(NULL);
@@ -293,12 +286,7 @@ static int few_host(void) {
     return 1;
   int taken = open("/dev/null", O_RDONLY);
   few_work(NULL);
-  pthread_t threads[FEW_THREADS];
-  for (int i = 0; i < FEW_THREADS; i++)
-    if (pthread_create(&threads[i], NULL, few_work, NULL) != 0)
-      return 2;
-  for (int i = 0; i < FEW_THREADS; i++)
-    pthread_join(threads[i], NULL);
+  run_threads(FEW_THREADS, few_work, NULL, 0);
   printf("descriptor %d, another %d\n", taken, dup(taken));
   return 0;
 }
@@ -544,10 +532,7 @@ static int closed_host(void) {
     for (int fd = 0; fd < 3; fd++)
       if (open("filled", O_RDWR | O_CREAT, 0600) != fd)
         return 2;
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, run, NULL) != 0)
-      return 3;
-    pthread_join(thread, NULL);
+    run_threads(1, run, NULL, 0);
     for (int i = 0; i < 2000; i++)
       run(NULL);
     if (fcntl(3, F_GETFD) != -1)

@@ -4,7 +4,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -52,138 +52,76 @@ def printed(call: Call) -> str:
     return f"malloc({call.size}) = {at}" if call.born else f"realloc({at}, {call.size}) = {at}"
 
 
-def lines(calls: list[Call], born: str, moved: str, gone: str) -> bytes:
-    """One line per call: a is the address, n the size."""
-    chosen = [gone if call.size is None else born if call.born else moved for call in calls]
-    texts = [form.format(a=address(call.slot), i=call.slot, n=call.size or 0) for call, form in zip(calls, chosen)]
-    return "".join(f"{text}\n" for text in texts).encode()
+def chosen(call: Call, born: Any, moved: Any, gone: Any) -> Any:  # noqa: ANN401
+    """What that kind of call is written as."""
+    return gone if call.size is None else born if call.born else moved
 
 
-def rep(calls: list[Call]) -> bytes:
-    header = f"0\n8\n{len(calls)}\n1\n".encode()
-    return header + lines(calls, "a {i} {n}", "r {i} {n}", "f {i}")
+def dj(call: Call) -> bytes:
+    at, size = address(call.slot), call.size or 0
+    name, was, now = chosen(call, ("malloc", 0, at), ("realloc", at, at), ("free", at, 0))
+    return dj_record(5, name, ptr1=was, ptr2=now, size=size)
 
 
-def mtrace(calls: list[Call]) -> bytes:
-    body = lines(calls, "@ p + {a:#x} {n:#x}", "@ p < {a:#x}\n@ p > {a:#x} {n:#x}", "@ p - {a:#x}")
-    return b"= Start\n" + body
-
-
-def valgrind(calls: list[Call]) -> bytes:
-    first = b"--7-- free(0x0)\n"
-    return first + lines(
-        calls, "--7-- malloc({n}) = {a:#X}", "--7-- realloc({a:#x},{n}) = {a:#x}", "--7-- free({a:#x})"
-    ).replace(b"0X", b"0x")
-
-
-def kdump(calls: list[Call]) -> bytes:
-    head = "  7 p     USER  "
-    first = f"{head}malloc_init()\n".encode()
-    return first + lines(
-        calls, head + "{a:#x} = malloc({n})", head + "{a:#x} = realloc({a:#x}, {n})", head + "free({a:#x})"
-    )
-
-
-def ltrace(calls: list[Call]) -> bytes:
-    return b"p->free(0)    = <void>\n" + lines(
-        calls, "p->malloc({n})   = {a:#x}", "p->realloc({a:#x}, {n}) = {a:#x}", "p->free({a:#x})   = <void>"
-    )
-
-
-def android(calls: list[Call]) -> bytes:
-    return lines(calls, "5: malloc {a:#x} {n}", "5: realloc {a:#x} {a:#x} {n}", "5: free {a:#x}")
-
-
-def dj(calls: list[Call]) -> bytes:
-    return b"".join(
-        dj_record(5, "free", ptr1=address(call.slot))
-        if call.size is None
-        else dj_record(5, "malloc", ptr2=address(call.slot), size=call.size)
-        if call.born
-        else dj_record(5, "realloc", ptr1=address(call.slot), ptr2=address(call.slot), size=call.size)
-        for call in calls
-    )
-
-
-def one_thread_wl(calls: list[Call]) -> bytes:
-    stream = b"".join(
-        op(5, call.slot + 1)
-        if call.size is None
-        else op(2, call.slot + 1, call.size)
-        if call.born
-        else op(4, call.slot + 1, call.slot + 1, call.size)
-        for call in calls
-    )
-    return wl(8, 0, [stream + op(1)])
+def wl_op(call: Call) -> bytes:
+    number, size = call.slot + 1, call.size or 0
+    return op(*chosen(call, (2, number, size), (4, number, number, size), (5, number)))
 
 
 def replay_export(calls: list[Call]) -> bytes:
-    kinds = [2 if call.size is None else 1 if call.born else 3 for call in calls]
-    return bytehound(8, [(kind, call.slot, 7, call.size or 0) for kind, call in zip(kinds, calls)])
+    return bytehound(8, [(chosen(call, 1, 3, 2), call.slot, 7, call.size or 0) for call in calls])
 
 
-def mallocbench(calls: list[Call]) -> bytes:
-    return b"".join(
-        mallocbench_line(2, {1: call.slot})
-        if call.size is None
-        else mallocbench_line(1, {1: call.slot, 2: call.size})
-        if call.born
-        else mallocbench_line(3, {1: call.slot, 2: call.slot, 3: call.size})
-        for call in calls
-    ) + bytes([0x10, 8])
+def mallocbench(call: Call) -> bytes:
+    slot, size = call.slot, call.size or 0
+    return mallocbench_line(*chosen(call, (1, {1: slot, 2: size}), (3, {1: slot, 2: slot, 3: size}), (2, {1: slot})))
 
 
-def script(calls: list[Call]) -> bytes:
-    return b"# a run\n" + lines(calls, "a {i} {n}", "r {i} {n}", "f {i}")
+def json_line(call: Call) -> bytes:
+    at, name = address(call.slot), chosen(call, "malloc", "realloc", "free")
+    return json.dumps({"call": name, "to": at, "from": hex(at), "n": call.size}).encode() + b"\n"
 
 
-def logalloc(calls: list[Call]) -> bytes:
-    return b"5 5 free(0x0)\n" + lines(
-        calls, "5 5 malloc({n})={a:#x}", "5 5 realloc({a:#x},{n})={a:#x}", "5 5 free({a:#x})"
-    )
-
-
-def table(calls: list[Call]) -> bytes:
-    return b"call,n,to,from\nfree,,0,\n" + lines(calls, "malloc,{n},{a},", "realloc,{n},{a},{a:#x}", 'free,,"{a}",')
-
-
-def json_lines(calls: list[Call]) -> bytes:
-    rows = [
-        {
-            "call": "free" if call.size is None else "malloc" if call.born else "realloc",
-            "to": address(call.slot),
-            "from": hex(address(call.slot)),
-            "n": call.size,
-        }
-        for call in calls
-    ]
-    return "".join(json.dumps(row) + "\n" for row in [{"call": "free", "to": None}, *rows]).encode()
-
-
-FORMATS: dict[str, Callable[[list[Call]], bytes]] = {
-    "rep": rep,
-    "mtrace": mtrace,
-    "valgrind": valgrind,
-    "kdump": kdump,
-    "ltrace": ltrace,
-    "android": android,
-    "dj": dj,
-    "wl": one_thread_wl,
+KDUMP = "  7 p     USER  "
+# What comes first, then malloc, realloc and free: {a} is the address, {i} the object's number, {n} the size.
+LINES = {
+    "rep": ("0\n8\n{count}\n1\n", "a {i} {n}", "r {i} {n}", "f {i}"),
+    "mtrace": ("= Start\n", "@ p + {a:#x} {n:#x}", "@ p < {a:#x}\n@ p > {a:#x} {n:#x}", "@ p - {a:#x}"),
+    "valgrind": ("--7-- free(0x0)\n", "--7-- malloc({n}) = 0x{a:X}", "--7-- realloc({a:#x},{n}) = {a:#x}",
+                 "--7-- free({a:#x})"),
+    "kdump": (f"{KDUMP}malloc_init()\n", KDUMP + "{a:#x} = malloc({n})", KDUMP + "{a:#x} = realloc({a:#x}, {n})",
+              KDUMP + "free({a:#x})"),
+    "ltrace": ("p->free(0)    = <void>\n", "p->malloc({n})   = {a:#x}", "p->realloc({a:#x}, {n}) = {a:#x}",
+               "p->free({a:#x})   = <void>"),
+    "android": ("", "5: malloc {a:#x} {n}", "5: realloc {a:#x} {a:#x} {n}", "5: free {a:#x}"),
+    "script": ("# a run\n", "a {i} {n}", "r {i} {n}", "f {i}"),
+    "logalloc": ("5 5 free(0x0)\n", "5 5 malloc({n})={a:#x}", "5 5 realloc({a:#x},{n})={a:#x}", "5 5 free({a:#x})"),
+    "columns": ("call,n,to,from\nfree,,0,\n", "malloc,{n},{a},", "realloc,{n},{a},{a:#x}", 'free,,"{a}",'),
+}  # fmt: skip
+WHOLE: dict[str, Callable[[list[Call]], bytes]] = {
+    "dj": lambda calls: b"".join(map(dj, calls)),
+    "wl": lambda calls: wl(8, 0, [b"".join(map(wl_op, calls)) + op(1)]),
     "bytehound": replay_export,
-    "mallocbench": mallocbench,
-    "script": script,
-    "logalloc": logalloc,
-    "columns": table,
-    "columns of JSON": json_lines,
+    "mallocbench": lambda calls: b"".join(map(mallocbench, calls)) + bytes([0x10, 8]),
+    "columns of JSON": lambda calls: b'{"call": "free", "to": null}\n' + b"".join(map(json_line, calls)),
 }
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS))
+def written(name: str, calls: list[Call]) -> bytes:
+    """A recording of the calls in that format."""
+    if name in WHOLE:
+        return WHOLE[name](calls)
+    first, *forms = LINES[name]
+    lines = (chosen(call, *forms).format(a=address(call.slot), i=call.slot, n=call.size or 0) + "\n" for call in calls)
+    return (first.format(count=len(calls)) + "".join(lines)).encode()
+
+
+@pytest.mark.parametrize("name", sorted({*LINES, *WHOLE}))
 @examples(25)
 @given(calls=runs())
 def test_every_call_comes_back(name, calls, tmp_path: Path):
     path = tmp_path / "recording"
-    path.write_bytes(FORMATS[name](calls))
+    path.write_bytes(written(name, calls))
     how = ["--from", name] if "columns" not in name else ["--columns", "op=call,size=n,ptr=to,old=from"]
     dumped = succeed(CONVERT, "dump", *how, path).stdout.splitlines()[1:]
     assert [line.split(" ", 2)[2] for line in dumped if "free(NULL)" not in line] == [printed(call) for call in calls]

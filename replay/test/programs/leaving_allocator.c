@@ -2,8 +2,7 @@
 /* An allocator that misbehaves as a process, at its 40th malloc, as LEAVE says: "process" leaves a process of a session
    of its own that holds every descriptor; "storm" leaves processes that start others; "stop" stops its parent; "flood"
    writes without end to stdout and stderr; "closed" closes all descriptors; "parent" kills its parent, and leaves a
-   process of its session. Its processes are named by LEAVE_NAME. */
-#include <malloc.h>
+   process of its session. Its processes are named by LEAVE_NAME. It has only malloc and free. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,8 +13,7 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-extern void *__libc_malloc(size_t), *__libc_realloc(void *, size_t), *__libc_calloc(size_t, size_t),
-    *__libc_memalign(size_t, size_t);
+extern void *__libc_malloc(size_t);
 extern void __libc_free(void *);
 
 static int calls;
@@ -76,25 +74,4 @@ PUBLIC void *malloc(size_t bytes) {
 
 PUBLIC void free(void *object) {
   __libc_free(object);
-}
-
-PUBLIC void *realloc(void *object, size_t bytes) {
-  return __libc_realloc(object, bytes);
-}
-
-PUBLIC void *calloc(size_t count, size_t bytes) {
-  return __libc_calloc(count, bytes);
-}
-
-PUBLIC void *memalign(size_t alignment, size_t bytes) {
-  return __libc_memalign(alignment, bytes);
-}
-
-PUBLIC void *aligned_alloc(size_t alignment, size_t bytes) {
-  return __libc_memalign(alignment, bytes);
-}
-
-PUBLIC int posix_memalign(void **out, size_t alignment, size_t bytes) {
-  *out = __libc_memalign(alignment, bytes);
-  return *out ? 0 : 12;
 }
