@@ -144,7 +144,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
     report_error(&error);
   }
   process->forked = request->forked;
-  process->settings.unknown = late || (request->forked && !parent);
+  process->settings.unknown = late || (request->forked && (!parent || recorded_process_settings_unknown(parent)));
   if (parent)
     settings_made_inherit(&process->settings, &parent->settings);
   process->parent_pid = request->parent_pid;

@@ -339,7 +339,8 @@ static void add_jemalloc_settings(int pid, const char *allocator, const struct p
 
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
                     const struct describe_clock *clock, const struct describe_past *past) {
-  bool late = past->late, knows_past = past->parent && !late && !past->parent->settings.unknown;
+  bool late = past->late;
+  bool knows_past = !late && (!request->forked || (past->parent && !recorded_process_settings_unknown(past->parent)));
   char program[NAME_MAX + 1];
   describe_program_name(request, program, sizeof program);
   char allocator[sizeof request->allocator];
@@ -353,7 +354,7 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     json_array_append_new(lacks, json_string("usable_size"));
   if (request->bypassed || symbols.calls_jemalloc)
     json_array_append_new(lacks, json_string("calls"));
-  if (!knows_past && (symbols.sets_up || (late && objects_set_up(request->pid))) && (late || request->forked))
+  if (!knows_past && (symbols.sets_up || objects_set_up(request->pid)))
     json_array_append_new(lacks, json_string("settings_by_calls"));
   if (late)
     json_array_append_new(lacks, json_string("in_flight"));
@@ -409,8 +410,10 @@ char *describe_file_info(const char *info_json, const struct describe_file *file
     json_set_count(clock, "origin_unix_ns", os_unix_ns());
     add_lack(lacks, "in_flight");
     add_lack(lacks, "start");
+    if (recorded_process_settings_unknown(file->process) && objects_set_up(file->process->pid))
+      add_lack(lacks, "settings_by_calls");
     json_object_del(info, "set_before");
-    settings_made_describe(file->settings, info);
+    settings_made_describe(&file->process->settings, info);
   }
   char *text = json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17));
   json_decref(info);

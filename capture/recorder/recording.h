@@ -433,12 +433,12 @@ char *describe_info(const struct collector_settings *settings, const struct atta
 
 /* A file of a recording that rotates. */
 struct describe_file {
-  uint64_t set;                         /* the same in all files of the recording */
-  uint32_t number;                      /* in its name */
-  uint32_t first;                       /* number of the set's first file */
-  uint32_t oldest;                      /* number of the oldest file that is kept once this one has begun */
-  uint64_t origin_stamp;                /* 0: this is the first file */
-  const struct settings_made *settings; /* of the files before; NULL: this is the first file */
+  uint64_t set;                           /* the same in all files of the recording */
+  uint32_t number;                        /* in its name */
+  uint32_t first;                         /* number of the set's first file */
+  uint32_t oldest;                        /* number of the oldest file that is kept once this one has begun */
+  uint64_t origin_stamp;                  /* 0: this is the first file */
+  const struct recorded_process *process; /* as the files before have it; NULL: this is the first file */
 };
 
 /* The INFO of that file, from the INFO of the recording; likewise. Later files lack the same things as a late

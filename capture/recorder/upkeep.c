@@ -323,8 +323,7 @@ static void rotate(struct collector *collector, struct recorded_process *process
   file_set_path(&upkeep->files, number, path, sizeof path);
   snprintf(before, sizeof before, "%s", process->path);
   struct describe_file file = {
-      upkeep->files.id,  number, upkeep->files.first, oldest_kept(collector, &upkeep->files, number), stamp,
-      &process->settings};
+      upkeep->files.id, number, upkeep->files.first, oldest_kept(collector, &upkeep->files, number), stamp, process};
   char *info = describe_file_info(upkeep->info_json, &file);
   struct recording_next next = {path, info, stamp, collector_clock_hz(collector)};
   struct process_totals totals;

@@ -13,7 +13,8 @@ from heaptape.tape.calls import NAMES
 from heaptape.tape.trace import open_trace
 
 from capture.test.attach.attached import Attached
-from tests.support import CONVERT, OUT, compile_c, compile_trace, info, record, succeed
+from capture.test.driven import Driven
+from tests.support import CONVERT, HEAPTAPE_HERE, OUT, compile_c, compile_trace, info, record, succeed
 
 SOURCE = Path(__file__).parent / "controls" / "controls.c"
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
@@ -235,6 +236,22 @@ def test_a_later_file_of_a_rotation_and_a_fork_child_begin_with_what_was_set(pro
     succeed(CONVERT, "convert", "--merge", *files, tmp_path / "whole.tape")
     assert len(controls(tmp_path / "whole.tape")) == 4
     assert "set_before" not in info(tmp_path / "whole.tape")["info"]
+
+
+def test_what_was_set_in_a_pause_is_unknown_to_later_files_and_fork_children(program, tmp_path):
+    driven = Driven(tmp_path / "t.tape", "--rotate", "70K", program=[str(program), "steps"])
+    driven.work()
+    for verb in ("stop", "start"):
+        succeed(HEAPTAPE_HERE, "ctl", str(driven.process.pid), verb)
+        driven.work()
+    driven.end()
+    unknown = lambda tapes: ["settings_by_calls" in info(tape)["info"]["lacks"] for tape in tapes]
+    files = unknown(sorted(tmp_path.glob("t.0*.tape")))
+    assert not files[0]
+    assert files[-1]
+    assert files == sorted(files)
+    children = sorted(tmp_path.glob("t.[1-9]*.0*.tape"), key=lambda tape: int(tape.name.split(".")[1]))
+    assert unknown(children) == [False, True, True]
 
 
 def test_a_slice_begins_with_what_was_set_before_it(program, tmp_path):

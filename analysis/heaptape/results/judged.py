@@ -123,7 +123,7 @@ def unjudged(file: Results) -> str:
 def _reason(workload: Workload) -> str:
     lacks = workload.lacks or []
     if "settings_by_calls" in lacks:
-        return "the program set its allocator up by calls (mallopt, malloc_trim) before its recording began"
+        return "the program may have set its allocator up by calls (mallopt, malloc_trim) before this recording, unseen"
     if workload.settings is None:
         return "the program's allocator had settings: this recording does not have them"
     return "it touched less of its objects than is known"

@@ -145,6 +145,11 @@ struct process_missing recorded_process_missing(const struct recorded_process *p
   return missing;
 }
 
+bool recorded_process_settings_unknown(const struct recorded_process *process) {
+  struct process_missing missing = recorded_process_missing(process);
+  return process->settings.unknown || missing.dropped || missing.skipped;
+}
+
 /* There is no bank where there was no memory for the first one. */
 static uint32_t calls_lost(const struct recorded_process *process) {
   return process->banks ? atomic_load(&process->bank[0].memory->calls_lost) : 0;

@@ -81,6 +81,9 @@ struct process_missing {
 };
 struct process_missing recorded_process_missing(const struct recorded_process *process);
 
+/* May the process have set its allocator up by calls that were not recorded? */
+bool recorded_process_settings_unknown(const struct recorded_process *process);
+
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp);
 
 /* Ends the trace's file and continues in a new one, so that each record is in one of them: records up to the stamp in

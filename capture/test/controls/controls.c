@@ -2,8 +2,8 @@
 /* Makes control calls. asks: each of libc's, between two objects of 4242 and 4243 bytes. found: malloc_trim by a
    look-up in libc. named: mallctl by name and by mib, among calls that change nothing. own: those of the allocator that
    the program runs on, and which of them it sees. serves: after it has set something, for each request. forks: sets
-   something, and forks. trim, plain: rounds over 20,000 blocks, of which each thousandth is kept, with or without
-   malloc_trim(0) after each, or what other allocators have in its place. */
+   something, and forks. steps: this for each line of the input. trim, plain: rounds over 20,000 blocks, of which each
+   thousandth is kept, with or without malloc_trim(0) after each, or what other allocators have in its place. */
 #include <dlfcn.h>
 #include <malloc.h>
 #include <poll.h>
@@ -144,6 +144,23 @@ static void set_and_fork(void) {
     free(malloc((size_t)i % 5000));
 }
 
+/* For each byte of the input: M_TOP_PAD, objects, a part of them in a fork child, and an answer. */
+static void step(void) {
+  char command;
+  while (read(0, &command, 1) == 1) {
+    mallopt(M_TOP_PAD, 1 << 20);
+    for (int i = 0; i < 50000; i++)
+      free(malloc((size_t)i % 5000));
+    if (fork() == 0) {
+      free(malloc(4242));
+      exit(0);
+    }
+    wait(NULL);
+    if (write(1, "\n", 1) != 1)
+      return;
+  }
+}
+
 static void keep(bool trim) {
   enum { BLOCKS = 20000, ROUNDS = 5 };
   static char *block[BLOCKS];
@@ -182,6 +199,8 @@ int main(int count, char **arguments) {
     set_and_fork();
   else if (strcmp(what, "named") == 0)
     ask_named();
+  else if (strcmp(what, "steps") == 0)
+    step();
   else
     keep(strcmp(what, "trim") == 0);
   return 0;
