@@ -245,7 +245,10 @@ def test_what_was_set_in_a_pause_is_unknown_to_later_files_and_fork_children(pro
         succeed(HEAPTAPE_HERE, "ctl", str(driven.process.pid), verb)
         driven.work()
     driven.end()
-    unknown = lambda tapes: ["settings_by_calls" in info(tape)["info"]["lacks"] for tape in tapes]
+
+    def unknown(tapes: list[Path]) -> list[bool]:
+        return ["settings_by_calls" in info(tape)["info"]["lacks"] for tape in tapes]
+
     files = unknown(sorted(tmp_path.glob("t.0*.tape")))
     assert not files[0]
     assert files[-1]

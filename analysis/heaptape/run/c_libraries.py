@@ -16,7 +16,7 @@ from heaptape.run.installed import version_key
 LIBRARY = "libc.so.6"
 LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 BUILT_LOADER = "elf"  # the folder of it where glibc was built
-MACHINE = slice(16, 20)  # of an ELF file: its type and processor
+ELF, ELF_BYTES = b"\x7fELF", 64  # an ELF file's beginning, and how long its header is
 VERSION = re.compile(rb"GNU C Library [^\n]{0,200}?version (\d+\.\d+[\w.]*)")
 
 
@@ -31,7 +31,7 @@ class CLibrary:
 
 
 def find(folder: Path) -> CLibrary:
-    """The glibc in a folder. Raises HeaptapeError in one line: there is none, or one of another processor."""
+    """The glibc in a folder. Raises HeaptapeError in one line: there is none, or one that can't run here."""
     machine = os.uname().machine
     name = LOADERS.get(machine)
     if name is None:
@@ -80,9 +80,20 @@ def _found(folder: Path, place: Path, loader: Path) -> CLibrary:
     of_parts = {path.parent for path in place.glob("*/lib*.so.[0-9]*")} if loader.parent != place else set()
     if any(re.search("[ :;]", str(path)) for path in (library, *of_parts)):
         raise HeaptapeError(f"{folder}: the dynamic linker takes no path with a space, a colon or a semicolon")
-    own = Path("/proc/self/exe").read_bytes()[MACHINE][2:]
-    data = library.read_bytes()
-    if any(one[MACHINE][2:] != own for one in (data, loader.read_bytes())):
-        raise HeaptapeError(f"{folder}: its glibc is of another processor than this {os.uname().machine}")
+    own = _processor(Path("/proc/self/exe").read_bytes())
+    for file in (loader, library):
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise HeaptapeError(f"{folder}: can't read its {file.name}: {error.strerror}") from None
+        if not data.startswith(ELF) or len(data) < ELF_BYTES:
+            raise HeaptapeError(f"{folder}: its {file.name} is no ELF file")
+        if _processor(data) != own:
+            raise HeaptapeError(f"{folder}: its {file.name} is of another processor than this {os.uname().machine}")
     version = VERSION.search(data)
     return CLibrary(library, loader, (place, *sorted(of_parts)), version[1].decode().rstrip(".") if version else "")
+
+
+def _processor(data: bytes) -> tuple[bytes, bytes]:
+    """Of an ELF file: word length and byte order, and the instruction set."""
+    return data[4:6], data[18:20]

@@ -71,9 +71,23 @@ def test_folders_of_a_build_are_those_that_its_own_script_searches(built):
     assert found.version == c_libraries.find(KNOWN["glibc"].path.parent).version != ""
 
 
-def of_another_processor(folder):
-    for path in (folder / LOADER, folder / "libc.so.6"):
-        path.write_bytes(b"\x7fELF\2\1\1" + bytes(9) + b"\3\0\x16\0")
+FILES = (LOADER, "libc.so.6")
+
+
+def of(*, loader, library):
+    """Fills a folder with two files that begin with these bytes, of the same length."""
+
+    def fill(folder):
+        for name, data in zip(FILES, (loader, library), strict=True):
+            (folder / name).write_bytes(data.ljust(4096, b"\0"))
+
+    return fill
+
+
+OWN = Path("/proc/self/exe").read_bytes()[:64]
+OTHER = OWN[:18] + b"\x16\0" + OWN[20:]  # s390
+SHORT = OWN[:4] + b"\1" + OWN[5:]  # of 32 bits, with the same instructions
+TEXT = b"/* GNU ld script */\n"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +95,12 @@ def of_another_processor(folder):
     [
         (lambda folder: None, "no libc.so.6 beside"),
         (lambda folder: (folder / "libc.so.6").touch(), "no libc.so.6 beside"),
-        (of_another_processor, "of another processor"),
+        (of(loader=OTHER, library=OTHER), f"its {LOADER} is of another processor"),
+        (of(loader=OWN, library=OTHER), "its libc.so.6 is of another processor"),
+        (of(loader=SHORT, library=SHORT), "of another processor"),
+        (of(loader=TEXT, library=OWN), f"its {LOADER} is no ELF file"),
+        (of(loader=OWN, library=TEXT), "its libc.so.6 is no ELF file"),
+        (lambda folder: [(folder / name).write_bytes(OWN[:20]) for name in FILES], "is no ELF file"),
         (lambda folder: folder.rmdir(), "no such folder"),
     ],
 )
