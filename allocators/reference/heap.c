@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 size_t fast_max_bytes = FAST_MAX_BYTES, quick_max_bytes = FAST_MAX_BYTES;
-bool dynamic_thresholds = true;
+bool dynamic_thresholds = true, requests_do_more;
 
 void settings_setup(void) {
   if (!tunables.fastbins)
@@ -21,6 +21,7 @@ void settings_setup(void) {
   size_t cached_max_bytes = chunk_bytes_for(tunables.tcache_max);
   if (tunables.tcache && cached_max_bytes > quick_max_bytes)
     quick_max_bytes = cached_max_bytes;
+  requests_do_more = tunables.perturb || tunables.tcache_on_request;
   dynamic_thresholds = !tunables_set.mmap_threshold && !tunables_set.trim_threshold;
 }
 

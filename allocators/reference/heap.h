@@ -51,6 +51,8 @@ void mapped_count(size_t *count, size_t *bytes);
 extern size_t fast_max_bytes HIDDEN;   /* largest chunk that goes to a fast bin; 0: none */
 extern size_t quick_max_bytes HIDDEN;  /* largest chunk that may go to a tcache or a fast bin */
 extern bool dynamic_thresholds HIDDEN; /* neither threshold was set, so they follow the program */
+extern bool requests_do_more
+    HIDDEN; /* each request that is not inlined fills its object, or makes the bin of its size */
 
 /* Call after the tunables were read. */
 void settings_setup(void);

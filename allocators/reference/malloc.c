@@ -26,6 +26,7 @@
    Freeing is below. */
 
 static void *malloc_slow(size_t object_bytes);
+static void do_more(void *object, size_t object_bytes);
 static void *take(size_t bytes, struct tcache_bin *bin);
 static void *take_from_another(size_t bytes, struct arena *exhausted);
 static void *map_huge(size_t bytes);
@@ -54,9 +55,15 @@ static __attribute__((noinline)) void *malloc_slow(size_t object_bytes) {
     errno = ENOMEM;
     return NULL;
   }
-  if (UNLIKELY(tunables.perturb))
-    memset(object, (int)tunables.perturb ^ 0xff, object_bytes);
+  if (UNLIKELY(requests_do_more))
+    do_more(object, object_bytes);
   return object;
+}
+
+static __attribute__((noinline)) void do_more(void *object, size_t object_bytes) {
+  tcache_make_bin(tcache_bin_for(chunk_bytes_for(object_bytes)));
+  if (tunables.perturb)
+    memset(object, (int)tunables.perturb ^ 0xff, object_bytes);
 }
 
 static inline void *take(size_t bytes, struct tcache_bin *bin) {
@@ -129,6 +136,8 @@ static void *calloc_slow(size_t object_bytes) {
   }
   if (UNLIKELY(!object))
     errno = ENOMEM;
+  else if (UNLIKELY(requests_do_more))
+    tcache_make_bin(tcache_bin_for(bytes));
   return object;
 }
 
@@ -226,7 +235,7 @@ void allocator_after_fork(bool in_child) {
      free_mapping       a mapping is unmapped
      free_quick         small:
        free_to_cache      a full cache bin gives half back, and then has room
-       free_to_fast       no cache: into a fast bin, without a lock
+       free_to_fast       no bin: into a fast bin, without a lock
      free_to_arena      else, under the arena's lock:
        arena_release (take.c)
                           merged with its free neighbours, then into the bin of its size, or the top
@@ -235,6 +244,7 @@ void allocator_after_fork(bool in_child) {
 static void free_slow(void *object);
 static void free_mapping(struct chunk *chunk);
 static void free_quick(struct cached *object, size_t bytes);
+static void free_uncached(struct cached *object, size_t bytes);
 static void free_to_cache(struct cached *object, struct tcache_bin *bin);
 static void free_to_fast(struct cached *object);
 static void free_to_arena(struct chunk *chunk);
@@ -278,7 +288,12 @@ static __attribute__((noinline)) void free_quick(struct cached *object, size_t b
   struct tcache_bin *bin = tcache_bin_for(bytes);
   if (bin)
     free_to_cache(object, bin);
-  else if (bytes <= fast_max_bytes)
+  else
+    free_uncached(object, bytes);
+}
+
+static void free_uncached(struct cached *object, size_t bytes) {
+  if (bytes <= fast_max_bytes)
     free_to_fast(object);
   else
     free_to_arena(chunk_of(object));
@@ -316,9 +331,14 @@ static void free_to_cache(struct cached *object, struct tcache_bin *bin) {
     tcache_check_double_free(bin, object);
   if (UNLIKELY(object->key == fast_key))
     check_fast_double_free(object);
-  fill(chunk_of(object));
-  if (bin->room == 0)
+  if (bin->room == 0) {
+    if (UNLIKELY(!tcache_bin_is_made(bin))) {
+      free_uncached(object, chunk_bytes(chunk_of(object)));
+      return;
+    }
     tcache_flush(bin, (uint32_t)tunables.tcache_count / 2);
+  }
+  fill(chunk_of(object));
   COUNT(tcache_frees);
   tcache_push(bin, object);
 }

@@ -56,10 +56,12 @@ static struct tcache *make_cache(void) {
     return NULL;
   memset(cache, 0, bytes);
   cache->bin_count = bin_count;
-  for (size_t number = 0; number < bin_count; number++)
-    cache->bins[number].room = (uint32_t)tunables.tcache_count;
-  for (size_t number = 0; number < TCACHE_LARGE_BINS; number++)
-    cache->large[number].room = (uint32_t)tunables.tcache_count;
+  if (!tunables.tcache_on_request) {
+    for (size_t number = 0; number < bin_count; number++)
+      cache->bins[number].room = (uint32_t)tunables.tcache_count;
+    for (size_t number = 0; number < TCACHE_LARGE_BINS; number++)
+      cache->large[number].room = (uint32_t)tunables.tcache_count;
+  }
   if (!tunables.stats && !tunables.perturb) {
     cache->inline_chunk_bytes = bin_count * CHUNK_ALIGNMENT;
     cache->inline_limit_bytes = tunables.tcache_max + 1;
@@ -180,6 +182,7 @@ static void link_behind(struct tcache_bin *bin, struct cached *before, struct ca
 
 struct cached *tcache_take_large(size_t chunk_bytes) {
   struct tcache_bin *bin = large_bin(chunk_bytes);
+  tcache_make_bin(bin);
   struct cached *before, *object = bin ? find(bin, chunk_bytes, &before) : NULL;
   if (!object || head_bytes(chunk_head(chunk_of(object))) != chunk_bytes)
     return NULL;

@@ -29,6 +29,18 @@ static inline struct tcache_bin *tcache_bin_for_request(struct tcache *cache, si
   return (struct tcache_bin *)((char *)cache->bins + behind) - 1;
 }
 
+/* A bin that the thread has not made yet (tunable tcache_on_request) has neither objects nor room, so what is freed
+   finds it full. The first request of its size makes it. */
+static inline bool tcache_bin_is_made(const struct tcache_bin *bin) {
+  return bin->room > 0 || bin->first;
+}
+
+/* For a request that is served by this bin, or by none (NULL). */
+static inline void tcache_make_bin(struct tcache_bin *bin) {
+  if (bin && !tcache_bin_is_made(bin))
+    bin->room = (uint32_t)tunables.tcache_count;
+}
+
 /* Gives the calling thread, whose thread.cache is no_cache, a cache if it may have one. Returns thread.cache. */
 struct tcache *tcache_make(void);
 
