@@ -39,6 +39,11 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_document_has_the_marks_of_a_merge(document: Path) -> None:
+    assert [line for line in document.read_text().splitlines() if line.startswith(("<<<<<<< ", ">>>>>>> "))] == []
+
+
 def test_every_path_below_docs_that_a_file_names_exists() -> None:
     named = git("grep", "-oIE", r"\bdocs/[A-Za-z0-9_./-]*[A-Za-z0-9_]")
     assert [line for line in named if not (ROOT / line.partition(":")[2]).exists()] == []
