@@ -267,6 +267,11 @@ void allocator_free(void *object) {
   free_slow(object);
 }
 
+static bool is_leaked(void) {
+  static _Atomic size_t frees;
+  return (atomic_fetch_add_explicit(&frees, 1, memory_order_relaxed) + 1) % tunables.leak == 0;
+}
+
 static __attribute__((noinline)) void free_slow(void *object) {
   struct chunk *chunk = chunk_of(object);
   size_t head = chunk_head(chunk), bytes = head_bytes(head);
@@ -274,6 +279,8 @@ static __attribute__((noinline)) void free_slow(void *object) {
     fault("free", "invalid pointer: not a multiple of 16", object);
   if (UNLIKELY(bytes < CHUNK_MIN_BYTES || head & CHUNK_NO_FLAG || bytes > -(uintptr_t)chunk || !started))
     fault("free", "invalid pointer, or overwritten size", object);
+  if (UNLIKELY(tunables.leak) && is_leaked())
+    return;
   if (UNLIKELY(head & CHUNK_MAPPED)) {
     free_mapping(chunk);
     return;

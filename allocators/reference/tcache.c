@@ -62,7 +62,7 @@ static struct tcache *make_cache(void) {
     for (size_t number = 0; number < TCACHE_LARGE_BINS; number++)
       cache->large[number].room = (uint32_t)tunables.tcache_count;
   }
-  if (!tunables.stats && !tunables.perturb) {
+  if (!tunables.stats && !tunables.perturb && !tunables.leak) {
     cache->inline_chunk_bytes = bin_count * CHUNK_ALIGNMENT;
     cache->inline_limit_bytes = tunables.tcache_max + 1;
   }

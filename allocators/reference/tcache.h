@@ -4,8 +4,8 @@
 
    A thread without a cache has `no_cache`, which is empty and has no room, so the inlined paths of malloc and free need
    no test for it. There are two separate limits: what the cache serves, and what it serves inline. The latter is
-   nothing where calls must be counted or objects filled (tunables stats, perturb): those paths are in malloc_slow and
-   free_slow only, and cost nothing where they are off. */
+   nothing where calls must be counted or objects filled or lost (tunables stats, perturb, leak): those paths are in
+   malloc_slow and free_slow only, and cost nothing where they are off. */
 #pragma once
 
 #include "allocators/common/counters.h"

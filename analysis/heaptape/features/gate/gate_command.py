@@ -31,6 +31,7 @@ PLANTED = {  # of --self-test
     SOUND: "nothing is planted",
     "reference:neither": "calls that cost more are planted",
     "reference:random-placement": "scattered memory is planted",
+    "reference:leak": "a leak is planted",
 }
 UNMEASURED = 125  # git bisect run skips such a revision
 
@@ -64,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--self-test",
         action="store_true",
-        help="show on this corpus that the gate catches what is planted: calls that cost more, and memory that is "
-        "scattered, both by switches of our own allocator; without --old and --new",
+        help="show on this corpus that the gate catches what is planted: calls that cost more, memory that is "
+        "scattered, and a leak, by switches of our own allocator; without --old and --new",
     )
     parser.add_argument(
         "--tolerate",
