@@ -90,7 +90,7 @@ Mark = shape("Mark", "A mark that the program set, after `events` events of its 
 About = shape("About", Output, "The common keys of a trace and a workload.",
     {"events threads file_bytes peak_live_bytes peak_live_os_page_bytes peak_live_objects live_at_end": Count,
      "bytes_per_event": maybe(float), "recorded": Recorded,
-     "info": dict[str, Any]})
+     "info": dict[str, Any]} | SAID)
 Info = shape("Info", About,
     "`heaptape info --json` of a trace. `info`, `footer`: the trace's own (core/trace/FORMAT.md); `calls`: by name.",
     {"kind": Literal["trace"], "calls": dict[str, Count], "dropped": Count, "truncated ok": bool,

@@ -12,7 +12,7 @@
 
 enum { LABEL_COLUMNS = 14, LABEL_COLUMNS_ALL = 26, CALLS_LIMIT = 64 };
 
-/* Where rows go, and how wide they are. */
+/* Where rows go, and how wide they are. indent 0: a row is a line, "LABEL: TEXT". */
 struct sheet {
   FILE *out;
   size_t width, indent;
@@ -25,7 +25,10 @@ __attribute__((format(printf, 3, 4))) static void row(const struct sheet *sheet,
   va_start(arguments, format);
   text_add_list(&words, format, arguments);
   va_end(arguments);
-  fprintf(sheet->out, "%-*s", (int)sheet->indent, label);
+  if (sheet->indent)
+    fprintf(sheet->out, "%-*s", (int)sheet->indent, label);
+  else
+    fprintf(sheet->out, "%s: ", label);
   text_print(sheet->out, words.text, sheet->width, sheet->indent, sheet->indent);
 }
 
@@ -332,8 +335,6 @@ static void print_short(const struct sheet *sheet, const struct shown *shown) {
   rotation_row(sheet, json_object_get(shown->about, "rotation"));
   budget_row(sheet, json_object_get(shown->footer, "budget"));
   notes(sheet, shown);
-  cautions(sheet, shown);
-  sentence(sheet, "More: --table all");
 }
 
 /* --- everything --- */
@@ -440,7 +441,6 @@ static void print_all(const struct sheet *sheet, const struct shown *shown) {
   print_marks(sheet, json_object_get(shown->info, "marks"));
   print_lacks(sheet, json_object_get(shown->about, "lacks"));
   notes(sheet, shown);
-  cautions(sheet, shown);
 }
 
 static void print_empty(const struct sheet *sheet, const struct shown *shown) {
@@ -460,15 +460,64 @@ static void print_empty(const struct sheet *sheet, const struct shown *shown) {
   notes(sheet, shown);
 }
 
+static struct shown parts_of(const json_t *info) {
+  const json_t *about = json_object_get(info, "info"), *witness = json_object_get(info, "witness");
+  return (struct shown){info, about, json_object_get(info, "recorded"),
+                        witness ? witness : json_object_get(about, "witness"), json_object_get(info, "footer")};
+}
+
 void info_print(const json_t *figures, bool all, FILE *out) {
   json_t *info = escaped(figures);
-  const json_t *about = json_object_get(info, "info"), *witness = json_object_get(info, "witness");
-  const struct shown shown = {info, about, json_object_get(info, "recorded"),
-                              witness ? witness : json_object_get(about, "witness"), json_object_get(info, "footer")};
+  const struct shown shown = parts_of(info);
   const struct sheet sheet = {out, text_width(fileno(out)), all ? LABEL_COLUMNS_ALL : LABEL_COLUMNS};
-  if (count_of(info, "events"))
+  if (count_of(info, "events")) {
     (all ? print_all : print_short)(&sheet, &shown);
-  else
+    cautions(&sheet, &shown);
+    if (!all)
+      sentence(&sheet, "More: --table all");
+  } else {
     print_empty(&sheet, &shown);
+  }
   json_decref(info);
+}
+
+/* What the function prints, a line each; empty if memory is short. */
+static json_t *lines_of(void (*print)(const struct sheet *, const struct shown *), const struct shown *shown) {
+  json_t *lines = json_array();
+  char *text = NULL, *rest;
+  size_t bytes;
+  FILE *out = open_memstream(&text, &bytes);
+  if (out) {
+    print(&(struct sheet){out, SIZE_MAX, 0}, shown);
+    fclose(out);
+  }
+  for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
+    json_array_append_new(lines, json_string(line));
+  free(text);
+  return lines;
+}
+
+/* A word of a command for a shell. */
+static void add_word(struct text_line *words, const char *word) {
+  bool plain = *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-:@%,=")];
+  text_add(words, plain ? "" : "'");
+  for (; *word; word++)
+    text_add(words, "%.*s", *word == '\'' ? 5 : 1, *word == '\'' ? "'\"'\"'" : word);
+  text_add(words, plain ? "" : "'");
+}
+
+void info_add_said(json_t *info, const char *path) {
+  const struct shown shown = parts_of(info);
+  bool empty = count_of(info, "events") == 0;
+  json_t *said = lines_of(empty ? print_empty : print_short, &shown), *about = json_array_get(said, 0);
+  json_t *next = json_array();
+  struct text_line words = {.used = 0};
+  json_object_set_new(info, "about", about ? json_incref(about) : json_string(""));
+  json_array_remove(said, 0);
+  json_object_set_new(info, "sentences", said);
+  json_object_set_new(info, "caveats", empty ? json_array() : lines_of(cautions, &shown));
+  text_add(&words, "heaptape info --table all ");
+  add_word(&words, path);
+  json_array_append_new(next, json_string(words.text));
+  json_object_set_new(info, "next", next);
 }

@@ -87,7 +87,7 @@ def print_named(question: "Question", names: list[str], form: str) -> None:
     elif form == "json":
         about = {"baseline": question.baseline, "level": LEVEL, "interval": question.method}
         about |= {"corners": question.corners.labels} if question.corners else {}
-        about |= _said(question.files, question.baseline)
+        about |= said(question.files, question.baseline)
         wanted = [name for one in names for name in (_of_all() if one == ALL else [one])]
         rows = {name: records(as_shown(_frame(question, name))) for name in wanted}
         print_json(about | {"tables": rows})
@@ -156,10 +156,10 @@ def write_long(
     from heaptape.results.comparing.intervals import LEVEL
 
     table = as_shown(long_table(files, baseline, method))
-    _write_rows(table, files, form, {"baseline": baseline, "level": LEVEL} | _said(files, baseline), output)
+    _write_rows(table, files, form, {"baseline": baseline, "level": LEVEL} | said(files, baseline), output)
 
 
-def _said(files: "Sequence[Results]", baseline: str) -> dict:
+def said(files: "Sequence[Results]", baseline: str) -> dict:
     """The sentences of the answer, for JSON."""
     from heaptape.decide.answer import answer
     from heaptape.show import screen

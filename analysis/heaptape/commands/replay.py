@@ -317,10 +317,21 @@ def _is_order(text: str) -> bool:
 def _give_results(output: str, data: dict, arguments: argparse.Namespace, tables: list[str]) -> None:
     """Writes R.json first, as a reader of the answer may go away. If that fails, the answer is printed anyway."""
     try:
-        write_json(output, data)
+        write_json(output, data | (_said(data, arguments) if output == STANDARD_OUTPUT else {}))
     finally:
         if output != STANDARD_OUTPUT:
             _print(output, data, arguments, tables)
+
+
+def _said(data: dict, arguments: argparse.Namespace) -> dict:
+    """The answer's sentences, for JSON on standard output; none if nothing was measured."""
+    from heaptape.results.comparing.compare import choose_baseline
+    from heaptape.results.schema import Results
+
+    file = Results(STANDARD_OUTPUT, data | {"runs": [run for run in data["runs"] if "error" not in run]})
+    if all(run.verified for run in file.measured):
+        return {}
+    return comparison.said([file], choose_baseline([file], arguments.baseline))
 
 
 def _print(path: str, data: dict, arguments: argparse.Namespace, tables: list[str]) -> None:

@@ -88,15 +88,36 @@ def test_a_command_prints_a_screen_at_most_and_nothing_is_wider_or_broken(
         assert numbers[width] <= numbers[widths[-1]] | {str(width)}
 
 
-@pytest.mark.parametrize("command", [one for one in ("compare", "profile", "blame") if one in SCREENS])
+@pytest.mark.parametrize("command", [one for one in ("compare", "profile", "blame", "info") if one in SCREENS])
 def test_the_json_of_an_answer_has_its_sentences_and_commands(command, tape, results):
     words = [word.format(tape=tape, results=results) for word in SCREENS[command]]
-    found = json.loads(call_heaptape(*words, "--json").stdout)
+    found, shown = (
+        done.stdout if words[0] in PROGRAMS and (done := succeed(HEAPTAPE, *more)) else call_heaptape(*more).stdout
+        for more in ([*words, "--json"], words)
+    )
+    found = json.loads(found)
     found = found["holders"][0] if command == "blame" else found
-    shown = " ".join(call_heaptape(*words).stdout.replace("\\\n", "").split())
+    shown = " ".join(shown.replace("\\\n", "").split())
     assert found["next"]
-    for text in (found["about"], *found["sentences"], *found["caveats"], *found["next"]):
-        assert " ".join(text.split()) in shown
+    texts = (found["about"], *found["sentences"], *found["caveats"])
+    for text in texts if command == "info" else (*texts, *found["next"]):
+        assert " ".join(text.replace(": ", " ", command == "info" and text is not found["about"]).split()) in shown
+
+
+@pytest.mark.parametrize("command", [one for one in ("replay", "tune", "whatif", "place") if present([one])])
+def test_the_json_of_an_answer_that_needs_replays_has_its_sentences(command, tape, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = SCREENS.get(command, ["place", "s.tape"])
+    if command == "place":
+        succeed(HEAPTAPE, "record", "--stacks", "-o", "s.tape", "--", "ls", "/etc")
+    end = words.index("-o") if "-o" in words else None
+    done = call_heaptape(*(word.format(tape=tape) for word in words[:end]), "--json")
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["about"]
+    assert found["sentences"]
+    assert all(one.startswith("heaptape ") for one in found["next"])
+    assert found["next"] or command in ("replay", "place")
 
 
 LONG = pytest.mark.long

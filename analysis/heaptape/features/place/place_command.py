@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from heaptape.commands import replaying
 from heaptape.commands.outcome import add_format_option
 from heaptape.common.errors import UsageError
-from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, write_text
 
 if TYPE_CHECKING:
     from heaptape.features.place.confirm import Confirmed
@@ -85,13 +85,13 @@ def run(arguments: argparse.Namespace) -> int:
             path.write_text(plan.write(found.plan))
             turns = Turns(arguments.own_options, choice, choice, arguments.live_runs, arguments.home)
             confirmed = confirm.confirm(found, path, turns, work.progress.update)
+    shown = _screen(found, asked.choice.label, arguments)
+    shown = replace(shown, sentences=[*shown.sentences, *(_live(confirmed) if confirmed else [])])
     if arguments.json:
-        write_json(STANDARD_OUTPUT, _as_json(found) | {"live": confirmed and asdict(confirmed)})
+        print_json(_as_json(found) | {"live": confirmed and asdict(confirmed)} | screen.as_json(shown))
     elif arguments.code and found.plan:
         write_text(STANDARD_OUTPUT, code.lines(found.plan, arguments.code))
     else:
-        shown = _screen(found, asked.choice.label, arguments)
-        shown = replace(shown, sentences=[*shown.sentences, *(_live(confirmed) if confirmed else [])])
         write_text(STANDARD_OUTPUT, screen.render(shown, arguments.format))
     return 0
 

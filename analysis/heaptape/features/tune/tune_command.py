@@ -3,6 +3,7 @@
 
 import argparse
 import re
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from heaptape.common.process import processors
 if TYPE_CHECKING:
     from heaptape.features.tune.goals import Goals, Space
     from heaptape.features.tune.search import Budget, Search
+    from heaptape.show.screen import Screen
 
 SUMMARY = "search an allocator's settings for those that suit workloads best"
 GROUP = "Tune and guard"
@@ -102,18 +104,22 @@ class Request:
 def run(arguments: argparse.Namespace) -> int:
     """Searches, writes the results, prints them. Returns 130 if interrupted."""
     from heaptape.features.tune import trials
+    from heaptape.show import screen
 
     _check(arguments)
     request = _request(arguments)
     trials.require_optuna()
     check_writable(request.output)
     data, interrupted = _searched(request, arguments)
-    write_json(request.output, data)  # before live runs, which may fail
+    to_file = request.output != STANDARD_OUTPUT
+    if to_file:  # before live runs, which may fail
+        write_json(request.output, data)
     if arguments.live and not interrupted:
         data["live"] = _lived(arguments, data, request.space)
-        write_json(request.output, data)
-    if request.output != STANDARD_OUTPUT:
-        _print(data, request, arguments)
+    shown = _screen(data, request, arguments)
+    write_json(request.output, data | screen.as_json(shown))
+    if to_file:
+        _print(data, shown, arguments)
     if interrupted:
         console.note(f"interrupted: the same command continues from {request.storage}")
         return INTERRUPTED
@@ -236,22 +242,38 @@ def _about(request: Request) -> dict:
     }
 
 
-def _print(data: dict, request: Request, arguments: argparse.Namespace) -> None:
-    from heaptape.features.tune.tables import conclusion, live_lines, range_lines, tune_answer, tune_tables
-    from heaptape.show.screen import Screen, render
+def _screen(data: dict, request: Request, arguments: argparse.Namespace) -> "Screen":
+    from heaptape.features.tune.tables import conclusion, live_lines, range_lines, tune_answer
+    from heaptape.show.screen import Screen
+
+    table = tune_answer(data)
+    said = [*range_lines(data), *conclusion(data), *live_lines(data)]
+    kept = [f"All points are in {request.output}."] * (request.output != STANDARD_OUTPUT)
+    caveats = [" ".join([*kept, f"The search is in {request.storage}."])]
+    return Screen(table.title, table, said, caveats, [("More", f"{_again(arguments)} --table all")])
+
+
+def _again(arguments: argparse.Namespace) -> str:
+    """The command that continues this search."""
+    words = ["heaptape", "tune", *arguments.inputs, "-a", arguments.allocator]
+    usual = {"objective": "rss-peak", "budget": "60", "tunables": "", "weights": "", "seed": 0, "storage": None}
+    for name, value in usual.items():
+        chosen = getattr(arguments, name)
+        words += [f"--{name}", str(chosen)] * (chosen != value)
+    return shlex.join([*words, *(word for limit in arguments.limit for word in ("--limit", limit))])
+
+
+def _print(data: dict, shown: "Screen", arguments: argparse.Namespace) -> None:
+    from heaptape.features.tune.tables import tune_tables
+    from heaptape.show.screen import render
     from heaptape.show.tables import latex
 
-    said = [*range_lines(data), *conclusion(data), *live_lines(data)]
-    kept = f"All points are in {request.output}, the search in {request.storage}."
-    if arguments.table:
-        first, last = tune_tables(data)
-        last.notes.extend([*said, kept])
-        write_text(STANDARD_OUTPUT, latex.render([first, last], arguments.format))
-    else:
-        table = tune_answer(data)
-        write_text(
-            STANDARD_OUTPUT, render(Screen(table.title, table, said, [f"More: --table all. {kept}"]), arguments.format)
-        )
+    if not arguments.table:
+        write_text(STANDARD_OUTPUT, render(shown, arguments.format))
+        return
+    first, last = tune_tables(data)
+    last.notes.extend([*shown.sentences, *shown.caveats])
+    write_text(STANDARD_OUTPUT, latex.render([first, last], arguments.format))
 
 
 def _lived(arguments: argparse.Namespace, data: dict, space: "Space") -> dict | None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The experiments of `heaptape whatif` as a screen: each beside the original, allocator by allocator."""
 
-import shlex
-
 import pandas as pd
 
 from heaptape.common.console import printable
@@ -20,9 +18,9 @@ ORIGINAL = "as recorded"
 UPPER = "upper_peak_rss"
 
 
-def screen(file: Results) -> Screen:
+def screen(file: Results, again: str) -> Screen:
     """A row for the original and for each experiment, the least peak memory first; no advice where the recording
-    disproves its replay.
+    disproves its replay. `again`: the command that made the results.
     """
     disproof = disproof_of(file)
     values = absolute(figures([file])).xs(file.name)
@@ -52,7 +50,7 @@ def screen(file: Results) -> Screen:
     about = f"{file.name}: {counted(file.workload.ops or 0, 'call')}, replayed on {', '.join(originals)}."
     about = " ".join(filter(None, [disproof, about]))
     notes = [range_note(_peaks(values), rule="a saving holds at both ends")] if UPPER in values else []
-    more = [("More", f"heaptape whatif {shlex.quote(file.name + '.tape')} -g … --table figures|holders|all")]
+    more = [("More", f"{again} --table all")]
     return Screen(about, Table("", columns, lines), said, [note for note in notes if note], more)
 
 

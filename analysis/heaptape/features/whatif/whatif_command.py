@@ -2,6 +2,7 @@
 """`heaptape whatif`: replays a trace with groups of its objects treated differently, beside the original."""
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ from heaptape.common import console
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
+    from heaptape.results.schema import Results
     from heaptape.run import rounds
+    from heaptape.show.screen import Screen
 
 SUMMARY = "what memory and time would be, had groups of objects been treated differently"
 GROUP = "Memory"
@@ -69,8 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Replays, writes R.json, prints the table. Returns 1 if a run failed."""
     from heaptape.features.whatif import experiments as whatif
+    from heaptape.features.whatif import screen as experiments
+    from heaptape.results.schema import Results
     from heaptape.run import registry
     from heaptape.run.recorded import as_recorded
+    from heaptape.show import screen
 
     settings = _settings(arguments)
     _tables(arguments)
@@ -87,9 +93,10 @@ def run(arguments: argparse.Namespace) -> int:
     with replaying.work() as work:
         job = whatif.Job(Path(arguments.input), tried, choices, settings)
         data = whatif.run(job, arguments.home, work.scratch, work.on_progress, work.on_failure)
-    write_json(output, data)
+    shown = experiments.screen(Results(output, data), _again(arguments))
+    write_json(output, data | (screen.as_json(shown) if output == STANDARD_OUTPUT else {}))
     if output != STANDARD_OUTPUT:
-        _print_tables(output, data, arguments)
+        _print_tables(Results(output, data), shown, arguments)
     if not arguments.output and not arguments.json:
         console.note(f"results in {output}")
     replaying.tell_left_out(data)
@@ -108,19 +115,23 @@ def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
     )
 
 
-def _print_tables(path: str, data: dict, arguments: argparse.Namespace) -> None:
+def _again(arguments: argparse.Namespace) -> str:
+    """The command for the same experiments."""
+    words = ["heaptape", "whatif", arguments.input, *(word for one in arguments.group for word in ("-g", one))]
+    words += ["--together"] * arguments.together + [word for one in arguments.allocator for word in ("-a", one)]
+    return shlex.join(words)
+
+
+def _print_tables(file: "Results", shown: "Screen", arguments: argparse.Namespace) -> None:
     from heaptape import features
-    from heaptape.features.whatif import screen as experiments
     from heaptape.features.whatif.tables import whatif_tables
     from heaptape.results.judged import disproof_of
-    from heaptape.results.schema import Results
     from heaptape.show import screen
     from heaptape.show.tables.latex import render
 
-    file = Results(path, data)
     names = _tables(arguments)
     if not names:
-        write_text(STANDARD_OUTPUT, screen.render(experiments.screen(file), arguments.format))
+        write_text(STANDARD_OUTPUT, screen.render(shown, arguments.format))
         return
     if disproof := disproof_of(file):
         console.warning(disproof)

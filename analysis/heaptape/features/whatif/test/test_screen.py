@@ -28,12 +28,12 @@ def results(upper_mib, **about):
     [(0, "saves 40.0 MiB of peak memory (-40 %)"), (90, "saves 10.0 MiB of peak memory (-10 %)"), (120, "no reason")],
 )
 def test_a_saving_holds_at_both_ends_of_a_range(upper_mib, said):
-    made = screen(results(upper_mib))
+    made = screen(results(upper_mib), "heaptape whatif")
     assert said in made.sentences[0]
     assert any("60.0 MiB to" in line for line in made.caveats) == bool(upper_mib)
 
 
 def test_a_disproved_replay_is_said_first_and_nothing_is_advised():
-    made = screen(results(0, disproof="The recording disproves its replay."))
+    made = screen(results(0, disproof="The recording disproves its replay."), "heaptape whatif")
     assert made.about.startswith("The recording disproves its replay.")
     assert not made.sentences
