@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from textwrap import wrap
 
 import pandas as pd
 
@@ -23,11 +24,20 @@ from heaptape.show.screen import Screen
 from heaptape.tape.stack_names import stack_names
 
 FRAMES = 3
-FIGURES = {"objects": "allocations", "bytes": "requested", "peak_bytes": "at the peak"}
-TEXTS = {"objects": count, "bytes": size, "peak_bytes": size}
+FIGURES = {
+    "objects": "allocations",
+    "bytes": "requested",
+    "peak_bytes": "at the peak",
+    "remote_objects": "freed by another thread",
+    "mean_age_bytes": "mean lifetime",
+}
+TEXTS = {"objects": count, "bytes": size, "peak_bytes": size, "remote_objects": count, "mean_age_bytes": size}
+SAID = ("peak_bytes", "bytes", "objects", "remote_objects", "mean_age_bytes")  # the order of sentences
+OF_LIFETIMES = "A lifetime is counted in bytes that the program allocated meanwhile."
+SUMS = [*list(FIGURES)[:-1], "released", "age_bytes"]  # what sites add up to; the mean is of the last two
 TOTAL, UNKNOWN = "all", "no stack known"
 LEAST_PERCENT = 1.0  # of the whole: smaller changes of a call site are in no sentence
-MOST_ROWS, MOST_SENTENCES = 8, 3
+MOST_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -48,10 +58,14 @@ def version(paths: Sequence[str], home: Home) -> Version:
 
 
 def _by_site(found: Profile, path: str, home: Home) -> pd.DataFrame:
-    sites = found.sites.rename(columns={"bytes_at_peak": "peak_bytes"})
-    rows = sites[list(FIGURES)].groupby(_names(sites, path, home)).sum() if len(sites) else pd.DataFrame()
+    sites = found.sites.rename(columns={"bytes_at_peak": "peak_bytes", "lifetime_bytes": "age_bytes"})
+    sites["released"] = sites["objects"] - sites["live_objects"]
+    rows = sites[SUMS].groupby(_names(sites, path, home)).sum() if len(sites) else pd.DataFrame(columns=SUMS)
     whole = {"objects": found.acquired, "bytes": found.data["allocated_bytes"], "peak_bytes": found.peak_live_bytes}
-    return pd.concat([rows, pd.DataFrame([whole], index=[TOTAL])])[list(FIGURES)].astype("int64")
+    whole["remote_objects"] = found.pairs.query("acquirer != releaser")["objects"].sum()
+    every = pd.concat([rows, pd.DataFrame([rows.sum().to_dict() | whole], index=[TOTAL])])
+    every["mean_age_bytes"] = 0 if found.lifetimes_are_made_up else every["age_bytes"] / every["released"].clip(lower=1)
+    return every[list(FIGURES)].astype(float)
 
 
 def _names(sites: pd.DataFrame, path: str, home: Home) -> list[str]:
@@ -98,7 +112,8 @@ def compared(old: Version, new: Version) -> pd.DataFrame:
     frame = frame.rename_axis(["site", "figure"]).reset_index()
     whole = frame[frame["site"] == TOTAL].set_index("figure")["old"].clip(lower=1)
     frame["share_percent"] = 100 * frame["change"] / frame["figure"].map(whole)
-    order = frame.groupby("site")["share_percent"].transform(lambda shares: shares.abs().max())
+    sums = frame["share_percent"].where(frame["figure"] != "mean_age_bytes", 0.0)  # a mean is no share of the whole
+    order = sums.abs().groupby(frame["site"]).transform("max")
     return frame.assign(_order=order.where(frame["site"] != TOTAL, float("inf"))).sort_values(
         ["_order", "site"], ascending=[False, True], kind="stable", ignore_index=True
     )[["site", "figure", "old", "new", "change", "percent", "share_percent", "noise", "beyond_noise"]]  # fmt: skip
@@ -108,34 +123,43 @@ def screen(old: Version, new: Version, frame: pd.DataFrame, more: Sequence[tuple
     """The whole first, then the call sites whose change is largest; a sentence for each that matters."""
     whole = frame[frame["site"] == TOTAL].set_index("figure")
     about = f"{printable(old.name)} -> {printable(new.name)}: " + ", ".join(
-        f"{FIGURES[figure]} {TEXTS[figure](row.old)} -> {TEXTS[figure](row.new)}" for figure, row in whole.iterrows()
+        f"{FIGURES[figure]} {TEXTS[figure](row.old)} -> {TEXTS[figure](row.new)}"
+        for figure, row in whole.iterrows()
+        if row.old or row.new
     )
     changed = frame[frame["beyond_noise"] & (frame["change"] != 0)]
     shown = [site for site in dict.fromkeys(changed["site"]) if site != TOTAL][:MOST_ROWS]
     rows = [_row(site, frame[frame["site"] == site].set_index("figure")) for site in (TOTAL, *shown)]
-    columns = ["change at call site", *FIGURES.values()]
-    caveats = [] if frame["noise"].notna().any() else ["Noise is not known: --old and --new take more recordings."]
+    used = [at for at in range(len(FIGURES) + 1) if at < 4 or any(row[at].text for row in rows)]
+    columns = ["change at call site", *("\n".join(wrap(label, 12)) for label in FIGURES.values())]
+    table = Table("", [columns[at] for at in used], [[row[at] for at in used] for row in rows])
+    sentences = _sentences(changed)
+    caveats = [OF_LIFETIMES] if any("lifetime" in text for text in sentences) or len(FIGURES) in used else []
+    caveats += [] if frame["noise"].notna().any() else ["Noise is not known: --old and --new take more recordings."]
     if not set(frame["site"]) - {TOTAL, UNKNOWN}:
         caveats.append(f"{NO_STACKS}.")
     left = len(set(changed["site"])) - 1 - len(shown)
     caveats += [f"{counted(left, 'more call site')} changed: --json."] * (left > 0)
-    return Screen(f"{about}.", Table("", columns, rows), _sentences(changed), caveats, more)
+    return Screen(f"{about}.", table, sentences, caveats, more)
 
 
 def _sentences(changed: pd.DataFrame) -> list[str]:
     """For each figure that changed as a whole, where; the peak first."""
     said = []
-    for figure in reversed(FIGURES):
+    for figure in SAID:
         here = changed[changed["figure"] == figure].sort_values("share_percent", key=abs, ascending=False)
         whole = here[here["site"] == TOTAL]
         sites = here[(here["site"] != TOTAL) & (here["share_percent"].abs() >= LEAST_PERCENT)]
         if whole.empty and sites.empty or (whole["share_percent"].abs() < LEAST_PERCENT).all() and sites.empty:
             continue
         text = f"{FIGURES[figure].capitalize()}: "
-        text += percent(whole["share_percent"].iloc[0]) if len(whole) else "the same in all"
+        if len(whole) and whole["old"].iloc[0]:
+            text += percent(whole["share_percent"].iloc[0])
+        else:
+            text += f"{TEXTS[figure](whole['new'].iloc[0])}, was 0" if len(whole) else "the same in all"
         places = [f"{signed(row.change, TEXTS[figure])} at {printable(row.site)}" for row in sites.head(2).itertuples()]
         said.append("; ".join([text, *places]) + ".")
-    return said[:MOST_SENTENCES] or ["No change beyond noise, or of 1 % or more."]
+    return said or ["No change beyond noise, or of 1 % or more."]
 
 
 def _row(site: str, here: pd.DataFrame) -> list[Cell]:

@@ -11,7 +11,8 @@ SUMMARY = "what a change of the program did to its allocations and peak, by call
 GROUP = "Memory"
 DESCRIPTION = (
     "Compares recordings of two versions of a program by call site (the innermost three functions): allocations, bytes "
-    "requested, live bytes at the peak. Record both with --stacks; both builds must still be where they ran, as names "
+    "requested, live bytes at the peak, objects that another thread frees, mean lifetime (in bytes that the program "
+    "allocated meanwhile). Record both with --stacks; both builds must still be where they ran, as names "
     "are in their files. Recordings of one version are not alike; with several of each, only what differs between all "
     "of them is a change."
 )

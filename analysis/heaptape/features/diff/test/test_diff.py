@@ -22,6 +22,25 @@ int main(void) {
 """
 
 
+NEVER = {"remote_objects": (0, 0)}
+HELD = """
+#include <pthread.h>
+#include <stdlib.h>
+__attribute__((noinline)) void *keep(size_t n) { void *made = malloc(n); __asm__("" : : "r"(made)); return made; }
+static void *release(void *object) { free(object); return 0; }
+int main(void) {
+  for (int i = 0; i < 20; i++) {
+    pthread_t other;
+    void *one = keep(100);
+    for (int k = 0; k < BETWEEN; k++) free(malloc(5000));
+    if (REMOTE && i < 5) { pthread_create(&other, 0, release, one); pthread_join(other, 0); }
+    else free(one);
+  }
+  return 0;
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def tapes(tmp_path_factory):
     """parse() twice as often, copy() of half the size."""
@@ -41,11 +60,37 @@ def test_each_change_is_at_its_call_site_and_the_whole_is_their_sum(tapes):
     frame = diff.compared(*(diff.version([str(path)], default_home()) for path in tapes))
     parsed, copied = ({site for site in frame["site"] if site.startswith(name)} for name in ("parse", "copy"))
     assert (len(parsed), len(copied)) == (1, 1)
-    assert rows(frame, "parse") == {"objects": (100, 200), "bytes": (100_000, 200_000), "peak_bytes": (50_000, 100_000)}
-    assert rows(frame, "copy") == {"objects": (50, 50), "bytes": (40_000, 20_000), "peak_bytes": (40_000, 20_000)}
+    assert rows(frame, "parse") == {
+        "objects": (100, 200),
+        "bytes": (100_000, 200_000),
+        "peak_bytes": (50_000, 100_000),
+    } | NEVER | {"mean_age_bytes": (1000, 1000)}
+    assert rows(frame, "copy") == {
+        "objects": (50, 50),
+        "bytes": (40_000, 20_000),
+        "peak_bytes": (40_000, 20_000),
+    } | NEVER | {"mean_age_bytes": (0, 0)}
+    frame = frame[frame["figure"] != "mean_age_bytes"]  # which adds up to nothing
     whole = frame[frame["site"] == diff.TOTAL].set_index("figure")["change"]
     sites = frame[frame["site"] != diff.TOTAL].groupby("figure")["change"].sum()
     assert sites.to_dict() == whole.to_dict()
+
+
+def test_longer_lifetimes_and_another_thread_that_frees_are_at_their_call_site(tmp_path):
+    versions = []
+    for name, settings in {"old": ("-DREMOTE=0", "-DBETWEEN=2"), "new": ("-DREMOTE=1", "-DBETWEEN=6")}.items():
+        program = compile_c(tmp_path / name, HELD, "-g", "-O1", "-pthread", *settings)
+        record(tmp_path / f"{name}.tape", program, options=["--stacks"])
+        versions.append(diff.version([str(tmp_path / f"{name}.tape")], default_home()))
+    frame = diff.compared(*versions)
+    found = rows(frame, "keep")
+    assert found["remote_objects"] == (0, 5)
+    old, new = found["mean_age_bytes"]
+    assert 10_000 <= old < 10_500
+    assert 30_000 <= new < 31_000
+    made = diff.screen(*versions, frame)
+    assert "Freed by another thread: 5, was 0; +5 at keep < main." in " ".join(made.sentences)
+    assert diff.OF_LIFETIMES in made.caveats
 
 
 def test_the_answer_names_the_change_and_its_place_and_its_json_has_the_published_shape(tapes):
@@ -59,7 +104,7 @@ def test_the_answer_names_the_change_and_its_place_and_its_json_has_the_publishe
 
 def of(name: str, *recordings: int) -> diff.Version:
     """Recordings of a program with one call site, of which each requested that much."""
-    sites = [pd.DataFrame([[1, n, n], [1, n, n]], ["f < main", diff.TOTAL], list(diff.FIGURES)) for n in recordings]
+    sites = [pd.DataFrame([[1, n, n, 0, 0]] * 2, ["f < main", diff.TOTAL], list(diff.FIGURES)) for n in recordings]
     return diff.Version(name, sites)
 
 
