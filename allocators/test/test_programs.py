@@ -6,7 +6,6 @@ about sixty more; `python -m tests.suites --on ALLOCATOR` runs others, a convers
 import functools
 import json
 import os
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.real_programs import BASE, run_here
-from tests.support import HEAPTAPE_HERE, OUT, Result, record, run, succeed
+from tests.support import HEAPTAPE_HERE, OUT, Result, need, record, run, succeed
 
 # The allocators of allocators/part.mk.
 OURS = ("reference", "magazine", "bucket")
@@ -118,8 +117,7 @@ def test_cpp_operators(library, cpp_program):
 
 @ONE
 def test_redis(library, tmp_path):
-    if not shutil.which("redis-server"):
-        pytest.skip("redis-server is not installed")
+    need("redis-server")
     socket = tmp_path / "socket"
     options = ("--unixsocket", str(socket), "--port", "0", "--save", "", "--io-threads", "2")
     with subprocess.Popen(

@@ -23,6 +23,7 @@ from tests.support import (
     published,
     record,
     succeed,
+    system_library,
     workload,
 )
 
@@ -107,10 +108,7 @@ def test_without_a_burst_an_operator_counts_once(tmp_path: Path, operators: Path
     """As many calls as are recorded without a budget; calls made by an operator are not counted."""
     preload: tuple[str, ...] = ()
     if allocator:
-        library = Path("/usr/lib/x86_64-linux-gnu") / allocator
-        if not library.exists():
-            pytest.skip(f"{allocator} is not installed")
-        preload = ("--preload", str(library))
+        preload = ("--preload", str(system_library(allocator)))
     record(tmp_path / "all.tape", operators, options=preload)
     record(tmp_path / "none.tape", operators, options=(*preload, *NEVER))
     assert info(tmp_path / "all.tape")["events"] > 5 * 2_000

@@ -14,7 +14,7 @@ from heaptape.tape.trace import open_trace
 
 from capture.test.attach.attached import Attached
 from capture.test.driven import Driven
-from tests.support import CONVERT, HEAPTAPE_HERE, OUT, compile_c, compile_trace, info, record, succeed
+from tests.support import CONVERT, HEAPTAPE_HERE, OUT, compile_c, compile_trace, info, record, succeed, system_library
 
 SOURCE = Path(__file__).parent / "controls" / "controls.c"
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
@@ -120,18 +120,14 @@ def test_a_function_that_is_looked_up_in_the_c_library_is_recorded(program, tmp_
 def test_functions_of_the_program_s_allocator_are_recorded_and_others_stay_absent(
     library, seen, expected, program, tmp_path
 ):
-    if library and not (LIBRARIES / library).exists():
-        pytest.skip(f"no {library} here")
-    options = ["--preload", LIBRARIES / library] if library else []
+    options = ["--preload", system_library(library)] if library else []
     assert record(tmp_path / "a.tape", program, "own", options=options).stdout.strip() == seen
     assert controls(tmp_path / "a.tape") == expected
 
 
 @pytest.mark.parametrize("how", ["linked", "preloaded"])
 def test_calls_of_mallctl_that_change_something_are_recorded_by_name_and_value(how, program, tmp_path):
-    library = LIBRARIES / "libjemalloc.so.2"
-    if not library.exists():
-        pytest.skip(f"no {library.name} here")
+    library = system_library("libjemalloc.so.2")
     if how == "linked":
         program = compile_c(tmp_path / "linked", SOURCE, "-D_GNU_SOURCE", "-Wl,--no-as-needed", library)
     options = ["--preload", library] if how == "preloaded" else []
@@ -155,12 +151,10 @@ def test_calls_of_mallctl_that_change_something_are_recorded_by_name_and_value(h
 
 @pytest.mark.parametrize("library", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"])
 def test_a_replay_gives_memory_back_where_the_program_asked_its_allocator_to(library, program, tmp_path):
-    if not (LIBRARIES / library).exists():
-        pytest.skip(f"no {library} here")
     ends = {}
     for mode in ("trim", "plain"):
-        record(tmp_path / f"{mode}.tape", program, mode, options=["--preload", LIBRARIES / library])
-        ends[mode] = replayed(tmp_path / f"{mode}.tape", "--preload", LIBRARIES / library)["rss_anon_end_bytes"]
+        record(tmp_path / f"{mode}.tape", program, mode, options=["--preload", system_library(library)])
+        ends[mode] = replayed(tmp_path / f"{mode}.tape", "--preload", system_library(library))["rss_anon_end_bytes"]
     assert ends["trim"] < ends["plain"] - (4 << 20)
     assert replayed(tmp_path / "trim.tape")["rss_anon_end_bytes"] > 8 << 20, "glibc: left out"
 
@@ -193,10 +187,8 @@ def attach_to(program: Path, tape: Path) -> dict:
 def test_a_running_program_s_control_calls_are_recorded_and_earlier_ones_said_to_be_unknown(
     library, own, program, tmp_path
 ):
-    if library and not (LIBRARIES / library).exists():
-        pytest.skip(f"no {library} here")
     if library:
-        program = compile_c(tmp_path / "linked", SOURCE, "-D_GNU_SOURCE", "-Wl,--no-as-needed", LIBRARIES / library)
+        program = compile_c(tmp_path / "linked", SOURCE, "-D_GNU_SOURCE", "-Wl,--no-as-needed", system_library(library))
     about = attach_to(program, tmp_path / "a.tape")
     assert controls(tmp_path / "a.tape") == 2 * [("mallopt", TOP_PAD, 64 << 10), ("malloc_trim", 0, 7), *own]
     assert "settings_by_calls" in about["lacks"]
@@ -274,16 +266,14 @@ def test_a_replay_trims_where_the_program_did_on_its_own_allocator_alone(program
         ends[mode] = replayed(tmp_path / f"{mode}.tape")["rss_anon_end_bytes"]
     assert ends["trim"] < 1 << 20
     assert ends["plain"] > 8 << 20
-    jemalloc = LIBRARIES / "libjemalloc.so.2"
+    jemalloc = system_library("libjemalloc.so.2")
     if jemalloc.exists():
         replayed(tmp_path / "trim.tape", "--preload", jemalloc)
 
 
 @pytest.mark.parametrize("how", ["-pie", "-no-pie"])
 def test_settings_that_a_program_has_for_jemalloc_are_in_its_trace_before_the_environments(how, tmp_path):
-    library = LIBRARIES / "libjemalloc.so.2"
-    if not library.exists():
-        pytest.skip(f"no {library.name} here")
+    library = system_library("libjemalloc.so.2")
     source = """#include <stdlib.h>
     const char *malloc_conf = "narenas:1,dirty_decay_ms:0";
     int main(void) { free(malloc(10)); }"""

@@ -6,7 +6,6 @@ same program linked dynamically. (docs/PLATFORMS.md)
 import csv
 import io
 import platform
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -21,7 +20,6 @@ from capture.test.linked.test_linked_allocators import (
     WITH_FLAGS,
     assert_counted,
     build,
-    library,
 )
 from tests.recording.test_storms import assert_each_process_is_complete
 from tests.support import (
@@ -30,13 +28,15 @@ from tests.support import (
     REPLAY,
     REPOSITORY,
     assert_clean,
-    check,
     compile_c,
     info,
+    need,
+    proved,
     record,
     refused,
     run,
     succeed,
+    system_library,
 )
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="our Valgrind tool is for x86-64 alone")
@@ -57,9 +57,8 @@ Call = tuple[str, ...]
 
 
 def compiled(into: Path, compiler: str, *options: str | Path, source: str | Path = PROGRAMS / "every_call.c") -> Path:
-    if not shutil.which(compiler):
-        pytest.skip(f"no {compiler}")
-    return compile_c(into, source, "-D_GNU_SOURCE", "-O1", "-fno-builtin", *options, "-pthread", compiler=compiler)
+    options = ("-D_GNU_SOURCE", "-O1", "-fno-builtin", *options, "-pthread")
+    return compile_c(into, source, *options, compiler=need(compiler))
 
 
 def calls_by_thread(tape: Path) -> list[list[Call]]:
@@ -143,8 +142,8 @@ def test_each_process_of_a_static_storm_is_recorded_completely(tmp_path: Path, c
 
 
 def test_each_call_of_an_allocator_linked_into_a_static_program_is_recorded_once(tmp_path: Path) -> None:
-    assert_counted(build(tmp_path, "-static", "-DFLAGS", library("libjemalloc.a")), tmp_path, WITH_FLAGS)
-    assert_counted(build(tmp_path, "-static", library("libtcmalloc_minimal.a")), tmp_path, OF_TCMALLOC)
+    assert_counted(build(tmp_path, "-static", "-DFLAGS", system_library("libjemalloc.a")), tmp_path, WITH_FLAGS)
+    assert_counted(build(tmp_path, "-static", system_library("libtcmalloc_minimal.a")), tmp_path, OF_TCMALLOC)
 
 
 def calls_of(folder: Path, program: Path, rounds: str) -> Counter[str]:
@@ -170,9 +169,7 @@ def test_operators_of_a_static_program_are_recorded_as_such(every_object: Path, 
         operators, failed = {}, {}
         for name in ("static", "dynamic"):
             record(tmp_path / "t.tape", tmp_path / name, *arguments)
-            proof = check(tmp_path / "t.tape")
-            assert proof["ok"]
-            assert proof["unseen_frees"] == 0
+            proof = proved(tmp_path / "t.tape", "unseen_frees")
             operators[name], failed[name] = operators_of(tmp_path / "t.tape"), proof["failed_calls"]
         assert operators["static"] == operators["dynamic"]
         assert failed["static"] == failed["dynamic"] + retries

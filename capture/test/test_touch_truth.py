@@ -3,12 +3,11 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, OUT, RECORD, info, record, run, succeed
+from tests.support import CONVERT, OUT, RECORD, info, need, record, run, succeed
 
 REPLAY = OUT / "libexec" / "heaptape-replay"
 SQL = (
@@ -46,8 +45,7 @@ def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
     linger after their peak, so that the kernel's figure is read after it.
     """
     command = PROGRAMS[name]
-    if not shutil.which(command[0]):
-        pytest.skip(f"{command[0]} is not installed")
+    need(command[0])
     peaks = {}
     for least in ("0", "65536"):
         trace = tmp_path / f"{least}.tape"

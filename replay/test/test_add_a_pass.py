@@ -88,19 +88,8 @@ def test_a_pass_is_one_file(tmp_path: Path) -> None:
     assert run["pass"] == "sizes"
     assert sum(run["ops_by_size"]) == run["ops"] > 0
     results = tmp_path / "R.json"
-    command = [
-        sys.executable,
-        "-m",
-        "heaptape",
-        "replay",
-        work,
-        "--passes",
-        "memory,sizes",
-        "-a",
-        "glibc",
-        "-o",
-        results,
-    ]
+    options = ["--passes", "memory,sizes", "-a", "glibc", "-o", results]
+    command = [sys.executable, "-m", "heaptape", "replay", work, *options]
     environment = {name: value for name, value in os.environ.items() if name != "HEAPTAPE_OUT"}
     environment["PYTHONPATH"] = str(tree / "analysis")
     subprocess.run(command, env=environment, cwd=tree, check=True, capture_output=True)

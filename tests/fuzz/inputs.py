@@ -139,17 +139,8 @@ class Seeds:
             self.of.setdefault("origins", []).append((self.folder / "o").read_bytes())
         succeed(CONVERT, "compile", tapes[3], "-o", made, "--accesses", self.folder / "a")
         self.of["accesses"] = [(self.folder / "a").read_bytes()]
-        succeed(
-            CONVERT,
-            "compile",
-            tapes[0],
-            "-o",
-            made,
-            "--group",
-            "size=1..200=pool=64k",
-            "--group",
-            "size=201..=segregate",
-        )
+        groups = ("--group", "size=1..200=pool=64k", "--group", "size=201..=segregate")
+        succeed(CONVERT, "compile", tapes[0], "-o", made, *groups)
         found.append(made.read_bytes())
         for shape in ({"threads": 3, "remote_percent": 30, "run_ops": 4}, {"threads": 1, "gap_ns": 100}):
             words = [f"{name}={value}" for name, value in {"ops": 400, "live_objects": 40, **shape}.items()]

@@ -5,7 +5,6 @@ one does not see or record; each such difference is a rule here. Long: memray.
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import NamedTuple
 import heaptape
 import pytest
 
-from tests.support import CONVERT, OUT, check, compile_c, record, run, succeed
+from tests.support import CONVERT, OUT, check, compile_c, need, record, run, succeed
 
 PROGRAM = OUT / "test-programs" / "every_call"
 FIRST_SIZE, LAST_SIZE = 1000003, 1000033
@@ -166,13 +165,6 @@ def assert_legal_and_compiled(path: Path, tmp_path: Path, *options: str) -> None
     assert witness["ok"], witness
     succeed(CONVERT, "compile", tape, "-o", work)
     assert check(work)["ok"]
-
-
-def need(*programs: str) -> None:
-    """Skips where a program is missing."""
-    for program in programs:
-        if not shutil.which(program):
-            pytest.skip(f"needs {program}")
 
 
 def heaptrack(folder: Path, threads: str) -> Path:

@@ -21,7 +21,6 @@ Long: a server.
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -30,7 +29,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import OUT, RECORD, assert_clean, counted_calls, info, record, succeed, workload
+from tests.support import OUT, RECORD, assert_clean, counted_calls, info, need, record, succeed, workload
 
 COUNTER = OUT / "test-lib" / "libcount_calls.so"
 
@@ -62,13 +61,6 @@ def assert_all_recorded(tapes: Path, counts: Path, at_least: int, processes: int
     assert recorded_calls(traces) == counted
     assert len(counted) >= processes
     assert sum(sum(calls.values()) for calls in counted.values()) >= at_least
-
-
-def need(program: str) -> str:
-    path = shutil.which(program)
-    if not path:
-        pytest.skip(f"{program} is not installed")
-    return path
 
 
 def record_counted(tmp_path: Path, counts: Path, *command: str | Path, options: tuple[str, ...] = ()) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import OUT, RECORD, assert_clean, info, record, workload
+from tests.support import OUT, RECORD, assert_clean, info, record, system_library, workload
 
 FEW_KILLS, KILLS = 4, 20
 SEEDS = [*range(FEW_KILLS), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(FEW_KILLS, KILLS))]
@@ -165,10 +165,8 @@ def test_storm_is_recorded_as_a_legal_history(tmp_path: Path, seed: int, stamp: 
 @pytest.mark.long
 @pytest.mark.parametrize("allocator", ALLOCATORS)
 def test_storm_under_another_allocator_is_recorded_as_a_legal_history(tmp_path: Path, allocator: str) -> None:
-    found = sorted(Path("/usr/lib").rglob(ALLOCATORS[allocator]))
-    if not found:
-        pytest.skip(f"{ALLOCATORS[allocator]} is not installed")
+    library = system_library(ALLOCATORS[allocator])
     for seed in range(3):
         tape = tmp_path / f"{seed}.tape"
-        record(tape, *remote_storm(seed, rounds=20000), options=("--preload", str(found[0])))
+        record(tape, *remote_storm(seed, rounds=20000), options=("--preload", library))
         assert_clean(tape)

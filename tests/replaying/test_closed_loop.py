@@ -22,7 +22,7 @@ from heaptape.tape.workload_format import read_workload
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.support import CONVERT, RECORD, REPLAY, assert_clean, check, info, succeed
+from tests.support import CONVERT, RECORD, REPLAY, assert_clean, check, info, succeed, system_library
 
 ALLOCATORS = {
     "glibc": None,
@@ -167,12 +167,7 @@ def without_what_is_not_the_traces(recorded: list[list[Call]], expected: list[li
 
 def preload_options(allocator: str) -> tuple[str | Path, ...]:
     library = ALLOCATORS[allocator]
-    if not library:
-        return ()
-    found = sorted(Path("/usr/lib").rglob(library))
-    if not found:
-        pytest.skip(f"{library} is not installed")
-    return ("--preload", found[0])
+    return ("--preload", system_library(library)) if library else ()
 
 
 def recording_of_replay(folder: Path, work: Path, allocator: str, order: str) -> Path:

@@ -173,20 +173,8 @@ def program_of(trace: Path) -> str:
 def test_a_child_that_valgrind_cannot_run_is_named_and_the_others_are_recorded(planted, tmp_path):  # noqa: F811
     script = '"$1"; echo $?; "$2" objects; echo $?'
     program = OUT / "test-programs" / "unknown_instruction"
-    done = run(
-        RECORD,
-        "--all-processes",
-        "-o",
-        tmp_path / "a.tape",
-        "--accesses",
-        "--",
-        "sh",
-        "-c",
-        script,
-        "sh",
-        program,
-        planted,
-    )
+    options = ("--all-processes", "--accesses", "-o", tmp_path / "a.tape")
+    done = run(RECORD, *options, "--", "sh", "-c", script, "sh", program, planted)
     assert done.status == 0, done.stderr
     assert done.stdout.split() == [str(128 + signal.SIGILL), "0"]
     complaints = [line for line in done.stderr.splitlines() if "Valgrind can't run it" in line]

@@ -29,8 +29,8 @@ from capture.test.attach.filters import (
     redis_unit,
     system_calls,
 )
-from capture.test.attach.test_attach_programs import accepts, free_port, needs, record_twice
-from tests.support import RECORD, check, refused
+from capture.test.attach.test_attach_programs import accepts, free_port, record_twice
+from tests.support import RECORD, check, need, refused
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can read another process's filters")
 
@@ -129,8 +129,8 @@ def test_what_may_fail_may_be_forbidden(filtered, tmp_path: Path) -> None:
 def test_redis_server_as_its_unit_runs_it(tmp_path: Path) -> None:
     place = tmp_path / "socket"
     under = ["unshare", "--mount", "--user", "--map-root-user", compile_filtered(tmp_path), *redis_unit(tmp_path), "--"]
-    server = [needs("redis-server"), "--save", "", "--port", "0", "--unixsocket", str(place)]
-    load = [needs("redis-benchmark"), "-n", "100000000", "-q", "-s", str(place)]
+    server = [need("redis-server"), "--save", "", "--port", "0", "--unixsocket", str(place)]
+    load = [need("redis-benchmark"), "-n", "100000000", "-q", "-s", str(place)]
     with running(*under, *server, ready=place.exists) as process, running(*load):
         record_twice(process.pid, tmp_path)
 
@@ -149,7 +149,7 @@ while True:
 def test_memcached_as_its_unit_runs_it(tmp_path: Path) -> None:
     port = free_port()
     under = ["unshare", "--mount", compile_filtered(tmp_path), *memcached_unit(tmp_path), "--"]
-    server = [needs("memcached"), "-u", "root", "-p", str(port)]
+    server = [need("memcached"), "-u", "root", "-p", str(port)]
     with (
         running(*under, *server, ready=lambda: accepts(port)) as process,
         running(sys.executable, "-c", ASKS, str(port)),

@@ -5,7 +5,6 @@ Long: node, java and mariadb beside python3 and redis.
 """
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from capture.test.attach.attached import Attached, running
-from tests.support import check
+from tests.support import check, need
 
 PYTHON = """
 import threading
@@ -41,13 +40,6 @@ public class T {
   }
 }
 """
-
-
-def needs(name: str) -> str:
-    path = shutil.which(name)
-    if not path:
-        pytest.skip(f"{name} is not installed")
-    return path
 
 
 def free_port() -> int:
@@ -80,10 +72,10 @@ def test_python3(tmp_path: Path) -> None:
 @contextmanager
 def redis(folder: Path) -> Iterator[tuple[subprocess.Popen, int]]:
     port = free_port()
-    command = [needs("redis-server"), "--port", str(port), "--save", "", "--dir", str(folder)]
+    command = [need("redis-server"), "--port", str(port), "--save", "", "--dir", str(folder)]
     with ExitStack() as stack:
         server = stack.enter_context(running(*command, ready=lambda: accepts(port)))
-        load = [needs("redis-benchmark"), "-p", str(port), "-n", "100000000", "-q", "-t", "set,lpush,lpop"]
+        load = [need("redis-benchmark"), "-p", str(port), "-n", "100000000", "-q", "-t", "set,lpush,lpop"]
         stack.enter_context(running(*load))
         yield server, port
 
@@ -97,13 +89,13 @@ def test_redis(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_node(tmp_path: Path) -> None:
-    with running(needs("node"), "-e", NODE) as process:
+    with running(need("node"), "-e", NODE) as process:
         record_twice(process.pid, tmp_path)
 
 
 @pytest.mark.long
 def test_java(tmp_path: Path) -> None:
-    needs("java")
+    need("java")
     (tmp_path / "T.java").write_text(JAVA)
     with running("java", tmp_path / "T.java") as process:
         record_twice(process.pid, tmp_path)
@@ -112,14 +104,14 @@ def test_java(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_mariadb(tmp_path: Path) -> None:
     folder, place = tmp_path / "db", tmp_path / "socket"
-    needs("mariadb-install-db")
+    need("mariadb-install-db")
     folder.mkdir()
     user = ["--user=root"] if os.getuid() == 0 else []
     subprocess.run(
         ["mariadb-install-db", f"--datadir={folder}", *user], check=True, capture_output=True, start_new_session=True
     )
-    server = [needs("mariadbd"), f"--datadir={folder}", f"--socket={place}", "--skip-networking", *user]
-    load = [needs("mariadb-slap"), f"--socket={place}", "--auto-generate-sql", "--concurrency=4", "-i", "1000"]
+    server = [need("mariadbd"), f"--datadir={folder}", f"--socket={place}", "--skip-networking", *user]
+    load = [need("mariadb-slap"), f"--socket={place}", "--auto-generate-sql", "--concurrency=4", "-i", "1000"]
     with running(*server, ready=place.exists) as process, running(*load, "--number-of-queries=10000"):
         record_twice(process.pid, tmp_path)
         process.send_signal(signal.SIGTERM)

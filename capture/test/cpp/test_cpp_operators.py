@@ -5,13 +5,24 @@ Long: further allocators.
 """
 
 import re
-import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, OUT, RECORD, REPLAY, assert_clean, check, counted_calls, info, made_once, succeed
+from tests.support import (
+    CONVERT,
+    OUT,
+    RECORD,
+    REPLAY,
+    assert_clean,
+    check,
+    counted_calls,
+    info,
+    made_once,
+    need,
+    succeed,
+)
 
 SOURCES = Path(__file__).parent
 COUNTER = OUT / "test-lib" / "libcount_calls.so"
@@ -44,9 +55,7 @@ EACH_ROUND = Counter(
 
 
 def build(*arguments: str | Path) -> None:
-    if not shutil.which("g++"):
-        pytest.skip("no g++ here")
-    succeed("g++", "-O1", "-fno-builtin", *arguments)
+    succeed(need("g++"), "-O1", "-fno-builtin", *arguments)
 
 
 @pytest.fixture(scope="module")

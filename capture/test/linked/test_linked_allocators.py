@@ -15,7 +15,20 @@ from pathlib import Path
 import pytest
 
 from capture.test.cpp.test_cpp_operators import every_object, operators_of
-from tests.support import CONVERT, OUT, REPLAY, Result, check, compile_c, info, record, run, succeed
+from tests.support import (
+    CONVERT,
+    OUT,
+    REPLAY,
+    Result,
+    check,
+    compile_c,
+    info,
+    proved,
+    record,
+    run,
+    succeed,
+    system_library,
+)
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="functions are redirected on x86-64 alone")
 
@@ -88,16 +101,9 @@ __attribute__((destructor)) static void end(void) { free(early); }
 """
 
 
-def library(name: str) -> Path:
-    """A static library of an allocator, from its -dev package."""
-    if not (LIBRARIES / name).exists():
-        pytest.skip(f"no {name} here")
-    return LIBRARIES / name
-
-
 @pytest.fixture(scope="module")
 def with_jemalloc(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("jemalloc"), "-DFLAGS", "-pie", "-fPIE", library("libjemalloc_pic.a"))
+    return build(tmp_path_factory.mktemp("jemalloc"), "-DFLAGS", "-pie", "-fPIE", system_library("libjemalloc_pic.a"))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +111,7 @@ def with_a_prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """jemalloc as programs embed it: each function with a prefix."""
     folder = tmp_path_factory.mktemp("prefixed")
     names = [f"--redefine-sym={name}=je_{name}" for name in JEMALLOC.split()]
-    succeed("objcopy", *names, library("libjemalloc_pic.a"), folder / "libje.a")
+    succeed("objcopy", *names, system_library("libjemalloc_pic.a"), folder / "libje.a")
     return build(folder, "-DPREFIX=je_", "-DFLAGS", folder / "libje.a")
 
 
@@ -120,10 +126,7 @@ def assert_counted(program: Path, folder: Path, each_round: Counter[str]) -> Non
     assert record(trace, program, str(ROUNDS + 1)).stdout == "done\n"
     counted = Counter(info(trace)["calls"]) - Counter(info(folder / "one.tape")["calls"])
     assert counted == Counter({name: n * ROUNDS * THREADS for name, n in each_round.items()})
-    proof = check(trace)
-    assert proof["ok"]
-    assert proof["unseen_frees"] == 0
-    assert proof["dropped"] == 0
+    proved(trace, "unseen_frees", "dropped")
     assert info(trace)["info"]["lacks"] == ["usable_size"]
     succeed(CONVERT, "compile", trace)
     succeed(REPLAY, "--pass", "verify", trace.with_suffix(".work"))
@@ -133,20 +136,20 @@ def assert_counted(program: Path, folder: Path, each_round: Counter[str]) -> Non
 def test_each_call_of_a_jemalloc_in_the_executable_is_recorded_once(
     pie: bool, with_jemalloc: Path, tmp_path: Path
 ) -> None:
-    fixed = ("-DFLAGS", "-no-pie", "-fno-pie", library("libjemalloc.a"))
+    fixed = ("-DFLAGS", "-no-pie", "-fno-pie", system_library("libjemalloc.a"))
     assert_counted(with_jemalloc if pie else build(tmp_path, *fixed), tmp_path, WITH_FLAGS)
     assert info(tmp_path / "t.tape")["info"]["allocator"] == "every_call"
 
 
 def test_each_call_of_a_tcmalloc_in_the_executable_is_recorded_once(tmp_path: Path) -> None:
-    program = build(tmp_path, "-no-pie", "-fno-pie", library("libtcmalloc_minimal.a"))
+    program = build(tmp_path, "-no-pie", "-fno-pie", system_library("libtcmalloc_minimal.a"))
     assert_counted(program, tmp_path, OF_TCMALLOC)
 
 
 @pytest.mark.long
 def test_a_handler_at_any_instruction_of_a_hook_ends_no_recording(tmp_path: Path) -> None:
     """Whether it returns, or leaves the allocator by longjmp. Its own calls may be nested."""
-    options = ("-D_GNU_SOURCE", f"-I{OUT.parent}", "-O1", library("libjemalloc_pic.a"), "-lstdc++", "-lm")
+    options = ("-D_GNU_SOURCE", f"-I{OUT.parent}", "-O1", system_library("libjemalloc_pic.a"), "-lstdc++", "-lm")
     program = compile_c(tmp_path / "interrupted", SOURCES / "interrupted_hooks.c", *options)
     called, handled, after = map(int, record(tmp_path / "t.tape", program).stdout.split())
     assert check(tmp_path / "t.tape")["ok"]
@@ -201,14 +204,10 @@ def test_names_of_mimalloc_mean_what_its_functions_do(names: Path, tmp_path: Pat
 
 def test_calls_that_the_format_has_not_are_counted_as_dropped(names: Path, tmp_path: Path) -> None:
     record(tmp_path / "strdup.tape", names, "30", "text")
-    proof = check(tmp_path / "strdup.tape")
-    assert proof["ok"]
-    assert proof["dropped"] == 30
-    program = compile_c(tmp_path / "in_place", RESIZES_IN_PLACE, library("libjemalloc_pic.a"), "-lstdc++", "-lm")
+    assert proved(tmp_path / "strdup.tape")["dropped"] == 30
+    program = compile_c(tmp_path / "in_place", RESIZES_IN_PLACE, system_library("libjemalloc_pic.a"), "-lstdc++", "-lm")
     record(tmp_path / "t.tape", program)
-    proof = check(tmp_path / "t.tape")
-    assert proof["ok"]
-    assert proof["dropped"] == 70
+    assert proved(tmp_path / "t.tape")["dropped"] == 70
     assert info(tmp_path / "t.tape")["calls"]["malloc"] >= 70
 
 
@@ -232,7 +231,7 @@ def test_a_function_whose_name_is_an_allocators_prefix_hinders_nothing(tmp_path:
 
 
 def test_children_and_later_images_are_recorded_too(tmp_path: Path) -> None:
-    program = compile_c(tmp_path / "life", SOURCES / "life.c", library("libjemalloc_pic.a"), "-lstdc++", "-lm")
+    program = compile_c(tmp_path / "life", SOURCES / "life.c", system_library("libjemalloc_pic.a"), "-lstdc++", "-lm")
     record(tmp_path / "t.tape", program)
     traces = list(tmp_path.glob("*.tape"))
     assert len(traces) == 3
@@ -248,7 +247,7 @@ def test_children_and_later_images_are_recorded_too(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def with_operators(every_object: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("operators") / "every_operator"
-    succeed("g++", every_object, "-o", program, library("libjemalloc_pic.a"))
+    succeed("g++", every_object, "-o", program, system_library("libjemalloc_pic.a"))
     return program
 
 
@@ -265,9 +264,7 @@ def test_operators_in_the_executable_are_recorded_as_such(with_operators: Path, 
 def test_operators_in_the_executable_that_throw_are_recorded_as_failed(with_operators: Path, tmp_path: Path) -> None:
     done = record(tmp_path / "t.tape", with_operators, str(ROUNDS), "fail")
     assert done.stdout == f"{4 * ROUNDS + 1} caught, {4 * ROUNDS} refused\n"
-    proof = check(tmp_path / "t.tape")
-    assert proof["ok"], proof
-    assert proof["failed_calls"] == 8 * ROUNDS + 1
+    assert proved(tmp_path / "t.tape")["failed_calls"] == 8 * ROUNDS + 1
 
 
 @pytest.fixture(
@@ -280,7 +277,7 @@ def with_helpers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     objects = [folder / f"{name}.o" for name in request.param]
     for name, to in zip(request.param, objects, strict=True):
         succeed("gcc", "-O1", "-fno-builtin", "-c", SOURCES / name, "-o", to)
-    archive = library("libjemalloc_pic.a")
+    archive = system_library("libjemalloc_pic.a")
     succeed("g++", "-rdynamic", *objects, archive, "-o", folder / "p", "-pthread", "-ldl", "-lm")
     return folder / "p"
 
@@ -292,9 +289,7 @@ def test_operators_that_call_helpers_are_recorded_once(way: str, with_helpers: P
     """
     done = record(tmp_path / "t.tape", with_helpers, way)
     own = {name: int(n) for name, n in (line.split() for line in done.stdout.splitlines())}
-    proof = check(tmp_path / "t.tape")
-    assert proof["ok"], proof
-    assert proof["unseen_frees"] == 0
+    proof = proved(tmp_path / "t.tape", "unseen_frees")
     calls = Counter(info(tmp_path / "t.tape")["calls"])
     assert proof["failed_calls"] == own["failed"]
     assert sum(n for name, n in calls.items() if "new" in name) == own["new"] + own["failed"]
@@ -338,7 +333,7 @@ def with_a_thread(folder: Path, *options: str) -> Result:
     """Records a program with a library that starts a thread, and acquires, as it is loaded."""
     compile_c(folder / "libstarts.so", STARTS_A_THREAD, "-shared", "-fPIC", "-pthread", *options)
     needs = ("-Wl,--no-as-needed", f"-L{folder}", "-lstarts", f"-Wl,-rpath,{folder}")
-    done = record(folder / "t.tape", build(folder, "-DFLAGS", library("libjemalloc_pic.a"), *needs), "5")
+    done = record(folder / "t.tape", build(folder, "-DFLAGS", system_library("libjemalloc_pic.a"), *needs), "5")
     assert done.stdout == "done\n"
     return done
 

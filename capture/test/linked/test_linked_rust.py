@@ -6,13 +6,12 @@ Long: cargo fetches and compiles two allocators. Adds to test_linked_allocators.
 
 import platform
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
 from capture.test.attach.attached import Attached, Worker, requests, text
-from tests.support import check, info, record, run, succeed
+from tests.support import info, need, proved, record, run, succeed
 
 pytestmark = [
     pytest.mark.long,
@@ -89,8 +88,7 @@ CALLED = {
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with both."""
-    if not shutil.which("cargo") or not shutil.which("valgrind"):
-        pytest.skip("no cargo or no valgrind here")
+    need("cargo", "valgrind")
     folder = tmp_path_factory.mktemp("rust")
     (folder / "Cargo.toml").write_text(MANIFEST)
     for name, kind in ALLOCATORS.items():
@@ -98,16 +96,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if run("cargo", "fetch", cwd=folder, timeout_s=BUILD_S).status != 0:
         pytest.skip("crates can't be fetched")
     target = folder / "target"
-    succeed(
-        "cargo",
-        "build",
-        "--release",
-        "--target-dir",
-        target,
-        "--manifest-path",
-        folder / "Cargo.toml",
-        timeout_s=BUILD_S,
-    )
+    where = ("--target-dir", target, "--manifest-path", folder / "Cargo.toml")
+    succeed("cargo", "build", "--release", *where, timeout_s=BUILD_S)
     return target / "release"
 
 
@@ -123,9 +113,7 @@ def counted(program: Path, function: str) -> int:
 def test_each_call_of_a_crates_allocator_is_recorded(name: str, programs: Path, tmp_path: Path) -> None:
     trace = tmp_path / "t.tape"
     assert record(trace, programs / name).stdout == run(programs / name).stdout
-    proof = check(trace)
-    assert proof["ok"]
-    assert (proof["dropped"], proof["unseen_frees"]) == (0, 0)
+    proved(trace, "dropped", "unseen_frees")
     calls = info(trace)["calls"]
     libcs = 64  # calls of libc's own malloc, at most: for threads and the loader
     for call, functions in CALLED[name].items():
@@ -147,7 +135,5 @@ def test_a_server_with_a_crates_allocator_is_recorded_while_it_runs(name: str, p
         calls = requests(attached.trace)
         acquired = calls[calls["call"].isin(["malloc", "memalign"])]
         assert (acquired["bytes"] == 4243).sum() == 5000
-        proof = check(attached.trace)
-        assert proof["ok"], proof
-        assert proof["double_frees"] == proof["overlapping_acquires"] == proof["dropped"] == 0
+        proved(attached.trace, "double_frees", "overlapping_acquires", "dropped")
     assert server.end() == 0

@@ -2,14 +2,13 @@
 """The program whose call stacks are known (stacks/host.cc), and what a recording has of them."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests import support
-from tests.support import CONVERT, Result, made_once, succeed
+from tests.support import CONVERT, Result, made_once, need, succeed
 
 SOURCES = Path(__file__).parent
 FLAGS = {
@@ -23,8 +22,7 @@ FLAGS = {
 @pytest.fixture
 def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Compiles the program with some of FLAGS, once for all tests."""
-    if not shutil.which("g++"):
-        pytest.skip("no g++ here")
+    need("g++")
 
     def built(flags: str) -> Path:
         command = ("g++", "-g1", *FLAGS[flags], SOURCES / "host.cc", "-ldl", "-pthread", "-o")

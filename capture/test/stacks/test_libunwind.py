@@ -6,14 +6,13 @@ Long: more modes, whose stacks test_stacks.py knows; perl and git beside sqlite3
 """
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from capture.test.stacks.stack_hosts import SOURCES, build, functions, host, record
 from tests import support
-from tests.support import CONVERT, OUT, RECORD, compile_c, info, run, succeed
+from tests.support import CONVERT, OUT, RECORD, compile_c, info, need, run, succeed
 
 __all__ = ["build", "host"]  # fixtures
 
@@ -91,8 +90,7 @@ def test_stacks_are_those_of_our_rules(mode, host, tmp_path):
     "program", ["sqlite3", *(pytest.param(name, marks=pytest.mark.long) for name in ("perl", "git"))]
 )
 def test_stacks_of_real_programs_are_those_of_our_rules(program, tmp_path):
-    if not shutil.which(program):
-        pytest.skip(f"no {program} here")
+    need(program)
     assert count_cut_elsewhere(tmp_path, *PROGRAMS[program]) == 0
 
 
