@@ -106,9 +106,7 @@ def operators(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("allocator", [None, "libjemalloc.so.2"])
 def test_without_a_burst_an_operator_counts_once(tmp_path: Path, operators: Path, allocator: str | None) -> None:
     """As many calls as are recorded without a budget; calls made by an operator are not counted."""
-    preload: tuple[str, ...] = ()
-    if allocator:
-        preload = ("--preload", str(system_library(allocator)))
+    preload = ("--preload", str(system_library(allocator))) if allocator else ()
     record(tmp_path / "all.tape", operators, options=preload)
     record(tmp_path / "none.tape", operators, options=(*preload, *NEVER))
     assert info(tmp_path / "all.tape")["events"] > 5 * 2_000

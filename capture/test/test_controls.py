@@ -17,7 +17,6 @@ from capture.test.driven import Driven
 from tests.support import CONVERT, HEAPTAPE_HERE, OUT, compile_c, compile_trace, info, record, succeed, system_library
 
 SOURCE = Path(__file__).parent / "controls" / "controls.c"
-LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
 ARENA_MAX, TOP_PAD, MMAP_MAX, OPTION_15 = 2**32 - 8, 2**32 - 2, 2**32 - 4, 15
 MALLOPT = 13  # of core/trace/calls.def
 CONTROLS = [

@@ -102,23 +102,9 @@ def test_threads_without_rings_and_fork_children_are_counted_where_a_filter_forb
 
 @pytest.mark.parametrize(
     "forbidden",
-    [
-        "socket connect",
-        "madvise",
-        "sendto recvmsg",
-        "getpid",
-        "getppid",
-        "gettid",
-        "rt_sigprocmask",
-        "prctl",
-        "setsockopt",
-        "readlinkat",
-        "getsockopt getresuid",
-        "fcntl",
-        "mincore",
-        "tgkill",
-    ],
-)
+    ["socket connect", "madvise", "sendto recvmsg", "getpid", "getppid", "gettid", "rt_sigprocmask", "prctl",
+     "setsockopt", "readlinkat", "getsockopt getresuid", "fcntl", "mincore", "tgkill"],
+)  # fmt: skip
 @pytest.mark.parametrize("way", ["kill", "errno"])
 def test_an_image_that_begins_under_a_filter_is_not_harmed(
     recorded, program: Path, tmp_path: Path, forbidden: str, way: str

@@ -58,16 +58,8 @@ REFUSED = {
 def test_a_program_that_cannot_be_recorded_is_refused(tmp_path: Path, kind: str, options: tuple[str, ...]) -> None:
     """In one line on standard error, with that exit status; no trace is left behind."""
     status, says = REFUSED[kind]
-    refused(
-        RECORD,
-        "-o",
-        tmp_path / "t.tape",
-        *options,
-        "--",
-        make_program(tmp_path / "program", kind),
-        says=says,
-        status=status,
-    )
+    program = make_program(tmp_path / "program", kind)
+    refused(RECORD, "-o", tmp_path / "t.tape", *options, "--", program, says=says, status=status)
     assert not list(tmp_path.glob("*.tape"))
 
 

@@ -119,14 +119,8 @@ def test_an_allocator_can_calibrate_its_cycle_counter_while_it_is_loaded(small):
 def test_allocators_clock_is_real_on_demand(tmp_path, options):
     """Recorded over 200,000 s, which no replay waits for."""
     path = tmp_path / "timed.work"
-    make(
-        path,
-        ops=2000,
-        threads=1,
-        live_objects=30,
-        only_malloc_free=1,
-        gap_ns=100 if "paced=1000" in options else 10**11,
-    )
+    gap_ns = 100 if "paced=1000" in options else 10**11
+    make(path, ops=2000, threads=1, live_objects=30, only_malloc_free=1, gap_ns=gap_ns)
     run = memory_pass(path, *options, HOLD_AFTER_MS=10**8)
     assert run["clock"] == "real"
     assert not [row for row in run["syscall_rows"] if row[1:] == ["mmap", 1 << 20]]

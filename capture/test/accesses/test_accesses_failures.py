@@ -18,7 +18,20 @@ import pytest
 from capture.test.accesses.test_accesses import THIRD, accessed, events_and_rows, planted, pytestmark, requests  # noqa: F401 (a fixture)
 from capture.test.driven import HANG_S, Driven
 from tests.oracle.reader import open_trace
-from tests.support import CONVERT, HEAPTAPE_HERE, OUT, RECORD, check, compile_c, info, refused, run, small_disk, succeed
+from tests.support import (
+    CONVERT,
+    HEAPTAPE_HERE,
+    OUT,
+    RECORD,
+    check,
+    compile_c,
+    info,
+    proved,
+    refused,
+    run,
+    small_disk,
+    succeed,
+)
 
 STATUS = 9  # of planted, mode asked
 
@@ -61,9 +74,7 @@ def test_accesses_of_a_late_start_begin_with_it(start):
     for _ in range(2):
         recording.work()
     recording.end()
-    proof = check(recording.trace)
-    assert proof["ok"]
-    assert proof["lacks_start"]
+    assert proved(recording.trace)["lacks_start"]
     events, rows = events_and_rows(recording.trace)
     sizes = requests(events, rows)
     # The first call after the start may be the one that notices the start.

@@ -31,7 +31,7 @@ from convert.test.importer_samples import (
     sample,
     wl,
 )
-from tests.support import CONVERT, OUT, REPLAY, check, run, succeed
+from tests.support import CONVERT, OUT, REPLAY, check, proved, run, succeed
 
 NAMES = sorted(FORMAT_OF)
 
@@ -53,9 +53,7 @@ def test_no_second_format_recognises_a_sample(name, tmp_path):
 def test_history_is_legal_and_its_trace_compiles_and_replays(name, tmp_path):
     tape, work = tmp_path / "t.tape", tmp_path / "t.work"
     succeed(CONVERT, "convert", sample(name, tmp_path), tape)
-    witness = check(tape)
-    assert witness["ok"], witness
-    assert witness["overlapping_acquires"] == witness["double_frees"] == 0
+    proved(tape, "overlapping_acquires", "double_frees")
     succeed(CONVERT, "compile", tape, "-o", work)
     assert check(work)["ok"]
     succeed(REPLAY, "--pass", "bare", "--order", "recorded", work)

@@ -232,18 +232,9 @@ class Model:
 
 
 COUNTS = (
-    "events",
-    "unseen_frees",
-    "double_frees",
-    "unseen_touches",
-    "overlapping_acquires",
-    "inversions_repaired",
-    "max_inversion_depth",
-    "failed_calls",
-    "live_at_end",
-    "peak_live_bytes",
-    "peak_live_objects",
-)
+    "events", "unseen_frees", "double_frees", "unseen_touches", "overlapping_acquires", "inversions_repaired",
+    "max_inversion_depth", "failed_calls", "live_at_end", "peak_live_bytes", "peak_live_objects",
+)  # fmt: skip
 
 
 def judge(events: list[Event], threads: int, horizon_ns: int) -> tuple[dict[str, int], list[Op]]:
