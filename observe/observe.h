@@ -79,9 +79,8 @@ void observe_finish(struct observation *all);
 
 /* Runs a command under our Valgrind tool in mode simulate (observe/valgrind): exact counts of a program.
 
-   Job: start Valgrind, wait, and judge whether it could run the program. Not its job: the model and the result's keys
-   (observe/valgrind/README.md); finding and starting Valgrind (core/system/valgrind.h). Changes the process's signal
-   handling while the command runs. */
+   Job: start Valgrind, wait, and judge whether it could run the program. Changes the process's signal handling while
+   the command runs. */
 struct simulation {
   const char *output; /* of the command itself; its other processes write to OUTPUT.PID. NULL: to stderr, and other
                          processes' results are lost */

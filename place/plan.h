@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A placement plan (docs/use/PLACE.md): which call sites are served from which region.
 
-   Job: parsing untrusted text. Not its job: addresses (sites.h). Allocates nothing, prints nothing. Invariants of a
-   plan that was read: each site has a region of 1 .. PLAN_REGIONS and 1 .. PLAN_DEPTH frames. */
+   Job: parsing untrusted text. Allocates nothing, prints nothing. Invariants of a plan that was read: each site has a
+   region of 1 .. PLAN_REGIONS and 1 .. PLAN_DEPTH frames. */
 #pragma once
 
 #include <stddef.h>

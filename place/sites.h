@@ -2,10 +2,10 @@
 /* The call sites of a plan in this process: which region serves a call.
 
    Job: addresses of the plan's frames; comparing a call's return address with those of innermost frames, and the stack
-   above it with the further frames. Not its job: memory. Reads a caller's frame only where the return address is the
-   plan's, by the unwind rule that the module of that build has for it, computed once. A table of sites never changes
-   once it is published: where libraries came or went, another takes its place, and the old one stays for those who
-   read it. Lookups take no lock; nothing is allocated by malloc. */
+   above it with the further frames. Reads a caller's frame only where the return address is the plan's, by the unwind
+   rule that the module of that build has for it, computed once. A table of sites never changes once it is published:
+   where libraries came or went, another takes its place, and the old one stays for those who read it. Lookups take no
+   lock; nothing is allocated by malloc. */
 #pragma once
 
 #include "place/plan.h"

@@ -58,8 +58,7 @@ int compile_to(struct trace_reader *reader, const struct compile_job *job, struc
 /* Opens input files of any format as traces or workloads, and the options on how they are read.
 
    A foreign recording is imported into a temporary trace; what the import left out is reported on stderr. A trace from
-   which a workload is wanted is compiled into a temporary one. Not its job: recognising formats
-   (convert/formats/formats.h). Not thread-safe. */
+   which a workload is wanted is compiled into a temporary one. Not thread-safe. */
 
 struct input_settings {
   const struct format *from; /* NULL: by content */

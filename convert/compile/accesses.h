@@ -3,8 +3,8 @@
    the workload's order; between them the accesses that the program made there, with objects named by their slots; then
    the recording's totals.
 
-   Calls that are not ops (failed calls, releases of objects never seen, calls counted by a gap) have no item. Not its
-   job: the order (convert/history/history.h). Not thread-safe. */
+   Calls that are not ops (failed calls, releases of objects never seen, calls counted by a gap) have no item. Not
+   thread-safe. */
 #pragma once
 
 #include "convert/history/history.h"

@@ -2,9 +2,8 @@
 /* Writes the origins file beside a workload (docs/use/BLAME.md): which call stack acquired each object, and the
    positions of the marks.
 
-   Not its job: the ops (convert/compile/), names of
-   functions (convert/stacks/). Invariants: sites are numbered by their first op; a realloc of a live object creates no
-   new site. Memory is O(stack nodes + marks + threads). Not thread-safe. */
+   Invariants: sites are numbered by their first op; a realloc of a live object creates no new site. Memory is O(stack
+   nodes + marks + threads). Not thread-safe. */
 #pragma once
 
 #include "convert/history/history.h"

@@ -112,7 +112,7 @@ const struct format *format_detect(const char *path, struct error *error);
 /* What the exporters share: the history's ops as calls on numbered objects, reduced to the few calls that other formats
    have.
 
-   Not its job: the formats. Not thread-safe. */
+   Not thread-safe. */
 
 /* Every call of the program is reduced to one of these. */
 enum export_kind { EXPORT_MALLOC, EXPORT_CALLOC, EXPORT_ALIGNED, EXPORT_REALLOC, EXPORT_FREE };

@@ -6,9 +6,8 @@
    address that is not live) parks its thread until another thread makes it possible: this repairs an inversion of any
    depth. The wait of a parked thread is given up when nothing else can move, or when the merge is further than the
    horizon past its step; then the step is counted as what it appears to be (unseen or double free, unseen touch,
-   overlapping acquire). Not its job: reading (trace/), words and waits (convert/compile/compile.h). Invariants: each op
-   handed to the consumer is legal after those before it; every event is either an op or counted with the reason why
-   not. Memory is O(live objects + threads). Not thread-safe. */
+   overlapping acquire). Invariants: each op handed to the consumer is legal after those before it; every event is
+   either an op or counted with the reason why not. Memory is O(live objects + threads). Not thread-safe. */
 #pragma once
 
 #include "convert/history/merge.h"
@@ -128,9 +127,8 @@ static inline void live_begin_object(struct live_totals *live) {
 
    The trace's stream has the calls in recorded order, the history has them in the legal order. They agree except for
    steps of calls that overlap. Where they differ, the history's order is kept, and an access to an object that is not
-   live there is counted and left out. Not its job: the history's order, reading blocks, the use of the items. Memory is
-   O(live objects + threads + gaps) plus one block; at most ACCESS_ORDER_MAX_WAITING calls wait whose order in the
-   history differs. Not thread-safe. */
+   live there is counted and left out. Memory is O(live objects + threads + gaps) plus one block; at most
+   ACCESS_ORDER_MAX_WAITING calls wait whose order in the history differs. Not thread-safe. */
 
 enum { ACCESS_ORDER_MAX_WAITING = 1 << 20 };
 

@@ -3,10 +3,10 @@
    lets its user take a thread out for a while and put it back (convert/history/history.h uses this to repair
    inversions).
 
-   Not its job: checking that the order is legal. Invariants: steps of a thread come in file order; among the threads
-   that are in, the lowest stamp comes first, among equal ones the lowest thread. Memory is one open block per thread
-   that has begun and not ended. It is a tournament tree of winners, not of losers: a loser tree can only replay the
-   leaf that won last, and threads that come back are other leaves. Not thread-safe. */
+   Invariants: steps of a thread come in file order; among the threads that are in, the lowest stamp comes first, among
+   equal ones the lowest thread. Memory is one open block per thread that has begun and not ended. It is a tournament
+   tree of winners, not of losers: a loser tree can only replay the leaf that won last, and threads that come back are
+   other leaves. Not thread-safe. */
 #pragma once
 
 #include "convert/history/read_ahead.h"

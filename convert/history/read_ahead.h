@@ -4,8 +4,8 @@
 
    Each thread that has begun has a ring of events: the helper fills it, the user empties it. All rings together hold
    about READ_AHEAD_BYTES, a ring at least 16 events. If there is no helper (one processor, or no thread can be created)
-   the user decodes, with the same result. Not its job: order. Events come exactly as from the cursor, errors after the
-   events before them. For use by one thread. */
+   the user decodes, with the same result. Events come exactly as from the cursor, errors after the events before them.
+   For use by one thread. */
 #pragma once
 
 #include "core/trace/read/trace_read.h"

@@ -75,8 +75,7 @@ json_t *recorded_samples_json(const struct recorded_samples *samples);
 
    Job: a mark comes before the first event of its own thread that was made after it, and before the first event of any
    thread with its stamp or a later one, whichever is first. A thread's own events may have the stamp of an earlier
-   event, and a thread that sets marks need not allocate. Not its job: what a mark means. Memory is O(marks + threads).
-   Not thread-safe. */
+   event, and a thread that sets marks need not allocate. Memory is O(marks + threads). Not thread-safe. */
 
 struct recorded_mark {
   uint64_t stamp, events; /* events: of its thread before it */

@@ -26,9 +26,8 @@ void info_add_said(json_t *info, const char *path);
 /* The profile of a trace: the demands of its program on an allocator. Request sizes, lifetimes, rates, who frees whose
    objects, growth by realloc, and which call stacks allocate what.
 
-   Not its job: evaluation (analysis/), reading and ordering (convert/history/history.h). Invariants: one pass; memory
-   is O(live objects + threads + stack nodes) and bounded tables; what does not fit into a bounded table is counted as
-   left out. */
+   Invariants: one pass; memory is O(live objects + threads + stack nodes) and bounded tables; what does not fit into a
+   bounded table is counted as left out. */
 
 /* A new JSON object (keys: docs/formats/PROFILE_JSON.md), or NULL with error. Runs through the whole history. */
 json_t *profile_of_trace(struct trace_reader *reader, const struct history_options *options, struct error *error);
@@ -37,9 +36,9 @@ json_t *profile_of_trace(struct trace_reader *reader, const struct history_optio
    a test and the memory that it leaves behind.
 
    Job: a run over the history, and figures as JSON; if sites are requested, a second run for the objects that live at
-   the peak. Not its job: setting marks, judging figures. Definition: a span's own objects are those acquired, by any
-   thread, between "own" and "rest"; an object that a realloc moves or resizes there is its own from then on, with its
-   whole new size. So a span's figures need no event before it. Memory is O(live objects + marks). Not thread-safe. */
+   the peak. Definition: a span's own objects are those acquired, by any thread, between "own" and "rest"; an object
+   that a realloc moves or resizes there is its own from then on, with its whole new size. So a span's figures need no
+   event before it. Memory is O(live objects + marks). Not thread-safe. */
 
 struct spans_options {
   const struct history_options *history;

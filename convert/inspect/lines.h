@@ -2,8 +2,8 @@
 /* The lines of dump, in its three formats: text, CSV, JSON. A line of CSV or JSON consists of fields with names, in the
    same order; a field that is not there is empty in CSV, and left out in JSON. Text has a grammar of its own.
 
-   printf would take two thirds of the time (measured: 2.5 instead of 8 million lines a second). Not its job: which
-   fields. Invariant: a line has room in the buffer as long as lines_flush_full is called before it. Not thread-safe. */
+   printf would take two thirds of the time (measured: 2.5 instead of 8 million lines a second). Invariant: a line has
+   room in the buffer as long as lines_flush_full is called before it. Not thread-safe. */
 #pragma once
 
 #include "convert/inspect/inspect.h"

@@ -16,8 +16,7 @@
 
 /* The counts behind a profile, each with the one function that adds to it, and their JSON.
 
-   Not its job: interpreting ops (convert/inspect/profile.c). Invariants: adding never fails; a pair of threads that
-   does not fit is counted as left out. */
+   Invariants: adding never fails; a pair of threads that does not fit is counted as left out. */
 
 enum {
   PROFILE_WINDOWS = 512, /* parts of the recorded progress, each with its rates */

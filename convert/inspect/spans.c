@@ -14,7 +14,7 @@
 
 /* Where the live objects of a span were acquired: sums by call stack and place, the largest first, as JSON.
 
-   Not its job: which objects live (spans.h). Memory is O(live objects + stack nodes). Not thread-safe. */
+   Memory is O(live objects + stack nodes). Not thread-safe. */
 
 struct span_object {
   uint64_t size_bytes;

@@ -2,8 +2,8 @@
 /* Which traces are files of one rotated recording (FORMAT.md section 5a), and which of their threads are identical, so
    that a merge can join them into one trace again.
 
-   Not its job: copying. Invariant: a trace that is not such a file is a separate recording, all of whose threads are
-   new. Memory is O(threads of all). Not thread-safe. */
+   Invariant: a trace that is not such a file is a separate recording, all of whose threads are new. Memory is O(threads
+   of all). Not thread-safe. */
 #include "convert/history/trace_info.h"
 #include "convert/rewrite/rewrite.h"
 #include "core/base/json.h"

@@ -2,8 +2,8 @@
 /* A trace that convert makes from other traces: threads are renumbered as they appear, and stamps are inherited again
    where possible, so that a copy is no larger than its original.
 
-   Not its job: which events go in (rewrite.h). Events of a source thread must come in their order. Memory is that of
-   the trace writer plus O(threads). Not thread-safe. */
+   Events of a source thread must come in their order. Memory is that of the trace writer plus O(threads). Not
+   thread-safe. */
 #pragma once
 
 #include "convert/history/history.h"
@@ -85,7 +85,7 @@ int op_sink_event(struct op_sink *sink, struct trace_event *event, uint32_t thre
 /* Brings stacks, modules, marks and names of threads from one trace into another, for code that makes traces
    (trace_out.h).
 
-   Not its job: events. Memory is O(stack nodes + modules). Not thread-safe. */
+   Memory is O(stack nodes + modules). Not thread-safe. */
 
 /* The node of the new trace for each node of the old one. All zeros: no stacks. */
 struct trace_stacks {
@@ -109,7 +109,7 @@ int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, 
 
 /* Brings data accesses from one trace into another, for code that makes traces.
 
-   Not its job: events. Not thread-safe. */
+   Not thread-safe. */
 
 /* Copies all accesses, if any, and their totals; call it after the events, since it names their threads. Memory is
    O(block). Returns 0, or -1 with error (empty: the writer has the reason). */

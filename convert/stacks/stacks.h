@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The function, file and line of each node of a trace's call stacks, as far as the files on this machine have them.
 
-   Job: the tree and the modules of a trace in memory, each instruction looked up once, by elfutils' libdwfl. Not its
-   job: printing. A module's file is used only if its build id is that of the recording; without the file, or without
-   symbols, a frame is module and offset. Nothing is fetched from elsewhere (debuginfod) unless requested. Memory is
-   O(nodes). Not thread-safe. */
+   Job: the tree and the modules of a trace in memory, each instruction looked up once, by elfutils' libdwfl. A module's
+   file is used only if its build id is that of the recording; without the file, or without symbols, a frame is module
+   and offset. Nothing is fetched from elsewhere (debuginfod) unless requested. Memory is O(nodes). Not thread-safe. */
 #pragma once
 
 #include "core/trace/read/trace_read.h"
@@ -56,11 +55,10 @@ json_t *symbol_text_json(const char *text);
 
 /* Names for the call stacks that acquire: each stack's frames, and the function that names it.
 
-   Job: number functions; collect frames, each once, as JSON (docs/use/BLAME.md, origins file). Not its job: symbols
-   (above). An allocation wrapper never names a stack that has another frame, as it would name all of them.
-   Stacks end at main, or at a thread's function: what the C library calls before that is left out.
-   Invariants: site and function 0 are "no stack known"; functions are numbered in the order of their first sites.
-   Memory is O(sites + nodes). Not thread-safe. */
+   Job: number functions; collect frames, each once, as JSON (docs/use/BLAME.md, origins file). An allocation wrapper
+   never names a stack that has another frame, as it would name all of them. Stacks end at main, or at a thread's
+   function: what the C library calls before that is left out. Invariants: site and function 0 are "no stack known";
+   functions are numbered in the order of their first sites. Memory is O(sites + nodes). Not thread-safe. */
 
 /* Does a function of that name (demangled) only pass on memory that it allocates? */
 bool is_allocation_wrapper(const char *function);

@@ -2,7 +2,7 @@
 /* A group of objects on the command line, and the action on it: EXPR=ACTION (docs/use/BLAME.md, group expressions and
    "What if").
 
-   Job: parsing the text. Not its job: which objects of a trace belong to the group (members below). Not thread-safe. */
+   Job: parsing the text. Not thread-safe. */
 #pragma once
 
 #include "convert/history/history.h"
@@ -43,8 +43,8 @@ bool group_matches(const char *pattern, const char *name);
 
 /* Which objects of a trace belong to which group: queried at each birth, in the history's order.
 
-   Job: numbers of sites, threads and phases as docs/use/BLAME.md defines them, names of functions and frames. Not its
-   job: what happens to the group (the rewriter). Memory is O(stack nodes + marks + threads). Not thread-safe. */
+   Job: numbers of sites, threads and phases as docs/use/BLAME.md defines them, names of functions and frames. Memory is
+   O(stack nodes + marks + threads). Not thread-safe. */
 
 struct members;
 
@@ -74,10 +74,9 @@ int members_of(struct members *members, const struct history_op *op, size_t *gro
 /* What if: a trace's history as it would be if groups of its objects were treated differently (docs/use/BLAME.md, "What
    if"), handed on to the compiler as by history_run.
 
-   Job: what happens to each op of a group's objects; counts. Not its job: the groups (members below), words
-   (convert/compile/compile.h). Invariants: the result is a legal history; the ops of objects of no group are all there,
-   unchanged, in their order. Memory is O(live objects + threads), with `early` O(births of the group) too. Not
-   thread-safe. */
+   Job: what happens to each op of a group's objects; counts. Invariants: the result is a legal history; the ops of
+   objects of no group are all there, unchanged, in their order. Memory is O(live objects + threads), with `early`
+   O(births of the group) too. Not thread-safe. */
 
 /* Numbers of ops in the trace's history, rising. */
 struct positions {
@@ -102,9 +101,8 @@ int rewriting_run(struct rewriting *rewriting, const struct history_consumer *co
 /* Hands ops on to the consumer of a rewritten history: with their own slots, live bytes and witness, as
    convert/history/history.h does for the ops of the trace.
 
-   Not its job: choosing ops (the rewriter). Invariant: each op handed on is legal after those before it, provided that
-   the caller acquires objects once, releases them once, and touches them only in between. Memory is O(live objects +
-   threads). Not thread-safe. */
+   Invariant: each op handed on is legal after those before it, provided that the caller acquires objects once, releases
+   them once, and touches them only in between. Memory is O(live objects + threads). Not thread-safe. */
 
 struct emitter {
   const struct history_consumer *consumer;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Which object lives at an address: a hash table from address to slot, tuned for one lookup per event.
 
-   Not its job: what an object is. Invariants: no address is in it twice; address 0 never is; an entry is in the bucket
-   of its hash, or in a later one if all buckets up to that one are full. A bucket is a cache line. Nearly every lookup
-   reads one whole bucket and no other: stopping at the right entry would cost more, as a processor can't predict which
-   one that is. Deletion moves entries back, so that no tombstones slow down a trace of a billion frees. The table is at
-   most 3/8 full: then one bucket in 15 is full, with 5/8 one in four. Not thread-safe. The functions are inline: at 100
-   million lookups a second a call would cost as much as the lookup. */
+   Invariants: no address is in it twice; address 0 never is; an entry is in the bucket of its hash, or in a later one
+   if all buckets up to that one are full. A bucket is a cache line. Nearly every lookup reads one whole bucket and no
+   other: stopping at the right entry would cost more, as a processor can't predict which one that is. Deletion moves
+   entries back, so that no tombstones slow down a trace of a billion frees. The table is at most 3/8 full: then one
+   bucket in 15 is full, with 5/8 one in four. Not thread-safe. The functions are inline: at 100 million lookups a
+   second a call would cost as much as the lookup. */
 #pragma once
 
 #include "core/base/assert.h"

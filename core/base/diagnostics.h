@@ -2,10 +2,10 @@
 /* What our programs say on standard error, and the options on it: --color and --quiet, which all of them have.
 
    Job: the two options; errors and warnings in the form "PROGRAM: text"; colour; the option or command that a user
-   probably meant; progress with an estimate of the time left. Not its job: deciding what to report, parsing options.
-   Called by mains only, from one thread. Errors and warnings are always printed, notes and progress not with --quiet.
-   Colour: with --color auto, at a terminal that is not "dumb", unless NO_COLOR is set and not empty. Progress: only at
-   a terminal, and only after 2 seconds of work. Keeps errno. */
+   probably meant; progress with an estimate of the time left. Called by mains only, from one thread. Errors and
+   warnings are always printed, notes and progress not with --quiet. Colour: with --color auto, at a terminal that is
+   not "dumb", unless NO_COLOR is set and not empty. Progress: only at a terminal, and only after 2 seconds of work.
+   Keeps errno. */
 #pragma once
 
 #include <getopt.h>

@@ -4,7 +4,7 @@
    An output file is written under a random new name in the same folder, and renamed when it is complete; a path that
    exists and is not a regular file (/dev/null, a pipe) is written directly. A temporary file has no name, so nothing
    remains however the run ends; it is in TMPDIR (/tmp if that is not set), which needs as much room as the file. A
-   symbolic link that another user owns, except root, is not followed. Not its job: what is written. Not thread-safe. */
+   symbolic link that another user owns, except root, is not followed. Not thread-safe. */
 #pragma once
 
 #include "core/base/error.h"

@@ -2,9 +2,8 @@
 /* Reads ELF: files, and objects that are loaded into this process or into another.
 
    Job: segments, sections, symbols, dynamic sections, references, build ids; of 64 bits, in this machine's byte order.
-   Not its job: opening files (elf_file.h), and which objects are loaded where. Invariants: whatever the content says,
-   nothing outside the given memory is read, and each loop has a limit. Allocates nothing, calls nothing, not even the C
-   library; async-signal-safe as far as the memory's reader is. */
+   Invariants: whatever the content says, nothing outside the given memory is read, and each loop has a limit. Allocates
+   nothing, calls nothing, not even the C library; async-signal-safe as far as the memory's reader is. */
 #pragma once
 
 #include <elf.h>

@@ -2,12 +2,12 @@
 /* libheaptape-reader.so: a trace as columns, for a caller in another language (analysis/heaptape/tape/library.py).
 
    Job: hands out what core/trace/read finds in a file, block by block, in buffers that the caller owns and that Arrow
-   and numpy take as they are. Not its job: decoding (core/trace/read), merging threads, judging the history.
-   Invariants: any file at all gives rows or one error, "PATH: offset N: what is wrong" or "PATH: what is wrong";
-   nothing is written outside the caller's buffers. Functions return 0 or a count, and -1 with the error's text, which
-   fits in READER_ERROR_BYTES. One trace may be read by many threads at once, except heaptape_trace_close; a cursor over
-   accesses belongs to one thread. Memory: the reader's index, and one block during a call. Allocates with malloc.
-   The interface is private to one version of heaptape: a caller compares heaptape_reader_abi() with READER_ABI. */
+   and numpy take as they are. Invariants: any file at all gives rows or one error, "PATH: offset N: what is wrong" or
+   "PATH: what is wrong"; nothing is written outside the caller's buffers. Functions return 0 or a count, and -1 with
+   the error's text, which fits in READER_ERROR_BYTES. One trace may be read by many threads at once, except
+   heaptape_trace_close; a cursor over accesses belongs to one thread. Memory: the reader's index, and one block during
+   a call. Allocates with malloc. The interface is private to one version of heaptape: a caller compares
+   heaptape_reader_abi() with READER_ABI. */
 #pragma once
 
 #include <stdint.h>

@@ -13,10 +13,9 @@
    counts `sampled` times, and so do the objects and pairs there, so that sums and means are unbiased estimates. The
    counts of objects, and of the lines that large objects fill, stay exact.
 
-   Not its job: where objects and threads come from, output of the JSON. Invariants: memory is O(live objects)
-   where their numbers are used again, and none of it is from malloc. An object that finds no room on a line (which has
-   LINE_OBJECTS already: only overlapping objects can be that many), and a pair of threads that finds no room in the
-   table, are counted as left out. Not thread-safe. */
+   Invariants: memory is O(live objects) where their numbers are used again, and none of it is from malloc. An object
+   that finds no room on a line (which has LINE_OBJECTS already: only overlapping objects can be that many), and a pair
+   of threads that finds no room in the table, are counted as left out. Not thread-safe. */
 #pragma once
 
 #include <jansson.h>

@@ -3,10 +3,9 @@
 
    Job: open files of /proc/PID by name, read them whole, find numbers in `status`; seccomp user notification: install a
    filter for a list of calls in a child before it execs, pass the listener to the parent, read and answer
-   notifications, determine which calls may take memory away from a process. Not its job: what the figures and the calls
-   mean to its users. Memory shrinks in these calls only (MADV_FREE and swap aside), so reading RssAnon before each of
-   them gives the exact peak of a process of one thread. Not for use inside a host. Nothing here allocates with malloc
-   or keeps state; any thread. */
+   notifications, determine which calls may take memory away from a process. Memory shrinks in these calls only
+   (MADV_FREE and swap aside), so reading RssAnon before each of them gives the exact peak of a process of one thread.
+   Not for use inside a host. Nothing here allocates with malloc or keeps state; any thread. */
 #pragma once
 
 #include <dirent.h>

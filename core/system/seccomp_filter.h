@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a filter of system calls (seccomp) does with a call of which not all arguments are known before.
 
-   Not its job: whose filters, and which calls (capture/wire/seccomp_calls.def). Pure: calls nothing, so that it may run
-   inside any host. Needs up to 16 KiB of stack, where a filter branches on many unknown arguments. */
+   Pure: calls nothing, so that it may run inside any host. Needs up to 16 KiB of stack, where a filter branches on many
+   unknown arguments. */
 #pragma once
 
 #include <linux/filter.h>

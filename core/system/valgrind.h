@@ -5,9 +5,9 @@
 
    Job: where tool and launcher are, and all steps from there to Valgrind's result. `make` and every package put both
    into valgrind/ beside heaptape's programs, with the files that the tool needs: neither depends on the Valgrind of the
-   system, which may be missing or of another version. Not its job: what a tool's options and results mean. Invariants:
-   each process's messages go to its own log in the directory, never to the program's stderr; a failed allocation is
-   sticky and makes valgrind_command_exec fail. Not thread-safe. */
+   system, which may be missing or of another version. Invariants: each process's messages go to its own log in the
+   directory, never to the program's stderr; a failed allocation is sticky and makes valgrind_command_exec fail. Not
+   thread-safe. */
 #pragma once
 
 #include "core/base/error.h"

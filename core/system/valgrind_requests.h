@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A client program's requests to our Valgrind tool (observe/valgrind).
 
-   Job: the requests' numbers, and how a program makes one. Not its job: what the tool does with them.
-   Self-contained: needs no header of Valgrind's, so the engine builds where Valgrind is not installed. The tool, a
-   separate GPL-2 program, includes this file for the numbers.
+   Job: the requests' numbers, and how a program makes one. Self-contained: needs no header of Valgrind's, so the engine
+   builds where Valgrind is not installed. The tool, a separate GPL-2 program, includes this file for the numbers.
    Outside Valgrind a request does nothing and returns 0; it costs about six instructions. Any thread, any time. */
 #pragma once
 

@@ -2,11 +2,9 @@
 /* The stream of data accesses, as the Valgrind tool writes it while it records and reads it while it replays.
 
    Job: the coding of items. Two streams use it: recording (tool to recorder, which packs them into ACCESSES blocks of
-   the trace), and replaying (compiled from those blocks, to the tool). Not its job: the blocks (core/trace/FORMAT.md,
-   section 6a), reading or writing files.
-   Invariants: an item is at most ACCESS_ITEM_BYTES long; the coding of one depends on those before it only through
-   struct access_coder. Pure and self-contained, without the C library, as the tool has none. Any thread; a coder
-   belongs to one stream.
+   the trace), and replaying (compiled from those blocks, to the tool). Invariants: an item is at most ACCESS_ITEM_BYTES
+   long; the coding of one depends on those before it only through struct access_coder. Pure and self-contained, without
+   the C library, as the tool has none. Any thread; a coder belongs to one stream.
 
    An access is to one granule of 16 bytes; a longer one is as many items as it has granules. In an object, granules are
    counted from the object's first byte, and may lie outside it: a vector read past the end belongs to the object of its
@@ -144,8 +142,7 @@ static inline bool access_get(struct access_coder *coder, const uint8_t **from, 
 
 /* The file with a stream for replaying (W.accesses): a header, then the stream (stream.h) up to the file's end.
 
-   Job: the header. Not its job: writing the stream (convert/), checking it (replay/parent/), playing it
-   (observe/valgrind/). Self-contained, without the C library, as the Valgrind tool has none. Numbers are little-endian.
+   Job: the header. Self-contained, without the C library, as the Valgrind tool has none. Numbers are little-endian.
 
    The stream has exactly one EVENT item for each op of its workload, in the workload's total order; `object` of an
    OBJECT item is the object's slot in the workload at that point. */

@@ -2,8 +2,8 @@
 /* The live objects of a block in order of their acquires, and cursors into that list. An archive's rows use both to
    name the object that is passed in (FORMAT.md section 4b). Writer and reader keep the same list.
 
-   Not its job: bytes, addresses. Invariants: acquires are numbered from 0; an object that is not live is in no link and
-   at no cursor's place. Each function takes a bounded number of steps. The caller owns the memory. Not thread-safe. */
+   Invariants: acquires are numbered from 0; an object that is not live is in no link and at no cursor's place. Each
+   function takes a bounded number of steps. The caller owns the memory. Not thread-safe. */
 #pragma once
 
 #include <stdbool.h>

@@ -4,10 +4,9 @@
 
    Why not libunwind: inside a host it takes the loader's lock (dl_iterate_phdr), may allocate, and would clash with a
    copy that the program brings. Malloc's callers need little of DWARF: the frame's address and the frame pointer. Tests
-   compare the stacks with libunwind's. Not its job: reading the stack. Takes no lock, allocates nothing,
-   calls nothing but _dl_find_object (glibc 2.35: lock-free, made for unwinding), so it is safe in signal handlers and
-   after fork. musl has no such function: there only objects loaded when the process attached have rules, and other
-   objects need frame pointers. */
+   compare the stacks with libunwind's. Takes no lock, allocates nothing, calls nothing but _dl_find_object (glibc 2.35:
+   lock-free, made for unwinding), so it is safe in signal handlers and after fork. musl has no such function: there
+   only objects loaded when the process attached have rules, and other objects need frame pointers. */
 #pragma once
 
 #include <stdbool.h>

@@ -2,10 +2,10 @@
 /* Composes a workload (WORKLOAD.md) from calls on objects, one after the other in their total order, without a trace:
    generators of workloads use it instead of writing words.
 
-   Job: slots, waits, the time line, the info JSON's counts, sizes and witness. Not its job: which calls, and which
-   thread comes next (workloads/synthetic/). The caller makes legal calls only: an object is touched, resized and
-   released while it is live. Invariants: a file that is closed without error passes `check`; memory is O(live objects +
-   threads). Errors are sticky: check composition_close. Not thread-safe; allocates with malloc. */
+   Job: slots, waits, the time line, the info JSON's counts, sizes and witness. The caller makes legal calls only: an
+   object is touched, resized and released while it is live. Invariants: a file that is closed without error passes
+   `check`; memory is O(live objects + threads). Errors are sticky: check composition_close. Not thread-safe; allocates
+   with malloc. */
 #pragma once
 
 #include "core/base/error.h"

@@ -2,11 +2,10 @@
 /* A workload's origins file (docs/use/BLAME.md): which call stack acquired each object, and where the marks are. Its
    layout, and its reader.
 
-   Job: turn an untrusted file into tables. Not its job: writing it (convert/compile/), the meaning of the JSON.
-   Invariants: once a file is open, all tables are inside it, the marks' positions rise and are at most the ops, each
-   site's function is below the number of functions; any file at all yields origins or one error. Nothing here calls
-   malloc, as the engine must not. May be read by many threads. A file that another process truncates while it is open
-   raises SIGBUS, as mappings do. */
+   Job: turn an untrusted file into tables. Invariants: once a file is open, all tables are inside it, the marks'
+   positions rise and are at most the ops, each site's function is below the number of functions; any file at all yields
+   origins or one error. Nothing here calls malloc, as the engine must not. May be read by many threads. A file that
+   another process truncates while it is open raises SIGBUS, as mappings do. */
 #pragma once
 
 #include "core/base/error.h"

@@ -86,8 +86,8 @@ void slots_end_thread(struct slots *slots, uint32_t thread);
 /* Which thread waits for which (WORKLOAD.md, Waiting): an op on a slot waits for the op of another thread that used the
    slot last, unless an earlier wait covers it.
 
-   Not its job: which slot (core/workload/slots.h). The writer of ops keeps one struct waits per thread of the
-   workload, and the word of waits_last in each slot. Not thread-safe. */
+   The writer of ops keeps one struct waits per thread of the workload, and the word of waits_last in each slot. Not
+   thread-safe. */
 /* Peers that a thread remembers having waited for. Measured on a storm of remote frees among 64 threads: remembering
    more saves no words. */
 enum { WAITS_REMEMBERED = 8 };

@@ -3,11 +3,10 @@
    used by the replay engine and by all code that converts, checks and prints workloads.
 
    Job: turn an untrusted file into words; words into ops in their recorded total order, each with all words that belong
-   to it (workload_ops.c); prove that the words are a legal program (workload_check.c). Not its job: what an op does.
-   Invariants: once a workload is open, every extent is inside the file and in the order of streams, no two sections
-   overlap, and words and op counts add up to the header's; any file at all yields a workload or one error. A stream
-   never returns a word from outside its extents. workload_read.c calls no malloc, as the engine must not. A workload
-   may be read by many threads.
+   to it (workload_ops.c); prove that the words are a legal program (workload_check.c). Invariants: once a workload is
+   open, every extent is inside the file and in the order of streams, no two sections overlap, and words and op counts
+   add up to the header's; any file at all yields a workload or one error. A stream never returns a word from outside
+   its extents. workload_read.c calls no malloc, as the engine must not. A workload may be read by many threads.
 
    A stream is walked in the mapping, or read into the caller's buffer. The engine uses a buffer: mapping, faulting in
    and unmapping the words' OS pages cost it 1.5 ns per word, a read 0.4; its page faults would have to be separated
@@ -93,9 +92,8 @@ static inline uint64_t workload_stream_offset(const struct workload_stream *stre
 
 /* Walks a workload's ops in their recorded total order (WORKLOAD.md), each with all words that belong to it.
 
-   Not its job: the proof of legality (core/workload/workload_read.h). A workload that can't be walked (its schedule
-   does not fit the streams) yields one error, after the ops that could be walked. Memory: O(threads + words between two
-   ops). Allocates with malloc. Not thread-safe. */
+   A workload that can't be walked (its schedule does not fit the streams) yields one error, after the ops that could be
+   walked. Memory: O(threads + words between two ops). Allocates with malloc. Not thread-safe. */
 struct workload_ops_op {
   uint64_t position, size_bytes, param, time_ns; /* time_ns: of the last op that had a time */
   uint32_t thread, slot;
@@ -140,8 +138,7 @@ void workload_proof_print(const struct workload_proof *proof, FILE *out);
 
 /* Reads the stream of data accesses of a workload (core/trace/access_stream.h), item by item.
 
-   Job: the file, its header, complete items. Not its job: whether items fit the workload. Memory is a buffer. Not
-   thread-safe. */
+   Job: the file, its header, complete items. Memory is a buffer. Not thread-safe. */
 
 enum { ACCESSES_READ_BYTES = 1 << 16 };
 

@@ -2,11 +2,10 @@
 /* Writes a workload file (WORKLOAD.md): takes ops in their total order and stores each thread's words in growing
    extents.
 
-   Not its job: slots, waits, the meaning of ops (convert/compile/compile.h). It numbers the ops, and so itself writes
-   MARK, START, END, the schedule and the op counts. Invariants: memory is O(threads + extents) and a few KiB per thread
-   when there are many threads; a word keeps its file offset, so that it can be patched long after it was written.
-   Errors are sticky: check workload_writer_close. Not thread-safe. Allocates with malloc. The file is incomplete (and
-   rejected by readers) until it is closed. */
+   It numbers the ops, and so itself writes MARK, START, END, the schedule and the op counts. Invariants: memory is
+   O(threads + extents) and a few KiB per thread when there are many threads; a word keeps its file offset, so that it
+   can be patched long after it was written. Errors are sticky: check workload_writer_close. Not thread-safe. Allocates
+   with malloc. The file is incomplete (and rejected by readers) until it is closed. */
 #pragma once
 
 #include "core/base/error.h"

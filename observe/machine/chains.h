@@ -7,8 +7,8 @@
    is smaller than the set and replaces the least recently used line never hits, however many walkers there are. A
    second ring over the same lines stays in CHAINS_NEAR_PAGES OS pages until it has visited all their lines: prefetchers
    that watch a page fetch some of these. It also walks the set's lines in order of address, each address known
-   beforehand: the cost of a line that a prefetcher fetches. Not its job: when and how often to walk. Invariants: a ring
-   has `nodes` nodes, no two in one line. Not thread-safe. */
+   beforehand: the cost of a line that a prefetcher fetches. Invariants: a ring has `nodes` nodes, no two in one line.
+   Not thread-safe. */
 #pragma once
 
 #include <stdbool.h>

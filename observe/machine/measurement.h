@@ -30,8 +30,8 @@ json_t *measurement_sizes(void);
 
 /* Samples of one figure, and their quantiles.
 
-   Job: keeps the values of repeated short samples, and computes the minimum, the quartiles and the median. Not its job:
-   to judge which of them is true. Not thread-safe. */
+   Job: keeps the values of repeated short samples, and computes the minimum, the quartiles and the median. Not
+   thread-safe. */
 
 enum { SAMPLES_MAX = 1024 };
 

@@ -2,15 +2,13 @@
 /* Mode accesses: the program's data accesses and its calls, in order, written to the recorder as a stream of items
    (core/trace/access_stream.h).
 
-   Job: which accesses are written, and by which name. Not its job: which instructions are the allocator's
-   (allocator.h), which accesses a superblock has (instrument.h).
-   In a recording in bursts, the program's accesses are written only between the beginning and the end of a burst.
-   Outside, translated code only counts instructions: all translations are discarded where a burst begins or ends. Calls
-   are written and live objects kept as usual, so that objects from before a burst are known in it.
-   Invariants: accesses made while the allocator runs are not written. The filter is empty where a burst begins.
-   Accesses are in the order of execution, and calls between them. The stream has whole items only, unless the process
-   is killed. Nothing is written before the recorded library has passed a descriptor; where the recorder has ended, the
-   program continues. */
+   Job: which accesses are written, and by which name. In a recording in bursts, the program's accesses are written only
+   between the beginning and the end of a burst. Outside, translated code only counts instructions: all translations are
+   discarded where a burst begins or ends. Calls are written and live objects kept as usual, so that objects from before
+   a burst are known in it. Invariants: accesses made while the allocator runs are not written. The filter is empty
+   where a burst begins. Accesses are in the order of execution, and calls between them. The stream has whole items
+   only, unless the process is killed. Nothing is written before the recorded library has passed a descriptor; where the
+   recorder has ended, the program continues. */
 #pragma once
 
 #include "observe/valgrind/tool.h"

@@ -91,10 +91,9 @@ static inline Bool tlb_misses_page(struct tlb *tlb, UWord page) {
    Job: does a line continue one of the last STREAMS streams of lines? A stream is a series of lines that goes upwards
    by one or two (pairs of adjacent lines) or downwards by one, within one OS page: hardware prefetchers see physical
    addresses and stop at its end. A line that begins a stream, and those of its first STREAM_STEPS steps, could not be
-   foreseen; nor could those after a change of direction. Not its job: which lines to check. The simulation passes the
-   lines that miss the first level; the outer levels see the same lines, so one table serves all levels. Invariants:
-   streams are in the order of their last use, newest first; the oldest is replaced. Prefetches do not change the
-   contents of a cache. */
+   foreseen; nor could those after a change of direction. The simulation passes the lines that miss the first level; the
+   outer levels see the same lines, so one table serves all levels. Invariants: streams are in the order of their last
+   use, newest first; the oldest is replaced. Prefetches do not change the contents of a cache. */
 
 enum { STREAMS = 16, STREAM_STEPS = 2, STREAM_PAGE_LINES = 64 };
 

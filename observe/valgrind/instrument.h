@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The data accesses of a superblock's instructions.
 
-   Job: from VEX's statements to accesses, for the modes that simulate or record them. Not its job: using an access.
-   Invariants: accesses are in the order of execution; a write to the bytes that the same instruction has just read is
-   part of that read, as for cachegrind. */
+   Job: from VEX's statements to accesses, for the modes that simulate or record them. Invariants: accesses are in the
+   order of execution; a write to the bytes that the same instruction has just read is part of that read, as for
+   cachegrind. */
 #pragma once
 
 #include "observe/valgrind/tool.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The live objects of the program, found by any address inside them.
 
-   Job: from an address to the object that holds it. Not its job: which call acquires or releases (accesses.h).
-   Invariants: of two objects that overlap (the release of one was not reported yet) the one that begins at the higher
-   address holds an address in both. If an address is handed out again before its release is reported, that release is
-   of the older object: a realloc's release is reported after its call, and meanwhile another thread may have got the
-   address. Memory is 16 bytes for each OS page that holds part of an object, 128 for each in which one begins, and 8 to
-   16 for each object (for the largest number live at once in its OS page). */
+   Job: from an address to the object that holds it. Invariants: of two objects that overlap (the release of one was not
+   reported yet) the one that begins at the higher address holds an address in both. If an address is handed out again
+   before its release is reported, that release is of the older object: a realloc's release is reported after its call,
+   and meanwhile another thread may have got the address. Memory is 16 bytes for each OS page that holds part of an
+   object, 128 for each in which one begins, and 8 to 16 for each object (for the largest number live at once in its OS
+   page). */
 #pragma once
 
 #include <pub_tool_basics.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The tool's result: one JSON object in a separate file per process.
 
-   Job: the file's name, the keys that all modes share, numbers and strings. Not its job: what a mode counted.
-   Invariants: a file is written whole, at the process's end or before an exec; a process that is killed leaves none. */
+   Job: the file's name, the keys that all modes share, numbers and strings. Invariants: a file is written whole, at the
+   process's end or before an exec; a process that is killed leaves none. */
 #pragma once
 
 #include "observe/valgrind/tool.h"

@@ -31,9 +31,8 @@ void page_faults_move(Addr from, Addr to, SizeT bytes);
    Job: is this access the burst's first one to its line, or to its OS page? Accesses before the burst were not
    recorded, so whether that access misses is not known. For later accesses to the line it is known, where the least
    recently used line is replaced: all accesses between two accesses of a burst are recorded. And was this OS page newly
-   mapped in the burst, so that its first touch is certainly a page fault? Not its job: caches, counting. Invariants:
-   memory is about 4 KiB for each 2 MiB of addresses in which bursts access memory, and for each 128 MiB in which they
-   get memory. */
+   mapped in the burst, so that its first touch is certainly a page fault? Invariants: memory is about 4 KiB for each 2
+   MiB of addresses in which bursts access memory, and for each 128 MiB in which they get memory. */
 
 /* A burst begins: forgets all accesses and mappings. */
 void burst_begin(void);

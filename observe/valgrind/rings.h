@@ -2,10 +2,9 @@
 /* The recorder, for a program into which libheaptape.so can't be loaded: attaches to it and writes the records of
    calls, as libheaptape.so does (capture/wire/ring.h).
 
-   Job: the socket, shared memory, a ring for each thread, waiting for room in it. Not its job: which calls there are,
-   and what their records are (calls.h). Invariants: a process attaches at its first call, a fork's child likewise;
-   every step is stamped. If the recorder has ended, the program continues. A ring holds the records from tail to `at`:
-   one slot is always free, and a JUMP leads from the last one to the first. */
+   Job: the socket, shared memory, a ring for each thread, waiting for room in it. Invariants: a process attaches at its
+   first call, a fork's child likewise; every step is stamped. If the recorder has ended, the program continues. A ring
+   holds the records from tail to `at`: one slot is always free, and a JUMP leads from the last one to the first. */
 #pragma once
 
 #include "capture/wire/ring.h"

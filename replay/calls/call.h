@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls the allocator under test: the one place where a replayed op becomes a function call.
 
-   Job: find the process's entry points, or the null allocator's, and make a call of any kind, timed or not.
-   Not its job: which call, on which object, and what to do with the result (loop.c).
-   Invariants: each kind of call has its own call site, as in a program, so that the branch predictor can distinguish
-   them; in a timed call only the call is between the two readings of the counter; the entry points are those that a
-   program linked against libc would get, with interposed libraries. Nothing here uses malloc before the first call. */
+   Job: find the process's entry points, or the null allocator's, and make a call of any kind, timed or not. Invariants:
+   each kind of call has its own call site, as in a program, so that the branch predictor can distinguish them; in a
+   timed call only the call is between the two readings of the counter; the entry points are those that a program linked
+   against libc would get, with interposed libraries. Nothing here uses malloc before the first call. */
 #pragma once
 
 #include "core/base/os.h"

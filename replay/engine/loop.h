@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The replay loop: a thread's words, one after the other. The heart of the engine.
 
-   Job: decode words, keep the objects, make the calls. Not its job: how a call is made (call.h), order (order.h),
-   threads (state.h), what is measured (the hooks of a pass). Invariants: one loop in the source, which each pass
-   compiles for itself by PASS_LOOPS, once for each sort of order: its hooks are constants, so they are inlined, and a
-   hook that it lacks costs nothing; each word is checked against the tables' bounds before use; without hooks and with
-   the null allocator an op costs a few ns (make bench). */
+   Job: decode words, keep the objects, make the calls. Invariants: one loop in the source, which each pass compiles for
+   itself by PASS_LOOPS, once for each sort of order: its hooks are constants, so they are inlined, and a hook that it
+   lacks costs nothing; each word is checked against the tables' bounds before use; without hooks and with the null
+   allocator an op costs a few ns (make bench). */
 #pragma once
 
 #include "core/base/assert.h"

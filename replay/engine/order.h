@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Which op may run when: waits for other threads' ops, the window, the pace, turns.
 
-   Job: hold a thread back until its op may run. Not its job: how sleeping works (watermark.h), starting threads
-   (state.h). Invariants, for a legal workload: an op never starts before the ops that its WAITs name; under `window` no
-   thread starts an op whose MARK is more than the window ahead of the slowest live thread's; under `paced` ops start no
-   sooner than they did in the recording, at SPEED times its pace: between two TIME words they run as fast as they can,
-   and a thread that is late makes up for it only by sleeping less. No deadlock: WAITs point backwards, and the slowest
-   thread never waits for the window. */
+   Job: hold a thread back until its op may run. Invariants, for a legal workload: an op never starts before the ops
+   that its WAITs name; under `window` no thread starts an op whose MARK is more than the window ahead of the slowest
+   live thread's; under `paced` ops start no sooner than they did in the recording, at SPEED times its pace: between two
+   TIME words they run as fast as they can, and a thread that is late makes up for it only by sleeping less. No
+   deadlock: WAITs point backwards, and the slowest thread never waits for the window. */
 #pragma once
 
 #include "replay/engine/state.h"
@@ -43,12 +42,11 @@ void pace_wait(struct replay_thread *self, uint64_t time_ns);
 
 /* Orders in which one thread runs at a time: the recorded one, and a random legal one.
 
-   Job: pass the turn from thread to thread. Not its job: orders in which threads run freely (above).
-   Invariants: one thread has the turn; only this thread reads the schedule, picks at random, starts threads and waits
-   for the exit of ended ones, so that each run is the same. Under `recorded` turns are the schedule's runs. Under
-   `random=SEED` each turn goes to a live thread picked at random among those whose next op waits for nothing, each with
-   the same chance, for 1 to TURN_OPS ops or until it has to wait: the same seed gives the same history, and each op
-   comes after those that its WAITs name. */
+   Job: pass the turn from thread to thread. Invariants: one thread has the turn; only this thread reads the schedule,
+   picks at random, starts threads and waits for the exit of ended ones, so that each run is the same. Under `recorded`
+   turns are the schedule's runs. Under `random=SEED` each turn goes to a live thread picked at random among those whose
+   next op waits for nothing, each with the same chance, for 1 to TURN_OPS ops or until it has to wait: the same seed
+   gives the same history, and each op comes after those that its WAITs name. */
 
 enum { TURN_OPS = 64 };
 

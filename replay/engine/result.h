@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Shared by the two processes of a run: what the engine is to do, its progress, and what it measured.
 
-   Job: the layout of the shared area. Not its job: making it (run.c), filling it in (engine.c and those below it),
-   printing it (run.c). Invariants: the area is in a memfd mapped by both; the parent writes the first fields, and
-   those of a pass that ask for something, before the engine starts and nothing afterwards; the engine writes everything
-   else; fields that are read while the engine runs are atomic. Nothing here is a pointer. */
+   Job: the layout of the shared area. Invariants: the area is in a memfd mapped by both; the parent writes the first
+   fields, and those of a pass that ask for something, before the engine starts and nothing afterwards; the engine
+   writes everything else; fields that are read while the engine runs are atomic. Nothing here is a pointer. */
 #pragma once
 
 #include "core/base/error.h"

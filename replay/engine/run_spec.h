@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What one run is to do: the one description of a run's settings.
 
-   Job: the settings, as values. Not its job: where they come from and what is legal (replay/parent/spec.h). Invariants:
-   the parent fills it in before the engine starts, and nothing changes afterwards. The engine has a copy, in which
-   pointers mean nothing: they are the parent's. */
+   Job: the settings, as values. Invariants: the parent fills it in before the engine starts, and nothing changes
+   afterwards. The engine has a copy, in which pointers mean nothing: they are the parent's. */
 #pragma once
 
 #include "replay/calls/touch.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The state of the engine's process while it replays: the workload, its objects, its threads, the shared result.
 
-   Job: the state that loop, orders, passes and memory figures share, and the common way to fail. Not its
-   job: filling it in (replay/engine/). Invariants: nothing of the engine calls malloc; its tables are shared mappings
-   (RssShmem), faulted in before the first op, so that RssAnon minus the baseline is the allocator's; errors end the
-   process after they are stored in the shared result; set up before the first op and not moved afterwards; a worker
-   belongs to one live thread at a time; an object's entry is changed only by the thread whose op is on its slot. */
+   Job: the state that loop, orders, passes and memory figures share, and the common way to fail. Invariants: nothing of
+   the engine calls malloc; its tables are shared mappings (RssShmem), faulted in before the first op, so that RssAnon
+   minus the baseline is the allocator's; errors end the process after they are stored in the shared result; set up
+   before the first op and not moved afterwards; a worker belongs to one live thread at a time; an object's entry is
+   changed only by the thread whose op is on its slot. */
 #pragma once
 
 #include "core/workload/workload_read.h"
@@ -81,11 +81,11 @@ int engine_main(int result_fd, int workload_fd);
 /* Threads of the workload: started where the program started them, ended where it ended them, with stacks that are not
    the allocator's.
 
-   Job: a pool of stacks and workers, start, exit, joining. Not its job: what a thread does (loop.h), when (order.c).
-   Invariants: thread 0 is the process's main thread, as in a program; a stack is reused only after its thread has
-   completely ended; stacks are shared memory, so that they are not in RssAnon. pthread_create itself requests a few
-   hundred bytes from the allocator (the thread's table of TLS blocks, freed at join). These are left out of a recording
-   of the replay, but count as the allocator's memory, as they do in the program. */
+   Job: a pool of stacks and workers, start, exit, joining. Invariants: thread 0 is the process's main thread, as in a
+   program; a stack is reused only after its thread has completely ended; stacks are shared memory, so that they are not
+   in RssAnon. pthread_create itself requests a few hundred bytes from the allocator (the thread's table of TLS blocks,
+   freed at join). These are left out of a recording of the replay, but count as the allocator's memory, as they do in
+   the program. */
 
 /* Call before the first op. body: replays a thread's stream. Returns 0, or -1 with errno set. */
 int threads_setup(void (*body)(struct replay_thread *self));
@@ -111,7 +111,7 @@ void threads_visit_workers(void (*visit)(const struct worker *worker));
 /* What is loaded into the engine's process: the allocator under test, its libraries, the dynamic linker.
 
    Job: report what the linker loaded; check that the allocator defines what the workload calls; fault in file pages;
-   read what the allocator itself counted. Not its job: calling the allocator (call.h). Uses no malloc. */
+   read what the allocator itself counted. Uses no malloc. */
 
 /* Fills in preloads_missing (from LD_PRELOAD: the linker only warns about a library that it can't load), linker_first
    and linker_last. */

@@ -2,14 +2,14 @@
 /* A number that only rises and that other threads may wait for: how far a thread has come.
 
    Job: publish at the cost of one store and one load; wait by a short spin, then a futex, since threads may outnumber
-   cores. Not its job: what the number means (order.c). Invariants: a thread that sees a value sees all that its
-   publisher did before; no waiter misses its wake-up for long. A publisher's load of wake_at may overtake its own store
-   of the value, by the time that the processor's store buffer needs to drain, and then miss a waiter that arrives at
-   this moment. A fence would cost 5 ns on every replayed op, so the waiter's first sleep is short instead: after it,
-   its wake_at is visible. (Before, waiters made all threads pass a barrier with membarrier(2): its interrupts took a
-   quarter of the replay of a recording with 393 threads.) A watermark whose value is seldom published is `fenced`: it
-   has no such gap. Each sleeper has its own futex word and is woken when its own value is reached: when sleepers shared
-   a watermark's word, two of three woke to sleep again. */
+   cores. Invariants: a thread that sees a value sees all that its publisher did before; no waiter misses its wake-up
+   for long. A publisher's load of wake_at may overtake its own store of the value, by the time that the processor's
+   store buffer needs to drain, and then miss a waiter that arrives at this moment. A fence would cost 5 ns on every
+   replayed op, so the waiter's first sleep is short instead: after it, its wake_at is visible. (Before, waiters made
+   all threads pass a barrier with membarrier(2): its interrupts took a quarter of the replay of a recording with 393
+   threads.) A watermark whose value is seldom published is `fenced`: it has no such gap. Each sleeper has its own futex
+   word and is woken when its own value is reached: when sleepers shared a watermark's word, two of three woke to sleep
+   again. */
 #pragma once
 
 #include "core/base/assert.h"

@@ -23,7 +23,7 @@
 
 /* What is measured of memory: plain types for the area that the engine and its parent share.
 
-   Not its job: measuring. Nothing here is a pointer. */
+   Nothing here is a pointer. */
 
 /* Classes of fill with live requests: nothing, up to 10 %, up to 20 %, ... below 100 %, all of it. */
 enum { FILL_CLASSES = 12 };

@@ -33,10 +33,9 @@ static inline void fragmentation_note_acquire(uint32_t slot, const struct object
    and how many are resident (residency.h); resident bytes that are not live are held by the allocator. At the same
    positions fragmentation is measured (fragmentation.h).
 
-   Job: join object table and resident OS pages, OS page by OS page (os_pages.h), and sum up by cell.
-   Not its job: when to sample (memory.c), drawing.
-   Invariants: cells are exact under the recorded order; no memory beyond tables mapped at setup; bytes that don't fit
-   are counted in the result's map_lost_bytes. Costs O(slots in use + page tables) per position. */
+   Job: join object table and resident OS pages, OS page by OS page (os_pages.h), and sum up by cell. Invariants: cells
+   are exact under the recorded order; no memory beyond tables mapped at setup; bytes that don't fit are counted in the
+   result's map_lost_bytes. Costs O(slots in use + page tables) per position. */
 
 /* Chooses the size of a cell, from the workload's peak. Returns 0, or -1 with errno set. */
 int memory_map_setup(struct memory_figures *result);

@@ -3,11 +3,9 @@
    (fragmentation.h).
 
    Job: a table of spans of 512 OS pages, found by hash; for each OS page: whether it is resident, how many bytes of
-   live requests and of their rounding are in it, and whether any object ever was. Not its job: which objects live and
-   where sums go (fragmentation.c), which OS pages are resident (residency.h).
-   Invariants: one caller at a time; no malloc; memory mapped at setup, shared, touched as far as it is used; a range
-   costs O(OS pages), or O(spans) for spans with no end of the range and nothing resident in them; what does not fit is
-   counted, never dropped silently. */
+   live requests and of their rounding are in it, and whether any object ever was. Invariants: one caller at a time; no
+   malloc; memory mapped at setup, shared, touched as far as it is used; a range costs O(OS pages), or O(spans) for
+   spans with no end of the range and nothing resident in them; what does not fit is counted, never dropped silently. */
 #pragma once
 
 #include "replay/memory/figures.h"

@@ -2,11 +2,11 @@
 /* Which OS pages of the process are resident, for the memory map.
 
    Job: walk the resident anonymous private OS pages (what RssAnon counts), except those of programs and libraries
-   (their data and bss) and of the main thread's stack. Not its job: live bytes, drawing (fragmentation.c).
-   Invariants: no malloc, no memory beyond a fixed buffer; one caller at a time. One ioctl for each gap between the
-   ranges left out, where the kernel has PAGEMAP_SCAN (6.7); else /proc/self/maps and /proc/self/pagemap, where 8 bytes
-   are read for each mapped OS page, resident or not. OS pages that were only read (the shared zero page) and those
-   swapped out are not resident; the fallback can't detect the former and counts a zero page as resident. */
+   (their data and bss) and of the main thread's stack. Invariants: no malloc, no memory beyond a fixed buffer; one
+   caller at a time. One ioctl for each gap between the ranges left out, where the kernel has PAGEMAP_SCAN (6.7); else
+   /proc/self/maps and /proc/self/pagemap, where 8 bytes are read for each mapped OS page, resident or not. OS pages
+   that were only read (the shared zero page) and those swapped out are not resident; the fallback can't detect the
+   former and counts a zero page as resident. */
 #pragma once
 
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /* The processes that an engine leaves, and what it prints: an allocator may fork, keep descriptors open, and write
    without end.
 
-   Job: all descendants of this process end with the engine, and its output reaches our stderr up to a limit. Not its
-   job: the engine itself (run.c). Single-threaded; this process has no other children. */
+   Job: all descendants of this process end with the engine, and its output reaches our stderr up to a limit.
+   Single-threaded; this process has no other children. */
 #pragma once
 
 #include <stdint.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine's environment: built, not inherited, so that its allocator has the spec's settings and no others.
 
-   Job: what every program needs of this process's environment, the spec's settings, its preloads, the padding. Not its
-   job: what Valgrind needs (core/system/valgrind.h). A recorder of this process goes on recording the engine; nothing
-   else that is preloaded here is preloaded there. */
+   Job: what every program needs of this process's environment, the spec's settings, its preloads, the padding. A
+   recorder of this process goes on recording the engine; nothing else that is preloaded here is preloaded there. */
 #pragma once
 
 #include "core/base/text.h"

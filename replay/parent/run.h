@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes one run: starts the engine process, watches it, collects its measurements. The parent's half.
 
-   Not its job: options (spec.h), measuring (engine.c, replay/passes/).
    Invariants: the engine gets its own fresh process, which dies with this one; a run that fails gives one error with
    the reason (the workload's offset, or which op of which thread the allocator died at), and leaves no process. An
    engine that makes no progress for 60 s, or whose threads all wait for one another for 3 s, is killed and reported.
@@ -54,8 +53,8 @@ double run_cycles_hz(void);
 
 /* A run as JSON: one element of the results' "runs". What the passes' JSON has in common.
 
-   Not its job: where the JSON goes; the figures of a pass (replay/passes/). Figures are in cycles of the calibrated
-   counter, bytes and ns; what a pass does not measure is absent, never 0. Allocates with malloc (in the parent). */
+   Figures are in cycles of the calibrated counter, bytes and ns; what a pass does not measure is absent, never 0.
+   Allocates with malloc (in the parent). */
 
 /* Returns a new object, the caller's. Call it when all runs are over (run_cycles_hz). */
 json_t *report_run(const struct run *run);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a run's spec comes from: the command line, or JSON from a descriptor. Both are one table of options.
 
-   Job: parse, refuse, check what excludes or needs what: here and nowhere else. Not its job: acting on it (main.c),
-   opening files. A spec in JSON is an object: its keys are the names of options, "workload" for the argument; a value
-   is a text or a number, true for an option without value, an array for one that may be repeated. Prints errors; for
-   main only. */
+   Job: parse, refuse, check what excludes or needs what: here and nowhere else. A spec in JSON is an object: its keys
+   are the names of options, "workload" for the argument; a value is a text or a number, true for an option without
+   value, an array for one that may be repeated. Prints errors; for main only. */
 #pragma once
 
 #include "core/base/cli.h"

@@ -3,15 +3,15 @@
    contains it, uses of it.
 
    Job: sample RssAnon and VmSize against progress, count live bytes exactly, trigger the map of live bytes by address;
-   at the end free what is live, call the allocator's purge, and read again. Not its job: system calls (syscalls.h).
-   Invariants: progress is the number of ops completed, which under the recorded order is the recorded position; samples
-   lie at evenly spaced positions, and at each new maximum of live bytes that is 1 % above the last; one thread samples
-   at a time, the one that did the op, with preallocated memory only. Peaks between the samples are found by the parent:
-   RssAnon and VmSize fall only in a system call, and it reads them before each of these (syscalls.h). How exact RssAnon
-   is depends on the kernel: Linux 6.17 and later sum their per-processor counters for it; earlier ones may be off by up
-   to 64 OS pages per thread or processor. Huge pages are counted by what RSS grew between two samples beyond the page
-   faults meanwhile: not those given back before the next sample. A pass that contains it calls these functions from its
-   own hooks; its figures begin with struct memory_figures. */
+   at the end free what is live, call the allocator's purge, and read again. Invariants: progress is the number of ops
+   completed, which under the recorded order is the recorded position; samples lie at evenly spaced positions, and at
+   each new maximum of live bytes that is 1 % above the last; one thread samples at a time, the one that did the op,
+   with preallocated memory only. Peaks between the samples are found by the parent: RssAnon and VmSize fall only in a
+   system call, and it reads them before each of these (syscalls.h). How exact RssAnon is depends on the kernel: Linux
+   6.17 and later sum their per-processor counters for it; earlier ones may be off by up to 64 OS pages per thread or
+   processor. Huge pages are counted by what RSS grew between two samples beyond the page faults meanwhile: not those
+   given back before the next sample. A pass that contains it calls these functions from its own hooks; its figures
+   begin with struct memory_figures. */
 #pragma once
 
 #include "replay/engine/loop.h"

@@ -2,12 +2,12 @@
 /* The sharing pass: which cache lines hold live objects of several threads under this allocator
    (core/sharing/line_sharing.h).
 
-   Job: report each acquire and release to the line counter, in the order in which they happen. Not its job: counting.
-   Invariants: any order of replay; where threads run side by side, an object is removed before its memory can be handed
-   out again, and added after it was handed out, so no line is counted as shared that was not. The default is the
-   recorded order: the layout depends on which thread requests what, and in which order. Each workload thread is a real
-   thread, so caches and arenas of threads act as in the program, and the figures are the same in each run. Owners are
-   the workload's threads. */
+   Job: report each acquire and release to the line counter, in the order in which they happen. Invariants: any order
+   of replay; where threads run side by side, an object is removed before its memory can be handed out again, and
+   added after it was handed out, so no line is counted as shared that was not. The default is the recorded order:
+   the layout depends on which thread requests what, and in which order. Each workload thread is a real thread, so
+   caches and arenas of threads act as in the program, and the figures are the same in each run. Owners are the
+   workload's threads. */
 #include "core/sharing/line_sharing.h"
 #include "replay/engine/loop.h"
 #include "replay/parent/run.h"

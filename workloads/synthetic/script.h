@@ -3,8 +3,7 @@
    their calls become ops of a composition.
 
    Job: turns and waiting. The order is deterministic: round robin, with turns of random length from the seed, so that a
-   file is the same for the same options. Not its job: slots and words (core/workload/compose.h); the calls
-   themselves are in pattern.h. Memory is O(live objects + live threads). */
+   file is the same for the same options. Memory is O(live objects + live threads). */
 #pragma once
 
 #include "core/base/error.h"

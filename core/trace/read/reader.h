@@ -22,9 +22,8 @@
 
 /* Turns the columns of an EVENTS block (FORMAT.md section 4), already decompressed, back into events.
 
-   Not its job: files, checksums, decompression. Every count, distance and stack is checked against the block's
-   contents, so any bytes decode to events or an error, never a wild read. Scratch memory is O(rows). Not thread-safe;
-   one decoder per cursor. */
+   Every count, distance and stack is checked against the block's contents, so any bytes decode to events or an error,
+   never a wild read. Scratch memory is O(rows). Not thread-safe; one decoder per cursor. */
 struct byte_span {
   const uint8_t *at, *end;
 };
@@ -69,8 +68,8 @@ void block_decoder_free(struct block_decoder *decoder);
 
 /* Reads one block of a trace file: its header and directory, and its columns, decompressed (FORMAT.md section 3).
 
-   Not its job: the meaning of columns, and which blocks a file must have. Every size is checked against the file and
-   the format's limits before memory is taken for it. Any number of callers may read one source at once. */
+   Every size is checked against the file and the format's limits before memory is taken for it. Any number of callers
+   may read one source at once. */
 /* Where blocks come from; path is for error texts. */
 struct block_source {
   const char *path;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads a trace file (FORMAT.md): its description, and each thread's events, in order, with stamps filled in.
 
-   Not its job: merging threads (convert/history/merge.h), judging the history (convert/history/history.h), printing.
    Invariants: any file at all yields either events or one error that names path and offset; memory is O(blocks) for the
    index plus one block per open cursor, whatever the file claims; all events before an error are returned, and none is
    made up. A reader may be shared by threads that each use their own cursors. Allocates with malloc. */

@@ -2,7 +2,6 @@
 /* Writes a trace file (FORMAT.md). Takes each thread's events in order, gathers them into blocks, encodes, compresses
    and appends these.
 
-   Not its job: where events come from, merging threads, and printing errors.
    Invariants: all rows passed in are in the file after trace_writer_close; where they can't be (the disk is full), the
    file still gets its end, for which room is reserved, with a gap that counts the missing events; a file whose writer
    died is readable up to its last whole block; memory is O(threads x block events), and blocks get smaller with many

@@ -17,8 +17,8 @@
 
 /* The tree of call stacks, interned: a node is a frame (instruction) below its parent, and the same pair is one node.
 
-   Job: numbers for pairs. Not its job: files, unwinding. Nodes are numbered from 1 in order of their creation and are
-   never removed; memory is about 32 bytes per node. Not thread-safe. Allocates with malloc. */
+   Job: numbers for pairs. Nodes are numbered from 1 in order of their creation and are never removed; memory is about
+   32 bytes per node. Not thread-safe. Allocates with malloc. */
 struct stack_slot {
   uint64_t instruction;
   uint32_t parent, node; /* node 0: free */
@@ -34,8 +34,8 @@ struct stack_table {
 
 /* Turns one thread's events into the columns of an EVENTS block (FORMAT.md section 4), before compression.
 
-   Not its job: compression, headers, files. One encoder serves all threads, as blocks do not depend on one another: its
-   scratch memory is O(block), not O(threads). Not thread-safe. */
+   One encoder serves all threads, as blocks do not depend on one another: its scratch memory is O(block), not
+   O(threads). Not thread-safe. */
 struct block_encoder;
 
 /* An encoder for blocks of at most max_events; NULL if there is no memory. */
@@ -59,7 +59,7 @@ struct encoded_block *block_encode(struct block_encoder *encoder, const struct t
 /* Puts an encoded EVENTS block into the archive's form (FORMAT.md section 4b): columns 17 to 19 in place of 1 to 4,
    7 and 8. A separate pass over an encoded block, so that it costs a recording nothing.
 
-   Not its job: compression. Scratch memory is O(block). Not thread-safe. */
+   Scratch memory is O(block). Not thread-safe. */
 struct archive_encoder;
 
 /* NULL if there is no memory. */

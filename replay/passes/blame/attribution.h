@@ -2,10 +2,9 @@
 /* Attribution: who holds each byte of the resident OS pages, at one position (docs/use/BLAME.md).
 
    Job: note the birth of each live object (position, site, thread, phase); join the live objects with the OS pages that
-   they are in, share each OS page's empty bytes among its objects, and sum up by group. Not its job: when to attribute
-   (blame.h), rows (below), which OS pages are resident (replay/memory/). Invariants: every byte is attributed, in
-   whole bytes: the sums of each grouping are those of the table of OS pages; one caller at a time; memory mapped at
-   set-up, O(slots + OS pages + groups); O(live objects + OS pages that they are in) per position. */
+   they are in, share each OS page's empty bytes among its objects, and sum up by group. Invariants: every byte is
+   attributed, in whole bytes: the sums of each grouping are those of the table of OS pages; one caller at a time;
+   memory mapped at set-up, O(slots + OS pages + groups); O(live objects + OS pages that they are in) per position. */
 #pragma once
 
 #include "core/workload/origins.h"
@@ -128,10 +127,9 @@ uint64_t attribution_make(const struct fragmentation_row *parts);
 
 /* Sums by group, of each grouping, at one position.
 
-   Job: a table per grouping, of groups and what they hold; rows made of these. Not its job: who holds what
-   (above). Invariants: tables are mapped at set-up and touched only as far as groups occur; where a grouping
-   has more groups than its table has room for, the groups beyond share one entry; groups that do not fit into the rows
-   given are summed in the row BLAME_OTHERS. No malloc. */
+   Job: a table per grouping, of groups and what they hold; rows made of these. Invariants: tables are mapped at set-up
+   and touched only as far as groups occur; where a grouping has more groups than its table has room for, the groups
+   beyond share one entry; groups that do not fit into the rows given are summed in the row BLAME_OTHERS. No malloc. */
 
 /* Where rows go. */
 struct blame_rows {
@@ -148,11 +146,10 @@ void groups_clear(void);
 /* Which objects are in each OS page at the present moment (os_pages.h).
 
    Job: a list of objects for each OS page, made by counting: the caller passes all objects twice, in the same order.
-   Not its job: what objects are; here they are numbers. Invariants: a list has its objects in the order in which they
-   were given; memory mapped at set-up, eight bytes per OS page of the table, and four per object and OS page that it is
-   in; no malloc. There is room for all objects if they do not overlap; where so many overlap that it does not suffice,
-   lists have only their first objects, at least one each. The alternative, sorting all objects by address, took half of
-   an attribution's time. */
+   Invariants: a list has its objects in the order in which they were given; memory mapped at set-up, eight bytes per OS
+   page of the table, and four per object and OS page that it is in; no malloc. There is room for all objects if they do
+   not overlap; where so many overlap that it does not suffice, lists have only their first objects, at least one each.
+   The alternative, sorting all objects by address, took half of an attribution's time. */
 
 /* A caller that looks ahead may read this many entries behind a list, but not use them. */
 enum { PAGE_LISTS_BEYOND = 16 };

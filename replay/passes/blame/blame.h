@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The blame pass: who holds the resident memory, at some positions of the replay (docs/use/BLAME.md).
 
-   Job: when to attribute, and where the rows go; the steps of the parent: which positions are
-   requested, names of origins, JSON. Not its job: the memory pass, which it contains (memory.h), attribution
-   (attribution.h). Invariants: the recorded order, so that one thread samples at a time and positions are those of the
+   Job: when to attribute, and where the rows go; the steps of the parent: which positions are requested, names of
+   origins, JSON. Invariants: the recorded order, so that one thread samples at a time and positions are those of the
    recording; at requested positions and at the peak all groups are kept, at other positions those of at least
    FOLD_SHARE of resident memory; what the pass faults in is not counted as the allocator's. */
 #pragma once

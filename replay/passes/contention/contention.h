@@ -3,10 +3,10 @@
 
    Job: mark when a thread is in a call; record each wait that trap.h observes there, by call, size class and lock, and
    the context switches within calls. Waits outside of calls (the engine's own, and those of the allocator's own
-   threads) are only counted. Not its job: observing waits (trap.h), names and JSON (contention_json.c). Waits of
-   threads that spin without a system call are not seen. Invariants: a thread's mark is its own; rows are added by
-   atomic steps, as the handler runs wherever a thread waits; nothing in the engine's process allocates or locks; each
-   wait is in exactly one row or one `overflow` cell, so sums by call, by size and by lock are the same. */
+   threads) are only counted. Waits of threads that spin without a system call are not seen. Invariants: a thread's mark
+   is its own; rows are added by atomic steps, as the handler runs wherever a thread waits; nothing in the engine's
+   process allocates or locks; each wait is in exactly one row or one `overflow` cell, so sums by call, by size and by
+   lock are the same. */
 #pragma once
 
 #include "core/trace/event.h"

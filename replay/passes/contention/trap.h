@@ -2,15 +2,14 @@
 /* Observes every wait of this process's threads in the kernel, from within the process.
 
    Job: a seccomp filter that turns the system calls in which a thread waits (futex waits, sched_yield, nanosleep and
-   their kin) into SIGSYS, whose handler makes the call itself and reports how long it took. Not its job: which call
-   waited (contention.h). Other system calls are not stopped, and no tracer is needed; a wait that blocks costs about 2
-   µs more. Alternatives: ptrace stops a thread twice for each wait, through another process; user notification
-   (core/system/process.h) does not report when the wait is over; syscall user dispatch would stop all system calls of a
-   thread, and exists on x86-64 only. Invariants: only the calling thread and threads that begin afterwards are
-   observed; the filter stays until the process ends. The kernel kills a process whose SIGSYS is blocked when the filter
-   raises it, so rt_sigprocmask is intercepted as well, and never blocks SIGSYS (pthread_create, for example, blocks all
-   signals for a while). Handlers that run with SIGSYS in their sa_mask, and waits of ppoll and the like with a mask,
-   are not covered. */
+   their kin) into SIGSYS, whose handler makes the call itself and reports how long it took. Other system calls are not
+   stopped, and no tracer is needed; a wait that blocks costs about 2 µs more. Alternatives: ptrace stops a thread twice
+   for each wait, through another process; user notification (core/system/process.h) does not report when the wait is
+   over; syscall user dispatch would stop all system calls of a thread, and exists on x86-64 only. Invariants: only the
+   calling thread and threads that begin afterwards are observed; the filter stays until the process ends. The kernel
+   kills a process whose SIGSYS is blocked when the filter raises it, so rt_sigprocmask is intercepted as well, and
+   never blocks SIGSYS (pthread_create, for example, blocks all signals for a while). Handlers that run with SIGSYS in
+   their sa_mask, and waits of ppoll and the like with a mask, are not covered. */
 #pragma once
 
 #include <stdbool.h>

@@ -2,11 +2,10 @@
 /* What the time pass keeps of each call: histograms by kind of call and size class, the slowest calls, and the cost of
    timing, measured all through the run.
 
-   Job: record the cycles of a call. Not its job: making and timing it (call.h), merging the threads' figures and
-   subtracting (time.c). Invariants: one writer per struct timing; an empty call is timed right before
-   every EMPTY_EVERYth call, so that caches, clock rate and neighbours are the same; a call in which the thread was
-   preempted is counted separately, as other threads used its cycles; one in which the thread itself slept, in a lock of
-   the allocator, is not. All-zero memory is an empty struct. No allocation.
+   Job: record the cycles of a call. Invariants: one writer per struct timing; an empty call is timed right before every
+   EMPTY_EVERYth call, so that caches, clock rate and neighbours are the same; a call in which the thread was preempted
+   is counted separately, as other threads used its cycles; one in which the thread itself slept, in a lock of the
+   allocator, is not. All-zero memory is an empty struct. No allocation.
 
    The cost of timing is that of readings of the counter around an empty call, not around nothing: between fences a call
    costs about 6 cycles that overlap with other work in a program. Without the call, the sum of timed calls was 1.8
@@ -23,10 +22,9 @@
 
 /* A log-linear histogram of cycle counts, fixed in size, for the engine's hot path.
 
-   Job: count values and compute percentiles. Not its job: threads (one writer per histogram), output.
-   Invariants: values below 64 are exact; above, a bucket's width is at most 1/32 of its lower bound; values of 2^40 and
-   more count in the last bucket. All-zero memory is an empty histogram. Not libhdrhistogram, as that is not packaged
-   for Debian 12 and allocates. Safe anywhere: no allocation, no I/O. */
+   Job: count values and compute percentiles. Invariants: values below 64 are exact; above, a bucket's width is at most
+   1/32 of its lower bound; values of 2^40 and more count in the last bucket. All-zero memory is an empty histogram. Not
+   libhdrhistogram, as that is not packaged for Debian 12 and allocates. Safe anywhere: no allocation, no I/O. */
 
 enum {
   HISTOGRAM_SUB_BITS = 5, /* 32 buckets to the octave */
