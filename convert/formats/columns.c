@@ -307,12 +307,10 @@ static int take_line(void *context, const char *line) {
 
 static int run(struct import *import) {
   struct columns_import columns = {.import = import, .unit_ns = 1};
-  if (parse_columns(&columns) != 0 || import_lines(import, take_line, &columns) != 0)
-    return -1;
-  return import->writer ? 0 : error_set(import->error, import->path, "has no row");
+  return parse_columns(&columns) != 0 ? -1 : import_lines(import, take_line, &columns);
 }
 
-static const struct import_format import_format = {.run = run};
+static const struct import_format import_format = {.run = run, .without_calls = "has no row"};
 
 REGISTER_FORMAT(.name = "columns",
                 .description = "CSV or JSON lines whose columns --columns names (convert/formats/columns.c)",

@@ -37,6 +37,7 @@ struct import_format {
   bool (*recognises_line)(const char *line);                   /* NULL: not recognised by lines */
   bool (*recognises_bytes)(const struct import_sample *start); /* NULL: not recognised by bytes */
   int (*run)(struct import *import);
+  const char *without_calls; /* the error where import_lines met no event; NULL: run judges that itself */
 };
 
 /* Reads path ("-": standard input) and writes the trace to out. Returns 0, or -1 with error; then out is incomplete. */

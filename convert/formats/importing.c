@@ -60,6 +60,8 @@ int import_lines(struct import *import, int (*take)(void *context, const char *l
     got = take(context, line);
   line_reader_close(import->lines);
   import->lines = NULL;
+  if (got == 0 && !import->writer && import->without_calls)
+    return error_set(import->error, import->path, "%s", import->without_calls);
   return got == 0 ? 0 : -1;
 }
 
@@ -112,6 +114,7 @@ int import_file(const struct import_format *format, const char *path, const stru
   struct text_line unread;
   struct import import = {.path = path,
                           .out = out,
+                          .without_calls = format->without_calls,
                           .options = options,
                           .report = options->report ? options->report : &unread,
                           .error = error,

@@ -43,7 +43,7 @@ static inline bool thread_number_end(struct thread_numbers *numbers, uint64_t id
    those of bytes, import_bytes opens and closes. Not thread-safe. */
 
 struct import {
-  const char *path, *out;
+  const char *path, *out, *without_calls;
   const struct import_options *options;
   struct text_line *report;
   struct error *error;
@@ -80,7 +80,7 @@ int import_bytes(struct import *import, const struct import_facts *facts,
                  int (*take)(struct import *import, struct byte_source *source));
 
 /* Calls take for each line, of import->lines if that is set, else of the file, until take returns non-zero. Closes the
-   lines. Returns 0, or -1 with import->error. */
+   lines. Returns 0, or -1 with import->error, also where the trace was not begun and the format has an error for it. */
 int import_lines(struct import *import, int (*take)(void *context, const char *line), void *context);
 
 /* Adds a sentence to the report. */

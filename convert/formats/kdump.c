@@ -166,15 +166,14 @@ static bool recognises(const char *text) {
 static int run(struct import *import) {
   struct kdump_import kdump = {.import = import, .late = late_releases_new(import)};
   int result = kdump.late ? import_lines(import, take_line, &kdump) : -1;
-  if (result == 0 && !import->writer)
-    result = error_set(import->error, import->path, "has no USER record of kdump");
   if (result == 0)
     result = late_releases_finish(kdump.late);
   late_releases_free(kdump.late);
   return result;
 }
 
-static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {
+    .recognises_line = recognises, .run = run, .without_calls = "has no USER record of kdump"};
 
 REGISTER_FORMAT(.name = "kdump", .description = "FreeBSD kdump of jemalloc's utrace records (convert/formats/kdump.c)",
                 .import = &import_format);

@@ -422,8 +422,6 @@ static int run(struct import *import) {
   int result = address_map_init(&ltrace.callers.map) ? 0 : import_no_memory(import);
   if (result == 0)
     result = import_lines(import, take_line, &ltrace);
-  if (result == 0 && !import->writer)
-    result = error_set(import->error, import->path, "has no line of ltrace text");
   if (result == 0)
     result = finish(&ltrace);
   address_map_free(&ltrace.callers.map);
@@ -431,6 +429,7 @@ static int run(struct import *import) {
   return result;
 }
 
-static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {
+    .recognises_line = recognises, .run = run, .without_calls = "has no line of ltrace text"};
 
 REGISTER_FORMAT(.name = "ltrace", .description = "ltrace's text (convert/formats/ltrace.c)", .import = &import_format);

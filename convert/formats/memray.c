@@ -167,8 +167,6 @@ static int run(struct import *import) {
   struct memray_import memray = {.import = import};
   if (import_lines(import, take_line, &memray) != 0)
     return -1;
-  if (!import->writer)
-    return error_set(import->error, import->path, "not memray text: it is empty");
   if (memray.python_objects)
     import_note(import, "%" PRIu64 " calls of Python's own allocators left out", memray.python_objects);
   if (memray.mappings)
@@ -176,7 +174,8 @@ static int run(struct import *import) {
   return 0;
 }
 
-static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {
+    .recognises_line = recognises, .run = run, .without_calls = "not memray text: it is empty"};
 
 REGISTER_FORMAT(.name = "memray", .description = "what memray parse prints (convert/formats/memray.c)",
                 .import = &import_format);

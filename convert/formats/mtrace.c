@@ -114,8 +114,6 @@ static int take_line(void *context, const char *line) {
 
 static int finish(struct mtrace_import *mtrace) {
   struct import *import = mtrace->import;
-  if (!import->writer)
-    return error_set(import->error, import->path, "not mtrace text: it is empty");
   if (mtrace->reallocs)
     return error_set(import->error, import->path, "ends inside a realloc");
   return late_releases_finish(mtrace->late);
@@ -130,7 +128,8 @@ static int run_import(struct import *import) {
   return result;
 }
 
-static const struct import_format import_format = {.recognises_line = recognises, .run = run_import};
+static const struct import_format import_format = {
+    .recognises_line = recognises, .run = run_import, .without_calls = "not mtrace text: it is empty"};
 
 /* glibc's mtrace(3) text (shown above).
 

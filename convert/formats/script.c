@@ -93,13 +93,12 @@ static int take_line(void *context, const char *line) {
 static int run(struct import *import) {
   struct script_import script = {.import = import};
   int result = import_lines(import, take_line, &script);
-  if (result == 0 && !import->writer)
-    result = error_set(import->error, import->path, "not CS107's .script: it is empty");
   free(script.pointers.at);
   return result;
 }
 
-static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {
+    .recognises_line = recognises, .run = run, .without_calls = "not CS107's .script: it is empty"};
 
 REGISTER_FORMAT(.name = "script", .description = "CS107's heap allocator scripts, .script (convert/formats/script.c)",
                 .import = &import_format);

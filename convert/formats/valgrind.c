@@ -218,14 +218,13 @@ static int run(struct import *import) {
   struct valgrind_import valgrind = {.import = import};
   if (import_lines(import, take_line, &valgrind) != 0)
     return -1;
-  if (!import->writer)
-    return error_set(import->error, import->path, "has no line of valgrind --trace-malloc=yes");
   if (valgrind.unfinished)
     import_note(import, "the last call has no result: left out");
   return 0;
 }
 
-static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {
+    .recognises_line = recognises, .run = run, .without_calls = "has no line of valgrind --trace-malloc=yes"};
 
 REGISTER_FORMAT(.name = "valgrind",
                 .description = "what valgrind --trace-malloc=yes prints (convert/formats/valgrind.c)",
