@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""action.yml's steps, run as GitHub runs them, on allocators with planted faults; except the steps that build heaptape
-and upload.
+"""The steps of action.yml and the job of gitlab-gate.yml, run as GitHub and GitLab run them, on allocators with planted
+faults; except what builds heaptape and uploads.
 """
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.support import OUT, REPOSITORY
 PLANTED = OUT / "test-programs" / "libplanted.so"
 WORSE = f"{PLANTED}:PLANT_MAP_EVERY=10"
 ACTION = yaml.safe_load((REPOSITORY / "action.yml").read_text())
+GITLAB = yaml.safe_load((REPOSITORY / "gitlab-gate.yml").read_text())[".heaptape-gate"]
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 SUMMARY = "the table on the run's page"
 
@@ -23,8 +25,9 @@ SUMMARY = "the table on the run's page"
 @pytest.fixture
 def job(tmp_path):
     """A job's working folder; beside it the built action, and a workload."""
-    (tmp_path / "action").mkdir()
+    (tmp_path / "action" / "tools").mkdir(parents=True)
     (tmp_path / "action" / "out").symlink_to(OUT)
+    shutil.copy(REPOSITORY / "tools" / "gate-in-ci", tmp_path / "action" / "tools")
     (tmp_path / "recordings").mkdir()
     (tmp_path / "job").mkdir()
     make_workload(tmp_path, 300).rename(tmp_path / "recordings" / "history.work")
@@ -36,13 +39,18 @@ def run_step(job: Path, name: str, **inputs: object) -> subprocess.CompletedProc
     step = STEPS[name]
     values = {key: str(inputs.get(key, one.get("default", ""))) for key, one in ACTION["inputs"].items()}
     said = {f"${{{{ inputs.{key} }}}}": value for key, value in values.items()}
-    home = job.parent
     environment = {key: said[text] for key, text in step.get("env", {}).items()}
-    environment |= {"GITHUB_ACTION_PATH": str(home / "action"), "GITHUB_STEP_SUMMARY": str(home / "summary")}
+    home = job.parent
+    places = {"GITHUB_ACTION_PATH": str(home / "action"), "GITHUB_STEP_SUMMARY": str(home / "summary")}
+    return run_script(job, step["run"], environment | places, ["-eo", "pipefail"])
+
+
+def run_script(job: Path, text: str, environment: dict, options: list[str]) -> subprocess.CompletedProcess[str]:
+    home = job.parent
     script = home / "step.sh"
-    script.write_text(step["run"])
+    script.write_text(text)
     return subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", script],
+        ["bash", "--noprofile", "--norc", *options, script],
         cwd=job,
         env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home)} | environment,
         capture_output=True,
@@ -83,6 +91,23 @@ def test_inputs_are_data_and_no_script(job):
 
 
 def test_the_corpus_by_default_is_there():
-    (gate,) = (step["run"] for name, step in STEPS.items() if name == "heaptape gate")
-    assert '${CORPUS:-"$GITHUB_ACTION_PATH/workloads/corpus"}' in gate
+    assert '${CORPUS:-"$heaptape/workloads/corpus"}' in (REPOSITORY / "tools" / "gate-in-ci").read_text()
     assert list((REPOSITORY / "workloads" / "corpus").glob("*.tape"))
+
+
+@pytest.mark.parametrize(("new", "status"), [(PLANTED, 0), (WORSE, 1)])
+def test_the_job_of_gitlab_fails_where_the_new_build_is_worse_and_keeps_its_reports(job, new, status):
+    asked = {
+        "OLD": str(PLANTED),
+        "NEW": str(new),
+        "CORPUS": str(job.parent / "recordings"),
+        "OPTIONS": "--minimise none",
+    }
+    variables = GITLAB["variables"] | asked | {"HEAPTAPE": str(job.parent / "action")}
+    lines = [line for line in GITLAB["script"] if not line.startswith("make ")]
+    done = run_script(job, "\n".join(lines), variables, ["-e"])
+    assert done.returncode == status, done.stderr
+    assert "| history |" in done.stdout
+    assert (job / GITLAB["artifacts"]["reports"]["junit"]).stat().st_size > 0
+    assert all((job / path).is_dir() for path in GITLAB["artifacts"]["paths"])
+    assert GITLAB["artifacts"]["when"] == "always"
