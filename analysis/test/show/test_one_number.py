@@ -12,6 +12,7 @@ from pathlib import Path
 
 import heaptape
 import pytest
+from heaptape.commands.main import COMMANDS
 from heaptape.common.home import Home
 from heaptape.common.tables import Table
 from heaptape.decide.answer import answer
@@ -22,7 +23,8 @@ from heaptape.show.tables.kinds import KINDS, Question
 
 from tests.support import CONVERT, HEAPTAPE, OUT, REPOSITORY, call_heaptape, import_text, record, succeed, workload
 
-OTHERS = ("mtmalloc", "sqlite3", "git", "memcached")  # one program that is recorded, and recordings of the corpus
+# A program that is recorded, and recordings of the corpus.
+OTHERS = ("mtmalloc", "sqlite3", "git", "memcached", "389-ds", "cc1", "gs", "nginx", "perl", "python3", "redis")
 UNITS = {"byte": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 SIZE = r"([0-9][0-9,.]*) (bytes?|KiB|MiB|GiB)"
 # What commands say of a recording, by label. The first group is the figure, the second its unit.
@@ -114,8 +116,15 @@ def answers(tape: Path, results: Path, made: Path, recorded: str) -> dict[str, s
         assert call_heaptape(*words).status == 0
     python = {
         "compare": ["compare", results], "compare all": ["compare", results, "--table", "all"],
-        "profile": ["profile", tape], "advise": ["compare", results, "--format", "md"], "top": ["top", tape],
+        "profile": ["profile", tape], "compare md": ["compare", results, "--format", "md"], "top": ["top", tape],
+        "compare csv": ["compare", results, "--table", "memory", "--format", "csv"],
     }  # fmt: skip
+    if tape.stem in OTHERS:  # these replay it
+        python |= {
+            "advise": ["advise", tape, "-a", "jemalloc"], "blame": ["blame", tape], "whatif": ["whatif", tape, "-a",
+            "glibc", "-g", "size=24=remove", "--passes", "memory", "-o", made / "w.json"],
+        }  # fmt: skip
+    python = {name: words for name, words in python.items() if words[0] in COMMANDS}
     texts = {name: call_heaptape(*words).stdout for name, words in python.items()}
     for name in ("info", "check"):
         texts[name] = succeed(HEAPTAPE, name, tape).stdout
