@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from heaptape.commands.replaying import results_of
@@ -29,6 +30,9 @@ matplotlib.use("Agg")
 
 DPI = 150
 PAPER = {False: ("#ffffff", "#222222"), True: ("#16181c", "#e8e8e8")}  # background, ink
+NARROW_IN = 5.0  # below it, as in a paper's column: smaller letters, and axes one below the other
+LETTERS: dict[bool, dict[str, Any]] = {False: {"legend.fontsize": 8, "figure.titlesize": 10},
+           True: {"font.size": 7, "xtick.labelsize": 6, "legend.fontsize": 6.5, "figure.titlesize": 8}}  # fmt: skip
 MOST_CALLS = 4  # kinds of calls whose latency is drawn
 Source = Results | Profile
 NO_TIMELINE = "no allocator has a time line: heaptape replay --passes memory"
@@ -48,6 +52,20 @@ class Look:
     baseline: str | None = None
     corners: str | None = None
 
+    @property
+    def narrow(self) -> bool:
+        return self.width_in < NARROW_IN
+
+    def grid(self, figure: Figure, count: int, legend_in: float = 0.0) -> list[Axes]:
+        """Axes for `count` parts, with a height for them and a legend."""
+        across = 1 if self.narrow else min(count, 2)
+        rows = -(-count // across)
+        figure.set_size_inches(self.width_in, 0.5 + legend_in + rows * max(0.28 * self.width_in, 1.4))
+        grid = figure.subplots(rows, across, squeeze=False).ravel()
+        for axes in grid[count:]:
+            axes.remove()
+        return list(grid[:count])
+
 
 def results_in(path: str, home: Home) -> Results:
     """The results in a file; a recording is replayed first. Raises HeaptapeError."""
@@ -66,11 +84,11 @@ def drawn(source: Source, kind: str, look: Look, form: str) -> bytes:
     """The picture as "png", "svg" or "pdf". Raises HeaptapeError where the source lacks what it shows."""
     paper, ink = PAPER[look.dark]
     frozen = {"savefig.facecolor": paper, "svg.hashsalt": kind}
-    with matplotlib.rc_context(plots.look(ink) | frozen):
-        figure = Figure(figsize=(look.width_in, look.width_in * 0.45), layout="constrained")
+    with matplotlib.rc_context(plots.look(ink) | LETTERS[look.narrow] | frozen):
+        figure = Figure(figsize=(look.width_in, max(look.width_in * 0.45, 2.2)), dpi=DPI, layout="constrained")
         KINDS[kind](figure, source, look)
         title = source.name if look.title is None else look.title
-        figure.suptitle(title.replace("$", r"\$"), fontsize=10)  # no formula
+        figure.suptitle(title.replace("$", r"\$"))  # no formula
         out = io.BytesIO()
         dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)  # the same bytes each time
         packed: dict[str, Any] = {"pil_kwargs": {"optimize": True}} if form == "png" else {}
@@ -93,7 +111,7 @@ def _over_progress(column: str) -> Callable[[Figure, Results, Look], None]:
             raise HeaptapeError(NO_TIMELINE)
         axes = figure.subplots()
         plots.memory_over_progress(axes, lines, column, file.workload.recorded or ())
-        axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=8)
+        axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
     return draw
 
@@ -103,15 +121,10 @@ def _map(figure: Figure, file: Results, look: Look) -> None:
     maps = {name: known[name] for name in _chosen(file, look) if name in known}
     if not maps:
         raise HeaptapeError("no allocator has a memory map: heaptape replay --passes memory")
-    rows = -(-len(maps) // 2)
-    figure.set_size_inches(look.width_in, look.width_in * (0.12 + 0.28 * rows))
     height = max(found.height_bytes for found in maps.values())
-    grid = figure.subplots(rows, min(len(maps), 2), squeeze=False).ravel()
-    for axes, (name, found) in zip(grid, maps.items()):
+    for axes, (name, found) in zip(look.grid(figure, len(maps)), maps.items()):
         memory_plots.memory_map(axes, found, height, PAPER[look.dark][1])
         axes.set_title(name)
-    for axes in grid[len(maps) :]:
-        axes.remove()
 
 
 def _calls(figure: Figure, file: Results, look: Look) -> None:
@@ -137,15 +150,12 @@ def _latency(figure: Figure, file: Results, look: Look) -> None:
     if details.empty:
         raise HeaptapeError("no latencies were measured: heaptape replay --passes time")
     often = details.groupby("call")["count"].max().sort_values(ascending=False).index[:MOST_CALLS]
-    figure.set_size_inches(look.width_in, look.width_in * 0.28 * -(-len(often) // 2) + 0.9)
-    grid = figure.subplots(-(-len(often) // 2), min(len(often), 2), squeeze=False).ravel()
+    grid = look.grid(figure, len(often), 0.4)
     for axes, call in zip(grid, often):
         plots.latencies(axes, details[details["call"] == call].drop_duplicates("allocator"), _chosen(file, look))
         axes.set_title(str(call))
-    for axes in grid[len(often) :]:
-        axes.remove()
     handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, ncols=len(labels), loc="outside lower center", fontsize=8)
+    figure.legend(handles, labels, ncols=len(labels), loc="outside lower center")
 
 
 def _peak(figure: Figure, file: Results, look: Look) -> None:
@@ -155,7 +165,7 @@ def _peak(figure: Figure, file: Results, look: Look) -> None:
         raise HeaptapeError("no allocator's peak was taken apart: heaptape replay --passes memory")
     figure.set_figheight(1.3 + 0.32 * len(peak))
     memory_plots.parts_at_peak(figure.subplots(), peak)
-    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=2 if look.narrow else 3)
 
 
 def _corners(figure: Figure, file: Results, look: Look) -> None:
@@ -163,20 +173,20 @@ def _corners(figure: Figure, file: Results, look: Look) -> None:
         raise HeaptapeError("of which four allocators? --corners NEITHER,A,B,BOTH")
     corners = parse_corners(look.corners, allocator_order([file]))
     plots.corners(figure.subplots(), corner_matrix([file], corners), corners.labels, SHOWN)
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=2)
 
 
 def _sizes(figure: Figure, found: Profile, look: Look) -> None:
-    left, right = figure.subplots(1, 2)
+    left, right = look.grid(figure, 2)
     profile_plots.sizes(left, found.sizes)
     profile_plots.sizes(right, found.sizes, "bytes")
-    left.legend(fontsize=8)
+    left.legend()
 
 
 def _lifetimes(figure: Figure, found: Profile, look: Look) -> None:
     axes = figure.subplots()
     profile_plots.lifetimes(axes, found.lifetimes_bytes, found.acquired)
-    axes.legend(fontsize=8)
+    axes.legend()
     if found.lifetimes_are_made_up:
         axes.set_title("ages are made up: the recording does not say which of several like objects was released")
 

@@ -24,4 +24,4 @@ def draw(figure: "Figure", file: "Results", names: Sequence[str]) -> None:
         raise HeaptapeError("no run counted shared cache lines: heaptape replay --passes sharing")
     axes = figure.subplots()
     plots.over_progress(axes, frames)
-    axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=8)
+    axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))

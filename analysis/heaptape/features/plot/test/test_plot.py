@@ -92,6 +92,30 @@ def test_memory_in_characters_is_as_wide_as_the_terminal_and_has_its_highest_val
     assert float(lines[1].split("┤")[0]) == pytest.approx(highest / (1 << 20), abs=0.06)
 
 
+@pytest.mark.parametrize("width_in", [3.5, 7.0])
+@pytest.mark.parametrize("kind", [*OF_RESULTS, *OF_RECORDINGS])
+def test_legends_titles_and_labels_of_ticks_are_within_the_picture_and_cover_no_other(
+    folder: Path, kind: str, width_in: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[Figure] = []
+    made = pictures.Figure
+    monkeypatch.setattr(pictures, "Figure", lambda *words, **named: kept.append(made(*words, **named)) or kept[-1])
+    name = "$a_b.results.json" if kind in OF_RESULTS else "$a_b.tape"
+    pictures.drawn(opened(folder / name), kind, pictures.Look(width_in, corners=",".join(FOUR)), "png")
+    (figure,) = kept
+    figure.canvas.draw()
+    whole = figure.bbox
+    legends = [one for one in (*figure.legends, *(axes.get_legend() for axes in figure.axes)) if one]
+    texts = [axes.xaxis.label for axes in figure.axes] + [text for legend in legends for text in legend.get_texts()]
+    boxes = [text.get_window_extent() for text in texts if text.get_text()]
+    assert not [box for box in boxes if box.x0 < whole.x0 - 1 or box.x1 > whole.x1 + 1]
+    for axes in figure.axes:
+        shown = [text.get_window_extent() for text in axes.get_xticklabels() if text.get_text() and text.get_visible()]
+        seen = sorted((box for box in shown if axes.bbox.x0 - 1 <= (box.x0 + box.x1) / 2 <= axes.bbox.x1 + 1),
+                      key=lambda box: box.x0)  # fmt: skip
+        assert not [one for one, after in itertools.pairwise(seen) if one.x1 > after.x0 + 1]
+
+
 def test_names_beside_points_cover_neither_each_other_nor_a_point() -> None:
     """Five allocators within a percent, in a paper's column."""
     names = ["glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc"]
