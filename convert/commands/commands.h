@@ -10,7 +10,6 @@
 #include "convert/whatif/whatif.h"
 #include "core/base/cli.h"
 #include "core/base/diagnostics.h"
-#include "core/base/files.h"
 #include "core/trace/read/trace_read.h"
 #include "core/workload/workload_read.h"
 

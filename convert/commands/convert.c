@@ -2,7 +2,6 @@
 #include "convert/commands/commands.h"
 
 #include "convert/history/merge.h"
-#include "convert/history/trace_info.h"
 #include "convert/inspect/inspect.h"
 #include "convert/rewrite/rewrite.h"
 #include "core/base/files.h"

@@ -2,7 +2,6 @@
 #include "convert/compile/accesses.h"
 
 #include "core/trace/access_stream.h"
-#include "core/trace/layout.h"
 #include "core/trace/summary.h"
 
 #include <stdio.h>

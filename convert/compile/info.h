@@ -7,7 +7,6 @@
 #include "convert/history/history.h"
 #include "convert/history/trace_info.h"
 #include "core/trace/read/trace_read.h"
-#include "core/trace/summary.h"
 #include "core/workload/statistics.h"
 #include "core/workload/witness.h"
 

@@ -2,7 +2,6 @@
 #include "convert/history/merge.h"
 
 #include "core/base/assert.h"
-#include "core/base/os.h"
 
 #include <stdlib.h>
 

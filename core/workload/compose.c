@@ -3,7 +3,6 @@
 
 #include "core/base/json.h"
 #include "core/base/vector.h"
-#include "core/trace/layout.h"
 #include "core/trace/summary.h"
 #include "core/workload/slots.h"
 #include "core/workload/statistics.h"

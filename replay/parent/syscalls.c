@@ -5,7 +5,6 @@
 #include "core/system/process.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define NAME(ident, name) #name,
