@@ -248,7 +248,7 @@ def _bucket_end(lower: int) -> float:
 
 def _size_axis(axes: Axes) -> None:
     axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(LogLocator(base=2, numticks=7))
+    axes.xaxis.set_major_locator(LogLocator(base=16, numticks=8))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_label(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
 

@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 from tests.support import CONVERT, HEAPTAPE_HERE, made_once, refused, succeed
 
 TEXT = "# heaptape-text 1 clock=nanoseconds\n" + "".join(
-    f"{i} 0 malloc({16 + i}) = {0x1000 * (i + 1):#x}\n{i} 0 free({0x1000 * (i + 1):#x})\n" for i in range(1, 200)
+    f"{i} 0 malloc({16 + i**3}) = {0x1000000 * (i + 1):#x}\n{i} 0 free({0x1000000 * (i + 1):#x})\n"
+    for i in range(1, 200)
 )
 
 
