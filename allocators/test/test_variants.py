@@ -18,6 +18,7 @@ PROGRAMS = {
     "threads_pass_objects_and_nothing_is_lost": ("6", "2500", "2"),
 }
 RARER = {"api_keeps_to_posix_and_c23": (), "caches_of_ended_threads_return": ()}
+PLANTED = {("reference", "leak")}  # a fault that `heaptape gate --self-test` must find
 # A value that one of each allocator's tunables does not accept.
 WRONG = {"reference": "tcache=7", "magazine": "burst_scale=twice", "bucket": "cache_lock=spin"}
 RACES = {
@@ -36,7 +37,9 @@ def test_each_has_its_variants(allocator):
     assert len(REGISTRY[allocator]["variants"]) >= OURS[allocator]
 
 
-@pytest.mark.parametrize(("allocator", "variant"), [(a, v) for a in OURS for v in REGISTRY[a]["variants"]])
+@pytest.mark.parametrize(
+    ("allocator", "variant"), [(a, v) for a in OURS for v in REGISTRY[a]["variants"] if (a, v) not in PLANTED]
+)
 @pytest.mark.parametrize("program", [*PROGRAMS, *(pytest.param(name, marks=pytest.mark.long) for name in RARER)])
 def test_variant_keeps_the_rules_of_malloc(program, allocator, variant):
     path = OUT / "test/allocators" / allocator / program
