@@ -304,8 +304,10 @@ static void notes(const struct sheet *sheet, const struct shown *shown) {
 static bool lacks_calls(const struct shown *shown) {
   const json_t *word;
   size_t i;
-  json_array_foreach(json_object_get(shown->about, "lacks"), i,
-                     word) if (json_is_string(word) && strcmp(json_string_value(word), "calls") == 0) return true;
+  json_array_foreach(json_object_get(shown->about, "lacks"), i, word) {
+    if (json_is_string(word) && strcmp(json_string_value(word), "calls") == 0)
+      return true;
+  }
   return false;
 }
 

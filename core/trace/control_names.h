@@ -22,8 +22,17 @@ struct control_name {
   enum control_value value;
 };
 
-enum { CONTROL_INDEX_SHIFT = 16, CONTROL_NAME_BYTES = 64 };
+enum { CONTROL_INDEX_SHIFT = 16, CONTROL_NAME_BYTES = 64, MALLCTL_NAMES_MOST = 64, MIB_PARTS_MOST = 6 };
 #define CONTROL_INDEX_LIMIT ((uint64_t)1 << 40)
+
+/* A signed value as the event's size, which has 63 bits: the sign is in bit 62. */
+static inline uint64_t control_value_kept(int64_t value) {
+  return (uint64_t)value << 1 >> 1;
+}
+
+static inline int64_t control_value_read(uint64_t size_bytes) {
+  return (int64_t)(size_bytes << 1) >> 1;
+}
 
 static inline const struct control_name *control_names(size_t *count) {
   static const struct control_name names[] = {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "core/base/os.h"
+#include "core/trace/control_names.h"
 #include "core/trace/event.h"
 
 #include <stdbool.h>

@@ -12,13 +12,11 @@ extern int real_mallctlbymib(const size_t *mib, size_t parts, void *old, size_t 
 extern int real_set_property(const char *name, size_t value) __asm__("MallocExtension_SetNumericProperty")
     __attribute__((weak));
 
-enum { MOST_NAMES = 64, MOST_PARTS = 6 };
-
 /* By the name's number, looked up at its first call, as programs do it themselves. parts 0: not yet. */
 static struct {
   _Atomic size_t parts;
-  size_t part[MOST_PARTS];
-} mibs[MOST_NAMES];
+  size_t part[MIB_PARTS_MOST];
+} mibs[MALLCTL_NAMES_MOST];
 
 /* What mallctl is passed. */
 struct passed {
@@ -38,8 +36,8 @@ static struct passed passed_for(enum control_value kind, uint64_t value) {
     passed.value.one = value != 0, passed.bytes = sizeof passed.value.one;
   else if (kind == UINT)
     passed.value.four = (unsigned)value, passed.bytes = sizeof passed.value.four;
-  else if (kind == SIZE || kind == TICK) /* the sign is in bit 62 */
-    passed.value.eight = (uint64_t)((int64_t)(value << 1) >> 1), passed.bytes = sizeof passed.value.eight;
+  else if (kind == SIZE || kind == TICK)
+    passed.value.eight = (uint64_t)control_value_read(value), passed.bytes = sizeof passed.value.eight;
   else if (kind == RETURNED)
     passed.returned_bytes = sizeof passed.returned;
   return passed;
@@ -62,7 +60,7 @@ void named_controls_mallctl(uint64_t option, uint64_t value) {
 /* Threads that look up at the same time write the same. */
 static size_t find_mib(const struct control_name *name) {
   char text[CONTROL_NAME_BYTES];
-  size_t parts = MOST_PARTS;
+  size_t parts = MIB_PARTS_MOST;
   if (!real_nametomib || real_nametomib(control_name_text(name->number, text), mibs[name->number].part, &parts) != 0)
     return 0;
   mibs[name->number].parts = parts;
@@ -71,9 +69,9 @@ static size_t find_mib(const struct control_name *name) {
 
 void named_controls_mallctlbymib(uint64_t option, uint64_t value) {
   const struct control_name *name = control_name_of(option);
-  if (!name || name->number >= MOST_NAMES || name->value == OF_PROGRAM)
+  if (!name || name->number >= MALLCTL_NAMES_MOST || name->value == OF_PROGRAM)
     return;
-  size_t mib[MOST_PARTS], parts = mibs[name->number].parts, index = control_index_part(name->name);
+  size_t mib[MIB_PARTS_MOST], parts = mibs[name->number].parts, index = control_index_part(name->name);
   if (parts == 0 && (parts = find_mib(name)) == 0)
     return;
   memcpy(mib, mibs[name->number].part, sizeof mib);

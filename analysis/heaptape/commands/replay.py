@@ -227,7 +227,7 @@ def run(arguments: argparse.Namespace) -> int:
             console.warning(f"{arguments.input}: {doubt}")
         replaying.calibrate(settings.passes, arguments.home, work)
         data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.on_failure)
-        if "memory" in settings.passes and not data["workload"].get("recorded_on"):
+        if "memory" in settings.passes:
             judging.judge(data["workload"], Path(arguments.input), workload, arguments.home)
     _give_results(output, data, arguments, tables)
     if not arguments.output and not arguments.json:

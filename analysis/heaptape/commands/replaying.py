@@ -154,8 +154,7 @@ def _replayed(path: str, shown: str, home: Home) -> "Results":
         settings = Settings(passes=passes, seed=random_seed(), optional=("instructions",))
         choices = with_recorded_settings([], choices, workload, home)
         data = replay.replay(workload, described, choices, settings, home, working.on_progress, working.on_failure)
-        if not data["workload"].get("recorded_on"):
-            judging.judge(data["workload"], Path(path), workload, home)
+        judging.judge(data["workload"], Path(path), workload, home)
     write_json(output, data)
     return Results(output, data)
 

@@ -188,5 +188,5 @@ def file_bytes(path: str | Path) -> bytes:
         if stat.S_ISCHR(about.st_mode) or stat.S_ISBLK(about.st_mode):
             raise HeaptapeError(f"{path}: is a device, not a file")
         if about.st_size > FILE_MOST_BYTES:
-            raise HeaptapeError(f"{path}: is larger than 4 GiB")
+            raise HeaptapeError(f"{path}: is larger than {FILE_MOST_BYTES >> 30} GiB")
         return file.read()

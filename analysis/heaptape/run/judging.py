@@ -66,9 +66,11 @@ def disproved(run: Run, recorded: Recorded, about: Workload) -> str:
 
 
 def judge(about: dict, source: Path, workload: Path, home: Home) -> None:
-    """Adds to what results say of the workload how the recording judges its replay on its own allocator, which is not
-    among these results: `disproof`, `judged_on`.
+    """Adds to what results say of the workload how the recording judges its replay on its own allocator, where that is
+    not among these results: `disproof`, `judged_on`.
     """
+    if about.get("recorded_on"):
+        return
     own = recorded_on(read_workload(workload).info, registry.load(home))
     if own is None or len(about.get("recorded") or ()) < 2:
         return

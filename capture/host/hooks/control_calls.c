@@ -99,7 +99,8 @@ static bool ends(void) {
 #define PARAMETERS_PROPERTY (const char *name, size_t value)
 #define ARGUMENTS_PROPERTY (name, value)
 #define CHANGED_PROPERTY(to_mib)                                                                                       \
-  (got != 0 && (sizes = (struct hook_sizes){value << 1 >> 1, control_option_named(PROPERTY, name)}, true))
+  (got != 0 &&                                                                                                         \
+   (sizes = (struct hook_sizes){control_value_kept((int64_t)value), control_option_named(PROPERTY, name)}, true))
 
 #define CONTROL_NAMED(ident, call, symbol, form, to_mib)                                                               \
   HOOK_ALLOCATOR(symbol, int, ident, PARAMETERS_##form) {                                                              \

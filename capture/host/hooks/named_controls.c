@@ -3,15 +3,15 @@
 
 #include "capture/host/real/real.h"
 
-enum { MOST_PREFIXES = 4, MOST_NAMES = 64, MOST_PARTS = 6 };
+enum { MOST_PREFIXES = 4 };
 
 /* A jemalloc's mibs of the table's names, with 0 in place of <i>. parts 0: it does not have the name. */
 struct mibs {
   const char *to_mib;
   _Atomic bool known;
   struct {
-    size_t parts, part[MOST_PARTS];
-  } of[MOST_NAMES];
+    size_t parts, part[MIB_PARTS_MOST];
+  } of[MALLCTL_NAMES_MOST];
 };
 
 static struct mibs mibs_of[MOST_PREFIXES];
@@ -22,7 +22,7 @@ static uint64_t value_of(const struct mallctl_passed *passed, enum control_value
   if (kind == UINT && passed->bytes == sizeof(unsigned))
     return *(const unsigned *)passed->value;
   if (kind == SIZE && passed->bytes == sizeof(uint64_t))
-    return *(const uint64_t *)passed->value << 1 >> 1;
+    return control_value_kept(*(const int64_t *)passed->value);
   return 0;
 }
 
@@ -46,8 +46,8 @@ static void find_all(struct mibs *mibs) {
   size_t count;
   const struct control_name *names = control_names(&count);
   char text[CONTROL_NAME_BYTES];
-  for (size_t i = 0; real.data && i < count && i < MOST_NAMES; i++) {
-    size_t parts = MOST_PARTS;
+  for (size_t i = 0; real.data && i < count && i < MALLCTL_NAMES_MOST; i++) {
+    size_t parts = MIB_PARTS_MOST;
     if (names[i].function == MALLCTL &&
         real.code(control_name_text(names[i].number, text), mibs->of[i].part, &parts) == 0)
       mibs->of[i].parts = parts;
@@ -73,7 +73,7 @@ uint64_t named_of_mib(const char *to_mib, const size_t *mib, size_t count) {
   const struct mibs *mibs = mibs_found(to_mib);
   size_t names_count;
   const struct control_name *names = control_names(&names_count);
-  for (size_t i = 0; mibs && i < names_count && i < MOST_NAMES; i++) {
+  for (size_t i = 0; mibs && i < names_count && i < MALLCTL_NAMES_MOST; i++) {
     size_t any = control_index_part(names[i].name), part = 0;
     if (mibs->of[i].parts != count || count == 0)
       continue;

@@ -91,27 +91,13 @@ static void end(const struct attempt *attempt, long result) {
   }
 }
 
+/* The C library's function by that name (libc.c): in this file it is our entry point. */
+__attribute__((visibility("hidden"))) long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+
 /* Returns errors as the kernel does: minus errno. */
 static long call_kernel(const long words[6]) {
-#if defined(__x86_64__)
-  register long r10 __asm__("r10") = words[4];
-  register long r8 __asm__("r8") = words[5];
-  long result;
-  __asm__ volatile("syscall"
-                   : "=a"(result)
-                   : "a"(words[0]), "D"(words[1]), "S"(words[2]), "d"(words[3]), "r"(r10), "r"(r8)
-                   : "rcx", "r11", "memory");
-  return result;
-#else
-  register long x8 __asm__("x8") = words[0];
-  register long x0 __asm__("x0") = words[1];
-  register long x1 __asm__("x1") = words[2];
-  register long x2 __asm__("x2") = words[3];
-  register long x3 __asm__("x3") = words[4];
-  register long x4 __asm__("x4") = words[5];
-  __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
-  return x0;
-#endif
+  long result = __wrap_syscall(words[0], words[1], words[2], words[3], words[4], words[5], 0);
+  return result == -1 ? -errno : result;
 }
 
 /* Called from the assembly below. */

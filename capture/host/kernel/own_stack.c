@@ -7,13 +7,13 @@
 /* Calls code(argument) with that stack pointer. */
 void own_stack_call(void (*code)(void *), void *argument, char *top) __attribute__((visibility("hidden")));
 
-#if defined(__x86_64__)
 __asm__(".text\n"
         ".hidden own_stack_call\n"
         ".globl own_stack_call\n"
         ".type own_stack_call, @function\n"
         "own_stack_call:\n"
         ".cfi_startproc\n"
+#if defined(__x86_64__)
         "  endbr64\n"
         "  push %rbp\n"
         ".cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\n"
@@ -26,16 +26,7 @@ __asm__(".text\n"
         "  mov %rbp, %rsp\n"
         "  pop %rbp\n"
         ".cfi_def_cfa %rsp, 8\n"
-        "  ret\n"
-        ".cfi_endproc\n"
-        ".size own_stack_call, .-own_stack_call\n");
 #else
-__asm__(".text\n"
-        ".hidden own_stack_call\n"
-        ".globl own_stack_call\n"
-        ".type own_stack_call, @function\n"
-        "own_stack_call:\n"
-        ".cfi_startproc\n"
         "  stp x29, x30, [sp, #-16]!\n"
         ".cfi_def_cfa_offset 16\n.cfi_offset x29, -16\n.cfi_offset x30, -8\n"
         "  mov x29, sp\n"
@@ -48,10 +39,10 @@ __asm__(".text\n"
         ".cfi_def_cfa_register sp\n"
         "  ldp x29, x30, [sp], #16\n"
         ".cfi_def_cfa_offset 0\n.cfi_restore x29\n.cfi_restore x30\n"
+#endif
         "  ret\n"
         ".cfi_endproc\n"
         ".size own_stack_call, .-own_stack_call\n");
-#endif
 
 bool own_stack_run(void (*code)(void *), void *argument) {
   enum { STACK_BYTES = 256 << 10 }; /* the dynamic linker uses some 10 KiB */

@@ -36,6 +36,7 @@ static void name_before(struct recorded_process *process, struct ring_reader *re
 }
 
 static bool new_thread(struct recorded_process *process, struct ring_reader *reader) {
+  _Static_assert(PROCESS_THREADS_MOST == 4194304, "the words below");
   if (process->threads >= PROCESS_THREADS_MOST) {
     process_banks_give_up(process, "more than 4,194,304 threads (in one file: --rotate begins others)");
     return false;

@@ -93,10 +93,11 @@ def run(arguments: argparse.Namespace) -> int:
     with replaying.work() as work:
         job = whatif.Job(Path(arguments.input), tried, choices, settings)
         data = whatif.run(job, arguments.home, work.scratch, work.on_progress, work.on_failure)
-    shown = experiments.screen(Results(output, data), _again(arguments))
+    file = Results(output, data)
+    shown = experiments.screen(file, _again(arguments))
     write_json(output, data | (screen.as_json(shown) if output == STANDARD_OUTPUT else {}))
     if output != STANDARD_OUTPUT:
-        _print_tables(Results(output, data), shown, arguments)
+        _print_tables(file, shown, arguments)
     if not arguments.output and not arguments.json:
         console.note(f"results in {output}")
     replaying.tell_left_out(data)

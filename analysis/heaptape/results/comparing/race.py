@@ -76,8 +76,7 @@ def _compared(logs: Sequence[float | None], noise: tuple[float, float], racers: 
 
 
 def standings(rounds: Rounds, racers: Sequence[str], baseline: str) -> dict[str, str]:
-    """racer -> DIFFERENT, SAME, UNDECIDED = "different", f"no difference of {EFFECT_PERCENT:g} %", "undecided"
-    LEADS, BEATEN, EQUAL, NEAR or OPEN, the leader first."""
+    """racer -> LEADS, BEATEN, EQUAL, NEAR or OPEN, the leader first."""
     found = changes(rounds, racers, baseline, len(racers))
     leader, *others = sorted(racers, key=lambda one: found[one].percent)
     against = changes(rounds, others, leader, len(racers))
