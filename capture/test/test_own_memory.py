@@ -147,9 +147,9 @@ def test_mlockall_does_as_without_us_where_our_memory_exceeds_the_limit(
 
 
 def test_mlockall_fails_where_the_programs_own_memory_exceeds_the_limit(tmp_path: Path, limited: Path) -> None:
-    bare = succeed(limited, "12t", "512").stdout
+    bare = succeed(limited, "12t", "1024").stdout
     assert "mlockall(MCL_CURRENT): -1, 12" in bare
-    assert succeed(RECORD, "-o", tmp_path / "t.tape", "--", limited, "12t", "512").stdout == bare
+    assert succeed(RECORD, "-o", tmp_path / "t.tape", "--", limited, "12t", "1024").stdout == bare
 
 
 SIZES = """
