@@ -25,7 +25,7 @@ $(call c_test,replay/test/units/lists_of_overlapping_objects_stay_in_their_room.
 
 $(call c_fuzzer,replay/fuzz/fuzz_origins.c,$(filter-out replay/main.c,$(REPLAY_SOURCES)), $(REPLAY_BELOW),$(REPLAY_LIBS))
 fuzzers: $(OUT)/corpus/.origins
-$(OUT)/corpus/.origins: replay/fuzz/fuzz_seeds.py replay/test/origins_file.py | $(VENV)/.stamp
+$(OUT)/corpus/.origins: replay/fuzz/fuzz_seeds.py replay/test/passes/origins_file.py | $(VENV)/.stamp
 	$(VENV)/bin/python -m replay.fuzz.fuzz_seeds $(@D)
 	@touch $@
 

@@ -103,8 +103,8 @@ struct linked_place {
   uint64_t hook[LINKED_HOOKS];
 };
 
-/* The functions of a static program, whose calls our Valgrind tool records (observe/valgrind/calls.h): the recorder
-   writes them to a file, by their places in the program's file. */
+/* The functions of a static program, whose calls our Valgrind tool records (observe/valgrind/record/calls.h): the
+   recorder writes them to a file, by their places in the program's file. */
 struct linked_list {
   uint64_t device, inode, count;
   struct linked_listed {

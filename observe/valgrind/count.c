@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "observe/valgrind/count.h"
 
-#include "observe/valgrind/allocator.h"
-#include "observe/valgrind/instrument.h"
-#include "observe/valgrind/syscalls.h"
+#include "observe/valgrind/common/allocator.h"
+#include "observe/valgrind/common/instrument.h"
+#include "observe/valgrind/common/syscalls.h"
 
 #include "core/system/valgrind_requests.h"
 

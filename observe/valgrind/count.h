@@ -12,8 +12,8 @@
    a malloc. The caller's code is marked once, and its translations do the counting. */
 #pragma once
 
-#include "observe/valgrind/output.h"
-#include "observe/valgrind/tool.h"
+#include "observe/valgrind/common/output.h"
+#include "observe/valgrind/common/tool.h"
 
 void count_begin(void);
 IRSB *count_instrument(IRSB *in, const struct translation *translation);

@@ -6,17 +6,17 @@
    --accesses=F.accesses, --filter=BYTES,
    --bursts=in|out, --burst-from=MARK, --burst-to=MARK, --functions=F */
 #include "core/system/valgrind_requests.h"
-#include "observe/valgrind/accesses.h"
-#include "observe/valgrind/allocator.h"
-#include "observe/valgrind/calls.h"
+#include "observe/valgrind/common/allocator.h"
+#include "observe/valgrind/common/objects.h"
+#include "observe/valgrind/common/output.h"
+#include "observe/valgrind/common/syscalls.h"
+#include "observe/valgrind/common/tool.h"
 #include "observe/valgrind/count.h"
-#include "observe/valgrind/objects.h"
-#include "observe/valgrind/output.h"
-#include "observe/valgrind/replay.h"
-#include "observe/valgrind/rings.h"
-#include "observe/valgrind/simulate.h"
-#include "observe/valgrind/syscalls.h"
-#include "observe/valgrind/tool.h"
+#include "observe/valgrind/record/accesses.h"
+#include "observe/valgrind/record/calls.h"
+#include "observe/valgrind/record/rings.h"
+#include "observe/valgrind/simulate/replay.h"
+#include "observe/valgrind/simulate/simulate.h"
 
 #include <pub_tool_libcassert.h>
 #include <pub_tool_libcbase.h>

@@ -4,7 +4,7 @@
 import sys
 from pathlib import Path
 
-from replay.test.origins_file import NOTHING_BORN, origins
+from replay.test.passes.origins_file import NOTHING_BORN, origins
 
 BORN = (0, NOTHING_BORN, 1, 2, NOTHING_BORN, 1)
 

@@ -147,7 +147,7 @@ static const char *take_file(void *field, const char *value) {
   return *value && strlen(value) < PATH_MAX ? NULL : "is not a file's path";
 }
 
-/* "CAPACITY:WAYS,...", of blocks of that size. The tool checks the same (observe/valgrind/simulate.c), but its
+/* "CAPACITY:WAYS,...", of blocks of that size. The tool checks the same (observe/valgrind/simulate/simulate.c), but its
    message would not be one line. */
 static bool are_levels(const char *text, uint64_t block_bytes) {
   for (unsigned count = 1; count <= MISSES_LEVEL_LIMIT; count++) {

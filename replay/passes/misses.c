@@ -4,7 +4,7 @@
 
    Job: report to the tool where the table of objects is, and announce each op before it is made; check the recorded
    accesses, start the engine under the tool, read its result. Not its job: the accesses (the tool reads their stream
-   itself, so that the engine's accesses do not enter the caches), the model (observe/valgrind/simulate.h).
+   itself, so that the engine's accesses do not enter the caches), the model (observe/valgrind/simulate/simulate.h).
    Invariants: the order is the recorded one; each op of the workload is announced exactly once, skipped ones too;
    nothing is written to objects, as the program's own writes are in the stream. */
 #include "core/system/valgrind.h"

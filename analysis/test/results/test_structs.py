@@ -16,7 +16,7 @@ from synthetic_results import make_results, write
 
 from tests.support import HEAPTAPE, HEAPTAPE_HERE, REPOSITORY, call_heaptape, refused, succeed
 
-# Of the others: replay/test/test_misses.py, test_accesses.py.
+# Of the others: replay/test/passes/test_misses.py, test_accesses.py.
 WITHOUT_ACCESSES = [pass_ for pass_ in PASSES if pass_ not in OF_ACCESSES]
 VALIDATOR = Draft202012Validator(json_schema())
 

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: MIT
+"""A running recording can be started, stopped, flushed, queried and limited, without a change for the program.
+
+Long: starts, stops and flushes at random moments of a storm; other storms, and ends and limits in them.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from heaptape.run.ctl import recorder_sockets
+
+from capture.test.driven import HANG_S, Driven, calling
+from capture.test.trust.test_failure import STORM
+from tests.support import (
+    CONVERT,
+    HEAPTAPE_HERE,
+    OUT,
+    RECORD,
+    check,
+    info,
+    proved,
+    published,
+    record,
+    refused,
+    run,
+    succeed,
+    workload,
+)
+
+
+class Recording(Driven):
+    """20,000 calls each time. `pid`: the program's."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        super().__init__(folder / "t.tape", *options, program=calling(10_000, 100, status=7), status=7)
+        self.work()
+        self.pid = self.program_pid()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator:
+    """Starts a recording with these options."""
+    started: list[Recording] = []
+
+    def begin(*options: str) -> Recording:
+        started.append(Recording(tmp_path, *options))
+        return started[-1]
+
+    yield begin
+    for recording in started:
+        recording.process.kill()
+
+
+def ctl(pid: int, verb: str) -> dict:
+    """The reply of `heaptape ctl`."""
+    return published("ctl", succeed(HEAPTAPE_HERE, "ctl", str(pid), verb, "--json").stdout)
+
+
+def calls_of_100_bytes(trace: Path) -> int:
+    """Allocations of that size: the counted ones, and few others."""
+    return succeed(CONVERT, "dump", trace).stdout.count("malloc(100)")
+
+
+@pytest.mark.parametrize("whose", ["program", "recorder"])
+def test_stop_and_start_leave_out_what_is_between_and_count_it(start, whose: str) -> None:
+    recording = start()
+    pid = recording.pid if whose == "program" else recording.process.pid
+    reply = ctl(pid, "stop")
+    assert [p["state"] for p in reply["processes"]] == ["stopped"]
+    recording.work()
+    assert [p["state"] for p in ctl(pid, "start")["processes"]] == ["recording"]
+    recording.work()
+    output = recording.end()
+    summary = info(recording.trace)
+    assert "not recorded in pauses" in " ".join(output.split())
+    assert 20000 <= summary["dropped"] < 25000
+    assert 20000 <= calls_of_100_bytes(recording.trace) < 20500
+    assert check(recording.trace)["ok"]
+
+
+def test_a_late_start_says_that_the_beginning_is_unseen(start) -> None:
+    recording = start("--start-paused")
+    assert ctl(recording.pid, "status")["processes"][0]["state"] == "not started"
+    ctl(recording.pid, "start")
+    recording.work()
+    recording.end()
+    assert proved(recording.trace, "dropped")["lacks_start"]
+    assert 10000 <= calls_of_100_bytes(recording.trace) < 10500
+
+
+def test_a_recording_that_was_never_started_is_empty_and_whole(start) -> None:
+    recording = start("--start-paused")
+    recording.end()
+    assert proved(recording.trace, "events", "dropped")["lacks_start"]
+
+
+def test_a_signal_to_the_recorder_starts_and_stops(start) -> None:
+    recording = start("--start-paused", "--signal", "SIGUSR2")
+    for state in ("recording", "stopped", "recording"):
+        os.kill(recording.process.pid, signal.SIGUSR2)
+        until = time.monotonic() + HANG_S
+        while ctl(recording.pid, "status")["processes"][0]["state"] != state:
+            assert time.monotonic() < until, state
+            time.sleep(0.02)
+        recording.work()
+    recording.end()
+    assert 20000 <= calls_of_100_bytes(recording.trace) < 20500
+    assert check(recording.trace)["ok"]
+
+
+def test_flush_makes_the_trace_readable_up_to_now(start) -> None:
+    recording = start()
+    ctl(recording.pid, "flush")
+    before = info(recording.trace)
+    assert before["truncated"]
+    assert calls_of_100_bytes(recording.trace) >= 10000
+    assert check(recording.trace)["ok"]
+    recording.end()
+    after = info(recording.trace)
+    assert not after["truncated"]
+    assert after["events"] > before["events"]
+
+
+def test_a_duration_ends_the_recording_and_not_the_program(start) -> None:
+    """All calls made before the end are in it, which are the first ones except on a very busy machine."""
+    recording = start("--duration", "1.5")
+    made_in_time = ctl(recording.process.pid, "status")["state"] == "recording"
+    until = time.monotonic() + HANG_S
+    while ctl(recording.process.pid, "status")["state"] != "ended":
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    recording.work()
+    output = recording.end()
+    assert "--duration is over" in output
+    summary = info(recording.trace)
+    assert not summary["truncated"]
+    assert summary["dropped"] == 0
+    assert (10000 if made_in_time else 0) <= calls_of_100_bytes(recording.trace) < 10500
+    assert check(recording.trace)["ok"]
+
+
+@pytest.mark.parametrize("limit", [100_000, pytest.param(300_000, marks=pytest.mark.long)])
+def test_a_size_limit_is_kept_and_leaves_a_legal_history(tmp_path: Path, limit: int) -> None:
+    trace = tmp_path / "t.tape"
+    command = ["/usr/bin/python3", "-c", STORM, str(limit // 2)]
+    done = record(trace, *command, options=["--max-size", str(limit)], env={"PYTHONMALLOC": "malloc"})
+    assert done.stdout == "done\n"
+    assert "--max-size was reached" in done.stderr
+    assert limit / 4 < trace.stat().st_size <= limit
+    assert not proved(trace, "dropped", "unseen_frees")["truncated"]
+
+
+def test_ctl_refuses_a_process_that_nobody_records() -> None:
+    done = refused(HEAPTAPE_HERE, "ctl", str(os.getpid()), "stop", says="neither a recorder of yours")
+    assert done.stderr == f"heaptape: process {os.getpid()}: neither a recorder of yours nor recorded by one\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can try as another user")
+def test_ctl_refuses_another_user(start) -> None:
+    recording = start()
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[2]); from heaptape.run import ctl; os.setuid(65534)\n"
+        "try: ctl.command('stop', int(sys.argv[1]))\n"
+        "except Exception as error: print(error)"
+    )
+    package = str(Path(__file__).parents[3] / "analysis")
+    done = run(sys.executable, "-c", code, str(recording.pid), package)
+    assert "neither a recorder of yours" in done.stdout, done.stderr
+    assert ctl(recording.pid, "status")["processes"][0]["state"] == "recording"
+    recording.end()
+
+
+def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
+    trace = tmp_path / "t.tape"
+    marking = OUT / "test" / "capture" / "hosts" / "records" / "marks_stand_where_the_program_set_them"
+    record(trace, marking, "host")
+    marks = info(trace)["marks"]
+    assert len(marks) == 3 * 6000 + 2
+    assert [mark["time_ns"] for mark in marks] == sorted(mark["time_ns"] for mark in marks)
+    dump = succeed(CONVERT, "dump", trace, "--format", "jsonl")
+    events: dict[int, int] = {}
+    shown = []
+    for line in map(json.loads, dump.stdout.splitlines()):
+        thread = line["thread"]
+        if "mark" in line:
+            shown.append((thread, events.get(thread, 0), line["mark"]))
+        else:
+            events[thread] = events.get(thread, 0) + 1
+    assert sorted(shown) == sorted((mark["thread"], mark["events"], mark["text"]) for mark in marks)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("clock", ["auto", "counter"])
+def test_starting_and_stopping_in_a_storm_leaves_a_legal_history(tmp_path: Path, clock: str) -> None:
+    """Threads that free each other's objects, while recording stops, starts and flushes at random moments."""
+    trace = tmp_path / "t.tape"
+    recorder = subprocess.Popen(
+        [RECORD, "-o", trace, "--start-paused", "--clock", clock, "--", workload("larson"), "--generations=100"],
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    verbs = ["start", "stop", "start", "flush", "stop", "start", "start", "stop", "flush", "stop", "start", "flush"]
+    done = 0
+    for verb in verbs * 6:
+        if recorder.poll() is not None:
+            break
+        done += run(HEAPTAPE_HERE, "ctl", str(recorder.pid), verb).status == 0
+        if verb == "flush" and done % 5 == 0:
+            assert check(trace)["ok"]
+    assert recorder.wait(timeout=HANG_S) == 0
+    proof = check(trace)
+    assert proof["ok"]
+    assert not proof["truncated"]
+    assert done > 3
+
+
+def assert_legal_without_excuse(trace: Path, *, lacks_start: bool) -> None:
+    """No contradiction at all, except for objects from before a late start."""
+    proof = proved(trace, "dropped", "overlapping_acquires", "inversions_repaired")
+    assert not proof["truncated"]
+    assert lacks_start or proof["unseen_frees"] == proof["double_frees"] == 0
+    assert proof["double_frees"] <= proof["threads"], "of objects that were being handed out at the start"
+
+
+STORMS = [("larson", 0.07), ("xmalloc", 0.13), ("remote_storm", 0.19)]
+OTHERS = [(name, seconds) for name, _ in STORMS for _, seconds in STORMS if (name, seconds) not in STORMS]
+
+
+@pytest.mark.parametrize(
+    ("program", "seconds"), [*STORMS, *(pytest.param(*other, marks=pytest.mark.long) for other in OTHERS)]
+)
+def test_an_end_in_mid_storm_cuts_all_threads_at_one_time(tmp_path: Path, program: str, seconds: float) -> None:
+    """On a busy machine the end may come before the program's first call, and there is no trace: then a later end."""
+    trace = tmp_path / "t.tape"
+    while not trace.exists():
+        assert seconds < HANG_S
+        record(trace, workload(program), options=["--duration", str(seconds)])
+        seconds *= 2
+    assert_legal_without_excuse(trace, lacks_start=False)
+
+
+@pytest.mark.parametrize("program", ["remote_storm", pytest.param("larson", marks=pytest.mark.long)])
+def test_a_start_in_mid_storm_contradicts_nothing_that_comes_after(tmp_path: Path, program: str) -> None:
+    trace = tmp_path / "t.tape"
+    recorder = subprocess.Popen(
+        [RECORD, "-o", trace, "--start-paused", "--signal", "USR1", "--", workload(program)], stdout=subprocess.DEVNULL
+    )
+    until = time.monotonic() + HANG_S
+    while not trace.exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    time.sleep(0.05)
+    recorder.send_signal(signal.SIGUSR1)
+    assert recorder.wait(timeout=HANG_S) == 0
+    assert_legal_without_excuse(trace, lacks_start=True)
+
+
+def test_a_connection_that_asks_nothing_is_no_process_that_was_not_recorded(start) -> None:
+    recording = start("--strict")
+    name = next(one for one in recorder_sockets() if f"-{recording.process.pid:07d}-" in one)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as one:
+        one.connect(b"\0" + name.encode())
+    recording.work()
+    assert "not recorded" not in recording.end()

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "observe/valgrind/record/calls.h"
+
+#include "capture/wire/linked.h"
+#include "core/trace/event.h"
+#include "observe/valgrind/common/allocator.h"
+#include "observe/valgrind/record/rings.h"
+
+#include <libvex_guest_amd64.h>
+#include <pub_tool_aspacemgr.h>
+#include <pub_tool_libcfile.h>
+#include <pub_tool_machine.h>
+#include <pub_tool_mallocfree.h>
+#include <pub_tool_threadstate.h>
+#include <pub_tool_vki.h>
+#include <stddef.h>
+
+/* calls.def's columns. */
+static const struct {
+  Bool has_size, has_param;
+} properties[CALL_LIMIT] = {
+#define CALL(id, ident, name, acquires, released, size, param) [id] = {size, param != NONE},
+#include "core/trace/calls.def"
+};
+
+static struct linked_list list;
+static Addr list_begins; /* where the file's first byte would be, if it were mapped with its functions */
+
+/* The outermost call of a thread. */
+struct call {
+  const struct linked_function *function; /* NULL: it is not recorded */
+  Addr stack, returns_to;
+  UWord object, size, param, result_at;
+  UChar op, kind;
+};
+static struct call *calls;
+
+Bool calls_open(const HChar *path) {
+  SysRes opened = VG_(open)(path, VKI_O_RDONLY, 0);
+  if (sr_isError(opened))
+    return False;
+  Int got = VG_(read)((Int)sr_Res(opened), &list, sizeof list);
+  VG_(close)((Int)sr_Res(opened));
+  calls = VG_(calloc)("calls.calls", VG_N_THREADS, sizeof *calls);
+  return got == sizeof list && list.count <= LINKED_MOST;
+}
+
+/* The function that begins at the address; NULL: none. */
+static const struct linked_listed *find(Addr address) {
+  const NSegment *segment = VG_(am_find_nsegment)(address);
+  if (!segment || segment->kind != SkFileC || segment->dev != list.device || segment->ino != list.inode)
+    return NULL;
+  ULong offset = address - segment->start + (ULong)segment->offset;
+  list_begins = address - offset;
+  for (UInt number = 0; number < list.count; number++)
+    if (list.at[number].file_offset == offset)
+      return &list.at[number];
+  return NULL;
+}
+
+static UWord product(UWord size, UWord count) {
+  UWord bytes;
+  return __builtin_mul_overflow(size, count, &bytes) ? ~(UWord)0 : bytes;
+}
+
+/* jemalloc's flags: the alignment's logarithm, and whether the object is zeroed. */
+static void apply_flags(struct call *call) {
+  enum { ALIGN_MASK = 63, ZERO = 64 };
+  UWord alignment = call->param & ALIGN_MASK;
+  if (call->op == CALL_free_sized && alignment)
+    call->op = CALL_free_aligned_sized;
+  else if (call->op == CALL_malloc && (alignment || call->param & ZERO))
+    call->op = alignment ? CALL_memalign : CALL_calloc;
+  call->param = (UWord)1 << alignment;
+}
+
+static void put_step(const struct call *call, UWord address, UWord size) {
+  ThreadId thread = VG_(get_running_tid)();
+  UInt id = call->op & CALL_ID_MASK;
+  ULong stamp = rings_stamp();
+  if (properties[id].has_param)
+    rings_put(thread, RECORD_PARAM, call->param);
+  if (properties[id].has_size)
+    rings_put(thread, RECORD_STAMP, stamp);
+  rings_put(thread, call->op | address << 8, properties[id].has_size ? size : stamp);
+}
+
+/* Where a superblock begins, the registers are in the guest's state. */
+static void describe(struct call *call, ThreadId thread) {
+  static const Int registers[LINKED_PARAMETERS] = {
+      offsetof(VexGuestAMD64State, guest_RDI), offsetof(VexGuestAMD64State, guest_RSI),
+      offsetof(VexGuestAMD64State, guest_RDX), offsetof(VexGuestAMD64State, guest_RCX)};
+  const struct linked_function *function = call->function;
+  UWord parameters[LINKED_PARAMETERS];
+  for (UInt number = 0; number < LINKED_PARAMETERS; number++)
+    VG_(get_shadow_regs_area)
+  (thread, (UChar *)&parameters[number], 0, registers[number], sizeof *parameters);
+  call->object = function->object == LINKED_NONE ? 0 : parameters[function->object];
+  call->size = function->size == LINKED_NONE ? 0 : parameters[function->size];
+  call->param = function->param == LINKED_NONE ? 1 : parameters[function->param]; /* 1: a count that is not given */
+  if (function->count != LINKED_NONE)
+    call->size = product(call->size, parameters[function->count]);
+  call->result_at = parameters[0];
+  call->op = function->call;
+  if (function->style == LINKED_FLAGS)
+    apply_flags(call);
+}
+
+/* The end of a call. result 0: it has acquired nothing. */
+static void finish(struct call *call, UWord result) {
+  allocator_leave();
+  if (!call->function)
+    return;
+  call->op |= result ? 0 : CALL_NULL_OUT;
+  put_step(call, result, call->size);
+  call->function = NULL;
+}
+
+/* Is that call, from inside another, the program's own? Those of an operator are where it is not called by the
+   allocator's functions or operators: it throws an exception, whose object takes memory, or calls a new-handler. A tail
+   call has the stack pointer of its caller. */
+static Bool is_programs(const struct call *outer, Addr stack) {
+  if ((outer->kind != LINKED_NEW && outer->kind != LINKED_DELETE) || stack == outer->stack)
+    return False;
+  ULong offset = *(const Addr *)stack - list_begins;
+  for (UInt number = 0; number < list.count; number++)
+    if (offset - list.at[number].file_offset < list.at[number].bytes)
+      return False;
+  return True;
+}
+
+/* At the function's first instruction, where the stack pointer is at the return address. */
+static void begin(const struct linked_listed *listed, Addr stack) {
+  ThreadId thread = VG_(get_running_tid)();
+  struct call *call = &calls[thread];
+  UChar kind = listed->function.kind;
+  if (allocator_runs && !is_programs(call, stack)) {
+    rings_count_nested(thread);
+    return;
+  }
+  if (allocator_runs)
+    finish(call, 0);
+  allocator_enter(stack);
+  *call = (struct call){.stack = stack, .returns_to = *(const Addr *)stack, .kind = kind};
+  if (kind == LINKED_INNER || !rings_take_call(thread))
+    return;
+  if (kind == LINKED_OTHER) {
+    rings_count_dropped(thread);
+    return;
+  }
+  call->function = &listed->function;
+  describe(call, thread);
+  if (kind == LINKED_RELEASE || kind == LINKED_DELETE || kind == LINKED_TOUCH) {
+    call->op |= call->object ? 0 : CALL_NULL_IN;
+    put_step(call, call->object, call->size);
+    call->function = NULL;
+  } else if (kind == LINKED_RESIZE) {
+    call->op |= call->object ? 0 : CALL_NULL_IN;
+    if (call->object)
+      rings_put(thread, RECORD_BEGIN | call->object << 8, rings_stamp());
+  }
+}
+
+/* At an address to which a call may return, with the stack pointer above the outermost call's. */
+static void end(Addr address, Addr stack, UWord result) {
+  struct call *call = &calls[VG_(get_running_tid)()];
+  if (address != call->returns_to || stack != call->stack + sizeof stack)
+    result = 0;
+  else if (call->function && call->kind == LINKED_RESULT)
+    result = (UInt)result ? 0 : *(const UWord *)call->result_at;
+  finish(call, result);
+}
+
+IRSB *calls_instrument(IRSB *in, const struct translation *translation) {
+  IRSB *out = deepCopyIRSBExceptStmts(in);
+  Int index = 0;
+  for (; index < in->stmts_used && in->stmts[index]->tag != Ist_IMark; index++)
+    addStmtToIRSB(out, in->stmts[index]);
+  IRExpr *stack = stack_pointer(out, translation->layout);
+  const struct linked_listed *listed = find(translation->address);
+  if (allocator_may_end_at(translation->address)) {
+    IRExpr *result = keep(out, Ity_I64, IRExpr_Get(offsetof(VexGuestAMD64State, guest_RAX), Ity_I64));
+    call_helper(out, "end", end, mkIRExprVec_3(mkIRExpr_HWord(translation->address), stack, result),
+                word_below(out, &allocator_left_above, stack));
+  }
+  if (listed)
+    call_helper(out, "begin", begin, mkIRExprVec_2(mkIRExpr_HWord((HWord)listed), stack), NULL);
+  for (; index < in->stmts_used; index++)
+    addStmtToIRSB(out, in->stmts[index]);
+  return out;
+}
