@@ -21,6 +21,8 @@ enum {
   KERNEL_NS = 10000000, /* a thread that has slept uninterruptibly in the kernel for this long counts as held */
   SETTLE_NS = 1000000000,
   SIGNAL_MASK_BYTES = 8,
+  SYSCALL_STOP = SIGTRAP | 0x80, /* by PTRACE_O_TRACESYSGOOD */
+  EVENT_STOP = SIGTRAP | PTRACE_EVENT_STOP << 8,
 };
 
 void tracee_proc_path(int pid, const char *file, char *path) {
@@ -80,7 +82,7 @@ static struct tracee_thread *find(const struct tracee *tracee, int tid) {
 
 /* Begins to trace a thread and asks it to stop. -1: it may not be traced. */
 static int call_thread(struct tracee *tracee, int tid, struct error *error) {
-  if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) {
+  if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) != 0) {
     if (errno == ESRCH || !proc_thread_state(tracee->pid, tid)) /* it has ended */
       return 0;
     return error_errno(error, "ptrace", "the process can't be attached to");
@@ -279,37 +281,45 @@ bool tracee_move(const struct tracee_thread *thread, uint64_t instruction) {
   return ptrace(PTRACE_SETREGS, thread->tid, NULL, &all) == 0;
 }
 
-/* Executes one instruction. A signal that arrives before it is kept for later; a second one is sent again. */
-static int step(struct tracee_thread *thread) {
-  siginfo_t of_signal;
-  bool is_known = thread->signal && ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &of_signal) == 0;
-  int status, second = 0;
-  for (;;) {
-    if (ptrace(PTRACE_SINGLESTEP, thread->tid, NULL, NULL) != 0 || waitpid(thread->tid, &status, __WALL) < 0 ||
-        !WIFSTOPPED(status))
-      return -1;
-    if (status >> 16 == 0 && WSTOPSIG(status) == SIGTRAP)
-      break;
-    if (status >> 16 == PTRACE_EVENT_STOP)
-      continue;
-    if (thread->signal) {
-      second = WSTOPSIG(status);
-      continue;
-    }
-    thread->signal = WSTOPSIG(status);
-    is_known = ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &of_signal) == 0;
+/* Continues until the stop whose status, without its lowest byte, is that. *more: another signal that came before. */
+static bool run_to(const struct tracee_thread *thread, enum __ptrace_request request, int signal, int stop, int *more) {
+  for (int status;; signal = 0) {
+    if (ptrace(request, thread->tid, NULL, (void *)(intptr_t)signal) != 0 ||
+        waitpid(thread->tid, &status, __WALL) < 0 || !WIFSTOPPED(status))
+      return false;
+    if (status >> 8 == stop || (stop == EVENT_STOP && status >> 16 == PTRACE_EVENT_STOP))
+      return true;
+    if (status >> 16 == 0)
+      *more = WSTOPSIG(status);
   }
-  if (is_known) /* it is delivered at this stop, and else would come from us */
-    ptrace(PTRACE_SETSIGINFO, thread->tid, NULL, &of_signal);
-  if (second)
-    syscall(SYS_tkill, thread->tid, second);
-  return 0;
 }
 
-static int make_syscall(struct tracee_thread *thread, const struct tracee_syscall *call, int64_t *result) {
+/* From a stop at the end of a system call to one at which the kernel makes interrupted calls again and delivers the
+   thread's signal, of which *of_signal (NULL: not known) is told. */
+static bool return_to_stop(const struct tracee_thread *thread, const siginfo_t *of_signal, int *more) {
+  bool stopped;
+  if (thread->signal) {
+    uint64_t others = ~((uint64_t)1 << (thread->signal - 1));
+    stopped = ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &others) == 0 &&
+              run_to(thread, PTRACE_CONT, thread->signal, thread->signal, more);
+  } else {
+    stopped =
+        ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0 && run_to(thread, PTRACE_CONT, 0, EVENT_STOP, more);
+  }
+  if (stopped && thread->signal && of_signal)
+    ptrace(PTRACE_SETSIGINFO, thread->tid, NULL, of_signal);
+  return stopped;
+}
+
+/* All signals are blocked. The stops at a system call's begin and end, unlike that of a single step, are no signal,
+   for which the kernel would take a handler away that is blocked or ignored. */
+static bool make_syscall(const struct tracee_thread *thread, const struct tracee_syscall *call, int64_t *result) {
   struct user_regs_struct before, during;
+  siginfo_t of_signal;
+  int more = 0;
+  bool is_known = thread->signal && ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &of_signal) == 0;
   if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &before) != 0)
-    return -1;
+    return false;
   during = before;
   during.rip = call->instruction;
   during.rax = (unsigned long long)call->number;
@@ -320,28 +330,39 @@ static int make_syscall(struct tracee_thread *thread, const struct tracee_syscal
   during.r10 = call->argument[3];
   during.r8 = call->argument[4];
   during.r9 = call->argument[5];
-  int stepped = ptrace(PTRACE_SETREGS, thread->tid, NULL, &during) == 0 ? step(thread) : -1;
-  if (stepped == 0 && ptrace(PTRACE_GETREGS, thread->tid, NULL, &during) != 0)
-    stepped = -1;
+  bool made = ptrace(PTRACE_SETREGS, thread->tid, NULL, &during) == 0 &&
+              run_to(thread, PTRACE_SYSCALL, 0, SYSCALL_STOP, &more) &&
+              run_to(thread, PTRACE_SYSCALL, 0, SYSCALL_STOP, &more) &&
+              ptrace(PTRACE_GETREGS, thread->tid, NULL, &during) == 0;
   *result = (int64_t)during.rax;
-  return ptrace(PTRACE_SETREGS, thread->tid, NULL, &before) == 0 ? stepped : -1;
+  made = ptrace(PTRACE_SETREGS, thread->tid, NULL, &before) == 0 && made &&
+         return_to_stop(thread, is_known ? &of_signal : NULL, &more);
+  if (more)
+    syscall(SYS_tkill, thread->tid, more);
+  return made;
+}
+
+/* If one can be chosen, a thread that has no signal to take. NULL: none is stopped. */
+static const struct tracee_thread *choose_thread(const struct tracee *tracee) {
+  const struct tracee_thread *chosen = NULL;
+  for (size_t i = 0; i < tracee->threads.count; i++) {
+    const struct tracee_thread *thread = &tracee->threads.at[i];
+    if (thread->state == TRACEE_STOPPED && (!chosen || (chosen->signal && !thread->signal)))
+      chosen = thread;
+  }
+  return chosen;
 }
 
 int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call, int64_t *result,
                         struct error *error) {
-  /* The kernel forces the step's SIGTRAP: were it blocked, the program would lose its handler for it. */
-  uint64_t mask, others = ~((uint64_t)1 << (SIGTRAP - 1));
-  for (size_t i = 0; i < tracee->threads.count; i++) {
-    struct tracee_thread *thread = &tracee->threads.at[i];
-    if (thread->state != TRACEE_STOPPED ||
-        ptrace(PTRACE_GETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &mask) != 0)
-      continue;
-    ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &others);
-    int made = make_syscall(thread, call, result);
-    ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &mask);
-    return made == 0 ? 0 : error_set(error, "ptrace", "a thread can't be made to call the kernel");
-  }
-  return error_set(error, "ptrace", "no thread could be made to call the kernel");
+  uint64_t mask, all = ~(uint64_t)0;
+  const struct tracee_thread *thread = choose_thread(tracee);
+  if (!thread || ptrace(PTRACE_GETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &mask) != 0)
+    return error_set(error, "ptrace", "no thread could be made to call the kernel");
+  ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &all);
+  bool made = make_syscall(thread, call, result);
+  ptrace(PTRACE_SETSIGMASK, thread->tid, (void *)SIGNAL_MASK_BYTES, &mask);
+  return made ? 0 : error_set(error, "ptrace", "a thread can't be made to call the kernel");
 }
 
 #else

@@ -356,6 +356,52 @@ def test_no_library_is_loaded_in_a_handler(handlers, tmp_path: Path) -> None:
     assert process.wait(HANG_S) == 0
 
 
+TRAPS = """
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static void handle(int signal) { (void)signal; }
+int main(int count, char **argument) {
+  (void)count;
+  struct sigaction given = {0}, left;
+  static void *volatile object;
+  struct pollfd input = {0, POLLIN, 0};
+  sigset_t trap, mask;
+  sigemptyset(&trap);
+  sigaddset(&trap, SIGTRAP);
+  given.sa_handler = strstr(argument[1], "ignored") ? SIG_IGN : strstr(argument[1], "handled") ? handle : SIG_DFL;
+  sigaction(SIGTRAP, &given, NULL);
+  if (strstr(argument[1], "blocked")) sigprocmask(SIG_BLOCK, &trap, NULL);
+  if (strstr(argument[1], "pending")) raise(SIGTRAP);
+  if (write(1, "\\n", 1) != 1) return 1;
+  while (poll(&input, 1, 1) == 0) { object = malloc(100); free(object); }
+  sigaction(SIGTRAP, NULL, &left);
+  sigprocmask(SIG_BLOCK, NULL, &mask);
+  if (left.sa_handler != given.sa_handler) return 2;
+  if (sigismember(&mask, SIGTRAP) != (strstr(argument[1], "blocked") != NULL)) return 3;
+  sigpending(&mask);
+  return sigismember(&mask, SIGTRAP) != (strstr(argument[1], "pending") != NULL);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "trap", ["default", "ignored", "handled", "ignored, blocked", "handled, blocked", "handled, blocked, pending"]
+)
+def test_what_a_program_does_with_sigtrap_stays(tmp_path: Path, trap: str) -> None:
+    program = compile_c(tmp_path / "traps", TRAPS, "-O1")
+    process = subprocess.Popen([program, trap], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin
+    assert process.stdout
+    assert process.stdout.read(1) == b"\n"
+    succeed(RECORD, "--attach", str(process.pid), "-o", tmp_path / "t.tape", "--duration", "0.1")
+    assert calls_of(requests(tmp_path / "t.tape"), "malloc", 100)
+    process.stdin.close()
+    assert process.wait(HANG_S) == 0
+
+
 SIGNALS = """
 #include <poll.h>
 #include <signal.h>
