@@ -7,6 +7,7 @@
 #include "core/elf/elf_file.h"
 #include "core/system/allocator_settings.h"
 #include "core/system/process.h"
+#include "core/trace/control_names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -218,25 +219,20 @@ static json_t *burst_ends(const struct burst_ends *burst) {
   return ends;
 }
 
-/* Functions of jemalloc that malloc's API does not have, and that are not recorded; functions that set up an
-   allocator, whose calls before a late recording are not known. */
+/* Functions of jemalloc that malloc's API does not have, and that are not recorded. */
 static const char *const of_jemalloc[] = {"mallocx", "rallocx", "xallocx", "dallocx", "sdallocx", NULL};
-static const char *const set_up[] = {"mallopt",
-                                     "malloc_trim",
-                                     "mallctl",
-                                     "mallctlbymib",
-                                     "mi_option_set",
-                                     "mi_option_enable",
-                                     "mi_option_disable",
-                                     "mi_option_set_enabled",
-                                     "MallocExtension_SetNumericProperty",
-                                     "scalable_allocation_mode",
-                                     NULL};
 
 static bool is_among(const char *name, const char *const *names) {
   while (*names && strcmp(name, *names) != 0)
     names++;
   return *names;
+}
+
+/* Does it set up an allocator, or make it give memory back? Such calls before a late recording are not known. */
+static bool is_set_up(const char *name) {
+  static const char *const others[] = {"malloc_trim", "mi_option_enable", "mi_option_disable", NULL};
+  int call = call_by_name(name);
+  return (call >= 0 && control_sets_up((uint8_t)call)) || is_among(name, others);
 }
 
 /* What the program's file says by its symbols. */
@@ -252,7 +248,7 @@ static bool look_at_symbol(void *context, const Elf64_Sym *symbol, const char *n
   bool is_here = symbol->st_shndx != SHN_UNDEF;
   if (!is_here && ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL) {
     program->calls_jemalloc |= is_among(name, of_jemalloc);
-    program->sets_up |= is_among(name, set_up);
+    program->sets_up |= is_set_up(name);
   }
   for (size_t i = 0; is_here && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && i < JEMALLOC_SETTINGS; i++)
     if (strcmp(name, jemalloc_settings[i].variable) == 0)

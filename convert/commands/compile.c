@@ -179,23 +179,20 @@ static int compile(const char *in, const struct settings *settings) {
   return status;
 }
 
-static int run(struct cli_words words) {
-  struct settings settings = {.horizon_ns = -1};
-  int status = cli_parse(&convert_program, &command_compile, &settings, &words);
-  if (status != CLI_RUN)
-    return status;
+static int run(void *parsed, struct cli_words words) {
+  const struct settings *settings = parsed;
   const char *wrong = NULL;
-  if (!settings.out && strcmp(words.at[0], "-") == 0)
+  if (!settings->out && strcmp(words.at[0], "-") == 0)
     wrong = "compile - needs -o OUT.work";
-  else if (settings.out && strcmp(settings.out, "-") == 0)
+  else if (settings->out && strcmp(settings->out, "-") == 0)
     wrong = "a work file can't be written to a stream";
-  else if (settings.groups.count && settings.accesses)
+  else if (settings->groups.count && settings->accesses)
     wrong = "compile --accesses: a rewritten history (--group) has no data accesses";
-  else if (settings.positions.count && !settings.groups.count)
+  else if (settings->positions.count && !settings->groups.count)
     wrong = "compile --position needs --group";
-  else if (settings.debuginfod && !settings.origins)
+  else if (settings->debuginfod && !settings->origins)
     wrong = "compile --debuginfod needs --origins";
-  return wrong ? cli_wrong(&convert_program, &command_compile, "%s", wrong) : compile(words.at[0], &settings);
+  return wrong ? cli_wrong(&convert_program, &command_compile, "%s", wrong) : compile(words.at[0], settings);
 }
 
 const struct cli_command command_compile = {
@@ -208,4 +205,6 @@ const struct cli_command command_compile = {
     .options = options,
     .least = 1,
     .most = 1,
+    .defaults = &(const struct settings){.horizon_ns = -1},
+    .settings_bytes = sizeof(struct settings),
     .run = run};

@@ -260,21 +260,18 @@ static int choose_format(struct conversion *conversion) {
   return CLI_RUN;
 }
 
-static int run(struct cli_words words) {
-  struct settings settings = {.slicing.spec = slice_everything()};
-  int status = cli_parse(&convert_program, &command_convert, &settings, &words);
-  if (status != CLI_RUN)
-    return status;
-  if (settings.list)
+static int run(void *parsed, struct cli_words words) {
+  const struct settings *settings = parsed;
+  if (settings->list)
     return list_formats();
   if (words.count < 2)
     return cli_wrong(&convert_program, &command_convert, "convert needs IN and OUT");
-  if (words.count > 2 && !settings.merge)
+  if (words.count > 2 && !settings->merge)
     return cli_wrong(&convert_program, &command_convert, "too many arguments: %s", words.at[2]);
   struct conversion conversion = {
-      .settings = &settings, .in = words.at, .in_count = (uint32_t)words.count - 1, .out = words.at[words.count - 1]};
-  status = cli_spares_inputs(&convert_program, &command_convert, conversion.out,
-                             (struct cli_words){words.at, words.count - 1});
+      .settings = settings, .in = words.at, .in_count = (uint32_t)words.count - 1, .out = words.at[words.count - 1]};
+  int status = cli_spares_inputs(&convert_program, &command_convert, conversion.out,
+                                 (struct cli_words){words.at, words.count - 1});
   if (status == CLI_RUN)
     status = choose_format(&conversion);
   return status == CLI_RUN ? convert(&conversion) : status;
@@ -288,4 +285,6 @@ const struct cli_command command_convert = {
         "Formats are detected or named; --list prints those known. - is standard input or output. Exit 1, after the "
         "output is written, where a history that was read is not legal, as 'heaptape check' calls it.",
     .options = options,
+    .defaults = &(const struct settings){.slicing.spec = SLICE_EVERYTHING},
+    .settings_bytes = sizeof(struct settings),
     .run = run};

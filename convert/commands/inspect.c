@@ -59,17 +59,14 @@ static int check_trace(struct trace_reader *reader, const char *in, const struct
   return status != EXIT_DONE || witness_ok(&witness) ? status : EXIT_FAILED;
 }
 
-static int run_check(struct cli_words words) {
-  struct check_settings settings = {.horizon_ns = -1};
+static int run_check(void *parsed, struct cli_words words) {
+  const struct check_settings *settings = parsed;
   struct error error = {""};
   struct input input;
-  int status = cli_parse(&convert_program, &command_check, &settings, &words);
-  if (status != CLI_RUN)
-    return status;
-  if (input_open(&input, words.at[0], &settings.input, &error) != 0)
+  if (input_open(&input, words.at[0], &settings->input, &error) != 0)
     return failed(&error);
-  status = input.reader ? check_trace(input.reader, words.at[0], &settings, &error)
-                        : check_workload(&input.workload, settings.json, &error);
+  int status = input.reader ? check_trace(input.reader, words.at[0], settings, &error)
+                            : check_workload(&input.workload, settings->json, &error);
   input_close(&input);
   return status;
 }
@@ -86,6 +83,8 @@ const struct cli_command command_check = {
     .options = check_options,
     .least = 1,
     .most = 1,
+    .defaults = &(const struct check_settings){.horizon_ns = -1},
+    .settings_bytes = sizeof(struct check_settings),
     .run = run_check};
 
 /* info and profile: figures of one recording. */
@@ -114,21 +113,18 @@ static json_t *trace_figures(struct trace_reader *reader, const char *label,
   return figures;
 }
 
-static int run_info(struct cli_words words) {
-  struct info_settings settings = {.json = false};
+static int run_info(void *parsed, struct cli_words words) {
+  const struct info_settings *settings = parsed;
   struct error error = {""};
   struct input input;
-  int status = cli_parse(&convert_program, &command_info, &settings, &words);
-  if (status != CLI_RUN)
-    return status;
-  if (input_open(&input, words.at[0], &settings.input, &error) != 0)
+  if (input_open(&input, words.at[0], &settings->input, &error) != 0)
     return failed(&error);
   json_t *info = input.reader ? trace_figures(input.reader, "info", info_of_trace, &error)
                               : info_of_workload(&input.workload, &error);
   input_close(&input);
   if (!info)
     return failed(&error);
-  if (settings.json) {
+  if (settings->json) {
     info_add_said(info, words.at[0]);
     return print_json(info);
   }
@@ -138,7 +134,7 @@ static int run_info(struct cli_words words) {
     json_decref(info);
     return failed(&error);
   }
-  info_print(info, settings.table != 0, stdout);
+  info_print(info, settings->table != 0, stdout);
   json_decref(info);
   return cli_finish_output(CONVERT);
 }
@@ -152,16 +148,14 @@ const struct cli_command command_info = {
     .options = info_options,
     .least = 1,
     .most = 1,
+    .settings_bytes = sizeof(struct info_settings),
     .run = run_info};
 
-static int run_profile(struct cli_words words) {
-  struct input_settings settings = {.from = NULL};
+static int run_profile(void *parsed, struct cli_words words) {
+  const struct input_settings *settings = parsed;
   struct error error = {""};
   struct trace_reader *reader;
-  int status = cli_parse(&convert_program, &command_profile, &settings, &words);
-  if (status != CLI_RUN)
-    return status;
-  if (input_open_trace(&reader, words.at[0], &settings, &error) != 0)
+  if (input_open_trace(&reader, words.at[0], settings, &error) != 0)
     return failed(&error);
   json_t *profile = trace_figures(reader, "profile", profile_of_trace, &error);
   trace_reader_close(reader);
@@ -175,6 +169,7 @@ const struct cli_command command_profile = {.called = "heaptape-convert profile"
                                             .options = input_options,
                                             .least = 1,
                                             .most = 1,
+                                            .settings_bytes = sizeof(struct input_settings),
                                             .run = run_profile};
 
 struct dump_settings {
@@ -225,16 +220,13 @@ static int dump_input(struct input *input, const char *in, const struct dump_set
                        : dump_workload(&input->workload, &wanted, out, error);
 }
 
-static int run_dump(struct cli_words words) {
-  struct dump_settings settings = {.thread = ALL_THREADS};
+static int run_dump(void *parsed, struct cli_words words) {
+  const struct dump_settings *settings = parsed;
   struct error error = {""};
   struct input input;
-  int status = cli_parse(&convert_program, &command_dump, &settings, &words);
-  if (status != CLI_RUN)
-    return status;
-  if (input_open(&input, words.at[0], &settings.input, &error) != 0)
+  if (input_open(&input, words.at[0], &settings->input, &error) != 0)
     return failed(&error);
-  int result = dump_input(&input, words.at[0], &settings, &error);
+  int result = dump_input(&input, words.at[0], settings, &error);
   input_close(&input);
   return result == 0 ? EXIT_DONE : failed(&error);
 }
@@ -246,6 +238,8 @@ const struct cli_command command_dump = {.called = "heaptape dump",
                                          .options = dump_option_rows,
                                          .least = 1,
                                          .most = 1,
+                                         .defaults = &(const struct dump_settings){.thread = UINT64_MAX},
+                                         .settings_bytes = sizeof(struct dump_settings),
                                          .run = run_dump};
 
 static int add_modules(struct symbols *symbols, const json_t *modules, const char *in, struct error *error) {
@@ -309,12 +303,10 @@ static int print_names(const json_t *request, const char *in, struct error *erro
   return result;
 }
 
-static int run_names(struct cli_words words) {
+static int run_names(void *none, struct cli_words words) {
+  (void)none;
   struct error error = {""};
   json_error_t reason;
-  int status = cli_parse(&convert_program, &command_names, NULL, &words);
-  if (status != CLI_RUN)
-    return status;
   const char *in = words.at[0];
   json_t *request = strcmp(in, "-") == 0 ? json_loadf(stdin, 0, &reason) : json_load_file(in, 0, &reason);
   int result =
@@ -348,20 +340,17 @@ static const struct cli_option spans_option_rows[] = {
     {.name = NULL},
 };
 
-static int run_spans(struct cli_words words) {
-  struct spans_settings settings = {.sites = 0};
+static int run_spans(void *parsed, struct cli_words words) {
+  const struct spans_settings *settings = parsed;
   struct error error = {""};
   struct trace_reader *reader;
   struct progress progress;
-  int status = cli_parse(&convert_program, &command_spans, &settings, &words);
-  if (status != CLI_RUN)
-    return status;
   if (trace_reader_open(&reader, words.at[0], &error) != 0)
     return failed(&error);
   struct history_options history = history_with_progress(&progress, "spans", reader);
-  if (settings.from_byte) /* as for any trace that lacks its start */
+  if (settings->from_byte) /* as for any trace that lacks its start */
     history.horizon_ns = 0;
-  const struct spans_options wanted = {&history, settings.from_byte, settings.sites};
+  const struct spans_options wanted = {&history, settings->from_byte, settings->sites};
   json_t *spans = spans_of_trace(reader, &wanted, &error);
   progress_end(&progress);
   trace_reader_close(reader);
@@ -378,4 +367,5 @@ const struct cli_command command_spans = {
     .options = spans_option_rows,
     .least = 1,
     .most = 1,
+    .settings_bytes = sizeof(struct spans_settings),
     .run = run_spans};

@@ -80,21 +80,18 @@ static int reduce(const char *in, const struct reduce_settings *settings, struct
   return result;
 }
 
-static int run_reduce(struct cli_words words) {
-  struct reduce_settings settings = {.end = UINT64_MAX};
+static int run_reduce(void *parsed, struct cli_words words) {
+  const struct reduce_settings *settings = parsed;
   struct error error = {""};
   struct workload_trace_counts counts;
-  int status = cli_parse(&convert_program, &command_reduce, &settings, &words);
-  if (status != CLI_RUN)
-    return status;
-  if (!settings.out || strcmp(settings.out, "-") == 0)
+  if (!settings->out || strcmp(settings->out, "-") == 0)
     return cli_wrong(&convert_program, &command_reduce, "reduce needs -o OUT.tape");
-  int result = reduce(words.at[0], &settings, &counts, &error);
-  free(settings.joined.at);
+  int result = reduce(words.at[0], settings, &counts, &error);
+  free(settings->joined.at);
   if (result != 0)
     return failed(&error);
-  if (settings.json)
-    return print_json(json_pack("{ss sI sI}", "out", settings.out, "objects", (json_int_t)counts.objects, "events",
+  if (settings->json)
+    return print_json(json_pack("{ss sI sI}", "out", settings->out, "objects", (json_int_t)counts.objects, "events",
                                 (json_int_t)counts.events));
   return EXIT_DONE;
 }
@@ -108,4 +105,6 @@ const struct cli_command command_reduce = {
     .options = reduce_options,
     .least = 1,
     .most = 1,
+    .defaults = &(const struct reduce_settings){.end = UINT64_MAX},
+    .settings_bytes = sizeof(struct reduce_settings),
     .run = run_reduce};

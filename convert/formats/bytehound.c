@@ -33,13 +33,22 @@ static bool recognises(const struct import_sample *start) {
          header[1] >= (start->file_bytes - HEADER_BYTES) / sizeof first;
 }
 
-static int take_operation(struct import *import, const struct operation *operation, uint64_t slots, uint64_t offset,
-                          uint64_t first_us) {
-  if (operation->slot >= slots)
+struct file {
+  struct import *import;
+  uint64_t header[2], taken, first_us;
+};
+
+static int take_operation(struct file *file, const struct operation *operation, uint64_t offset) {
+  struct import *import = file->import;
+  file->first_us = file->taken ? file->first_us : operation->time_us;
+  if (++file->taken > file->header[1])
+    return error_at(import->error, import->path, offset, "more than the %" PRIu64 " operations promised",
+                    file->header[1]);
+  if (operation->slot >= file->header[0])
     return error_at(import->error, import->path, offset, "slot %" PRIu64 ", the header claims %" PRIu64,
-                    operation->slot, slots);
+                    operation->slot, file->header[0]);
   uint64_t address = 16 * (operation->slot + 1);
-  uint64_t since_us = operation->time_us > first_us ? operation->time_us - first_us : 0;
+  uint64_t since_us = operation->time_us > file->first_us ? operation->time_us - file->first_us : 0;
   if (since_us > UINT64_MAX / 2000)
     return error_at(import->error, import->path, offset, "time %" PRIu64 " us is too far from the first",
                     operation->time_us);
@@ -60,40 +69,29 @@ static int take_operation(struct import *import, const struct operation *operati
   return import_only_thread(import, since_us * 1000 + 1, &event);
 }
 
-static int take_operations(struct import *import, struct byte_source *source) {
-  struct operation operations[2048];
-  uint64_t header[2] = {0, 0}, offset = 0, taken = 0, first_us = 0;
-  size_t have = 0;
-  int64_t got;
-  while ((got = byte_source_read(source, (char *)operations + have, sizeof operations - have)) > 0) {
-    const char *at = (const char *)operations;
-    have += (size_t)got;
-    if (offset == 0 && have >= HEADER_BYTES) {
-      memcpy(header, at, HEADER_BYTES);
-      at += HEADER_BYTES;
-      have -= HEADER_BYTES;
-      offset = HEADER_BYTES;
-      if (header[0] > MAX_SLOTS)
-        return error_at(import->error, import->path, 0, "claims %" PRIu64 " slots", header[0]);
-    }
-    for (; offset && have >= sizeof *operations; have -= sizeof *operations, at += sizeof *operations) {
-      struct operation operation;
-      memcpy(&operation, at, sizeof operation);
-      first_us = taken ? first_us : operation.time_us;
-      if (++taken > header[1])
-        return error_at(import->error, import->path, offset, "more than the %" PRIu64 " operations promised",
-                        header[1]);
-      if (take_operation(import, &operation, header[0], offset, first_us) != 0)
-        return -1;
-      offset += sizeof operation;
-    }
-    memmove(operations, at, have);
+static int64_t take_operations(void *context, const struct import_piece *piece) {
+  struct file *file = context;
+  struct import *import = file->import;
+  struct operation operation;
+  size_t at = 0;
+  if (piece->offset == 0 && piece->count >= HEADER_BYTES) {
+    memcpy(file->header, piece->at, HEADER_BYTES);
+    if (file->header[0] > MAX_SLOTS)
+      return error_at(import->error, import->path, 0, "claims %" PRIu64 " slots", file->header[0]);
+    at = HEADER_BYTES;
   }
-  if (got == 0 && (have || !offset))
-    return error_at(import->error, import->path, offset, "cut off: %zu bytes are left over", have);
-  if (got == 0 && taken < header[1])
-    import_note(import, "%" PRIu64 " of %" PRIu64 " operations: the export was filtered, or cut off", taken, header[1]);
-  return got < 0 ? -1 : 0;
+  for (; piece->offset + at > 0 && piece->count - at >= sizeof operation; at += sizeof operation) {
+    memcpy(&operation, piece->at + at, sizeof operation);
+    if (take_operation(file, &operation, piece->offset + at) != 0)
+      return -1;
+  }
+  if (piece->is_end && (piece->count > at || piece->offset + at == 0))
+    return error_at(import->error, import->path, piece->offset + at, "cut off: %zu bytes are left over",
+                    piece->count - at);
+  if (piece->is_end && file->taken < file->header[1])
+    import_note(import, "%" PRIu64 " of %" PRIu64 " operations: the export was filtered, or cut off", file->taken,
+                file->header[1]);
+  return (int64_t)at;
 }
 
 static int run(struct import *import) {
@@ -104,7 +102,8 @@ static int run(struct import *import) {
       .lacks = "start threads names alignment addresses failures usable_size",
       .note = "Addresses are made up: 16 times a slot plus 16. Times are in microseconds.",
       .origin_stamp = 1};
-  return import_bytes(import, &facts, take_operations);
+  struct file file = {.import = import};
+  return import_bytes(import, &facts, take_operations, &file);
 }
 
 static const struct import_format import_format = {.recognises_bytes = recognises, .run = run};

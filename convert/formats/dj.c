@@ -102,24 +102,18 @@ static int take_record(struct import *import, const struct dj_record *record, ui
   return import_event_by_number(import, (uint32_t)record->thread, number, &event);
 }
 
-static int take_records(struct import *import, struct byte_source *source) {
-  struct dj_record records[1024];
-  uint64_t number = 0;
-  size_t have = 0;
-  int64_t got;
-  while ((got = byte_source_read(source, (char *)records + have, sizeof records - have)) > 0) {
-    have += (size_t)got;
-    size_t whole = have / sizeof *records;
-    for (size_t i = 0; i < whole; i++)
-      if (take_record(import, &records[i], ++number) != 0)
-        return -1;
-    have -= whole * sizeof *records;
-    memmove(records, records + whole, have);
-  }
-  if (got == 0 && have)
-    return error_at(import->error, import->path, number * sizeof *records,
-                    "%zu bytes are left over: a dj/malloc trace is records of 64 bytes", have);
-  return got < 0 ? -1 : 0;
+static int64_t take_records(void *context, const struct import_piece *piece) {
+  struct import *import = context;
+  const struct dj_record *record = (const struct dj_record *)(const void *)piece->at;
+  size_t count = piece->count / sizeof *record;
+  for (size_t i = 0; i < count; i++)
+    if (take_record(import, &record[i], piece->offset / sizeof *record + i + 1) != 0)
+      return -1;
+  size_t whole = count * sizeof *record;
+  if (piece->is_end && piece->count > whole)
+    return error_at(import->error, import->path, piece->offset + whole,
+                    "%zu bytes are left over: a dj/malloc trace is records of 64 bytes", piece->count - whole);
+  return (int64_t)whole;
 }
 
 static int run(struct import *import) {
@@ -129,7 +123,7 @@ static int run(struct import *import) {
       .source = "dj/malloc trace",
       .lacks = "start times usable_size",
       .note = "calloc's two numbers are one product here. Records are in the order in which calls began."};
-  return import_bytes(import, &facts, take_records);
+  return import_bytes(import, &facts, take_records, import);
 }
 
 static const struct import_format import_format = {.recognises_bytes = recognises, .run = run};

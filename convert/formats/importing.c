@@ -41,14 +41,32 @@ int import_begin(struct import *import, const struct import_facts *facts) {
   return result;
 }
 
-int import_bytes(struct import *import, const struct import_facts *facts,
-                 int (*take)(struct import *import, struct byte_source *source)) {
+/* Passes on the file's pieces: of each, what was not taken is the beginning of the next. */
+static int take_pieces(struct byte_source *source, import_take *take, void *context) {
+  enum { ROOM = 1 << 16 };
+  static _Alignas(8) unsigned char bytes[ROOM];
+  struct import_piece piece = {.at = bytes};
+  do {
+    int64_t got = byte_source_read(source, bytes + piece.count, ROOM - piece.count);
+    piece.count += got > 0 ? (size_t)got : 0;
+    piece.is_end = got == 0;
+    int64_t taken = got < 0 ? -1 : take(context, &piece);
+    if (taken < 0)
+      return -1;
+    piece.offset += (uint64_t)taken;
+    piece.count -= (size_t)taken;
+    memmove(bytes, bytes + taken, piece.count);
+  } while (!piece.is_end);
+  return 0;
+}
+
+int import_bytes(struct import *import, const struct import_facts *facts, import_take *take, void *context) {
   struct byte_source *source;
   if (byte_source_open(&source, import->path, import->error) != 0)
     return -1;
   int result = import_begin(import, facts);
   if (result == 0)
-    result = take(import, source);
+    result = take_pieces(source, take, context);
   byte_source_close(source);
   return result;
 }

@@ -74,10 +74,20 @@ struct import_facts {
 /* Creates the trace. Returns 0, or -1 with import->error. */
 int import_begin(struct import *import, const struct import_facts *facts);
 
-/* Creates the trace, calls take with the file's bytes, after unpacking, and closes them. Returns 0, or -1 with
+/* Bytes of a file from that offset on, at any alignment. */
+struct import_piece {
+  const unsigned char *at;
+  size_t count;
+  uint64_t offset;
+  bool is_end; /* the file ends with them */
+};
+
+/* Takes whole records of a piece. Returns how many bytes they have, as the next piece begins with the rest; or -1. */
+typedef int64_t import_take(void *context, const struct import_piece *piece);
+
+/* Creates the trace, and has the file's pieces taken, after unpacking, up to one with is_end. Returns 0, or -1 with
    import->error. */
-int import_bytes(struct import *import, const struct import_facts *facts,
-                 int (*take)(struct import *import, struct byte_source *source));
+int import_bytes(struct import *import, const struct import_facts *facts, import_take *take, void *context);
 
 /* Calls take for each line, of import->lines if that is set, else of the file, until take returns non-zero. Closes the
    lines. Returns 0, or -1 with import->error, also where the trace was not begun and the format has an error for it. */

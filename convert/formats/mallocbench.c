@@ -97,13 +97,12 @@ static struct trace_event event_of(const struct line *line) {
 
 struct file {
   struct import *import;
-  uint64_t offset; /* of the next record */
   uint64_t lines;
 };
 
 /* Takes one record from span, if it is there whole, or if the file ends with span (is_end). Returns 1, 0: more bytes
    are needed, or -1 with error. */
-static int take_record(struct file *file, struct span *span, bool is_end) {
+static int take_record(struct file *file, struct span *span, uint64_t offset, bool is_end) {
   struct span rest = *span;
   struct import *import = file->import;
   struct line line;
@@ -111,47 +110,35 @@ static int take_record(struct file *file, struct span *span, bool is_end) {
   if (!is_end && rest.end - rest.at < MAX_HEAD_BYTES + MAX_LINE_BYTES)
     return 0;
   if (!take_varint(&rest, &key) || !take_varint(&rest, &count))
-    return error_at(import->error, import->path, file->offset, "cut off, or not a malloc-bench trace");
+    return error_at(import->error, import->path, offset, "cut off, or not a malloc-bench trace");
   if (key == KEY_LINES) {
     if (count > MAX_LINE_BYTES || count > (uint64_t)(rest.end - rest.at))
-      return error_at(import->error, import->path, file->offset, "cut off: a line claims %" PRIu64 " bytes", count);
+      return error_at(import->error, import->path, offset, "cut off: a line claims %" PRIu64 " bytes", count);
     if (!parse_line((struct span){rest.at, rest.at + count}, &line))
-      return error_at(import->error, import->path, file->offset, "not a line of a malloc-bench trace");
+      return error_at(import->error, import->path, offset, "not a line of a malloc-bench trace");
     if ((line.has[1] && line.value[1] > MAX_ID) || (line.kind == LINE_REALLOC && line.value[2] > MAX_ID))
-      return error_at(import->error, import->path, file->offset, "an id above 2^48");
+      return error_at(import->error, import->path, offset, "an id above 2^48");
     struct trace_event event = event_of(&line);
     if (import_only_thread(import, ++file->lines, &event) != 0)
       return -1;
     rest.at += count;
   } else if (key != KEY_MAX_LIVE) {
-    return error_at(import->error, import->path, file->offset, "field %" PRIu64 " of a malloc-bench trace is not known",
+    return error_at(import->error, import->path, offset, "field %" PRIu64 " of a malloc-bench trace is not known",
                     key / 8);
   }
-  file->offset += (uint64_t)(rest.at - span->at);
   *span = rest;
   return 1;
 }
 
-static int take_file(struct import *import, struct byte_source *source) {
-  unsigned char bytes[1 << 16];
-  struct file file = {.import = import};
-  size_t have = 0;
-  int64_t got;
-  do {
-    got = byte_source_read(source, bytes + have, sizeof bytes - have);
-    if (got < 0)
-      return -1;
-    have += (size_t)got;
-    struct span span = {bytes, bytes + have};
-    int taken = 1;
-    while (span.at < span.end && (taken = take_record(&file, &span, got == 0)) > 0)
-      ;
-    if (taken < 0)
-      return -1;
-    have = (size_t)(span.end - span.at);
-    memmove(bytes, span.at, have);
-  } while (got > 0);
-  return file.offset ? 0 : error_set(import->error, import->path, "not a malloc-bench trace: it is empty");
+static int64_t take_records(void *context, const struct import_piece *piece) {
+  struct file *file = context;
+  struct span span = {piece->at, piece->at + piece->count};
+  int taken = 1;
+  if (piece->is_end && piece->offset + piece->count == 0)
+    return error_set(file->import->error, file->import->path, "not a malloc-bench trace: it is empty");
+  while (span.at < span.end && taken > 0)
+    taken = take_record(file, &span, piece->offset + (uint64_t)(span.at - piece->at), piece->is_end);
+  return taken < 0 ? -1 : span.at - piece->at;
 }
 
 static int run(struct import *import) {
@@ -161,7 +148,8 @@ static int run(struct import *import) {
       .source = "malloc-bench trace",
       .lacks = "threads times names addresses usable_size",
       .note = "Addresses are made up: 16 times an object's number plus one. C++ operators are malloc and free."};
-  return import_bytes(import, &facts, take_file);
+  struct file file = {.import = import};
+  return import_bytes(import, &facts, take_records, &file);
 }
 
 static const struct import_format import_format = {.recognises_bytes = recognises, .run = run};

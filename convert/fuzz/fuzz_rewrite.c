@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   if (count < 3)
     return 0;
   struct file text = new_file(), tape = new_file(), slice = new_file(), anonymous = new_file();
-  struct slice_spec spec = slice_everything();
+  struct slice_spec spec = SLICE_EVERYTHING;
   struct error error = {""};
   spec.from_event = bytes[0];
   spec.to_event = (uint64_t)bytes[0] + bytes[1];

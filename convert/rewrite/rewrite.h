@@ -17,6 +17,7 @@
 #include "core/workload/workload_read.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,8 +41,8 @@ struct slice_spec {
   bool by_time, by_mark, by_size;
 };
 
-/* Returns the spec that includes everything. */
-struct slice_spec slice_everything(void);
+#define SLICE_EVERYTHING                                                                                               \
+  { .to_ns = INFINITY, .to_event = UINT64_MAX, .to_percent = 100, .to_size = UINT64_MAX }
 
 /* Narrows spec by text, which must live as long as spec. Returns NULL, or what is wrong with text. */
 const char *slice_spec_parse(struct slice_spec *spec, const char *text);

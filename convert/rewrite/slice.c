@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct slice_spec slice_everything(void) {
-  return (struct slice_spec){
-      .to_ns = INFINITY, .to_event = UINT64_MAX, .to_percent = 100, .to_size = UINT64_MAX, .thread_ranges = 0};
-}
-
 struct unit {
   const char *name;
   double factor;

@@ -418,6 +418,15 @@ static const char *word_of(const struct cli_command *command) {
   return space ? space + 1 : command->called;
 }
 
+static int run_command(const struct cli_program *program, const struct cli_command *command, struct cli_words words) {
+  _Alignas(max_align_t) char settings[command->settings_bytes + 1];
+  memset(settings, 0, sizeof settings);
+  if (command->defaults)
+    memcpy(settings, command->defaults, command->settings_bytes);
+  int status = cli_parse(program, command, settings, &words);
+  return status == CLI_RUN ? command->run(settings, words) : status;
+}
+
 int cli_main(const struct cli_program *program, int argc, char **argv) {
   const char *names[MAX_COMMANDS + 1] = {NULL};
   if (argc < 2)
@@ -429,7 +438,7 @@ int cli_main(const struct cli_program *program, int argc, char **argv) {
   for (int i = 0; program->commands[i]; i++) {
     names[i] = word_of(program->commands[i]);
     if (strcmp(argv[1], names[i]) == 0)
-      return program->commands[i]->run((struct cli_words){argv + 1, argc - 1});
+      return run_command(program, program->commands[i], (struct cli_words){argv + 1, argc - 1});
   }
   const char *near = near_word(argv[1], names);
   if (near)

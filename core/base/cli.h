@@ -44,10 +44,12 @@ struct cli_command {
   const char *summary;  /* one phrase */
   const char *synopsis; /* its forms, a line each: "[OPTION...] F" */
   const char *details;  /* paragraphs, separated by an empty line; lines that begin with a space are kept as they are */
-  const struct cli_option *options;   /* NULL: only those that all commands have */
-  int least, most;                    /* arguments that aren't options; most 0: any number */
-  bool ends_at_argument;              /* options end at the first argument: the rest is another program's */
-  int (*run)(struct cli_words words); /* the first is the command's; returns the exit status */
+  const struct cli_option *options; /* NULL: only those that all commands have */
+  int least, most;                  /* arguments that aren't options; most 0: any number */
+  bool ends_at_argument;            /* options end at the first argument: the rest is another program's */
+  const void *defaults;             /* of its settings, which have that many bytes; NULL: zeroes */
+  size_t settings_bytes;
+  int (*run)(void *settings, struct cli_words words); /* the arguments that aren't options; returns the exit status */
 };
 
 struct cli_program {

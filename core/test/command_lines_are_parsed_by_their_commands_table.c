@@ -69,7 +69,12 @@ static const struct cli_option cut_options[] = {
 
 static struct settings settings;
 static struct cli_words rest;
-static int run_info(struct cli_words words), run_cut(struct cli_words words);
+
+static int run(void *parsed, struct cli_words words) {
+  settings = *(struct settings *)parsed;
+  rest = words;
+  return 7;
+}
 
 static const struct cli_command info = {.called = "tool info",
                                         .summary = "shows a file",
@@ -78,28 +83,18 @@ static const struct cli_command info = {.called = "tool info",
                                         .options = info_options,
                                         .least = 1,
                                         .most = 1,
-                                        .run = run_info};
+                                        .settings_bytes = sizeof settings,
+                                        .run = run};
 static const struct cli_command cut = {.called = "tool cut",
                                        .summary = "cuts files",
                                        .synopsis = "F...\n--all",
                                        .details = "Cuts.",
                                        .options = cut_options,
                                        .ends_at_argument = true,
-                                       .run = run_cut};
+                                       .settings_bytes = sizeof settings,
+                                       .run = run};
 static const struct cli_command *const commands[] = {&info, &cut, NULL};
 static const struct cli_program program = {"tool", commands};
-
-static int run_info(struct cli_words words) {
-  int status = cli_parse(&program, &info, &settings, &words);
-  rest = words;
-  return status == CLI_RUN ? 7 : status;
-}
-
-static int run_cut(struct cli_words words) {
-  int status = cli_parse(&program, &cut, &settings, &words);
-  rest = words;
-  return status == CLI_RUN ? 7 : status;
-}
 
 /* Calls main with the words of line, separated by one space. *text is what it printed to the stream. */
 static int call(const char *line, FILE *stream, char text[4096]) {

@@ -120,26 +120,20 @@ static inline bool control_is_replayed(uint64_t option) {
   return name && name->value != OF_PROGRAM;
 }
 
+/* Is it a call that sets the allocator up, by whatever option? */
+static inline bool control_sets_up(uint8_t call) {
+  return call == CALL_mallopt || call == CALL_tc_mallopt || call == CALL_tc_set_property ||
+         (call >= CALL_mi_option_set && call <= CALL_mi_option_set_enabled_default) ||
+         call == CALL_tbb_allocation_mode || call == CALL_mallctl || call == CALL_mallctlbymib;
+}
+
 /* Does the call set what stays set in the process, and in its fork children? Not what is a thread's. */
 static inline bool control_stays(uint8_t call, uint64_t option) {
   const struct control_name *name = control_name_of(option);
-  switch (call) {
-  case CALL_mallopt:
-  case CALL_tc_mallopt:
-  case CALL_tc_set_property:
-  case CALL_mi_option_set:
-  case CALL_mi_option_set_default:
-  case CALL_mi_option_set_enabled:
-  case CALL_mi_option_set_enabled_default:
-  case CALL_tbb_allocation_mode:
-    return true;
-  case CALL_mallctl:
-  case CALL_mallctlbymib:
-    return name && (name->value == BOOL || name->value == SIZE || name->value == RETURNED) &&
-           strncmp(name->name, "thread.", strlen("thread.")) != 0;
-  default:
-    return false;
-  }
+  if (call != CALL_mallctl && call != CALL_mallctlbymib)
+    return control_sets_up(call);
+  return name && (name->value == BOOL || name->value == SIZE || name->value == RETURNED) &&
+         strncmp(name->name, "thread.", strlen("thread.")) != 0;
 }
 
 /* Of such a call: does a second one add to the first, and not replace it? */
