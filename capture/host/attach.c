@@ -5,10 +5,12 @@
 #include "capture/host/hooks/control_calls.h"
 #include "capture/host/kernel/exec_calls.h"
 #include "capture/host/kernel/filter_calls.h"
+#include "capture/host/kernel/maps.h"
 #include "capture/host/kernel/own_memory.h"
 #include "capture/host/ownership.h"
 #include "capture/host/producer_state.h"
 #include "capture/host/real/real.h"
+#include "capture/host/room.h"
 #include "capture/host/setting.h"
 #include "capture/host/stacks/stack.h"
 #include "capture/wire/heaptape.h"
@@ -19,7 +21,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -190,12 +191,6 @@ static uint32_t measure_clock_cost(void) {
   return (uint32_t)least;
 }
 
-/* Where the host's address space is limited, at most a quarter of it is taken for recording. */
-static bool has_room(uint64_t bytes) {
-  struct rlimit limit;
-  return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur / 4;
-}
-
 /* Contact failed, with errno: where a sandbox, or another network namespace, keeps us from a collector that lives,
    nothing is tried again. */
 static void note_refusal(void) {
@@ -208,9 +203,12 @@ static void note_refusal(void) {
 }
 
 bool attach_bank(struct process *process) {
-  if (!host_may(HOST_CONTACT) || process->banks == BANKS_MAX || !has_room(bank_bytes(BANK_RINGS_MORE)))
+  if (!host_may(HOST_CONTACT) || process->banks == BANKS_MAX)
     return false;
-  struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_BANK, .pid = process->pid};
+  uint32_t rings = room_for_more_rings();
+  if (!rings)
+    return false;
+  struct attach_request request = {.magic = ATTACH_MAGIC, .kind = ATTACH_BANK, .rings = rings, .pid = process->pid};
   struct attach_reply reply = {.refused = 1};
   int fds[2];
   if (exchange(&request, &reply, fds) != 0)
@@ -256,7 +254,8 @@ static void take_stack_area(const struct process *process, const struct attach_r
   struct attach_reply reply;
   int fds[2];
   struct stack_area *area = NULL;
-  bool possible = process_reply->stack_depth > 0 && process_reply->stack_depth <= STACK_DEPTH_MAX;
+  bool possible =
+      process_reply->stack_depth > 0 && process_reply->stack_depth <= STACK_DEPTH_MAX && room_for_bytes(sizeof *area);
   if (possible && exchange(&request, &reply, fds) == 0 && !reply.refused && fds[0] >= 0)
     area = map_shared(fds[0], sizeof *area);
   if (possible)
@@ -390,11 +389,10 @@ static bool is_possible(bool forked) {
     message_print("the program may not read the cycle counter (PR_SET_TSC): this process is not recorded");
     return false;
   }
-  if (!has_room(bank_bytes(BANK_RINGS_FIRST) + sizeof(struct tables))) {
-    message_print("the address space is limited (RLIMIT_AS) to too little for the rings: this process is not recorded");
-    return false;
-  }
-  return true;
+  if (room_for_first_rings() > 0)
+    return true;
+  room_report_none();
+  return false;
 }
 
 /* Attaches; called with the process locked. Returns its new state; NEW: it may not contact the collector, or can't now,
@@ -409,6 +407,7 @@ static enum process_state attach(struct process *process) {
   process->pid = (int)syscall(SYS_getpid);
   struct attach_request request = {.magic = ATTACH_MAGIC,
                                    .kind = ATTACH_PROCESS,
+                                   .rings = room_for_first_rings(),
                                    .forked = forked,
                                    .pid = process->pid,
                                    .parent_pid = (int)syscall(SYS_getppid),
@@ -470,9 +469,19 @@ static void attach_on_own_stack(void *process) {
   atomic_store_explicit(&((struct process *)process)->state, attach(process), memory_order_release);
 }
 
+/* Of a fresh image, before anything of ours is mapped. */
+static bool lacks_room(void) {
+  if (redirected_table() || process_known() || room_for_first_rings() > 0)
+    return false;
+  message_note_stderr();
+  room_report_none();
+  process_exclude();
+  return true;
+}
+
 struct process *attach_process(void) {
   static __thread bool attaching __attribute__((tls_model("initial-exec")));
-  if (filters_exclude() || !real_resolve()) /* before the lock: allocations of dlsym come back to us */
+  if (filters_exclude() || !real_resolve() || lacks_room()) /* before the lock: allocations of dlsym come back to us */
     return NULL;
   struct process *process = process_own();
   if (!process)

@@ -122,8 +122,14 @@ int process_own_number(void) {
   return process && process->banks ? process->pid : 0;
 }
 
+static _Atomic bool excluded;
+
+void process_exclude(void) {
+  atomic_store(&excluded, true);
+}
+
 bool process_is_off(void) {
-  if (filters_have_excluded())
+  if (filters_have_excluded() || atomic_load_explicit(&excluded, memory_order_relaxed))
     return true;
   struct process *process = process_known();
   return process && atomic_load_explicit(&process->state, memory_order_relaxed) == PROCESS_OFF;

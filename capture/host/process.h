@@ -137,6 +137,9 @@ int process_own_number(void);
 /* True once it is known that this process is not, or no longer, recorded. Cheap. */
 bool process_is_off(void);
 
+/* Makes that known, for fork children too, where nothing is to be mapped for it. */
+void process_exclude(void);
+
 /* Not recursive. */
 void process_lock(struct process *process);
 void process_unlock(struct process *process);

@@ -251,8 +251,6 @@ uint64_t stamping_stamp(struct producer *producer, const void *address) {
   return stamp;
 }
 
-enum { POOL_BYTES = 64 << 10 }; /* bytes of producers that are mapped at once */
-
 static bool owner_is_dead(const struct process *process, struct producer *producer, int me) {
   if (!host_may(HOST_THREAD))
     return false;
@@ -276,15 +274,15 @@ struct producer *producer_pool_find_dead(struct process *process, uint32_t probe
 static void release_all(const struct process *process) {
   for (uint32_t i = 0; i < process->producers; i++)
     stack_memo_free(process->producer[i]->memo);
-  for (uint32_t i = 0; i < process->producers; i += POOL_BYTES / PRODUCER_BYTES)
-    memory_unmap(process->producer[i], POOL_BYTES);
+  for (uint32_t i = 0; i < process->producers; i += PRODUCER_POOL_BYTES / PRODUCER_BYTES)
+    memory_unmap(process->producer[i], PRODUCER_POOL_BYTES);
 }
 
 bool producer_pool_prepare(struct process *process) {
   if (process->pool_bytes >= PRODUCER_BYTES)
     return true;
-  process->pool = host_may(HOST_MAP) ? memory_map_wiped(POOL_BYTES) : NULL;
-  process->pool_bytes = process->pool ? POOL_BYTES : 0;
+  process->pool = host_may(HOST_MAP) ? memory_map_wiped(PRODUCER_POOL_BYTES) : NULL;
+  process->pool_bytes = process->pool ? PRODUCER_POOL_BYTES : 0;
   return process->pool != NULL;
 }
 

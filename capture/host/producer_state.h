@@ -20,6 +20,7 @@
 enum {
   PRODUCER_SIDE_RECORDS = 96,
   PRODUCER_BYTES = 2048,
+  PRODUCER_POOL_BYTES = 64 << 10, /* of producers that are mapped at once */
   PRODUCER_RECORD_BYTES = 16,
   /* Records that always fit behind limit: those of one call, at most 4, the ends of resizes that have begun, and the
      JUMP record. */

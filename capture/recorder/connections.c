@@ -245,6 +245,8 @@ static ssize_t take_message(const struct pending *from, union message *message) 
 static void serve_process(struct collector *collector, const struct pending *from, struct attach_request *request,
                           struct attach_reply *reply, int fds[2]) {
   bool first = request->kind == ATTACH_PROCESS;
+  uint32_t most = first ? BANK_RINGS_FIRST : BANK_RINGS_MORE;
+  uint32_t rings = request->rings == 0 || request->rings > most ? most : request->rings;
   struct recorded_process *process = collector_find(collector, from->peer.pid);
   if (first && process && process_banks_are_mapped(process)) {
     char name[NAME_MAX];
@@ -262,7 +264,7 @@ static void serve_process(struct collector *collector, const struct pending *fro
     process = add_process(collector, request, from->peer.pid);
   }
   if (process)
-    fds[0] = process_banks_add(process, first ? BANK_RINGS_FIRST : BANK_RINGS_MORE);
+    fds[0] = process_banks_add(process, rings);
   if (process && fds[0] < 0) {
     struct error error = {""};
     error_errno(&error, process->path,
@@ -272,7 +274,7 @@ static void serve_process(struct collector *collector, const struct pending *fro
   }
   if (fds[0] >= 0) {
     reply->refused = 0;
-    reply->rings = first ? BANK_RINGS_FIRST : BANK_RINGS_MORE;
+    reply->rings = rings;
   }
   if (!reply_to(from->fd, reply, fds, fds[0] < 0 ? 0 : first ? 2 : 1) && first)
     unfollowed_lost(collector, from->peer.pid);

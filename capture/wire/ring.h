@@ -230,6 +230,7 @@ struct attach_request {
   uint64_t magic;
   uint64_t number, proof; /* proof.h */
   uint32_t kind;
+  uint32_t rings;  /* of the bank, at most; the collector limits them to BANK_RINGS_FIRST or BANK_RINGS_MORE */
   uint32_t forked; /* 1: a fork child, 0: a fresh image */
   int32_t pid, parent_pid;
   char allocator[64];         /* base name of the library whose malloc is called */

@@ -51,3 +51,15 @@ bool maps_next(struct maps *maps, struct mapping *mapping) {
     character = next_character(maps);
   return found;
 }
+
+uint64_t maps_bytes(void) {
+  struct maps maps;
+  struct mapping mapping;
+  uint64_t bytes = 0;
+  if (!maps_open(&maps))
+    return 0;
+  while (maps_next(&maps, &mapping) && mapping.low <= INTPTR_MAX) /* behind it is the kernel's */
+    bytes += mapping.high - mapping.low;
+  maps_close(&maps);
+  return bytes;
+}

@@ -21,3 +21,6 @@ bool maps_open(struct maps *maps);
 /* The next mapping, in the order of addresses; false: there is none. */
 bool maps_next(struct maps *maps, struct mapping *mapping);
 void maps_close(struct maps *maps);
+
+/* Bytes of addresses that are mapped; 0: not known. */
+uint64_t maps_bytes(void);

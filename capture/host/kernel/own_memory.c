@@ -50,6 +50,14 @@ static void list_remove(uintptr_t low) {
     }
 }
 
+uint64_t memory_own_bytes(void) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < atomic_load(&own_mappings); i++)
+    if (atomic_load(&own_mapping[i].low))
+      bytes += atomic_load(&own_mapping[i].high) - atomic_load(&own_mapping[i].low);
+  return bytes;
+}
+
 /* Also the library's segments, which are adjacent, and struct process. low 0: there is none. */
 static struct mapping own_at(uint32_t i, uint32_t count) {
   const struct process *process = process_known();

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum memory_kind { MEMORY_PRIVATE, MEMORY_SHARED /* does not count as the program's RssAnon, as a rule */ };
 
@@ -24,6 +25,8 @@ void memory_unmap(void *memory, size_t bytes);
 
 /* Takes memory that was mapped otherwise for our own. */
 void memory_own(void *memory, size_t bytes);
+/* Bytes of it that are mapped now. */
+uint64_t memory_own_bytes(void);
 /* A part of our memory has been mapped anew. */
 void memory_mark(void *memory, size_t bytes);
 

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include "capture/host/room.h"
+
+#include "capture/host/kernel/maps.h"
+#include "capture/host/kernel/own_memory.h"
+#include "capture/host/process.h"
+#include "capture/host/producer_state.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum {
+  SHARE = 4,
+  /* What a process needs beside its first bank. */
+  FIRST_BYTES = sizeof(struct tables) + sizeof(struct process) + PRODUCER_POOL_BYTES,
+};
+
+struct room {
+  uint64_t limit, mapped; /* of addresses; mapped: not by us, as far as known */
+};
+
+static uint64_t own_bytes(void) {
+  return memory_own_bytes() + (process_known() ? sizeof(struct process) : 0);
+}
+
+/* False: the address space is not limited, as far as may be asked. */
+static bool read_room(struct room *room) {
+  struct rlimit limit;
+  int error = errno;
+  bool limited = host_may(HOST_CONTACT) && getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  if (limited) {
+    uint64_t mapped = maps_bytes(), own = own_bytes();
+    *room = (struct room){limit.rlim_cur, mapped > own ? mapped - own : 0};
+  }
+  errno = error;
+  return limited;
+}
+
+/* All that may be ours. */
+static uint64_t room_bytes(void) {
+  struct room room;
+  if (!read_room(&room))
+    return UINT64_MAX;
+  return room.limit > room.mapped ? (room.limit - room.mapped) / SHARE : 0;
+}
+
+/* At most that many, beside so many bytes of ours. */
+static uint32_t rings_beside(uint32_t most, uint64_t bytes) {
+  uint64_t room = room_bytes();
+  while (most && bytes + bank_bytes(most) > room)
+    most--;
+  return most;
+}
+
+uint32_t room_for_first_rings(void) {
+  return rings_beside(BANK_RINGS_FIRST, FIRST_BYTES); /* what a fork child inherits is unmapped before */
+}
+
+uint32_t room_for_more_rings(void) {
+  return rings_beside(BANK_RINGS_MORE, own_bytes());
+}
+
+bool room_for_bytes(uint64_t bytes) {
+  uint64_t room = room_bytes();
+  return room == UINT64_MAX || own_bytes() + bytes <= room;
+}
+
+static char *put_text(char *to, const char *text) {
+  size_t bytes = strlen(text);
+  memcpy(to, text, bytes + 1);
+  return to + bytes;
+}
+
+static char *put_kib(char *to, uint64_t bytes) {
+  char digits[24], *first = digits + sizeof digits - 1;
+  uint64_t number = bytes >> 10;
+  *first = '\0';
+  do
+    *--first = (char)('0' + number % 10);
+  while (number /= 10);
+  return put_text(put_text(to, first), " KiB");
+}
+
+void room_report_none(void) {
+  struct room room;
+  char line[200];
+  if (!read_room(&room))
+    return;
+  uint64_t needed = room.mapped + SHARE * (FIRST_BYTES + bank_bytes(1));
+  char *end = put_kib(put_text(line, "the address space is limited to "), room.limit);
+  end = put_kib(put_text(end, " (ulimit -v), and recording needs "), needed | 0xffff);
+  put_text(end, ": this process is not recorded");
+  message_print(line);
+}

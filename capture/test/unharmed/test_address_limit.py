@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""A limited address space (ulimit -v): the program finds room as without us, and its calls are recorded or counted."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import RECORD, Result, check, compile_c, run
+
+LIMITED = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+static _Atomic int failed;
+static pthread_barrier_t all;
+static void *work(void *alone) {
+  if (!alone) pthread_barrier_wait(&all);
+  for (int i = 0; i < 1000; i++) { void *volatile p = malloc(100 + i); failed += !p; free(p); }
+  if (!alone) pthread_barrier_wait(&all);
+  return NULL;
+}
+int main(int count, char **argument) {
+  struct rlimit limit = {(rlim_t)atol(argument[1]) << 10, (rlim_t)atol(argument[1]) << 10};
+  int threads = atoi(argument[2]);
+  if (count == 3) {
+    if (setrlimit(RLIMIT_AS, &limit) != 0) return 2;
+    execl("/proc/self/exe", argument[0], argument[1], argument[2], "limited", NULL);
+    return 3;
+  }
+  pthread_t thread[20];
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 16384);
+  pthread_barrier_init(&all, NULL, threads + 1);
+  for (int i = 0; i < threads; i++)
+    if (pthread_create(&thread[i], &small, work, NULL) != 0) return 4;
+  work(threads ? NULL : argument);
+  for (int i = 0; i < threads; i++) pthread_join(thread[i], NULL);
+  void *volatile half = malloc(limit.rlim_cur / 2);
+  printf("%d failed, half: %d\\n", failed, half != NULL);
+  return failed != 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_c(tmp_path_factory.mktemp("limited") / "program", LIMITED, "-pthread")
+
+
+def record(program: Path, folder: Path, kib: int, threads: int) -> Result:
+    """The recording's result, which is the program's without us."""
+    bare = run(program, str(kib), str(threads))
+    recorded = run(RECORD, "--all-processes", "-o", folder / "t.tape", "--", program, str(kib), str(threads))
+    assert (recorded.status, recorded.stdout) == (bare.status, bare.stdout)
+    return recorded
+
+
+@pytest.mark.parametrize("threads", [0, 20])
+@pytest.mark.parametrize("kib", [12_000, 20_000, 40_000])
+def test_each_call_is_recorded_or_counted_and_none_fails(tmp_path: Path, limited: Path, kib: int, threads: int) -> None:
+    record(limited, tmp_path, kib, threads)
+    found = [check(trace) for trace in tmp_path.glob("*.tape")]
+    assert all(one["ok"] for one in found)
+    calls = sum(one["events"] + one.get("dropped", 0) for one in found)
+    assert calls >= 2000 * (threads + 1)
+    if threads == 0 or kib == 40_000:
+        assert not any(one.get("dropped") for one in found)
+
+
+def test_a_process_without_room_is_told_how_much_is_needed(tmp_path: Path, limited: Path) -> None:
+    found = re.search(
+        r"the address space is limited to 6000 KiB \(ulimit -v\), and recording needs (\d+) KiB: this process",
+        record(limited, tmp_path, 6000, 0).stderr,
+    )
+    assert found
+    enough = record(limited, tmp_path, int(found[1]) + 64, 0).stderr
+    assert "the address space" not in enough
+    assert sum(check(trace)["events"] for trace in tmp_path.glob("*.tape")) >= 2000
