@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Signals to the program's process group, in which the recorder is, and many processes at once."""
 
+import os
 import resource
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,41 @@ def test_a_signal_to_the_group_reaches_the_program_once_and_ends_no_recording(tm
     tapes = [check(tape) for tape in tmp_path.glob("*.tape")]
     assert len(tapes) == 2
     assert all(tape["ok"] and tape["events"] >= 10_000 for tape in tapes)
+
+
+COUNTS = """
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile sig_atomic_t got, ends;
+static void note(int signal) { got++; }
+static void end(int signal) { ends = 1; }
+int main(int argc, char **argv) {
+  signal(atoi(argv[1]), note);
+  signal(SIGRTMIN, end);
+  if (write(1, "\\n", 1) != 1) return 2;
+  while (!ends) { void *volatile p = malloc(60); free(p); usleep(1000); }
+  return got;
+}
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_from_elsewhere_to_the_group_reaches_the_program_once_and_one_that_is_passed_on_at_most_twice(
+    tmp_path: Path, number: int
+) -> None:
+    program = compile_c(tmp_path / "program", COUNTS)
+    command = [str(word) for word in (RECORD, "-o", tmp_path / "t.tape", "--", program, int(number))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as recorder:
+        assert recorder.stdout
+        assert recorder.stdout.read(1) == b"\n"
+        os.killpg(recorder.pid, number)
+        time.sleep(0.3)
+        os.killpg(recorder.pid, signal.SIGRTMIN)
+        passed_on = number in (signal.SIGTERM, signal.SIGHUP)
+        assert recorder.wait() in ((1, 2) if passed_on else (1,))
+    assert check(tmp_path / "t.tape")["ok"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

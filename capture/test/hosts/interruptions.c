@@ -149,6 +149,39 @@ static int handler_other_allocator_test(void) {
   return handler_check();
 }
 
+/* A handler that interrupts after each instruction of a hook makes many calls: where it interrupts the writing of a
+   record, as many as fit into the side buffer are recorded (malloc takes two records, free one), the others counted. */
+
+enum { SIDE_BYTES = 900, SIDE_PAIRS = 100, SIDE_KEPT_PAIRS = 96 / 3 };
+
+static void make_many(void) {
+  handled++;
+  for (int i = 0; i < SIDE_PAIRS; i++)
+    free(keep(malloc(SIDE_BYTES)));
+}
+
+static int side_host(void) {
+  step_prepare(make_many);
+  for (stepped = OF_MALLOC; stepped < STEPPED; stepped++)
+    go_through(local, 1);
+  *(int *)shared_counts() = handled;
+  return 0;
+}
+
+static int side_test(void) {
+  if (!CAN_STEP)
+    return puts("instructions can be stepped through on x86-64 alone"), 77;
+  CHECK(record_self(NULL) == 0, "the host failed");
+  struct pairs seen[] = {{.size_bytes = SIDE_BYTES}, {0}};
+  struct recorded recorded = read_trace("t.tape", count_pairs, seen);
+  long pairs = (long)*(int *)shared_counts() * SIDE_PAIRS, missing = pairs - seen->acquired;
+  CHECK(seen->acquired == seen->released && recorded.dropped == 2 * (uint64_t)missing,
+        "%ld and %ld of %ld, %llu dropped", seen->acquired, seen->released, pairs,
+        (unsigned long long)recorded.dropped);
+  CHECK(missing > 0 && missing % (SIDE_PAIRS - SIDE_KEPT_PAIRS) == 0, "%ld pairs are missing", missing);
+  return 0;
+}
+
 /* A handler interrupts between taking a slot and writing its record, fills the ring, and is itself interrupted at such
    a place, six deep: the handlers' records are exact, also after the interrupted calls have been completed, which are
    recorded or counted as dropped. The same where the handlers leave by siglongjmp, two hundred times.
@@ -488,6 +521,7 @@ const struct claim claims[] = {
     {"handler_at_any_instruction_of_another_allocator_loses_no_call", handler_other_allocator_test, handler_host},
     {"interrupted_calls_keep_their_slots", slots_test, slots_host},
     {"longjmp_out_of_a_handler_ends_no_recording", longjmp_test, longjmp_host},
+    {"handler_keeps_96_records_beside_one_that_is_being_written", side_test, side_host},
     {"sigkill_at_any_instruction_loses_no_call", anywhere_test, anywhere_host},
     {"signal_handler_that_allocates_corrupts_no_record", storm_test, storm_host},
     {NULL, NULL, NULL},
