@@ -165,6 +165,7 @@ bool signals_are_urgent(void);
 /* Runs code(argument) on a stack of its own, with all signals blocked: for what needs more stack than a call of the
    malloc API may, as the thread's stack may be a fiber's of a few KiB. False: there is no memory for a stack, or a
    filter of system calls forbids it (filters.h); nothing was run. */
+enum { OWN_STACK_BYTES = 256 << 10 }; /* the dynamic linker uses some 10 KiB */
 bool own_stack_run(void (*code)(void *), void *argument);
 
 /* Notes what standard error is now: once per image, before the program can have changed it. */

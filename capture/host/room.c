@@ -12,25 +12,27 @@
 
 enum {
   SHARE = 4,
-  /* What a process needs beside its first bank. */
+  /* What a process needs beside its first bank, and what of it counts as data. */
+  FIRST_DATA_BYTES = sizeof(struct process) + PRODUCER_POOL_BYTES + OWN_STACK_BYTES,
   FIRST_BYTES = sizeof(struct tables) + sizeof(struct process) + PRODUCER_POOL_BYTES,
 };
 
 struct room {
-  uint64_t limit, mapped; /* of addresses; mapped: not by us, as far as known */
+  uint64_t limit, mapped; /* mapped: not by us, as far as known */
 };
 
 static uint64_t own_bytes(void) {
   return memory_own_bytes() + (process_known() ? sizeof(struct process) : 0);
 }
 
-/* False: the address space is not limited, as far as may be asked. */
-static bool read_room(struct room *room) {
+/* resource: RLIMIT_AS, or RLIMIT_DATA before anything of ours is mapped. False: it is not limited, as far as may be
+   asked. */
+static bool read_room(int resource, struct room *room) {
   struct rlimit limit;
   int error = errno;
-  bool limited = host_may(HOST_CONTACT) && getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  bool limited = host_may(HOST_CONTACT) && getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   if (limited) {
-    uint64_t mapped = maps_bytes(), own = own_bytes();
+    uint64_t mapped = maps_bytes(resource == RLIMIT_DATA), own = own_bytes();
     *room = (struct room){limit.rlim_cur, mapped > own ? mapped - own : 0};
   }
   errno = error;
@@ -38,23 +40,28 @@ static bool read_room(struct room *room) {
 }
 
 /* All that may be ours. */
-static uint64_t room_bytes(void) {
+static uint64_t room_bytes(int resource) {
   struct room room;
-  if (!read_room(&room))
+  if (!read_room(resource, &room))
     return UINT64_MAX;
   return room.limit > room.mapped ? (room.limit - room.mapped) / SHARE : 0;
 }
 
+static bool data_has_room(void) {
+  return process_known() || FIRST_DATA_BYTES <= room_bytes(RLIMIT_DATA);
+}
+
 /* At most that many, beside so many bytes of ours. */
 static uint32_t rings_beside(uint32_t most, uint64_t bytes) {
-  uint64_t room = room_bytes();
+  uint64_t room = room_bytes(RLIMIT_AS);
   while (most && bytes + bank_bytes(most) > room)
     most--;
   return most;
 }
 
 uint32_t room_for_first_rings(void) {
-  return rings_beside(BANK_RINGS_FIRST, FIRST_BYTES); /* what a fork child inherits is unmapped before */
+  return data_has_room() ? rings_beside(BANK_RINGS_FIRST, FIRST_BYTES)
+                         : 0; /* what a fork child inherits is unmapped before */
 }
 
 uint32_t room_for_more_rings(void) {
@@ -62,7 +69,7 @@ uint32_t room_for_more_rings(void) {
 }
 
 bool room_for_bytes(uint64_t bytes) {
-  uint64_t room = room_bytes();
+  uint64_t room = room_bytes(RLIMIT_AS);
   return room == UINT64_MAX || own_bytes() + bytes <= room;
 }
 
@@ -85,11 +92,13 @@ static char *put_kib(char *to, uint64_t bytes) {
 void room_report_none(void) {
   struct room room;
   char line[200];
-  if (!read_room(&room))
+  bool data = !data_has_room();
+  if (!read_room(data ? RLIMIT_DATA : RLIMIT_AS, &room))
     return;
-  uint64_t needed = room.mapped + SHARE * (FIRST_BYTES + bank_bytes(1));
-  char *end = put_kib(put_text(line, "the address space is limited to "), room.limit);
-  end = put_kib(put_text(end, " (ulimit -v), and recording needs "), needed | 0xffff);
-  put_text(end, ": this process is not recorded");
+  uint64_t needed = room.mapped + SHARE * (data ? FIRST_DATA_BYTES : FIRST_BYTES + bank_bytes(1));
+  char *end = put_text(line, data ? "its data is limited to " : "the address space is limited to ");
+  end = put_kib(end, room.limit);
+  end = put_text(end, data ? " (ulimit -d), and recording needs " : " (ulimit -v), and recording needs ");
+  put_text(put_kib(end, needed | 0xffff), ": this process is not recorded");
   message_print(line);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Room for our memory where the program's address space is limited (RLIMIT_AS, ulimit -v): of what the limit leaves
-   beside the program's own mappings, recording takes a quarter at most, so that the program's calls find room as
-   without us. Async-signal-safe, allocates nothing. */
+/* Room for our memory where the program's address space or data is limited (RLIMIT_AS, RLIMIT_DATA; ulimit -v, -d): of
+   what the limit leaves beside the program's own mappings, recording takes a quarter at most, so that the program's
+   calls find room as without us. Async-signal-safe, allocates nothing. */
 #pragma once
 
 #include <stdbool.h>

@@ -47,19 +47,23 @@ bool maps_next(struct maps *maps, struct mapping *mapping) {
   int character = next_number(maps, &mapping->high);
   bool found = character == ' ';
   mapping->readable = found && next_character(maps) == 'r';
+  bool writable = found && next_character(maps) == 'w';
+  if (found)
+    next_character(maps);
+  mapping->data = found && next_character(maps) == 'p' && writable;
   while (character >= 0 && character != '\n')
     character = next_character(maps);
   return found;
 }
 
-uint64_t maps_bytes(void) {
+uint64_t maps_bytes(bool data) {
   struct maps maps;
   struct mapping mapping;
   uint64_t bytes = 0;
   if (!maps_open(&maps))
     return 0;
   while (maps_next(&maps, &mapping) && mapping.low <= INTPTR_MAX) /* behind it is the kernel's */
-    bytes += mapping.high - mapping.low;
+    bytes += !data || mapping.data ? mapping.high - mapping.low : 0;
   maps_close(&maps);
   return bytes;
 }

@@ -14,6 +14,7 @@ struct maps {
 struct mapping {
   uintptr_t low, high;
   bool readable;
+  bool data; /* counts against RLIMIT_DATA, but the stack, which does not */
 };
 
 /* False: it can't be read, or a filter of system calls forbids it; nothing is to be closed then. */
@@ -22,5 +23,5 @@ bool maps_open(struct maps *maps);
 bool maps_next(struct maps *maps, struct mapping *mapping);
 void maps_close(struct maps *maps);
 
-/* Bytes of addresses that are mapped; 0: not known. */
-uint64_t maps_bytes(void);
+/* Bytes that are mapped, or of these the data; 0: not known. */
+uint64_t maps_bytes(bool data);

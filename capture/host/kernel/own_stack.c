@@ -45,16 +45,15 @@ __asm__(".text\n"
         ".size own_stack_call, .-own_stack_call\n");
 
 bool own_stack_run(void (*code)(void *), void *argument) {
-  enum { STACK_BYTES = 256 << 10 }; /* the dynamic linker uses some 10 KiB */
   if (!host_may(HOST_MAP | HOST_SIGNALS))
     return false;
   int error = errno;
   uint64_t mask;
   signals_block(&mask);
-  char *stack = memory_map(STACK_BYTES, MEMORY_PRIVATE);
+  char *stack = memory_map(OWN_STACK_BYTES, MEMORY_PRIVATE);
   if (stack)
-    own_stack_call(code, argument, stack + STACK_BYTES);
-  memory_unmap(stack, STACK_BYTES);
+    own_stack_call(code, argument, stack + OWN_STACK_BYTES);
+  memory_unmap(stack, OWN_STACK_BYTES);
   signals_restore(&mask);
   errno = error;
   return stack != NULL;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A limited address space (ulimit -v): the program finds room as without us, and its calls are recorded or counted."""
+"""Limits of addresses and data (ulimit -v, -d): the program finds room as without us; calls are recorded or counted."""
 
 import re
 from pathlib import Path
@@ -23,10 +23,11 @@ static void *work(void *alone) {
   return NULL;
 }
 int main(int count, char **argument) {
-  struct rlimit limit = {(rlim_t)atol(argument[1]) << 10, (rlim_t)atol(argument[1]) << 10};
+  int data = argument[1][0] == 'd';
+  struct rlimit limit = {(rlim_t)atol(argument[1] + data) << 10, (rlim_t)atol(argument[1] + data) << 10};
   int threads = atoi(argument[2]);
   if (count == 3) {
-    if (setrlimit(RLIMIT_AS, &limit) != 0) return 2;
+    if (setrlimit(data ? RLIMIT_DATA : RLIMIT_AS, &limit) != 0) return 2;
     execl("/proc/self/exe", argument[0], argument[1], argument[2], "limited", NULL);
     return 3;
   }
@@ -51,8 +52,8 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_c(tmp_path_factory.mktemp("limited") / "program", LIMITED, "-pthread")
 
 
-def record(program: Path, folder: Path, kib: int, threads: int) -> Result:
-    """The recording's result, which is the program's without us."""
+def record(program: Path, folder: Path, kib: int | str, threads: int) -> Result:
+    """The recording's result, which is the program's without us. kib: a limit of addresses, or after a "d" of data."""
     bare = run(program, str(kib), str(threads))
     recorded = run(RECORD, "--all-processes", "-o", folder / "t.tape", "--", program, str(kib), str(threads))
     assert (recorded.status, recorded.stdout) == (bare.status, bare.stdout)
@@ -71,12 +72,17 @@ def test_each_call_is_recorded_or_counted_and_none_fails(tmp_path: Path, limited
         assert not any(one.get("dropped") for one in found)
 
 
-def test_a_process_without_room_is_told_how_much_is_needed(tmp_path: Path, limited: Path) -> None:
-    found = re.search(
-        r"the address space is limited to 6000 KiB \(ulimit -v\), and recording needs (\d+) KiB: this process",
-        record(limited, tmp_path, 6000, 0).stderr,
-    )
-    assert found
-    enough = record(limited, tmp_path, int(found[1]) + 64, 0).stderr
-    assert "the address space" not in enough
+@pytest.mark.parametrize(
+    ("kib", "limited_to"),
+    [("6000", "the address space is limited to 6000 KiB"), ("d1000", "data is limited to 1000 KiB")],
+)
+def test_a_process_without_room_is_told_how_much_is_needed(
+    tmp_path: Path, limited: Path, kib: str, limited_to: str
+) -> None:
+    said = record(limited, tmp_path, kib, 0).stderr
+    assert limited_to in said
+    needs = re.search(r"recording needs (\d+) KiB: this process is not recorded", said)
+    assert needs
+    enough = record(limited, tmp_path, f"{kib[:-4]}{int(needs[1]) + 64}", 0).stderr
+    assert "recording needs" not in enough
     assert sum(check(trace)["events"] for trace in tmp_path.glob("*.tape")) >= 2000
