@@ -202,6 +202,20 @@ def test_names_of_mimalloc_mean_what_its_functions_do(names: Path, tmp_path: Pat
     assert dump.count(", 8, 40) = ") == ROUNDS + 1
 
 
+def test_functions_that_take_an_arena_are_recorded_beside_malloc(tmp_path: Path) -> None:
+    """As in Firefox: what they hand out, free takes back, and the other way round."""
+    program = compile_c(tmp_path / "arena_names", SOURCES / "arena_names.c", "-O2")
+    record(tmp_path / "one.tape", program, "1")
+    record(tmp_path / "t.tape", program, str(ROUNDS + 1))
+    counted = Counter(info(tmp_path / "t.tape")["calls"]) - Counter(info(tmp_path / "one.tape")["calls"])
+    each = Counter(malloc=2, calloc=1, memalign=1, realloc=1, free=4)
+    assert counted == Counter({name: n * ROUNDS for name, n in each.items()})
+    proved(tmp_path / "t.tape", "unseen_frees", "double_frees", "dropped")
+    dump = run(CONVERT, "dump", tmp_path / "t.tape").stdout
+    for call in ("malloc(100)", "calloc(3, 30)", "memalign(64, 200)"):
+        assert dump.count(f" {call} = ") == ROUNDS + 1, call
+
+
 def test_calls_that_the_format_has_not_are_counted_as_dropped(names: Path, tmp_path: Path) -> None:
     record(tmp_path / "strdup.tape", names, "30", "text")
     assert proved(tmp_path / "strdup.tape")["dropped"] == 30
