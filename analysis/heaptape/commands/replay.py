@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from heaptape.commands import comparison, replaying
 from heaptape.commands.outcome import add_allocator_option, add_baseline_option
 from heaptape.common import console
+from heaptape.common.console import printable
 from heaptape.common.errors import UsageError, unknown
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
 
@@ -363,6 +364,6 @@ def _print_verified(run: "Run") -> None:
     partly = f", {done['partly_stamped_objects']:,.0f} of them in part" if done["partly_stamped_objects"] else ""
     refused = f", {run.failed_calls:,.0f} requests refused" if run.failed_calls else ""
     print(
-        f"{run.label}: verification passed: {run.ops or 0:,} ops, {done['objects']:,.0f} objects of "
+        f"{printable(run.label)}: verification passed: {run.ops or 0:,} ops, {done['objects']:,.0f} objects of "
         f"{done['bytes'] / (1 << 20):,.1f} MiB stamped and checked{partly}{refused}"
     )

@@ -203,8 +203,8 @@ def own_choice(path: str, home: Home) -> "Choice":
 def note_others(known: "dict[str, Allocator]") -> None:
     from heaptape.run.registry import how_to_get_others
 
-    if text := how_to_get_others(known):
-        console.note(text)
+    for line in how_to_get_others(known).splitlines():
+        console.note(line)
 
 
 def name_of(source: str) -> str:

@@ -5,6 +5,7 @@ import argparse
 import gc
 
 from heaptape.commands.outcome import add_baseline_option
+from heaptape.common.console import printable
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_text
 
 SUMMARY = "one self-contained HTML file"
@@ -40,5 +41,5 @@ def run(arguments: argparse.Namespace) -> int:
         page = make(files, choose_baseline(files, arguments.baseline), progress.update, arguments.whole)
     write_text(output, page)
     if output != STANDARD_OUTPUT:
-        print(f"{output}: {len(page.encode()) / (1 << 20):.1f} MiB")
+        print(f"{printable(output)}: {len(page.encode()) / (1 << 20):.1f} MiB")
     return 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from heaptape.commands.outcome import Parser, status_of
 from heaptape.common import console
+from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, write_text
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         path = Path(arguments.output or f"{names[0]}.work")
         done = workloads.write(workload, path, arguments.own_options)
         if done.returncode == 0:
-            print(f"{path}: {done.stdout.strip() or 'written'}")
+            print(printable(f"{path}: {done.stdout.strip() or 'written'}"))
         return done.returncode
     if action == "setup":
         workloads.set_up(names, arguments.home)
@@ -154,7 +155,7 @@ def _print_captured(done: "Captured", kept: bool, home: Home) -> None:
         events = sum(trace.about["events"] for trace in done.others)
         what = "kept beside it" if kept else "not kept: --all"
         others = f"; {len(done.others)} more processes, {events:,} events ({what})"
-    print(f"{done.chosen.path}: {done.recipe.name}, {done.wall_s:.1f} s{others}")
+    print(printable(f"{done.chosen.path}: {done.recipe.name}, {done.wall_s:.1f} s{others}"))
     if done.recipe.known:
         print(f"note: {done.recipe.known}")
 

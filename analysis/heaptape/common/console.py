@@ -136,10 +136,10 @@ def rich_console(stream: IO[str], width: int | None = None) -> "Console":
 
 
 def line(kind: Kind, text: str, name: str = "heaptape") -> str:
-    """`NAME: TEXT`, the name in the colour of that kind; control characters in the text are escaped. Where the text
-    ends with what a limit can cause, the limit is named.
+    """`NAME: TEXT`, one line, the name in the colour of that kind; control characters in the text are escaped. Where
+    the text ends with what a limit can cause, the limit is named.
     """
-    text = "\n".join(printable(one) for one in text.split("\n")) + _limit(text)
+    text = printable(text) + _limit(text)
     if kind not in COLOURS or not is_coloured(sys.stderr):
         return f"{name}: {text}"
     return f"\033[{COLOURS[kind]}m{name}:\033[0m {text}"

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets take a cell that begins so for one
 _NUMBER = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
-_MARKDOWN = str.maketrans({"|": "\\|", "~": "\\~", "`": "\\`", "*": "\\*", "[": "\\[", "<": "&lt;"})
+_MARKDOWN = str.maketrans({one: f"\\{one}" for one in "\\|~`*[&"} | {"<": "&lt;"})
+_OUTER_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # within a word it marks nothing up
+_CODE = re.compile(r"(`[^`|~*\[&<\\]+`)")  # what marks up nothing, even where it were no code
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -51,15 +53,17 @@ def markdown(text: str) -> str:
     >>> markdown("a|<b>*")
     'a\\\\|&lt;b>\\\\*'
     """
-    return printable(text).translate(_MARKDOWN)
+    return _OUTER_UNDERSCORE.sub(r"\\_", printable(text).translate(_MARKDOWN))
 
 
 def markdown_prose(text: str) -> str:
-    """A sentence of ours in Markdown, which may have code in back quotes: what is in it controls nothing, and is no
-    HTML.
+    """A sentence of ours in Markdown, with names in it: only code in back quotes stays, where it has no other markup.
+
+    >>> markdown_prose("set `A=1` for _x, [a](b)")
+    'set `A=1` for \\\\_x, \\\\[a](b)'
     """
-    parts = printable(text).split("`")
-    return "`".join(part if at % 2 else part.replace("<", "&lt;") for at, part in enumerate(parts))
+    parts = _CODE.split(printable(text))
+    return "".join(part if at % 2 else markdown(part) for at, part in enumerate(parts))
 
 
 def lines(text: str) -> str:

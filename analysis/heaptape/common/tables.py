@@ -135,8 +135,9 @@ def paragraphs(lines: Sequence[str]) -> str:
 
 def listing(entries: Mapping[str, Sequence[str]]) -> str:
     """Names, and beside each the texts on it, one below the other."""
+    entries = {console.printable(name): texts for name, texts in entries.items()}
     width = max(map(cell_width, entries), default=0)
-    room = screen_width() - width - GAP
+    room = max(screen_width() - width - GAP, CUT_TO)
     lines = []
     for name, texts in entries.items():
         beside = [line for text in texts for line in wrapped(text, room)]

@@ -502,5 +502,5 @@ def _next(files: Sequence[Results], one: Results | None, rows: Sequence[Row]) ->
     found.append(("report", f"heaptape report {paths}"))
     program = one.workload.program if one else None
     if program and any(row.cpu for row in rows):
-        found.append(("live", f"heaptape advise --live -- {program} …"))
+        found.append(("live", f"heaptape advise --live -- {shlex.quote(program)} …"))
     return found

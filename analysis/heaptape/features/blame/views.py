@@ -228,12 +228,13 @@ def write_graph(files: Sequence[Results], found: Sequence[Holder], grouping: str
     import io
 
     from heaptape.features.blame import figures as memory_figures  # with matplotlib: 0.4 s
+    from heaptape.show.figures import axes as plots
 
     figure = memory_figures.figure_holders(files[0], [holder.allocator for holder in found], grouping)
     if figure is None:
         raise HeaptapeError("no memory was attributed, so there is nothing to draw")
     out = io.BytesIO()
-    figure.savefig(out, format=path.rpartition(".")[2], dpi=150)
+    plots.saved(figure, out, format=path.rpartition(".")[2], dpi=150)
     write_bytes(path, out.getvalue())
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from heaptape.commands import replaying
 from heaptape.commands.outcome import add_format_option
 from heaptape.common import console
-from heaptape.common.console import WorkProgress
+from heaptape.common.console import WorkProgress, printable
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import Home
 from heaptape.common.output import STANDARD_OUTPUT, print_json, write_text
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _install(arguments, folder)
     if arguments.action == "remove":
         for name in arguments.names:
-            print(f"removed: {installed.remove(name, folder)}")
+            print(printable(f"removed: {installed.remove(name, folder)}"))
         return 0
     if arguments.of is not None or arguments.own_options:
         return _print_in_use(arguments)
@@ -124,7 +124,7 @@ def _install(arguments: argparse.Namespace, folder: Path) -> int:
     """Installs each of them. Raises HeaptapeError with all failures at the end."""
     from heaptape.features.candidates.install import Wishes, install
 
-    failed = []
+    failed: list[str] = []
     for plan in _plans(arguments):
         with WorkProgress() as progress:
             wishes = Wishes(folder, not arguments.no_verify, arguments.rebuild, lambda line: progress.update(line, 0))
@@ -133,13 +133,14 @@ def _install(arguments: argparse.Namespace, folder: Path) -> int:
             except HeaptapeError as error:
                 failed.append(str(error))
                 continue
-        print(f"{one.record.label}: {'installed' if new else 'is installed already'}, {one.record.verdict}")
-        print(f"  {one.path}", flush=True)
+        done = "installed" if new else "is installed already"
+        print(printable(f"{one.record.label}: {done}, {one.record.verdict}"))
+        print(printable(f"  {one.path}"), flush=True)
         for broken in one.record.broken:
             console.warning(f"{one.record.label} breaks a rule of malloc on {broken.workload}: {broken.broken}")
-    if failed:
-        raise HeaptapeError("\nheaptape: ".join(failed))
-    return 0
+    for why in failed:
+        console.error(why)
+    return 1 if failed else 0
 
 
 def _plans(arguments: argparse.Namespace) -> "list[Plan]":
@@ -254,11 +255,11 @@ def _print_in_use(arguments: argparse.Namespace) -> int:
         "static": ", a static executable",
     }
     if found.object is None:
-        print(console.printable(f"{found.program}: none of its libraries defines malloc"))
+        print(printable(f"{found.program}: none of its libraries defines malloc"))
         return 0
-    print(console.printable(f"{found.program}: {name}{version}{where[found.how]}"))
+    print(printable(f"{found.program}: {name}{version}{where[found.how]}"))
     for variable, value in found.settings.items():
-        print(console.printable(f"  {variable}={value}"))
+        print(printable(f"  {variable}={value}"))
     if found.how == "static":
         print("  Static: LD_PRELOAD has no effect; heaptape record runs it under Valgrind.")
     return 0

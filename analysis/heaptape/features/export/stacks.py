@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.tape.stack_names import Frame, stack_names
@@ -119,7 +120,7 @@ def write_folded(trace: Trace, path: Path, value: str = "alloc_space", home: Hom
 
 
 def _folded_name(frame: Frame) -> str:
-    return frame.name.replace(";", ":").replace("\n", " ")
+    return printable(frame.name).replace(";", ":")
 
 
 def _varint(value: int) -> bytes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from heaptape.commands import replaying
 from heaptape.commands.outcome import Parser, add_allocator_option, add_format_option
 from heaptape.common import console
-from heaptape.common.console import WorkProgress
+from heaptape.common.console import WorkProgress, printable
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, print_json, records, write_text
 from heaptape.common.phrases import counted
@@ -196,9 +196,10 @@ def _report(tasks: "list[Task]", before: int, reasons: dict[str, str], store: "S
     failed = len(lines) + sum(len(task.cells) for task in open_)
     cells = sum(len(task.cells) for task in tasks)
     lines += [reasons.get(task.key, f"{task.name}: not run") for task in open_]
-    print(f"{cells:,} cells: {cells - failed:,} done ({before:,} were there before), {failed:,} not. Store {store.url}")
+    done = f"{cells - failed:,} done ({before:,} were there before), {failed:,} not"
+    print(f"{cells:,} cells: {done}. Store {printable(store.url)}")
     if not failed:
-        print(f"More: heaptape fleet query {shlex.quote(store.url)}")
+        print(printable(f"More: heaptape fleet query {shlex.quote(store.url)}"))
     lines = list(dict.fromkeys(lines))
     for line in lines[:FAILURES_SHOWN]:
         console.error(f"failed: {line}")
@@ -308,7 +309,7 @@ def _atlas(arguments: argparse.Namespace) -> int:
     recordings, candidates = counted(len(found.programs), "recording"), len(found.columns)
     print(f"{recordings}, {candidates} allocators and settings, {known:,} figures.")
     if changes is not None:
-        print(_changes_in_words(changes))
+        write_text(STANDARD_OUTPUT, f"{_changes_in_words(changes)}\n")
     return 0
 
 

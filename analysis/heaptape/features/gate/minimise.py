@@ -16,7 +16,6 @@ What the gate writes: the folder of a minimised tape (the tape, what it shows, h
 
 import contextlib
 import os
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +23,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+from heaptape.common import escape
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import write_json, write_text
@@ -413,10 +413,6 @@ def _about_start_up(result: Minimised) -> str:
     return "The first call is shown for comparison: it includes the allocator's start-up."
 
 
-# Characters that XML 1.0 does not allow.
-_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
 def junit_xml(data: Mapping) -> str:
     """The JUnit XML. `data`: as docs/use/GATE.md defines it."""
     root = ElementTree.Element("testsuites", name="heaptape gate")
@@ -474,4 +470,4 @@ def _output(element: ElementTree.Element, text: str) -> None:
 
 
 def _text(text: str) -> str:
-    return _ILLEGAL.sub("?", text)
+    return escape.lines(text)

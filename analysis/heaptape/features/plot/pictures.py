@@ -88,11 +88,11 @@ def drawn(source: Source, kind: str, look: Look, form: str) -> bytes:
         figure = Figure(figsize=(look.width_in, max(look.width_in * 0.45, 2.2)), dpi=DPI, layout="constrained")
         KINDS[kind](figure, source, look)
         title = source.name if look.title is None else look.title
-        figure.suptitle(title.replace("$", r"\$"))  # no formula
+        figure.suptitle(title)
         out = io.BytesIO()
         dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)  # the same bytes each time
         packed: dict[str, Any] = {"pil_kwargs": {"optimize": True}} if form == "png" else {}
-        figure.savefig(out, format=form, dpi=DPI, metadata=dated, **packed)
+        plots.saved(figure, out, format=form, dpi=DPI, metadata=dated, **packed)
     return out.getvalue()
 
 

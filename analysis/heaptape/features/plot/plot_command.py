@@ -5,6 +5,7 @@ import argparse
 import shlex
 
 from heaptape.commands.outcome import add_baseline_option
+from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError, UsageError, did_you_mean
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_text
 from heaptape.features import modules
@@ -93,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
             failed.append(f"{kind}: {error}")
             continue
         write_bytes(output, data)
-        print(f"{output}: {len(data) / 1024:.0f} KiB")
+        print(f"{printable(output)}: {len(data) / 1024:.0f} KiB")
     if failed:
         raise HeaptapeError(f"{path}: {'; '.join(failed)}")
     return 0

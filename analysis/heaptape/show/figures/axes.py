@@ -4,14 +4,28 @@
 Lines have the colours and dashes of show/drawing.py, maps those of cividis, which suits colour blindness.
 """
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import (
+    EngFormatter,
+    FixedFormatter,
+    Formatter,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
+from heaptape.common import escape
 from heaptape.common.tables import MIB
 from heaptape.show.drawing import INK, OKABE_ITO, style
 
@@ -20,10 +34,26 @@ LABEL_PT = 8  # of names beside points
 
 
 def look(ink: str) -> dict:
-    """rcParams of figures whose axes and text have that colour, without a frame or a background."""
+    """rcParams of figures whose axes and text have that colour, without a frame or a background. No text is a
+    formula.
+    """
     inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
     plain = {"axes.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
-    return {"font.family": "sans-serif", "font.size": 9} | dict.fromkeys(inked, ink) | plain
+    return {"font.family": "sans-serif", "font.size": 9, "text.parse_math": False} | dict.fromkeys(inked, ink) | plain
+
+
+def saved(figure: Figure, out: IO, **settings: Any) -> None:  # noqa: ANN401
+    """`figure.savefig`, in which names are only texts: without control characters, which no SVG may have."""
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        if isinstance(given := axis.get_major_formatter(), FixedFormatter | FuncFormatter):
+            axis.set_major_formatter(FuncFormatter(functools.partial(_label, given)))
+    for text in figure.findobj(Text):
+        text.set_text(escape.lines(text.get_text()))
+    figure.savefig(out, **settings)
+
+
+def _label(given: Formatter, value: float, place: int | None) -> str:
+    return escape.lines(given(value, place))
 
 
 def memory_over_progress(

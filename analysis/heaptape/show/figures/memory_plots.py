@@ -48,10 +48,11 @@ def parts_at_peak(axes: Axes, peak: pd.DataFrame) -> None:
     left = pd.Series(0.0, index=peak.index)
     for part, name in PARTS.items():
         width = peak[part].clip(lower=0) / MIB
-        axes.barh(peak["allocator"], width, left=left, color=PART_COLOURS[part], label=name, height=0.7)
+        axes.barh(range(len(peak)), width, left=left, color=PART_COLOURS[part], label=name, height=0.7)
         left += width
     for at, (end, rss) in enumerate(zip(left, peak["rss_anon_bytes"])):
         axes.text(end, at, f" {size(rss)}", va="center", fontsize=8)
+    axes.set_yticks(range(len(peak)), list(peak["allocator"]))
     axes.set_xlim(0, 1.18 * max(left.max(), 1 / MIB))
     axes.set_xlabel("RSS at its largest sample, MiB")
     axes.invert_yaxis()

@@ -36,7 +36,7 @@ def inline_svg(figure: Figure, salt: str) -> str:
     out = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
-        figure.savefig(out, format="svg", metadata=nothing)
+        plots.saved(figure, out, format="svg", metadata=nothing)
     text = out.getvalue()
     text = _NAME_SPACE.sub("", _GROUP_ID.sub("", text[text.index("<svg") :]))
     return re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL).replace(INK, "currentColor")
