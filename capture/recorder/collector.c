@@ -132,6 +132,14 @@ static const char *end_of(const struct process_end *how) {
   return how->status_known && WIFSIGNALED(how->status) ? "killed" : "exit";
 }
 
+void collector_end_reaped(struct collector *collector, int pid) {
+  struct recorded_process *process = collector_find(collector, pid);
+  if (!process || !process_is_reaped(process->pid_fd))
+    return;
+  struct process_end how = process_end_read(process->pid_fd, process->sampler.stat_fd);
+  collector_end_process(collector, process, end_of(&how), &how);
+}
+
 /* Ends a process that we have reaped; how: the data of its /proc entry while it was a zombie. */
 static void reaped_process(struct collector *collector, struct recorded_process *process, struct process_end *how,
                            int status, const struct rusage *usage) {
@@ -157,15 +165,16 @@ static bool reap(struct collector *collector) {
   errno = 0;
   while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
     int pid = info.si_pid, status;
+    collector_end_reaped(collector, pid);
     struct recorded_process *process = collector_find(collector, pid);
     struct process_end how = process_end_read(-1, process ? process->sampler.stat_fd : -1);
     struct rusage usage;
+    if (pid == collector->settings->first_pid)
+      collector->outcome.child_ended = true; /* first: no signal is sent to its number any more */
     if (wait4(pid, &status, WNOHANG, &usage) != pid)
       return true;
-    if (pid == collector->settings->first_pid) {
-      collector->outcome.child_ended = true;
+    if (pid == collector->settings->first_pid)
       collector->child_status = status;
-    }
     if (pid == collector->settings->restorer_pid) {
       collector->restorer_ended = true;
       collector->outcome.restorer_status = status;

@@ -91,10 +91,10 @@ static bool is_main(const struct collector *collector, int pid) {
 }
 
 static struct recorded_process *add_process(struct collector *collector, const struct attach_request *request,
-                                            int pid) {
+                                            const struct pending *from) {
   if (!vector_reserve(&collector->processes, collector->processes.count + 1))
     return NULL;
-  int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+  int pid = from->peer.pid, pid_fd = peer_pid_fd(from->fd, pid);
   if (pid_fd < 0 && errno == ESRCH) /* killed while it waited for us: it has recorded nothing */
     return NULL;
   char path[4096 + 32];
@@ -261,7 +261,7 @@ static void serve_process(struct collector *collector, const struct pending *fro
     unfollowed_attached(collector, from->peer.pid);
     redirect_linked(from, request, reply);
     reply->bypassed = request->bypassed;
-    process = add_process(collector, request, from->peer.pid);
+    process = add_process(collector, request, from);
   }
   if (process)
     fds[0] = process_banks_add(process, rings);
@@ -300,6 +300,7 @@ static bool serve_connection(struct collector *collector, const struct pending *
               request.proof == attach_proof(collector->secret, request.number, ATTACH_HOST_SIDE);
   if (readable.revents &
       (POLLHUP | POLLRDHUP)) { /* it has waited long enough and continues without us, or was killed */
+    collector_end_reaped(collector, from->peer.pid);
     collector->outcome.unanswered += asks && kill(from->peer.pid, 0) == 0 && !collector_find(collector, from->peer.pid);
     return true;
   }
@@ -308,6 +309,7 @@ static bool serve_connection(struct collector *collector, const struct pending *
     answer_control(collector, from->fd, &from->peer, message.text);
     return true;
   }
+  collector_end_reaped(collector, from->peer.pid);
   if (asks)
     reply.proof = attach_proof(collector->secret, request.number, ATTACH_RECORDER_SIDE);
   if (asks && request.pid != from->peer.pid) { /* in a PID namespace of its own */

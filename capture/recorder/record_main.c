@@ -478,9 +478,9 @@ static void restorer_begin(const struct restorer *restorer, const char *setting)
     return; /* it has ended, which the collector will find */
 }
 
-/* Waits for the restorer's end. Puts everything back in its place where that is still to be done, as when it was
-   killed; where it has failed, it has said why. */
-static bool restorer_succeeded(struct restorer *restorer, int pid) {
+/* Waits for the restorer's end. pid_fd: of the process that was redirected. Puts everything back in its place where
+   that is still to be done, as when it was killed; where it has failed, it has said why. */
+static bool restorer_succeeded(struct restorer *restorer, int pid, int pid_fd) {
   struct error error = {""};
   int status;
   uint32_t processes;
@@ -488,8 +488,8 @@ static bool restorer_succeeded(struct restorer *restorer, int pid) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
   /* The collector has reaped it. */
   status = serving->outcome.restorer_status;
-  if (redirect_undo(pid, serving->address, &processes, &error) != 0 && error.text[0] && kill(pid, 0) == 0 &&
-      WIFSIGNALED(status))
+  if (!process_is_reaped(pid_fd) && redirect_undo(pid, serving->address, &processes, &error) != 0 && error.text[0] &&
+      !process_is_reaped(pid_fd) && WIFSIGNALED(status))
     report_error(&error);
   return serving->outcome.recorded > 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
@@ -510,6 +510,7 @@ static int record_attached(struct command *command) {
   struct error error = {""};
   char library[PATH_MAX], output[PATH_MAX], name[256];
   bool made;
+  int pid_fd = (int)syscall(SYS_pidfd_open, command->attach_pid, 0);
   prepare_attached(command, library, name, sizeof name);
   struct redirect_orders orders = {.pid = command->attach_pid, .loading = {.library = library}};
   struct restorer restorer = {0, -1};
@@ -525,7 +526,8 @@ static int record_attached(struct command *command) {
   restorer_begin(&restorer, serving->address);
   collector_serve(serving);
   close(restorer.line);
-  bool done = restorer_succeeded(&restorer, command->attach_pid);
+  bool done = restorer_succeeded(&restorer, command->attach_pid, pid_fd);
+  os_close(pid_fd);
   bool recorded = serving->outcome.recorded > 0;
   if (recorded)
     conclude_upkeep(command);

@@ -287,7 +287,7 @@ static inline double collector_clock_hz(const struct collector *collector) {
   return collector_counts(collector) ? 0 : os_clocks_hz(collector->origin, os_read_clocks(CLOCK_MONOTONIC));
 }
 
-/* The recorded process with that number; NULL: there is none. */
+/* The recorded process with that number; NULL: there is none. It may have ended (collector_end_reaped). */
 struct recorded_process *collector_find(const struct collector *collector, int64_t pid);
 
 /* From now on, events on the descriptor wake the collector. */
@@ -375,6 +375,10 @@ void control_begin(struct collector *collector);
 /* Called when the first process is recorded: with --attach, and under Valgrind, which takes a while to begin, the limit
    of time runs from then. */
 void control_first_process(struct collector *collector);
+
+/* Ends the recorded process of that number if it was reaped: to be called before a process that has the number now is
+   looked for, as it may be another one. */
+void collector_end_reaped(struct collector *collector, int pid);
 
 /* Closes the process's trace, reports it, and frees process. end and how as in struct recording_end. */
 void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,

@@ -118,7 +118,7 @@ void linked_redirect(const struct ucred *from, int connection, const struct link
   struct peer peer;
   *result = (struct linked_result){.has_malloc = false};
   struct work work = {.result = result, .memory = -1};
-  bool plain = peer_open(&peer, from);
+  bool plain = peer_open(&peer, from, connection);
   if (linked_patches_open(&work.patches, from->pid) != 0)
     complain(result, "its executable can't be read (%s): if there is an allocator in it, it is not recorded",
              strerror(errno));

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,10 +35,28 @@ static bool look(const struct peer *peer, struct stat *program) {
          all_are(status, "\nGid:", peer->group) && stat(path, program) == 0;
 }
 
-bool peer_open(struct peer *peer, const struct ucred *from) {
+int peer_pid_fd(int connection, int pid) {
+  enum { PEER_PIDFD = 77 }; /* SO_PEERPIDFD of newer headers */
+  int fd = -1;
+  socklen_t bytes = sizeof fd;
+  if (getsockopt(connection, SOL_SOCKET, PEER_PIDFD, &fd, &bytes) != 0) {
+    if (errno == ENOPROTOOPT || connection < 0)
+      return (int)syscall(SYS_pidfd_open, pid, 0);
+    errno = ESRCH;
+    return -1;
+  }
+  if (process_is_reaped(fd)) {
+    close(fd);
+    errno = ESRCH;
+    return -1;
+  }
+  return fd;
+}
+
+bool peer_open(struct peer *peer, const struct ucred *from, int connection) {
   struct stat program;
   *peer = (struct peer){.pid = from->pid, .pid_fd = -1, .user = from->uid, .group = from->gid};
-  peer->pid_fd = (int)syscall(SYS_pidfd_open, from->pid, 0);
+  peer->pid_fd = peer_pid_fd(connection, from->pid);
   if (peer->pid_fd < 0 || !look(peer, &program))
     return false;
   peer->device = program.st_dev;

@@ -18,9 +18,13 @@ struct peer {
   uint64_t device, inode; /* of its program */
 };
 
+/* A pidfd of the process that connected; -1 with errno: ESRCH where it was reaped. Of a kernel before 6.5, of the
+   process that has its number now; also where connection is -1. */
+int peer_pid_fd(int connection, int pid);
+
 /* from: what the kernel reports of the connection. False: it has ended, or is not plainly that user's: one of its user
    or group ids is another, it gained rights, or its memory is closed to its user. To be closed in any case. */
-bool peer_open(struct peer *peer, const struct ucred *from);
+bool peer_open(struct peer *peer, const struct ucred *from, int connection);
 void peer_close(struct peer *peer);
 
 /* Is it still the same process, with the same rights and program? */

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/filter.h>
@@ -24,6 +25,10 @@ int proc_open(int pid, const char *name) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
   return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+bool process_is_reaped(int pid_fd) {
+  return syscall(SYS_pidfd_send_signal, pid_fd, 0, NULL, 0) != 0 && errno == ESRCH;
 }
 
 bool proc_read(int fd, char *text, size_t bytes) {

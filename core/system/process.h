@@ -86,6 +86,9 @@ size_t proc_children(int pid, int *children, size_t most);
 /* The word of that type in an open `auxv`; 0: it has none, or can't be read (fd may be -1). */
 uint64_t proc_auxiliary(int fd, uint64_t type);
 
+/* Was the process of that pidfd reaped? Its number may be another process's then. */
+bool process_is_reaped(int pid_fd);
+
 /* Opens /proc/PID/task; NULL: it can't be opened. The caller closes it. */
 DIR *proc_open_threads(int pid);
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.process import descendants
+from heaptape.common.process import InProc, descendants, send_signal
 from heaptape.run.environment import without_allocator
 
 LISTENS_S = 60.0  # how long to wait until the server listens; Valgrind makes it 50 times slower
@@ -48,11 +48,8 @@ class Load:
             self._failed = f"the server did not listen within {LISTENS_S:.0f} s, or ended before"
         else:
             self._make_requests()
-        for pid in [server] if server else descendants(wrapper):
-            try:
-                os.kill(pid, signal.SIGTERM)
-            except ProcessLookupError:
-                continue
+        for pid, seen in [server] if server else descendants(wrapper).items():
+            send_signal(pid, seen, signal.SIGTERM)
 
     def _make_requests(self) -> None:
         try:
@@ -67,16 +64,16 @@ class Load:
             self._failed = f"{self._words[0]}: exit status {done.returncode}{f' ({said})' if said else ''}"
 
 
-def listening(ancestor: int) -> int | None:
+def listening(ancestor: int) -> tuple[int, InProc] | None:
     """The first descendant of a process, by depth, that listens on a TCP or Unix socket; None: none does."""
-    for pid in descendants(ancestor):
+    for pid, seen in descendants(ancestor).items():
         sockets = {f"socket:[{inode}]" for inode in _listening_inodes(pid)}
         try:
             links = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
         except OSError:
             continue
         if links & sockets:
-            return pid
+            return pid, seen
     return None
 
 

@@ -204,29 +204,54 @@ def last_message(stderr: str, program: str) -> str:
 
 
 class InProc(NamedTuple):
-    """A process, as /proc lists it. `state`: Z and X have ended."""
+    """A process, as /proc lists it. `state`: Z and X have ended. `began`: in ticks since the machine's start."""
 
     state: str
     parent: int
     session: int
+    began: int
 
 
 def processes() -> dict[int, InProc]:
     """All processes by number. One that begins while the list is read may be missing."""
     found = {}
     for path in Path("/proc").glob("[1-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError):  # it has ended
-            state, parent, _, session = path.read_text(errors="replace").rpartition(")")[2].split()[:4]
-            found[int(path.parent.name)] = InProc(state, int(parent), int(session))
+        with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended
+            found[int(path.parent.name)] = _read_stat(path)
     return found
 
 
-def descendants(ancestor: int) -> list[int]:
-    """Process numbers, children before grandchildren."""
+def _read_stat(path: Path) -> InProc:
+    fields = path.read_text(errors="replace").rpartition(")")[2].split()
+    return InProc(fields[0], int(fields[1]), int(fields[3]), int(fields[19]))
+
+
+def send_signal(number: int, seen: InProc, what: int) -> bool:
+    """Sends a signal to a process that was seen in /proc. False: that one has ended, or is another user's; its number
+    may be another process's by now.
+    """
+    try:
+        descriptor = os.pidfd_open(number)
+    except OSError:
+        return False
+    try:
+        is_same = _read_stat(Path(f"/proc/{number}/stat")).began == seen.began
+        if is_same:
+            signal.pidfd_send_signal(descriptor, what)
+    except (OSError, ValueError, IndexError):
+        return False
+    finally:
+        os.close(descriptor)
+    return is_same
+
+
+def descendants(ancestor: int) -> dict[int, InProc]:
+    """By number, children before grandchildren."""
     children: dict[int, list[int]] = {}
-    for number, one in processes().items():
+    every = processes()
+    for number, one in every.items():
         children.setdefault(one.parent, []).append(number)
     found, level = [], [ancestor]
     while level := [child for parent in level for child in children.get(parent, [])]:
         found += level
-    return found
+    return {number: every[number] for number in found}

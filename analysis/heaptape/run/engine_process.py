@@ -7,7 +7,6 @@ watch it, and hold pipes open: each engine has a session of its own, all of whic
 the end of a pipe.
 """
 
-import contextlib
 import json
 import os
 import re
@@ -23,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TypeVar
 
-from heaptape.common.process import last_message, processes
+from heaptape.common.process import InProc, last_message, processes, send_signal
 from heaptape.run.registry import Choice
 
 Item = TypeVar("Item")
@@ -102,13 +101,12 @@ def _kill_all_below(pid: int) -> None:
         quiet = 0 if found else quiet + 1
         if quiet == QUIET_LOOKS:
             return
-        for one in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(one, signal.SIGKILL)
+        for number, seen in found.items():
+            send_signal(number, seen, signal.SIGKILL)
         time.sleep(PAUSE_S)
 
 
-def _below(pid: int) -> set[int]:
+def _below(pid: int) -> dict[int, InProc]:
     """The living processes of the session `pid`, and those that descend from them or it, without itself."""
     living = {number: one for number, one in processes().items() if one.state not in ("Z", "X")}
     found = {number for number, one in living.items() if one.session == pid}
@@ -116,7 +114,7 @@ def _below(pid: int) -> set[int]:
     while more:
         more = {number for number, one in living.items() if one.parent in more} - found
         found |= more
-    return found - {pid}
+    return {number: living[number] for number in found - {pid}}
 
 
 def side_by_side(

@@ -5,7 +5,9 @@ each, with a record of their origin and build; a wheel is such a folder. Finds a
 
 import importlib.util
 import json
+import os
 import re
+import stat
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -105,13 +107,23 @@ def of_wheel() -> list[Installed]:
     """Those of the wheel heaptape-allocators, which `pip install 'heaptape[allocators]'` brings."""
     wheel = importlib.util.find_spec("heaptape_allocators")
     folders = wheel.submodule_search_locations if wheel else None
-    return find_all(Path(folders[0])) if folders else []
+    return _found(Path(folders[0])) if folders else []
 
 
 def find_all(folder: Path) -> list[Installed]:
     """The candidates by name, then version, the oldest first. Raises HeaptapeError, naming the file, for a damaged
-    record.
+    record, and for what another user can change: its library is loaded with this user's rights.
     """
+    found = _found(folder)
+    for one in found:
+        for path in (one.folder, one.folder / RECORD, one.path):
+            about = path.stat()
+            if about.st_uid not in (os.geteuid(), 0) or about.st_mode & stat.S_IWOTH:
+                raise HeaptapeError(f"{path}: another user can change it, so it is not loaded: install it again")
+    return found
+
+
+def _found(folder: Path) -> list[Installed]:
     records = sorted(folder.glob(f"*@*/{RECORD}"))
     return sorted((Installed(_read(path), path.parent) for path in records), key=lambda one: order(one.record))
 

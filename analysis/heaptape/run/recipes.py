@@ -32,7 +32,7 @@ import msgspec
 from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, cache_folder
-from heaptape.common.process import descendants, scratch_folder
+from heaptape.common.process import descendants, scratch_folder, send_signal
 from heaptape.run.environment import PRELOAD, without_allocator
 
 KINDS = ("desktop", "languages", "servers", "tools")
@@ -264,10 +264,9 @@ def _own_orphans() -> Iterator[None]:
     try:
         yield
     finally:
-        while left := set(descendants(os.getpid())) - before:
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        while left := {pid: one for pid, one in descendants(os.getpid()).items() if pid not in before}:
+            for pid, seen in left.items():
+                send_signal(pid, seen, signal.SIGKILL)
             for pid in left:
                 with contextlib.suppress(ChildProcessError):  # a grandchild becomes ours when its parent has gone
                     os.waitpid(pid, 0)

@@ -80,7 +80,7 @@ def test_the_descendant_that_listens_is_found_and_asked_to_end(server, port, tmp
         shell.wait()
         load.end()
     assert listening(shell.pid) is None
-    assert descendants(shell.pid) == []
+    assert descendants(shell.pid) == {}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from heaptape.common import home, process
 from heaptape.common.errors import FormatError, HeaptapeError
-from heaptape.common.process import scratch_folder
+from heaptape.common.process import processes, scratch_folder, send_signal
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +124,13 @@ def test_an_interrupt_at_any_call_leaves_no_folder(tmp_path, monkeypatch):
         sys.setprofile(None)
         assert list(tmp_path.iterdir()) == [], f"at call {at}"
     assert at > 200
+
+
+def test_no_signal_reaches_a_process_that_has_the_number_of_one_that_was_seen():
+    with subprocess.Popen(["sleep", "60"]) as other:
+        now = processes()[other.pid]
+        assert not send_signal(other.pid, now._replace(began=now.began - 1), signal.SIGKILL)
+        assert other.poll() is None
+        assert send_signal(other.pid, now, signal.SIGKILL)
+        assert other.wait() == -signal.SIGKILL
+    assert not send_signal(other.pid, now, signal.SIGKILL)

@@ -99,7 +99,7 @@ static bool writes(const struct program *program, enum step replaced) {
   int memory = -1;
   if (replaced == AT_FIRST)
     replace(program);
-  bool may = peer_open(&peer, &from);
+  bool may = peer_open(&peer, &from, -1);
   if (replaced == OPENED)
     replace(program);
   may = may && (memory = peer_open_memory(&peer)) >= 0;

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Files that say which libraries are loaded: whose they are, and what is wrong with them, in one line."""
+
+import os
+from pathlib import Path
+
+import pytest
+from heaptape.common import home
+from heaptape.common.errors import HeaptapeError
+from heaptape.run import installed, registry
+
+from tests.support import HEAPTAPE_HERE, OUT, refused
+
+OTHER = 65534
+
+
+def candidate(folder: Path) -> Path:
+    """An installed candidate's folder."""
+    there = folder / "mine@1"
+    there.mkdir()
+    (there / "lib.so").touch()
+    source = installed.Source("folder", "", "", "")
+    record = installed.Record(1, "mine", "1", "lib.so", "", "", source, "", (), "", "", (), None, "", None, 0)
+    installed.write(there, record)
+    return there
+
+
+@pytest.mark.parametrize("name", [".", installed.RECORD, "lib.so"])
+@pytest.mark.parametrize("how", ["owner", "mode", "link"])
+def test_what_another_user_can_change_is_not_loaded(name: str, how: str, tmp_path: Path) -> None:
+    path = candidate(tmp_path) / name
+    assert [one.record.label for one in installed.find_all(tmp_path)] == ["mine@1"]
+    if how == "link" and name != ".":
+        path = path.rename(tmp_path / "elsewhere")
+        (tmp_path / "mine@1" / name).symlink_to(path)
+    if how == "mode":
+        path.chmod(0o777)
+    elif os.geteuid() == 0:
+        os.chown(path, OTHER, OTHER)
+    else:
+        pytest.skip("only root gives files to another user")
+    with pytest.raises(HeaptapeError, match=f"{tmp_path}/mine@1.*another user can change it"):
+        installed.find_all(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x = !\n", "line 1, column 5"),
+        ("[glibc]\nlibrary = 1", "glibc: library: Expected `str`"),
+        ("[glibc]", "glibc: Object missing required field `library`"),
+        ('[glibc]\nlibrary = ""\nrun = "sh"', "glibc: Object contains unknown field `run`"),
+        ('glibc = "libc.so"', "glibc: Expected `object`"),
+        ('[a]\nlibrary = ""\n[a.variants.b]\nenvironment = {A = 1}', "environment[...]: Expected `str`"),
+        ('[glibc]\nlibrary = "\udce9"', "can't decode"),
+    ],
+)
+def test_a_malformed_list_of_allocators_gives_one_line_with_file_and_place(
+    text: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "allocators" / "allocators.toml"
+    file.parent.mkdir()
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    monkeypatch.setattr(home, "SHARED", tmp_path)
+    assert str(file) in refused(HEAPTAPE_HERE, "allocators", "--variants", "glibc", says=says).stderr
+    with pytest.raises(HeaptapeError):
+        registry.load(home.Home(OUT))
