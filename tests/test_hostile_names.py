@@ -301,7 +301,7 @@ TABLE = (
     Row("replay {new.tape} -a {reference.so} -n 1 --passes memory -o /dev/null"),
     Row("replay {new.tape} -a {reference.so} -n 1 --passes memory --json", "json"),
     Row("replay {new.tape} -a {reference.so} --verify", "text"),
-    Row("whatif {new.tape} -a glibc --group size=100=remove"),
+    Row("whatif {new.tape} -a glibc --group size=100=remove -o /dev/null"),
     Row("whatif {new.tape} -a glibc --group size=100=remove --json", "json"),
     Row("place {new.tape} -a glibc"),
     Row("place {new.tape} -a glibc --json", "json"),
