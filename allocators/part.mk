@@ -2,7 +2,7 @@
 # Our own allocators: out/lib/libNAME.so to preload, out/lib/libNAME.a to link.
 # Each is made of its own folder and common/, compiled separately for it: ALLOCATOR_* select the tables to include. So
 # nothing of common/ costs an indirection, and two allocators share no object file.
-ALLOCATORS := reference magazine bucket
+ALLOCATORS := $(patsubst allocators/%/malloc.c,%,$(wildcard allocators/*/malloc.c))
 ALLOCATOR_TEST := allocators/test
 
 # $(call allocator_sources,name), _library, _archive; $(call allocator_objects,name,kind of object): pic or tsan

@@ -173,15 +173,6 @@ def test_files_rotate_and_merge_into_all_calls(worker, tmp_path: Path) -> None:
     assert program.end() == 0
 
 
-def test_old_files_are_deleted_and_reported(worker, tmp_path: Path) -> None:
-    program = worker(2)
-    attached = Attached(program.pid, tmp_path / "t.tape", "--rotate", "64K", "--keep", "1")
-    while not (tmp_path / "t.0004.tape").exists():
-        program.obey("c")
-    assert "were deleted (--keep)" in attached.stop()
-    assert len(list(tmp_path.glob("*.tape"))) == 2
-
-
 def test_a_budget_holds_and_calls_between_bursts_are_counted(worker, tmp_path: Path) -> None:
     program = worker(0)
     load_library(program, tmp_path)
