@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-record: runs a program and records its calls of the malloc API. Launch, signals, and the final lines. */
 #include "capture/recorder/collector.h"
+#include "capture/recorder/describe.h"
 #include "capture/recorder/record.h"
 #include "capture/recorder/unblocked.h"
 #include "capture/redirect/redirect.h"

@@ -7,6 +7,8 @@
    Invariant: the settings do not change while the collector serves. */
 #pragma once
 
+#include "capture/recorder/budget.h"
+
 #include "capture/recorder/processes/recorded_process.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
@@ -84,56 +86,11 @@ struct collector_outcome {
   volatile bool
       child_ended; /* first_pid was reaped, and its number may be another process's. For signal handlers too */
 };
-/* --- upkeep.c --- */
-
-/* What a recording of several days needs: bursts within a budget of CPU time (--budget), and rotating files (--rotate).
-
-   The budget is a controller: the program's CPU time earns credit; the cost of recording is taken from it. Recording
-   begins when the credit reaches a randomly drawn level, and stops when no credit is left. So bursts become shorter
-   under load and longer where there is little to record, and begin at moments that follow no period of the program. At
-   most twice the credit that BUDGET_PERIOD_NS of the program earn is kept, so that idle times leave no more than that
-   to spend at once. While the program runs, the cost over any time is therefore at most the share, plus that credit,
-   plus what one burst spent between its last two steps. A debt is paid off, except for what exceeds ten periods:
-   otherwise, the recorder's waking while the program sleeps for a night would leave nothing to record in the morning.
-
-   Job: measuring what recording costs, when a burst begins and ends, pausing all processes between bursts, names of a
-   trace's files, beginning the next one in time, deleting old ones. Not its job: the files' content
-   (recorded_process.h). budget_* are pure: all times are arguments. One thread, the serving one. */
-
-/* CPU time of the program from one burst to the next, on average. */
-#define BUDGET_PERIOD_NS 1e9
-
-/* What was used since the previous step. */
-struct budget_use {
-  uint64_t program_ns;  /* CPU time of the recorded processes, their hooks included */
-  uint64_t recorder_ns; /* CPU time of the recorder */
-  uint64_t recorded;    /* calls */
-  uint64_t skipped;     /* calls that were only counted */
-};
-
-struct budget {
-  double share;                   /* above 0, at most 1 */
-  double recorded_ns, skipped_ns; /* what a call of each kind costs in the program */
-  double credit_ns;               /* negative: a debt */
-  double begin_ns;                /* credit at which the next burst begins */
-  uint64_t random;
-  bool records;
-  uint64_t program_ns, cost_ns; /* in total */
-};
-
-/* Begins between two bursts, without credit. seed: for the random numbers. */
-void budget_begin(struct budget *budget, double share, uint64_t seed);
-
-/* Accounts for what was used since the previous step. Returns whether to record from now on. */
-bool budget_step(struct budget *budget, const struct budget_use *use);
-
-/* What recording has cost so far, in percent of the program's CPU time. */
-double budget_used_percent(const struct budget *budget);
+/* --- upkeep.c: bursts within the budget, rotating files --- */
 
 /* The numbered files of a recording that rotates: their names, and which of them are still there.
 
-   F.0001.tape, F.0002.tape and so on. Files that existed before are never touched: numbering continues after them. Not
-   its job: what is in the files, when to begin the next. One thread. */
+   F.0001.tape, F.0002.tape and so on. Files that existed before are never touched: numbering continues after them. */
 struct file_set {
   char base[4096]; /* path without number and ".tape" */
   uint64_t id;     /* random: the same in all files of the set */
@@ -170,10 +127,6 @@ struct process_upkeep {
   uint32_t bursts;                        /* in this file */
   char footer[256];                       /* FOOTER's `budget` */
 };
-
-/* Called before the process's trace is closed; the returned state is needed for that, and is freed afterwards. */
-struct process_upkeep *process_upkeep_end(struct upkeep *upkeep, struct recorded_process *process);
-void process_upkeep_free(struct process_upkeep *upkeep);
 
 /* The state of a recording.
 
@@ -324,7 +277,7 @@ void unfollowed_add_known(struct collector *collector, int pid, const char *name
 uint32_t unfollowed_report(struct collector *collector);
 
 /* executed.c: what recorded processes themselves tell of the programs that they execute: for those that end before we
-   look at them, all that is known. Not its job: what we see (unfollowed.c). */
+   look at them, all that is known. */
 
 /* Looks at the notes of all processes. */
 void executed_serve(struct collector *collector);
@@ -355,7 +308,7 @@ void connections_serve(struct collector *collector);
    Requests come over the collector's socket as one JSON object, {"verb": "start", "pid": N}, from a process of the same
    user or of root; the reply is also one object, {"ok": true, ...} or {"ok": false, "error": "..."}. pid is a recorded
    process, or the recorder, for all current and later processes. Verbs: those of `heaptape ctl`, and counts and modules
-   for `heaptape top`. Not its job: the socket. One thread, the serving one. */
+   for `heaptape top`. One thread, the serving one. */
 
 /* Carries out a request; returns the reply, to be freed, or NULL if there is no memory. */
 char *control_request(struct collector *collector, const char *text);
@@ -388,6 +341,10 @@ void collector_end_process(struct collector *collector, struct recorded_process 
    why: static text, which goes into the traces. */
 void collector_end_recording(struct collector *collector, const char *why);
 
+/* Called before the process's trace is closed; the returned state is needed for that, and is freed afterwards. */
+struct process_upkeep *process_upkeep_end(struct upkeep *upkeep, struct recorded_process *process);
+void process_upkeep_free(struct process_upkeep *upkeep);
+
 /* CPU time in the program that recording a call costs, by the options; not the recorder's own. */
 double upkeep_call_ns(const struct collector_settings *settings);
 
@@ -410,56 +367,3 @@ int upkeep_first_file(const struct collector *collector, struct process_upkeep *
 /* The process is recorded from now on; takes upkeep. */
 void upkeep_process_begins(struct collector *collector, struct recorded_process *process,
                            struct process_upkeep *upkeep);
-
-/* --- describe.c --- */
-
-/* The INFO of a trace, which describes its process, and the trace's file name.
-
-   Not its job: the trace's content. Allocates with malloc. */
-
-/* Stamps as the trace's clock gives them. */
-struct describe_clock {
-  bool counter; /* else cycles */
-  double hz;    /* 0: no rate */
-  uint64_t origin_stamp;
-};
-
-/* What was before the recording of a process. late: it begins after the process began, so earlier objects may be
-   released in it, and calls may be in flight. parent: of a fork child, NULL where it is not recorded. */
-struct describe_past {
-  bool late;
-  const struct recorded_process *parent;
-};
-
-/* INFO's object (core/trace/FORMAT.md section 5), to be freed; NULL: out of memory. */
-char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
-                    const struct describe_clock *clock, const struct describe_past *past);
-
-/* A file of a recording that rotates. */
-struct describe_file {
-  uint64_t set;                           /* the same in all files of the recording */
-  uint32_t number;                        /* in its name */
-  uint32_t first;                         /* number of the set's first file */
-  uint32_t oldest;                        /* number of the oldest file that is kept once this one has begun */
-  uint64_t origin_stamp;                  /* 0: this is the first file */
-  const struct recorded_process *process; /* as the files before have it; NULL: this is the first file */
-};
-
-/* The INFO of that file, from the INFO of the recording; likewise. Later files lack the same things as a late
-   recording. */
-char *describe_file_info(const char *info_json, const struct describe_file *file);
-
-/* The name by which a process was started; "" where neither it nor /proc has it. */
-void describe_program_name(const struct attach_request *request, char *name, size_t bytes);
-
-/* Writes the path of the first process's trace to path: -o, or NAME.PID.tape. */
-void describe_first_path(const struct collector_settings *settings, char *path, size_t bytes);
-
-/* F.PID.tape beside the first trace's F.tape, with a further number if that name is taken. The file is created here, so
-   that the name stays ours. Where the recording rotates, it is always F.PID.tape and not created: its files are
-   numbered. */
-void describe_further_path(const struct collector_settings *settings, int pid, char *path, size_t bytes);
-
-/* The LD_PRELOAD with which the process was started, to be freed; NULL with errno 0: it has none; else it can't be
-   read. */
-char *describe_preloads(int pid);

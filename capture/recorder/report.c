@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "capture/recorder/describe.h"
 #include "capture/recorder/record.h"
 
 #include "core/base/diagnostics.h"

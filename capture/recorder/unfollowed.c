@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "capture/recorder/describe.h"
 #include "capture/recorder/recording.h"
 
 #include "capture/redirect/redirect.h"
