@@ -49,10 +49,10 @@ void touch_unusual(uint8_t *memory, uint64_t old_bytes, uint64_t bytes, uint64_t
              all = bytes / TOUCH_STEP_BYTES + (bytes % TOUCH_STEP_BYTES != 0);
     if (touched_word_parts(touched))
       touch_parts(memory, bytes, (struct touched){(uint32_t)steps, touched_word_parts(touched)});
-    else if (steps < all && policy == TOUCH_SPREAD && bytes >= TOUCHED_PARTS_MIN_BYTES)
+    else if (steps && steps < all && policy == TOUCH_SPREAD && bytes >= TOUCHED_PARTS_MIN_BYTES)
       touch_evenly(memory, bytes, steps);
     else if (steps < all)
-      touch_steps(memory, 0, steps * TOUCH_STEP_BYTES);
+      touch_steps(memory, 0, steps ? steps * TOUCH_STEP_BYTES : 1); /* none inside: the first is another's, too */
     else if (bytes > 0)
       touch_whole(memory, bytes);
     return;

@@ -3,14 +3,15 @@
 
    Job: decide which bytes of a new object, or of the grown part of a reallocated one, are written. Always outside timed
    calls. Policies: `recorded`: as many OS pages as the program touched, if the workload has this number, in the parts
-   where it touched them, or from the start on where these are not named; else like `lines`, and a byte of each OS page
-   of the first TOUCH_WHOLE_BYTES, as programs fill what they request, except large buffers; `spread`: the same, but
-   where the parts of a large object are not named, its touched OS pages are spread over it evenly; `lines`: a byte in
-   every 64 up to touch_bound_bytes (256 by default); `first`: the first byte; `pages`: a byte of each OS page; `all`:
-   every byte; `none`. This applies to zeroed memory, too. An object that a realloc makes larger was filled, or it would
-   not need to grow: if its touched OS pages are not recorded, `recorded` and `lines` first write a byte of each OS page
-   that they have not yet written, so that realloc copies memory and not the kernel's one zero page. Safe anywhere;
-   faults if the allocator returned memory that can't be written. */
+   where it touched them, or from the start on where these are not named (the first byte if there are none, as an OS
+   page that the object shares with others does not count alone); else like `lines`, and a byte of each OS page of the
+   first TOUCH_WHOLE_BYTES, as programs fill what they request, except large buffers; `spread`: the same, but where the
+   parts of a large object are not named, its touched OS pages are spread over it evenly; `lines`: a byte in every 64 up
+   to touch_bound_bytes (256 by default); `first`: the first byte; `pages`: a byte of each OS page; `all`: every byte;
+   `none`. This applies to zeroed memory, too. An object that a realloc makes larger was filled, or it would not need to
+   grow: if its touched OS pages are not recorded, `recorded` and `lines` first write a byte of each OS page that they
+   have not yet written, so that realloc copies memory and not the kernel's one zero page. Safe anywhere; faults if the
+   allocator returned memory that can't be written. */
 #pragma once
 
 #include <stdbool.h>

@@ -62,15 +62,15 @@ static void check_before_realloc(enum touch_policy policy, uint64_t old_bytes, u
   }
 }
 
-/* An object of which os_pages OS pages were recorded as touched, wherever it begins: writes all of these, and if the
-   object has no more, also the one in which it ends. */
+/* An object of which os_pages OS pages were recorded as touched, wherever it begins: writes all of these, if there
+   are none the first byte, and if the object has no more, also the OS page in which it ends. */
 static void check_known(uint64_t bytes, uint64_t os_pages) {
   memset(memory, 0, bytes + 5000);
   touch_object(memory, 0, bytes, os_pages + 1);
   bool whole = os_pages * 4096 >= bytes;
   for (uint64_t at = 0; at < bytes + 5000; at++) {
     bool expect = at < bytes &&
-                  ((at % 4096 == 0 && at / 4096 < os_pages && (bytes > 4096 || !whole)) || (whole && at == bytes - 1));
+                  ((at % 4096 == 0 && at / 4096 < (os_pages ? os_pages : 1) && (bytes > 4096 || !whole)) || (whole && at == bytes - 1));
     if ((memory[at] != 0) != expect) {
       printf("%" PRIu64 " OS pages of %" PRIu64 " bytes known: byte %" PRIu64 "\n", os_pages, bytes, at);
       exit(1);
