@@ -109,8 +109,11 @@ static void write_trace(const char *path, uint64_t seed, int events) {
             "gap or mark");
   }
   for (uint64_t i = 0; i < 10; i++) {
-    struct trace_sample sample = {
-        .stamp = i * 1000, .rss_anon_bytes = 4096 * (20 - i), .vm_size_bytes = i << 20, .queued_ns = i * i * 77};
+    struct trace_sample sample = {.stamp = i * 1000,
+                                  .rss_anon_bytes = 4096 * (20 - i),
+                                  .vm_size_bytes = i << 20,
+                                  .queued_ns = i * i * 77,
+                                  .reading_ns = i * 3};
     sample.user_ns = sample.system_ns = TRACE_SAMPLE_MISSING;
     CHECK(trace_writer_sample(writer, &sample) == 0, "sample");
   }

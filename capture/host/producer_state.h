@@ -61,6 +61,9 @@ struct inner_event {
 };
 enum { INNER_HELD_MOST = 3 };
 
+/* What is done to record a large object: at its acquire, and at its release. */
+enum large_work { LARGE_PUT, LARGE_TOUCHED, LARGE_WORKS };
+
 struct producer {
   union {
     struct producer_quick quick;
@@ -95,9 +98,11 @@ struct producer {
   _Atomic int owner;   /* kernel's thread id */
   uint32_t idle_waits; /* that a thread which may not sleep has spun in vain, one after another */
   uint32_t index;
-  uint32_t serial; /* of the thread among the process's threads: producers are reused */
-  uint32_t stack;  /* of the call that took the producer from OPTIONAL */
-  bool unwinding;  /* the thread is in a walk that may allocate */
+  uint32_t serial;                   /* of the thread among the process's threads: producers are reused */
+  uint32_t stack;                    /* of the call that took the producer from OPTIONAL */
+  bool unwinding;                    /* the thread is in a walk that may allocate */
+  uint64_t large_usual[LARGE_WORKS]; /* how long a unit of it took before, in sixteenths of a stamp; 0: not known */
+  uint32_t large_acquires;
   uint32_t held_count;
   struct inner_event held[INNER_HELD_MOST]; /* the oldest first */
   struct producer_quick parked; /* the thread's in a pause, in state NONE; here, so that a fork child finds it wiped */

@@ -27,6 +27,7 @@ void budget_begin(struct budget *budget, double share, uint64_t seed) {
 
 bool budget_step(struct budget *budget, const struct budget_use *use) {
   double hooks_ns = (double)use->recorded * budget->recorded_ns + (double)use->skipped * budget->skipped_ns;
+  hooks_ns += (double)use->reading_ns;
   double own_ns = (double)use->program_ns - hooks_ns; /* the hooks' time earns no credit */
   double cost_ns = (double)use->recorder_ns + hooks_ns, most_ns = 2 * per_period(budget);
   double least_ns = -10 * per_period(budget);

@@ -23,6 +23,7 @@ struct budget_use {
   uint64_t recorder_ns; /* CPU time of the recorder */
   uint64_t recorded;    /* calls */
   uint64_t skipped;     /* calls that were only counted */
+  uint64_t reading_ns;  /* what recording took in the processes beyond a time for each call */
 };
 
 struct budget {

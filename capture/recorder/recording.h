@@ -122,10 +122,10 @@ struct process_upkeep {
   char *info_json;   /* of the recording; NULL: it does not rotate */
   uint64_t again_ns; /* the next file could not be begun: not tried again before then */
   bool complained;
-  uint64_t program_ns, recorded, skipped; /* at the last step, of all files */
-  uint64_t ns, recorded_ns;               /* of this file: how long it was written, and how much of that was recorded */
-  uint32_t bursts;                        /* in this file */
-  char footer[256];                       /* FOOTER's `budget` */
+  uint64_t program_ns, reading_ns, recorded, skipped; /* at the last step, of all files */
+  uint64_t ns, recorded_ns; /* of this file: how long it was written, and how much of that was recorded */
+  uint32_t bursts;          /* in this file */
+  char footer[256];         /* FOOTER's `budget` */
 };
 
 /* The state of a recording.

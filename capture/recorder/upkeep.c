@@ -80,6 +80,9 @@ static void process_upkeep_add_use(struct recorded_process *process, struct budg
     use->program_ns += program_ns - upkeep->program_ns;
     upkeep->program_ns = program_ns;
   }
+  uint64_t reading_ns = recorded_process_reading_ns(process);
+  use->reading_ns += reading_ns > upkeep->reading_ns ? reading_ns - upkeep->reading_ns : 0;
+  upkeep->reading_ns = reading_ns;
   use->recorded += recorded > upkeep->recorded ? recorded - upkeep->recorded : 0;
   use->skipped += skipped > upkeep->skipped ? skipped - upkeep->skipped : 0;
   upkeep->recorded = recorded;

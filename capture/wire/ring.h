@@ -129,6 +129,7 @@ struct ring {
   _Atomic uint64_t dropped;           /* events dropped, including those that DROPPED records report */
   _Atomic uint64_t skipped;           /* calls made in pauses, including those that DROPPED records report */
   _Atomic uint64_t marks_lost;        /* heaptape_mark found the ring full */
+  _Atomic uint64_t large_stamps;      /* how long it took to record large objects */
   _Alignas(64) _Atomic uint32_t tail; /* bytes from the ring's start up to which the collector is done */
   _Atomic uint32_t drained;           /* futex: changes when tail has moved and the host waits */
   _Atomic uint32_t stopped;           /* tail plus 1 while the collector has found an empty slot there; else 0 */

@@ -237,14 +237,14 @@ static int put_sample(void *context, const struct trace_sample *sample) {
   const uint64_t values[] = {sample->stamp,           sample->rss_anon_bytes, sample->rss_file_bytes,
                              sample->rss_shmem_bytes, sample->vm_size_bytes,  sample->vm_hwm_bytes,
                              sample->minor_faults,    sample->major_faults,   sample->user_ns,
-                             sample->system_ns,       sample->queued_ns};
+                             sample->system_ns,       sample->queued_ns,      sample->reading_ns};
   for (size_t column = 0; column < sizeof values / sizeof *values; column++)
     to->columns[column][to->row] = values[column];
   to->row++;
   return 0;
 }
 
-EXPORTED int heaptape_trace_samples(const struct heaptape_trace *trace, uint64_t *const columns[11], char *text) {
+EXPORTED int heaptape_trace_samples(const struct heaptape_trace *trace, uint64_t *const columns[12], char *text) {
   struct error error = {""};
   struct sample_columns to = {columns, 0};
   return trace_reader_samples(trace->reader, put_sample, &to, &error) == 0 ? 0 : pass_on(&error, text);

@@ -63,8 +63,8 @@ struct heaptape_events {
 int heaptape_trace_events(const struct heaptape_trace *trace, uint64_t number, const struct heaptape_events *columns,
                           char *error);
 
-/* summary.samples rows: columns[0] to [10] as in FORMAT.md section 6; UINT64_MAX: not recorded. */
-int heaptape_trace_samples(const struct heaptape_trace *trace, uint64_t *const columns[11], char *error);
+/* summary.samples rows: columns[0] to [11] as in FORMAT.md section 6; UINT64_MAX: not recorded. */
+int heaptape_trace_samples(const struct heaptape_trace *trace, uint64_t *const columns[12], char *error);
 
 /* summary.stack_nodes rows, of nodes 1, 2, ...: parent (0: the outermost frame), instruction, and how many modules are
    before the node in the file. */

@@ -44,7 +44,8 @@ struct trace_sample {
   uint64_t rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, vm_size_bytes, vm_hwm_bytes;
   uint64_t minor_faults, major_faults;
   uint64_t user_ns, system_ns;
-  uint64_t queued_ns; /* waits of live threads for a processor, while they could run */
+  uint64_t queued_ns;  /* waits of live threads for a processor, while they could run */
+  uint64_t reading_ns; /* of user and system time: reads of which OS pages are resident, for the recording */
 };
 
 /* The peak of RssAnon from the sample before (NULL: none) to this one: in this sample, or, where VmHWM shows that RSS
@@ -56,6 +57,7 @@ uint64_t trace_sample_anon_peak(const struct trace_sample *before, const struct 
 struct trace_final {
   uint64_t peak_rss_bytes; /* 0: not known exactly */
   uint64_t minor_faults, major_faults, user_ns, system_ns;
+  uint64_t reading_ns; /* as in a sample; 0: not known */
 };
 
 /* The data accesses in a trace: FOOTER's `accesses`. */

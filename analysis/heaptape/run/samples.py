@@ -15,14 +15,14 @@ import pandas as pd
 from heaptape.common.phrases import MOSTLY_PERCENT
 from heaptape.results.judged import mean_over_time
 from heaptape.results.structs import Run
-from heaptape.tape.trace import open_trace, times_ns
+from heaptape.tape.trace import call_ns_of, open_trace, times_ns
 from heaptape.tape.workload_format import read_workload
 
 
 @dataclass(frozen=True)
 class Samples:
-    """When a recorded run was sampled: in wall time, in the process's processor time, and in ops done by then. `idle`:
-    `idle_of` its workload.
+    """When a recorded run was sampled: in wall time, in the program's processor time (`without_recording`), and in ops
+    done by then. `idle`: `idle_of` its workload.
     """
 
     time_ns: np.ndarray
@@ -104,10 +104,21 @@ def read_samples(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
     with open_trace(tape) as trace:
         rows = trace.samples()
         times = times_ns(trace, rows["stamp"].to_numpy(np.uint64)).astype(float)
+        call_ns = call_ns_of(trace)
     cpu = (rows["user_ns"] + rows["system_ns"]).to_numpy(float)
     line_ns, position = line["time_ns"].to_numpy(float), line["position"].to_numpy(float)
     samples = samples_at(times, cpu, line_ns, position, compiled.ops)
-    return replace(samples, idle=idle_of(workload)), rows["rss_anon_bytes"].to_numpy(float)
+    reading = rows["reading_ns"].to_numpy(float) if "reading_ns" in rows else np.zeros(len(rows))
+    own = without_recording(samples.cpu_ns, call_ns * samples.position, reading)
+    return replace(samples, cpu_ns=own, idle=idle_of(workload)), rows["rss_anon_bytes"].to_numpy(float)
+
+
+def without_recording(cpu_ns: np.ndarray, calls_ns: np.ndarray, reading_ns: np.ndarray) -> np.ndarray:
+    """The program's processor time at each sample, without what its recording took by then: `calls_ns` is stated, so it
+    is no more than half of the time between two samples; `reading_ns` was measured.
+    """
+    own = np.maximum(np.diff(cpu_ns) - np.diff(reading_ns), 0)
+    return np.cumsum(np.append(0.0, np.maximum(own - np.diff(calls_ns), own / 2)))
 
 
 def spread_times(position: np.ndarray, line: pd.DataFrame) -> np.ndarray:

@@ -17,7 +17,7 @@ from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import default_home
 
 ABI, ERROR_BYTES = 1, 512
-SAMPLE_COLUMNS = 11
+SAMPLE_COLUMNS = 12
 _PLACE = re.compile(r": offset (\d+): ", re.ASCII)
 
 _ADDRESS, _U64, _U32 = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32

@@ -6,7 +6,7 @@ Memory is bounded by one block: `Trace.events` yields one Arrow record batch per
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SAMPLE_NAMES = (
     "stamp", "rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes", "vm_size_bytes", "vm_hwm_bytes",
-    "minor_faults", "major_faults", "user_ns", "system_ns", "queued_ns",
+    "minor_faults", "major_faults", "user_ns", "system_ns", "queued_ns", "reading_ns",
 )  # fmt: skip
 MISSING = np.uint64(2**64 - 1)
 MODULES, MARKS, THREADS = 7, 8, 9  # blocks of FORMAT.md
@@ -160,22 +160,33 @@ def open_trace(path: str | Path) -> Trace:
 
 
 def recorded_cpu_ns(path: str | Path) -> float | None:
-    """User and system time of the recorded program, at its end or at its last sample, less what recording its calls is
-    known to cost. None where the file is no trace, or lacks it.
+    """User and system time of the recorded program, at its end or at its last sample, less what recording it is known
+    to cost. None where the file is no trace, or lacks it.
     """
     try:
         with open_trace(path) as trace:
             samples, final = trace.samples(), (trace.footer or {}).get("final") or {}
-            stated = trace.info.get("call_ns")
-            cost = (stated if isinstance(stated, int | float) else CALL_NS) * trace.event_count
+            cost = call_ns_of(trace) * trace.event_count
     except (HeaptapeError, OSError):
         return None
     if "user_ns" in final:
-        return without_recording(final["user_ns"] + final.get("system_ns", 0), cost)
+        return without_recording(_own(final), cost)
     if not {"user_ns", "system_ns"} <= set(samples.columns):
         return None
-    known = samples[["user_ns", "system_ns"]].dropna()
-    return without_recording(known.iloc[-1].sum(), cost) if len(known) else None
+    known = samples[samples["user_ns"].notna() & samples["system_ns"].notna()]
+    return without_recording(_own(known.iloc[-1]), cost) if len(known) else None
+
+
+def call_ns_of(trace: Trace) -> float:
+    """CPU time that recording a call takes in the program, as known of the recorder's options."""
+    stated = trace.info.get("call_ns")
+    return float(stated) if isinstance(stated, int | float) else CALL_NS
+
+
+def _own(times: Mapping | pd.Series) -> float:
+    """User and system time, without reads of which OS pages are resident."""
+    whole = float(times["user_ns"]) + float(times.get("system_ns", 0))
+    return max(whole - float(times.get("reading_ns", 0)), 0.0)
 
 
 def without_recording(cpu_ns: float, cost_ns: float) -> float | None:

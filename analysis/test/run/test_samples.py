@@ -20,7 +20,10 @@ from heaptape.run.samples import (
     rss_at,
     samples_at,
     spread_times,
+    without_recording,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.bench.fidelity.prediction import aligned_mean, thinned
 from tests.support import compile_c, record
@@ -93,6 +96,17 @@ def test_runs_with_more_calls_are_aligned_by_the_share_of_their_calls() -> None:
     longer = samples_at(times, times, np.array([0, 100 * MS]), np.array([0.0, 4000]), 4000)
     rss = longer.position / 4000
     assert aligned_mean(longer, rss, ramp(50 * MS)) == pytest.approx(0.5, rel=0.01)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 10**9)] * 3), min_size=1, max_size=20))
+def test_processor_time_without_recording_never_goes_back_and_is_exact_where_the_costs_are_possible(
+    spans: list[tuple[int, int, int]],
+) -> None:
+    """Of each span: the program's own time, that of its calls' recording (no more than that), and of reading."""
+    own, calls, reading = np.array([(one, min(one, more), read) for one, more, read in spans], dtype=float).T
+    sums = [np.append(0.0, np.cumsum(part)) for part in (own + calls + reading, calls, reading)]
+    assert without_recording(*sums) == pytest.approx(np.append(0.0, np.cumsum(own)))
+    assert (np.diff(without_recording(sums[0], 2 * sums[0], 2 * sums[0])) >= 0).all()
 
 
 def test_time_before_the_first_and_after_the_last_op_counts() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The program's CPU time is that of the recording, less what recording its calls cost."""
+"""The program's CPU time is that of the recording, less what recording its calls and its large objects cost."""
 
 from pathlib import Path
 
@@ -37,3 +37,19 @@ def test_the_cost_of_a_recording_is_that_of_its_options_times_its_calls(
     expected = final["user_ns"] + final["system_ns"] - call_ns * calls
     assert recorded_cpu_ns(tmp_path / "F.tape") == pytest.approx(expected)
     assert expected > (final["user_ns"] + final["system_ns"]) / 2
+
+
+@pytest.mark.parametrize("least", [0, 8192])
+def test_the_time_in_which_large_objects_are_recorded_is_not_the_program_s(tmp_path: Path, least: int) -> None:
+    """20,000 objects of 9,000 bytes; their touched OS pages are read, or none is."""
+    body = "for (int i = 0; i < 20000; i++) { char *volatile p = malloc(9000); p[0] = 1; free(p); }"
+    program = compile_c(tmp_path / "program", f"#include <stdlib.h>\nint main(void) {{ {body} }}", "-fno-builtin")
+    record(tmp_path / "F.tape", program, options=("--touch-min", str(least)))
+    with open_trace(tmp_path / "F.tape") as trace:
+        final, sampled = trace.footer["final"], trace.samples()["reading_ns"].astype(float)
+        cost = trace.info["call_ns"] * trace.event_count
+    reading, whole = final.get("reading_ns", 0), final["user_ns"] + final["system_ns"]
+    assert (reading > 20_000 * 50) == (least > 0)  # a system call each
+    assert (sampled <= reading).all()
+    assert reading < whole
+    assert recorded_cpu_ns(tmp_path / "F.tape") == pytest.approx(without_recording(whole - reading, cost))

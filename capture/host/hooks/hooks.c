@@ -516,9 +516,7 @@ static void record_live(const void *object, uint64_t bytes) {
   struct producer_entry in = producer_enter(PRODUCER_CALLING | PRODUCER_TOUCHES, CALLER);
   if (!in.producer)
     return;
-  uint64_t touched = large_touched(object, bytes, false);
-  if (touched != LARGE_UNKNOWN)
-    producer_note(in, RECORD_LIVE, object, touched);
+  step_live(in, object, bytes);
   producer_leave(in);
 }
 

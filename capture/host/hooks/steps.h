@@ -44,6 +44,9 @@ void step_releasing(const struct step *step, enum producer_state calling, const 
 /* After the real call of a release or touch. Leaves the call. */
 void step_released(const struct step *step, const void *object);
 
+/* Records how much of a large object is resident that is live at the end. */
+void step_live(struct producer_entry in, const void *object, uint64_t bytes);
+
 /* Before and after the real call of a resize; the second leaves the call. */
 struct resize step_resizing(const struct step *step, const void *object);
 void step_resized(const struct step *step, struct resize resize, void *result);

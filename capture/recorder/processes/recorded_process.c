@@ -105,6 +105,14 @@ static void note_peak(struct recorded_process *process, const struct trace_sampl
   process->sampled = *sample;
 }
 
+uint64_t recorded_process_reading_ns(const struct recorded_process *process) {
+  uint64_t passed_ns = os_monotonic_ns() - process->origin_ns, stamps = 0;
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    stamps += atomic_load_explicit(&process->readers.at[i].ring->large_stamps, memory_order_relaxed);
+  double rate = (double)passed_ns / (double)(os_stamp() - process->origin_stamp); /* none is counted by another clock */
+  return stamps ? (uint64_t)((double)stamps * rate) : 0;
+}
+
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
   struct trace_sample sample;
   live_sample_adapt(&process->live);
@@ -116,6 +124,7 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
   for (uint32_t i = 0; process->names && i < process->readers.count; i++)
     ring_reading_name(process, &process->readers.at[i]);
   sample.stamp = stamp;
+  sample.reading_ns = recorded_process_reading_ns(process);
   if (process->simulated) /* it is the simulator's memory */
     return;
   note_peak(process, &sample);
@@ -297,6 +306,7 @@ int recorded_process_close(struct recorded_process *process, const struct record
     running->exit_status = end->how->status_known ? end->how->status : -1;
     running->final_known = end->how->usage_known && !process->simulated;
     running->final = end->how->usage;
+    running->final.reading_ns = recorded_process_reading_ns(process);
     struct trace_sample last = process->sampled;
     last.vm_hwm_bytes = running->final.peak_rss_bytes;
     if (running->final_known && last.vm_hwm_bytes)

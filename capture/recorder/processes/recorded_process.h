@@ -95,6 +95,9 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp);
 int recorded_process_rotate(struct recorded_process *process, const struct recording_next *next,
                             struct process_totals *totals, bool *ended, struct error *error);
 
+/* CPU time of the process in which it read which OS pages are resident, since it began. */
+uint64_t recorded_process_reading_ns(const struct recorded_process *process);
+
 /* The number of calls recorded in all files, and in *skipped of those missing because of a pause; both only grow. */
 uint64_t recorded_process_calls(const struct recorded_process *process, uint64_t *skipped);
 

@@ -397,7 +397,7 @@ static uint64_t *sample_field(struct trace_sample *sample, int column) {
   uint64_t *const fields[SAMPLE_COLUMNS] = {&sample->stamp,           &sample->rss_anon_bytes, &sample->rss_file_bytes,
                                             &sample->rss_shmem_bytes, &sample->vm_size_bytes,  &sample->vm_hwm_bytes,
                                             &sample->minor_faults,    &sample->major_faults,   &sample->user_ns,
-                                            &sample->system_ns,       &sample->queued_ns};
+                                            &sample->system_ns,       &sample->queued_ns,      &sample->reading_ns};
   return fields[column];
 }
 

@@ -365,6 +365,8 @@ static char *footer_json(const struct trace_writer *writer, const char *end, dou
                               "system_ns", (json_int_t)totals->final.system_ns);
     if (totals->final.peak_rss_bytes)
       json_set_count(final, "peak_rss_bytes", totals->final.peak_rss_bytes);
+    if (totals->final.reading_ns)
+      json_set_count(final, "reading_ns", totals->final.reading_ns);
     json_object_set_new(footer, "final", final);
   }
   if (footer && totals->exit_status >= 0)

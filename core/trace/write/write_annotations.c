@@ -181,7 +181,7 @@ static uint64_t sample_quantity(const struct trace_sample *sample, int column) {
   const uint64_t quantities[SAMPLE_COLUMNS] = {sample->stamp,           sample->rss_anon_bytes, sample->rss_file_bytes,
                                                sample->rss_shmem_bytes, sample->vm_size_bytes,  sample->vm_hwm_bytes,
                                                sample->minor_faults,    sample->major_faults,   sample->user_ns,
-                                               sample->system_ns,       sample->queued_ns};
+                                               sample->system_ns,       sample->queued_ns,      sample->reading_ns};
   return quantities[column];
 }
 

@@ -69,8 +69,9 @@ static void check_known(uint64_t bytes, uint64_t os_pages) {
   touch_object(memory, 0, bytes, os_pages + 1);
   bool whole = os_pages * 4096 >= bytes;
   for (uint64_t at = 0; at < bytes + 5000; at++) {
-    bool expect = at < bytes &&
-                  ((at % 4096 == 0 && at / 4096 < (os_pages ? os_pages : 1) && (bytes > 4096 || !whole)) || (whole && at == bytes - 1));
+    bool expect =
+        at < bytes && ((at % 4096 == 0 && at / 4096 < (os_pages ? os_pages : 1) && (bytes > 4096 || !whole)) ||
+                       (whole && at == bytes - 1));
     if ((memory[at] != 0) != expect) {
       printf("%" PRIu64 " OS pages of %" PRIu64 " bytes known: byte %" PRIu64 "\n", os_pages, bytes, at);
       exit(1);
