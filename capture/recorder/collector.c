@@ -124,7 +124,7 @@ void collector_close(struct collector *collector) {
   free(collector->processes.at);
   free(collector->unfollowed.at);
   free(collector->executed.at);
-  free(collector->attached_pids.at);
+  free(collector->attached.at);
   free(collector);
 }
 

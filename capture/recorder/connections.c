@@ -259,10 +259,12 @@ static void serve_process(struct collector *collector, const struct pending *fro
   if (first) {
     if (process)
       collector_end_process(collector, process, "exec", NULL);
-    unfollowed_attached(collector, from->peer.pid);
+    bool is_inner = unfollowed_attached(collector, from->peer.pid);
     redirect_linked(from, request, reply);
     reply->bypassed = request->bypassed;
     process = add_process(collector, request, from);
+    if (process)
+      process->is_inner = is_inner;
   }
   if (process)
     fds[0] = process_banks_add(process, rings);
@@ -299,10 +301,10 @@ static bool serve_connection(struct collector *collector, const struct pending *
   struct attach_request request = message.attach;
   bool asks = got == sizeof request && request.magic == ATTACH_MAGIC &&
               request.proof == attach_proof(collector->secret, request.number, ATTACH_HOST_SIDE);
-  if (readable.revents &
-      (POLLHUP | POLLRDHUP)) { /* it has waited long enough and continues without us, or was killed */
+  if (readable.revents & (POLLHUP | POLLRDHUP)) { /* it has waited long enough and went on without us, or has ended */
     collector_end_reaped(collector, from->peer.pid);
-    collector->outcome.unanswered += asks && kill(from->peer.pid, 0) == 0 && !collector_find(collector, from->peer.pid);
+    if (asks && request.kind == ATTACH_PROCESS)
+      unfollowed_lost(collector, from->peer.pid);
     return true;
   }
   if (got > 0 && message.text[0] == '{') {

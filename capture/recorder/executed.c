@@ -81,71 +81,77 @@ static enum unfollowed_cause cause_of(const struct bank *bank, uint32_t outlook,
   }
 }
 
-static bool has_ended(int pid) {
-  char state = proc_thread_state(pid, pid);
-  return state == 0 || state == 'Z' || state == 'X';
+/* Has the call that the note tells of come to its end? A program that executes may still attach. */
+static bool is_settled(const struct collector *collector, const struct recorded_process *process, int pid,
+                       uint32_t tick) {
+  struct proc_stat stat;
+  if (pid <= 0 || process->is_inner)
+    return pid == EXEC_CERTAIN || (pid > 0 && unfollowed_has_attached(collector, pid, tick));
+  return !proc_stat_of(pid, "stat", &stat) || stat.executed;
 }
 
 /* Takes what the host's note says; it may be anything. */
 static void take(struct collector *collector, const struct recorded_process *process, struct exec_note *note) {
   int pid = *(volatile int32_t *)&note->pid; /* once, as the host may change it */
-  struct executed executed = {.pid = pid < 0 ? -1 : pid ? pid : process->pid};
+  struct executed executed = {.pid = pid < 0 ? -1 : pid ? pid : process->pid, .is_inner = process->is_inner && pid > 0};
   memcpy(executed.path, note->path, sizeof note->path);
-  bool attached = pid > 0 && unfollowed_has_attached(collector, pid);
+  bool attached = pid > 0 && unfollowed_has_attached(collector, pid, note->tick);
   executed.cause = cause_of(process->bank[0].memory, note->outlook, executed.path);
   uint32_t stands = EXEC_NOTE_STANDS;
-  if (!atomic_compare_exchange_strong(&note->state, &stands, EXEC_NOTE_FREE) || attached || is_ours(executed.path) ||
-      collector->executed.count == EXECUTED_MOST)
+  if (!atomic_compare_exchange_strong(&note->state, &stands, EXEC_NOTE_FREE) || attached || is_ours(executed.path))
     return;
-  struct executed *place = vector_add(&collector->executed);
+  struct executed *place = collector->executed.count < EXECUTED_MOST ? vector_add(&collector->executed) : NULL;
   if (place)
     *place = executed;
+  else
+    collector->unnamed++;
 }
 
-/* Takes the notes whose process has ended or attached, or, where this one ends, all. */
-static void look_at(struct collector *collector, struct recorded_process *process, bool ends) {
+/* Takes the notes whose process has ended, executed or attached, or, where this one ends, all. */
+static void look_at(struct collector *collector, struct recorded_process *process, uint32_t least, bool ends) {
   struct bank *bank = process->banks ? process->bank[0].memory : NULL;
-  uint32_t noted = bank ? atomic_load(&bank->noted) : 0;
-  if (!bank || (noted == process->noted && !process->has_notes))
+  uint32_t noted = bank ? atomic_load(&bank->noted) : 0, more = noted - process->noted;
+  if (!bank || more < least || (!more && !process->has_notes))
     return;
   process->noted = noted;
   process->has_notes = false;
-  for (int i = 0; i < EXEC_NOTES; i++) {
+  for (uint32_t i = 0; i < EXEC_NOTES && i < noted; i++) { /* further ones were never used: no page is made for them */
     struct exec_note *note = &bank->notes[i];
     if (atomic_load(&note->state) != EXEC_NOTE_STANDS)
       continue;
-    if (ends || note->pid == EXEC_CERTAIN ||
-        (note->pid > 0 && (unfollowed_has_attached(collector, note->pid) || has_ended(note->pid))))
+    if (ends || is_settled(collector, process, note->pid, note->tick))
       take(collector, process, note);
     else
       process->has_notes = true;
   }
 }
 
-void executed_serve(struct collector *collector) {
+void executed_serve(struct collector *collector, uint32_t least) {
   for (uint32_t i = 0; are_followed(collector) && i < collector->processes.count; i++)
-    look_at(collector, collector->processes.at[i], false);
+    look_at(collector, collector->processes.at[i], least, false);
 }
 
 void executed_end(struct collector *collector, struct recorded_process *process) {
   if (!are_followed(collector) || !process->banks)
     return;
-  look_at(collector, process, true);
-  uint32_t children = atomic_load(&process->bank[0].memory->children);
+  const struct bank *bank = process->bank[0].memory;
+  look_at(collector, process, 0, true);
+  collector->unnamed += atomic_load(&bank->notes_lost);
+  uint32_t children = atomic_load(&bank->children);
   for (uint32_t i = 0; i < children && i < EXECUTED_MOST; i++)
     unfollowed_add_known(collector, process->pid, process->name, UNFOLLOWED_CHILD);
 }
 
-void executed_attached(struct collector *collector, int pid) {
+void executed_attached(struct collector *collector, const struct attached *attached) {
   for (size_t i = collector->executed.count; i-- > 0;)
-    if (collector->executed.at[i].pid == pid)
+    if (attached_is(attached, collector->executed.at[i].pid))
       collector->executed.at[i] = collector->executed.at[--collector->executed.count];
 }
 
 void executed_settle(struct collector *collector) {
   for (size_t i = 0; i < collector->executed.count; i++) {
     const struct executed *executed = &collector->executed.at[i];
-    unfollowed_add_known(collector, executed->pid, basename(executed->path), executed->cause);
+    unfollowed_add_known(collector, executed->is_inner ? -1 : executed->pid, basename(executed->path), executed->cause);
   }
   collector->executed.count = 0;
 }

@@ -324,10 +324,7 @@ static uint32_t conclude(const struct command *command, int exec_error, const ch
                         command->settings.burst.from);
   if (recorded)
     conclude_upkeep(command);
-  if (serving->outcome.unanswered)
-    diagnostics_error(RECORD, "%u process%s not recorded: the recorder did not answer in time",
-                      serving->outcome.unanswered, serving->outcome.unanswered == 1 ? " was" : "es were");
-  uint32_t unrecorded = serving->outcome.refused + serving->outcome.unanswered + unfollowed_report(serving);
+  uint32_t unrecorded = serving->outcome.refused + unfollowed_report(serving);
   report_conclude(&command->settings, command->all_processes);
   if (!recorded && made)
     unlink(output);

@@ -79,7 +79,6 @@ void report_process(const struct process_summary *process, const struct error *e
 struct collector_outcome {
   uint32_t recorded,
       refused;            /* processes; those that asked and could not be, for each of which an error was reported */
-  uint32_t unanswered;    /* processes that waited for us for too long, and went on unrecorded */
   uint32_t bursts;        /* within a budget */
   uint32_t files_deleted; /* as newer ones have followed */
   int restorer_status;    /* as waitpid gives it, where it has ended before the recording */
@@ -179,9 +178,17 @@ struct unfollowed {
 
 /* A program that a process told us that it would execute (capture/wire/exec_note.h), and that has not attached. */
 struct executed {
-  int pid;
+  int pid;       /* as the host knows it */
+  bool is_inner; /* the host is in another PID namespace */
   enum unfollowed_cause cause;
   char path[EXEC_PATH_BYTES + 1];
+};
+
+/* A process that has asked to be recorded. */
+struct attached {
+  int pid, inner_pid;       /* inner_pid: in a PID namespace of its own; 0: in ours */
+  uint32_t tick;            /* of the recording, when it asked */
+  unsigned long long start; /* as in struct proc_stat; 0: not known */
 };
 
 struct collector {
@@ -217,11 +224,12 @@ struct collector {
   struct upkeep upkeep;
   VECTOR(struct unfollowed) unfollowed; /* programs that were executed and have not asked to be recorded */
   VECTOR(struct executed) executed;
-  VECTOR(int64_t) attached_pids; /* of all processes that have asked */
-  uint64_t unfollowed_ns;        /* when to look for them again */
-  bool ended;                    /* no process is recorded any more */
-  bool has_main;                 /* a process has taken the trace name that was requested */
-  bool restorer_ended;           /* with --attach */
+  VECTOR(struct attached) attached; /* all processes that have asked, in that order */
+  uint64_t unnamed;                 /* programs of which more is not known than that they were to be executed */
+  uint64_t unfollowed_ns;           /* when to look for them again */
+  bool ended;                       /* no process is recorded any more */
+  bool has_main;                    /* a process has taken the trace name that was requested */
+  bool restorer_ended;              /* with --attach */
   int child_status;
 };
 
@@ -233,6 +241,11 @@ static inline bool collector_counts(const struct collector *collector) {
 /* Takes a stamp of the recording's clock. */
 static inline uint64_t collector_stamp(const struct collector *collector) {
   return collector_counts(collector) ? atomic_load(&collector->control->counter) : os_stamp();
+}
+
+/* The recording's tick, as the hosts see it. */
+static inline uint32_t collector_tick(const struct collector *collector) {
+  return (uint32_t)(atomic_load(&collector->control->tick) >> 32);
 }
 
 /* Cycles per second, measured since the collector was opened; 0: the clock has no rate. */
@@ -260,33 +273,38 @@ void unfollowed_serve(struct collector *collector);
 /* The process has executed another program, which may still ask to be recorded. */
 void unfollowed_executed(struct collector *collector, int pid);
 
-/* It has asked; it is no child to look at from now on, also when its recording has ended before it. */
-void unfollowed_attached(struct collector *collector, int pid);
+/* It has asked; it is no child to look at from now on, also when its recording has ended before it. Is it in a PID
+   namespace of its own? */
+bool unfollowed_attached(struct collector *collector, int pid);
 
 /* It has asked, but was refused for the number of connections, or has waited too long. */
 void unfollowed_lost(struct collector *collector, int pid);
 
-/* Has a process of that number asked? */
-bool unfollowed_has_attached(const struct collector *collector, int pid);
+/* Is it the process's number, in our PID namespace or its own? */
+bool attached_is(const struct attached *attached, int pid);
+
+/* Has a process of that number, in our PID namespace or its own, asked in that tick of the recording, or later? */
+bool unfollowed_has_attached(const struct collector *collector, int pid, uint32_t tick);
 
 /* A process was not recorded for that reason (PENDING: not known), which counts where none has been seen. CHILD: the
    number is its parent's. pid -1: not known. */
 void unfollowed_add_known(struct collector *collector, int pid, const char *name, enum unfollowed_cause cause);
 
-/* Prints a line for each cause: the programs' names, why, and what to do. Returns the number of processes. */
+/* Prints a line for each cause: the programs' names, why, and what to do; and how many can't be named. Returns the
+   number of processes, at least. */
 uint32_t unfollowed_report(struct collector *collector);
 
 /* executed.c: what recorded processes themselves tell of the programs that they execute: for those that end before we
    look at them, all that is known. */
 
-/* Looks at the notes of all processes. */
-void executed_serve(struct collector *collector);
+/* Looks at the notes of all processes that have made at least that many since the last look. 0: of all. */
+void executed_serve(struct collector *collector, uint32_t least);
 
 /* The process's image, or its recording, ends. */
 void executed_end(struct collector *collector, struct recorded_process *process);
 
 /* A process has asked to be recorded: what it was to execute before has attached. */
-void executed_attached(struct collector *collector, int pid);
+void executed_attached(struct collector *collector, const struct attached *attached);
 
 /* Called once, after the recording: what has not attached was not recorded. */
 void executed_settle(struct collector *collector);

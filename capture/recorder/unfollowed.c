@@ -10,6 +10,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,19 +66,40 @@ static struct unfollowed *find(struct collector *collector, int pid) {
   return NULL;
 }
 
-void unfollowed_attached(struct collector *collector, int pid) {
+bool unfollowed_attached(struct collector *collector, int pid) {
   struct unfollowed *suspect = find(collector, pid);
   if (suspect)
     *suspect = collector->unfollowed.at[--collector->unfollowed.count];
-  executed_attached(collector, pid);
-  int64_t *known = vector_add(&collector->attached_pids);
-  if (known)
-    *known = pid;
+  struct proc_stat stat;
+  int inner_pid = proc_inner_number(pid, pid);
+  struct attached attached = {
+      .pid = pid,
+      .inner_pid = inner_pid == pid ? 0 : inner_pid,
+      .start = proc_stat_of(pid, "stat", &stat) ? stat.start : 0,
+      .tick = collector_tick(collector),
+  };
+  executed_attached(collector, &attached);
+  struct attached *place = vector_add(&collector->attached);
+  if (place)
+    *place = attached;
+  return attached.inner_pid != 0;
 }
 
-bool unfollowed_has_attached(const struct collector *collector, int pid) {
-  for (size_t i = 0; i < collector->attached_pids.count; i++)
-    if (collector->attached_pids.at[i] == pid)
+bool attached_is(const struct attached *attached, int pid) {
+  return attached->pid == pid || (attached->inner_pid && attached->inner_pid == pid);
+}
+
+bool unfollowed_has_attached(const struct collector *collector, int pid, uint32_t tick) {
+  for (size_t i = collector->attached.count; i-- > 0 && (int32_t)(collector->attached.at[i].tick - tick) >= 0;)
+    if (attached_is(&collector->attached.at[i], pid))
+      return true;
+  return false;
+}
+
+/* Has this very process asked? Another one may have had its number before. */
+static bool has_asked(const struct collector *collector, int pid, const struct proc_stat *stat) {
+  for (size_t i = collector->attached.count; i-- > 0;)
+    if (collector->attached.at[i].pid == pid && collector->attached.at[i].start == stat->start)
       return true;
   return false;
 }
@@ -180,26 +202,23 @@ static void name_client(int pid, char *name, size_t bytes) {
     snprintf(name, bytes, "%s", basename(word));
 }
 
-/* The process's name, or false: it has ended. *executed: it has executed a program since its fork. */
-static bool read_process(int pid, char *name, size_t bytes, bool *executed) {
-  enum { FORKED_ONLY = 0x40 }; /* the kernel's PF_FORKNOEXEC */
-  struct proc_stat stat;
-  if (!proc_stat_of(pid, "stat", &stat))
+/* Reads the process's name, too. False: it has ended. */
+static bool read_process(int pid, char *name, size_t bytes, struct proc_stat *stat) {
+  if (!proc_stat_of(pid, "stat", stat))
     return false;
-  if (is_simulated(stat.name))
+  if (is_simulated(stat->name))
     name_client(pid, name, bytes);
   else
-    snprintf(name, bytes, "%s", stat.name);
-  *executed = !(stat.flags & FORKED_ONLY);
+    snprintf(name, bytes, "%s", stat->name);
   return true;
 }
 
 static void look_at(const struct collector *collector, struct unfollowed *suspect) {
-  bool executed;
+  struct proc_stat stat;
   if (suspect->ended)
     return;
   bool lost = suspect->cause == UNFOLLOWED_LOST;
-  if (!read_process(suspect->pid, suspect->name, sizeof suspect->name, &executed)) {
+  if (!read_process(suspect->pid, suspect->name, sizeof suspect->name, &stat)) {
     suspect->ended = true;
     return;
   }
@@ -209,31 +228,36 @@ static void look_at(const struct collector *collector, struct unfollowed *suspec
     suspect->cause = cause;
 }
 
-static void add(struct collector *collector, int pid) {
-  if (collector->unfollowed.count == SUSPECTS_MAX || find(collector, pid))
-    return;
-  struct unfollowed *suspect = vector_add(&collector->unfollowed);
+static struct unfollowed *new_one(struct collector *collector) {
+  struct unfollowed *suspect = collector->unfollowed.count < SUSPECTS_MAX ? vector_add(&collector->unfollowed) : NULL;
+  collector->unnamed += !suspect;
+  return suspect;
+}
+
+/* NULL: no memory, or there are too many. */
+static struct unfollowed *add(struct collector *collector, int pid) {
+  struct unfollowed *suspect = new_one(collector);
   if (!suspect)
-    return;
+    return NULL;
   *suspect = (struct unfollowed){.pid = pid, .name = UNNAMED, .seen_ns = os_monotonic_ns()};
   look_at(collector, suspect);
+  return suspect;
 }
 
 void unfollowed_lost(struct collector *collector, int pid) {
   if (!collector->settings->follow && pid != collector->settings->first_pid)
     return;
-  add(collector, pid);
   struct unfollowed *suspect = find(collector, pid);
+  if (!suspect)
+    suspect = add(collector, pid);
   if (suspect)
     suspect->cause = UNFOLLOWED_LOST;
-  else if (collector->unfollowed.count && collector->unfollowed.at[collector->unfollowed.count - 1].pid == pid)
-    collector->unfollowed.at[collector->unfollowed.count - 1].cause = UNFOLLOWED_LOST;
 }
 
-/* Is it the program of that name, and number if that is known (-1: not)? */
+/* Is it the program of that name, and number if that is known (-1: not), of which no note has told yet? */
 static bool is_it(const struct unfollowed *suspect, int pid, const char *name) {
   enum { KERNELS_NAME = 15 }; /* bytes that the kernel keeps of it */
-  return pid >= 0 ? suspect->pid == pid : !suspect->told && strncmp(suspect->name, name, KERNELS_NAME) == 0;
+  return !suspect->told && (pid >= 0 ? suspect->pid == pid : strncmp(suspect->name, name, KERNELS_NAME) == 0);
 }
 
 void unfollowed_add_known(struct collector *collector, int pid, const char *name, enum unfollowed_cause cause) {
@@ -241,7 +265,7 @@ void unfollowed_add_known(struct collector *collector, int pid, const char *name
   for (size_t i = 0; cause != UNFOLLOWED_CHILD && !suspect && i < collector->unfollowed.count; i++)
     if (is_it(&collector->unfollowed.at[i], pid, name))
       suspect = &collector->unfollowed.at[i];
-  if (!suspect && collector->unfollowed.count < SUSPECTS_MAX && (suspect = vector_add(&collector->unfollowed)))
+  if (!suspect && (suspect = new_one(collector)))
     *suspect = (struct unfollowed){.pid = pid, .name = UNNAMED, .ended = true};
   if (!suspect)
     return;
@@ -260,23 +284,24 @@ static void look_for_children(struct collector *collector, int pid) {
   int children[CHILDREN_MOST];
   size_t count = proc_children(pid, children, CHILDREN_MOST);
   char name[64];
-  bool executed;
+  struct proc_stat stat;
   for (size_t i = 0; i < count; i++)
-    if (!unfollowed_has_attached(collector, children[i]) && !is_ours(children[i]) &&
-        read_process(children[i], name, sizeof name, &executed) && executed)
+    if (read_process(children[i], name, sizeof name, &stat) && stat.executed &&
+        !has_asked(collector, children[i], &stat) && !is_ours(children[i]) && !find(collector, children[i]))
       add(collector, children[i]);
 }
 
 void unfollowed_executed(struct collector *collector, int pid) {
-  if (collector->settings->follow && !collector->settings->restorer_pid)
+  if (collector->settings->follow && !collector->settings->restorer_pid && !find(collector, pid))
     add(collector, pid);
 }
 
 void unfollowed_serve(struct collector *collector) {
   uint64_t now_ns = os_monotonic_ns(), began_ns = os_thread_cpu_ns();
-  if (now_ns < collector->unfollowed_ns || !collector->settings->follow || collector->settings->restorer_pid)
+  bool is_due = now_ns >= collector->unfollowed_ns;
+  executed_serve(collector, is_due ? 0 : EXEC_NOTES / 4);
+  if (!is_due || !collector->settings->follow || collector->settings->restorer_pid)
     return;
-  executed_serve(collector);
   look_for_children(collector, getpid());
   for (size_t i = 0; i < collector->processes.count; i++)
     look_for_children(collector, collector->processes.at[i]->pid);
@@ -320,5 +345,10 @@ uint32_t unfollowed_report(struct collector *collector) {
   executed_settle(collector);
   for (int cause = 0; cause < UNFOLLOWED_CAUSES; cause++)
     programs += report_cause(collector, (enum unfollowed_cause)cause);
-  return programs;
+  if (collector->unnamed)
+    fprintf(stderr,
+            "heaptape: of up to %" PRIu64 " more programs it is not known whether they were recorded: too many were "
+            "executed at a time\n",
+            collector->unnamed);
+  return programs + (collector->unnamed > 0);
 }

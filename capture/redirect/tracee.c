@@ -48,13 +48,7 @@ int tracee_open(struct tracee *tracee, int pid, struct error *error) {
 }
 
 int tracee_inner_id(const struct tracee *tracee, int tid) {
-  char file[64], status[4096];
-  int id = 0, used;
-  snprintf(file, sizeof file, "task/%d/status", tid);
-  const char *list = proc_read_file(tracee->pid, file, status, sizeof status) ? strstr(status, "\nNSpid:") : NULL;
-  for (list = list ? list + 7 : ""; sscanf(list, "%*[\t]%d%n", &id, &used) == 1; list += used)
-    ;
-  return id;
+  return proc_inner_number(tracee->pid, tid);
 }
 
 bool tracee_read(const struct tracee *tracee, uint64_t address, void *to, size_t bytes) {

@@ -3,13 +3,14 @@
    not attach may end before the collector can look at it; the note then is all that is known of it.
 
    Life of a note: FREE; FILLING, by the host; STANDS; FREE again, by the host where the call failed, and by the
-   collector where it knows what became of it. Neither side waits for the other: where no note is free, none is made. */
+   collector where it knows what became of it. Neither side waits for the other: where no note is free, none is made,
+   and the bank's `notes_lost` counts it. */
 #pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { EXEC_NOTES = 64, EXEC_PATH_BYTES = 116, EXEC_CERTAIN = -2 };
+enum { EXEC_NOTES = 256, EXEC_PATH_BYTES = 112, EXEC_CERTAIN = -2 };
 
 enum exec_note_state { EXEC_NOTE_FREE, EXEC_NOTE_FILLING, EXEC_NOTE_STANDS };
 
@@ -29,5 +30,6 @@ struct exec_note {
   int32_t pid;      /* of the child that executes it; 0: the process itself; -1: the host may not ask for it; -2: nor
                                  is the note ever taken back */
   uint32_t outlook; /* enum exec_outlook */
+  uint32_t tick;    /* of the recording, before the call: a process of that number that asked earlier is another one */
   char path[EXEC_PATH_BYTES]; /* its end, where it is longer, without a zero then */
 };

@@ -173,6 +173,7 @@ struct bank {
                                   their calls, as orphans */
   _Atomic uint32_t sandboxing; /* of the first bank: a sandbox has kept the process or a child from the collector */
   _Atomic uint32_t noted;      /* of the first bank: notes made so far */
+  _Atomic uint32_t notes_lost; /* of the first bank: and not made, as none was free */
   struct exec_note notes[EXEC_NOTES]; /* of the first bank */
   struct ring rings[];
 };

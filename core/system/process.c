@@ -56,6 +56,16 @@ int proc_parent(int pid) {
   return proc_read_file(pid, "status", status, sizeof status) ? (int)proc_status_number(status, "\nPPid:", 0) : 0;
 }
 
+int proc_inner_number(int pid, int tid) {
+  char name[32], status[4096];
+  int number = 0, used;
+  snprintf(name, sizeof name, "task/%d/status", tid);
+  const char *list = proc_read_file(pid, name, status, sizeof status) ? strstr(status, "\nNSpid:") : NULL;
+  for (list = list ? list + 7 : ""; sscanf(list, "%*[\t]%d%n", &number, &used) == 1; list += used)
+    ;
+  return number;
+}
+
 uint64_t proc_filters(const char *status) {
   uint64_t filters = proc_status_number(status, "\nSeccomp_filters:", 0);
   return filters ? filters : proc_status_number(status, "\nSeccomp:", 0) != 0;
@@ -70,15 +80,17 @@ bool proc_program(int pid, char *path, size_t bytes) {
 }
 
 bool proc_stat_read(int fd, struct proc_stat *stat) {
+  enum { FORKED_ONLY = 0x40 }; /* the kernel's PF_FORKNOEXEC */
   char text[2048];
   const char *name, *end; /* the name may hold anything; behind it are fields 3 to 52 */
   if (!proc_read(fd, text, sizeof text) || !(name = strchr(text, '(')) || !(end = strrchr(name, ')')) ||
       sscanf(end + 1,
-             " %c %*d %*d %*d %*d %*d %u %llu %llu %llu %llu %llu %llu %*d %*d %*d %*d %*d %*d %*u %*u %*d %*u %*u "
+             " %c %*d %*d %*d %*d %*d %u %llu %llu %llu %llu %llu %llu %*d %*d %*d %*d %*d %*d %llu %*u %*d %*u %*u "
              "%*u %llu",
              &stat->state, &stat->flags, &stat->minor_faults, &stat->child_minor_faults, &stat->major_faults,
-             &stat->child_major_faults, &stat->user_ns, &stat->system_ns, &stat->stack) != 9)
+             &stat->child_major_faults, &stat->user_ns, &stat->system_ns, &stat->start, &stat->stack) != 10)
     return false;
+  stat->executed = !(stat->flags & FORKED_ONLY);
   snprintf(stat->name, sizeof stat->name, "%.*s", (int)(end - name - 1), name + 1);
   stat->exit_status = atoi(strrchr(end, ' '));
   unsigned long long tick_ns = 1000000000u / (unsigned long long)sysconf(_SC_CLK_TCK);

@@ -33,6 +33,9 @@ uint64_t proc_status_number(const char *text, const char *key, uint64_t missing)
 /* The process's parent; 0: not known. Async-signal-safe. */
 int proc_parent(int pid);
 
+/* The thread's number in the innermost PID namespace that it is in; 0: it can't be read. */
+int proc_inner_number(int pid, int tid);
+
 /* How many filters of system calls the process is under, by its `status`; 1 where the kernel does not count them. */
 uint64_t proc_filters(const char *status);
 
@@ -43,8 +46,10 @@ bool proc_program(int pid, char *path, size_t bytes);
 struct proc_stat {
   char name[64], state; /* 'S': asleep, 'Z': a zombie, ... */
   unsigned flags;       /* the kernel's PF_... */
+  bool executed;        /* a program, since its fork */
   unsigned long long minor_faults, child_minor_faults, major_faults, child_major_faults;
   unsigned long long user_ns, system_ns; /* in clock ticks of 10 ms or so */
+  unsigned long long start;              /* in clock ticks since the system's */
   unsigned long long stack;              /* where the image's stack begins; 0: it may not be known */
   int exit_status;                       /* as wait(2) gives it; 0 also where it may not be known */
 };

@@ -23,9 +23,9 @@
 #include <unistd.h>
 
 /* Which tests/fuzz/hosts.py has, too. */
-_Static_assert(offsetof(struct bank, rings) == 8256 && sizeof(struct ring) == 128 && BANK_RINGS_FIRST == 16 &&
+_Static_assert(offsetof(struct bank, rings) == 32832 && sizeof(struct ring) == 128 && BANK_RINGS_FIRST == 16 &&
                    BANK_RINGS_MORE == 256 && offsetof(struct bank, calls_lost) == 24 &&
-                   offsetof(struct bank, notes) == 52,
+                   offsetof(struct bank, notes) == 56,
                "the layout that scripts write to");
 
 enum { AREAS = 8, CONTENT_BYTES = 1 << 20 };

@@ -20,10 +20,11 @@ PROCESS, BANK, STACK_AREA, ACCESS_STREAM = 1, 2, 3, 4
 
 RING_BYTES, RECORDS_BYTES = 256 << 10, (256 << 10) - 2048
 BANK_FIELDS = {"used": 0, "stop": 4, "paused": 8, "bursts": 12, "filters": 16, "sandboxed": 20, "lost": 24}
-BANK_FIELDS |= {"children": 40, "sandboxing": 44, "noted": 48, "note's state": 52, "pid": 56, "outlook": 60, "path": 64}
+BANK_FIELDS |= {"children": 40, "sandboxing": 44, "noted": 48, "notes lost": 52}
+BANK_FIELDS |= {"note's state": 56, "pid": 60, "outlook": 64, "tick": 68, "path": 72}
 RING_FIELDS = {"lap": 0, "waiting": 4, "owner": 8, "tail": 64, "drained": 68, "stopped": 72}
 RING_COUNTERS = {"nested": 16, "dropped": 24, "skipped": 32, "marks_lost": 40}
-FIRST_RINGS, MORE_RINGS, RINGS_AT, RING_HEAD_BYTES = 16, 256, 8256, 128  # hostile_host.c asserts them
+FIRST_RINGS, MORE_RINGS, RINGS_AT, RING_HEAD_BYTES = 16, 256, 32832, 128  # hostile_host.c asserts them
 STACK_FIELDS = {"used": 0, "lost": 4, "generation": 8, "requested": 12, "answered": 16, "lock": 20, "index_log": 24}
 NODES_AT = 4096 + (16 << 13)
 

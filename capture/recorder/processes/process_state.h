@@ -135,6 +135,7 @@ struct recorded_process {
   uint32_t bursts;              /* as in struct bank, likewise */
   uint32_t noted;               /* as in the first bank, when its notes were last looked at; executed.c */
   bool has_notes;               /* then some stood */
+  bool is_inner;                /* in a PID namespace of its own: other numbers than ours are in its notes */
   uint64_t began_ns, origin_ns; /* of the recording; of this file */
   uint64_t origin_stamp;
 };

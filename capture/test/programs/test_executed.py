@@ -267,6 +267,36 @@ def test_each_of_many_is_counted_once(folder: Path, tmp_path: Path) -> None:
     assert reasons(recorded(tmp_path, "sh", "-c", script)) == {STATIC: "static (300 processes)"}
 
 
+def test_what_a_stopped_recorder_is_not_told_is_counted(folder: Path, tmp_path: Path) -> None:
+    script = f"kill -STOP $PPID; for i in {'1 ' * 300}; do {folder}/static; done; kill -CONT $PPID; exit 5"
+    done = recorded(tmp_path, "sh", "-c", script)
+    assert reasons(done) == {STATIC: "static (256 processes)"}
+    assert "of up to 44 more programs it is not known whether they were recorded" in done.stderr
+
+
+@pytest.mark.long
+def test_a_program_that_asks_a_stopped_recorder_is_named(folder: Path, tmp_path: Path) -> None:
+    script = f"kill -STOP $PPID; {folder}/shared; kill -CONT $PPID; exit 5"
+    assert reasons(recorded(tmp_path, "sh", "-c", script)) == {"they asked": "shared"}
+
+
+def test_many_that_live_at_a_time_are_counted(folder: Path, tmp_path: Path) -> None:
+    """A note of each is taken as soon as it runs, not when it ends."""
+    waits = compile_c(
+        tmp_path / "waits", "#include <unistd.h>\nint main(void) { return read(0, &(char){0}, 1); }", "-static"
+    )
+    start = f"exec 3<&0; for i in {'1 ' * 300}; do {waits} <&3 & done; wait"
+    done = recorded(tmp_path, "sh", "-c", f"sleep 1 | {{ {start}; }}; exit 5")
+    assert reasons(done) == {STATIC: "waits (300 processes)"}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="makes a PID namespace")
+def test_programs_of_a_process_in_a_pid_namespace_are_named_once_or_recorded(folder: Path, tmp_path: Path) -> None:
+    script = f"for i in 1 2 3; do {folder}/shared; {folder}/static; done; exit 5"
+    done = recorded(tmp_path, "unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", script)
+    assert reasons(done) == {STATIC: "static (3 processes)"}
+
+
 @pytest.mark.parametrize("way", EXECUTE + SPAWN)
 @pytest.mark.parametrize("filtered", [False, True])
 def test_a_call_that_fails_names_nothing(
