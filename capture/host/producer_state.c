@@ -281,7 +281,7 @@ static void release_all(const struct process *process) {
 bool producer_pool_prepare(struct process *process) {
   if (process->pool_bytes >= PRODUCER_BYTES)
     return true;
-  process->pool = host_may(HOST_MAP) ? memory_map_wiped(PRODUCER_POOL_BYTES) : NULL;
+  process->pool = memory_map_wiped(PRODUCER_POOL_BYTES);
   process->pool_bytes = process->pool ? PRODUCER_POOL_BYTES : 0;
   return process->pool != NULL;
 }

@@ -137,6 +137,10 @@ static void *map_own(size_t bytes, int flags, int fd) {
 }
 
 void *memory_map(size_t bytes, enum memory_kind kind) {
+  if (!host_may(HOST_MAP)) {
+    errno = EPERM;
+    return NULL;
+  }
   /* Shared memory without a file can't grow. */
   bool shared = kind == MEMORY_SHARED && !future_is_locked();
   return map_own(bytes, (shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS, -1);

@@ -14,7 +14,7 @@
 
 enum memory_kind { MEMORY_PRIVATE, MEMORY_SHARED /* does not count as the program's RssAnon, as a rule */ };
 
-/* NULL on failure, with errno. */
+/* NULL on failure, with errno; where a filter of system calls forbids it, none is made. */
 void *memory_map(size_t bytes, enum memory_kind kind);
 /* Shared memory of a file. */
 void *memory_map_file(size_t bytes, int fd);

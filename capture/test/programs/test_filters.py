@@ -84,9 +84,12 @@ def test_a_filter_that_permits_our_calls_changes_nothing(recorded, tmp_path: Pat
     ],
 )
 @pytest.mark.parametrize("way", ["kill", "raw"])
-def test_the_first_thread_is_recorded_under_any_filter(recorded, tmp_path: Path, forbidden: str, way: str) -> None:
+@pytest.mark.parametrize("options", [(), ("--stacks", "--latency", "--usable")], ids=len)
+def test_the_first_thread_is_recorded_under_any_filter(
+    recorded, tmp_path: Path, forbidden: str, way: str, options: tuple[str, ...]
+) -> None:
     """Although it has made no call before."""
-    recorded(f"{way}:{calls(forbidden)}", "threads:0")
+    recorded(f"{way}:{calls(forbidden)}", "threads:0", options=options)
     assert events(tmp_path) >= [2 * PAIRS]
 
 
