@@ -96,7 +96,7 @@ def measures_tests(folder: Path, programs: Path) -> None:
     test = folder / "user" / "test_it.py"
     test.write_text("def test_it():\n    assert bytearray(7_000_000)\n")
     output = as_other(folder, programs / "pytest", "-p", "no:cacheprovider", "--heaptape", "test_it.py")
-    assert re.search(r"6\.7 MiB +\S+ \w+ +\d+  test_it.py::test_it", output)
+    assert re.search(r"6\.68 MiB +\S+ \w+ +\d+  test_it.py::test_it", output)
 
 
 def needed_glibc(path: Path) -> tuple[int, int]:

@@ -173,6 +173,8 @@ static enum unfollowed_cause cause_of(const struct collector *collector, int pid
   if (runs_simulated(pid))
     return UNFOLLOWED_SIMULATED;
   enum preload preload = preload_of(pid);
+  if (preload != PRELOAD_OURS && target_has_our_library(pid)) /* it has written over its environment, as for a title */
+    preload = PRELOAD_OURS;
   if (preload == PRELOAD_UNREADABLE)
     return errno == EACCES || errno == EPERM ? UNFOLLOWED_RIGHTS : UNFOLLOWED_PENDING;
   if (preload != PRELOAD_OURS)

@@ -82,6 +82,9 @@ int target_check_owner(int pid, struct error *error);
 /* Is that file of the process's /proc entry, "root" or "ns/NAME", another than ours? (target.c) */
 bool target_differs(int pid, const char *name);
 
+/* Has it loaded libheaptape.so? (target.c) */
+bool target_has_our_library(int pid);
+
 /* Do paths mean other files in the process than here? (target.c) */
 bool target_has_other_files(int pid);
 

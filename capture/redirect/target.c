@@ -134,7 +134,7 @@ static int check_surroundings(int pid, struct error *error) {
   return 0;
 }
 
-static int check_library(int pid, struct error *error) {
+bool target_has_our_library(int pid) {
   struct proc_mapping mapping;
   bool present = false;
   FILE *maps = proc_open_maps(pid);
@@ -142,7 +142,13 @@ static int check_library(int pid, struct error *error) {
     present = strcmp(basename(mapping.path), "libheaptape.so") == 0;
   if (maps)
     fclose(maps);
-  return present ? refuse(error, pid, "was started under heaptape record: it has libheaptape.so already") : 0;
+  return present;
+}
+
+static int check_library(int pid, struct error *error) {
+  return target_has_our_library(pid)
+             ? refuse(error, pid, "was started under heaptape record: it has libheaptape.so already")
+             : 0;
 }
 
 /* It must be possible to redirect the functions of an allocator in its executable, and to make our system calls. */

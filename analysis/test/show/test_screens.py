@@ -5,6 +5,7 @@ engines, at two more widths.
 
 import json
 import re
+from importlib.util import find_spec
 
 import pytest
 from heaptape.commands.main import COMMANDS, GROUPS, make_parser, overview, parsers_of_commands
@@ -55,8 +56,8 @@ SCREENS = {
 
 
 def present(words: list[str]) -> bool:
-    """Whether this checkout has the command: a feature's folder may be deleted."""
-    return words[0] in (*PROGRAMS, *COMMANDS, "help")
+    """Whether this checkout has the command, and what it needs: a feature's folder may be deleted."""
+    return words[0] in (*PROGRAMS, *COMMANDS, "help") and (words[0] != "tune" or find_spec("optuna") is not None)
 
 
 SCREENS = {name: words for name, words in SCREENS.items() if present(words)}

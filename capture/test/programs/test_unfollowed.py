@@ -219,3 +219,18 @@ def test_an_emulator_is_recorded_to_its_end_and_its_guest_is_named(tmp_path: Pat
     done = recorded(tmp_path, "qemu-x86_64", guest)
     assert reasons(done) == {"an emulator (qemu-user) runs it in its own process": "program inside qemu-x86_64"}
     assert info(tmp_path / "t.tape")["footer"]["end"] == "exit"
+
+
+def test_a_program_that_has_overwritten_its_environment_is_not_said_to_lack_our_preload(tmp_path: Path) -> None:
+    source = """
+#include <string.h>
+#include <unistd.h>
+int main(int count, char **words, char **environment) {
+  for (; *environment; environment++)
+    memset(*environment, 0, strlen(*environment));
+  return usleep(400000);
+}"""
+    (tmp_path / "titled.c").write_text(source)
+    program = compile_c(tmp_path / "titled", tmp_path / "titled.c")
+    done = recorded(tmp_path, "sh", "-c", f"unshare -n {program}; true")
+    assert reasons(done) == {"another network namespace": "titled"}
