@@ -107,9 +107,10 @@ static struct observed *new_image(struct observation *all, pid_t pid) {
     return NULL;
   }
   struct observed *image = &all->images[all->count++];
-  uint64_t begin_ns = os_monotonic_ns(), cpu_begin_ns = proc_cpu_ns(pid);
+  uint64_t begin_ns = os_monotonic_ns(), cpu_begin_ns = 0; /* of a child of fork */
   uint32_t slot = (uint32_t)pid % OBSERVED_LIMIT;
-  if (all->pending[slot].pid == pid) {
+  bool executed = all->pending[slot].pid == pid;
+  if (executed) {
     begin_ns = all->pending[slot].time_ns;
     cpu_begin_ns = all->pending[slot].cpu_ns;
     all->pending[slot].pid = 0;
@@ -123,7 +124,8 @@ static struct observed *new_image(struct observation *all, pid_t pid) {
                              .stat_fd = proc_open(pid, "stat")};
   name_image(image);
   read_faults(image);
-  image->faults_begin = image->minor_faults + image->major_faults;
+  if (executed)
+    image->faults_begin = image->minor_faults + image->major_faults;
   return image;
 }
 

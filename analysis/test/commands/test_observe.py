@@ -45,6 +45,16 @@ def test_the_program_runs_on_the_allocator_that_was_named():
     assert "libreference.so" not in observe("--", "sh", "-c", "echo $LD_PRELOAD").stdout
 
 
+def test_the_processor_time_of_a_child_of_fork_counts_from_its_birth(tmp_path):
+    path = tmp_path / "o.json"
+    loop = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"
+    done = observe("--time-only", "--format", "json", "-o", path, "--", "sh", "-c", f"( {loop} ) ; true")
+    assert done.returncode == 0, done.stderr
+    times = [one["cpu_ns"] for one in published("observe", path.read_text())["programs"]]
+    assert len(times) == 2
+    assert times[1] > 10 * times[0]
+
+
 @needs_tool
 def test_a_simulation_separates_allocator_and_program():
     done = observe(
