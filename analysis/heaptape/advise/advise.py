@@ -36,12 +36,12 @@ from heaptape.results.recorded_on import huge_pages_note
 from heaptape.results.structs import Run, workload_of
 from heaptape.run import machine, registry, replay
 from heaptape.run.condition import Condition
-from heaptape.run.exact import FIGURES, PEAK, UPPER, Bench
+from heaptape.run.exact import FIGURES, PEAK, UPPER, Bench, TimeUpError
 from heaptape.run.judging import Recorded, disproved, read_recorded
 from heaptape.run.live import c_library
 from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.recorded import recorded_on
-from heaptape.run.registry import GLIBC, Choice
+from heaptape.run.registry import DEFAULT_VARIANT, GLIBC, Choice
 from heaptape.run.rounds import Settings
 from heaptape.tape.workload_format import read_workload
 
@@ -52,6 +52,8 @@ MOST_CAVEATS = 2
 SCREEN_OPS, SCREENED = 1_000_000, 4
 MOST_COUNTED_OPS = Settings().instruction_ops
 ALONE = ""  # the one workload, for the judge
+VERIFYING = 2.0  # memory passes: what the verify pass takes
+VERIFYING_SHARE = 0.15  # of the time that is left, unless others took longer: the race is worth more
 REPEATS = 0.1  # a program that is run again makes as many calls, but for this share
 
 
@@ -74,19 +76,20 @@ class Wish:
 @dataclass(frozen=True)
 class Source:
     """A trace or workload, and its name in the advice. `cpu_ns`: CPU time of the recorded program, where known.
-    `others`: programs that ran beside it, in words.
+    `others`: programs that ran beside it, in words. `alone`: it took nearly all CPU time of the command.
     """
 
     path: Path
     name: str
     cpu_ns: float | None = None
     others: str = ""
+    alone: bool = True
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the work is done, and who is notified of its progress. `replays_end`, `ends`: of time.monotonic(): after
-    which no replay of another candidate begins, and nothing else that can be left out.
+    """Where the work is done, and who is notified of its progress. `replays_end`, `ends`: of time.monotonic(): when
+    replays of the candidates end, and when all else does that can be left out.
     """
 
     home: Home
@@ -135,6 +138,7 @@ class Advisor:
     broken: dict[Path, str] = field(default_factory=dict)
     share_of_accesses: float = 1.0
     counting_s: float = 0.0  # of one candidate's SCREEN_OPS
+    verifying_s: float = 0.0  # the longest so far; before, an estimate
     left_out: tuple[tuple[str, float], ...] = ()  # what, and the seconds that it would take
 
     @property
@@ -151,7 +155,7 @@ class Advisor:
         labels = self._affordable(list(of) or self._contenders())
         choices = [one.choice for one in self.tried if labels and (one.label in labels or one.choice.c_library)]
         tell = partial(self.place.on_progress, "counting instructions")
-        bounds = Bounds(("instructions",), self.penalties, memory)
+        bounds = Bounds(("instructions",), self.penalties, memory, self.place.ends)
         found = replay_all(bench, choices, bounds, self.about, tell)[0] if choices else []
         counted = {one.label: one for one in found}
         for at, one in enumerate(self.tried):
@@ -171,14 +175,14 @@ class Advisor:
         now = _of(rows, self.now.label)
         costs = {row.label: cpu.ms if (cpu := judge.cpu(now, row)) else math.inf for row in rows}
         ordered = sorted(labels, key=lambda label: (label != self.now.label, costs.get(label, math.inf)))
-        each_s = self.counting_s * min(self.about["ops"], MOST_COUNTED_OPS) / SCREEN_OPS
+        each_s = max(self.counting_s * min(self.about["ops"], MOST_COUNTED_OPS) / SCREEN_OPS, 1e-3)
         left_s = self.place.ends - time.monotonic()
         if each_s * math.ceil(len(ordered) / self.bench.jobs) <= left_s:
             return ordered
         fit = max(int(left_s / each_s), 0) * self.bench.jobs
         kept = ordered[:fit] if fit >= 2 else []
         needed_s = each_s * math.ceil((len(ordered) - len(kept)) / self.bench.jobs)
-        self.left_out = ((f"counting {counted(len(ordered) - len(kept), 'candidate')} whole", needed_s),)
+        self.left_out += ((f"counting {counted(len(ordered) - len(kept), 'candidate')} whole", needed_s),)
         return kept
 
     def _contenders(self) -> list[str]:
@@ -190,6 +194,8 @@ class Advisor:
         """Of bare runs on today's allocator where they were made, else as recorded."""
         if self.has_accesses:
             return None  # of a simulated program it says nothing
+        if not self.source.alone:  # live runs measure all its processes
+            return self.source.cpu_ns
         bare = [one.live.cpu_ns for one in self.live if one.live and one.live.than == self.now.label]
         return bare[0] if bare else self.source.cpu_ns
 
@@ -231,14 +237,17 @@ class Advisor:
         judge, rows = self._judge(), self._rows
         refused = self._decide(rows, judge)[1]
         able = {one.label for one in self.tried if one.label not in refused and self._can_be_set(one)}
+        if not self.source.alone:  # of the other processes nothing is predicted
+            alone = {one.label for one in self.tried if one.choice.variant == DEFAULT_VARIANT}
+            return [row.label for row in rows if row.label in (able & alone) - {self.now.label}]
         if self.uncounted:  # what they save of the whole program is not known yet
             return racers(rows, _of(rows, self.now.label), able & {*self._contenders()}, judge, whole=False)
         return racers(rows, _of(rows, self.now.label), able, judge)
 
-    def simulate(self, trace: Path | None, share: float = 1.0) -> str:
+    def simulate(self, trace: Path | None, share: float = 1.0, forced: bool = True) -> str:
         """Simulates the misses of the finalists and of today's allocator. `trace`: with the data accesses of another
-        run of the program; None: the workload has them. `share`: of the program's accesses that were recorded. Returns
-        why that is of no use; empty: it was done.
+        run of the program; None: the workload has them. `share`: of the program's accesses that were recorded.
+        `forced`: whatever time is left. Returns why that is of no use; empty: it was done.
         """
         labels = [self.now.label, *self.finalists()]
         choices = [one.choice for one in self.tried if one.label in labels]
@@ -252,7 +261,8 @@ class Advisor:
                 return f"the program made {about['ops']:,} calls when it ran again, not {self.about['ops']:,}"
             bench = Bench(workload, self.place.home, choices)
         tell = partial(self.place.on_progress, "simulating caches")
-        found = replay_all(bench, choices, Bounds(("memory", *OF_ACCESSES), self.penalties), about, tell)[0]
+        bounds = Bounds(("memory", *OF_ACCESSES), self.penalties, until=math.inf if forced else self.place.ends)
+        found = replay_all(bench, choices, bounds, about, tell)[0]
         self.simulated = {one.label: one.counts for one in found if one.counts and not one.failure}
         self.measured, self.share_of_accesses = labels, share
         if self.now.label in self.simulated:
@@ -322,7 +332,19 @@ class Advisor:
     def _verify(self, choices: Sequence[Choice]) -> None:
         by_path = {choice.path: choice for choice in reversed(choices)}
         self.place.on_progress("verifying the allocator", 1.0)
-        for choice, broken in self.bench.side_by_side(self.bench.promises, list(by_path.values())):
+
+        def promises(choice: Choice) -> str:
+            began = time.monotonic()
+            left_s = self.place.ends - began
+            try:
+                return self.bench.promises(choice, max(VERIFYING_SHARE * left_s, min(left_s, self.verifying_s)))
+            except TimeUpError:
+                self.left_out += ((f"verifying {choice.allocator}", self.verifying_s),)
+                return ""
+            finally:
+                self.verifying_s = max(self.verifying_s, time.monotonic() - began)
+
+        for choice, broken in self.bench.side_by_side(promises, list(by_path.values())):
             self.broken[choice.path] = broken
 
     def _caveats(self, rows: Sequence[Candidate], judge: Judge, picks: Sequence[Pick]) -> list[str]:
@@ -407,6 +429,7 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
     return Advisor(
         wish, place, source, workload, about, now, doubt, recorded, of_all, penalties, replayed_peak, tried, uncounted,
         counting_s=bounds.took_s.get("instructions", 0.0),
+        verifying_s=VERIFYING * bounds.took_s.get("memory", 0.0),
     )  # fmt: skip
 
 
@@ -564,6 +587,8 @@ def _tried_json(advice: Advice, one: Tried) -> dict:
         about["cpu_from"] = _FROM.get(cpu.kind, "calls")
         if not math.isnan(cpu.percent):
             about |= {"cpu_percent": cpu.percent, "cpu_low_percent": cpu.low, "cpu_high_percent": cpu.high}
+        if not math.isnan(cpu.chance):
+            about["cpu_chance"] = cpu.chance
         about["cpu_steps"] = [
             {"from": _FROM.get(step.kind, "calls"), "percent": step.percent, "low": step.low, "high": step.high}
             for step in advice.judge.known(now, advice.row(one.label))

@@ -22,20 +22,18 @@ START_S = 3.0  # of Valgrind, the recorder and the replays of accesses, whatever
 # In runs of the program: recording accesses, compiling them and simulating the misses of three allocators on two
 # processors; the same outside of bursts; and the live runs that are made if any are (docs/measurements/advice.md).
 WHOLE_RUNS, OUTSIDE_RUNS, LIVE_RUNS = 60.0, 8.0, 14.0
-RACER_RUNS = 3.0  # of each further racer: the least rounds
 SHORTEST_S = 1e-3  # no program ends sooner
 LEAST_SHARE = 0.1  # of the program in bursts; with less, most lines of a burst are first accesses
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`accesses`: the share of the program whose data accesses are recorded: 0 none, 1 all. `live_s`: for live runs, of
-    `racers` candidates. `left_out`: (what, the seconds that it would take after the calls).
+    """`accesses`: the share of the program whose data accesses are recorded: 0 none, 1 all. `live_s`: for live runs.
+    `left_out`: (what, the seconds that it would take after the calls).
     """
 
     accesses: float = 0.0
     live_s: float = 0.0
-    racers: int = 0
     left_out: tuple[tuple[str, float], ...] = ()
 
 
@@ -55,9 +53,9 @@ def default_s(run_s: float) -> float:
     return max(LEAST_S, PROGRAMS * run_s)
 
 
-def plan(left_s: float, run_s: float, wanted: Collection[str], forced: Collection[str] = (), racers: int = 1) -> Plan:
+def plan(left_s: float, run_s: float, wanted: Collection[str], forced: Collection[str] = ()) -> Plan:
     """`left_s`: of the budget; `run_s`: wall time of one run of the program; `wanted`: the steps that could change the
-    answer; `forced`: those of them that are made whatever is left; `racers`: how many could run live.
+    answer; `forced`: those of them that are made whatever is left.
     """
     needed = {ACCESSES: START_S + WHOLE_RUNS * run_s, LIVE: LIVE_RUNS * run_s}
     lives = LIVE in wanted and (LIVE in forced or left_s >= needed[LIVE])
@@ -65,12 +63,9 @@ def plan(left_s: float, run_s: float, wanted: Collection[str], forced: Collectio
     share = 1.0 if whole else _share(left_s, run_s) if ACCESSES in wanted and not lives else 0.0
     spent_s = START_S + run_s * (OUTSIDE_RUNS + share * (WHOLE_RUNS - OUTSIDE_RUNS)) if share else 0.0
     live_s = max(left_s - spent_s, needed[LIVE]) if lives else 0.0
-    fit = min(racers, 1 + int(max(live_s / max(run_s, SHORTEST_S) - LIVE_RUNS, 0.0) / RACER_RUNS)) if lives else 0
     made = {ACCESSES: share > 0 or lives, LIVE: lives}
     left_out = [(step, needed[step]) for step in (ACCESSES, LIVE) if step in wanted and not made[step]]
-    if lives and fit < racers:
-        left_out.append((f"live runs of {racers - fit} more", left_s + (racers - fit) * RACER_RUNS * run_s))
-    return Plan(share, live_s, fit, tuple(left_out))
+    return Plan(share, live_s, tuple(left_out))
 
 
 def _share(free_s: float, run_s: float) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from heaptape.advise.budget import SHORTEST_S
 from heaptape.advise.load import Load
 from heaptape.advise.programs import line_of
 from heaptape.advise.programs import run as run_program
@@ -17,13 +18,16 @@ from heaptape.advise.words import Advice
 from heaptape.common.home import Home
 from heaptape.common.phrases import counted
 from heaptape.decide.cpu import cpu_text
-from heaptape.decide.verdict import CPU, MEMORY, Live, Pick
+from heaptape.decide.verdict import CPU, MEMORY, Pick
+from heaptape.decide.weighing import Live
 from heaptape.decide.worth import is_reason
 from heaptape.results.comparing import race
 from heaptape.run import live
+from heaptape.run.exact import TimeUpError
 from heaptape.run.recipes import Finished, Recipe
 from heaptape.run.registry import Choice
 
+LEAST_ROUNDS = 3  # of each that races
 MEMORY_RUNS = 3  # the median: a program with threads peaks far higher now and then
 MEMORY_POINTS = 1.0  # a smaller difference of peaks from the prediction is none, whatever the error of replays
 CONFIRMED, LARGER, SMALLER, OPEN = "confirmed", "larger than predicted", "smaller than predicted", "not resolved"
@@ -32,9 +36,10 @@ REVERSED = "the opposite of the prediction"
 
 @dataclass(frozen=True)
 class Command:
-    """The program as it is run live. `name`: of the process to observe; empty: the command's. `status`: its exit status
-    on success; None: that of its first run. `load`: what makes requests of a server. `budget_s`: wall time for all
-    runs; those that are begun are finished.
+    """The program as it is run live. `name`: of the process whose memory is observed; empty: the command's. `whole`:
+    CPU time is that of all processes that it starts; else of those of that name. `status`: its exit status on success;
+    None: that of its first run. `load`: what makes requests of a server. `budget_s`: wall time for all runs; `within`:
+    a run that would take longer is ended. `replayed`: the process that was replayed takes nearly all CPU time.
     """
 
     command: tuple[str, ...]
@@ -44,6 +49,9 @@ class Command:
     budget_s: float
     load: Load | None = None
     tell: Callable[[str], None] = lambda text: None
+    whole: bool = True
+    within: bool = True
+    replayed: bool = True
 
 
 @dataclass(frozen=True)
@@ -64,11 +72,15 @@ class Confirmed:
 
 @dataclass
 class Raced:
-    """The rounds of a race, label -> CPU time in ns each, and its racers; no rounds: there was none."""
+    """The rounds of a race, label -> CPU time in ns each, and its racers; no rounds: there was none. `replayed`: as of
+    Command. `left_out`: racers for which there was no time, and the seconds that they would take.
+    """
 
     today: str
     rounds: list[dict[str, float]] = field(default_factory=list)
     racers: tuple[str, ...] = ()
+    replayed: bool = True
+    left_out: tuple[int, float] = (0, 0.0)
 
     @property
     def live(self) -> dict[str, Live]:
@@ -80,7 +92,9 @@ class Raced:
         changes = race.changes(self.rounds, self.racers, self.today, len(self.racers))
         for label, standing in race.standings(self.rounds, self.racers, self.today).items():
             made = changes[label]
-            found[label] = Live(self.today, today_ns, made.percent, made.low, made.high, made.rounds, standing)
+            ends = (made.percent, made.low, made.high)
+            error = made.deviation, made.freedom
+            found[label] = Live(self.today, today_ns, *ends, made.rounds, standing, *error, self.replayed)
         return found
 
 
@@ -104,14 +118,23 @@ class Observer:
         return self._ends - time.monotonic()
 
     def __call__(self, choice: Choice, memory: bool) -> dict:
+        """Figures of a run (`live.observe`). Raises TimeUpError where no time is left for it."""
         self.command.tell(f"live on {choice.label}")
-        return live.observed(self._recipe, self._place, choice, memory, self._run)
+        if memory:
+            return live.observed(self._recipe, self._place, choice, memory, self._run)
+        subject = live.Subject(self._recipe.name, self._all_meant)
+        return live.observe(subject, self._place, choice, memory, self._run)
+
+    def _all_meant(self, programs: Sequence[dict]) -> dict:
+        meant = [one for one in programs if one] if self.command.whole else live.named(programs, self._recipe)
+        return {"cpu_ns": sum(one["cpu_ns"] for one in meant), "exited": all(one["exited"] for one in meant)}
 
     def _run(self, wrapper: Sequence[str], environment: Mapping[str, str], printed: Path) -> Finished:
         began = time.monotonic()
         load = self.command.load
         words = [*wrapper, *line_of(self.command.command).words]
-        ended = run_program(words, environment, load.begin if load else None)
+        within_s = self.left_s if self.command.within else math.inf
+        ended = run_program(words, environment, load.begin if load else None, within_s)
         if load:
             load.end()
         printed.write_bytes(ended.last_words)
@@ -123,19 +146,30 @@ class Observer:
 
 def run_race(advice: Advice, racers: Sequence[str], observe: Observer, reserved_s: float) -> Raced:
     """Rounds of `racers` and today's until the race is decided, or until less than `reserved_s` of the budget would be
-    left after another one. Raises HeaptapeError where the program fails live.
+    left after another one. A run of today's first, whose CPU time is not used, shows how many there is time for.
+    Raises HeaptapeError where the program fails live.
     """
-    made = Raced(advice.today, racers=tuple(racers))
-    running, longest_s = list(racers), 0.0
-    while running:
+    began = time.monotonic()
+    try:
+        observe(advice.choices[advice.today], memory=False)
+    except TimeUpError:
+        return Raced(advice.today)
+    each_s = max(time.monotonic() - began, SHORTEST_S)
+    fit = max(int((observe.left_s - reserved_s) / each_s / LEAST_ROUNDS) - 1, 1)
+    left_out = racers[fit:]
+    made = Raced(advice.today, [], tuple(racers[:fit]), observe.command.replayed,
+                 (len(left_out), len(left_out) * LEAST_ROUNDS * each_s))  # fmt: skip
+    running = list(made.racers)
+    while running and observe.left_s - each_s * (1 + len(running)) >= (reserved_s if made.rounds else 0.0):
         order = [advice.today, *running]
         random.Random(f"{observe.command.name} {len(made.rounds)}").shuffle(order)
         began = time.monotonic()
-        made.rounds.append({one: float(observe(advice.choices[one], memory=False)["cpu_ns"]) for one in order})
-        longest_s = max(longest_s, time.monotonic() - began)
-        running = race.goes_on(made.rounds, racers, advice.today)
-        if observe.left_s - longest_s * (1 + len(running)) / len(order) < reserved_s:
+        try:
+            made.rounds.append({one: float(observe(advice.choices[one], memory=False)["cpu_ns"]) for one in order})
+        except TimeUpError:
             break
+        each_s = max(each_s, (time.monotonic() - began) / len(order))
+        running = race.goes_on(made.rounds, made.racers, advice.today)
     return made
 
 
@@ -143,6 +177,8 @@ class Advising(Protocol):
     """Whoever makes advice of what is known. `live`: results of live runs."""
 
     live: Sequence[Confirmed]
+    left_out: tuple[tuple[str, float], ...]
+    verifying_s: float
 
     def advice(self) -> Advice: ...
 
@@ -153,9 +189,11 @@ def made(advisor: Advising, racers: Sequence[str], observe: Observer, run_s: flo
     """The race, then memory on what is advised after it. `run_s`: wall time of one run. Raises HeaptapeError where the
     program fails live.
     """
-    reserved_s = 2 * MEMORY_RUNS * run_s
     advice = advisor.advice()
+    reserved_s = 2 * MEMORY_RUNS * run_s + advisor.verifying_s
     raced = run_race(advice, racers, observe, reserved_s) if racers else Raced(advice.today)
+    if raced.left_out[0]:
+        advisor.left_out += ((f"live runs of {raced.left_out[0]} more", raced.left_out[1]),)
     advisor.live = [_cpu(advice, label, one, raced, "", {}) for label, one in raced.live.items()]
     if raced.rounds:  # counts say why
         advisor.count(
@@ -173,6 +211,8 @@ def confirm(advice: Advice, raced: Raced, observe: Observer) -> list[Confirmed]:
     advised = [label for pick, label in picks if pick.aim == CPU and label in measured]
     of_memory = [label for pick, label in picks if pick.aim == MEMORY]
     peaks = _peaks(advice, dict.fromkeys([*of_memory, *advised]), observe)
+    if not peaks[advice.today]:  # no time was left for them
+        of_memory, advised = [], []
     out = [_memory(advice, label, peaks) for label in of_memory]
     for label, one in measured.items():
         words, memory = _change_of_peak(advice, label, peaks) if label in advised else ("", {})
@@ -183,11 +223,18 @@ def confirm(advice: Advice, raced: Raced, observe: Observer) -> list[Confirmed]:
 def _peaks(advice: Advice, labels: Iterable[str], observe: Observer) -> dict[str, list[float]]:
     """label -> peak RSS in bytes of each run, for `labels` and today's allocator; no runs where no label is given."""
     peaks: dict[str, list[float]] = {label: [] for label in (advice.today, *labels)}
+    longest_s = 0.0
     for made in range(MEMORY_RUNS if len(peaks) > 1 else 0):
-        if made and observe.left_s < 0:
+        began = time.monotonic()
+        if made and observe.left_s < longest_s:
             break
-        for label, found in peaks.items():
-            found.append(float(observe(advice.choices[label], memory=True)["rss_anon_peak_bytes"]))
+        try:
+            seen = [float(observe(advice.choices[one], memory=True)["rss_anon_peak_bytes"]) for one in peaks]
+        except TimeUpError:
+            break
+        for label, peak in zip(peaks, seen):
+            peaks[label].append(peak)
+        longest_s = max(longest_s, time.monotonic() - began)
     return peaks
 
 

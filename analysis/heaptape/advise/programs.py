@@ -2,6 +2,7 @@
 """The user's command line, run here unchanged: recorded, or live on an allocator."""
 
 import contextlib
+import math
 import os
 import re
 import signal
@@ -20,10 +21,11 @@ from heaptape.common import console
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.phrases import counted, seconds
-from heaptape.common.process import convert_json
+from heaptape.common.process import convert_json, descendants
 from heaptape.run import ctl
 from heaptape.run.capture import Trace
 from heaptape.run.environment import left_out, without_allocator
+from heaptape.run.exact import TimeUpError
 from heaptape.tape.trace import recorded_cpu_ns
 
 GOOD_PART = 0.1  # of the calls or the CPU time of another process
@@ -44,7 +46,8 @@ LAST_WORDS_S = 2  # how long to wait for the last output: a daemon that the prog
 @dataclass(frozen=True)
 class Program:
     """A recorded command. `trace`: of the process that is advised (`chosen`); `status`: exit status of the command;
-    `wall_s`: of the run; `others`: what else it ran, in words.
+    `wall_s`: of the run; `others`: what else it ran, in words; `share`: of the CPU time of all its processes, that of
+    this one.
     """
 
     command: tuple[str, ...]
@@ -52,6 +55,7 @@ class Program:
     status: int
     wall_s: float = 0.0
     others: str = ""
+    share: float = 1.0
 
     @property
     def cpu_ns(self) -> float | None:
@@ -115,18 +119,20 @@ class Ended:
 @dataclass(frozen=True)
 class Wanted:
     """Of a recording. `name`: base name of the wanted process; `accesses`: the share of the program whose data accesses
-    are recorded, too: 0 none, 1 all, else in bursts; `load`: what makes requests of a server.
+    are recorded, too: 0 none, 1 all, else in bursts; `load`: what makes requests of a server; `within_s`: the time for
+    it.
     """
 
     name: str = ""
     accesses: float = 0.0
     load: Load | None = None
+    within_s: float = math.inf
 
 
 def record(command: Sequence[str], folder: Path, home: Home, wanted: Wanted = Wanted()) -> Program:
     """Records the command into `folder`. A
     Ctrl-C while it runs is left to the program: this is how servers are ended. Raises HeaptapeError where it can't be
-    started or recorded, or no process of that name made a call.
+    started or recorded, or no process of that name made a call, and TimeUpError.
     """
     first = folder / "first.tape"  # the busiest process's, by the recorder's rule
     name, accesses, load = wanted.name, wanted.accesses, wanted.load
@@ -140,7 +146,7 @@ def record(command: Sequence[str], folder: Path, home: Home, wanted: Wanted = Wa
         whole = [str(home.program("record")), "--quiet", "-o", str(first), *options, "--", *line.words]
         own = {name: os.environ[name] for name in left_out(os.environ)} | dict(line.settings)
         begins = [one.begin for one in (bursts, load) if one]
-        ended = run(whole, own, started=lambda pid: [begin(pid) for begin in begins])
+        ended = run(whole, own, lambda pid: [begin(pid) for begin in begins], wanted.within_s)
         if load:
             load.end()
     wall_s = time.monotonic() - began
@@ -156,7 +162,8 @@ def record(command: Sequence[str], folder: Path, home: Home, wanted: Wanted = Wa
         seen = ", ".join(sorted({one.program or "?" for one in called}))
         raise HeaptapeError(f"{command[0]}: no process '{name}' among those recorded: {seen}")
     processes = [Process(one, float(one.about["events"]), recorded_cpu_ns(one.path) or 0.0) for one in called]
-    busiest = chosen([one for one in processes if one.trace in meant]).trace
+    of = chosen([one for one in processes if one.trace in meant])
+    busiest, share = of.trace, share_of(of, processes)
     for missed in NOT_RECORDED.findall(ended.last_words.decode(errors="replace")):
         console.warning(" ".join(missed.split()))
     if not name and launched_another(busiest.about):
@@ -164,7 +171,8 @@ def record(command: Sequence[str], folder: Path, home: Home, wanted: Wanted = Wa
             f"{busiest.program}, which made most of the recorded calls, then executed another program: advise that "
             f"one, with what is set for it before it, as in: heaptape advise -- env LD_PRELOAD=LIBRARY PROGRAM"
         )
-    return Program(tuple(command), busiest, ended.status, wall_s, others_than(busiest.program, processes))
+    others = " ".join(filter(None, [share_text(of, processes, bool(name)), others_than(busiest.program, processes)]))
+    return Program(tuple(command), busiest, ended.status, wall_s, others, share)
 
 
 @dataclass(frozen=True)
@@ -182,6 +190,24 @@ def chosen(processes: Sequence[Process]) -> Process:
     """
     most = max(one.calls for one in processes)
     return max((one for one in processes if one.calls >= GOOD_PART * most), key=lambda one: (one.cpu_ns, one.calls))
+
+
+def share_of(one: Process, processes: Sequence[Process]) -> float:
+    """Of the CPU time of all processes; of their calls where that is not known."""
+    cpu_ns, calls = (sum(each) for each in zip(*[(other.cpu_ns, other.calls) for other in processes]))
+    return one.cpu_ns / cpu_ns if cpu_ns else one.calls / calls
+
+
+def share_text(one: Process, processes: Sequence[Process], named: bool = False) -> str:
+    """What is replayed of all that ran; empty: nearly all. `named`: by --program."""
+    cpu_ns, calls = (sum(each) for each in zip(*[(other.cpu_ns, other.calls) for other in processes]))
+    if min(one.calls / calls, share_of(one, processes)) > 1 - GOOD_PART:
+        return ""
+    of_cpu = f" and {100 * one.cpu_ns / cpu_ns:.0f} % of their CPU time" if cpu_ns else ""
+    return (
+        f"Replayed is one of {len(processes)} processes, with {100 * one.calls / calls:.0f} % of their calls{of_cpu}; "
+        f"live runs measure the CPU time of all{f' named {one.trace.program}' if named else ''}."
+    )
 
 
 def others_than(name: str, processes: Sequence[Process]) -> str:
@@ -245,11 +271,13 @@ def run(
     command: Sequence[str],
     environment: Mapping[str, str] | None = None,
     started: Callable[[int], object] | None = None,
+    within_s: float = math.inf,
 ) -> Ended:
     """Runs the command in this folder to its end, in this environment; with `environment` in that and what of this one
     selects no allocator. Its output is read, not shown: some programs do less
     where their output is discarded. A file on standard input is read from its start each time. If an exception is
-    raised here, the command is terminated. `started` gets its process number.
+    raised here, the command is terminated. `started` gets its process number. Raises TimeUpError where it takes longer
+    than `within_s`.
     """
     with contextlib.closing(os.fdopen(_standard_input(), "rb")) as source:
         process = subprocess.Popen(
@@ -271,7 +299,10 @@ def run(
     for reader in readers:
         reader.start()
     try:
-        status = process.wait()
+        status = process.wait(None if within_s == math.inf else max(within_s, 0.0))
+    except subprocess.TimeoutExpired:
+        _end(process)
+        raise TimeUpError from None
     except BaseException:
         process.terminate()
         process.wait()
@@ -280,6 +311,18 @@ def run(
         for reader in readers:
             reader.join(LAST_WORDS_S)
     return Ended(status, bytes(last))
+
+
+def _end(process: subprocess.Popen) -> None:
+    """Asks the program behind the observer or recorder to end, which then do, too; at last kills all."""
+    for ask in (signal.SIGTERM, signal.SIGKILL):
+        for pid in [*descendants(process.pid), *([process.pid] if ask == signal.SIGKILL else [])]:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, ask)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(LAST_WORDS_S)
+            return
+    process.wait()
 
 
 def last_line(text: bytes) -> str:

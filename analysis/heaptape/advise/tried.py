@@ -17,7 +17,7 @@ from heaptape.results.recorded_on import short_version
 from heaptape.results.schema import Results
 from heaptape.results.structs import ResultsFile, Run, workload_of
 from heaptape.run import installed
-from heaptape.run.exact import FIGURES, UPPER, Bench
+from heaptape.run.exact import FIGURES, UPPER, Bench, TimeUpError
 from heaptape.run.judging import Recorded
 from heaptape.run.recorded import as_recorded, of_same_name, recorded_on
 from heaptape.run.registry import DEFAULT_VARIANT, Allocator, Choice, choose, choose_all
@@ -97,18 +97,11 @@ class Tried:
         return self.choice.label
 
 
-NO_TIME = "not tried, as the budget has no time for it"
-
-
-class NoTimeError(HeaptapeError):
-    """There was no time for the replay."""
-
-
 @dataclass(frozen=True)
 class Bounds:
     """How replays are made: which `passes`; this machine's `penalties`, None where they are not known. `memory`: by
-    label, memory runs that were made before. `until`: of time.monotonic(): none begins later, but those of the labels
-    `needed`. `took_s`: what the passes took, the longest of each, for whoever plans more of them.
+    label, memory runs that were made before. `until`: of time.monotonic(): none goes on longer, but the memory runs of
+    the labels `needed`. `took_s`: what the passes took, the longest of each, for whoever plans more of them.
     """
 
     passes: tuple[str, ...]
@@ -130,14 +123,13 @@ def replay_all(
 
     def run(pair: tuple[Choice, str]) -> Run | HeaptapeError:
         (choice, pass_), began = pair, time.monotonic()
-        if began > bounds.until and choice.label not in bounds.needed:
-            return NoTimeError(NO_TIME)
+        whole = pass_ == "memory" and choice.label in bounds.needed
         try:
-            made = bench.run(choice, pass_)
+            return bench.run(choice, pass_, math.inf if whole else bounds.until - began)
         except HeaptapeError as error:
             return error
-        bounds.took_s[pass_] = max(bounds.took_s.get(pass_, 0.0), time.monotonic() - began)
-        return made
+        finally:
+            bounds.took_s[pass_] = max(bounds.took_s.get(pass_, 0.0), time.monotonic() - began)
 
     first = [choice for choice in choices if choice.label in bounds.needed or choice.variant == DEFAULT_VARIANT]
     ordered = [*first, *(choice for choice in choices if choice not in first)]  # settings last, should time be short
@@ -149,8 +141,8 @@ def replay_all(
         by_label[choice.label][pass_] = one
         on_progress((done + 1) / len(pairs))
     for made in by_label.values():  # without counts, memory still counts
-        if not isinstance(made.get("memory"), NoTimeError):
-            for pass_ in [pass_ for pass_, one in made.items() if isinstance(one, NoTimeError)]:
+        if not isinstance(made.get("memory"), TimeUpError):
+            for pass_ in [pass_ for pass_, one in made.items() if isinstance(one, TimeUpError)]:
                 del made[pass_]
     _without_impossible(by_label)
     tried = [_tried(choice, by_label[choice.label], bounds, about) for choice in choices]

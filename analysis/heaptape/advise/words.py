@@ -85,16 +85,16 @@ def pasted(advice: Advice, c_library: str, repeat: str) -> Screen:
 
 def _changes(advice: Advice, columns: list[str]) -> tuple[list[str], Table | None]:
     """Labels of what is advised instead of today's allocator, and the table of what that changes; None: nothing is."""
-    changes = [pick for pick in advice.picks if pick.label != advice.today and not _is_group(pick)]
+    changes = [pick for pick in advice.picks if pick.label != advice.today and not _is_group(advice, pick)]
     labels = list(dict.fromkeys(pick.label for pick in changes))
     rows = [row for label in labels for row in _figures(advice, label, changes)]
-    rows += [_group_row(advice, pick) for pick in advice.picks if _is_group(pick)]
+    rows += [_group_row(advice, pick) for pick in advice.picks if _is_group(advice, pick)]
     return labels, Table("", columns, rows, text_columns=2) if rows else None
 
 
-def _is_group(pick: Pick) -> bool:
-    """Is it not known which of several is the fastest? Then none of them is picked."""
-    return pick.aim == CPU and bool(pick.rivals)
+def _is_group(advice: Advice, pick: Pick) -> bool:
+    """Is it only estimated which of several is the fastest? Then none of them is picked."""
+    return pick.aim == CPU and bool(pick.rivals) and not any(advice.row(label).live for label in pick.group)
 
 
 def _group(advice: Advice, pick: Pick) -> dict[str, Cpu]:
@@ -110,8 +110,7 @@ def _group_row(advice: Advice, pick: Pick) -> list[Cell]:
     ends = [(cpu.percent, cpu.percent) if estimated else (cpu.low, cpu.high) for cpu in group.values()]
     text = "≈ " * estimated + range_text(max(min(low for low, _ in ends), -100.0), max(high for _, high in ends))
     title = Cell(f"For CPU time {any_of(list(group), MOST_NAMES)}", short=f"{AIM[CPU]}: {any_of(list(group), 1)}")
-    raced = any(cpu.kind == LIVE for cpu in group.values())
-    return [title, Cell("CPU time"), Cell(text), Cell("live rounds" if raced else "estimated")]
+    return [title, Cell("CPU time"), Cell(text), Cell("estimated")]
 
 
 def _undecided(advice: Advice, pick: Pick) -> str:
@@ -202,9 +201,9 @@ def _alternatives(advice: Advice) -> list[str]:
     """Ties, and candidates that no other candidate beats in both aims."""
     out = []
     for pick in advice.picks:
-        if pick.ties and pick.label != advice.today and not _is_group(pick):
+        if pick.ties and pick.label != advice.today and not _is_group(advice, pick):
             out.append(f"As good for {AIM[pick.aim]}, within the error: {_names(pick.ties)}.")
-        if _is_group(pick):
+        if pick.aim == CPU and pick.rivals:
             out.append(_undecided(advice, pick))
     if {pick.aim for pick in advice.picks} != set(AIMS[BOTH]):
         return out

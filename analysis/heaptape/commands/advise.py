@@ -3,6 +3,7 @@
 
 import argparse
 import dataclasses
+import math
 import shlex
 import time
 from collections.abc import Sequence
@@ -135,11 +136,13 @@ def run(arguments: argparse.Namespace) -> int:
         cpu_ns = program.cpu_ns if program else recorded_cpu_ns(source)
         run_s = program.wall_s if program else (cpu_ns or 0.0) / 1e9
         total_s = budget.default_s(run_s) if arguments.budget is None else budget.parse(arguments.budget)
+        alone = not program or program.share > 1 - programs.GOOD_PART
         place = advise.Place(arguments.home, work.scratch, work.progress.update)
         if command and total_s:
             work.progress.ends = began + total_s
             place = dataclasses.replace(place, replays_end=began + budget.REPLAYS * total_s, ends=began + total_s)
-        advisor = advise.replayed(advise.Source(source, name, cpu_ns, program.others if program else ""), wish, place)
+        others = program.others if program else ""
+        advisor = advise.replayed(advise.Source(source, name, cpu_ns, others, alone), wish, place)
         if advisor.has_accesses:
             advisor.count()
             advisor.simulate(None)
@@ -254,8 +257,8 @@ class _Again:
             wanted = [one for one in wanted if one == budget.LIVE]
         if why and set(forced) & set(wanted):
             raise HeaptapeError(f"{self.command[0]}: can't be run again, as {why}")
-        plan = budget.plan(0.0 if why else left_s, self.run_s, wanted, forced, max(len(racers), 1))
-        said = self._accesses(plan.accesses, arguments) + self._live(plan, racers[: plan.racers], arguments)
+        plan = budget.plan(0.0 if why else left_s, self.run_s, wanted, forced)
+        said = self._accesses(plan.accesses, arguments) + self._live(plan, racers, arguments)
         is_open = any(pick.open for pick in self.advisor.advice().picks)
         if plan.live_s and is_open and self.program and not plan.accesses:
             left_s -= time.monotonic() - began
@@ -266,6 +269,7 @@ class _Again:
     def _accesses(self, share: float, arguments: argparse.Namespace) -> list[str]:
         """Records data accesses of this share of the program, simulates caches. Returns what failed, in words."""
         from heaptape.advise import programs
+        from heaptape.run.exact import TimeUpError
 
         if not share:
             return []
@@ -273,9 +277,13 @@ class _Again:
         same = self.program.trace.program if self.program and self.program.others else ""
         try:
             with scratch_folder() as folder:
-                wanted = programs.Wanted(arguments.program or same, share, self.load)
+                forced = arguments.accesses
+                within_s = math.inf if forced else self.advisor.place.ends - time.monotonic()
+                wanted = programs.Wanted(arguments.program or same, share, self.load, within_s)
                 traced = programs.record(self.command, folder, arguments.home, wanted)
-                failed = self.advisor.simulate(traced.trace.path, share)
+                failed = self.advisor.simulate(traced.trace.path, share, forced)
+        except TimeUpError:
+            failed = "there was no time for it"
         except HeaptapeError as error:
             failed = str(error)
         return [f"Data accesses are not used: {failed}."] * bool(failed)
@@ -289,7 +297,10 @@ class _Again:
         name = self.program.trace.program if self.program else arguments.program
         status = self.program.status if self.program else None
         tell = partial(self.work.progress.update, share=1.0)
-        command = confirm.Command(tuple(self.command), name, status, arguments.home, plan.live_s, self.load, tell)
+        command = confirm.Command(
+            tuple(self.command), name, status, arguments.home, plan.live_s, self.load, tell,
+            whole=not arguments.program, within=not arguments.live, replayed=self.advisor.source.alone,
+        )  # fmt: skip
         try:
             with scratch_folder() as folder:
                 self.advisor.live = confirm.made(self.advisor, racers, confirm.Observer(command, folder), self.run_s)

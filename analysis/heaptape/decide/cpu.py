@@ -24,7 +24,8 @@ class Cpu:
     (without cache effects, but the ends of the percentage include what they did to other programs), RANGE (the truth is
     expected between the ends), LIVE (of live runs, with its 95 % interval), or MILLISECONDS (without cache effects, and
     the program's CPU time is not known, so percent, low and high are NaN; a reason to change only if that time is below
-    `reason_below_ns`). `because`: the counts that change, in words.
+    `reason_below_ns`). `because`: the counts that change, in words. Of live runs `chance`: that the program takes less
+    time; `named`: that is enough to name the allocator (decide/weighing.py).
     """
 
     kind: str
@@ -36,6 +37,8 @@ class Cpu:
     ms_high: float
     reason_below_ns: float = 0.0
     because: tuple[str, ...] = ()
+    chance: float = math.nan
+    named: bool = False
 
     @property
     def gain(self) -> float:
@@ -55,6 +58,8 @@ class Cpu:
     @property
     def is_reason(self) -> bool:
         """Is it known to be a reason to change?"""
+        if self.kind == LIVE and not math.isnan(self.chance):
+            return self.named and is_reason(self.gain)
         return self.kind != MILLISECONDS and is_reason(self.gain, self.error)
 
     @property
@@ -115,9 +120,12 @@ def reason_below_ns(row: Mapping) -> float:
 
 
 def cpu_text(cpu: Cpu) -> str:
-    """ "≈ -5 %", "-8 to -3 %", "≈ -4.5 ms"; of live runs "-5.1 % (-8.0 to -3.0)"."""
+    """ "≈ -5 %", "-8 to -3 %", "≈ -4.5 ms"; of live runs "-5.1 % (-8.0 to -3.0)", where these hold 0 "… to +0.5, faster
+    with 92 % chance)".
+    """
     if cpu.kind == LIVE:
-        return f"{percent(cpu.percent)} ({range_text(cpu.low, cpu.high).removesuffix(' %')})"
+        unsure = f", faster with {100 * cpu.chance:.0f} % chance" if cpu.named and cpu.high >= 0 else ""
+        return f"{percent(cpu.percent)} ({range_text(cpu.low, cpu.high).removesuffix(' %')}{unsure})"
     if cpu.kind == MILLISECONDS:
         return f"≈ {signed(cpu.ms)} ms" if abs(cpu.ms) >= NOTHING else "≈ 0 ms"
     if cpu.kind == ESTIMATED:

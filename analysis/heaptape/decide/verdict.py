@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, too_small_gain
 from heaptape.decide import cpu as cpus
 from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, open_text, range_text
+from heaptape.decide.weighing import Live, weighed
 from heaptape.decide.worth import LEAST_PERCENT, WITHIN_ERROR, is_reason, why_not
 from heaptape.results.comparing import race
 from heaptape.results.model.counts import Counts
@@ -29,21 +30,6 @@ MOST_FINALISTS = 2  # whose CPU time is measured further
 ErrorOf = Callable[[str, str, str], float]
 # Workload -> counts of its repetitions.
 CountsOf = Mapping[str, Sequence[Counts]]
-
-
-@dataclass(frozen=True)
-class Live:
-    """Live runs against the allocator `than`, which took `cpu_ns` (median): the change in percent, and its ends.
-    `standing`: in the race of all that ran (results/comparing/race.py); empty: there was none.
-    """
-
-    than: str
-    cpu_ns: float
-    percent: float
-    low: float
-    high: float
-    rounds: int
-    standing: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,16 +111,15 @@ class Judge:
         return self.gains_memory(one, now) or self.gains_cpu(one, now)
 
     def cpu(self, before: Candidate, after: Candidate) -> Cpu | None:
-        """The change of CPU time. Simulated misses replace an estimate, unless their range says nothing; live runs
-        replace both where they tell the two apart, and what they contradict or narrow. None: not known for one of the
-        two.
+        """The change of CPU time. Simulated misses replace an estimate, unless their range says nothing; live runs are
+        weighed against that. None: not known for one of the two.
         """
         found: Cpu | None = None
-        for one in self.known(before, after):
-            is_figure = one.is_figure if one.kind == RANGE else one.kind == LIVE and not one.low <= 0 <= one.high
-            if found is None or is_figure or one.width < found.width or _contradicts(one, found):
+        for one in self._of_both_counts(before, after):
+            if found is None or one.kind == RANGE and one.is_figure or one.width < found.width:
                 found = one
-        return found
+        live = after.live
+        return weighed(live, found) if live and _is_of(live, before) else found
 
     def predicted(self, before: Candidate, after: Candidate) -> Cpu | None:
         """The change without live runs."""
@@ -142,14 +127,12 @@ class Judge:
 
     def known(self, before: Candidate, after: Candidate) -> list[Cpu]:
         """The change by calls, by simulated misses and by live runs, as far as these were made."""
-        counted = ((before.counts, after.counts), (before.simulated, after.simulated))
-        out = [found for both in counted if (found := self._of_counts(*both))]
         live = after.live
-        if live and live.than == before.label and not math.isnan(live.low):
-            ends = (live.percent, live.low, live.high)
-            ms, ms_low, ms_high = (live.cpu_ns / 1e8 * end for end in ends)
-            out.append(Cpu(LIVE, *ends, ms, ms_low, ms_high, because=out[-1].because if out else ()))
-        return out
+        return self._of_both_counts(before, after) + ([live.cpu] if live and _is_of(live, before) else [])
+
+    def _of_both_counts(self, before: Candidate, after: Candidate) -> list[Cpu]:
+        counted = ((before.counts, after.counts), (before.simulated, after.simulated))
+        return [found for both in counted if (found := self._of_counts(*both))]
 
     def _of_counts(self, before: CountsOf | None, after: CountsOf | None) -> Cpu | None:
         """None also where the other one lacks a workload."""
@@ -161,8 +144,8 @@ class Judge:
         return cpus.mean(found)
 
 
-def _contradicts(live: Cpu, predicted: Cpu) -> bool:
-    return live.kind == LIVE and (live.high < predicted.low or live.low > predicted.high)
+def _is_of(live: Live, before: Candidate) -> bool:
+    return live.than == before.label and not math.isnan(live.low)
 
 
 def decide(rows: Sequence[Candidate], today: str, objective: str, judge: Judge, kept: Sequence[str]) -> list[Pick]:

@@ -7,6 +7,8 @@ reads the clock or random numbers differs from run to run.
 """
 
 import copy
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +34,13 @@ class RunError(HeaptapeError):
     def __init__(self, run: results.Run) -> None:
         super().__init__(f"{run.label}, {run.pass_} pass: {run.error}")
         self.run = run
+
+
+class TimeUpError(HeaptapeError):
+    """A run that was not made, or ended early, as its time was up."""
+
+    def __init__(self) -> None:
+        super().__init__("not tried, as the budget has no time for it")
 
 
 Item = TypeVar("Item")
@@ -114,20 +123,21 @@ class Bench:
         other._engine = replace(self._engine, settings=settings)
         return other
 
-    def promises(self, choice: Choice) -> str:
+    def promises(self, choice: Choice, within_s: float = math.inf) -> str:
         """The promise that the allocator breaks (memory that is misaligned, shared, not zeroed, changed; a crash), one
-        line of the pass verify; empty: it keeps its promises. Raises HeaptapeError if the pass can't be made.
+        line of the pass verify; empty: it keeps its promises. Raises HeaptapeError if the pass can't be made, and
+        TimeUpError.
         """
-        return self._measured(choice, "verify").error or ""
+        return self._measured(choice, "verify", within_s).error or ""
 
     @property
     def jobs(self) -> int:
         """How many runs this machine can make at a time. Their figures are the same as of one alone."""
         return replay.jobs_for(self._engine)
 
-    def run(self, choice: Choice, pass_: str) -> results.Run:
-        """One run, as in results. Raises RunError."""
-        run = self._measured(choice, pass_)
+    def run(self, choice: Choice, pass_: str, within_s: float = math.inf) -> results.Run:
+        """One run, as in results. Raises RunError, and TimeUpError where it takes longer than `within_s`."""
+        run = self._measured(choice, pass_, within_s)
         if run.error is not None:
             raise RunError(run)
         return run
@@ -138,10 +148,17 @@ class Bench:
         """
         return side_by_side(work, items, replay.jobs_for(self._engine), self._engine.processes)
 
-    def _measured(self, choice: Choice, pass_: str) -> results.Run:
+    def _measured(self, choice: Choice, pass_: str, within_s: float = math.inf) -> results.Run:
         """The run, with its error if a promise was broken. Raises RunError for other errors."""
+        if within_s <= 0:
+            raise TimeUpError
         about = {"allocator": choice.allocator, "variant": choice.variant, "repeat": 0}
-        measured = replay.measure(self._engine, Run(choice, pass_, 0))
+        engine, ends = self._engine, time.monotonic() + within_s
+        if within_s < math.inf:
+            engine = replace(engine, settings=replace(engine.settings, timeout_s=within_s))
+        measured = replay.measure(engine, Run(choice, pass_, 0))
+        if "error" in measured and time.monotonic() >= ends:
+            raise TimeUpError
         run = msgspec.convert(about | measured, results.Run)
         if run.error is not None and not (pass_ == "verify" and run.kind == results.OF_ALLOCATOR):
             raise RunError(run)

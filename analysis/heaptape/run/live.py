@@ -93,12 +93,17 @@ def meant(programs: Sequence[dict], recipe: Recipe) -> dict:
     """The recipe's program among those that ran; of several, the one with most memory, then most processor time.
     Raises KeyError if there is none.
     """
+    return largest(named(programs, recipe))
+
+
+def named(programs: Sequence[dict], recipe: Recipe) -> list[dict]:
+    """Those that are the recipe's by name. Raises KeyError if there is none."""
     seen_as = [(one, (one["name"], Path(one["file"]).name)) for one in programs if one]
-    named = [one for one, names in seen_as if any(map(recipe.is_meant, names))]
-    if not named:
+    found = [one for one, names in seen_as if any(map(recipe.is_meant, names))]
+    if not found:
         seen = ", ".join(sorted({one["name"] for one in programs if one}))
         raise KeyError(f"no program {recipe.process} among {seen}")
-    return largest(named)
+    return found
 
 
 def largest(programs: Sequence[dict]) -> dict:

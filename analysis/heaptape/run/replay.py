@@ -501,9 +501,11 @@ def measure(
         and not order.startswith(("recorded", "random"))
     ):
         spec["op-limit"] = settings.instruction_ops
+    began = time.monotonic()
     measured = _measure_with(engine, run, spec, tell)
+    left_s = settings.timeout_s and max(settings.timeout_s - (time.monotonic() - began), 1e-3)
     if run.pass_ == "memory" and settings.touch == "recorded" and run.repeat == 0 and _parts_matter(engine.workload):
-        other = replace(engine, settings=replace(settings, touch="spread"))
+        other = replace(engine, settings=replace(settings, touch="spread", timeout_s=left_s))
         spread = _measure_with(other, run, spec | {"no-map": True}, lambda share: None)
         if spread.get("rss_anon_peak_bytes", 0) > measured.get("rss_anon_peak_bytes", math.inf):
             measured["spread_peak_bytes"] = spread["rss_anon_peak_bytes"]

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: MIT
 """What a budget is spent on: a function of times, without a clock."""
 
+import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from heaptape.advise import advise, budget, tried
+from heaptape.advise import advise, budget, confirm, tried
 from heaptape.advise.budget import ACCESSES, LIVE, LIVE_RUNS, WHOLE_RUNS, default_s, not_done, not_repeatable, plan
 from heaptape.common.errors import UsageError
 from heaptape.common.home import default_home
 from heaptape.results.structs import Run
+from heaptape.run.exact import TimeUpError
 from heaptape.run.registry import Choice
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 BOTH = (ACCESSES, LIVE)
@@ -47,23 +50,10 @@ def test_what_is_forced_is_made_whatever_is_left(left_s, run_s, forced):
     assert (made.live_s >= LIVE_RUNS * run_s * (1 - 1e-9)) == (LIVE in forced)
 
 
-@given(TIMES, RUNS, st.integers(1, 9))
-def test_as_many_race_as_there_is_time_for_and_the_others_are_named(left_s, run_s, racers):
-    made = plan(left_s, run_s, BOTH, (), racers)
-    assert bool(made.racers) == bool(made.live_s)
-    assert made.racers <= racers
-    runs = LIVE_RUNS + budget.RACER_RUNS * (made.racers - 1)
-    assert not made.racers or runs * run_s <= made.live_s * (1 + 1e-9)
-    if 0 < made.racers < racers:
-        assert (runs + budget.RACER_RUNS) * run_s > made.live_s * (1 - 1e-9)
-        assert [what for what, _ in made.left_out] == [f"live runs of {racers - made.racers} more"]
-    assert not (made.live_s and made.accesses)
-
-
 @given(TIMES, RUNS, st.floats(1, 10))
 def test_a_larger_budget_never_leaves_out_more(left_s, run_s, times):
-    less, more = plan(left_s, run_s, BOTH, (), 5), plan(left_s * times, run_s, BOTH, (), 5)
-    assert more.racers >= less.racers
+    less, more = plan(left_s, run_s, BOTH), plan(left_s * times, run_s, BOTH)
+    assert more.live_s >= less.live_s
     assert more.live_s or more.accesses >= less.accesses - 1e-9
 
 
@@ -123,18 +113,47 @@ def test_the_budget_that_is_named_is_enough(spent_s, run_s):
     assert plan(named_s - spent_s, run_s, BOTH).left_out == ()
 
 
+class Clock:
+    """Simulated: only what is replayed or run takes time."""
+
+    def __init__(self, monkeypatch):
+        self.now = 100.0
+        for module in (advise, confirm, tried):
+            monkeypatch.setattr(module, "time", self)
+
+    def monotonic(self):
+        return self.now
+
+
 class Bench:
-    """Replays that take no time. `began`: what was replayed, in order."""
+    """Replays. `began`: what was replayed, in order; `costs`: what each pass takes, in seconds of `clock`."""
 
-    def __init__(self, ends_after=10**9):
-        self.began, self.ends_after, self.jobs = [], ends_after, 2
+    def __init__(self, clock=None, costs=None):
+        self.began, self.jobs, self.clock, self.costs = [], 1, clock, costs or {}
 
-    def run(self, choice, pass_):
+    def run(self, choice, pass_, within_s=math.inf):
+        if within_s <= 0:
+            raise TimeUpError
         self.began.append((choice.label, pass_))
+        self._takes(pass_, within_s)
         return Run(choice.allocator, choice.variant, 0, pass_, rss_anon_peak_bytes=1.0, rss_anon_mean_bytes=1.0)
+
+    def promises(self, choice, within_s):
+        self._takes("verify", within_s)
+        return ""
+
+    def counting(self, ops):
+        return self
 
     def side_by_side(self, work, items):
         return ((item, work(item)) for item in items)
+
+    def _takes(self, pass_, within_s):
+        cost_s = self.costs.get(pass_, 0.0)
+        if self.clock:
+            self.clock.now += max(min(cost_s, within_s), 0.0)
+        if cost_s > within_s:
+            raise TimeUpError
 
 
 CHOICES = [
@@ -148,7 +167,7 @@ def test_when_time_is_up_no_other_candidate_is_replayed_and_that_is_said():
     made, runs = tried.replay_all(bench, CHOICES, bounds, {"name": "w"})
     assert {label for label, _ in bench.began} == {"glibc", "y:one-arena"} == set(runs)
     failures = {one.label: one.failure for one in made}
-    assert failures == {one.label: "" if one.label in runs else tried.NO_TIME for one in CHOICES}
+    assert failures == {one.label: "" if one.label in runs else str(TimeUpError()) for one in CHOICES}
 
 
 def test_settings_are_replayed_after_every_allocator_alone():
@@ -158,15 +177,70 @@ def test_settings_are_replayed_after_every_allocator_alone():
 
 
 def test_memory_counts_without_the_counts_that_there_was_no_time_for(monkeypatch):
-    clock = iter(range(100))
-    monkeypatch.setattr(tried.time, "monotonic", lambda: next(clock))
-    bench = Bench()
-    bounds = tried.Bounds(("memory", "instructions"), None, until=8.0, needed={"glibc"})
+    clock = Clock(monkeypatch)
+    bench = Bench(clock, {"memory": 1.0, "instructions": 10.0})
+    bounds = tried.Bounds(("memory", "instructions"), None, until=clock.now + 18, needed={"glibc"})
     made, runs = tried.replay_all(bench, CHOICES[::2], bounds, {"name": "w"})
-    assert ("y", "memory") in bench.began
-    assert ("y", "instructions") not in bench.began
-    assert not [one for one in made if one.failure]
-    assert set(runs) == {"glibc", "x", "y"}
+    assert ("x", "instructions") in bench.began  # and ended before its time
+    assert clock.now <= bounds.until + 1
+    assert [one.label for one in made if one.failure] == ["y"]
+    assert set(runs) == {"glibc", "x"}
+    assert bounds.took_s["instructions"] == 10
+
+
+def advisor(place, about, bench, all_tried, monkeypatch, **known):
+    monkeypatch.setattr(advise.Advisor, "has_accesses", False)
+    return advise.Advisor(
+        advise.Wish("cpu"), place, advise.Source(Path("w.tape"), "w", 1e9), Path("w.work"), about, CHOICES[0], "",
+        advise.Recorded(), bench, None, None, all_tried, None, **known,
+    )  # fmt: skip
+
+
+SECONDS = st.floats(0.01, 200)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(SECONDS, SECONDS, SECONDS, st.floats(0.01, 30))
+def test_replays_counting_verification_and_live_runs_keep_the_budget_whatever_each_takes(
+    counting_s, verifying_s, later_s, run_s
+):
+    """Beyond it only today's own memory replay goes on."""
+    with pytest.MonkeyPatch.context() as patch:
+        clock = Clock(patch)
+        began, memory_s = clock.now, 0.5
+        ends = began + default_s(run_s)
+        bench = Bench(clock, {"memory": memory_s, "instructions": counting_s, "verify": verifying_s})
+        bounds = tried.Bounds(
+            ("memory", "instructions"), None, until=began + budget.REPLAYS * default_s(run_s), needed={"glibc"}
+        )
+        about = {"ops": 20_000_000, "name": "w", "threads": 1}
+        found, runs = tried.replay_all(bench, CHOICES[::2], bounds, about)
+        assert clock.now <= bounds.until + memory_s
+        place = advise.Place(default_home(), Path(), ends=ends)
+        made = advisor(place, about, bench, found, patch, counting_s=bounds.took_s["instructions"])
+        made.uncounted = bench, runs
+
+        class Live:
+            command = SimpleNamespace(name="w", replayed=True)
+
+            @property
+            def left_s(self):
+                return ends - clock.now
+
+            def __call__(self, choice, memory):
+                took_s = run_s if clock.now < began + 20 else later_s  # the machine gets busy
+                clock.now += max(min(took_s, self.left_s), 0.0)
+                if self.left_s <= 0:
+                    raise TimeUpError
+                return {"cpu_ns": {"glibc": 2e9}.get(choice.label, 1e9), "rss_anon_peak_bytes": 1.0}
+
+        racers = [one.label for one in found if not one.failure and one.label != "glibc"]
+        confirm.made(made, racers, Live(), run_s)
+        made.count()
+        made.found()
+        assert clock.now <= ends + 1e-6
+        over = [what for what, _ in made.left_out if "verifying" in what]
+        assert len(over) == len(set(over))
 
 
 @pytest.mark.parametrize(
@@ -182,11 +256,8 @@ def test_as_many_are_counted_whole_as_there_is_time_for(left_s, counted, monkeyp
     about = {"ops": 20_000_000}
     bench = Bench()
     bench.jobs = 1 if left_s < 1000 else 2
-    made = advise.Advisor(
-        advise.Wish("both"), place, advise.Source(Path("w.tape"), "w"), Path("w.work"), about, now, "",
-        advise.Recorded(), bench, None, None, all_tried, None, counting_s=0.5,
-    )  # fmt: skip
-    monkeypatch.setattr(advise.Advisor, "has_accesses", False)
+    made = advisor(place, about, bench, all_tried, monkeypatch, counting_s=0.5)
+    assert made.now == now
     assert made._affordable(["y", "x", "glibc"])[:1] == counted[:1]
     assert len(made._affordable(["y", "x", "glibc"])) == len(counted)
     assert bool(made.left_out) == (len(counted) < 3)

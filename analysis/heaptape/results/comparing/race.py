@@ -37,12 +37,16 @@ Rounds = Sequence[Mapping[str, float]]  # label -> CPU time
 
 @dataclass(frozen=True)
 class Decision:
-    """The change in percent of the baseline, with its interval, after `rounds` rounds; NaN where these are too few."""
+    """The change in percent of the baseline, with its interval, after `rounds` rounds; NaN where these are too few.
+    `deviation`, `freedom`: of its logarithm.
+    """
 
     percent: float
     low: float
     high: float
     rounds: int
+    deviation: float = math.nan
+    freedom: float = math.nan
 
     @property
     def verdict(self) -> str:
@@ -72,7 +76,8 @@ def _compared(logs: Sequence[float | None], noise: tuple[float, float], racers: 
     variance, freedom = noise
     ratio = _moderated(trimmed(np.asarray(known, float)), 2 * variance, min(freedom, PRIOR), len(known))
     low, high = ratio.interval(1 - (1 - LEVEL) / (len(LOOKS) * racers))
-    return Decision(100 * math.expm1(ratio.mean), 100 * (low - 1), 100 * (high - 1), len(known))
+    percent, deviation = 100 * math.expm1(ratio.mean), math.sqrt(ratio.variance)
+    return Decision(percent, 100 * (low - 1), 100 * (high - 1), len(known), deviation, ratio.freedom)
 
 
 def standings(rounds: Rounds, racers: Sequence[str], baseline: str) -> dict[str, str]:
