@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from heaptape.common.tables import MIB
 from heaptape.features.blame import data as blame_data
-from heaptape.features.blame.layers import ALL_OTHERS, HOLDER_COLOURS, LIVE, OTHERS_COLOUR, holder_layers, shortened
+from heaptape.features.blame.layers import ALL_OTHERS, HOLDER_COLOURS, LIVE, OTHERS_COLOUR, holder_layers, key_names
 from heaptape.results.schema import Results
 from heaptape.show.drawing import EMPTY_COLOUR, EMPTY_HATCH
 from heaptape.show.figures import axes as plots
@@ -26,7 +26,7 @@ from heaptape.show.figures.axes import progress_axis
 
 WIDTH_IN = 8.2
 DRAWN_HOLDERS = 7  # groups with their own colour
-NAME_IN = 2.7  # of a call stack's name in the key
+NAME_IN, NAME_LETTERS = 2.7, 36  # of a call stack's name in the key
 PAPER, INK = "#ffffff", "#1c1c1f"
 
 
@@ -47,7 +47,7 @@ def draw_holders(figure: Figure, results: Results, allocators: str | Sequence[st
     known = [label for label in ([allocators] if isinstance(allocators, str) else allocators) if label in there]
     if not known:
         return False
-    largest = blame_data.largest(frame, DRAWN_HOLDERS)
+    largest = key_names(results, frame, blame_data.largest(frame, DRAWN_HOLDERS), NAME_LETTERS)
     columns = min(len(known), 2)
     rows = -(-len(known) // columns)
     name_columns = max(int(figure.get_figwidth() / NAME_IN), 1)
@@ -58,19 +58,16 @@ def draw_holders(figure: Figure, results: Results, allocators: str | Sequence[st
     tops = []
     for axes, label in zip(grid.flat, known):
         layers = holder_layers(frame[frame["allocator"] == label], largest)
-        holders(axes, layers, INK)
+        holders(axes, layers, matplotlib.rcParams["text.color"])
         tops.append(axes.get_ylim()[1])
-        axes.set_title(label, loc="left", fontsize=9, fontweight="bold")
+        axes.set_title(label, loc="left")
         axes.label_outer()
     for axes in grid.flat[len(known) :]:
         axes.set_visible(False)
         grid[-2, 1].xaxis.set_tick_params(labelbottom=True)
     grid[0, 0].set_ylim(0, max(*tops, 1.05 / MIB))
     handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=name_columns, columnspacing=1.2, handlelength=1.4,
-        fontsize=8,
-    )  # fmt: skip
+    figure.legend(handles, labels, loc="outside lower center", ncols=name_columns, columnspacing=1.2, handlelength=1.4)
     return True
 
 
@@ -88,7 +85,8 @@ def holders(axes: Axes, layers: pd.DataFrame, ink: str) -> None:
         colour = OTHERS_COLOUR if label == ALL_OTHERS else HOLDER_COLOURS[number % len(HOLDER_COLOURS)]
         colours += [colour, _lighter(colour)]
         hatches += ["", EMPTY_HATCH]
-        labels += [shortened(label), f"_{label}"]
+        # a legend leaves out what begins with _
+        labels += [f"\N{ZERO WIDTH SPACE}{label}" if label.startswith("_") else label, f"_{label}"]
     colours += [EMPTY_COLOUR, "#d8d8d8", "#858585"]
     hatches += [EMPTY_HATCH, "", ""]
     labels += named[2 * len(groups) :]
@@ -96,7 +94,7 @@ def holders(axes: Axes, layers: pd.DataFrame, ink: str) -> None:
     _stack(axes, layers["position"], stacked, colours, hatches, labels, ink)
     top = layers[named].clip(lower=0).sum(axis=1).max() / MIB
     axes.set_ylim(0, 1.05 * max(top, 1 / MIB))
-    axes.set_ylabel("MiB of RSS")
+    axes.set_ylabel("RSS, MiB")
     progress_axis(axes, max(layers["position"].max(), 1))
 
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.phrases import NO_STACKS, share, size
+from heaptape.common.tables import cut
 from heaptape.features.blame.data import GROUP, Blame, tidy
 
 # Shares of live bytes at the end: by how much the lowest live bytes of each quarter of the run must exceed those of the
@@ -26,7 +28,7 @@ LEAST_KEPT = 0.1
 MANY_SITES = 12
 OWN = "the allocator's own memory"
 CALLED_BY = " < "
-NAMELESS = re.compile(r"(.+?\.so)[.0-9]*(\+0x[0-9a-f]+)$")
+NAMELESS = re.compile(r"(?:(.+?\.so)[.0-9]*|(.+?))(\+0x[0-9a-f]+)$")
 KEY = ["kind", "group"]
 DIFFERENCE_FIGURES = ("objects", "live_bytes", "held_bytes", "alone_bytes")
 DIFFERENCE_COLUMNS = (
@@ -177,7 +179,7 @@ def site_frames(name: str) -> list[str]:
     shown, before = [], ""
     for frame in name.split(CALLED_BY):
         found = NAMELESS.match(frame)
-        module, offset = (found[1], found[2]) if found else ("", frame)
+        module, offset = (found[1] or found[2], found[3]) if found else ("", frame)
         shown.append(offset if module == before else f"{module}{offset}")
         before = module
     return shown
@@ -197,18 +199,29 @@ def told_apart(found: Blame, numbers: Sequence[int], names: Sequence[str]) -> li
     ]
 
 
+def names_within(found: Blame, numbers: Sequence[int], groups: Sequence[str], room: int) -> list[str]:
+    """Of each group a name as long as `room` letters allow; none is that of another group."""
+    names = []
+    for stack in (site_frames(printable(group)) for group in groups):
+        each = [CALLED_BY.join([*stack[:kept], *["…"] * (kept < len(stack))]) for kept in (3, 2, 1)]
+        names.append(next((one for one in each if len(one) <= room), each[-1]))
+    return [cut(name, room) for name in told_apart(found, numbers, names)]
+
+
 def _with_caller(found: Blame, name: str, number: int, others: Sequence[int]) -> str:
     innermost = name.split(CALLED_BY)[0]
-    callers = {
-        one: [frame.name for frame in found.sites[one].frames] for one in (number, *others) if one in found.sites
-    }
-    rest = [
-        stack for one, stack in callers.items() if one != number and short_site(stack[0] if stack else "") == innermost
-    ]
-    for depth, caller in enumerate(callers.get(number, [])):
-        if all(caller not in stack[depth : depth + 1] for stack in rest):
-            return f"{innermost} < … < {site_frames(CALLED_BY.join([callers[number][0], caller]))[1]}"
+    own, *rest = (_stack_from(found, one, innermost) for one in (number, *others))
+    for depth, caller in enumerate(own):
+        if all(caller not in stack[depth : depth + 1] for stack in rest if stack):
+            return f"{innermost} < … < {site_frames(CALLED_BY.join([own[0], caller]))[1]}"
     return f"#{number} {name}"
+
+
+def _stack_from(found: Blame, number: int, innermost: str) -> list[str]:
+    """The site's frames, without those that its name leaves out before this one: a program's own malloc."""
+    frames = [frame.name for frame in found.sites[number].frames] if number in found.sites else []
+    begins = (at for at, frame in enumerate(frames) if short_site(frame) == innermost)
+    return frames[next(begins, len(frames)) :]
 
 
 def grows(positions: pd.Series, live_bytes: pd.Series) -> bool:

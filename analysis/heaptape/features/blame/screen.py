@@ -8,7 +8,7 @@ import pandas as pd
 
 from heaptape.common.console import printable
 from heaptape.common.phrases import NO_STACKS, change_of_size, counted, size
-from heaptape.common.tables import MISSING, Cell, Table, cut, screen_width
+from heaptape.common.tables import MISSING, Cell, Table, screen_width
 from heaptape.features.blame import holders
 from heaptape.features.blame.data import GROUP, UNHELD, Blame
 from heaptape.features.blame.proposals import BETTER, LEAST_SAVING
@@ -131,15 +131,10 @@ def _table(found: Blame, rows: pd.DataFrame, grouping: str, merged: int) -> Tabl
 
 def _names(found: Blame, shown: pd.DataFrame) -> list[tuple[str, str]]:
     """Of each group a name as long as there is room for, and a short one; neither is that of another group."""
-    room = screen_width() - FIGURES_WIDTH
     frames = [holders.site_frames(printable(str(name))) for name in shown["group"]]
-    longest = []
-    for stack in frames:
-        names = [holders.CALLED_BY.join([*stack[:kept], *["…"] * (kept < len(stack))]) for kept in (3, 2, 1)]
-        longest.append(next((one for one in names if len(one) <= room), names[-1]))
     shortest = [holders.CALLED_BY.join([*stack[:1], *["…"] * (len(stack) > 1)]) for stack in frames]
     numbers = [int(number) for number in shown["number"]]
-    told = [cut(name, room) for name in holders.told_apart(found, numbers, longest)]
+    told = holders.names_within(found, numbers, list(map(str, shown["group"])), screen_width() - FIGURES_WIDTH)
     return list(zip(told, holders.told_apart(found, numbers, shortest)))
 
 

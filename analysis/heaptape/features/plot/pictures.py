@@ -3,6 +3,7 @@
 
 import io
 import itertools
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from heaptape.commands.replaying import results_of
@@ -19,7 +21,7 @@ from heaptape.common.tables import MIB, screen_width
 from heaptape.features import modules
 from heaptape.passes import fragmentation
 from heaptape.profile.data import Profile
-from heaptape.results.comparing.compare import allocator_order, choose_baseline, relative
+from heaptape.results.comparing.compare import MAIN_CALLS, allocator_order, choose_baseline, relative
 from heaptape.results.comparing.variants import parse_corners
 from heaptape.results.schema import Results
 from heaptape.show.figures import axes as plots
@@ -31,9 +33,11 @@ matplotlib.use("Agg")
 DPI = 150
 PAPER = {False: ("#ffffff", "#222222"), True: ("#16181c", "#e8e8e8")}  # background, ink
 NARROW_IN = 5.0  # below it, as in a paper's column: smaller letters, and axes one below the other
-LETTERS: dict[bool, dict[str, Any]] = {False: {"legend.fontsize": 8, "figure.titlesize": 10},
+LETTERS: dict[bool, dict[str, Any]] = {False: {"figure.titlesize": 10},
            True: {"font.size": 7, "xtick.labelsize": 6, "legend.fontsize": 6.5, "figure.titlesize": 8}}  # fmt: skip
+LETTERS_PER_INCH = {False: 14, True: 17}  # of a title
 MOST_CALLS = 4  # kinds of calls whose latency is drawn
+PER_CALL = {"instructions": "instructions/", "cycles": "calls/"}  # metrics
 Source = Results | Profile
 NO_TIMELINE = "no allocator has a time line: heaptape replay --passes memory"
 CHARACTER_LINES, MARKERS = 22, "gjtmbxo+*"
@@ -55,6 +59,9 @@ class Look:
     @property
     def narrow(self) -> bool:
         return self.width_in < NARROW_IN
+
+    def wrapped(self, text: str) -> str:
+        return textwrap.fill(text, int(LETTERS_PER_INCH[self.narrow] * self.width_in))
 
     def grid(self, figure: Figure, count: int, legend_in: float = 0.0) -> list[Axes]:
         """Axes for `count` parts, with a height for them and a legend."""
@@ -88,7 +95,7 @@ def drawn(source: Source, kind: str, look: Look, form: str) -> bytes:
         figure = Figure(figsize=(look.width_in, max(look.width_in * 0.45, 2.2)), dpi=DPI, layout="constrained")
         KINDS[kind](figure, source, look)
         title = source.name if look.title is None else look.title
-        figure.suptitle(title)
+        figure.suptitle(look.wrapped(title), fontweight="bold")
         out = io.BytesIO()
         dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)  # the same bytes each time
         packed: dict[str, Any] = {"pil_kwargs": {"optimize": True}} if form == "png" else {}
@@ -122,9 +129,15 @@ def _map(figure: Figure, file: Results, look: Look) -> None:
     if not maps:
         raise HeaptapeError("no allocator has a memory map: heaptape replay --passes memory")
     height = max(found.height_bytes for found in maps.values())
-    for axes, (name, found) in zip(look.grid(figure, len(maps)), maps.items()):
-        memory_plots.memory_map(axes, found, height, PAPER[look.dark][1])
+    ink = PAPER[look.dark][1]
+    grid = look.grid(figure, len(maps), 0.5)
+    for axes, (name, found) in zip(grid, maps.items()):
+        memory_plots.memory_map(axes, found, height, ink)
         axes.set_title(name)
+    if look.narrow:
+        for axes in grid[:-1]:
+            axes.set_xlabel("")
+    figure.legend(handles=memory_plots.map_key(ink), loc="outside lower center", ncols=2 if look.narrow else 5)
 
 
 def _calls(figure: Figure, file: Results, look: Look) -> None:
@@ -132,9 +145,13 @@ def _calls(figure: Figure, file: Results, look: Look) -> None:
     percents = relative(file.figures(), baseline)
     cost = plots.cost_of_calls(percents)
     names = [name for name in _chosen(file, look) if name != baseline]
-    axes = figure.subplots()
-    plots.against_baseline(axes, percents[percents["metric"] == cost], names)
-    axes.set_xlabel(f"{cost.removeprefix('total_')} in malloc and free, % of {baseline}")
+    unit = cost.removeprefix("total_")
+    known = set(percents["metric"])
+    each = {f"{PER_CALL[unit]}{call}": f"{unit} per {call}" for call in MAIN_CALLS}
+    shown = {cost: f"{unit} in all calls"} | {metric: name for metric, name in each.items() if metric in known}
+    for axes, (metric, name) in zip(look.grid(figure, len(shown)), shown.items()):
+        plots.against_baseline(axes, percents[percents["metric"] == metric], names)
+        axes.set_xlabel(f"{name}, % of {baseline}")
 
 
 def _scatter(figure: Figure, file: Results, look: Look) -> None:
@@ -155,7 +172,9 @@ def _latency(figure: Figure, file: Results, look: Look) -> None:
         plots.latencies(axes, details[details["call"] == call].drop_duplicates("allocator"), _chosen(file, look))
         axes.set_title(str(call))
     handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, ncols=len(labels), loc="outside lower center")
+    key = figure.legend(handles, labels, ncols=len(labels), loc="outside lower center")
+    for mark in key.findobj(PathCollection):
+        mark.set(color=PAPER[look.dark][1])  # of no allocator
 
 
 def _peak(figure: Figure, file: Results, look: Look) -> None:
@@ -177,18 +196,25 @@ def _corners(figure: Figure, file: Results, look: Look) -> None:
 
 
 def _sizes(figure: Figure, found: Profile, look: Look) -> None:
-    left, right = look.grid(figure, 2)
+    left, right = look.grid(figure, 2, 0.4)
     profile_plots.sizes(left, found.sizes)
     profile_plots.sizes(right, found.sizes, "bytes")
-    left.legend()
+    _key_below(figure, left, 3 if look.narrow else 5)
 
 
 def _lifetimes(figure: Figure, found: Profile, look: Look) -> None:
     axes = figure.subplots()
     profile_plots.lifetimes(axes, found.lifetimes_bytes, found.acquired)
-    axes.legend()
+    _key_below(figure, axes, 2)
     if found.lifetimes_are_made_up:
-        axes.set_title("ages are made up: the recording does not say which of several like objects was released")
+        why = "ages are made up: the recording does not say which of several like objects was released"
+        axes.set_title(look.wrapped(why))
+
+
+def _key_below(figure: Figure, axes: Axes, columns: int) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, ncols=columns, loc="outside lower center")
 
 
 def _live(figure: Figure, found: Profile, look: Look) -> None:

@@ -22,6 +22,8 @@ def draw(figure: "Figure", file: "Results", names: Sequence[str]) -> None:
     frames = {name: pass_table.progress(found) for name in names if (found := counted.get(name))}
     if not frames:
         raise HeaptapeError("no run counted shared cache lines: heaptape replay --passes sharing")
+    if not any(found["shared_lines"].any() for found in frames.values()):
+        raise HeaptapeError("nothing to draw: no cache line has objects of two threads under any allocator")
     axes = figure.subplots()
     plots.over_progress(axes, frames)
     axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))

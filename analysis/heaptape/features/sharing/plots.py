@@ -6,10 +6,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import EngFormatter
 
 from heaptape.show.drawing import INK, style
-from heaptape.show.figures.axes import MAP_COLOURS
+from heaptape.show.figures.axes import MAP_COLOURS, line_width, progress_axis
 
 
 def over_progress(axes: Axes, frames: Mapping[str, pd.DataFrame], percent: bool = False) -> None:
@@ -20,13 +19,10 @@ def over_progress(axes: Axes, frames: Mapping[str, pd.DataFrame], percent: bool 
         values = frame["shared_lines"]
         if percent:
             values = 100 * values / frame["live_lines"].where(frame["live_lines"] > 0)
-        axes.plot(frame["position"], values, label=label, linewidth=1.3, **style(number))
+        axes.plot(frame["position"], values, label=label, linewidth=line_width(number, len(frames)), **style(number))
     axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
-    axes.margins(x=0)
     axes.set_ylabel("shared lines, % of those in use" if percent else "cache lines shared")
-    axes.set_xlabel("progress, ops")
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    progress_axis(axes)
 
 
 def matrix(axes: Axes, pairs: pd.DataFrame, unit: str = "pairs of objects on one line, mean") -> None:

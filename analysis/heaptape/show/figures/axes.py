@@ -6,11 +6,13 @@ Lines have the colours and dashes of show/drawing.py, maps those of cividis, whi
 
 import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -30,7 +32,7 @@ from heaptape.common.tables import MIB
 from heaptape.show.drawing import INK, OKABE_ITO, style
 
 MAP_COLOURS = "cividis"
-LABEL_PT = 8  # of names beside points
+WIDEST_PT, THINNEST_PT = 2.6, 1.1  # lines: the first, the last
 
 
 def look(ink: str) -> dict:
@@ -39,7 +41,9 @@ def look(ink: str) -> dict:
     """
     inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color")
     plain = {"axes.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
-    return {"font.family": "sans-serif", "font.size": 9, "text.parse_math": False} | dict.fromkeys(inked, ink) | plain
+    letters = {"font.family": "sans-serif", "font.size": 9, "axes.titlesize": "medium", "legend.fontsize": 8,
+               "text.parse_math": False}  # fmt: skip
+    return letters | dict.fromkeys(inked, ink) | plain
 
 
 def saved(figure: Figure, out: IO, **settings: Any) -> None:  # noqa: ANN401
@@ -56,6 +60,14 @@ def _label(given: Formatter, value: float, place: int | None) -> str:
     return escape.lines(given(value, place))
 
 
+def line_width(number: int, count: int) -> float:
+    """Points, of the number-th of `count` lines: each is thinner than those before it, which stay visible beneath it
+    where both have the same values.
+    """
+    widest = WIDEST_PT * rcParams["font.size"] / 9
+    return widest - (widest - THINNEST_PT) * number / (count - 1) if count > 1 else 1.4
+
+
 def memory_over_progress(
     axes: Axes, timelines: Mapping[str, pd.DataFrame], column: str, recorded: Sequence = ()
 ) -> None:
@@ -64,7 +76,8 @@ def memory_over_progress(
     `recorded`: rows [position, rss_anon_bytes, vm_size_bytes] of the recorded process itself.
     """
     for number, (label, frame) in enumerate(timelines.items()):
-        axes.plot(frame["position"], frame[column] / MIB, label=label, linewidth=1.3, **style(number))
+        width = line_width(number, len(timelines))
+        axes.plot(frame["position"], frame[column] / MIB, label=label, linewidth=width, **style(number))
     longest = max(timelines.values(), key=len, default=None)
     if longest is not None:
         axes.fill_between(
@@ -93,7 +106,7 @@ def request_sizes(counts: Axes, sizes: Axes, buckets: Sequence) -> None:
         axes.bar(left, share, width=right - left, align="edge", color=OKABE_ITO[0], linewidth=0)
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(LogLocator(base=2, numticks=6))
-        axes.set_xlabel("request size")
+        axes.set_xlabel("size of a request")
         axes.set_ylabel(f"% of {name}")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_label(value)))
         axes.xaxis.set_minor_formatter(NullFormatter())
@@ -109,7 +122,8 @@ def latencies(axes: Axes, details: pd.DataFrame, order: Sequence[str]) -> None:
     rows = details.set_index("allocator").loc[labels, list(markers)].clip(lower=1)
     colours = [style(list(order).index(label))["color"] for label in labels]
     places = np.arange(len(labels))
-    axes.hlines(places, rows["p50"], rows["p999"], colors=colours, linewidth=1.5, alpha=0.6)
+    ends = rows[["p50", "mean", "p99", "p999"]].ffill(axis=1)["p999"]  # of few calls there are no such percentiles
+    axes.hlines(places, rows["p50"], ends, colors=colours, linewidth=1.5, alpha=0.6)
     for key, marker in markers.items():
         size = 80 if key == "p50" else 26
         name = {"p999": "p99.9"}.get(key, key)
@@ -143,7 +157,7 @@ def against_baseline(axes: Axes, percents: pd.DataFrame, labels: Sequence[str]) 
             here = sure[1].loc[sure[1]["allocator"] == label, "percent"]
             axes.plot(here, [number] * len(here), ".", color=INK, alpha=0.55, markersize=4)
         if label in main.index and main.loc[label].get("reason"):
-            axes.text(100, number, " too noisy", color=INK, alpha=0.7, va="center", fontsize=8)
+            axes.text(100, number, " too noisy", color=INK, alpha=0.7, va="center", fontsize="small")
         elif label in main.index:
             row = main.loc[label]
             colour = OKABE_ITO[0 if row["percent"] <= 100 else 1]
@@ -192,13 +206,15 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
     # The points set the scale: a very wide interval would press them all together. Its bar runs off the edge.
     for setter, values in ((axes.set_xlim, [x for _, x, _ in points]), (axes.set_ylim, [y for *_, y in points])):
         room = max(0.3 * (max(values) - min(values)), 2) if values else 2
-        setter(min(values, default=100) - room, max(values, default=100) + room)
-    _label_points(axes, points)
+        setter(max(min(values, default=100) - room, 0), max(values, default=100) + room)
     axes.axhline(100, color=INK, linewidth=0.6)
     axes.axvline(100, color=INK, linewidth=0.6)
     axes.set_xlabel(f"{cost.removeprefix('total_')} in calls, % of {baseline}")
     axes.set_ylabel(f"peak RSS, % of {baseline}")
     axes.xaxis.set_major_locator(MaxNLocator(7))
+    if isinstance(axes.figure, Figure):
+        axes.figure.draw_without_rendering()  # the layout, and with it the size of the axes
+    _label_points(axes, points)
 
 
 def corners(axes: Axes, matrix: pd.DataFrame, labels: Mapping[str, str], shown: Mapping[str, tuple]) -> None:
@@ -211,34 +227,54 @@ def corners(axes: Axes, matrix: pd.DataFrame, labels: Mapping[str, str], shown: 
     for number, (corner, label) in enumerate(labels.items()):
         percents = 100 * wide[corner] / wide[next(iter(labels))]
         axes.bar(places + 0.2 * (number - 1.5), percents, 0.19, color=OKABE_ITO[number], label=label)
-    axes.set_xticks(places, [shown[figure][0].removeprefix("Total ").replace("Peak", "peak") for figure in wide.index])
+    crowded = axes.bbox.width / axes.figure.dpi < 0.6 * len(wide)
+    names = [_corner_name(shown[figure][0], shown[figure][1], crowded) for figure in wide.index]
+    axes.set_xticks(places, names)
     axes.axhline(100, color=INK, linewidth=0.8)
     axes.set_ylabel(f"% of {next(iter(labels.values()))}")
 
 
+def _corner_name(title: str, unit: str, crowded: bool) -> str:
+    if unit == "mean cycles":
+        return f"cycles\nper\n{title}" if crowded else f"cycles per\n{title}"
+    name = title.removeprefix("Total ").replace("Peak", "peak")
+    return name.replace("instructions", "instr.").replace(" ", "\n") if crowded else name
+
+
 def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]]) -> None:
-    """Writes names beside points, each where there is neither a name nor a point yet: beside the point, or some lines
-    above or below.
+    """Writes names beside points, each where there is neither a name, a point nor a line of the baseline yet, and
+    nearer to its point than to others: beside it, or some lines above or below. With a pointer where it is not beside.
     """
+    letter_pt = 0.9 * rcParams["font.size"]
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     inches = axes.bbox.width / axes.figure.dpi, axes.bbox.height / axes.figure.dpi
-    width, height = 0.6 * LABEL_PT / 72 / inches[0], 1.25 * LABEL_PT / 72 / inches[1]  # of a letter, of a line
+    width, height = 0.6 * letter_pt / 72 / inches[0], 1.25 * letter_pt / 72 / inches[1]  # of a letter, of a line
     places = {label: ((x - left) / (right - left), (y - low) / (high - low)) for label, x, y in points}
     half = 0.05 / inches[0], 0.05 / inches[1]
     taken = [(x - half[0], y - half[1], x + half[0], y + half[1]) for x, y in places.values()]
+    across, up = (100 - left) / (right - left), (100 - low) / (high - low)
+    taken += [(across, 0, across, 1), (0, up, 1, up)]
+
+    def apart(box: Sequence[float], point: Sequence[float]) -> float:
+        gaps = [max(box[side] - point[side], point[side] - box[side + 2], 0) * inches[side] for side in (0, 1)]
+        return math.hypot(*gaps)
+
     for label, x, y in sorted(points, key=lambda point: (-point[2], point[1])):
         at_x, at_y = places[label]
-        for line, side in itertools.product((-0.5, 0.5, -1.5, 1.5, -2.5, 2.5, -3.5), (1, -1)):
+        free = []
+        for line, side in itertools.product((-0.5, 0.1, -1.1, 1.1, -2.1, 2.1, -3.1, 3.1), (1, -1)):
             start = at_x + (2 * half[0] if side > 0 else -2 * half[0] - width * len(label))
             box = (start, at_y + line * height, start + width * len(label), at_y + (line + 1) * height)
-            free = all(box[0] > t[2] or box[2] < t[0] or box[1] >= t[3] or box[3] <= t[1] for t in taken)
-            if free and box[0] >= 0 and box[2] <= 1.02 and box[1] >= 0 and box[3] <= 1:
-                break
+            covers = any(box[0] <= t[2] and box[2] >= t[0] and box[1] < t[3] and box[3] > t[1] for t in taken)
+            if not covers and box[0] >= 0 and box[2] <= 1.02 and box[1] >= 0 and box[3] <= 1:
+                nearest = min(places, key=lambda name: apart(box, places[name]))  # noqa: B023
+                free.append((nearest != label, abs(line + 0.5) > 1, box))
+        far, away, box = min(free, key=lambda one: one[0], default=(True, False, box))
         taken.append(box)
         pointer = {"arrowstyle": "-", "color": INK, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
         axes.annotate(
-            label, (x, y), xytext=(box[0], box[1] + 0.2 * height), textcoords="axes fraction", fontsize=LABEL_PT,
-            arrowprops=pointer if abs(line) > 1 else None,
+            label, (x, y), xytext=(box[0], box[1] + 0.2 * height), textcoords="axes fraction", fontsize=letter_pt,
+            arrowprops=pointer if far or away else None,
         )  # fmt: skip
 
 
@@ -250,10 +286,10 @@ def _error(row: pd.Series) -> list[list[float]] | None:
 
 def progress_axis(axes: Axes, end: float | None = None) -> None:
     """Progress in ops along x, from 0."""
+    axes.margins(x=0)  # first: setting a limit fixes the other one
     axes.set_xlim(left=0, right=end)
     axes.set_xlabel("progress, ops")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.margins(x=0)
 
 
 def size_label(value: float) -> str:
@@ -261,4 +297,4 @@ def size_label(value: float) -> str:
     for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
         if value >= unit:
             return f"{value / unit:g} {name}"
-    return f"{value:g}"
+    return f"{value:g} B"

@@ -34,8 +34,9 @@ def sizes(axes: Axes, frame: pd.DataFrame, weight: str = "calls", most_calls: in
         share = 100 * table[call].to_numpy(float) / total
         axes.bar(left, share, width, bottom=base, align="edge", color=OKABE_ITO[number], linewidth=0, label=call)
         base += share
+    axes.set_ylim(bottom=0)
     axes.set_ylabel("% of requests" if weight == "calls" else "% of bytes requested")
-    axes.set_xlabel("request, bytes")
+    axes.set_xlabel("size of a request")
     _size_axis(axes)
     return None
 
@@ -85,8 +86,8 @@ def size_and_age(axes: Axes, frame: pd.DataFrame, unit: str = "bytes") -> None:
     np.add.at(table, (ages_log, sizes_log), frame["objects"].to_numpy(float))
     shown = np.ma.masked_where(table == 0, np.log10(np.maximum(table, 1)))
     drawn = axes.pcolormesh(shown, cmap=f"{MAP_COLOURS}_r", linewidth=0)
-    axes.set_xlabel("request, bytes")
-    axes.set_ylabel("age, bytes" if unit == "bytes" else "age")
+    axes.set_xlabel("size of a request")
+    axes.set_ylabel("age: bytes allocated meanwhile" if unit == "bytes" else "age")
     columns, rows = range(0, table.shape[1], 4), range(0, table.shape[0], 5)
     axes.set_xticks([c + 0.0 for c in columns], [size_label(2.0**c) for c in columns])
     label = size_label if unit == "bytes" else _time
@@ -161,7 +162,9 @@ def live(axes: Axes, frame: pd.DataFrame) -> None:
     other.plot(
         frame["position"], frame["live_objects"], color=RELEASED, linewidth=1.1, linestyle="--", label="live objects"
     )
+    other.margins(x=0)
     other.set_ylim(bottom=0)
+    other.spines["right"].set_visible(True)
     other.set_ylabel("live objects")
     other.yaxis.set_major_formatter(EngFormatter(sep=""))
     lines = [*axes.get_lines(), *other.get_lines()]

@@ -11,7 +11,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.features.blame import figures as memory_figures
 from heaptape.features.blame import views as holders
 from heaptape.features.blame.data import of_allocators
-from heaptape.features.blame.holders import LEAST_SHOWN, at_position, over_time
+from heaptape.features.blame.holders import LEAST_SHOWN, at_position, over_time, site_frames
 from heaptape.results.schema import Results
 from heaptape.show.pages import page
 from synthetic_blame import make_run, planted
@@ -162,3 +162,9 @@ def test_results_that_lack_it_or_the_allocator_are_one_line():
         holders.of_results(Results("r.json", {"runs": [{"allocator": "glibc"}]}))
     with pytest.raises(HeaptapeError, match=r"^prog.json: hoard is not in it: there are leak$"):
         holders.of_results(file_of("leak"), ["hoard"])
+
+
+def test_a_frame_of_a_program_without_names_is_shortened_to_its_offset_below_one_of_the_same_module():
+    assert site_frames("gnuplot-nox+0x1cf69 < gnuplot-nox+0x81b33") == ["gnuplot-nox+0x1cf69", "+0x81b33"]
+    assert site_frames("libx.so.0.7+0x1 < libx.so.0.7+0x2 < main") == ["libx.so+0x1", "+0x2", "main"]
+    assert site_frames("python3.11+0x1 < libx.so+0x2") == ["python3.11+0x1", "libx.so+0x2"]
