@@ -116,7 +116,7 @@ static int write_result(const struct observation *all, const char *path, int sta
     json_array_append_new(images, image_as_json(&all->images[index], all->listener >= 0, all->memory));
   json_t *json = json_pack("{s:i, s:b, s:i, s:o}", "status", status, "notified", all->listener >= 0, "programs_lost",
                            (int)all->lost, "programs", images);
-  struct error error = {""};
+  struct error error = {0};
   struct output_stream stream = {stderr, "standard error"};
   struct output_file file;
   int result = path ? output_stream_begin(&stream, &file, path, &error) : 0;
@@ -174,7 +174,7 @@ static int serve(struct observation *all, pid_t child, int signals) {
 }
 
 static int run_simulation(const struct simulation *simulation) {
-  struct error error = {""};
+  struct error error = {0};
   int status = simulate(simulation, &error);
   if (status >= 0)
     return status;

@@ -110,7 +110,7 @@ int main(int count, char **arguments) {
     return status;
   if (!from_fd)
     say_left_out();
-  struct error error = {""};
+  struct error error = {0};
   status = open_workload(&spec, &error) == 0 ? make_run(&spec, &error) : CLI_FAILED;
   if (status != CLI_DONE)
     fprintf(stderr, "heaptape-replay: %s\n", error.text);

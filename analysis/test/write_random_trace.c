@@ -82,7 +82,7 @@ static void write_nodes(struct trace_writer *writer, uint64_t *random) {
 static void write_trace(const char *path, uint64_t seed, int events) {
   static struct heap heaps[THREADS];
   static struct generator generators[THREADS];
-  struct error error = {{0}};
+  struct error error = {0};
   struct trace_writer *writer;
   uint64_t random = seed;
   struct trace_writer_options options = {.block_events = 1 + (uint32_t)test_below(&random, 1500)};
@@ -126,7 +126,7 @@ static int print_node(void *context, const struct trace_stack_node *node) {
 }
 
 static void print_nodes(struct trace_reader *reader, const char *path) {
-  struct error error = {{0}};
+  struct error error = {0};
   char name[4096];
   snprintf(name, sizeof name, "%s.nodes", path);
   FILE *file = fopen(name, "w");
@@ -137,7 +137,7 @@ static void print_nodes(struct trace_reader *reader, const char *path) {
 }
 
 static void print_trace(const char *path) {
-  struct error error = {{0}};
+  struct error error = {0};
   struct trace_reader *reader;
   CHECK(trace_reader_open(&reader, path, &error) == 0, "%s", error.text);
   printf("thread,call,size,param,released,acquired,release_stamp,acquire_stamp,touched,latency,usable,stack\n");

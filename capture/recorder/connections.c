@@ -78,7 +78,7 @@ static void redirect_linked(const struct pending *from, struct attach_request *r
     snprintf(both, sizeof both, "%.40s and %.60s", request->allocator, program);
     memcpy(request->allocator, both, sizeof request->allocator - 1);
   }
-  struct error error = {""};
+  struct error error = {0};
   if (linked.complaint.used) {
     error_set(&error, program, "%s", linked.complaint.text);
     report_error(&error);
@@ -112,7 +112,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   if (parent)
     ring_reading_drain_all(parent, NULL, NULL); /* what it set before it forked */
   char *info = describe_info(collector->settings, request, &clock, &(struct describe_past){late, parent});
-  struct error error = {""};
+  struct error error = {0};
   struct recorded_process *process = NULL;
   struct process_upkeep *upkeep = NULL;
   if (!info || upkeep_first_file(collector, &upkeep, path, sizeof path, &info) != 0)
@@ -269,7 +269,7 @@ static void serve_process(struct collector *collector, const struct pending *fro
   if (process)
     fds[0] = process_banks_add(process, rings);
   if (process && fds[0] < 0) {
-    struct error error = {""};
+    struct error error = {0};
     error_errno(&error, process->path,
                 first ? "no shared memory for the process's rings: it is not recorded"
                       : "no shared memory for more rings: further threads are only counted");

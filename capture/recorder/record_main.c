@@ -273,7 +273,7 @@ static int prepare_static(struct command *command, const char *program, struct l
 static void preflight(struct command *command, char *program, struct preloads *preloads,
                       struct linked_list *functions) {
   const struct collector_settings *settings = &command->settings;
-  struct error error = {""};
+  struct error error = {0};
   char static_program[PATH_MAX];
   int status = preflight_program(command->arguments[0], program, static_program, &error);
   if (status == 0 && static_program[0])
@@ -337,7 +337,7 @@ static void report_complaint(int pid, const char *words) {
 
 /* Chooses the clock; exits where an option needs another one. */
 static void choose_clock(struct collector_settings *settings) {
-  struct error error = {""};
+  struct error error = {0};
   if (!os_cycles_invariant())
     settings->flags |= ATTACH_COUNTER;
   if ((settings->flags & ATTACH_COUNTER) && (settings->flags & ATTACH_LATENCY)) {
@@ -420,7 +420,7 @@ static int fail_restorer(const struct error *error) {
 
 static int keep(struct restoring *restoring, struct redirect_orders *orders) {
   struct redirection redirection;
-  struct error error = {""};
+  struct error error = {0};
   orders->setting = restoring->setting;
   orders->loading.should_continue = should_continue;
   orders->loading.report_waiting = report_waiting;
@@ -479,7 +479,7 @@ static void restorer_begin(const struct restorer *restorer, const char *setting)
 /* Waits for the restorer's end. pid_fd: of the process that was redirected. Puts everything back in its place where
    that is still to be done, as when it was killed; where it has failed, it has said why. */
 static bool restorer_succeeded(struct restorer *restorer, int pid, int pid_fd) {
-  struct error error = {""};
+  struct error error = {0};
   int status;
   uint32_t processes;
   if (waitpid(restorer->pid, &status, 0) == restorer->pid)
@@ -493,7 +493,7 @@ static bool restorer_succeeded(struct restorer *restorer, int pid, int pid_fd) {
 }
 
 static void prepare_attached(struct command *command, char *library, char *name, size_t name_bytes) {
-  struct error error = {""};
+  struct error error = {0};
   struct attach_request request = {.pid = command->attach_pid};
   if (target_check(command->attach_pid, &error) != 0 || preflight_library(REDIRECT_LIBRARY, library, &error) != 0)
     fail(&error, 1);
@@ -505,7 +505,7 @@ static void prepare_attached(struct command *command, char *library, char *name,
 
 static int record_attached(struct command *command) {
   struct collector_settings *settings = &command->settings;
-  struct error error = {""};
+  struct error error = {0};
   char library[PATH_MAX], output[PATH_MAX], name[256];
   bool made;
   int pid_fd = (int)syscall(SYS_pidfd_open, command->attach_pid, 0);
@@ -555,7 +555,7 @@ int main(int argc, char **argv) {
   int status = options_parse(&command, argc, argv);
   if (status != CLI_RUN)
     return status;
-  struct error error = {""};
+  struct error error = {0};
   if (check_kernel(&error) != 0)
     fail(&error, 1);
   if (command.attach_pid)

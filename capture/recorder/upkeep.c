@@ -246,7 +246,7 @@ static void complain_once(struct process_upkeep *upkeep, const struct error *err
 
 /* Surplus files are deleted only when the newest file exists and its predecessor is complete. */
 static void trim(struct collector *collector, struct process_upkeep *upkeep) {
-  struct error error = {""};
+  struct error error = {0};
   uint32_t oldest = upkeep->files.oldest;
   uint64_t bytes = upkeep->files.deleted_bytes;
   if (file_set_trim(&upkeep->files, collector->settings->keep, &error) != 0)
@@ -283,7 +283,7 @@ static void rotate(struct collector *collector, struct recorded_process *process
   char *info = describe_file_info(upkeep->info_json, &file);
   struct recording_next next = {path, info, stamp, collector_clock_hz(collector)};
   struct process_totals totals;
-  struct error error = {""};
+  struct error error = {0};
   bool ended = false;
   process_upkeep_note(&collector->upkeep, process);
   if (info && recorded_process_rotate(process, &next, &totals, &ended, &error) == 0)
@@ -354,7 +354,7 @@ void collector_end_process(struct collector *collector, struct recorded_process 
   snprintf(path, sizeof path, "%s", process->path);
   memcpy(name, process->name, sizeof name);
   struct process_totals totals;
-  struct error error = {""};
+  struct error error = {0};
   struct process_summary summary = {.pid = process->pid,
                                     .parent_pid = process->parent_pid,
                                     .number = process->number,

@@ -17,7 +17,7 @@
 /* -EAGAIN: no thread could make the call. */
 static int64_t call_kernel(const struct lent *lent, long number, uint64_t first, uint64_t second, uint64_t third) {
   struct tracee_syscall call = {lent->syscall_instruction, number, {first, second, third}};
-  struct error ignored = {""};
+  struct error ignored = {0};
   int64_t result;
   return tracee_make_syscall(lent->tracee, &call, &result, &ignored) == 0 ? result : -EAGAIN;
 }
@@ -73,7 +73,7 @@ int lent_give(struct lent *lent, const char *library, struct error *error) {
 }
 
 void lent_take_back(struct lent *lent) {
-  struct error ignored = {""};
+  struct error ignored = {0};
   if (lent->fd < 0 || tracee_hold(lent->tracee, &ignored) != 0)
     return;
   int fd = open_copy(lent);

@@ -396,7 +396,7 @@ int linked_put_back(const struct tracee *tracee, uint64_t room, const char *sett
 /* Returns whether that process had something to be put back. */
 static bool put_back_copy(int pid, uint64_t room, const char *setting, struct error *error) {
   struct tracee tracee;
-  struct error its = {""};
+  struct error its = {0};
   if (tracee_open(&tracee, pid, &its) != 0)
     return false; /* it has ended */
   bool had = is_of(&tracee, room, setting);

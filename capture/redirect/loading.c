@@ -382,7 +382,7 @@ static int make_relay(struct bringing *b, struct error *error) {
   struct tracee_syscall map = {b->syscall_instruction,
                                SYS_mmap,
                                {0, RELAY_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0}};
-  struct error ignored = {""};
+  struct error ignored = {0};
   int64_t at, done;
   if (call_kernel(b, &map, &at, "no code may be added to the process", error) != 0)
     return -1;
@@ -478,7 +478,7 @@ static void put_all_back(const struct bringing *b, struct error *error) {
 
 /* Sets the relay up. *why: the reason to try again later. */
 static int arm_relay(struct bringing *b, const char **why, struct error *error) {
-  struct error ignored = {""};
+  struct error ignored = {0};
   if (tracee_hold(b->tracee, error) != 0)
     return -1;
   *why = !objects_are_settled(&b->objects, b->tracee) || loader_is_locked(b)
@@ -496,7 +496,7 @@ static int arm_relay(struct bringing *b, const char **why, struct error *error) 
 }
 
 static void renew(struct bringing *b) {
-  struct error ignored = {""};
+  struct error ignored = {0};
   struct objects fresh;
   if (objects_read(&fresh, b->tracee, &ignored) != 0) {
     objects_free(&fresh);
@@ -510,7 +510,7 @@ static void renew(struct bringing *b) {
 
 /* Redirects references that were bound since. */
 static void put_more_references(struct bringing *b) {
-  struct error ignored = {""};
+  struct error ignored = {0};
   renew(b);
   if (tracee_hold(b->tracee, &ignored) != 0)
     return;
@@ -519,7 +519,7 @@ static void put_more_references(struct bringing *b) {
 }
 
 static void disarm_relay(struct bringing *b) {
-  struct error ignored = {""};
+  struct error ignored = {0};
   renew(b);
   if (tracee_hold(b->tracee, &ignored) != 0)
     return;

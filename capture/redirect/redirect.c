@@ -347,7 +347,7 @@ static bool begin_generation(struct view *view, const char *setting) {
 static int put_functions_back(struct redirection *redirection, struct error *error) {
   struct tracee *tracee = &redirection->tracee;
   uint64_t room = redirection->linked.room, word;
-  struct error its = {""};
+  struct error its = {0};
   int result = 0;
   if (room && tracee_read_word(tracee, room, &word) && (result = tracee_hold(tracee, &its)) == 0) {
     result = linked_put_back(tracee, room, redirection->setting, &its);
@@ -490,7 +490,7 @@ static int begin(struct redirection *redirection, const struct redirect_orders *
 }
 
 int redirect_begin(struct redirection *redirection, const struct redirect_orders *orders, struct error *error) {
-  struct error ignored = {""};
+  struct error ignored = {0};
   *redirection = (struct redirection){.linked = {.patches = {.executable = -1}}, .setting = orders->setting};
   if (tracee_open(&redirection->tracee, orders->pid, error) != 0 || target_check_owner(orders->pid, error) != 0)
     return -1;
@@ -499,7 +499,7 @@ int redirect_begin(struct redirection *redirection, const struct redirect_orders
   int result = begin(redirection, orders, error);
   if (result != 0) {
     put_functions_back(redirection, &ignored);
-    put_back(&redirection->tracee, orders->setting, &(struct error){""});
+    put_back(&redirection->tracee, orders->setting, &(struct error){0});
   }
   return result;
 }
@@ -517,7 +517,7 @@ static bool has_our_table(const struct redirection *redirection) {
 static bool is_as_it_was(struct redirection *redirection) {
   enum { ROUNDS = 4 };
   struct objects objects;
-  struct error ignored = {""};
+  struct error ignored = {0};
   uint64_t before = redirection->chain;
   if (objects_read(&objects, &redirection->tracee, &ignored) == 0)
     redirection->chain = chain_of(&objects);
@@ -528,7 +528,7 @@ static bool is_as_it_was(struct redirection *redirection) {
 
 bool redirect_keep(struct redirection *redirection) {
   struct view view;
-  struct error ignored = {""};
+  struct error ignored = {0};
   tracee_settle(&redirection->tracee);
   if (!has_our_table(redirection))
     return false;
@@ -569,7 +569,7 @@ static bool is_copy(const struct redirection *redirection, int pid) {
    ending. */
 static int put_back_copy(const struct redirection *redirection, int pid, uint32_t *processes, struct error *error) {
   struct tracee tracee;
-  struct error its = {""};
+  struct error its = {0};
   if (tracee_open(&tracee, pid, &its) != 0)
     return 0;
   int result = put_back(&tracee, redirection->table.setting, &its);

@@ -117,7 +117,7 @@ static int generate_trace(const char *path, const struct shape *shape, struct er
 int main(int argc, char **argv) {
   struct shape shape = {20000000, 4, 200000, 16, 0};
   uint64_t *const numbers[] = {&shape.events, &shape.threads, &shape.live_objects, &shape.run, &shape.sites};
-  struct error error = {""};
+  struct error error = {0};
   if (argc < 2) {
     fprintf(stderr, "usage: bench_trace F.tape [EVENTS [THREADS [LIVE_OBJECTS [RUN [SITES]]]]]\n");
     return 2;

@@ -154,7 +154,7 @@ static int print_result(const char *out, const struct witness *witness, bool jso
 }
 
 static int compile(const char *in, const struct settings *settings) {
-  struct error error = {""};
+  struct error error = {0};
   struct trace_reader *reader;
   struct witness witness;
   if (input_open_trace(&reader, in, &settings->input, &error) != 0)

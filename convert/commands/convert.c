@@ -223,7 +223,7 @@ static int import_to(const struct format *from, const struct conversion *convers
 }
 
 static int convert(const struct conversion *conversion) {
-  struct error error = {""};
+  struct error error = {0};
   bool to_tape = strcmp(conversion->to->name, "tape") == 0, rewritten = rewrites(conversion->settings);
   const struct format *from = input_format(conversion->in[0], &conversion->settings->input, &error);
   if (!from)

@@ -61,7 +61,7 @@ static int check_trace(struct trace_reader *reader, const char *in, const struct
 
 static int run_check(void *parsed, struct cli_words words) {
   const struct check_settings *settings = parsed;
-  struct error error = {""};
+  struct error error = {0};
   struct input input;
   if (input_open(&input, words.at[0], &settings->input, &error) != 0)
     return failed(&error);
@@ -115,7 +115,7 @@ static json_t *trace_figures(struct trace_reader *reader, const char *label,
 
 static int run_info(void *parsed, struct cli_words words) {
   const struct info_settings *settings = parsed;
-  struct error error = {""};
+  struct error error = {0};
   struct input input;
   if (input_open(&input, words.at[0], &settings->input, &error) != 0)
     return failed(&error);
@@ -153,7 +153,7 @@ const struct cli_command command_info = {
 
 static int run_profile(void *parsed, struct cli_words words) {
   const struct input_settings *settings = parsed;
-  struct error error = {""};
+  struct error error = {0};
   struct trace_reader *reader;
   if (input_open_trace(&reader, words.at[0], settings, &error) != 0)
     return failed(&error);
@@ -222,7 +222,7 @@ static int dump_input(struct input *input, const char *in, const struct dump_set
 
 static int run_dump(void *parsed, struct cli_words words) {
   const struct dump_settings *settings = parsed;
-  struct error error = {""};
+  struct error error = {0};
   struct input input;
   if (input_open(&input, words.at[0], &settings->input, &error) != 0)
     return failed(&error);
@@ -305,7 +305,7 @@ static int print_names(const json_t *request, const char *in, struct error *erro
 
 static int run_names(void *none, struct cli_words words) {
   (void)none;
-  struct error error = {""};
+  struct error error = {0};
   json_error_t reason;
   const char *in = words.at[0];
   json_t *request = strcmp(in, "-") == 0 ? json_loadf(stdin, 0, &reason) : json_load_file(in, 0, &reason);
@@ -342,7 +342,7 @@ static const struct cli_option spans_option_rows[] = {
 
 static int run_spans(void *parsed, struct cli_words words) {
   const struct spans_settings *settings = parsed;
-  struct error error = {""};
+  struct error error = {0};
   struct trace_reader *reader;
   struct progress progress;
   if (trace_reader_open(&reader, words.at[0], &error) != 0)

@@ -82,7 +82,7 @@ static int reduce(const char *in, const struct reduce_settings *settings, struct
 
 static int run_reduce(void *parsed, struct cli_words words) {
   const struct reduce_settings *settings = parsed;
-  struct error error = {""};
+  struct error error = {0};
   struct workload_trace_counts counts;
   if (!settings->out || strcmp(settings->out, "-") == 0)
     return cli_wrong(&convert_program, &command_reduce, "reduce needs -o OUT.tape");

@@ -229,7 +229,7 @@ static int run(struct compiler *compiler, struct trace_reader *reader, struct co
 
 int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, const struct history_options *options,
                   struct witness *witness, struct error *error) {
-  struct error history_error = {""};
+  struct error history_error = {0};
   struct compiler compiler = {
       .path = trace_reader_path(reader), .error = &history_error, .rewriting = outputs->rewriting};
   if (workload_writer_open(&compiler.writer, outputs->workload, error) != 0)

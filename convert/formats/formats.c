@@ -104,7 +104,7 @@ static const struct format *detect_by_lines(const char *path, struct error *erro
 
 static const struct format *detect_import(const char *path, uint64_t file_bytes, struct error *error) {
   unsigned char bytes[4096];
-  struct error whole = {""}; /* where there are bytes, they are looked at first */
+  struct error whole = {0}; /* where there are bytes, they are looked at first */
   int64_t count = read_start(path, bytes, sizeof bytes, &whole);
   if (count < 0) {
     *error = whole;

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 static void import_bytes_of(const struct import_format *format, const uint8_t *bytes, size_t count) {
   static const struct import_options options = {
       .allow_gaps = true, .columns = "op=1,size=2,ptr=3,old=4,count=5,align=6,time:us=7,thread=8"};
-  struct error error = {""};
+  struct error error = {0};
   struct trace_reader *reader;
   struct witness witness;
   char in[64], tape[64], work[64];
@@ -46,7 +46,7 @@ static void import_bytes_of(const struct import_format *format, const uint8_t *b
       __builtin_trap();
     for (int i = 0; i < 2 && chosen(bytes, count); i++) {
       struct history_options history = {.horizon_ns = i ? 1e7 : 0};
-      struct error wrong = {""};
+      struct error wrong = {0};
       if (history_run(reader, &history, NULL, &witness, &wrong) != 0)
         __builtin_trap();
       compile_trace(reader, &(struct compile_outputs){.workload = work}, &history, &witness, &wrong);

@@ -24,7 +24,7 @@ static struct file new_file(void) {
 /* Opens the file's trace, proves it legal if required, and makes the next trace from it. */
 static bool make(const struct file *in, const struct file *out, struct slice_spec *spec, bool must_be_legal) {
   struct trace_reader *reader;
-  struct error error = {""};
+  struct error error = {0};
   struct witness witness;
   const struct history_options history = {.horizon_ns = -1};
   const struct trace_options archive = {.archive = true, .history = &history};
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     return 0;
   struct file text = new_file(), tape = new_file(), slice = new_file(), anonymous = new_file();
   struct slice_spec spec = SLICE_EVERYTHING;
-  struct error error = {""};
+  struct error error = {0};
   spec.from_event = bytes[0];
   spec.to_event = (uint64_t)bytes[0] + bytes[1];
   spec.by_size = bytes[2] & 1;

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   struct fuzzed_workload fuzzed;
-  struct error error = {""};
+  struct error error = {0};
   struct workload_proof proof;
   if (!fuzzed_workload_open(&fuzzed, bytes, count))
     return 0;

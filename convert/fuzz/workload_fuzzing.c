@@ -9,7 +9,7 @@
 
 bool fuzzed_workload_open(struct fuzzed_workload *fuzzed, const uint8_t *bytes, size_t count) {
   struct workload_header header;
-  struct error error = {""};
+  struct error error = {0};
   if (count < sizeof header)
     return false;
   memcpy(&header, bytes, sizeof header);

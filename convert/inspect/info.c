@@ -132,7 +132,7 @@ static json_t *trace_json(struct trace_reader *reader, const struct witness *wit
   if (summary->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(summary));
   json_t *names = json_object();
-  struct error ignored = {""}; /* an error in names must not hide the other keys */
+  struct error ignored = {0}; /* an error in names must not hide the other keys */
   trace_reader_thread_names(reader, add_name, names, &ignored);
   if (json_object_size(names))
     json_object_set(object, "thread_names", names);

@@ -211,9 +211,9 @@ static int anonymise(struct anonymiser *anonymiser, struct trace_reader *reader,
                                             .touched_at_end = touched_at_end,
                                             .left_out = take_left_out};
   struct witness witness;
-  struct error written = {""};
+  struct error written = {0};
   const struct trace_summary *source = trace_reader_summary(reader);
-  struct error wrong = {""};
+  struct error wrong = {0};
   anonymiser->error = &wrong;
   bool ready = op_sink_init(&anonymiser->sink, anonymiser->out, source->threads);
   int result = ready ? recorded_samples_load(&anonymiser->samples, reader, &wrong) : no_memory(anonymiser);

@@ -539,7 +539,7 @@ static int slice(struct slicer *slicer, struct trace_reader *reader, const struc
                                             .touched_at_end = touched_at_end,
                                             .left_out = take_left_out,
                                             .move_begins = move_begins};
-  struct error wrong = {""}, written = {""};
+  struct error wrong = {0}, written = {0};
   int result = trace_copy_stacks(&slicer->stacks, reader, slicer->out, 0, slicer->error);
   if (result == 0)
     result = history_run(reader, history, &consumer, &slicer->witness, &wrong);
@@ -561,7 +561,7 @@ static int slice(struct slicer *slicer, struct trace_reader *reader, const struc
 
 int trace_slice(struct trace_reader *reader, const char *path, const struct slice_spec *spec,
                 const struct trace_options *options, struct error *error) {
-  struct error own = {""};
+  struct error own = {0};
   struct slicer slicer = {.spec = spec, .path = trace_reader_path(reader), .error = &own};
   uint32_t threads = trace_reader_summary(reader)->threads;
   int result = find_window(&slicer, reader);

@@ -230,7 +230,7 @@ static void end(struct tracing *tracing) {
 
 int workload_trace_write(const struct workload *workload, const struct workload_trace_selection *wanted,
                          const char *path, struct workload_trace_counts *counts, struct error *error) {
-  struct error written = {""};
+  struct error written = {0};
   struct tracing tracing = {.workload = workload, .wanted = wanted, .counts = counts, .error = error};
   *counts = (struct workload_trace_counts){0};
   int result = begin(&tracing, path);

@@ -39,7 +39,7 @@ static int print_by_line(const char *line) {
 }
 
 int main(int argc, char **argv) {
-  struct error error = {""};
+  struct error error = {0};
   struct line_reader *lines;
   const char *line;
   int found = argc == 2 ? print_by_bytes(argv[1]) : 0;

@@ -79,21 +79,24 @@ void print_escaped(FILE *out, const char *text) {
     text += escape_one(shown, text);
 }
 
-static void error_append(struct error *error, const char *format, va_list arguments) {
+/* Sets the text: where, which may have any characters, and the message. */
+static void error_fill(struct error *error, const char *where, const char *format, va_list arguments) {
   char text[sizeof error->text];
-  size_t used = strlen(error->text);
-  vsnprintf(error->text + used, sizeof error->text - used, format, arguments);
-  memcpy(text, error->text, sizeof text);
-  escape_controls(error->text, sizeof error->text, text);
+  escape_controls(error->text, sizeof error->text, where);
+  error->message = strlen(error->text);
+  vsnprintf(text, sizeof text, format, arguments);
+  escape_controls(error->text + error->message, sizeof error->text - error->message, text);
 }
 
 int error_at(struct error *error, const char *path, uint64_t offset, const char *format, ...) {
   if (error->text[0])
     return -1;
-  snprintf(error->text, sizeof error->text, "%s: offset %" PRIu64 ": ", path, offset);
+  char where[sizeof error->text];
+  snprintf(where, sizeof where, "%s: offset %" PRIu64 ": ", path, offset);
+  error->place = offset + 1;
   va_list arguments;
   va_start(arguments, format);
-  error_append(error, format, arguments);
+  error_fill(error, where, format, arguments);
   va_end(arguments);
   return -1;
 }
@@ -101,10 +104,11 @@ int error_at(struct error *error, const char *path, uint64_t offset, const char 
 int error_set(struct error *error, const char *path, const char *format, ...) {
   if (error->text[0])
     return -1;
-  snprintf(error->text, sizeof error->text, "%s: ", path);
+  char where[sizeof error->text];
+  snprintf(where, sizeof where, "%s: ", path);
   va_list arguments;
   va_start(arguments, format);
-  error_append(error, format, arguments);
+  error_fill(error, where, format, arguments);
   va_end(arguments);
   return -1;
 }

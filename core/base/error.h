@@ -11,7 +11,9 @@
 #include <stdio.h>
 
 struct error {
-  char text[512]; /* empty: no error */
+  char text[512];   /* empty: no error */
+  uint64_t place;   /* OFFSET + 1; 0: the error has no place */
+  uint64_t message; /* where MESSAGE begins in text */
 };
 
 /* Sets "PATH: offset OFFSET: MESSAGE" and returns -1. */

@@ -23,13 +23,6 @@ struct heaptape_trace {
   uint64_t block_count, samples;
 };
 
-_Static_assert(sizeof(struct error) == READER_ERROR_BYTES, "errors are passed on whole");
-
-static int pass_on(const struct error *error, char *text) {
-  memcpy(text, error->text, READER_ERROR_BYTES);
-  return -1;
-}
-
 EXPORTED uint32_t heaptape_reader_abi(void) {
   return READER_ABI;
 }
@@ -63,16 +56,14 @@ static bool list_blocks(struct heaptape_trace *trace) {
   return trace->blocks;
 }
 
-EXPORTED struct heaptape_trace *heaptape_trace_open(const char *path, char *text) {
-  struct error error = {""};
+EXPORTED struct heaptape_trace *heaptape_trace_open(const char *path, struct error *error) {
   struct heaptape_trace *trace = calloc(1, sizeof *trace);
   if (!trace)
-    error_set(&error, path, "out of memory");
-  else if (trace_reader_open(&trace->reader, path, &error) == 0 && !list_blocks(trace))
-    error_set(&error, path, "out of memory");
-  if (!error.text[0])
+    error_set(error, path, "out of memory");
+  else if (trace_reader_open(&trace->reader, path, error) == 0 && !list_blocks(trace))
+    error_set(error, path, "out of memory");
+  if (!error->text[0])
     return trace;
-  pass_on(&error, text);
   heaptape_trace_close(trace);
   return NULL;
 }
@@ -206,25 +197,24 @@ static const char *decode_block(struct block_decoder *decoder, const struct heap
 }
 
 EXPORTED int heaptape_trace_events(const struct heaptape_trace *trace, uint64_t number,
-                                   const struct heaptape_events *columns, char *text) {
-  struct error error = {""};
+                                   const struct heaptape_events *columns, struct error *error) {
   struct block_memory memory = {0};
   const struct block_place *place = &trace->blocks[number].place;
   struct block_decoder *decoder = calloc(1, sizeof *decoder);
   if (!decoder) {
-    error_set(&error, trace->reader->path, "out of memory");
+    error_set(error, trace->reader->path, "out of memory");
   } else if (place->first_stamp < trace->blocks[number].stamp) {
-    error_at(&error, trace->reader->path, place->offset, "stamps go back between blocks of a thread");
-  } else if (reader_begin_events(trace->reader, place, decoder, &memory, &error) == 0) {
+    error_at(error, trace->reader->path, place->offset, "stamps go back between blocks of a thread");
+  } else if (reader_begin_events(trace->reader, place, decoder, &memory, error) == 0) {
     const char *wrong = decode_block(decoder, columns);
     if (wrong)
-      error_at(&error, trace->reader->path, place->offset, "row %u: %s", decoder->row, wrong);
+      error_at(error, trace->reader->path, place->offset, "row %u: %s", decoder->row, wrong);
   }
   block_memory_free(&memory);
   if (decoder)
     block_decoder_free(decoder);
   free(decoder);
-  return error.text[0] ? pass_on(&error, text) : 0;
+  return error->text[0] ? -1 : 0;
 }
 
 struct sample_columns {
@@ -234,20 +224,21 @@ struct sample_columns {
 
 static int put_sample(void *context, const struct trace_sample *sample) {
   struct sample_columns *to = context;
-  const uint64_t values[] = {sample->stamp,           sample->rss_anon_bytes, sample->rss_file_bytes,
-                             sample->rss_shmem_bytes, sample->vm_size_bytes,  sample->vm_hwm_bytes,
-                             sample->minor_faults,    sample->major_faults,   sample->user_ns,
-                             sample->system_ns,       sample->queued_ns,      sample->reading_ns};
-  for (size_t column = 0; column < sizeof values / sizeof *values; column++)
-    to->columns[column][to->row] = values[column];
+  for (size_t column = 0; column < SAMPLE_COLUMNS; column++)
+    to->columns[column][to->row] = sample->quantities[column];
   to->row++;
   return 0;
 }
 
-EXPORTED int heaptape_trace_samples(const struct heaptape_trace *trace, uint64_t *const columns[12], char *text) {
-  struct error error = {""};
+EXPORTED const char *heaptape_sample_names(void) {
+#define NAME(name) #name ","
+  return TRACE_SAMPLE_QUANTITIES(NAME);
+#undef NAME
+}
+
+EXPORTED int heaptape_trace_samples(const struct heaptape_trace *trace, uint64_t *const *columns, struct error *error) {
   struct sample_columns to = {columns, 0};
-  return trace_reader_samples(trace->reader, put_sample, &to, &error) == 0 ? 0 : pass_on(&error, text);
+  return trace_reader_samples(trace->reader, put_sample, &to, error);
 }
 
 struct stack_columns {
@@ -264,10 +255,9 @@ static int put_node(void *context, const struct trace_stack_node *node) {
 }
 
 EXPORTED int heaptape_trace_stacks(const struct heaptape_trace *trace, uint32_t *parent, uint64_t *instruction,
-                                   uint32_t *modules, char *text) {
-  struct error error = {""};
+                                   uint32_t *modules, struct error *error) {
   struct stack_columns to = {parent, modules, instruction};
-  return trace_reader_stacks(trace->reader, put_node, &to, &error) == 0 ? 0 : pass_on(&error, text);
+  return trace_reader_stacks(trace->reader, put_node, &to, error);
 }
 
 static int add_row(json_t *rows, json_t *row) {
@@ -289,19 +279,16 @@ static int add_name(void *context, uint32_t thread, const char *name) {
   return add_row(context, json_pack("{s:I, s:s}", "thread", (json_int_t)thread, "name", name));
 }
 
-EXPORTED char *heaptape_trace_rows(const struct heaptape_trace *trace, int type, char *text) {
-  struct error error = {""};
+EXPORTED char *heaptape_trace_rows(const struct heaptape_trace *trace, int type, struct error *error) {
   struct trace_reader *reader = trace->reader;
   json_t *rows = json_array();
-  int result = type == BLOCK_MODULES ? trace_reader_modules(reader, add_module, rows, &error)
-               : type == BLOCK_MARKS ? trace_reader_marks(reader, add_mark, rows, &error)
-                                     : trace_reader_thread_names(reader, add_name, rows, &error);
+  int result = type == BLOCK_MODULES ? trace_reader_modules(reader, add_module, rows, error)
+               : type == BLOCK_MARKS ? trace_reader_marks(reader, add_mark, rows, error)
+                                     : trace_reader_thread_names(reader, add_name, rows, error);
   char *json = result == 0 ? json_dumps(rows, JSON_COMPACT) : NULL;
   json_decref(rows);
-  if (!json) {
-    error_set(&error, reader->path, "out of memory");
-    pass_on(&error, text);
-  }
+  if (!json)
+    error_set(error, reader->path, "out of memory");
   return json;
 }
 
@@ -333,11 +320,9 @@ static int put_switches(const struct block *block, const struct block_place *pla
   return 0;
 }
 
-EXPORTED int heaptape_trace_switches(const struct heaptape_trace *trace, uint64_t *rows, char *text) {
-  struct error error = {""};
+EXPORTED int heaptape_trace_switches(const struct heaptape_trace *trace, uint64_t *rows, struct error *error) {
   struct switch_rows to = {rows, 0};
-  int result = reader_visit_blocks(trace->reader, BLOCK_BURSTS, put_switches, &to, &error);
-  return result == 0 ? 0 : pass_on(&error, text);
+  return reader_visit_blocks(trace->reader, BLOCK_BURSTS, put_switches, &to, error);
 }
 
 struct heaptape_accesses {
@@ -345,14 +330,14 @@ struct heaptape_accesses {
   struct error error;
 };
 
-EXPORTED struct heaptape_accesses *heaptape_accesses_open(const struct heaptape_trace *trace, char *text) {
+EXPORTED struct heaptape_accesses *heaptape_accesses_open(const struct heaptape_trace *trace, struct error *error) {
   struct heaptape_accesses *accesses = calloc(1, sizeof *accesses);
   if (accesses && trace_access_cursor_open(&accesses->cursor, trace->reader, &accesses->error) == 0)
     return accesses;
-  struct error error = {""};
-  if (!accesses)
-    error_set(&error, trace->reader->path, "out of memory");
-  pass_on(accesses ? &accesses->error : &error, text);
+  if (accesses)
+    *error = accesses->error;
+  else
+    error_set(error, trace->reader->path, "out of memory");
   free(accesses);
   return NULL;
 }
@@ -365,13 +350,16 @@ EXPORTED void heaptape_accesses_close(struct heaptape_accesses *accesses) {
 }
 
 EXPORTED int64_t heaptape_accesses_read(struct heaptape_accesses *accesses,
-                                        const struct heaptape_access_columns *columns, uint64_t count, char *text) {
+                                        const struct heaptape_access_columns *columns, uint64_t count,
+                                        struct error *error) {
   struct access_item item;
   uint64_t row = 0;
   while (row < count) {
     int got = trace_access_cursor_next(accesses->cursor, &item);
-    if (got < 0)
-      return pass_on(&accesses->error, text);
+    if (got < 0) {
+      *error = accesses->error;
+      return -1;
+    }
     if (got == 0)
       break;
     if (item.kind == ACCESS_BURST)

@@ -2,17 +2,18 @@
 /* libheaptape-reader.so: a trace as columns, for a caller in another language (analysis/heaptape/tape/library.py).
 
    Job: hands out what core/trace/read finds in a file, block by block, in buffers that the caller owns and that Arrow
-   and numpy take as they are. Invariants: any file at all gives rows or one error, "PATH: offset N: what is wrong" or
-   "PATH: what is wrong"; nothing is written outside the caller's buffers. Functions return 0 or a count, and -1 with
-   the error's text, which fits in READER_ERROR_BYTES. One trace may be read by many threads at once, except
-   heaptape_trace_close; a cursor over accesses belongs to one thread. Memory: the reader's index, and one block during
-   a call. Allocates with malloc. The interface is private to one version of heaptape: a caller compares
-   heaptape_reader_abi() with READER_ABI. */
+   and numpy take as they are. Invariants: any file at all gives rows or one error; nothing is written outside the
+   caller's buffers. Functions return 0 or a count, and -1 with the error, which the caller has cleared. One trace may
+   be read by many threads at once, except heaptape_trace_close; a cursor over accesses belongs to one thread. Memory:
+   the reader's index, and one block during a call. Allocates with malloc. The interface is private to one version of
+   heaptape: a caller compares heaptape_reader_abi() with READER_ABI. */
 #pragma once
 
 #include <stdint.h>
 
-enum { READER_ABI = 1, READER_ERROR_BYTES = 512 };
+#include "core/base/error.h"
+
+enum { READER_ABI = 2 };
 
 struct heaptape_trace;
 struct heaptape_accesses;
@@ -20,7 +21,7 @@ struct heaptape_accesses;
 uint32_t heaptape_reader_abi(void);
 
 /* Opens a trace: all block headers, INFO, GAPs and FOOTER are read and checked. NULL with error. */
-struct heaptape_trace *heaptape_trace_open(const char *path, char *error);
+struct heaptape_trace *heaptape_trace_open(const char *path, struct error *error);
 void heaptape_trace_close(struct heaptape_trace *trace);
 
 /* Strings live as long as the trace. */
@@ -61,23 +62,25 @@ struct heaptape_events {
   uint8_t *has_stack;
 };
 int heaptape_trace_events(const struct heaptape_trace *trace, uint64_t number, const struct heaptape_events *columns,
-                          char *error);
+                          struct error *error);
 
-/* summary.samples rows: columns[0] to [11] as in FORMAT.md section 6; UINT64_MAX: not recorded. */
-int heaptape_trace_samples(const struct heaptape_trace *trace, uint64_t *const columns[12], char *error);
+/* Names of the columns of FORMAT.md section 6, with a comma after each. */
+const char *heaptape_sample_names(void);
+/* summary.samples rows of each; UINT64_MAX: not recorded. */
+int heaptape_trace_samples(const struct heaptape_trace *trace, uint64_t *const *columns, struct error *error);
 
 /* summary.stack_nodes rows, of nodes 1, 2, ...: parent (0: the outermost frame), instruction, and how many modules are
    before the node in the file. */
 int heaptape_trace_stacks(const struct heaptape_trace *trace, uint32_t *parent, uint64_t *instruction,
-                          uint32_t *modules, char *error);
+                          uint32_t *modules, struct error *error);
 
 /* The rows of MODULES, MARKS or THREADS blocks (`type`: the block's type in FORMAT.md), checked, as one JSON array of
    objects. The caller frees it with heaptape_text_free. NULL with error. */
-char *heaptape_trace_rows(const struct heaptape_trace *trace, int type, char *error);
+char *heaptape_trace_rows(const struct heaptape_trace *trace, int type, struct error *error);
 void heaptape_text_free(char *text);
 
 /* summary.switches numbers: rows of accesses before each beginning and end of a burst, alternately. */
-int heaptape_trace_switches(const struct heaptape_trace *trace, uint64_t *rows, char *error);
+int heaptape_trace_switches(const struct heaptape_trace *trace, uint64_t *rows, struct error *error);
 
 /* Rows of data accesses, in order. read fills up to count entries of each column and returns how many; 0 at the end. */
 struct heaptape_access_columns {
@@ -88,7 +91,7 @@ struct heaptape_access_columns {
   uint64_t *object;        /* objects: number of the call that acquired it, among calls that acquired */
   int64_t *granule;        /* objects: in the object; other memory: the address divided by 16 */
 };
-struct heaptape_accesses *heaptape_accesses_open(const struct heaptape_trace *trace, char *error);
+struct heaptape_accesses *heaptape_accesses_open(const struct heaptape_trace *trace, struct error *error);
 void heaptape_accesses_close(struct heaptape_accesses *accesses);
 int64_t heaptape_accesses_read(struct heaptape_accesses *accesses, const struct heaptape_access_columns *columns,
-                               uint64_t count, char *error);
+                               uint64_t count, struct error *error);

@@ -29,7 +29,7 @@ static bool is_program(char *path, size_t bytes, const char *folder, const char 
 
 /* Valgrind puts a library of its folder into LD_PRELOAD. */
 int valgrind_find(struct valgrind *valgrind, char *why, size_t why_bytes) {
-  struct error error = {""};
+  struct error error = {0};
   if (!HAS_TOOL) {
     snprintf(why, why_bytes, "heaptape's Valgrind tool is for x86-64 only");
     return -1;

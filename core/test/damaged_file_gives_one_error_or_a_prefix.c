@@ -19,7 +19,7 @@ static void store(const uint8_t *bytes, size_t count) {
 }
 
 static void write_whole(void) {
-  struct error error = {{0}};
+  struct error error = {0};
   struct trace_writer *writer;
   struct trace_writer_options options = {.block_events = 60};
   struct generator g = {.random = 99, .aligned = true, .stamp_every = 5, .stack_nodes = 9};
@@ -70,7 +70,7 @@ static int ignore_name(void *context, uint32_t thread, const char *name) {
 
 /* Reads everything; returns events read. *failed: there was an error; it must name the file. */
 static uint64_t read_all(bool *failed, bool *truncated) {
-  struct error error = {{0}};
+  struct error error = {0};
   struct trace_reader *reader;
   struct trace_event event;
   uint64_t events = 0;

@@ -34,7 +34,7 @@ static int compare_touched(void *context, uint64_t address, struct touched touch
 }
 
 static void round_trip(const char *path, uint64_t seed) {
-  struct error error = {{0}};
+  struct error error = {0};
   struct trace_writer *writer;
   uint64_t random = seed;
   int counts[THREADS] = {0}, total = 0;

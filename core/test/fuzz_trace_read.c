@@ -48,7 +48,7 @@ static void read_accesses(const struct trace_reader *reader, struct error *error
 static void read_as_file(const uint8_t *bytes, size_t count) {
   int fd = memfd_create("fuzz", 0);
   char path[64];
-  struct error error = {{0}};
+  struct error error = {0};
   struct trace_reader *reader;
   if (write(fd, bytes, count) != (ssize_t)count)
     __builtin_trap();

@@ -92,7 +92,7 @@ static int read_thread(const struct workload *workload, uint32_t thread, uint64_
 
 int main(void) {
   char path[] = "generated-XXXXXX.work";
-  struct error error = {""};
+  struct error error = {0};
   struct workload workload;
   int fd = mkstemps(path, 5);
   CHECK(fd >= 0);

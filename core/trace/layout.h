@@ -65,8 +65,6 @@ enum event_column {
 
 enum { STACK_COLUMN_PARENT = 1, STACK_COLUMN_INSTRUCTION = 2, TRACE_MAX_STACK_NODES = 1 << 28 };
 
-enum { SAMPLE_COLUMNS = 12 };
-
 /* Columns of ACCESSES blocks, and the codes of the first, FORMAT.md section 6a. 5 and 7 are reserved. */
 enum access_column {
   ACCESS_COLUMN_WHAT = 1,

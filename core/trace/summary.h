@@ -39,14 +39,26 @@ struct trace_mark {
 
 /* One row of a SAMPLES block; TRACE_SAMPLE_MISSING where a quantity could not be read. */
 #define TRACE_SAMPLE_MISSING UINT64_MAX
+/* Its columns in the order of FORMAT.md section 6. queued_ns: waits of live threads for a processor, while they could
+   run; reading_ns: of user and system time, reads of which OS pages are resident, for the recording. */
+/* clang-format off */
+#define TRACE_SAMPLE_QUANTITIES(X) \
+  X(stamp) X(rss_anon_bytes) X(rss_file_bytes) X(rss_shmem_bytes) X(vm_size_bytes) X(vm_hwm_bytes) \
+  X(minor_faults) X(major_faults) X(user_ns) X(system_ns) X(queued_ns) X(reading_ns)
+/* clang-format on */
+#define TRACE_SAMPLE_ONE(name) +1
+enum { SAMPLE_COLUMNS = TRACE_SAMPLE_QUANTITIES(TRACE_SAMPLE_ONE) };
+#undef TRACE_SAMPLE_ONE
+#define TRACE_SAMPLE_FIELD(name) uint64_t name;
 struct trace_sample {
-  uint64_t stamp;
-  uint64_t rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, vm_size_bytes, vm_hwm_bytes;
-  uint64_t minor_faults, major_faults;
-  uint64_t user_ns, system_ns;
-  uint64_t queued_ns;  /* waits of live threads for a processor, while they could run */
-  uint64_t reading_ns; /* of user and system time: reads of which OS pages are resident, for the recording */
+  union {
+    struct {
+      TRACE_SAMPLE_QUANTITIES(TRACE_SAMPLE_FIELD)
+    };
+    uint64_t quantities[SAMPLE_COLUMNS];
+  };
 };
+#undef TRACE_SAMPLE_FIELD
 
 /* The peak of RssAnon from the sample before (NULL: none) to this one: in this sample, or, where VmHWM shows that RSS
    was higher between the two, that less the files and shared memory of the sample that has fewer of them. So it is an

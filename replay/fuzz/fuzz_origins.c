@@ -79,7 +79,7 @@ static void use_names(const char *path, const struct workload_header *workload, 
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   struct origins_header header;
-  struct error error = {""};
+  struct error error = {0};
   char path[64];
   if (count < sizeof header)
     return 0;

@@ -85,7 +85,7 @@ static int put_value(const char *name, const char *value) {
 static int put_preloads(struct text_line *list, const char *const *preloads) {
   for (; *preloads; preloads++) {
     char path[PATH_MAX];
-    struct error error = {""};
+    struct error error = {0};
     snprintf(path, sizeof path, "%s", *preloads);
     preloadable_path(path, &error); /* a path that LD_PRELOAD splits is found missing by the engine */
     text_add(list, "%s%s", list->used > 0 ? ":" : "", path);

@@ -132,7 +132,7 @@ static void report(uint64_t calls, const char *what, uint64_t start_ns) {
 }
 
 static int write_workload(const char *name) {
-  struct error error = {""};
+  struct error error = {0};
   uint64_t start_ns = os_monotonic_ns();
   int64_t ops = script_write(pattern, work, turn_calls, info_json(name), &error);
   if (ops < 0) {

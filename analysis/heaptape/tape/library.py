@@ -6,21 +6,25 @@ A column is an array of this process, which the library fills; Arrow and numpy u
 
 import ctypes
 import functools
-import json
-import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import default_home
 
-ABI, ERROR_BYTES = 1, 512
-SAMPLE_COLUMNS = 12
-_PLACE = re.compile(r": offset (\d+): ", re.ASCII)
+ABI = 2
 
+Row = TypeVar("Row")
 _ADDRESS, _U64, _U32 = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32
+
+
+class Error(ctypes.Structure):
+    """struct error. `place`: 1 + the offset, 0: none; `message`: where it begins in `text`, after path and offset."""
+
+    _fields_ = (("text", ctypes.c_char * 512), ("place", _U64), ("message", _U64))
 
 
 class Summary(ctypes.Structure):
@@ -31,6 +35,9 @@ class Summary(ctypes.Structure):
         ("event_blocks", _U64), ("samples", _U64), ("access_rows", _U64), ("switches", _U64), ("first_stamp", _U64),
         ("last_stamp", _U64), ("threads", _U32), ("stack_nodes", _U32), ("in_bursts", _U32),
     )  # fmt: skip
+
+
+_ERROR = ctypes.POINTER(Error)
 
 
 class Block(ctypes.Structure):
@@ -64,19 +71,20 @@ ACCESS_COLUMNS: dict[str, type[np.generic]] = {
 
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "heaptape_reader_abi": (_U32, ()),
-    "heaptape_trace_open": (_ADDRESS, (ctypes.c_char_p, ctypes.c_char_p)),
+    "heaptape_trace_open": (_ADDRESS, (ctypes.c_char_p, _ERROR)),
     "heaptape_trace_close": (None, (_ADDRESS,)),
     "heaptape_trace_summary": (None, (_ADDRESS, ctypes.POINTER(Summary))),
     "heaptape_trace_block": (None, (_ADDRESS, _U64, ctypes.POINTER(Block))),
-    "heaptape_trace_events": (ctypes.c_int, (_ADDRESS, _U64, _ADDRESS, ctypes.c_char_p)),
-    "heaptape_trace_samples": (ctypes.c_int, (_ADDRESS, _ADDRESS, ctypes.c_char_p)),
-    "heaptape_trace_stacks": (ctypes.c_int, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, ctypes.c_char_p)),
-    "heaptape_trace_rows": (_ADDRESS, (_ADDRESS, ctypes.c_int, ctypes.c_char_p)),
+    "heaptape_trace_events": (ctypes.c_int, (_ADDRESS, _U64, _ADDRESS, _ERROR)),
+    "heaptape_sample_names": (ctypes.c_char_p, ()),
+    "heaptape_trace_samples": (ctypes.c_int, (_ADDRESS, _ADDRESS, _ERROR)),
+    "heaptape_trace_stacks": (ctypes.c_int, (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ERROR)),
+    "heaptape_trace_rows": (_ADDRESS, (_ADDRESS, ctypes.c_int, _ERROR)),
     "heaptape_text_free": (None, (_ADDRESS,)),
-    "heaptape_trace_switches": (ctypes.c_int, (_ADDRESS, _ADDRESS, ctypes.c_char_p)),
-    "heaptape_accesses_open": (_ADDRESS, (_ADDRESS, ctypes.c_char_p)),
+    "heaptape_trace_switches": (ctypes.c_int, (_ADDRESS, _ADDRESS, _ERROR)),
+    "heaptape_accesses_open": (_ADDRESS, (_ADDRESS, _ERROR)),
     "heaptape_accesses_close": (None, (_ADDRESS,)),
-    "heaptape_accesses_read": (ctypes.c_int64, (_ADDRESS, _ADDRESS, _U64, ctypes.c_char_p)),
+    "heaptape_accesses_read": (ctypes.c_int64, (_ADDRESS, _ADDRESS, _U64, _ERROR)),
 }
 
 
@@ -110,10 +118,10 @@ class OpenTrace:
     def __init__(self, path: str) -> None:
         self._handle: int | None = None  # first, as `close` is called also where opening failed
         self.path, self._library = path, _library()
-        text = ctypes.create_string_buffer(ERROR_BYTES)
-        self._handle = self._library.heaptape_trace_open(path.encode(errors="surrogateescape"), text)
+        error = Error()
+        self._handle = self._library.heaptape_trace_open(path.encode(errors="surrogateescape"), error)
         if not self._handle:
-            raise self._error(text)
+            raise self._raised(error)
         self.summary = Summary()
         self._library.heaptape_trace_summary(self._handle, ctypes.byref(self.summary))
 
@@ -126,22 +134,18 @@ class OpenTrace:
     def __del__(self) -> None:
         self.close()
 
-    def _error(self, text: ctypes.Array) -> FormatError:
-        """The library's error, which begins with the path."""
-        message = text.value.decode(errors="replace").removeprefix(self.path)
-        place = _PLACE.match(message)
-        if place:
-            return FormatError(self.path, int(place[1]), message[place.end() :])
-        return FormatError(self.path, None, message.removeprefix(": "))
+    def _raised(self, error: Error) -> FormatError:
+        message = error.text[error.message :].decode(errors="replace")
+        return FormatError(self.path, error.place - 1 if error.place else None, message)
 
     def _call(self, name: str, *arguments: Any) -> Any:  # noqa: ANN401
         """Calls a function whose last argument takes an error; it fails with -1 or a null address."""
         if not self._handle:
             raise ValueError(f"{self.path} is closed")
-        text = ctypes.create_string_buffer(ERROR_BYTES)
-        result = getattr(self._library, name)(*arguments, text)
+        error = Error()
+        result = getattr(self._library, name)(*arguments, error)
         if result is None or result == -1:
-            raise self._error(text)
+            raise self._raised(error)
         return result
 
     def block(self, number: int) -> Block:
@@ -164,10 +168,11 @@ class OpenTrace:
         self._call("heaptape_trace_events", self._handle, number, _array(list(columns.values())))
         return {name: column for name, column in columns.items() if column is not None}
 
-    def samples(self) -> list[np.ndarray]:
-        """SAMPLE_COLUMNS columns, uint64; the largest number: not recorded."""
-        columns = [np.empty(self.summary.samples, np.uint64) for _ in range(SAMPLE_COLUMNS)]
-        self._call("heaptape_trace_samples", self._handle, _array(columns))
+    def samples(self) -> dict[str, np.ndarray]:
+        """The columns of FORMAT.md section 6, uint64; the largest number: not recorded."""
+        names = self._library.heaptape_sample_names().decode().split(",")[:-1]
+        columns = {name: np.empty(self.summary.samples, np.uint64) for name in names}
+        self._call("heaptape_trace_samples", self._handle, _array(list(columns.values())))
         return columns
 
     def stacks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -179,11 +184,11 @@ class OpenTrace:
         self._call("heaptape_trace_stacks", self._handle, *addresses)
         return parent, instruction, modules
 
-    def rows(self, block_type: int) -> list[dict]:
+    def rows(self, block_type: int, kind: type[Row]) -> list[Row]:
         """The rows of blocks that are JSON arrays."""
         text = self._call("heaptape_trace_rows", self._handle, block_type)
         try:
-            return json.loads(ctypes.string_at(text))
+            return msgspec.json.decode(ctypes.string_at(text), type=list[kind])  # type: ignore[valid-type]
         finally:
             self._library.heaptape_text_free(text)
 

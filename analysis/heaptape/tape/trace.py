@@ -6,10 +6,11 @@ Memory is bounded by one block: `Trace.events` yields one Arrow record batch per
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -19,15 +20,38 @@ from heaptape.tape.library import OpenTrace
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SAMPLE_NAMES = (
-    "stamp", "rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes", "vm_size_bytes", "vm_hwm_bytes",
-    "minor_faults", "major_faults", "user_ns", "system_ns", "queued_ns", "reading_ns",
-)  # fmt: skip
 MISSING = np.uint64(2**64 - 1)
 MODULES, MARKS, THREADS = 7, 8, 9  # blocks of FORMAT.md
 ACCESS_KINDS = ("call", "object", "other")
 ACCESS_ROWS = 1 << 16
 CALL_NS = 10.0  # of a call recorded without options, in traces that do not say it
+
+
+class Module(msgspec.Struct):
+    """What was mapped where."""
+
+    name: str
+    start: int
+    end: int
+    bias: int
+    path: str | None = None
+    build_id: str | None = None
+
+
+class Mark(msgspec.Struct):
+    """A mark of the program; `events`: of its thread, before it."""
+
+    stamp: int
+    thread: int
+    events: int
+    text: str
+
+
+class ThreadName(msgspec.Struct):
+    """Of several for one thread the last one is valid."""
+
+    thread: int
+    name: str
 
 
 class Trace:
@@ -91,9 +115,11 @@ class Trace:
             yield frame_of(batch)
 
     def samples(self) -> pd.DataFrame:
-        """Memory of the recorded process over time: columns of SAMPLE_NAMES, without those that were not recorded."""
+        """Memory of the recorded process over time: the columns of FORMAT.md section 6, without those that were
+        not recorded.
+        """
         columns = {}
-        for name, values in zip(SAMPLE_NAMES, self._opened.samples(), strict=True):
+        for name, values in self._opened.samples().items():
             missing = values == MISSING
             if not missing.all():
                 columns[name] = pd.array(values, "UInt64") if missing.any() else values
@@ -110,23 +136,17 @@ class Trace:
         columns = {"parent": parent, "instruction": instruction, "modules": modules.astype(np.int64)}
         return pd.DataFrame(columns, index=nodes)
 
-    def module_rows(self) -> list[dict]:
-        """The mapped modules, in file order: name, start, end, bias, and path and build_id where they are stored."""
-        return self._opened.rows(MODULES)
-
     def modules(self) -> pd.DataFrame:
         """The mapped modules, in file order: name, path, build_id (None where not stored), start, end, bias."""
-        rows = [{"path": None, "build_id": None} | row for row in self.module_rows()]
-        return _frame(rows, ("start", "end", "bias"), ("name", "path", "build_id"))[
-            ["name", "path", "build_id", "start", "end", "bias"]
-        ]
+        rows = self._opened.rows(MODULES, Module)
+        return _frame(rows, ("name", "path", "build_id"), ("start", "end", "bias"))
 
     def marks(self) -> pd.DataFrame:
         """The program's marks: stamp, thread, events (of that thread, before it), text."""
-        return _frame(self._opened.rows(MARKS), ("stamp", "thread", "events"), ("text",))
+        return _frame(self._opened.rows(MARKS, Mark), (), ("stamp", "thread", "events"), ("text",))
 
     def thread_names(self) -> dict[int, str]:
-        return {row["thread"]: row["name"] for row in self._opened.rows(THREADS)}
+        return {row.thread: row.name for row in self._opened.rows(THREADS, ThreadName)}
 
     def bursts(self) -> pd.DataFrame:
         """`begin` and `end` of each burst: rows of `accesses` before it, and up to its end; NA if it did not end."""
@@ -194,8 +214,12 @@ def without_recording(cpu_ns: float, cost_ns: float) -> float | None:
     return float(max(cpu_ns - cost_ns, cpu_ns / 2)) or None
 
 
-def _frame(rows: list[dict], numbers: tuple[str, ...], texts: tuple[str, ...]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=[*numbers, *texts]).astype(dict.fromkeys(numbers, np.uint64))
+def _frame(
+    rows: Sequence[msgspec.Struct], texts: tuple[str, ...], numbers: tuple[str, ...], last: tuple[str, ...] = ()
+) -> pd.DataFrame:
+    columns = [*texts, *numbers, *last]
+    values = [[getattr(row, column) for column in columns] for row in rows]
+    return pd.DataFrame(values, columns=columns).astype(dict.fromkeys(numbers, np.uint64))
 
 
 def clock_of(trace: Trace) -> tuple[float, int]:

@@ -121,7 +121,7 @@ struct recorded read_trace(const char *path,
                            void (*visit)(void *context, uint32_t thread, const struct trace_event *event),
                            void *context) {
   struct recorded recorded = {.nested = -1};
-  struct error error = {""};
+  struct error error = {0};
   struct trace_reader *reader;
   CHECK(trace_reader_open(&reader, path, &error) == 0, "%s", error.text);
   const struct trace_summary *summary = trace_reader_summary(reader);

@@ -228,7 +228,7 @@ static int by_value(const void *left, const void *right) {
 
 static struct exit_seen exit_record(const char *how) {
   struct exit_seen seen = {0};
-  struct error error = {{0}};
+  struct error error = {0};
   struct trace_reader *reader;
   CHECK(record_program(NULL, (const char *const[]){self_path(), "host", how, NULL}) == 0, "the host failed");
   CHECK(trace_reader_open(&reader, "t.tape", &error) == 0, "%s", error.text);
@@ -323,7 +323,7 @@ static int visit(void *context, const struct trace_mark *mark) {
 
 static int marks_test(void) {
   CHECK(record_self(NULL) == 0, "the host failed");
-  struct error error = {""};
+  struct error error = {0};
   struct trace_reader *reader;
   CHECK(trace_reader_open(&reader, "t.tape", &error) == 0, "%s", error.text);
   CHECK(trace_reader_marks(reader, visit, NULL, &error) == 0, "%s", error.text);

@@ -30,7 +30,7 @@ static void put_thread(struct bank *bank, uint64_t serial) {
 int main(void) {
   char path[] = "/tmp/heaptape-threads-XXXXXX";
   int file = mkstemp(path), pid_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-  struct error error = {""};
+  struct error error = {0};
   struct recording_start start = {.pid = getpid(), .pid_fd = pid_fd, .path = path, .info_json = "{}", .file = &file};
   struct recorded_process *process = recorded_process_open(&start, &error);
   CHECK(process && close(process_banks_add(process, 1)) == 0);

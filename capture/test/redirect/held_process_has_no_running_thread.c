@@ -133,7 +133,7 @@ int main(void) {
   unsigned held = 0;
   for (int i = 0; i < HOLDS; i++) {
     struct tracee tracee;
-    struct error error = {""};
+    struct error error = {0};
     CHECK(tracee_open(&tracee, pid, &error) == 0, "%s", error.text);
     if (tracee_hold(&tracee, &error) == 0) {
       unsigned others = count_others(&tracee);

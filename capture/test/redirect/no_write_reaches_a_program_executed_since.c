@@ -129,7 +129,7 @@ static void check(const char *name, const char *path, enum step replaced, bool e
 static void check_held(const char *path, bool replaced) {
   struct program program = start(path);
   struct tracee tracee;
-  struct error error = {""};
+  struct error error = {0};
   wait_for(&program);
   bool held = tracee_open(&tracee, program.pid, &error) == 0;
   if (replaced)

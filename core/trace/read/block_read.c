@@ -393,14 +393,6 @@ int reader_visit_blocks(const struct trace_reader *reader, enum block_type type,
   return result;
 }
 
-static uint64_t *sample_field(struct trace_sample *sample, int column) {
-  uint64_t *const fields[SAMPLE_COLUMNS] = {&sample->stamp,           &sample->rss_anon_bytes, &sample->rss_file_bytes,
-                                            &sample->rss_shmem_bytes, &sample->vm_size_bytes,  &sample->vm_hwm_bytes,
-                                            &sample->minor_faults,    &sample->major_faults,   &sample->user_ns,
-                                            &sample->system_ns,       &sample->queued_ns,      &sample->reading_ns};
-  return fields[column];
-}
-
 struct sample_visit {
   int (*visit)(void *context, const struct trace_sample *sample);
   void *context;
@@ -423,7 +415,7 @@ static int visit_samples(const struct block *block, const struct block_place *pl
       if (!missing[column] && !leb_get(&spans[column + 1].at, spans[column + 1].end, &entry))
         return error_at(error, block->source->path, block->offset, "samples column %d is too short", column + 1);
       previous[column] += (uint64_t)unzigzag(entry);
-      *sample_field(&sample, column) = missing[column] ? TRACE_SAMPLE_MISSING : previous[column];
+      sample.quantities[column] = missing[column] ? TRACE_SAMPLE_MISSING : previous[column];
     }
     int stop = to->visit(to->context, &sample);
     if (stop)

@@ -176,15 +176,6 @@ void annotations_free(struct trace_writer *writer) {
   json_decref(writer->thread_names);
 }
 
-/* The quantities of a sample in the order of FORMAT.md section 6. */
-static uint64_t sample_quantity(const struct trace_sample *sample, int column) {
-  const uint64_t quantities[SAMPLE_COLUMNS] = {sample->stamp,           sample->rss_anon_bytes, sample->rss_file_bytes,
-                                               sample->rss_shmem_bytes, sample->vm_size_bytes,  sample->vm_hwm_bytes,
-                                               sample->minor_faults,    sample->major_faults,   sample->user_ns,
-                                               sample->system_ns,       sample->queued_ns,      sample->reading_ns};
-  return quantities[column];
-}
-
 int flush_samples(struct trace_writer *writer) {
   if (writer->sample_count == 0)
     return 0;
@@ -194,7 +185,7 @@ int flush_samples(struct trace_writer *writer) {
   for (int id = 0; id < SAMPLE_COLUMNS; id++) {
     uint64_t previous = 0;
     for (uint32_t row = 0; row < writer->sample_count; row++) {
-      uint64_t now = sample_quantity(&writer->samples[row], id);
+      uint64_t now = writer->samples[row].quantities[id];
       if (now == TRACE_SAMPLE_MISSING) {
         buffers[id].used = 0;
         break;

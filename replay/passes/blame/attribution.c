@@ -13,7 +13,7 @@
 struct births births;
 
 void births_setup(int origins_fd) {
-  struct error error = {""};
+  struct error error = {0};
   if (origins_fd >= 0) {
     if (origins_open_fd(&births.origins, origins_fd, engine.result->origins_path, &engine.workload.header, &error) != 0)
       engine_fail(NULL, "%s", error.text);

@@ -229,7 +229,7 @@ static int slower_first(const void *left, const void *right) {
 static void find_positions(const struct run_spec *spec, const struct slow_call *calls, size_t count,
                            uint64_t *positions) {
   struct workload workload;
-  struct error ignored = {""};
+  struct error ignored = {0};
   for (size_t index = 0; index < count; index++)
     positions[index] = UINT64_MAX;
   uint64_t *done = calloc(spec->threads + 1, sizeof *done);

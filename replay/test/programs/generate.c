@@ -186,7 +186,7 @@ static void *room_for(uint64_t count, size_t bytes) {
 }
 
 struct generated generate_workload(const char *path, const struct shape *shape) {
-  struct error error = {""};
+  struct error error = {0};
   struct generator generator = {.shape = shape, .random = shape->seed * 2654435761u + 88172645463325252u};
   generator.slot_room = 2 * shape->live_objects + 2;
   generator.slots = room_for(generator.slot_room, sizeof *generator.slots);
