@@ -47,15 +47,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(measured, indent=1))
     elif arguments.output != STANDARD_OUTPUT:
-        write_text(STANDARD_OUTPUT, render([_table(measured, penalties(measured))], arguments.format))
+        write_text(STANDARD_OUTPUT, render([_table(penalties(measured))], arguments.format))
     return 0
 
 
-def _table(measured: dict, known: "Penalties") -> "Table":
+def _table(known: "Penalties") -> "Table":
     from heaptape.common.phrases import capacity
     from heaptape.common.tables import Cell, Table
     from heaptape.results.model.penalties import Geometry, geometry_of, levels
 
+    measured = known.measured
     geometry = geometry_of(measured) or Geometry()
     rows = [
         ("instruction of a program", known.program_instruction),
@@ -81,13 +82,13 @@ def _table(measured: dict, known: "Penalties") -> "Table":
         rows.append(("system call while a process starts", known.start_up.system_call))
     rows += [(f"system call {name}", penalty) for name, penalty in known.system_calls.items()]
     cells = [[Cell(name), *_cells(penalty)] for name, penalty in rows]
-    cycle = measured["code"]["cycle_ns"]["median"]
+    cycle = f", a cycle {of.median:.3f} ns" if (of := measured.code.cycle_ns) else ""
     notes = [
-        f"{measured.get('cpu')}, a cycle {cycle:.3f} ns. Misses: beyond a hit in the first level. At least: the first "
+        f"{measured.cpu}{cycle}. Misses: beyond a hit in the first level. At least: the first "
         "quartile of independent loads; at most: the third quartile of dependent ones. In order of address: from "
         "loads in that order to the least of other loads."
     ]
-    if not all(row["huge_pages"] for row in measured["working_sets"]):
+    if not all(row.huge_pages for row in measured.working_sets):
         notes.append("The kernel gave no huge pages: cache misses include some TLB misses.")
     return Table("What things cost on this machine, ns", ["", "at least", "middle", "at most"], cells, notes)
 

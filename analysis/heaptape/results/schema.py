@@ -24,14 +24,13 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import file_bytes
 from heaptape.results.latency import latency
 from heaptape.results.memory_map import CompactMap, decode, without_gaps
-from heaptape.results.structs import ResultsFile, Run, Workload, label, number, timeline_frame
+from heaptape.results.structs import SYSTEM_CALLS, ResultsFile, Run, Workload, label, number, timeline_frame
 from heaptape.tape.embedded import is_page, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _Decoded = TypeVar("_Decoded")
-SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 ANY = ""  # in place of a pass: any other whose runs have the figure
 MEMORY_PASSES = ("memory", ANY)
 # metric -> (key in a run, unit, passes that measure it best first)

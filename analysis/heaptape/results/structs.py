@@ -28,6 +28,7 @@ Number = float | None
 Text = str | None
 Flag = bool | None
 Counts = dict[str, Number] | None
+SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 # Keys of a run that are large; "sizes" is of its calls.
 LARGE = ("timeline", "fragmentation", "blame", "slowest", "sizes")
 SIMULATED_OF_ALL = "misses/all/"  # metrics of both sides of a simulation

@@ -13,16 +13,20 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import write_text
 from heaptape.common.process import processors
+from heaptape.results.model.costs import Described, Sizes
 from heaptape.results.model.penalties import (
     Geometry,
     Level,
     cache_file,
+    checked,
     geometry_of,
     kept,
     machine_geometry,
@@ -30,6 +34,8 @@ from heaptape.results.model.penalties import (
     plan,
 )
 from heaptape.run.passes import OF_ACCESSES, PRICED
+
+T = TypeVar("T")
 
 
 def describe() -> dict[str, object]:
@@ -187,7 +193,7 @@ def measure_costs(home: Home, rounds: int = ROUNDS, path: Path | None = None) ->
     if library:
         arguments += ["--library", str(library)]
     before = describe()
-    measured = _run([str(program), *arguments])
+    measured = _run([str(program), *arguments], dict[str, Any])
     measured |= {
         "cpu": before["cpu"],
         "kernel_release": before["kernel"],
@@ -229,16 +235,15 @@ def for_passes(passes: Sequence[str], home: Home) -> dict[str, Any] | None:
 def measured_geometry() -> Geometry | None:
     """This machine's caches and TLBs, if it was measured."""
     measured = known_costs()
-    return geometry_of(measured) if measured else None
+    return geometry_of(checked(measured, Described)) if measured else None
 
 
 def _tlbs(program: Path) -> list[Level]:
     """TLBs from CPUID; none on a processor that does not report them."""
-    found = _run([str(program), "--sizes"])
-    return [Level(int(one["entries"]), int(one["ways"])) for one in found.get("tlbs", [])]
+    return [Level(one.entries, one.ways) for one in _run([str(program), "--sizes"], Sizes).tlbs]
 
 
-def _run(command: list[str]) -> dict[str, Any]:
+def _run(command: list[str], kind: type[T]) -> T:
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
@@ -247,9 +252,6 @@ def _run(command: list[str]) -> dict[str, Any]:
         lines = done.stderr.strip().splitlines()
         raise HeaptapeError(lines[-1] if lines else f"heaptape-machine: status {done.returncode}")
     try:
-        found = json.loads(done.stdout)
-    except ValueError as error:
+        return msgspec.json.decode(done.stdout, type=kind)
+    except msgspec.DecodeError as error:
         raise HeaptapeError(f"heaptape-machine gave no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise HeaptapeError("heaptape-machine gave no JSON object")
-    return found

@@ -7,8 +7,8 @@ from operator import attrgetter
 
 from heaptape.common.phrases import capacity
 from heaptape.results.model.penalties import LEAST_NS, Penalties, Penalty
-from heaptape.results.schema import SYSTEM_CALLS, Results, number
-from heaptape.results.structs import Bursts, Misses, Run, SimulatedLevel
+from heaptape.results.schema import Results, number
+from heaptape.results.structs import SYSTEM_CALLS, Bursts, Misses, Run, SimulatedLevel
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
 HUGE_PAGES = "huge pages"

@@ -12,14 +12,21 @@ import json
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Any, TypeVar
 
 import msgspec
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.results.model.costs import Costs, Described, Kernel, Loading, Quantiles, Strings, WorkingSet
+from heaptape.results.structs import SYSTEM_CALLS  # any other costs between the cheapest and the most expensive of them
+
+Row = TypeVar("Row")
+Part = TypeVar("Part")
+_Column = Callable[[WorkingSet], Quantiles]
 
 # The caches and TLBs of a machine, fitted to the simulator.
 #
@@ -128,8 +135,6 @@ def _text(path: Path) -> str:
 
 SCHEMA = 6
 LEAST_NS = 0.001  # a smaller penalty is noise of two nearly equal figures
-# system call -> key of the measurement; any other costs between the cheapest and the most expensive of them
-SYSTEM_CALLS = {"mmap": "mmap", "munmap": "munmap", "mremap": "mremap", "madvise": "madvise", "brk": "brk"}
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,7 @@ class Penalties:
     page_fault: Penalty
     system_calls: dict[str, Penalty]
     other_system_call: Penalty
-    measured: dict[str, Any] = field(repr=False, default_factory=dict)
+    measured: Costs = field(repr=False)
     string_instruction: Penalty | None = None  # of one line; this and the next: None if measured by an earlier version
     string_byte: Penalty | None = None
     start_up: "StartUp | None" = None
@@ -182,23 +187,25 @@ class Penalties:
 
     def cache_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
         """For an access that misses a cache of `inner_bytes` and hits the next, of `outer_bytes`; None: memory."""
-        return self._miss(inner_bytes, outer_bytes, "independent_ns", "dependent_ns")
+        return self._miss(inner_bytes, outer_bytes, lambda row: row.independent_ns, lambda row: row.dependent_ns)
 
     def near_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
         """The same for an access to an OS page that was just used: prefetchers that watch OS pages may have fetched the
         line. Never more than elsewhere.
         """
         anywhere = self.cache_miss(inner_bytes, outer_bytes)
-        near = self._miss(inner_bytes, outer_bytes, "near_independent_ns", "near_dependent_ns")
+        near = self._miss(
+            inner_bytes, outer_bytes, lambda row: row.near_independent_ns, lambda row: row.near_dependent_ns
+        )
         return Penalty.between(min(near.low, anywhere.low), min(near.high, anywhere.high))
 
-    def _miss(self, inner_bytes: int, outer_bytes: int | None, independent: str, dependent: str) -> Penalty:
+    def _miss(self, inner_bytes: int, outer_bytes: int | None, least: _Column, highest: _Column) -> Penalty:
         most = max(self.touched_bytes, 2 * inner_bytes)
         small, large = (min(one, most) for one in working_sets_between(inner_bytes, outer_bytes))
-        sets = self.measured["working_sets"]
-        first = min(sets, key=lambda row: row["bytes"])
-        low = _nearest(sets, "bytes", small)[independent]["quarter"] - first[independent]["median"]
-        high = _nearest(sets, "bytes", large)[dependent]["three_quarters"] - first[dependent]["median"]
+        sets, size = self.measured.working_sets, attrgetter("bytes")
+        first = min(sets, key=size)
+        low = least(_nearest(sets, size, small)).quarter - least(first).median
+        high = highest(_nearest(sets, size, large)).three_quarters - highest(first).median
         return Penalty.between(low, high)
 
     def sequential_miss(self, inner_bytes: int, outer_bytes: int | None) -> Penalty:
@@ -206,16 +213,17 @@ class Penalties:
         of address, where prefetchers leave only the bandwidth; the high end is the least cost of another access, as a
         miss that prefetchers foresee never costs more than one that they don't.
         """
-        low = self._miss(inner_bytes, outer_bytes, "stream_ns", "stream_ns").low
+        low = self._miss(inner_bytes, outer_bytes, lambda row: row.stream_ns, lambda row: row.stream_ns).low
         high = self.near_miss(inner_bytes, outer_bytes).low
         return Penalty.between(min(low, high), high)
 
     def tlb_miss(self, inner_entries: int, outer_entries: int | None) -> Penalty:
         """For an access that misses a TLB of `inner_entries` and hits the next, of `outer_entries`; None: page walk."""
-        row = _nearest(self.measured["os_page_sets"], "os_pages", os_pages_between(inner_entries, outer_entries))
-        apart, dense = row["one_per_os_page"], row["side_by_side"]
-        low = apart["independent_ns"]["quarter"] - dense["independent_ns"]["median"]
-        high = apart["dependent_ns"]["three_quarters"] - dense["dependent_ns"]["median"]
+        wanted = os_pages_between(inner_entries, outer_entries)
+        row = _nearest(self.measured.os_page_sets, attrgetter("os_pages"), wanted)
+        apart, dense = row.one_per_os_page, row.side_by_side
+        low = apart.independent_ns.quarter - dense.independent_ns.median
+        high = apart.dependent_ns.three_quarters - dense.dependent_ns.median
         return Penalty.between(low, high)
 
     def cache_steps(self, capacities: Sequence[int]) -> list[Penalty]:
@@ -273,111 +281,75 @@ def levels(capacities: Sequence[int]) -> list[tuple[int, int | None]]:
     return list(zip(capacities, [*capacities[1:], None]))
 
 
-class _Quantiles(TypedDict):
-    quarter: float
-    median: float
-    three_quarters: float
-
-
-class _Chains(TypedDict):
-    dependent_ns: _Quantiles
-    independent_ns: _Quantiles
-
-
-class _NearChains(TypedDict, total=False):
-    near_dependent_ns: _Quantiles
-    near_independent_ns: _Quantiles
-
-
-class _WorkingSet(_Chains, _NearChains):
-    bytes: int
-    stream_ns: _Quantiles
-
-
-class _OsPageSet(TypedDict):
-    os_pages: int
-    one_per_os_page: _Chains
-    side_by_side: _Chains
-
-
-class _Measured(TypedDict):
-    """What the model looks up later, row by row; `penalties` itself reads the rest."""
-
-    working_sets: Annotated[list[_WorkingSet], msgspec.Meta(min_length=1)]
-    os_page_sets: Annotated[list[_OsPageSet], msgspec.Meta(min_length=1)]
-
-
-def penalties(measured: dict[str, Any]) -> Penalties:
-    """From the JSON object of heaptape-machine. Raises HeaptapeError if a needed figure is missing."""
+def checked(measured: object, kind: type[Part]) -> Part:
+    """The JSON object of heaptape-machine, or that part of it. Raises HeaptapeError if a needed figure is missing."""
     try:
-        msgspec.convert(measured, _Measured)
-        code, kernel = measured["code"], measured["kernel"]
-        fast, slow, own = (code[name]["instruction_ns"] for name in ("arithmetic", "interpreter", "allocator"))
-        ranges = {
-            name: Penalty.between(kernel[f"{key}_ns"]["quarter"], kernel[f"{key}_ns"]["three_quarters"])
-            for name, key in SYSTEM_CALLS.items()
-        }
-        touch, unmapped = kernel["first_touch_ns"], kernel["unmapped_page_ns"]
-        found = Penalties(
-            Penalty.between(fast["quarter"], slow["three_quarters"]),
-            Penalty.between(own["quarter"], slow["three_quarters"]),
-            Penalty.between(touch["quarter"], touch["median"] + unmapped["median"]),
-            ranges,
-            Penalty.between(kernel["getppid_ns"]["quarter"], max(one.high for one in ranges.values())),
-            measured,
-            *_string_costs(measured.get("strings")),
-            _start_up_costs(measured.get("loading"), kernel),
-            _huge_page_cost(kernel.get("huge_touch_ns")),
-        )
-        found.sequential_miss(SIMULATED_CACHES[0].capacity, None)
-        found.tlb_miss(SIMULATED_TLBS[0].capacity, None)
-    except (msgspec.ValidationError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        return msgspec.convert(measured, kind)
+    except msgspec.ValidationError as error:
         raise HeaptapeError(f"the measured costs of a machine lack a figure that the model needs ({error})") from error
-    return found
 
 
-def _string_costs(strings: dict[str, Any] | None) -> tuple[Penalty | None, Penalty | None]:
+def penalties(measured: object) -> Penalties:
+    """From the JSON object of heaptape-machine. Raises HeaptapeError if a needed figure is missing."""
+    costs = checked(measured, Costs)
+    code, kernel = costs.code, costs.kernel
+    fast, slow, own = (one.instruction_ns for one in (code.arithmetic, code.interpreter, code.allocator))
+    ranges = {name: _quartiles(getattr(kernel, f"{name}_ns")) for name in SYSTEM_CALLS}
+    touch, unmapped = kernel.first_touch_ns, kernel.unmapped_page_ns
+    return Penalties(
+        Penalty.between(fast.quarter, slow.three_quarters),
+        Penalty.between(own.quarter, slow.three_quarters),
+        Penalty.between(touch.quarter, touch.median + unmapped.median),
+        ranges,
+        Penalty.between(kernel.getppid_ns.quarter, max(one.high for one in ranges.values())),
+        costs,
+        *_string_costs(costs.strings),
+        _start_up_costs(costs.loading, kernel),
+        _quartiles(kernel.huge_touch_ns) if kernel.huge_touch_ns else None,
+    )
+
+
+def _quartiles(of: Quantiles) -> Penalty:
+    return Penalty.between(of.quarter, of.three_quarters)
+
+
+def _string_costs(strings: Strings | None) -> tuple[Penalty | None, Penalty | None]:
     """Of a repeated string instruction, and of each of its bytes: from the cheaper of fill and copy to the other."""
     if not strings:
         return None, None
     start, byte = (
-        Penalty.between(
-            min(strings[kind][key]["quarter"] for kind in ("fill", "copy")),
-            max(strings[kind][key]["three_quarters"] for kind in ("fill", "copy")),
+        Penalty.between(min(one.quarter for one in pair), max(one.three_quarters for one in pair))
+        for pair in (
+            (strings.fill.line_ns, strings.copy.line_ns),
+            (strings.fill.byte_ns, strings.copy.byte_ns),
         )
-        for key in ("line_ns", "byte_ns")
     )
     return start, byte
 
 
-def _start_up_costs(loading: dict[str, Any] | None, kernel: dict[str, Any]) -> StartUp | None:
+def _start_up_costs(loading: Loading | None, kernel: Kernel) -> StartUp | None:
     """From loading a library again just after it was unloaded to loading it when it is in no cache: symbol lookups for
     instructions; the rest, less its page faults, for system calls. Of a page fault: from a fresh OS page to a copied
     one, given back at the end.
     """
-    if not loading or "copied_page_ns" not in kernel:
+    if not loading or not kernel.copied_page_ns:
         return None
-    faults_ns = loading["faults"] * kernel["first_touch_ns"]["median"]
-    warm, cold = loading["mapping_warm_ns"]["quarter"], loading["mapping_cold_ns"]["three_quarters"]
-    copied = kernel["copied_page_ns"]["three_quarters"] + kernel["unmapped_page_ns"]["median"]
+    faults_ns = loading.faults * kernel.first_touch_ns.median
+    warm, cold = loading.mapping_warm_ns.quarter, loading.mapping_cold_ns.three_quarters
+    copied = kernel.copied_page_ns.three_quarters + kernel.unmapped_page_ns.median
     return StartUp(
-        Penalty.between(loading["warm_ns"]["quarter"], loading["cold_ns"]["three_quarters"]),
-        Penalty.between(kernel["first_touch_ns"]["quarter"], copied),
-        Penalty.between(*((ns - faults_ns) / loading["calls"] for ns in (warm, cold))),
+        Penalty.between(loading.warm_ns.quarter, loading.cold_ns.three_quarters),
+        Penalty.between(kernel.first_touch_ns.quarter, copied),
+        Penalty.between(*((ns - faults_ns) / max(loading.calls, 1) for ns in (warm, cold))),
     )
 
 
-def _huge_page_cost(touch: dict[str, float] | None) -> Penalty | None:
-    return Penalty.between(touch["quarter"], touch["three_quarters"]) if touch else None
-
-
-def geometry_of(measured: dict[str, Any]) -> Geometry | None:
+def geometry_of(machine: Described) -> Geometry | None:
     """The machine's own caches and TLBs, as they were when it was measured."""
-    found = measured.get("geometry")
-    if not isinstance(found, dict):
+    if machine.geometry is None:
         return None
-    caches = tuple(Level(int(one["bytes"]), int(one["ways"])) for one in found.get("caches", ()))
-    tlbs = tuple(Level(int(one["entries"]), int(one["ways"])) for one in found.get("tlbs", ()))
+    caches = tuple(Level(one.bytes, one.ways) for one in machine.geometry.caches)
+    tlbs = tuple(Level(one.entries, one.ways) for one in machine.geometry.tlbs)
     return Geometry(caches or SIMULATED_CACHES, tlbs or SIMULATED_TLBS)
 
 
@@ -396,5 +368,5 @@ def kept(cpu: str | None, path: Path | None = None) -> dict[str, Any] | None:
     return measured if fits else None
 
 
-def _nearest(rows: Sequence[dict[str, Any]], key: str, wanted: float) -> dict[str, Any]:
-    return min(rows, key=lambda row: abs(math.log(row[key] / wanted)))
+def _nearest(rows: Sequence[Row], size: Callable[[Row], int], wanted: float) -> Row:
+    return min(rows, key=lambda row: abs(math.log(size(row) / wanted)))
