@@ -26,7 +26,7 @@ from heaptape.show.figures.axes import progress_axis
 
 WIDTH_IN = 8.2
 DRAWN_HOLDERS = 7  # groups with their own colour
-NAME_IN, NAME_LETTERS = 2.7, 36  # of a call stack's name in the key
+NAME_LETTERS = 36  # of a call stack's name in the key
 PAPER, INK = "#ffffff", "#1c1c1f"
 
 
@@ -50,9 +50,7 @@ def draw_holders(figure: Figure, results: Results, allocators: str | Sequence[st
     largest = key_names(results, frame, blame_data.largest(frame, DRAWN_HOLDERS), NAME_LETTERS)
     columns = min(len(known), 2)
     rows = -(-len(known) // columns)
-    name_columns = max(int(figure.get_figwidth() / NAME_IN), 1)
-    names_in = 0.17 * -(-(len(largest) + 4) // name_columns)
-    figure.set_figheight((2.0 if rows > 1 else 2.4) * rows + names_in + 0.65)
+    figure.set_figheight((2.0 if rows > 1 else 2.4) * rows + 0.55)
     matplotlib.rcParams["hatch.linewidth"] = 0.7
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     tops = []
@@ -66,8 +64,7 @@ def draw_holders(figure: Figure, results: Results, allocators: str | Sequence[st
         axes.set_visible(False)
         grid[-2, 1].xaxis.set_tick_params(labelbottom=True)
     grid[0, 0].set_ylim(0, max(*tops, 1.05 / MIB))
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=name_columns, columnspacing=1.2, handlelength=1.4)
+    plots.key_below(figure, *grid[0, 0].get_legend_handles_labels())
     return True
 
 

@@ -63,11 +63,11 @@ class Look:
     def wrapped(self, text: str) -> str:
         return textwrap.fill(text, int(LETTERS_PER_INCH[self.narrow] * self.width_in))
 
-    def grid(self, figure: Figure, count: int, legend_in: float = 0.0) -> list[Axes]:
-        """Axes for `count` parts, with a height for them and a legend."""
+    def grid(self, figure: Figure, count: int) -> list[Axes]:
+        """Axes for `count` parts, with a height for them."""
         across = 1 if self.narrow else min(count, 2)
         rows = -(-count // across)
-        figure.set_size_inches(self.width_in, 0.5 + legend_in + rows * max(0.28 * self.width_in, 1.4))
+        figure.set_size_inches(self.width_in, 0.5 + rows * max(0.28 * self.width_in, 1.4))
         grid = figure.subplots(rows, across, squeeze=False).ravel()
         for axes in grid[count:]:
             axes.remove()
@@ -118,7 +118,7 @@ def _over_progress(column: str) -> Callable[[Figure, Results, Look], None]:
             raise HeaptapeError(NO_TIMELINE)
         axes = figure.subplots()
         plots.memory_over_progress(axes, lines, column, file.workload.recorded or ())
-        axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        plots.key_below(figure, *axes.get_legend_handles_labels())
 
     return draw
 
@@ -130,14 +130,15 @@ def _map(figure: Figure, file: Results, look: Look) -> None:
         raise HeaptapeError("no allocator has a memory map: heaptape replay --passes memory")
     height = max(found.height_bytes for found in maps.values())
     ink = PAPER[look.dark][1]
-    grid = look.grid(figure, len(maps), 0.5)
+    grid = look.grid(figure, len(maps))
     for axes, (name, found) in zip(grid, maps.items()):
         memory_plots.memory_map(axes, found, height, ink)
         axes.set_title(name)
     if look.narrow:
         for axes in grid[:-1]:
             axes.set_xlabel("")
-    figure.legend(handles=memory_plots.map_key(ink), loc="outside lower center", ncols=2 if look.narrow else 5)
+    key = memory_plots.map_key(ink)
+    plots.key_below(figure, key, [str(one.get_label()) for one in key])
 
 
 def _calls(figure: Figure, file: Results, look: Look) -> None:
@@ -167,13 +168,11 @@ def _latency(figure: Figure, file: Results, look: Look) -> None:
     if details.empty:
         raise HeaptapeError("no latencies were measured: heaptape replay --passes time")
     often = details.groupby("call")["count"].max().sort_values(ascending=False).index[:MOST_CALLS]
-    grid = look.grid(figure, len(often), 0.4)
+    grid = look.grid(figure, len(often))
     for axes, call in zip(grid, often):
         plots.latencies(axes, details[details["call"] == call].drop_duplicates("allocator"), _chosen(file, look))
         axes.set_title(str(call))
-    handles, labels = grid[0].get_legend_handles_labels()
-    key = figure.legend(handles, labels, ncols=len(labels), loc="outside lower center")
-    for mark in key.findobj(PathCollection):
+    for mark in plots.key_below(figure, *grid[0].get_legend_handles_labels()).findobj(PathCollection):
         mark.set(color=PAPER[look.dark][1])  # of no allocator
 
 
@@ -182,39 +181,37 @@ def _peak(figure: Figure, file: Results, look: Look) -> None:
     peak = peak[peak["allocator"].isin(_chosen(file, look))]
     if peak.empty:
         raise HeaptapeError("no allocator's peak was taken apart: heaptape replay --passes memory")
-    figure.set_figheight(1.3 + 0.32 * len(peak))
-    memory_plots.parts_at_peak(figure.subplots(), peak)
-    figure.legend(loc="outside lower center", ncols=2 if look.narrow else 3)
+    figure.set_figheight(0.9 + 0.32 * len(peak))
+    axes = figure.subplots()
+    memory_plots.parts_at_peak(axes, peak)
+    plots.key_below(figure, *axes.get_legend_handles_labels())
 
 
 def _corners(figure: Figure, file: Results, look: Look) -> None:
     if look.corners is None:
         raise HeaptapeError("of which four allocators? --corners NEITHER,A,B,BOTH")
     corners = parse_corners(look.corners, allocator_order([file]))
-    plots.corners(figure.subplots(), corner_matrix([file], corners), corners.labels, SHOWN)
-    figure.legend(loc="outside lower center", ncols=2)
+    axes = figure.subplots()
+    plots.corners(axes, corner_matrix([file], corners), corners.labels, SHOWN)
+    plots.key_below(figure, *axes.get_legend_handles_labels(), most=4)
 
 
 def _sizes(figure: Figure, found: Profile, look: Look) -> None:
-    left, right = look.grid(figure, 2, 0.4)
+    left, right = look.grid(figure, 2)
     profile_plots.sizes(left, found.sizes)
     profile_plots.sizes(right, found.sizes, "bytes")
-    _key_below(figure, left, 3 if look.narrow else 5)
+    if not found.sizes.empty:
+        plots.key_below(figure, *left.get_legend_handles_labels())
 
 
 def _lifetimes(figure: Figure, found: Profile, look: Look) -> None:
     axes = figure.subplots()
     profile_plots.lifetimes(axes, found.lifetimes_bytes, found.acquired)
-    _key_below(figure, axes, 2)
+    if not found.lifetimes_bytes.empty:
+        plots.key_below(figure, *axes.get_legend_handles_labels())
     if found.lifetimes_are_made_up:
         why = "ages are made up: the recording does not say which of several like objects was released"
         axes.set_title(look.wrapped(why))
-
-
-def _key_below(figure: Figure, axes: Axes, columns: int) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, ncols=columns, loc="outside lower center")
 
 
 def _live(figure: Figure, found: Profile, look: Look) -> None:

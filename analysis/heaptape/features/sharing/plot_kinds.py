@@ -17,6 +17,7 @@ SUMMARY = "cache lines that threads share, over progress (replay --passes sharin
 
 def draw(figure: "Figure", file: "Results", names: Sequence[str]) -> None:
     from heaptape.features.sharing import pass_table, plots
+    from heaptape.show.figures.axes import key_below
 
     counted = {name: run.line_sharing for name, run in file.first_runs("line_sharing").items()}
     frames = {name: pass_table.progress(found) for name in names if (found := counted.get(name))}
@@ -26,4 +27,4 @@ def draw(figure: "Figure", file: "Results", names: Sequence[str]) -> None:
         raise HeaptapeError("nothing to draw: no cache line has objects of two threads under any allocator")
     axes = figure.subplots()
     plots.over_progress(axes, frames)
-    axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    key_below(figure, *axes.get_legend_handles_labels())

@@ -13,8 +13,11 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 from matplotlib import rcParams
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.ticker import (
     EngFormatter,
@@ -28,7 +31,7 @@ from matplotlib.ticker import (
 )
 
 from heaptape.common import escape
-from heaptape.common.tables import MIB
+from heaptape.common.tables import MIB, cut
 from heaptape.show.drawing import INK, OKABE_ITO, style
 
 MAP_COLOURS = "cividis"
@@ -66,6 +69,20 @@ def line_width(number: int, count: int) -> float:
     """
     widest = WIDEST_PT * rcParams["font.size"] / 9
     return widest - (widest - THINNEST_PT) * number / (count - 1) if count > 1 else 1.4
+
+
+def key_below(figure: Figure, handles: Sequence[Artist], labels: Sequence[str], most: int = 6) -> Legend:
+    """A legend below the axes, in as many columns up to `most` as the figure is wide enough for, and room for it."""
+    size_pt = FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points()
+    room = max(int(figure.get_figwidth() * 72 / (0.6 * size_pt)) - 8, 4)
+    names = [cut(label, room) for label in labels]
+    for columns in range(min(most, len(names)), 0, -1):
+        legend = figure.legend(handles, names, ncols=columns, loc="outside lower center")
+        if columns == 1 or legend.get_window_extent().width < 0.98 * figure.bbox.width:
+            break
+        legend.remove()
+    figure.set_figheight(figure.get_figheight() + -(-len(names) // columns) * 1.5 * size_pt / 72 + 0.1)
+    return legend
 
 
 def memory_over_progress(
@@ -190,7 +207,7 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
         percents = percents[percents["reason"] == ""]
     cost = cost_of_calls(percents)
     time, memory = (percents[percents["metric"] == m].set_index("allocator") for m in (cost, "peak_rss"))
-    points = []
+    points, bars = [], []
     for number, label in enumerate(order):
         at = (100.0, 100.0)
         colour = style(number)["color"]
@@ -200,6 +217,8 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
             x, y = time.loc[label], memory.loc[label]
             at = (x["percent"], y["percent"])
             axes.errorbar([at[0]], [at[1]], xerr=_error(x), yerr=_error(y), fmt="o", color=colour, capsize=2)
+            bars += [] if pd.isna(x["low"]) else [(x["low"], at[1], x["high"], at[1])]
+            bars += [] if pd.isna(y["low"]) else [(at[0], y["low"], at[0], y["high"])]
         else:
             continue
         points.append((label, *at))
@@ -214,7 +233,7 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
     axes.xaxis.set_major_locator(MaxNLocator(7))
     if isinstance(axes.figure, Figure):
         axes.figure.draw_without_rendering()  # the layout, and with it the size of the axes
-    _label_points(axes, points)
+    _label_points(axes, points, bars)
 
 
 def corners(axes: Axes, matrix: pd.DataFrame, labels: Mapping[str, str], shown: Mapping[str, tuple]) -> None:
@@ -227,7 +246,7 @@ def corners(axes: Axes, matrix: pd.DataFrame, labels: Mapping[str, str], shown: 
     for number, (corner, label) in enumerate(labels.items()):
         percents = 100 * wide[corner] / wide[next(iter(labels))]
         axes.bar(places + 0.2 * (number - 1.5), percents, 0.19, color=OKABE_ITO[number], label=label)
-    crowded = axes.bbox.width / axes.figure.dpi < 0.6 * len(wide)
+    crowded = axes.bbox.width / axes.figure.dpi < 0.75 * len(wide)
     names = [_corner_name(shown[figure][0], shown[figure][1], crowded) for figure in wide.index]
     axes.set_xticks(places, names)
     axes.axhline(100, color=INK, linewidth=0.8)
@@ -241,9 +260,10 @@ def _corner_name(title: str, unit: str, crowded: bool) -> str:
     return name.replace("instructions", "instr.").replace(" ", "\n") if crowded else name
 
 
-def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]]) -> None:
-    """Writes names beside points, each where there is neither a name, a point nor a line of the baseline yet, and
-    nearer to its point than to others: beside it, or some lines above or below. With a pointer where it is not beside.
+def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]], bars: Sequence[Sequence[float]]) -> None:
+    """Writes names beside points, each where there is neither a name, a point, a line of the baseline nor one of `bars`
+    (left, low, right, high) yet, and nearer to its point than to others: beside it, or some lines above or below. With
+    a pointer where it is not beside.
     """
     letter_pt = 0.9 * rcParams["font.size"]
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
@@ -254,6 +274,8 @@ def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]]) -> Non
     taken = [(x - half[0], y - half[1], x + half[0], y + half[1]) for x, y in places.values()]
     across, up = (100 - left) / (right - left), (100 - low) / (high - low)
     taken += [(across, 0, across, 1), (0, up, 1, up)]
+    corner, span = np.array([left, low] * 2), np.array([right - left, high - low] * 2)
+    taken += [tuple((np.array(bar) - corner) / span) for bar in bars]
 
     def apart(box: Sequence[float], point: Sequence[float]) -> float:
         gaps = [max(box[side] - point[side], point[side] - box[side + 2], 0) * inches[side] for side in (0, 1)]

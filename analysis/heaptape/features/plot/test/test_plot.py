@@ -96,7 +96,7 @@ def test_memory_in_characters_is_as_wide_as_the_terminal_and_has_its_highest_val
     assert float(lines[1].split("┤")[0]) == pytest.approx(highest / (1 << 20), abs=0.06)
 
 
-@pytest.mark.parametrize("width_in", [3.5, 7.0])
+@pytest.mark.parametrize("width_in", [3.5, 5.0, 8.0])
 @pytest.mark.parametrize("kind", [*OF_RESULTS, *OF_RECORDINGS])
 def test_legends_titles_and_labels_of_ticks_are_within_the_picture_and_cover_no_other(
     folder: Path, kind: str, width_in: float, monkeypatch: pytest.MonkeyPatch
