@@ -5,6 +5,7 @@ profile.Profile; if there is nothing to draw, it writes that.
 
 import numpy as np
 import pandas as pd
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
@@ -251,7 +252,8 @@ def _bucket_end(lower: int) -> float:
 
 def _size_axis(axes: Axes) -> None:
     axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(LogLocator(base=16, numticks=8))
+    names = axes.bbox.width / axes.figure.dpi / (0.055 * rcParams["font.size"])  # for which there is room
+    axes.xaxis.set_major_locator(LogLocator(base=16, numticks=max(int(names), 3)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_label(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
