@@ -25,7 +25,8 @@
 /* Which tests/fuzz/hosts.py has, too. */
 _Static_assert(offsetof(struct bank, rings) == 32832 && sizeof(struct ring) == 128 && BANK_RINGS_FIRST == 16 &&
                    BANK_RINGS_MORE == 256 && offsetof(struct bank, calls_lost) == 24 &&
-                   offsetof(struct bank, notes) == 56,
+                   offsetof(struct bank, notes) == 56 && offsetof(struct attach_request, allocator) == 44 &&
+                   offsetof(struct attach_request, linked) == 176 && offsetof(struct ring, large_stamps) == 48,
                "the layout that scripts write to");
 
 enum { AREAS = 8, CONTENT_BYTES = 1 << 20 };

@@ -14,7 +14,7 @@ from typing import Any
 from tests.fuzz.mutants import edge, of_list
 from tests.leb import leb
 
-REQUEST = struct.Struct("<QQQIIii64s64sII3Q10QI4x")
+REQUEST = struct.Struct("<QQQIIIii64s64sI3Q10QI4x")
 MAGIC = 0x32656C7465737161
 PROCESS, BANK, STACK_AREA, ACCESS_STREAM = 1, 2, 3, 4
 
@@ -23,7 +23,7 @@ BANK_FIELDS = {"used": 0, "stop": 4, "paused": 8, "bursts": 12, "filters": 16, "
 BANK_FIELDS |= {"children": 40, "sandboxing": 44, "noted": 48, "notes lost": 52}
 BANK_FIELDS |= {"note's state": 56, "pid": 60, "outlook": 64, "tick": 68, "path": 72}
 RING_FIELDS = {"lap": 0, "waiting": 4, "owner": 8, "tail": 64, "drained": 68, "stopped": 72}
-RING_COUNTERS = {"nested": 16, "dropped": 24, "skipped": 32, "marks_lost": 40}
+RING_COUNTERS = {"nested": 16, "dropped": 24, "skipped": 32, "marks_lost": 40, "large_stamps": 48}
 FIRST_RINGS, MORE_RINGS, RINGS_AT, RING_HEAD_BYTES = 16, 256, 32832, 128  # hostile_host.c asserts them
 STACK_FIELDS = {"used": 0, "lost": 4, "generation": 8, "requested": 12, "answered": 16, "lock": 20, "index_log": 24}
 NODES_AT = 4096 + (16 << 13)
@@ -53,7 +53,7 @@ def request(kind: int, linked: bool = False) -> bytes:
     """A request that is right in all: the host fills in what only it knows."""
     place = [1, 1, 1] if linked else [0, 0, 0]
     hooks = [0x1000 * number for number in range(1, 11)]
-    return REQUEST.pack(MAGIC, 0, 0, kind, 0, 0, 1, b"libc.so.6", b"hostile", 0, 0, *place, *hooks, 0)
+    return REQUEST.pack(MAGIC, 0, 0, kind, 0, 0, 0, 1, b"libc.so.6", b"hostile", 0, *place, *hooks, 0)
 
 
 def attach(kind: int = PROCESS, linked: bool = False) -> bytes:
@@ -136,7 +136,7 @@ def _requests(source: random.Random) -> bytes:
         at = source.randrange(len(parts))
         if isinstance(parts[at], bytes):
             parts[at] = source.choice([b"", b"\xff" * 64, b"../../x\x1b[31m\0", b"%s" * 32, b"\0"])
-        elif at in (5, 6):
+        elif at in (6, 7):
             parts[at] = edge(source, 31)
         else:
             parts[at] = edge(source, 64 if at < 3 or at > 10 and at != 24 else 32, parts[at])

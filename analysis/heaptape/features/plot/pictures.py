@@ -152,7 +152,7 @@ def _calls(figure: Figure, file: Results, look: Look) -> None:
     shown = {cost: f"{unit} in all calls"} | {metric: name for metric, name in each.items() if metric in known}
     for axes, (metric, name) in zip(look.grid(figure, len(shown)), shown.items()):
         plots.against_baseline(axes, percents[percents["metric"] == metric], names)
-        axes.set_xlabel(f"{name}, % of {baseline}")
+        axes.set_xlabel(f"{name},\n% of {baseline}")  # in one line it is wider than a panel
 
 
 def _scatter(figure: Figure, file: Results, look: Look) -> None:

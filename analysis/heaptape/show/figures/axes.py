@@ -54,9 +54,13 @@ def saved(figure: Figure, out: IO, **settings: Any) -> None:  # noqa: ANN401
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
         if isinstance(given := axis.get_major_formatter(), FixedFormatter | FuncFormatter):
             axis.set_major_formatter(FuncFormatter(functools.partial(_label, given)))
+    _escape_texts(figure)
+    figure.savefig(out, **settings)
+
+
+def _escape_texts(figure: Figure) -> None:
     for text in figure.findobj(Text):
         text.set_text(escape.lines(text.get_text()))
-    figure.savefig(out, **settings)
 
 
 def _label(given: Formatter, value: float, place: int | None) -> str:
@@ -75,7 +79,7 @@ def key_below(figure: Figure, handles: Sequence[Artist], labels: Sequence[str], 
     """A legend below the axes, in as many columns up to `most` as the figure is wide enough for, and room for it."""
     size_pt = FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points()
     room = max(int(figure.get_figwidth() * 72 / (0.6 * size_pt)) - 8, 4)
-    names = [cut(label, room) for label in labels]
+    names = [cut(escape.lines(label), room) for label in labels]
     for columns in range(min(most, len(names)), 0, -1):
         legend = figure.legend(handles, names, ncols=columns, loc="outside lower center")
         if columns == 1 or legend.get_window_extent().width < 0.98 * figure.bbox.width:
@@ -232,6 +236,7 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
     axes.set_ylabel(f"peak RSS, % of {baseline}")
     axes.xaxis.set_major_locator(MaxNLocator(7))
     if isinstance(axes.figure, Figure):
+        _escape_texts(axes.figure)
         axes.figure.draw_without_rendering()  # the layout, and with it the size of the axes
     _label_points(axes, points, bars)
 
