@@ -58,17 +58,39 @@ static void thin_out(struct recorded_samples *samples) {
   samples->group = samples->group_size;
 }
 
+static const double LONGEST_TICK_NS = 10e6;
+
+static double least(double one, double other) {
+  return one < other ? one : other;
+}
+
+static double cpu_ns(const struct trace_sample *sample) {
+  return (double)(sample->user_ns + sample->system_ns);
+}
+
+/* The kernel adds to the time that a running thread has used at its ticks, which are farther apart than samples may be:
+   what has passed counts as asleep for good only when that time has changed. More of it than has passed counts for what
+   passes next, but no more than a tick can bring: where threads run at once, it is no sign of the next. */
 static void add_sleep(struct recorded_samples *samples, const struct trace_sample *now) {
-  const struct trace_sample *before = &samples->last;
+  const struct trace_sample *from = &samples->ran_last;
   if (now->user_ns == TRACE_SAMPLE_MISSING || now->queued_ns == TRACE_SAMPLE_MISSING || samples->clock_hz <= 0) {
     samples->asleep_of_ns = NAN;
-  } else if (samples->seen > 0) {
-    double passed_ns = (double)(now->stamp - before->stamp) * 1e9 / samples->clock_hz;
-    double ran_ns = (double)(now->user_ns + now->system_ns) - (double)(before->user_ns + before->system_ns);
-    double queued_ns = (double)now->queued_ns - (double)before->queued_ns; /* of threads that ended: gone */
-    double asleep_ns = passed_ns - ran_ns - (queued_ns > 0 ? queued_ns : 0);
-    samples->asleep_ns += asleep_ns > 0 ? asleep_ns : 0;
-    samples->asleep_of_ns += passed_ns;
+    return;
+  }
+  double ran_ns = 0;
+  if (samples->seen > 0) {
+    double passed_ns = (double)(now->stamp - from->stamp) * 1e9 / samples->clock_hz;
+    double queued_ns = (double)now->queued_ns - (double)from->queued_ns; /* of threads that ended: gone */
+    ran_ns = cpu_ns(now) - cpu_ns(from);
+    double asleep_ns = passed_ns - ran_ns - (queued_ns > 0 ? queued_ns : 0) - samples->ran_ahead_ns;
+    samples->asleep_ns = samples->asleep_before_ns + (asleep_ns > 0 ? asleep_ns : 0);
+    samples->asleep_of_ns += (double)(now->stamp - samples->last.stamp) * 1e9 / samples->clock_hz;
+    if (ran_ns != 0)
+      samples->ran_ahead_ns = least(asleep_ns < 0 ? -asleep_ns : 0, least(passed_ns, LONGEST_TICK_NS));
+  }
+  if (samples->seen == 0 || ran_ns != 0) {
+    samples->ran_last = *now;
+    samples->asleep_before_ns = samples->asleep_ns;
   }
 }
 
