@@ -376,23 +376,23 @@ static void count_call_of_child(struct process *process) {
   atomic_fetch_add(&bank->orphan, 1);
 }
 
-/* Before contact: is the process to be recorded, and can it be? */
-static bool is_possible(bool forked) {
+/* Before contact: how many rings may the process have? 0: it is not to be recorded, or can't be. */
+static uint32_t possible_rings(bool forked) {
   bool invited = setting_read(!forked); /* the recorder clears a redirect table's setting when it ends */
   if (!forked) {
     message_note_stderr();
     bypassed = real_malloc_is_the_programs();
   }
   if (!invited || (setting_has(ATTACH_SIMULATED[0]) && !accesses_are_possible()))
-    return false;
+    return 0;
   if (filter_calls_forbid_clock()) {
     message_print("the program may not read the cycle counter (PR_SET_TSC): this process is not recorded");
-    return false;
+    return 0;
   }
-  if (room_for_first_rings() > 0)
-    return true;
-  room_report_none();
-  return false;
+  uint32_t rings = room_for_first_rings();
+  if (!rings)
+    room_report_none();
+  return rings;
 }
 
 /* Attaches; called with the process locked. Returns its new state; NEW: it may not contact the collector, or can't now,
@@ -400,14 +400,15 @@ static bool is_possible(bool forked) {
 static enum process_state attach(struct process *process) {
   leave_last_recording();
   bool forked = inherited_count > 0;
-  if (!is_possible(forked)) {
+  uint32_t rings = possible_rings(forked);
+  if (!rings) {
     unmap_inherited();
     return PROCESS_OFF;
   }
   process->pid = (int)syscall(SYS_getpid);
   struct attach_request request = {.magic = ATTACH_MAGIC,
                                    .kind = ATTACH_PROCESS,
-                                   .rings = room_for_first_rings(),
+                                   .rings = rings,
                                    .forked = forked,
                                    .pid = process->pid,
                                    .parent_pid = (int)syscall(SYS_getppid),

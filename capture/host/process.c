@@ -70,6 +70,17 @@ static bool takes_line(void) {
   return syscall(SYS_ppoll, &writable, 1, &none, NULL, 0) == 1 && writable.revents == POLLOUT;
 }
 
+char *message_put_number(char *to, uint64_t number) {
+  char digits[20], *first = digits + sizeof digits;
+  do
+    *--first = (char)('0' + number % 10);
+  while (number /= 10);
+  size_t bytes = (size_t)(digits + sizeof digits - first);
+  memcpy(to, first, bytes);
+  to[bytes] = '\0';
+  return to + bytes;
+}
+
 void message_print(const char *text) {
   struct stat now;
   if (!host_may(HOST_PRINT) || !stat_stderr(&now) || now.st_dev != first_stderr.st_dev ||

@@ -162,10 +162,10 @@ void signals_restore(const uint64_t *mask);
 /* Blocked for a while: does a signal wait that may end or alarm the program? Not one that the program blocks. */
 bool signals_are_urgent(void);
 
+enum { OWN_STACK_BYTES = 256 << 10 }; /* the dynamic linker uses some 10 KiB */
 /* Runs code(argument) on a stack of its own, with all signals blocked: for what needs more stack than a call of the
    malloc API may, as the thread's stack may be a fiber's of a few KiB. False: there is no memory for a stack, or a
    filter of system calls forbids it (filters.h); nothing was run. */
-enum { OWN_STACK_BYTES = 256 << 10 }; /* the dynamic linker uses some 10 KiB */
 bool own_stack_run(void (*code)(void *), void *argument);
 
 /* Notes what standard error is now: once per image, before the program can have changed it. */
@@ -175,3 +175,6 @@ void message_note_stderr(void);
    error that it was started with by its own file or socket, as a line of ours would damage its data; nor where a
    filter of system calls forbids it. */
 void message_print(const char *text);
+
+/* Writes the number in decimal, with a zero byte behind it, at most 21 bytes. Returns where that byte is. */
+char *message_put_number(char *to, uint64_t number);

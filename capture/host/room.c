@@ -80,13 +80,7 @@ static char *put_text(char *to, const char *text) {
 }
 
 static char *put_kib(char *to, uint64_t bytes) {
-  char digits[24], *first = digits + sizeof digits - 1;
-  uint64_t number = bytes >> 10;
-  *first = '\0';
-  do
-    *--first = (char)('0' + number % 10);
-  while (number /= 10);
-  return put_text(put_text(to, first), " KiB");
+  return put_text(message_put_number(to, bytes >> 10), " KiB");
 }
 
 void room_report_none(void) {

@@ -302,7 +302,6 @@ static bool serve_connection(struct collector *collector, const struct pending *
   bool asks = got == sizeof request && request.magic == ATTACH_MAGIC &&
               request.proof == attach_proof(collector->secret, request.number, ATTACH_HOST_SIDE);
   if (readable.revents & (POLLHUP | POLLRDHUP)) { /* it has waited long enough and went on without us, or has ended */
-    collector_end_reaped(collector, from->peer.pid);
     if (asks && request.kind == ATTACH_PROCESS)
       unfollowed_lost(collector, from->peer.pid);
     return true;

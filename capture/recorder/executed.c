@@ -81,21 +81,18 @@ static enum unfollowed_cause cause_of(const struct bank *bank, uint32_t outlook,
   }
 }
 
-/* Has the call that the note tells of come to its end? A program that executes may still attach. */
-static bool is_settled(const struct collector *collector, const struct recorded_process *process, int pid,
-                       uint32_t tick) {
-  struct proc_stat stat;
+/* Has the call that the note tells of come to its end? A program that executes may still attach. stat: of the process;
+   NULL: it has ended. */
+static bool is_settled(const struct recorded_process *process, int pid, bool attached, const struct proc_stat *stat) {
   if (pid <= 0 || process->is_inner)
-    return pid == EXEC_CERTAIN || (pid > 0 && unfollowed_has_attached(collector, pid, tick));
-  return !proc_stat_of(pid, "stat", &stat) || stat.executed;
+    return pid == EXEC_CERTAIN || attached;
+  return !stat || stat->executed;
 }
 
 /* Takes what the host's note says; it may be anything. */
-static void take(struct collector *collector, const struct recorded_process *process, struct exec_note *note) {
-  int pid = *(volatile int32_t *)&note->pid; /* once, as the host may change it */
-  struct executed executed = {.pid = pid < 0 ? -1 : pid ? pid : process->pid, .is_inner = process->is_inner && pid > 0};
+static void take(struct collector *collector, const struct recorded_process *process, struct exec_note *note,
+                 struct executed executed, bool attached) {
   memcpy(executed.path, note->path, sizeof note->path);
-  bool attached = pid > 0 && unfollowed_has_attached(collector, pid, note->tick);
   executed.cause = cause_of(process->bank[0].memory, note->outlook, executed.path);
   uint32_t stands = EXEC_NOTE_STANDS;
   if (!atomic_compare_exchange_strong(&note->state, &stands, EXEC_NOTE_FREE) || attached || is_ours(executed.path))
@@ -107,6 +104,20 @@ static void take(struct collector *collector, const struct recorded_process *pro
     collector->unnamed++;
 }
 
+static void look_at_note(struct collector *collector, struct recorded_process *process, struct exec_note *note,
+                         bool ends) {
+  int pid = *(volatile int32_t *)&note->pid; /* once, as the host may change it */
+  struct proc_stat stat;
+  struct executed executed = {.pid = pid < 0 ? -1 : pid ? pid : process->pid, .is_inner = process->is_inner && pid > 0};
+  bool lives = executed.pid > 0 && !executed.is_inner && proc_stat_of(executed.pid, "stat", &stat);
+  executed.start = lives ? stat.start : 0;
+  bool attached = pid > 0 && unfollowed_has_attached(collector, pid, note->tick);
+  if (ends || is_settled(process, pid, attached, lives ? &stat : NULL))
+    take(collector, process, note, executed, attached);
+  else
+    process->has_notes = true;
+}
+
 /* Takes the notes whose process has ended, executed or attached, or, where this one ends, all. */
 static void look_at(struct collector *collector, struct recorded_process *process, uint32_t least, bool ends) {
   struct bank *bank = process->banks ? process->bank[0].memory : NULL;
@@ -115,15 +126,9 @@ static void look_at(struct collector *collector, struct recorded_process *proces
     return;
   process->noted = noted;
   process->has_notes = false;
-  for (uint32_t i = 0; i < EXEC_NOTES && i < noted; i++) { /* further ones were never used: no page is made for them */
-    struct exec_note *note = &bank->notes[i];
-    if (atomic_load(&note->state) != EXEC_NOTE_STANDS)
-      continue;
-    if (ends || is_settled(collector, process, note->pid, note->tick))
-      take(collector, process, note);
-    else
-      process->has_notes = true;
-  }
+  for (uint32_t i = 0; i < EXEC_NOTES && i < noted; i++) /* further ones were never used: no page is made for them */
+    if (atomic_load(&bank->notes[i].state) == EXEC_NOTE_STANDS)
+      look_at_note(collector, process, &bank->notes[i], ends);
 }
 
 void executed_serve(struct collector *collector, uint32_t least) {
@@ -142,9 +147,17 @@ void executed_end(struct collector *collector, struct recorded_process *process)
     unfollowed_add_known(collector, process->pid, process->name, UNFOLLOWED_CHILD);
 }
 
+/* By its number, and its start: another process may have had the number before. Of one that had ended when it was
+   attached no start is known, and of one known by the number of another PID namespace neither. */
+static bool is_of(const struct executed *executed, const struct attached *attached) {
+  bool is_another =
+      attached->pid == executed->pid && !executed->is_inner && attached->start && attached->start != executed->start;
+  return !is_another && attached_is(attached, executed->pid);
+}
+
 void executed_attached(struct collector *collector, const struct attached *attached) {
   for (size_t i = collector->executed.count; i-- > 0;)
-    if (attached_is(attached, collector->executed.at[i].pid))
+    if (is_of(&collector->executed.at[i], attached))
       collector->executed.at[i] = collector->executed.at[--collector->executed.count];
 }
 

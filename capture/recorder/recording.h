@@ -178,8 +178,9 @@ struct unfollowed {
 
 /* A program that a process told us that it would execute (capture/wire/exec_note.h), and that has not attached. */
 struct executed {
-  int pid;       /* as the host knows it */
-  bool is_inner; /* the host is in another PID namespace */
+  int pid;                  /* as the host knows it */
+  bool is_inner;            /* the host is in another PID namespace */
+  unsigned long long start; /* as in struct proc_stat, when its note was taken; 0: it had ended, or is not known */
   enum unfollowed_cause cause;
   char path[EXEC_PATH_BYTES + 1];
 };

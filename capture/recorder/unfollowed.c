@@ -122,7 +122,8 @@ static bool has_words(int pid) {
   return proc_read_file(pid, "cmdline", word, sizeof word);
 }
 
-/* Of the LD_PRELOAD with which the process was started. UNREADABLE: with errno. */
+/* Of the LD_PRELOAD with which the process was started; the loader may have taken what the process has written over
+   since, as for a title. UNREADABLE: with errno. */
 static enum preload preload_of(int pid) {
   bool had_words = has_words(pid);
   char *preloads = describe_preloads(pid);
@@ -133,6 +134,8 @@ static enum preload preload_of(int pid) {
                          : strstr(preloads, "/libheaptape.so") ? PRELOAD_OURS
                                                                : PRELOAD_OTHER;
   free(preloads);
+  if ((preload == PRELOAD_NONE || preload == PRELOAD_OTHER) && target_has_our_library(pid))
+    preload = PRELOAD_OURS;
   errno = why;
   return preload;
 }
@@ -173,8 +176,6 @@ static enum unfollowed_cause cause_of(const struct collector *collector, int pid
   if (runs_simulated(pid))
     return UNFOLLOWED_SIMULATED;
   enum preload preload = preload_of(pid);
-  if (preload != PRELOAD_OURS && target_has_our_library(pid)) /* it has written over its environment, as for a title */
-    preload = PRELOAD_OURS;
   if (preload == PRELOAD_UNREADABLE)
     return errno == EACCES || errno == EPERM ? UNFOLLOWED_RIGHTS : UNFOLLOWED_PENDING;
   if (preload != PRELOAD_OURS)
@@ -230,17 +231,16 @@ static void look_at(const struct collector *collector, struct unfollowed *suspec
     suspect->cause = cause;
 }
 
+/* NULL: no memory, or there are too many. */
 static struct unfollowed *new_one(struct collector *collector) {
-  struct unfollowed *suspect = collector->unfollowed.count < SUSPECTS_MAX ? vector_add(&collector->unfollowed) : NULL;
-  collector->unnamed += !suspect;
-  return suspect;
+  return collector->unfollowed.count < SUSPECTS_MAX ? vector_add(&collector->unfollowed) : NULL;
 }
 
-/* NULL: no memory, or there are too many. */
-static struct unfollowed *add(struct collector *collector, int pid) {
-  struct unfollowed *suspect = new_one(collector);
-  if (!suspect)
-    return NULL;
+/* The process among those that are looked at, from now on if it was not. NULL: likewise. */
+static struct unfollowed *suspect_of(struct collector *collector, int pid) {
+  struct unfollowed *suspect = find(collector, pid);
+  if (suspect || !(suspect = new_one(collector)))
+    return suspect;
   *suspect = (struct unfollowed){.pid = pid, .name = UNNAMED, .seen_ns = os_monotonic_ns()};
   look_at(collector, suspect);
   return suspect;
@@ -249,11 +249,11 @@ static struct unfollowed *add(struct collector *collector, int pid) {
 void unfollowed_lost(struct collector *collector, int pid) {
   if (!collector->settings->follow && pid != collector->settings->first_pid)
     return;
-  struct unfollowed *suspect = find(collector, pid);
-  if (!suspect)
-    suspect = add(collector, pid);
+  struct unfollowed *suspect = suspect_of(collector, pid);
   if (suspect)
     suspect->cause = UNFOLLOWED_LOST;
+  else
+    collector->unnamed++;
 }
 
 /* Is it the program of that name, and number if that is known (-1: not), of which no note has told yet? */
@@ -269,8 +269,10 @@ void unfollowed_add_known(struct collector *collector, int pid, const char *name
       suspect = &collector->unfollowed.at[i];
   if (!suspect && (suspect = new_one(collector)))
     *suspect = (struct unfollowed){.pid = pid, .name = UNNAMED, .ended = true};
-  if (!suspect)
+  if (!suspect) {
+    collector->unnamed++;
     return;
+  }
   if (strcmp(suspect->name, UNNAMED) == 0)
     snprintf(suspect->name, sizeof suspect->name, "%s", name);
   suspect->told = suspect->lasted = true;
@@ -288,14 +290,14 @@ static void look_for_children(struct collector *collector, int pid) {
   char name[64];
   struct proc_stat stat;
   for (size_t i = 0; i < count; i++)
-    if (read_process(children[i], name, sizeof name, &stat) && stat.executed &&
-        !has_asked(collector, children[i], &stat) && !is_ours(children[i]) && !find(collector, children[i]))
-      add(collector, children[i]);
+    if (!collector_find(collector, children[i]) && read_process(children[i], name, sizeof name, &stat) &&
+        stat.executed && !has_asked(collector, children[i], &stat) && !is_ours(children[i]))
+      suspect_of(collector, children[i]);
 }
 
 void unfollowed_executed(struct collector *collector, int pid) {
-  if (collector->settings->follow && !collector->settings->restorer_pid && !find(collector, pid))
-    add(collector, pid);
+  if (collector->settings->follow && !collector->settings->restorer_pid)
+    suspect_of(collector, pid);
 }
 
 void unfollowed_serve(struct collector *collector) {
@@ -347,10 +349,13 @@ uint32_t unfollowed_report(struct collector *collector) {
   executed_settle(collector);
   for (int cause = 0; cause < UNFOLLOWED_CAUSES; cause++)
     programs += report_cause(collector, (enum unfollowed_cause)cause);
-  if (collector->unnamed)
-    fprintf(stderr,
-            "heaptape: of up to %" PRIu64 " more programs it is not known whether they were recorded: too many were "
-            "executed at a time\n",
-            collector->unnamed);
+  if (collector->unnamed) {
+    struct text_line line = {.used = 0};
+    text_add(&line,
+             "heaptape: of up to %" PRIu64 " more programs it is not known whether they were recorded: too many were "
+             "executed at a time",
+             collector->unnamed);
+    text_print(stderr, line.text, text_width(STDERR_FILENO), 0, 2);
+  }
   return programs + (collector->unnamed > 0);
 }

@@ -21,7 +21,7 @@ from heaptape.common import console
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.phrases import counted, seconds
-from heaptape.common.process import convert_json, descendants
+from heaptape.common.process import convert_json, descendants, send_signal
 from heaptape.run import ctl
 from heaptape.run.capture import Trace
 from heaptape.run.environment import left_out, without_allocator
@@ -194,18 +194,22 @@ def chosen(processes: Sequence[Process]) -> Process:
 
 def share_of(one: Process, processes: Sequence[Process]) -> float:
     """Of the CPU time of all processes; of their calls where that is not known."""
-    cpu_ns, calls = (sum(each) for each in zip(*[(other.cpu_ns, other.calls) for other in processes]))
-    return one.cpu_ns / cpu_ns if cpu_ns else one.calls / calls
+    cpu_ns = sum(other.cpu_ns for other in processes)
+    return one.cpu_ns / cpu_ns if cpu_ns else _share_of_calls(one, processes)
+
+
+def _share_of_calls(one: Process, processes: Sequence[Process]) -> float:
+    return one.calls / sum(other.calls for other in processes)
 
 
 def share_text(one: Process, processes: Sequence[Process], named: bool = False) -> str:
     """What is replayed of all that ran; empty: nearly all. `named`: by --program."""
-    cpu_ns, calls = (sum(each) for each in zip(*[(other.cpu_ns, other.calls) for other in processes]))
-    if min(one.calls / calls, share_of(one, processes)) > 1 - GOOD_PART:
+    of_all, of_calls = share_of(one, processes), _share_of_calls(one, processes)
+    if min(of_calls, of_all) > 1 - GOOD_PART:
         return ""
-    of_cpu = f" and {100 * one.cpu_ns / cpu_ns:.0f} % of their CPU time" if cpu_ns else ""
+    of_cpu = f" and {100 * of_all:.0f} % of their CPU time" if any(other.cpu_ns for other in processes) else ""
     return (
-        f"Replayed is one of {len(processes)} processes, with {100 * one.calls / calls:.0f} % of their calls{of_cpu}; "
+        f"Replayed is one of {len(processes)} processes, with {100 * of_calls:.0f} % of their calls{of_cpu}; "
         f"live runs measure the CPU time of all{f' named {one.trace.program}' if named else ''}."
     )
 
@@ -316,9 +320,10 @@ def run(
 def _end(process: subprocess.Popen) -> None:
     """Asks the program behind the observer or recorder to end, which then do, too; at last kills all."""
     for ask in (signal.SIGTERM, signal.SIGKILL):
-        for pid in [*descendants(process.pid), *([process.pid] if ask == signal.SIGKILL else [])]:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, ask)
+        for pid, seen in descendants(process.pid).items():
+            send_signal(pid, seen, ask)
+        if ask == signal.SIGKILL:
+            process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(LAST_WORDS_S)
             return

@@ -172,14 +172,7 @@ static void put_path(char *to, const char *path, int fd) {
     return;
   }
   memcpy(to, of_descriptor, sizeof of_descriptor);
-  char digits[12], *digit = digits + sizeof digits - 1;
-  *digit = '\0';
-  for (unsigned left = (unsigned)fd;; left /= 10) {
-    *--digit = (char)('0' + left % 10);
-    if (left < 10)
-      break;
-  }
-  memcpy(to + sizeof of_descriptor - 1, digit, strlen(digit));
+  message_put_number(to + sizeof of_descriptor - 1, (uint32_t)fd);
 }
 
 static uint32_t tick_now(void) {
