@@ -1,18 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""How often 95 % intervals of a mean hold the truth: ours, Student's t, and those of scipy.stats.bootstrap.
-
-`python analysis/test/coverage_of_intervals.py` prints the table of results/comparing/intervals.py (half a minute).
-"""
-
-import sys
-from pathlib import Path
+"""How often 95 % intervals of a mean hold the truth: ours, Student's t, and those of scipy.stats.bootstrap."""
 
 import numpy as np
-from scipy import stats
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from heaptape.results.comparing.intervals import LogRatio
+from scipy import stats
 
 # name -> (draws of shape, their true mean)
 NOISES = {
@@ -41,11 +32,3 @@ def coverage(noise: str, repetitions: int, trials: int, seed: int) -> dict[str, 
         method: (float(np.mean((low <= truth) & (truth <= high))), float(np.median(high - low)))
         for method, (low, high) in bounds.items()
     }
-
-
-if __name__ == "__main__":
-    for noise in NOISES:
-        for repetitions in (3, 5, 10, 20):
-            found = coverage(noise, repetitions, 2000, seed=1)
-            shown = ", ".join(f"{method} {100 * held:.1f} % ({width:.2f})" for method, (held, width) in found.items())
-            print(f"{noise}, {repetitions} repetitions: covered (median width): {shown}")

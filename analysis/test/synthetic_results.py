@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Results files made up for tests: not measured, but in the format of the replay engine.
-
-`python analysis/test/synthetic_results.py FOLDER` writes 9 workloads x 8 allocators x 10 repetitions, for timing.
-"""
+"""Results files made up for tests: not measured, but in the format of the replay engine."""
 
 import base64
 import functools
@@ -10,7 +7,6 @@ import json
 import math
 import random
 import struct
-import sys
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -180,9 +176,3 @@ def write(path: Path, data: dict) -> Path:
     """Writes results as a file."""
     path.write_text(json.dumps(data))
     return path
-
-
-if __name__ == "__main__":
-    ALLOCATORS = (*ALLOCATORS, "sixth", "seventh", "eighth")
-    for workload in range(9):
-        write(Path(sys.argv[1]) / f"w{workload}.json", make_results(f"w{workload}", workload, 10))

@@ -85,12 +85,6 @@ def test_file_of_another_kind_is_one_error(tmp_path, command, content):
     assert list(tmp_path.iterdir()) == there
 
 
-def test_unwritable_output_is_an_error(tape, tmp_path):
-    result = run(CONVERT, "compile", tape, "-o", tmp_path / "no" / "such" / "folder.work")
-    assert result.status == 1
-    assert "folder.work" in one_line(result)
-
-
 def test_full_disk_is_an_error_and_leaves_no_file(tape):
     result = run(CONVERT, "compile", tape, "-o", "/dev/full")
     assert result.status == 1

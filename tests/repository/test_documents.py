@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Links to documents and their names lead to existing files; the site's index and menu have every document; documents
-of JSON have every output and every key of results.
-"""
+"""What documents name is there: files, functions; documents of JSON have every output and every key of results."""
 
 import re
 import subprocess
@@ -23,7 +21,6 @@ def git(*arguments: str) -> list[str]:
 
 
 DOCUMENTS = [ROOT / name for name in git("ls-files", "*.md")]
-OF_DOCS = [name.removeprefix("docs/") for name in git("ls-files", "docs/*.md", ":!docs/measurements")]
 DEFINE_RESULTS = (
     "docs/formats/RESULTS.md",
     "docs/use/BLAME.md",
@@ -31,6 +28,7 @@ DEFINE_RESULTS = (
     "core/sharing/line_sharing.h",
 )
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+NAME = re.compile(r"`([\w./-]+\.(?:c|h|py)):(\w+)`")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -39,23 +37,15 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_document_has_the_marks_of_a_merge(document: Path) -> None:
-    assert [line for line in document.read_text().splitlines() if line.startswith(("<<<<<<< ", ">>>>>>> "))] == []
-
-
 def test_every_path_below_docs_that_a_file_names_exists() -> None:
     named = git("grep", "-oIE", r"\bdocs/[A-Za-z0-9_./-]*[A-Za-z0-9_]")
     assert [line for line in named if not (ROOT / line.partition(":")[2]).exists()] == []
 
 
-def test_the_index_of_documents_has_each() -> None:
-    assert set(OF_DOCS) - {"README.md"} <= set(LINK.findall((ROOT / "docs" / "README.md").read_text()))
-
-
-def test_the_menu_of_the_site_has_each_document() -> None:
-    menu = (ROOT / "packaging" / "site" / "mkdocs.yml").read_text()
-    assert [name for name in OF_DOCS if f"docs/{name}\n" not in menu] == []
+def test_each_function_that_architecture_names_is_in_its_file() -> None:
+    named = NAME.findall((ROOT / "docs/ARCHITECTURE.md").read_text())
+    assert {"capture", "core", "convert", "replay", "analysis"} <= {file.partition("/")[0] for file, _ in named}
+    assert [(file, name) for file, name in named if not re.search(rf"\b{name}\b", (ROOT / file).read_text())] == []
 
 
 def words_of(*names: str) -> set[str]:

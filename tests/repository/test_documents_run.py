@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from heaptape.decide.answer import AMONG_FASTEST, BASELINE, FASTEST, LEAST_MEMORY
 
 from tests.repository.test_documents import ROOT
-from tests.support import HEAPTAPE, OUT, RECORD, compile_c, made_once, run, succeed
+from tests.support import OUT, RECORD, compile_c, made_once, succeed
 
 FOR_USERS = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "use").glob("*.md")]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -170,44 +169,3 @@ def run_all(folder: Path, lines: list[str], programs: Path = OUT / "bin") -> lis
 )
 def test_the_commands_of_a_document_succeed_in_their_order(document: Path, reader: Path) -> None:
     assert run_all(reader, [line for line in commands(document) if not elsewhere(line)]) == []
-
-
-@pytest.mark.long
-def test_readmes_answer_has_todays_form(reader: Path) -> None:
-    """The columns, marks and proposals; the figures are another recording's."""
-    results = reader / "redis.json"
-    passes = ("--passes", "memory,instructions", "-n", "1", "-a", "glibc", "-a", "jemalloc")
-    succeed(HEAPTAPE, "replay", ROOT / "workloads" / "corpus" / "redis.tape", *passes, "-o", results)
-    today = run(HEAPTAPE, "compare", results.name, cwd=reader).stdout
-    shown = (ROOT / "README.md").read_text().partition("<!-- demo:begin -->")[2].partition("<!-- demo:end -->")[0]
-    for pattern in (r"\n +CPU .*\n +time .*\n", r"\nMore: (?s:.*?)\n\n"):
-        forms = []
-        for text in (today + "\n", shown.replace("```", "\n")):
-            found = re.search(pattern, text)
-            assert found, (pattern, text)
-            forms.append(re.sub(r"\S*redis\S*|\S*[|]all", "…", found[0]).split())
-        assert forms[0] == forms[1][: len(forms[0])]
-    marks = {
-        word for line in re.findall(r"^\S.*  ([a-z]+(?:, [a-z]+)*)$", shown, re.MULTILINE) for word in line.split(", ")
-    }
-    assert {BASELINE} <= marks <= {FASTEST, AMONG_FASTEST, LEAST_MEMORY, BASELINE}
-
-
-def test_every_command_that_a_document_shows_is_in_a_block_of_commands() -> None:
-    others = [
-        (str(document.relative_to(ROOT)), line)
-        for document in FOR_USERS
-        for kind, text in [*BLOCK.findall(document.read_text()), ("", "\n".join(indented(document)))]
-        for line in text.splitlines()
-        if kind != "sh" and re.match(r"(\$ )?heaptape [a-z]", line)
-    ]
-    assert others == []
-
-
-def indented(document: Path) -> list[str]:
-    return [line[4:] for line in BLOCK.sub("", document.read_text()).splitlines() if line.startswith("    ")]
-
-
-def test_no_exception_is_left_over() -> None:
-    shown = [line for document in FOR_USERS for line in commands(document)]
-    assert [one for one in ELSEWHERE if not any(line.startswith(one) for line in shown)] == []

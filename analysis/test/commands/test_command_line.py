@@ -100,11 +100,6 @@ def test_programs_in_c_suggest_the_near_option(arguments, near, heaptape, tmp_pa
     assert (done.returncode == 2) == bool(near), done.stderr
 
 
-def test_help_names_every_command():
-    text = call_heaptape("help", "all").stdout
-    assert all(f"    {command} " in text for command in (*PROGRAMS, *COMMANDS))
-
-
 def test_a_reader_that_goes_away_is_not_an_error(heaptape):
     reader, writer = os.pipe()
     os.close(reader)
@@ -290,10 +285,3 @@ def test_compare_json_is_json_and_csv_has_its_rows(small_results):
     lines = call_heaptape("compare", small_results, "--format", "csv").stdout.splitlines()
     assert len(lines) == len(rows) + 1
     assert {"workload", "allocator", "metric", "value", "percent", "low", "high", "supported"} <= set(rows[0])
-
-
-def test_allocators_as_json():
-    listed = published("allocators", call_heaptape("allocators", "--json").stdout)["allocators"]
-    assert [a["name"] for a in listed][:6] == ["glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc", "reference"]
-    assert {"name", "found", "path", "version", "variants", "how_to_get"} <= set(listed[0])
-    assert listed[0]["found"]

@@ -4,7 +4,6 @@
 import csv
 import io
 import json
-import re
 import xml.dom.minidom
 from contextlib import redirect_stdout
 
@@ -94,14 +93,6 @@ def test_a_page_shows_a_name_as_it_is_and_runs_and_turns_nothing(name):
     made = page.render(n=name)
     assert made == f'<a b="{markupsafe.escape(escape.lines(name))}">{markupsafe.escape(escape.lines(name))}</a><b>'
     assert not has_controls(made)
-
-
-@given(names)
-def test_latex_has_no_command_of_a_name(name):
-    ours = r"\\(text(backslash|asciitilde|asciicircum|less|greater|bar)|dots|pm|times|mu|le|ge)\b"
-    left = re.sub(ours, "", escape.latex(name))
-    assert not re.search(r"\\[A-Za-z@]", left)
-    assert not re.search(r"(?<!\\)[&#%_]", left)
 
 
 @given(names)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Comparison tables: figures worked out by hand, and what is missing stays missing."""
 
-import json
 import math
 
 import planted_runs
@@ -12,7 +11,6 @@ from heaptape.results.schema import call_details, figures, results
 from heaptape.show import tables
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_results import make_results, write
 
 from tests.examples import examples
 
@@ -181,11 +179,6 @@ def test_a_file_that_has_no_results_is_refused(text, what, tmp_path):
     path.write_text(text)
     with pytest.raises(HeaptapeError, match=what):
         results(path)
-
-
-def test_results_survive_the_file(tmp_path):
-    data = make_results()
-    assert results(write(tmp_path / "r.json", data)).data == json.loads(json.dumps(data))
 
 
 def test_bare_figures_are_net_of_the_engines_own():

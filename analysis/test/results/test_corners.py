@@ -3,7 +3,7 @@
 
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.results.comparing.variants import COMPARISONS, Corners, four_corners, parse_corners
+from heaptape.results.comparing.variants import Corners, four_corners, parse_corners
 from heaptape.results.schema import Results, figures
 from heaptape.show.tables.corner_tables import corner_tables
 from hypothesis import given
@@ -23,16 +23,6 @@ def results_of(cycles: dict[str, tuple[int, ...]], name: str = "w", rss: dict[st
 def matrix(*files: Results) -> dict[tuple[str, str], float]:
     frame = four_corners(figures(files), "total_cycles", NAMES)
     return frame.set_index(["workload", "column"])["value"].to_dict()
-
-
-def test_matrix_by_hand():
-    cells = matrix(results_of(CYCLES))
-    assert cells["w", "Neither"] == 210
-    assert cells["w", "Both"] == 157.5
-    percents = {name: cells["w", name] for name in COMPARISONS}
-    assert percents == pytest.approx(
-        {"A+": 90, "B+": 80, "A:B+": 100 * 150 / 180, "B:A+": 93.75, "B/A": 100 * 160 / 180}
-    )
 
 
 def test_a_missing_corner_leaves_out_what_needs_it():

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 import pytest
 from heaptape.commands.main import COMMANDS, GROUPS, make_parser, overview, parsers_of_commands
 from heaptape.commands.programs import PROGRAMS
-from heaptape.common import console
 from heaptape.common.tables import Cell, Table, cut, render_text, significant, wrapped
 from heaptape.decide.answer import answer
 from heaptape.show.screen import MOST_ROWS, answer_table, of_answer, render
@@ -219,18 +218,6 @@ def test_no_figure_is_a_power_of_ten():
     assert [significant(value) for value, _ in values] == [text for _, text in values]
     assert significant(1234.5, 3) == "1,230"
     assert significant(250, sign="+") == "+250"
-
-
-def test_control_characters_from_files_are_escaped_everywhere(capsys):
-    evil = "ev\033[31mil\n\u202e"
-    shown = "ev\\x1b[31mil\\n\\u202e"
-    found = answer([counted(evil, {"glibc": (2e9, 100, 50), "a\033[2J": (2e9, 100, 40)})], "glibc")
-    text = render(of_answer(found))
-    assert shown in text
-    assert "\033" not in text
-    assert console.printable(evil) == shown
-    console.error(f"{evil[:10]}")
-    assert "\033" not in capsys.readouterr().err
 
 
 def test_the_overview_names_each_command_once_and_fits_a_screen_and_a_half():

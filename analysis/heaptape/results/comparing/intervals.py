@@ -203,7 +203,7 @@ def _satterthwaite(
 # Each sample is redrawn with replacement, and the sum's deviation is divided by its own estimated error: the
 # quantiles of that replace Student's. After Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter
 # 12.5. scipy.stats.bootstrap offers percentile, basic and BCa intervals only, which cover too little. Coverage of 95
-# % intervals (and median width; `python analysis/test/coverage_of_intervals.py`, 2,000 samples each):
+# % intervals (and median width; coverage() of analysis/test/coverage_of_intervals.py, 2,000 samples each):
 #
 #     noise, repetitions    this            Student's t     BCa
 #     normal, 5             96.1 % (3.03)   95.8 % (2.28)   84.7 % (1.44)

@@ -113,14 +113,6 @@ def test_retention_is_held_by_nobody(answers: dict[tuple[str, str], dict]) -> No
         assert left >= 0.95 * sum(group["held_bytes"] for group in row["groups"])
 
 
-def test_groups_and_states_of_a_real_pass_add_up_to_rss_less_live_bytes(answers: dict[tuple[str, str], dict]) -> None:
-    for row in answers.values():
-        place = next(one for one in row["over_time"] if one["position"] == row["position"])
-        excess = place["rss_anon_bytes"] - place["live_resident_bytes"]
-        assert sum(group["held_bytes"] for group in row["groups"]) == excess
-        assert sum(state["bytes"] for state in row["states"]) == excess
-
-
 def test_without_stacks_it_answers_by_thread_size_and_age(tapes: dict[str, Path]) -> None:
     said = " ".join(succeed(HEAPTAPE_HERE, "blame", tapes["plain"]).stdout.split())
     assert said.startswith("plain on glibc at its widest gap, after ")

@@ -90,11 +90,6 @@ def test_inputs_are_data_and_no_script(job):
     assert not (job.parent / "summary").exists()
 
 
-def test_the_corpus_by_default_is_there():
-    assert '${CORPUS:-"$heaptape/workloads/corpus"}' in (REPOSITORY / "tools" / "gate-in-ci").read_text()
-    assert list((REPOSITORY / "workloads" / "corpus").glob("*.tape"))
-
-
 @pytest.mark.parametrize(("new", "status"), [(PLANTED, 0), (WORSE, 1)])
 def test_the_job_of_gitlab_fails_where_the_new_build_is_worse_and_keeps_its_reports(job, new, status):
     asked = {

@@ -2,28 +2,21 @@
 """heaptape whatif, from a recording with call stacks and marks to the table."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pytest
-from heaptape.common.home import default_home
-from heaptape.features.whatif.test.whatif_live import Plan, compare, document, errors
-from heaptape.run import registry
 from heaptape.tape.workload_format import read_workload
 
 from tests.support import CONVERT, OUT, call_heaptape, record, succeed
 
-PROGRAMS = OUT / "test-programs" / "whatif_programs"
+PROGRAM = OUT / "test-programs" / "waves"
 
 
 @pytest.fixture(scope="module")
 def tape(tmp_path_factory) -> Path:
-    """`waves` at 2 % of its size: eight waves of objects; one of each 32 is group_new's, and these stay."""
+    """waves.c at 2 % of its size: eight waves of objects; one of each 32 is group_new's, and these stay."""
     path = tmp_path_factory.mktemp("whatif") / "waves.tape"
-    record(path, PROGRAMS, "waves", "plain", "2", options=("--stacks",))
+    record(path, PROGRAM, "plain", "2", options=("--stacks",))
     return path
 
 
@@ -36,7 +29,7 @@ def group_of(tape: Path, group: str) -> dict:
 
 
 def entries(wave_bytes: int) -> int:
-    """The number of the group's objects in a wave of objects of that size (whatif_programs.c)."""
+    """The number of the group's objects in a wave of objects of that size (waves.c)."""
     count = (6 << 20) * 2 // 100 * 4 // wave_bytes
     return (count + 31) // 32
 
@@ -48,7 +41,7 @@ def test_a_group_is_found_by_any_frame_by_function_and_by_site(tape):
     whole = group_of(tape, "frame=group_new*=remove")
     assert whole["objects"] == sum(map(entries, SIZES))
     assert group_of(tape, "function=group_new*=remove")["objects"] == whole["objects"]
-    assert group_of(tape, "frame=whatif_programs&size=40..72=remove")["objects"] == whole["objects"]
+    assert group_of(tape, "frame=waves&size=40..72=remove")["objects"] == whole["objects"]
     succeed(CONVERT, "compile", tape, "-o", tape.with_suffix(".w"), "--origins", tape.with_suffix(".origins"))
     data = tape.with_suffix(".origins").read_bytes()
     sites = json.loads(data[data.index(b'{"') :])["sites"]
@@ -155,50 +148,16 @@ def test_a_workload_is_not_a_trace(tape, tmp_path):
     assert "found in a trace" in done.stderr
 
 
-# A mapping of this many KiB is libisolated.so's memory.
-APART_PROGRAM = """
-import json
-kept = [json.loads('{"a": [1, 2.5, "text"]}') for _ in range(5000)]
-sizes = [int(line.split()[1]) for line in open("/proc/self/smaps") if line.startswith(("Size:", "Rss:"))]
-print([rss for size, rss in zip(sizes[::2], sizes[1::2]) if size >= 4 << 20], kept[7]["a"])
-"""
-
-
-def apart_python(function: str) -> Any:
-    """CPython with malloc for each object; requests of that function are served from separate memory."""
-    added = {"LD_PRELOAD": str(OUT / "test-lib" / "libisolated.so"), "APART_FRAME": function, "PYTHONMALLOC": "malloc"}
-    return subprocess.run(
-        ["/usr/bin/python3", "-c", APART_PROGRAM], env=os.environ | added, capture_output=True, text=True, timeout=120
+def test_a_saving_is_that_of_a_program_that_really_makes_the_change(tmp_path):
+    """Removal, with glibc; of the program's own peak."""
+    tape, output = tmp_path / "w.tape", tmp_path / "r.json"
+    record(tape, PROGRAM, "plain", "15", options=("--stacks",))
+    done = call_heaptape(
+        "whatif", tape, "-a", "glibc", "-g", "frame=group_new*=remove", "--passes", "memory", "-o", output
     )
-
-
-def test_a_live_program_serves_a_functions_requests_from_separate_memory():
-    """Of a list, its 40 bytes and the 16 before them; its items are not only PyList_New's."""
-    done = apart_python("PyList_New")
-    assert done.returncode == 0, done.stderr
-    lists, rest = done.stdout.split("]", 1)
-    assert 5000 * 56 <= int(lists.strip("[")) << 10 <= 5000 * 192
-    assert rest.strip() == "[1, 2.5, 'text']"
-    unknown = apart_python("no_such_function")
-    assert unknown.returncode == 127
-    assert "no_such_function" in unknown.stderr
-
-
-@pytest.mark.long
-def test_fidelity_of_whatif_compares_with_programs_that_do_it(tmp_path):
-    """Removal, with glibc: the program's calls are the same each time, and so is its memory."""
-    choice = registry.choose("glibc", registry.load(default_home()))
-    made = document(compare(Plan(("lines",), (choice,), 1, default_home(), tmp_path)))
-    rows = [line.split("|") for line in made.splitlines() if line.startswith("| lines |")]
-    assert [row[2].strip() for row in rows] == ["remove", "arena", "pool"]
-    assert abs(float(rows[0][8])) < 5
-
-
-def test_errors_are_of_the_saving_where_there_is_one():
-    row = {"program": "p", "change": "remove", "allocator": "glibc", "live_plain": 1000.0, "predicted_plain": 1100.0}
-    table = pd.DataFrame([row | {"live": 800.0, "predicted": 880.0}, row | {"live": 960.0, "predicted": 1000.0}])
-    found = errors(table)
-    assert list(found["live_percent"].round(9)) == [-20, -4]
-    assert list(found["error_points"].round(9)) == [-2, -6]
-    assert found["error_percent"].round(9)[0] == 10
-    assert found["error_percent"].isna()[1]
+    assert done.status == 0, done.stderr
+    peaks = {run["variant"]: run["rss_anon_peak_bytes"] for run in json.loads(output.read_text())["runs"]}
+    plain, removed = (int(succeed(PROGRAM, mode, "15").stdout) for mode in ("plain", "remove"))
+    live = plain - removed
+    assert live > 0.02 * plain
+    assert peaks["default"] - peaks["frame=group_new*=remove"] == pytest.approx(live, rel=0.05)
