@@ -4,7 +4,6 @@
 import argparse
 import dataclasses
 import math
-import shlex
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import add_allocator_option, add_format_option
+from heaptape.commands.outcome import AS_PRINTED, add_allocator_option, add_format_option, again
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_json, write_text
@@ -149,11 +148,11 @@ def run(arguments: argparse.Namespace) -> int:
         left_out = ""
         if command:
             spent_s = time.monotonic() - began
-            again = _Again(advisor, command, program, run_s, work, load)
-            left_out = again.refine(total_s - spent_s, spent_s, arguments)
+            further = _Again(advisor, command, program, run_s, work, load)
+            left_out = further.refine(total_s - spent_s, spent_s, arguments)
         advisor.count()
         found = advisor.found()
-    found = dataclasses.replace(found, advice=_with_next(found.advice, left_out, command))
+    found = dataclasses.replace(found, advice=_with_next(found.advice, left_out, arguments))
     confirmed = advisor.live
     advice = dataclasses.replace(found.advice, command=programs.line_of(command).words)
     shown = words.screen(advice, c_library())
@@ -163,24 +162,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.format == "csv":
             shown = dataclasses.replace(shown, table=words.candidates(advice))
         elif arguments.format == "md":
-            shown = words.pasted(advice, c_library(), _repeat(arguments, command))
+            shown = words.pasted(advice, c_library(), again(arguments, **AS_PRINTED, keep=None))
         write_text(STANDARD_OUTPUT, screen.render(shown, arguments.format))
     return 1 if arguments.live and any(one.held is False for one in confirmed) else 0
-
-
-def _repeat(arguments: argparse.Namespace, command: Sequence[str]) -> str:
-    """The command line that makes the same advice."""
-    words = ["heaptape", "advise"]
-    if arguments.objective != "both":
-        words += ["--objective", arguments.objective]
-    for option, values in (("-a", arguments.allocator), ("--limit", arguments.limit)):
-        words += [word for value in values for word in (option, value)]
-    for option in ("baseline", "budget", "program", "load"):
-        if value := getattr(arguments, option):
-            words += [f"--{option}", value]
-    words += [f"--{name}" for name in ("exact", "accesses", "live") if getattr(arguments, name)]
-    words += [arguments.input] if arguments.input is not None else []
-    return shlex.join([*words, *(["--", *command] if command else [])])
 
 
 def _how_often(command: Sequence[str], arguments: argparse.Namespace) -> str:
@@ -322,8 +306,10 @@ class _Again:
         )
 
 
-def _with_next(advice: "Advice", left_out: str, command: Sequence[str]) -> "Advice":
+def _with_next(advice: "Advice", left_out: str, arguments: argparse.Namespace) -> "Advice":
     """With what was left out, and what to do next."""
-    if command or all(pick.label == advice.today and not pick.open for pick in advice.picks):
+    if arguments.own_options or all(pick.label == advice.today and not pick.open for pick in advice.picks):
         return dataclasses.replace(advice, left_out=left_out)
-    return dataclasses.replace(advice, next_step=[("Confirm live", "heaptape advise --live -- CMD")])
+    return dataclasses.replace(
+        advice, next_step=[("Confirm live", again(arguments, **AS_PRINTED, live=True) + " -- CMD")]
+    )

@@ -154,7 +154,7 @@ def _run(line: Sequence[str], home: Home) -> int:
         whole = parser_of(parser, argv[0])
         (parser_of(whole, argv[1]) if len(argv) > 1 else whole).refuse(left)
     arguments.own_options = argv[argv.index("--") + 1 :] if _own_options(argv) else []
-    arguments.home = home
+    arguments.home, arguments.parser = home, parser_of(parser, argv[0])
     check_spares_inputs(arguments)
     return COMMANDS[arguments.command].run(arguments)
 

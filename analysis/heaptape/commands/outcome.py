@@ -3,6 +3,7 @@
 
 import argparse
 import resource
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -112,6 +113,34 @@ def chosen_tables(given: Sequence[str], known: Iterable[str]) -> list[str]:
         if name not in allowed:
             raise unknown("table", name, allowed)
     return names
+
+
+AS_PRINTED = {"format": "text", "output": None, "json": False}  # for `again`: the answer, to be read by people
+
+
+def again(arguments: argparse.Namespace, **changed: Any) -> str:  # noqa: ANN401
+    """The command line with these arguments, as it is typed: every option that was given; with `changed` in the place
+    of the values of these names.
+    """
+    parser, values = arguments.parser, vars(arguments) | changed
+    words, told = parser.prog.split(), set()
+    for action in sorted(parser._actions, key=lambda one: (bool(one.option_strings), one.nargs == 0)):
+        value = values.get(action.dest)
+        if action.dest in told or action.default == argparse.SUPPRESS:
+            continue
+        told.add(action.dest)  # --json may be another name of --format json
+        if value in (None, action.default):
+            continue
+        texts = [str(one) for one in (value if isinstance(value, list) else [value])]
+        if not action.option_strings:
+            words += texts
+        elif action.nargs == 0:
+            words.append(action.option_strings[0])
+        else:  # a value that begins with - would be taken for an option
+            name = action.option_strings[0]
+            pairs = ([f"{name}={one}"] if one.startswith("-") and len(one) > 1 else [name, one] for one in texts)
+            words += [word for pair in pairs for word in pair]
+    return shlex.join([*words, *(["--", *arguments.own_options] if arguments.own_options else [])])
 
 
 def status_of(work: Callable[[], int]) -> int:

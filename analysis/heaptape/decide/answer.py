@@ -23,7 +23,7 @@ from heaptape.decide.cpu import ESTIMATED, MILLISECONDS, Cpu, cpu_text, open_tex
 from heaptape.decide.verdict import BOTH, CPU, MEMORY, Candidate, CountsOf, Judge, Pick, decide
 from heaptape.decide.worth import NO_REASON
 from heaptape.results import replay_errors
-from heaptape.results.comparing.compare import absolute, allocator_order
+from heaptape.results.comparing.compare import absolute, allocator_order, choose_baseline
 from heaptape.results.fits import spread_notes
 from heaptape.results.judged import disproof_of, unjudged
 from heaptape.results.model import time_model
@@ -133,7 +133,7 @@ def answer(files: Sequence[Results], baseline: str) -> Answer:
         use,
         () if disproofs else tuple(_sentences(rows, baseline, [pick for pick in picks if pick.aim in use])),
         tuple([*left_out, *_caveats(files, rows, counts)][:2]),
-        tuple(_next(files, one, rows)),
+        tuple(_next(files, one, baseline, rows)),
     )
 
 
@@ -494,10 +494,11 @@ def bypassed(workload: Workload, replayed: float | None) -> str:
     )
 
 
-def _next(files: Sequence[Results], one: Results | None, rows: Sequence[Row]) -> list[tuple[str, str]]:
+def _next(files: Sequence[Results], one: Results | None, baseline: str, rows: Sequence[Row]) -> list[tuple[str, str]]:
     paths = " ".join(dict.fromkeys(shlex.quote(file.path) for file in files if file.path and file.path != "-"))
     if not paths:
         return []
+    paths += f" --baseline {shlex.quote(baseline)}" * (baseline != choose_baseline(files, None))
     found = [("more", f"heaptape compare {paths} --table {'calls|memory|latency|all' if one else 'workloads|all'}")]
     found.append(("report", f"heaptape report {paths}"))
     program = one.workload.program if one else None

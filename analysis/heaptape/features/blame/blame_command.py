@@ -4,6 +4,7 @@
 import argparse
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.graph:
         library.write_graph(files, found, view.groupings(found[0])[0], arguments.graph)
     tried = proposals.tried(experiments, estimates, library.positions(view)) if experiments else None
-    shown = _Shown(view, dict(zip(names, files)), _traces(arguments.inputs, files, names), tried)
+    shown = _Shown(view, dict(zip(names, files)), _traces(arguments.inputs, files, names), tried, _given(arguments))
     if arguments.json:
         data = library.as_json(view, tried)
         for holder, made in zip(data["holders"], _screens(shown)):
@@ -129,6 +130,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if any(file.failures for file in [*files, kept]) else 0
 
 
+def _given(arguments: argparse.Namespace) -> str:
+    given = [(name, one) for name in ("allocator", "at") for one in getattr(arguments, name) or []]
+    return "".join(f" {'-a' if name == 'allocator' else '--at'} {shlex.quote(one)}" for name, one in given)
+
+
 def _tables(asked: Sequence[str]) -> list[str]:
     names = chosen_tables(asked, TABLES)
     return list(TABLES) if ALL in names else names
@@ -136,12 +142,13 @@ def _tables(asked: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Shown:
-    """`files`, `traces`: by name. `tried`: of --try."""
+    """`files`, `traces`: by name. `tried`: of --try. `given`: the options that say what is measured, as typed."""
 
     view: "View"
     files: Mapping[str, "Results"]
     traces: Mapping[str, str]
     tried: "pd.DataFrame | None"
+    given: str
 
 
 def _text(asked: _Shown, tables: Sequence[str], form: str) -> str:
@@ -187,7 +194,9 @@ def _screens(asked: _Shown) -> "list[Screen]":
         groupings = view.groupings(holder) if view.by else (holders.first_grouping(holder.found),)
         file = asked.files[holder.source]
         remedies = holding.Remedies(promised, best(file, holder.allocator, place), disproof_of(file))
-        shown.append(holding.screen(holder.found, about, (view.places[-1], place), groupings[0], remedies, source))
+        shown.append(
+            holding.screen(holder.found, about, (view.places[-1], place), groupings[0], remedies, source, asked.given)
+        )
     return shown
 
 

@@ -50,9 +50,10 @@ def screen(
     grouping: str,
     remedies: Remedies,
     source: str,
+    given: str = "",
 ) -> Screen:
     """`about`: name of the workload, allocator, its number of calls. `where`: position by name and by number.
-    `source`: the file as the user named it.
+    `source`: the file as the user named it; `given`: the options that he gave.
     """
     name, label, ops = about
     rows = holders.at_position(found, label, where[1], grouping)
@@ -75,12 +76,12 @@ def screen(
         more += [("Settings", f"heaptape advise --objective memory {source}")] * (verdict.kind not in ("leak", "none"))
         lines, tries = _to_try(remedies)
         said += lines
-        more += [("Try it", f"heaptape blame {source} --try 1")] * tries
+        more += [("Try it", f"heaptape blame {source}{given} --try 1")] * tries
         if remedies.promised.empty:
             caveats.append(f"No change to one group of objects is expected to save {100 * LEAST_SAVING:.0f} % or more.")
-    more.append(("More", f"heaptape blame {source} --table groups|states|time|all"))
+    more.append(("More", f"heaptape blame {source}{given} --table groups|states|time|all"))
     flame = "" if holders.without_stacks(found) else " --flame FILE.svg"
-    more.append(("More", f"heaptape blame {source} --by thread|size|age{flame}"))
+    more.append(("More", f"heaptape blame {source}{given} --by thread|size|age{flame}"))
     text = " ".join(filter(None, [remedies.disproof, f"{text}{resident} resident, {live} live."]))
     return Screen(text, table, said, caveats, more)
 

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The comment in a pull request: one, updated in place. `python -m heaptape.features.gate.comment gate.json`, which
-action.yml runs, takes repository, pull request and token from the environment that GitHub gives.
+"""The comment in a pull request or merge request: one, updated in place. `python -m heaptape.features.gate.comment
+gate.json`, which action.yml and gitlab-gate.yml run, takes place and token from the environment of the job. Without a
+token, or where it may not comment, it prints the comment.
 """
 
 import json
 import os
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from heaptape.features.gate.tables import gate_lines
 
 MARK = "<!-- heaptape gate -->"
 LEAST_PERCENT, MOST_ROWS = 1.0, 10
+REFUSED = (401, 403, 404)
 NAMES = {"instructions": "malloc and free, instructions", "rss-peak": "peak memory", "rss-mean": "mean memory",
          "syscalls": "system calls"}  # fmt: skip
 
@@ -77,31 +81,63 @@ def _shown(one: Mapping, value: float) -> str:
     return size(value) if one["unit"] == "bytes" else f"{value:,.0f}"
 
 
-def post(text: str, comments_url: str, token: str) -> None:
+@dataclass(frozen=True)
+class Place:
+    """The comments of a pull request. `updates`: the method that changes one; `token`: the header that has it."""
+
+    comments_url: str
+    updates: str
+    token: tuple[str, str]
+
+    def url_of(self, comment: Mapping) -> str:
+        return str(comment["url"] if self.updates == "PATCH" else f"{self.comments_url}/{comment['id']}")
+
+
+def place(environment: Mapping[str, str]) -> Place | None:
+    """Of a job of GitHub or GitLab. None: the job is of no pull request, or has no token."""
+    token = environment.get("TOKEN")
+    if token and (number := environment.get("PULL")):
+        repository = f"{environment['GITHUB_API_URL']}/repos/{environment['GITHUB_REPOSITORY']}"
+        return Place(f"{repository}/issues/{number}/comments", "PATCH", ("Authorization", f"Bearer {token}"))
+    if token and (number := environment.get("CI_MERGE_REQUEST_IID")):
+        project = f"{environment['CI_API_V4_URL']}/projects/{environment['CI_PROJECT_ID']}"
+        return Place(f"{project}/merge_requests/{number}/notes", "PUT", ("PRIVATE-TOKEN", token))
+    return None
+
+
+def post(text: str, where: Place) -> None:
     """Updates the comment that begins with MARK, else makes one; where there is none and nothing changed, none is made.
-    `comments_url`: of the pull request's comments. Raises OSError.
+    Raises OSError.
     """
     page, mine = 1, None
-    while mine is None and (known := _call("GET", f"{comments_url}?per_page=100&page={page}", token)):
-        mine = next((one["url"] for one in known if one["body"].startswith(MARK)), None)
+    while mine is None and (known := _call("GET", f"{where.comments_url}?per_page=100&page={page}", where)):
+        mine = next((where.url_of(one) for one in known if (one["body"] or "").startswith(MARK)), None)
         page += 1
     if mine:
-        _call("PATCH", mine, token, {"body": text})
+        _call(where.updates, mine, where, {"body": text})
     elif "\n\n" in text:
-        _call("POST", comments_url, token, {"body": text})
+        _call("POST", where.comments_url, where, {"body": text})
 
 
-def _call(method: str, url: str, token: str, data: dict | None = None) -> Any:  # noqa: ANN401
-    headers = {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
+def _call(method: str, url: str, where: Place, data: dict | None = None) -> Any:  # noqa: ANN401
+    headers = dict([where.token, ("Content-Type", "application/json")])
     request = urllib.request.Request(url, json.dumps(data).encode() if data else None, headers, method=method)
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 
 def main(path: str, environment: Mapping[str, str]) -> None:
-    repository = f"{environment['GITHUB_API_URL']}/repos/{environment['GITHUB_REPOSITORY']}"
-    url = f"{repository}/issues/{environment['PULL']}/comments"
-    post(body(json.loads(Path(path).read_text())), url, environment["TOKEN"])
+    text = body(json.loads(Path(path).read_text()))
+    where, why = place(environment), "there is no token, or no pull request"
+    if where:
+        try:
+            return post(text, where)
+        except urllib.error.HTTPError as error:
+            if error.code not in REFUSED:  # as of a fork's pull request, whose job may only read
+                raise
+            why = f"the token may not comment ({error.code} {error.reason})"
+    print(f"{text.removeprefix(MARK).strip()}\n\nNo comment is written: {why}.")
+    return None
 
 
 if __name__ == "__main__":

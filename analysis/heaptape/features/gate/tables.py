@@ -9,6 +9,7 @@ from heaptape.common.tables import MISSING, Cell, Table, command_lines, paragrap
 from heaptape.results.cells import signed
 from heaptape.results.fits import range_note
 from heaptape.run.exact import PEAK, UPPER
+from heaptape.show.screen import Screen, as_json
 
 MOST_LINES = 20  # of an answer
 MARKS = {
@@ -50,9 +51,9 @@ def gate_next(data: Mapping) -> str:
 
 
 def gate_said(data: Mapping) -> dict:
-    """As show.screen.as_json: for --json."""
-    about, *more = gate_lines(data)
-    return {"about": about, "sentences": more, "caveats": [], "next": [one for one in [gate_next(data)] if one]}
+    """For --json, as of every answer."""
+    about, *said = gate_lines(data)
+    return as_json(Screen(about, None, said, more=[("Next", one) for one in [gate_next(data)] if one]))
 
 
 def gate_text(data: Mapping) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import add_format_option
+from heaptape.commands.outcome import add_format_option, again
 from heaptape.common.errors import UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, write_text
 
@@ -114,7 +114,7 @@ def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "S
     if found.plan:
         path = arguments.output or "PLAN.toml"
         if not arguments.output:
-            more.append(("Plan", f"heaptape place {shlex.quote(arguments.input)} -o {path}"))
+            more.append(("Plan", again(arguments, format="text", json=False, output=path)))
         more.append(("Run", f"heaptape run --place {shlex.quote(path)} -- CMD"))
     peaks = {"as recorded": found.base} | {printable(one.candidate.name): one.figures for one in found.tried}
     ends = {name: (figures["peak_rss"], figures[UPPER]) for name, figures in peaks.items()}

@@ -3,7 +3,6 @@
 
 import argparse
 import re
-import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import add_format_option, add_table_option, chosen_tables
+from heaptape.commands.outcome import AS_PRINTED, add_format_option, add_table_option, again, chosen_tables
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
@@ -248,19 +247,10 @@ def _screen(data: dict, request: Request, arguments: argparse.Namespace) -> "Scr
 
     table = tune_answer(data)
     said = [*range_lines(data), *conclusion(data), *live_lines(data)]
+    as_printed = AS_PRINTED if request.output == STANDARD_OUTPUT else {"format": "text"}
     kept = [f"All points are in {request.output}."] * (request.output != STANDARD_OUTPUT)
     caveats = [" ".join([*kept, f"The search is in {request.storage}."])]
-    return Screen(table.title, table, said, caveats, [("More", f"{_again(arguments)} --table all")])
-
-
-def _again(arguments: argparse.Namespace) -> str:
-    """The command that continues this search."""
-    words = ["heaptape", "tune", *arguments.inputs, "-a", arguments.allocator]
-    usual = {"objective": "rss-peak", "budget": "60", "tunables": "", "weights": "", "seed": 0, "storage": None}
-    for name, value in usual.items():
-        chosen = getattr(arguments, name)
-        words += [f"--{name}", str(chosen)] * (chosen != value)
-    return shlex.join([*words, *(word for limit in arguments.limit for word in ("--limit", limit))])
+    return Screen(table.title, table, said, caveats, [("More", again(arguments, **as_printed, table=["all"]))])
 
 
 def _print(data: dict, shown: "Screen", arguments: argparse.Namespace) -> None:

@@ -20,7 +20,7 @@ UPPER = "upper_peak_rss"
 
 def screen(file: Results, again: str) -> Screen:
     """A row for the original and for each experiment, the least peak memory first; no advice where the recording
-    disproves its replay. `again`: the command that made the results.
+    disproves its replay. `again`: the command that prints its tables.
     """
     disproof = disproof_of(file)
     values = absolute(figures([file])).xs(file.name)
@@ -50,7 +50,7 @@ def screen(file: Results, again: str) -> Screen:
     about = f"{file.name}: {counted(file.workload.ops or 0, 'call')}, replayed on {', '.join(originals)}."
     about = " ".join(filter(None, [disproof, about]))
     notes = [range_note(_peaks(values), rule="a saving holds at both ends")] if UPPER in values else []
-    more = [("More", f"{again} --table all")]
+    more = [("More", again)]
     return Screen(about, Table("", columns, lines), said, [note for note in notes if note], more)
 
 

@@ -2,12 +2,19 @@
 """`heaptape whatif`: replays a trace with groups of its objects treated differently, beside the original."""
 
 import argparse
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import ALL, add_allocator_option, add_format_option, add_table_option, chosen_tables
+from heaptape.commands.outcome import (
+    ALL,
+    AS_PRINTED,
+    add_allocator_option,
+    add_format_option,
+    add_table_option,
+    again,
+    chosen_tables,
+)
 from heaptape.common import console
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
@@ -94,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         job = whatif.Job(Path(arguments.input), tried, choices, settings)
         data = whatif.run(job, arguments.home, work.scratch, work.on_progress, work.on_failure)
     file = Results(output, data)
-    shown = experiments.screen(file, _again(arguments))
+    shown = experiments.screen(file, again(arguments, **AS_PRINTED, table=["all"]))
     write_json(output, data | (screen.as_json(shown) if output == STANDARD_OUTPUT else {}))
     if output != STANDARD_OUTPUT:
         _print_tables(file, shown, arguments)
@@ -114,13 +121,6 @@ def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
         optional=("instructions",) if arguments.passes == DEFAULT_PASSES else (),
         at=replaying.places_of([arguments.at]),
     )
-
-
-def _again(arguments: argparse.Namespace) -> str:
-    """The command for the same experiments."""
-    words = ["heaptape", "whatif", arguments.input, *(word for one in arguments.group for word in ("-g", one))]
-    words += ["--together"] * arguments.together + [word for one in arguments.allocator for word in ("-a", one)]
-    return shlex.join(words)
 
 
 def _print_tables(file: "Results", shown: "Screen", arguments: argparse.Namespace) -> None:

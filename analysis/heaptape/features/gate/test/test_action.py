@@ -6,11 +6,14 @@ faults; except what builds heaptape and uploads.
 import json
 import shutil
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import yaml
 from heaptape.features.gate.test.pieces import make_workload
+from heaptape.features.gate.test.test_comment import Forge, forge  # noqa: F401
 
 from tests.support import OUT, REPOSITORY
 
@@ -20,6 +23,8 @@ ACTION = yaml.safe_load((REPOSITORY / "action.yml").read_text())
 GITLAB = yaml.safe_load((REPOSITORY / "gitlab-gate.yml").read_text())[".heaptape-gate"]
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 SUMMARY = "the table on the run's page"
+COMMENT = "the comment in the pull request, updated in place"
+NOTHING: dict[str, str] = {}
 
 
 @pytest.fixture
@@ -27,6 +32,10 @@ def job(tmp_path):
     """A job's working folder; beside it the built action, and a workload."""
     (tmp_path / "action" / "tools").mkdir(parents=True)
     (tmp_path / "action" / "out").symlink_to(OUT)
+    (tmp_path / "action" / ".venv" / "bin").mkdir(parents=True)
+    python = f'#!/bin/sh\nPYTHONPATH={REPOSITORY / "analysis"} exec {sys.executable} "$@"\n'
+    (tmp_path / "action" / ".venv" / "bin" / "python").write_text(python)
+    (tmp_path / "action" / ".venv" / "bin" / "python").chmod(0o755)
     shutil.copy(REPOSITORY / "tools" / "gate-in-ci", tmp_path / "action" / "tools")
     (tmp_path / "recordings").mkdir()
     (tmp_path / "job").mkdir()
@@ -34,12 +43,14 @@ def job(tmp_path):
     return tmp_path / "job"
 
 
-def run_step(job: Path, name: str, **inputs: object) -> subprocess.CompletedProcess[str]:
+def run_step(
+    job: Path, name: str, given: Mapping[str, str] = NOTHING, **inputs: object
+) -> subprocess.CompletedProcess[str]:
     """Runs one step's script, with these inputs and the defaults of other inputs."""
     step = STEPS[name]
     values = {key: str(inputs.get(key, one.get("default", ""))) for key, one in ACTION["inputs"].items()}
     said = {f"${{{{ inputs.{key} }}}}": value for key, value in values.items()}
-    environment = {key: said[text] for key, text in step.get("env", {}).items()}
+    environment = {key: said[text] for key, text in step.get("env", {}).items() if text in said} | dict(given)
     home = job.parent
     places = {"GITHUB_ACTION_PATH": str(home / "action"), "GITHUB_STEP_SUMMARY": str(home / "summary")}
     return run_script(job, step["run"], environment | places, ["-eo", "pipefail"])
@@ -106,3 +117,34 @@ def test_the_job_of_gitlab_fails_where_the_new_build_is_worse_and_keeps_its_repo
     assert (job / GITLAB["artifacts"]["reports"]["junit"]).stat().st_size > 0
     assert all((job / path).is_dir() for path in GITLAB["artifacts"]["paths"])
     assert GITLAB["artifacts"]["when"] == "always"
+
+
+def test_the_steps_in_order_make_one_comment_then_change_it_and_a_fork_s_job_prints_it(job, forge):  # noqa: F811
+    said = []
+    for new, given in ((WORSE, forge.github), (PLANTED, forge.github), (WORSE, forge.github | {"TOKEN": ""})):
+        status = run_gate(job, old=PLANTED, new=new, tolerate="syscalls=10%", options="--minimise none").returncode
+        assert status == (1 if new == WORSE else 0)
+        done = run_step(job, COMMENT, given)
+        assert done.returncode == 0, done.stderr
+        said.append((len(forge.ours), "fails." in forge.ours[0], done.stdout))
+    assert said[0] == (1, True, "")
+    assert said[1] == (1, False, "")
+    assert said[2][:2] == (1, False)
+    assert said[2][2].endswith("No comment is written: there is no token, or no pull request.\n")
+
+
+def test_the_job_of_gitlab_comments_where_it_has_a_token(job, forge):  # noqa: F811
+    asked = {"OLD": str(PLANTED), "NEW": str(WORSE), "CORPUS": str(job.parent / "recordings"),
+             "OPTIONS": "--minimise none", "HEAPTAPE": str(job.parent / "action")}  # fmt: skip
+    variables = GITLAB["variables"] | asked | forge.gitlab
+    run_script(job, "\n".join(line for line in GITLAB["script"] if not line.startswith("make ")), variables, ["-e"])
+    text = "\n".join(GITLAB["after_script"])
+    without = run_script(job, text, variables | {"TOKEN": ""}, ["-e"])
+    assert without.returncode == 0, without.stderr
+    assert "No comment is written" in without.stdout
+    assert not forge.ours
+    for _ in range(2):
+        done = run_script(job, text, variables | {"HEAPTAPE_TOKEN": "secret"}, ["-e"])
+        assert done.returncode == 0, done.stderr
+    assert len(forge.ours) == 1
+    assert "fails." in forge.ours[0]

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The comment in a pull request: what it says, and that there is one of it. GitHub is a server of this test."""
+"""The comment in a pull request: what it says, and that there is one. GitHub and GitLab are a server of this test."""
 
 import json
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from heaptape.features.gate import comment
@@ -54,46 +56,103 @@ def test_a_failing_recording_is_named():
     assert "- redis: the replay was killed" in comment.body(failing)
 
 
+class Forge(ThreadingHTTPServer):
+    """The comments of a pull request, 100 of others before ours: GitHub's and GitLab's API, as far as it is used."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.address = f"http://127.0.0.1:{self.server_address[1]}"
+        self.kept = [{"id": n, "url": "", "body": f"a comment {n}"} for n in range(100)]
+        self.calls: list[str] = []
+        self.may_write = True
+
+    @property
+    def ours(self) -> list[str]:
+        return [one["body"] for one in self.kept[100:]]
+
+    @property
+    def github(self) -> dict[str, str]:
+        return {"GITHUB_API_URL": self.address, "GITHUB_REPOSITORY": "a/b", "PULL": "7", "TOKEN": "secret"}
+
+    @property
+    def gitlab(self) -> dict[str, str]:
+        return {"CI_API_V4_URL": self.address, "CI_PROJECT_ID": "5", "CI_MERGE_REQUEST_IID": "7", "TOKEN": "secret"}
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: Forge
+    LISTS = ("/repos/a/b/issues/7/comments", "/projects/5/merge_requests/7/notes")
+
+    def reply(self, found: object, status: int = 200) -> None:
+        self.server.calls.append(self.command)
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(found).encode())
+
+    def allowed(self) -> str | None:
+        """What was sent; None, and an answer: this token may only read."""
+        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"]
+        named = {self.headers["Authorization"], self.headers["PRIVATE-TOKEN"]}
+        if self.server.may_write and named & {"Bearer secret", "secret"}:
+            return sent
+        self.reply({"message": "Resource not accessible"}, 403)
+        return None
+
+    def do_GET(self):  # noqa: N802
+        path, _, query = self.path.partition("?")
+        assert path in self.LISTS
+        page = int(query.rpartition("page=")[2])
+        self.reply(self.server.kept[100 * (page - 1) : 100 * page])
+
+    def do_POST(self):  # noqa: N802
+        assert self.path in self.LISTS
+        if (sent := self.allowed()) is not None:
+            number = len(self.server.kept)
+            url = f"{self.server.address}/repos/a/b/issues/comments/{number}"
+            self.server.kept.append({"id": number, "url": url, "body": sent})
+            self.reply(self.server.kept[-1], 201)
+
+    def do_PATCH(self):  # noqa: N802
+        assert self.path.startswith(("/repos/a/b/issues/comments/", "/projects/5/merge_requests/7/notes/"))
+        if (sent := self.allowed()) is not None:
+            self.server.kept[int(self.path.rpartition("/")[2])]["body"] = sent
+            self.reply({})
+
+    do_PUT = do_PATCH  # noqa: N815
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
 @pytest.fixture
-def github():
-    """Comments of a pull request, 100 of others before ours; answers as GitHub's API does."""
-    kept = [{"url": "", "body": f"a comment {n}"} for n in range(100)]
-
-    class Server(BaseHTTPRequestHandler):
-        def answer(self, found: object) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(found).encode())
-
-        def sent(self) -> str:
-            return json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"]
-
-        def do_GET(self):  # noqa: N802
-            page = int(self.path.rpartition("page=")[2])
-            self.answer(kept[100 * (page - 1) : 100 * page])
-
-        def do_POST(self):  # noqa: N802
-            kept.append({"url": f"{address}/comments/{len(kept)}", "body": self.sent()})
-            self.answer(kept[-1])
-
-        def do_PATCH(self):  # noqa: N802
-            kept[int(self.path.rpartition("/")[2])]["body"] = self.sent()
-            self.answer({})
-
-        def log_message(self, *words: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
-        address = f"http://127.0.0.1:{server.server_address[1]}"
+def forge() -> Iterator[Forge]:
+    with Forge() as server:
         threading.Thread(target=server.serve_forever).start()
-        yield f"{address}/issues/1/comments", kept
+        yield server
         server.shutdown()
 
 
-def test_one_comment_is_made_where_something_changed_and_updated_in_place(github):
-    url, kept = github
-    comment.post(comment.body(SAME), url, "token")
-    assert len(kept) == 100
-    for found in (WORSE, BETTER, SAME):
-        comment.post(comment.body(found), url, "token")
-        assert [one["body"] for one in kept[100:]] == [comment.body(found)]
+@pytest.mark.parametrize(("kind", "updates"), [("github", "PATCH"), ("gitlab", "PUT")])
+def test_one_comment_is_made_where_something_changed_and_updated_in_place(
+    forge: Forge, kind: str, updates: str, tmp_path: Path
+) -> None:
+    environment = getattr(forge, kind)
+    for found, ours in ((SAME, []), (WORSE, [WORSE]), (BETTER, [BETTER]), (SAME, [SAME])):
+        (tmp_path / "gate.json").write_text(json.dumps(found))
+        comment.main(str(tmp_path / "gate.json"), environment)
+        assert forge.ours == [comment.body(one) for one in ours]
+    assert [call for call in forge.calls if call != "GET"] == ["POST", updates, updates]
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+@pytest.mark.parametrize("without", ["a token", "the right to write"])
+def test_where_the_job_may_not_comment_it_prints_the_comment_and_succeeds(
+    forge: Forge, kind: str, without: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    forge.may_write = False
+    (tmp_path / "gate.json").write_text(json.dumps(WORSE))
+    comment.main(str(tmp_path / "gate.json"), getattr(forge, kind) | ({"TOKEN": ""} if without == "a token" else {}))
+    printed = capsys.readouterr().out
+    assert "1 of 1 workload fails" in printed
+    assert printed.splitlines()[-1].startswith("No comment is written: ")
+    assert not forge.ours
