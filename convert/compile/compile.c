@@ -35,10 +35,29 @@ static int compiler_fail(struct compiler *compiler, const struct history_op *op,
                    call_table[op->call & CALL_ID_MASK].name, what);
 }
 
+/* What was touched of an object since it was resized, in the parts that it got; if that has no room there, what was
+   touched of it in all. An object that moved and has as many OS pages as the old one had bytes for may have been
+   copied: then those of the copy are not the program's. */
+static struct touched touched_since_resize(const struct touched_word *word, struct touched touched) {
+  enum { OS_PAGE_BYTES = 4096 }; /* replay/calls/touch.h */
+  unsigned shift = touched_part_shift(word->bytes);
+  uint64_t part = 1ull << shift, copied = word->old_bytes / OS_PAGE_BYTES;
+  uint32_t old_parts = touched_prefix(word->old_bytes & -part, shift);
+  uint32_t got_parts = touched_prefix(word->bytes, shift) & ~old_parts;
+  bool may_be_copy = word->moved && touched.os_pages >= copied && (touched.parts & old_parts) == old_parts;
+  uint64_t had = may_be_copy && copied > word->had ? copied : word->had;
+  struct touched since = {touched.os_pages > had ? (uint32_t)(touched.os_pages - had) : 0, touched.parts & got_parts};
+  since.parts = since.os_pages == 0 ? 0 : since.parts ? since.parts : got_parts;
+  bool room = (uint64_t)since.os_pages * OS_PAGE_BYTES <= (uint64_t)__builtin_popcount(since.parts) << shift;
+  return room && (uint32_t)__builtin_popcount(since.parts) <= since.os_pages ? since : touched;
+}
+
 /* A map that can't be the object's means nothing (core/trace/FORMAT.md). */
 static void patch_touched(struct compiler *compiler, const struct touched_word *word, struct touched touched) {
   if (!touched_is_possible(word->bytes, touched))
     touched.parts = 0;
+  if (word->old_bytes && word->bytes >= TOUCHED_PARTS_MIN_BYTES)
+    touched = touched_since_resize(word, touched);
   workload_patch_touched(compiler->writer, word->thread, word->offset,
                          touched_payload(touched.os_pages + 1ull, touched.parts));
 }
@@ -47,14 +66,18 @@ static void patch_touched(struct compiler *compiler, const struct touched_word *
 static bool note_touched(struct compiler *compiler, const struct history_op *op, uint32_t thread, uint64_t old_bytes) {
   bool releases = op->kind == HISTORY_RELEASE || op->kind == HISTORY_MOVE;
   bool acquires = op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE;
-  struct touched_word word;
+  struct touched_word word = {0}, next = {.bytes = op->request_bytes, .thread = thread};
   if (releases && old_bytes >= TOUCHED_MIN_BYTES && touched_words_take(&compiler->touched, op->slot, &word) &&
-      op->touched_os_pages)
+      op->touched_os_pages) {
     patch_touched(compiler, &word, (struct touched){op->touched_os_pages - 1, op->touched_parts});
+    next.old_bytes = old_bytes < op->request_bytes ? old_bytes : 0;
+    next.had = op->touched_os_pages - 1 > word.had ? op->touched_os_pages - 1 : word.had;
+    next.moved = op->event && op->event->released != op->event->acquired;
+  }
   if (!acquires || op->request_bytes < TOUCHED_MIN_BYTES)
     return true;
-  word = (struct touched_word){workload_put_touched(compiler->writer, thread), op->request_bytes, thread};
-  return touched_words_put(&compiler->touched, op->slot, &word);
+  next.offset = workload_put_touched(compiler->writer, thread);
+  return touched_words_put(&compiler->touched, op->slot, &next);
 }
 
 /* glibc rounds an alignment up as well, and other allocators need not take it. */

@@ -141,8 +141,12 @@ static int take_op(struct tracing *tracing) {
   if (op->kind == HISTORY_RELEASE)
     slot->address = 0;
   if (op->kind != HISTORY_TOUCH) {
+    uint32_t had = slot->touched_os_pages;
     slot->touched_os_pages = touched_word_os_pages(tracing->walk.ops.op.touched);
     slot->touched_parts = touched_word_parts(tracing->walk.ops.op.touched);
+    if (op->kind == HISTORY_MOVE && had && slot->touched_os_pages && op->request_bytes >= TOUCHED_PARTS_MIN_BYTES &&
+        !(slot->touched_parts & 1)) /* those since the resize (core/workload/WORKLOAD.md) */
+      slot->touched_os_pages += had - 1;
   }
   return 0;
 }

@@ -87,6 +87,29 @@ def test_touched_parts_stand_beside_the_os_pages(tmp_path):
     assert "touched=40 parts=2147483649" in succeed(CONVERT, "dump", work).stdout
 
 
+def test_of_a_resized_object_what_was_touched_since_stands_in_what_it_got(tmp_path):
+    def words(work: Path) -> list[int]:
+        return [word >> 8 for word in streams_of(work)[0][0] if word & 0xFF == TOUCHED]
+
+    for to, touched, parts, since in (
+        ("0x9000000", 1000, 0xFFFFFFFF, 1000 - 64),  # moved by the kernel: fewer OS pages than a copy writes
+        ("0x9000000", 1024 + 50, 0xFFFFFFFF, 50),  # copied
+        ("0x100000", 1024 + 50, 0xFFFFFFFF, 1024 + 50 - 64),  # in place
+    ):
+        lines = [
+            "0 0 malloc(4194304) = 0x100000",
+            f"1 0 realloc(0x100000, 8388608) = {to} touched=64",
+            f"2 0 realloc({to}, 16777216) = 0x20000000 touched={touched} parts={parts}",
+            f"3 0 free(0x20000000) touched={touched}",
+        ]
+        work = compiled(tmp_path, lines)
+        assert words(work) == [65, since + 1 | 0xFFFF0000 << 24, 1]
+        again = tmp_path / "again.tape"
+        succeed(CONVERT, "reduce", work, "-o", again)
+        succeed(CONVERT, "compile", again, "-o", work)
+        assert words(work) == [65, since + 1 | 0xFFFF0000 << 24, 1]
+
+
 def test_parts_that_an_object_does_not_have_are_left_out_of_a_workload_and_refused_in_one(tmp_path):
     streams, _ = streams_of(
         compiled(tmp_path, ["0 0 malloc(600000) = 0x100000", "1 0 free(0x100000) touched=40 parts=1024"])

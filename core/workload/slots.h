@@ -141,9 +141,12 @@ static inline void waits_put(struct waits *waits, struct workload_writer *writer
 enum { TOUCHED_MIN_BYTES = 8 << 10 };
 
 struct touched_word {
-  uint64_t offset; /* in the file */
-  uint64_t bytes;  /* the object's request */
-  uint32_t thread; /* the thread whose stream it is in */
+  uint64_t offset;    /* in the file */
+  uint64_t bytes;     /* the object's request */
+  uint64_t old_bytes; /* before the resize that acquired it; 0: there was none, or what it had is not known */
+  uint32_t had;       /* the most OS pages that it had before */
+  bool moved;         /* by that resize */
+  uint32_t thread;    /* the thread whose stream it is in */
 };
 
 struct touched_words {
