@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ltrace text, as `ltrace -f -e malloc+free+calloc+realloc+reallocarray+memalign+aligned_alloc+valloc+pvalloc -o FILE
-   PROGRAM` writes it:
+/* ltrace text, as `ltrace -f -e fork+malloc+free+calloc+realloc+reallocarray+memalign+aligned_alloc+valloc+pvalloc -o
+   FILE PROGRAM` writes it:
 
      28959 prog->malloc(942)                         = 0x560ba4e362a0    malloc(942), of thread 28959
      28959 prog->memalign(64, 47, 0x721e7590, 0)     = 0x560ba4e36680    memalign(64, 47): ltrace does not know how many
@@ -22,9 +22,10 @@
 
    A release is stamped where its call begins, an acquire where it ends: with the line's time, raised where it does not
    rise, or, without times, with the line's number. A call inside another one of the family (reallocarray calls calloc)
-   is left out. ltrace does not print the pointer that posix_memalign hands out: such a call becomes a gap of the trace.
-   By default it sees the calls of the program itself, not those of its libraries, so objects may be acquired or
-   released unseen: hence "calls" and "start" in `lacks`. */
+   is left out. A process of its own, in which fork returned 0, is left out from there on. ltrace does not print the
+   pointer that posix_memalign hands out: such a call becomes a gap of the trace. By default it sees the calls of the
+   program itself, not those of its libraries, so objects may be acquired or released unseen: hence "calls" and "start"
+   in `lacks`. */
 #include "convert/formats/importing.h"
 #include "core/base/vector.h"
 
@@ -37,6 +38,7 @@ struct open_call {
   uint64_t unseen; /* calls whose address ltrace does not print */
   bool any;
   bool addressless; /* posix_memalign */
+  bool forked;      /* it is the thread of a process that the program forked */
   unsigned nested;  /* calls inside it that have not ended */
   struct trace_event event;
   char name[24];
@@ -49,7 +51,7 @@ struct ltrace_import {
   bool timed;
   uint64_t stamp;             /* of the line */
   uint64_t first_ns, last_ns; /* of the first line with a time, and of the last */
-  uint64_t nested, doubts;
+  uint64_t nested, doubts, forked;
 };
 
 /* What stands before a line's text. */
@@ -326,6 +328,8 @@ static int take_resumed(struct ltrace_import *ltrace, struct open_call *open, co
     return 0; /* no call of the family has such a name */
   memcpy(name, at, length);
   name[length] = '\0';
+  open->forked =
+      open->id && (strcmp(name, "fork") == 0 || strcmp(name, "vfork") == 0) && scan_result(at, &result) && result == 0;
   if (call_named(name) == CALL_LIMIT)
     return 0;
   if (!open->any)
@@ -389,6 +393,10 @@ static int take_line(void *context, const char *line) {
   struct open_call *open = open_call_of(ltrace, prefix.id);
   if (!open)
     return import_no_memory(ltrace->import);
+  if (open->forked) {
+    ltrace->forked++;
+    return 0;
+  }
   return resumed ? take_resumed(ltrace, open, line, at) : take_begin(ltrace, open, line, at, name);
 }
 
@@ -410,6 +418,8 @@ static int finish(struct ltrace_import *ltrace) {
     import_note(import, "ltrace met %" PRIu64 " unexpected breakpoints: it may have missed calls", ltrace->doubts);
   if (ltrace->nested)
     import_note(import, "%" PRIu64 " calls inside other calls left out", ltrace->nested);
+  if (ltrace->forked)
+    import_note(import, "%" PRIu64 " lines of processes that the program forked left out", ltrace->forked);
   if (unseen)
     import_note(import, "%" PRIu64 " posix_memalign calls, whose address ltrace does not give, became gaps", unseen);
   if (never_ended)

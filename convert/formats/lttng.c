@@ -16,7 +16,8 @@
    logged before the call, the others after it; so a realloc's release comes late, and the history repairs this
    ("order": "logged").
 
-   The wrapper (2.13) does not see aligned_alloc, valloc and pvalloc: hence "calls" in `lacks`.
+   The wrapper (2.13) does not see aligned_alloc, valloc and pvalloc: hence "calls" in `lacks`; without vpid
+   "processes" instead, as these calls would excuse what events of several processes contradict.
 
    A trace whose tracer discarded events is refused, unless --allow-gaps is given; then the number that babeltrace2
    reports becomes a gap. (Record with lttng enable-channel --blocking-timeout=inf and LTTNG_UST_ALLOW_BLOCKING=1.) */
@@ -167,12 +168,15 @@ static bool scan_event(const char *name, const struct fields *fields, struct tra
 }
 
 static int begin(struct lttng_import *lttng) {
+  bool one_process = !lttng->no_processes || lttng->import->options->has_process;
   const struct import_facts facts = {
       .clock = "nanoseconds",
       .order = "logged",
       .source = "LTTng-UST libc wrapper",
       .pid = lttng->import->pid,
-      .lacks = lttng->threads ? "start calls usable_size" : "start calls threads usable_size",
+      .lacks = !one_process     ? lttng->threads ? "start processes usable_size" : "start processes threads usable_size"
+               : lttng->threads ? "start calls usable_size"
+                                : "start calls threads usable_size",
       .note = "aligned_alloc, valloc and pvalloc are not in the recording. The first calls may be those of "
               "LTTng's own library inside the process.",
       .origin_stamp = 1};

@@ -311,6 +311,8 @@ def test_lttng_processes_that_can_not_be_told_apart_are_not_merged_unsaid(tmp_pa
     for contexts in (named.format("same", 5), named.format('sa\\"me', 6), "{ vtid = 7 }, ", ""):
         path.write_text(lttng_event(contexts, 64, 1) + lttng_event(contexts, 128, 2))
         assert "all are taken as one process's" in succeed(CONVERT, "check", path).stderr
+        path.write_text(lttng_event(contexts, 64, 1) + lttng_event(contexts, 64, 2))
+        assert run(CONVERT, "check", path).status == 1  # two heaps
     path.write_text(
         lttng_event('{ procname = "a", vpid = 5 }, ', 64, 1) + lttng_event('{ procname = "b", vpid = 5 }, ', 128, 2)
     )
@@ -368,6 +370,17 @@ def test_columns_that_options_of_ltrace_add_are_read(prefixes, suffix, times, tm
     lacks = json.loads(succeed(CONVERT, "info", path, "--json").stdout)["info"]["lacks"]
     assert ("times" in lacks) == (times[0] == 1)
     assert ("threads" in lacks) == ("7" not in prefixes[0])
+
+
+def test_ltrace_s_lines_of_a_forked_process_are_left_out_and_counted(tmp_path):
+    path = tmp_path / "ltrace.txt"
+    path.write_text(
+        "7 fork()   = 8\n7 malloc(9)   = 0x10\n8 <... fork resumed> )   = 0\n"
+        "8 malloc(77)   = 0x10\n8 free(0x10)   = <void>\n9 malloc(5)   = 0x20\n"
+    )
+    dumped = run(CONVERT, "dump", path)
+    assert [line.split(" ", 2)[2] for line in dumped.stdout.splitlines()[1:]] == ["malloc(9) = 0x10", "malloc(5) = 0x20"]
+    assert "2 lines of processes that the program forked left out" in dumped.stderr
 
 
 def test_operators_and_null_in_ltrace_are_read(tmp_path):
