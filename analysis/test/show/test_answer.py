@@ -234,7 +234,7 @@ def test_the_limit_is_a_factor_of_two(low, high, noisy):
 
 
 def test_json_has_null_and_the_reason(capsys):
-    write_long([results()], "glibc", "json", "t")
+    write_long([results()], "glibc", "json")
     rows = json.loads(capsys.readouterr().out)["rows"]
     (row,) = [r for r in rows if (r["workload"], r["allocator"], r["metric"]) == ("w", "fewer", "total_cycles")]
     assert (row["percent"], row["low"], row["high"]) == (None, None, None)
