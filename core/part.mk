@@ -24,6 +24,7 @@ $(call c_test,core/test/address_map_keeps_what_was_added_until_it_is_removed.c,,
 $(call c_test,core/test/elf_is_read_truly_and_within_its_bounds.c,,core/elf core/base,-ldl)
 $(call c_test,core/test/isolated_heap_keeps_the_rules_of_malloc.c,,core/isolated core/base,)
 $(call c_test,core/test/control_names_have_a_number_each_and_come_back.c,,core/base,)
+$(call c_test,core/test/counted_control_calls_are_those_that_were_made.c,,$(WORKLOAD),$(CORE_LIBS))
 $(call c_test,core/test/line_of_slots_is_taken_from_by_one_thread_until_it_ends.c,,core/workload core/base,)
 $(call c_test,core/test/command_lines_are_parsed_by_their_commands_table.c,,core/base,-ljansson)
 $(call c_test,core/test/time_line_has_equal_steps_its_peak_and_its_end.c,,$(WORKLOAD),$(CORE_LIBS))

@@ -29,10 +29,6 @@ def keys(schema: dict, name: str) -> set[str]:
     return set(schema["$defs"][name]["properties"])
 
 
-def test_it_is_a_json_schema():
-    Draft202012Validator.check_schema(json_schema())
-
-
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory, small_tape):
     """Results of every pass that a trace without data accesses allows, of an allocator with a heap walk and of one

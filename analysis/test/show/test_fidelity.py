@@ -41,11 +41,6 @@ def shown(file: Results) -> str:
     return render_text(comparison([file], "glibc"), 200)
 
 
-def test_the_packaged_table_is_sound_or_absent() -> None:
-    found = fidelity.known()
-    assert found is None or found.figures
-
-
 def test_an_allocator_has_its_own_error_or_that_of_all(table) -> None:
     table(TABLE)
     assert fidelity.error_percent("peak_rss", "jemalloc") == 4.0
