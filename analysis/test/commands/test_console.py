@@ -6,6 +6,7 @@ results that are there, runs made before a Ctrl-C, and the user's patience.
 import json
 import os
 import pty
+import re
 import subprocess
 from pathlib import Path
 
@@ -64,7 +65,9 @@ def test_errors_are_coloured_at_a_terminal_only_and_as_the_options_say(command):
     assert ESCAPE in at_terminal(*command, NO_COLOR="")
     assert ESCAPE not in at_terminal(*command, TERM="dumb")
     assert ESCAPE not in at_terminal(*with_options(command, "--color", "never"))
-    assert ESCAPE in run(*with_options(command, "--color=always"), env={"NO_COLOR": "1"}).stderr
+    coloured = run(*with_options(command, "--color=always"), env={"NO_COLOR": "1"}).stderr
+    assert ESCAPE in coloured
+    assert re.sub(r"(\x1b\[[0-9;]+m)([^\x1b]*)\x1b\[0m", r"\2", coloured) == run(*command).stderr
 
 
 @pytest.mark.parametrize("command", FAILING, ids=lambda command: command[0].name)

@@ -4,6 +4,7 @@
 import matplotlib
 import numpy as np
 import pytest
+import scipy
 from conftest import ROOT
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.comparing.compare import as_shown
@@ -118,6 +119,18 @@ def test_points_of_a_sweep_by_hand():
     assert list(rss["mean"]) == list(rss["mean_low"]) == list(rss["mean_high"]) == [100, 150, 300]
     assert list(rss["percent"]) == pytest.approx([100, 150, 300])
     assert set(frame["allocator"]) == {"r"}
+
+
+def test_the_interval_of_a_mean_is_students_and_one_value_has_none():
+    random = np.random.default_rng(1)
+    values = {f"n={count}": random.uniform(1, 1e6, count) for count in (1, 2, 3, 6)} | {"n=9": np.full(3, 7.0)}
+    cycles = sweep([results_of(values, {})], "n").set_index("value")
+    for count in (2, 3, 6):
+        drawn = values[f"n={count}"]
+        expected = scipy.stats.t.interval(0.95, count - 1, drawn.mean(), scipy.stats.sem(drawn))
+        assert cycles.loc[count, ["mean", "mean_low", "mean_high"]].tolist() == pytest.approx([drawn.mean(), *expected])
+    assert cycles.loc[1, ["mean_low", "mean_high"]].isna().all()
+    assert cycles.loc[9, ["mean_low", "mean_high"]].tolist() == [7, 7]
 
 
 def test_intervals_that_span_a_factor_of_two_are_not_shown():

@@ -15,6 +15,7 @@ import ctypes
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -107,11 +108,19 @@ def tests_of(file: Path) -> list[str]:
         if file.parts[2] == "features" and len(file.parts) > 4:
             of_folder = Path(*file.parts[:4], "test")
         docstrings = "analysis/test/commands/test_python_interface.py"
-        return [str(of_folder), docstrings] if of_folder.is_dir() else [str(of_folder.parent)]
+        return nearest_first([str(of_folder), docstrings] if of_folder.is_dir() else [str(of_folder.parent)], file)
     if part == "core":  # what reads and writes files
         folders = ["convert/test"]
     own = [part] if (REPOSITORY / part / "test").is_dir() or part == "core" else []
     return ["tests/test_c_programs.py", *own, *folders, "-k", f"not test_program or {part}/"]  # the fast ones first
+
+
+def nearest_first(tests: list[str], file: Path) -> list[str]:
+    """The same tests, file by file: those that name the faulty file's module come first."""
+    files = [str(one) for name in tests for one in (sorted(Path(name).rglob("test_*.py")) or [name])]
+    return sorted(
+        files, key=lambda name: not (Path(name).is_file() and re.search(rf"\b{file.stem}\b", Path(name).read_text()))
+    )
 
 
 def verdict(tests: list[str]) -> tuple[str, str]:
