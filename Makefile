@@ -269,8 +269,8 @@ compile_commands.json: ## for editors: how each C file is compiled
 
 lint-programs: programs $(filter $(OUT)/fuzz-corpus/%,$(LONG_TEST_EXTRAS))
 
-layers: everything ## check includes, imports and symbols: only those listed in tools/layers.toml, no cycle of files
-	@python3 tools/layers.py $(OUT)
+layers: everything ## check includes, imports and symbols: only those listed in tools/layers/layers.toml, no cycle of files
+	@python3 tools/layers/layers.py $(OUT)
 	@python3 tools/host_symbols.py $(OUT)/lib/libheaptape.so
 	@python3 tools/host_symbols.py $(OUT)/lib/libheaptape-attach.so
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from heaptape.allocators import installed
 from heaptape.common import home
 from heaptape.common.console import _CONTROLS
-from heaptape.run import installed
 from markdown_it import MarkdownIt
 
 from tests.support import CONVERT, HEAPTAPE_HERE, OUT, RECORD, REPOSITORY, compile_c, made_once, record, run, succeed

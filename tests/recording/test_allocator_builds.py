@@ -4,8 +4,8 @@
 import json
 import os
 
-from heaptape.run.elf_files import build_id
-from heaptape.run.registry import c_library
+from heaptape.allocators.elf_files import build_id
+from heaptape.allocators.registry import c_library
 from heaptape.tape.workload_format import read_workload
 
 from tests.oracle.reader import open_trace

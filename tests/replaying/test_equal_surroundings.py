@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from heaptape.allocators.registry import Choice
 from heaptape.common.home import Home
 from heaptape.run import engine_process, live, recipes
-from heaptape.run.registry import Choice
 
 from tests.bench.fidelity import counted
 from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, RECORD, run, succeed

@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from heaptape.allocators import registry
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.run import recipes, registry
+from heaptape.run import recipes
 
 from tests.bench.fidelity import certificate, counted, counted_certificate, timed
 from tests.bench.fidelity.live_rounds import Session

@@ -10,14 +10,14 @@ import pytest
 
 from tests.support import REPOSITORY
 
-sys.path.insert(0, str(REPOSITORY / "tools"))
+sys.path.insert(0, str(REPOSITORY / "tools" / "layers"))
 import c_arrows  # noqa: E402
 import c_parameters  # noqa: E402
 import c_symbols  # noqa: E402
 import layers  # noqa: E402
 import python_arrows  # noqa: E402
 
-TABLE = tomllib.loads((REPOSITORY / "tools" / "layers.toml").read_text())
+TABLE = tomllib.loads((REPOSITORY / "tools" / "layers" / "layers.toml").read_text())
 
 
 def plant_c(root: Path, files: dict[str, str]) -> Path:

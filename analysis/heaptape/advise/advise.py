@@ -19,6 +19,8 @@ from heaptape.advise.tried import (
     with_own_memory,
 )
 from heaptape.advise.words import Advice, environment
+from heaptape.allocators import registry
+from heaptape.allocators.registry import DEFAULT_VARIANT, GLIBC, Choice
 from heaptape.common import phrases
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
@@ -34,14 +36,13 @@ from heaptape.results.model.penalties import penalties as checked_penalties
 from heaptape.results.model.time_model import cache_effects, calls_ns
 from heaptape.results.recorded_on import huge_pages_note
 from heaptape.results.structs import Run, workload_of
-from heaptape.run import machine, registry, replay
+from heaptape.run import machine, replay
 from heaptape.run.condition import Condition
 from heaptape.run.exact import FIGURES, PEAK, UPPER, Bench, TimeUpError
 from heaptape.run.judging import Recorded, disproved, read_recorded
 from heaptape.run.live import c_library
 from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.recorded import recorded_on
-from heaptape.run.registry import DEFAULT_VARIANT, GLIBC, Choice
 from heaptape.run.rounds import Settings
 from heaptape.tape.workload_format import read_workload
 

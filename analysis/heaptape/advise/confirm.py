@@ -15,6 +15,7 @@ from heaptape.advise.load import Load
 from heaptape.advise.programs import line_of
 from heaptape.advise.programs import run as run_program
 from heaptape.advise.words import Advice
+from heaptape.allocators.registry import Choice
 from heaptape.common.home import Home
 from heaptape.common.phrases import counted
 from heaptape.decide.cpu import cpu_text
@@ -25,7 +26,6 @@ from heaptape.results.comparing import race
 from heaptape.run import live
 from heaptape.run.exact import TimeUpError
 from heaptape.run.recipes import Finished, Recipe
-from heaptape.run.registry import Choice
 
 LEAST_ROUNDS = 3  # of each that races
 MEMORY_RUNS = 3  # the median: a program with threads peaks far higher now and then

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from heaptape.allocators import installed
+from heaptape.allocators.registry import DEFAULT_VARIANT, Allocator, Choice, choose, choose_all
 from heaptape.common import phrases
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.fits import smallest_limit
@@ -16,11 +18,9 @@ from heaptape.results.model.penalties import Penalties
 from heaptape.results.recorded_on import short_version
 from heaptape.results.schema import Results
 from heaptape.results.structs import ResultsFile, Run, workload_of
-from heaptape.run import installed
 from heaptape.run.exact import FIGURES, UPPER, Bench, TimeUpError
 from heaptape.run.judging import Recorded
 from heaptape.run.recorded import as_recorded, of_same_name, recorded_on
-from heaptape.run.registry import DEFAULT_VARIANT, Allocator, Choice, choose, choose_all
 from heaptape.run.samples import replayed
 
 C_LIBRARY = "glibc"

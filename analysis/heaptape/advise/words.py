@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from heaptape.allocators.registry import Choice
 from heaptape.common.console import printable
 from heaptape.common.phrases import any_of, change_of_size, counted, percent, size, size_above
 from heaptape.common.tables import Cell, Table, cut
@@ -13,7 +14,6 @@ from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, cpu_t
 from heaptape.decide.verdict import AIMS, BOTH, CPU, MEMORY, Candidate, Judge, Pick, between
 from heaptape.decide.worth import NO_REASON
 from heaptape.results.recorded_on import short_version
-from heaptape.run.registry import Choice
 from heaptape.show.screen import Screen
 
 MOST_NAMES = 3

@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from heaptape.advise import advise, budget, programs, words
     from heaptape.advise.load import Load
-    from heaptape.run import registry
+    from heaptape.allocators import registry
     from heaptape.run.live import c_library
     from heaptape.show import screen
     from heaptape.tape.trace import recorded_cpu_ns

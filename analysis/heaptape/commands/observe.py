@@ -104,7 +104,7 @@ def run(arguments: Sequence[str], home: Home) -> int:
         check_writable(own.output)
     environment, prefix = dict(os.environ), []
     if own.allocator:
-        from heaptape.run import registry
+        from heaptape.allocators import registry
         from heaptape.run.environment import without_allocator
         from heaptape.run.live import settings_of
 

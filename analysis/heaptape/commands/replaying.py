@@ -19,8 +19,8 @@ from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json
 from heaptape.common.process import scratch_folder
 
 if TYPE_CHECKING:
+    from heaptape.allocators.registry import Allocator, Choice
     from heaptape.results.schema import Results
-    from heaptape.run.registry import Allocator, Choice
     from heaptape.run.rounds import Run
 
 
@@ -161,7 +161,7 @@ def _replayed(path: str, shown: str, home: Home) -> "Results":
 
 def choices_of(names: Sequence[str], home: Home) -> "list[Choice]":
     """The allocators named, else all usual ones. Notes how to get others where only the C library's is here."""
-    from heaptape.run import registry
+    from heaptape.allocators import registry
 
     known = registry.load(home)
     if not names:
@@ -173,7 +173,7 @@ def with_recorded_settings(
     names: Sequence[str], choices: "Sequence[Choice]", workload: Path, home: Home
 ) -> "list[Choice]":
     """The choices of these names, of which the recorded allocator has the recorded settings."""
-    from heaptape.run import registry
+    from heaptape.allocators import registry
     from heaptape.run.recorded import as_recorded, recorded_on
     from heaptape.tape.workload_format import read_workload
 
@@ -183,7 +183,7 @@ def with_recorded_settings(
 def own_choice(path: str, home: Home) -> "Choice":
     """The allocator that the recording names as its own, with its settings; else the C library's."""
     from heaptape.advise.tried import today
-    from heaptape.run import registry
+    from heaptape.allocators import registry
     from heaptape.tape.trace import open_trace
     from heaptape.tape.workload_format import is_workload, read_workload
 
@@ -201,7 +201,7 @@ def own_choice(path: str, home: Home) -> "Choice":
 
 
 def note_others(known: "dict[str, Allocator]") -> None:
-    from heaptape.run.registry import how_to_get_others
+    from heaptape.allocators.registry import how_to_get_others
 
     for line in how_to_get_others(known).splitlines():
         console.note(line)

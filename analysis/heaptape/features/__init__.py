@@ -8,7 +8,7 @@ of `heaptape compare` (passes/__init__.py). `plot_kinds`: a kind of `heaptape pl
 `profile_part`: a part of `heaptape profile` (profile/text.py).
 `report_section`: a section of that page (show/pages/sections.py). `experiment_tables`: `tables(file, position)`, for
 `heaptape whatif`.
-Which feature uses which other: tools/layers.toml.
+Which feature uses which other: tools/layers/layers.toml.
 """
 
 import importlib

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Makes results: chooses allocators, workloads and runs, and carries the runs out."""
+"""Makes results: chooses workloads and runs, and carries the runs out."""

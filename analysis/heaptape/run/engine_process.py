@@ -22,8 +22,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TypeVar
 
+from heaptape.allocators.registry import Choice
 from heaptape.common.process import InProc, last_message, processes, send_signal
-from heaptape.run.registry import Choice
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")

@@ -7,9 +7,9 @@ import fnmatch
 from collections.abc import Mapping
 from pathlib import Path
 
-from heaptape.run.elf_files import exported_names
+from heaptape.allocators.elf_files import exported_names
+from heaptape.allocators.registry import files_of
 from heaptape.run.passes import ALLOCATOR_VARIABLES
-from heaptape.run.registry import files_of
 
 PRELOAD, TUNABLES = "LD_PRELOAD", "GLIBC_TUNABLES"
 OF_MALLOC = "glibc.malloc."

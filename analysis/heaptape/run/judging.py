@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from heaptape.allocators import registry
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results import judged as judged_by
 from heaptape.results.structs import Run, Workload, workload_of
-from heaptape.run import registry, replay
+from heaptape.run import replay
 from heaptape.run.exact import Bench, RunError
 from heaptape.run.recorded import recorded_on
 from heaptape.run.samples import Samples, idle_of, read_samples, spread_times

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from heaptape.allocators import registry
+from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results.judged import mean_over_time
-from heaptape.run import registry
 from heaptape.run.environment import PRELOAD, TUNABLES, without_allocator
 from heaptape.run.recipes import Finished, Recipe
-from heaptape.run.registry import Choice
 
 Runner = Callable[[Sequence[str], Mapping[str, str], Path], Finished]
 

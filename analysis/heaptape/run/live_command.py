@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from heaptape.allocators.registry import Choice
 from heaptape.common.home import Home
 from heaptape.common.process import scratch_folder
 from heaptape.results.comparing.intervals import log_ratio
 from heaptape.run import live
 from heaptape.run.environment import without_allocator
 from heaptape.run.recipes import Finished
-from heaptape.run.registry import Choice
 
 # figure of a replay -> the live program's figure that it stands for
 COUNTERPARTS = {

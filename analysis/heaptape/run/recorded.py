@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from heaptape.allocators import installed
+from heaptape.allocators.elf_files import build_id
+from heaptape.allocators.registry import DEFAULT_VARIANT, Allocator, Choice, choose, files_of, named
 from heaptape.results.recorded_on import is_other
 from heaptape.results.structs import workload_of
-from heaptape.run import installed
-from heaptape.run.elf_files import build_id
-from heaptape.run.registry import DEFAULT_VARIANT, Allocator, Choice, choose, files_of, named
 
 
 def recorded_on(info: Mapping, registry: Mapping[str, Allocator]) -> Choice | None:

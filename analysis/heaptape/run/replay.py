@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from heaptape.allocators.elf_files import build_id
+from heaptape.allocators.registry import Choice, sha256_of
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import PACKAGE, Home
@@ -26,11 +28,9 @@ from heaptape.results import disturbance, structs
 from heaptape.results.structs import SCHEMA
 from heaptape.run import engine_process, machine
 from heaptape.run.across_passes import agreement, attach_syscalls
-from heaptape.run.elf_files import build_id
 from heaptape.run.engine_process import Command, Processes, failure, run_to_end, side_by_side
 from heaptape.run.environment import RECORDERS
 from heaptape.run.passes import BY_NAME, OF_ACCESSES, TOUCHED_PARTS_MIN_BYTES
-from heaptape.run.registry import Choice, sha256_of
 from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.run.samples import MOSTLY, idle_of
 from heaptape.tape.workload_format import is_workload, read_workload

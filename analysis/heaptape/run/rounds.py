@@ -23,9 +23,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from heaptape.allocators.registry import Choice
 from heaptape.results import structs as results
 from heaptape.run.passes import BY_NAME, DEFAULT_PASSES, ONCE, REPEATED
-from heaptape.run.registry import Choice
 
 FEW_REPEATS = 2
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 50

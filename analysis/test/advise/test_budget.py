@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 from heaptape.advise import advise, budget, confirm, tried
 from heaptape.advise.budget import ACCESSES, LIVE, LIVE_RUNS, WHOLE_RUNS, default_s, not_done, not_repeatable, plan
+from heaptape.allocators.registry import Choice
 from heaptape.common.errors import UsageError
 from heaptape.common.home import default_home
 from heaptape.results.structs import Run
 from heaptape.run.exact import TimeUpError
-from heaptape.run.registry import Choice
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

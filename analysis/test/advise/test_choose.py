@@ -14,15 +14,16 @@ from heaptape.advise import confirm
 from heaptape.advise import tried as candidates
 from heaptape.advise.advise import _beyond_limits
 from heaptape.advise.words import Advice, environment, screen
+from heaptape.allocators import registry
+from heaptape.allocators.registry import Choice
 from heaptape.common.home import default_home
 from heaptape.common.tables import MIB
 from heaptape.decide.cpu import ESTIMATED, Cpu, cpu_text
 from heaptape.decide.verdict import BOTH, CPU, MEMORY, Judge, between, contenders, decide, finalists
 from heaptape.decide.weighing import ALONE, LIKELY, Live, weighed
 from heaptape.results.comparing import race
-from heaptape.run import recorded, registry
+from heaptape.run import recorded
 from heaptape.run.condition import parse
-from heaptape.run.registry import Choice
 from heaptape.show.screen import render
 from hypothesis import given
 from hypothesis import strategies as st

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import OUT, REPOSITORY, run
 
-sys.path.insert(0, str(REPOSITORY / "tools"))
+sys.path.insert(0, str(REPOSITORY / "tools" / "layers"))
 import python_arrows
 
 COMMAND = '''
@@ -133,7 +133,7 @@ def test_the_command_and_the_table_are_there_and_its_picture_is_drawn(heaptape_w
 
 
 def test_no_arrow_has_to_be_allowed_for_it(tree):
-    table = tomllib.loads((REPOSITORY / "tools" / "layers.toml").read_text())
+    table = tomllib.loads((REPOSITORY / "tools" / "layers" / "layers.toml").read_text())
     assert python_arrows.offences(tree, table["python"], table["features"]) == []
     (tree / "analysis/heaptape/features/sizes/bad.py").write_text("import heaptape.features.gate.gate\n")
     (found,) = python_arrows.offences(tree, table["python"], table["features"])

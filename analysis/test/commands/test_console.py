@@ -11,13 +11,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from heaptape.allocators import registry
 from heaptape.commands import replaying
 from heaptape.commands.main import make_parser, parsers_of_commands
 from heaptape.commands.programs import PROGRAMS
 from heaptape.common import console
 from heaptape.common.home import default_home
 from heaptape.results.schema import Results
-from heaptape.run import machine, registry, replay, rounds
+from heaptape.run import machine, replay, rounds
 from synthetic_results import make_results, write
 
 from tests.support import CONVERT, HEAPTAPE, HEAPTAPE_HERE, OUT, RECORD, call_heaptape, import_text, run

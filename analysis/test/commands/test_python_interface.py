@@ -112,7 +112,7 @@ def test_compare_is_a_module_and_a_function_at_once(folder):
 
 def test_import_alone_loads_neither_numpy_nor_pandas():
     """Nor do the imports of `heaptape convert --help`, `observe` and `machine`."""
-    modules = "heaptape.commands.main, heaptape.common.tables, heaptape.run.registry"
+    modules = "heaptape.commands.main, heaptape.common.tables, heaptape.allocators.registry"
     script = f"import sys, {modules}; print({{'numpy', 'pandas', 'matplotlib'}} & set(sys.modules))"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "analysis")}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy
 from conftest import ROOT
+from heaptape.allocators.registry import Allocator, choose_all, expand
+from heaptape.allocators.tunables import Tunable, Tunables
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.comparing.compare import as_shown
 from heaptape.results.comparing.variants import choose_tunable, curve, settings_of, sweep, tunables_in
-from heaptape.run.registry import Allocator, choose_all, expand
-from heaptape.run.tunables import Tunable, Tunables
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_runs import cycles_and_rss, file_of

@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from heaptape.allocators import registry
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
-from heaptape.run import exact, registry, replay
+from heaptape.run import exact, replay
 from heaptape.run.engine_process import Command, Processes, in_order, run_to_end, side_by_side
 from heaptape.run.rounds import Settings
 

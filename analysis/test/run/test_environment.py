@@ -8,10 +8,11 @@ import os
 from pathlib import Path
 
 import pytest
+from heaptape.allocators import registry
+from heaptape.allocators.registry import Choice
 from heaptape.common.home import default_home
-from heaptape.run import environment, live, registry, replay
+from heaptape.run import environment, live, replay
 from heaptape.run.environment import left_out, without_allocator
-from heaptape.run.registry import Choice
 from heaptape.run.rounds import Run, Settings
 
 from tests.support import HEAPTAPE, OUT, compile_c, run

@@ -2,9 +2,9 @@
 """A replay on the recorded allocator has the settings that the recorded program's environment had."""
 
 import pytest
+from heaptape.allocators import registry
+from heaptape.allocators.elf_files import build_id
 from heaptape.common.home import default_home
-from heaptape.run import registry
-from heaptape.run.elf_files import build_id
 from heaptape.run.recorded import as_recorded, recorded_on
 
 KNOWN = registry.load(default_home())

@@ -13,14 +13,15 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from heaptape.allocators import installed, registry
+from heaptape.allocators.registry import Choice, Proof
+from heaptape.allocators.tunables import Tunable, Tunables
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.results.disturbance import doubts
 from heaptape.results.model.penalties import SCHEMA
-from heaptape.run import engine_process, installed, machine, registry, replay
-from heaptape.run.registry import Choice, Proof
+from heaptape.run import engine_process, machine, replay
 from heaptape.run.rounds import Settings
-from heaptape.run.tunables import Tunable, Tunables
 from heaptape.tape.workload_format import END, SIZE_HIGH, read_workload
 from hypothesis import given
 from hypothesis import strategies as st

@@ -11,12 +11,12 @@ from collections import Counter
 
 import msgspec
 import pytest
+from heaptape.allocators.registry import Choice
 from heaptape.results import disturbance
 from heaptape.results.structs import AllNoise
 from heaptape.results.structs import Run as Made
 from heaptape.run import machine
 from heaptape.run.passes import PASSES
-from heaptape.run.registry import Choice
 from heaptape.run.rounds import FEW_REPEATS, FEWEST_ROUNDS, Rounds, Run, Settings, memory_varies, widest_interval
 from hypothesis import given
 from hypothesis import strategies as st

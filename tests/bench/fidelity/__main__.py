@@ -106,7 +106,7 @@ def _is_followed(arguments: argparse.Namespace) -> bool:
 
 def _make(arguments: argparse.Namespace) -> tuple[list[dict], bool]:
     """The runs of all chosen apps; whether one of them failed."""
-    from heaptape.run import registry
+    from heaptape.allocators import registry
 
     from tests.bench.fidelity.raw import write_results
     from tests.bench.fidelity.verify import not_verified
@@ -226,7 +226,7 @@ def _chosen(known: Sequence, names: Sequence[str]) -> list:
 
 
 def _choices(names: Sequence[str] | None, known: dict) -> list:
-    from heaptape.run import registry
+    from heaptape.allocators import registry
 
     choices = registry.choose_all(names or [], known)
     if not any(choice.label == "glibc" for choice in choices):

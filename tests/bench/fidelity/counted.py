@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, Home
 from heaptape.run import capture, engine_process, live, recipes, replay
 from heaptape.run.recipes import Recipe
-from heaptape.run.registry import Choice
 from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import read_workload
 

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results.comparing.race import UNDECIDED
 from heaptape.run import machine, recipes, replay
 from heaptape.run.live import Place, observed
 from heaptape.run.recipes import Finished, Recipe
-from heaptape.run.registry import Choice
 
 from tests.bench.fidelity.looks import decisions, next_look
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.run import capture, live, replay
 from heaptape.run.recipes import Recipe
-from heaptape.run.registry import Choice
 from heaptape.run.samples import Samples, read_samples
 
 from tests.bench.fidelity import prediction

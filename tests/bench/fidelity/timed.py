@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from heaptape.allocators.registry import Choice, sha256_of
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results.model.time_model import ALL, prediction
@@ -20,7 +21,6 @@ from heaptape.results.schema import Results
 from heaptape.results.structs import label
 from heaptape.run import live, machine, recipes, replay
 from heaptape.run.recipes import Recipe
-from heaptape.run.registry import Choice, sha256_of
 from heaptape.run.rounds import Settings
 
 from tests.bench.fidelity import counted, verify

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from heaptape.allocators.registry import Choice, package_versions, sha256_of
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results.structs import Run, label
 from heaptape.run import live, machine, replay
 from heaptape.run.recipes import Recipe
-from heaptape.run.registry import Choice, package_versions, sha256_of
 from heaptape.run.rounds import Settings
 from heaptape.run.samples import replayed
 

@@ -209,10 +209,11 @@ def _traces(paths: Sequence[str], files: Sequence["Results"], names: Sequence[st
 
 
 def _replay_experiments(wanted: Sequence[str], view: "View", arguments: argparse.Namespace) -> "Results":
+    from heaptape.allocators import registry
     from heaptape.features.blame import views as library
     from heaptape.features.whatif import experiments as whatif
     from heaptape.results.schema import Results
-    from heaptape.run import registry, rounds
+    from heaptape.run import rounds
 
     path = arguments.inputs[0]
     choices = registry.choose_all([holder.allocator for holder in view.holders], registry.load(arguments.home))
@@ -291,9 +292,10 @@ def _holds_results(path: str) -> bool:
 
 def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
     """Replays a trace or workload. Reports runs that failed. Raises HeaptapeError if all failed."""
+    from heaptape.allocators import registry
     from heaptape.features.blame.settings import Replayed, with_memory
     from heaptape.results.schema import Results
-    from heaptape.run import registry, replay, rounds
+    from heaptape.run import replay, rounds
     from heaptape.run.passes import OF_ORIGINS
     from heaptape.run.recorded import as_recorded
 

@@ -11,12 +11,13 @@ import msgspec
 import numpy as np
 
 from heaptape.advise.tried import usual_settings
+from heaptape.allocators import registry
+from heaptape.allocators.registry import Choice
 from heaptape.common.home import Home
 from heaptape.decide.worth import is_reason
 from heaptape.results import structs
 from heaptape.results.schema import Results
-from heaptape.run import judging, registry, replay, rounds
-from heaptape.run.registry import Choice
+from heaptape.run import judging, replay, rounds
 from heaptape.run.samples import rss_at
 
 

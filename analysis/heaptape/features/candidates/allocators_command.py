@@ -16,9 +16,9 @@ from heaptape.common.process import processors
 from heaptape.common.tables import listing
 
 if TYPE_CHECKING:
+    from heaptape.allocators import registry
+    from heaptape.allocators.installed import Installed
     from heaptape.features.candidates.sources import Plan, Recipe
-    from heaptape.run import registry
-    from heaptape.run.installed import Installed
 
 SUMMARY = "the allocators known here, where they are or how to get them; install versions of them"
 GROUP = "Allocators"
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Lists the registry, or one allocator's variants or tunables; checks tunables; installs or removes candidates."""
-    from heaptape.run import installed, registry
+    from heaptape.allocators import installed, registry
 
     _check(arguments)
     folder = Path(arguments.into).absolute() if arguments.into else installed.root()
@@ -215,9 +215,10 @@ def _print_tunables(allocator: "registry.Allocator", as_json: bool) -> int:
 
 
 def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Allocator"]) -> int:
+    from heaptape.allocators import registry
     from heaptape.features.tune import trials
     from heaptape.features.tune.tables import effects_table
-    from heaptape.run import registry, replay
+    from heaptape.run import replay
     from heaptape.show.tables.latex import render
 
     name, *inputs = arguments.check_tunables
@@ -237,7 +238,7 @@ def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Al
 
 
 def _print_in_use(arguments: argparse.Namespace) -> int:
-    from heaptape.run import in_use, registry
+    from heaptape.allocators import in_use, registry
 
     known = registry.load(arguments.home)
     by_pid = arguments.of is not None

@@ -10,12 +10,12 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from heaptape.allocators.installed import Checked
+from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, Home
 from heaptape.common.process import processors, scratch_folder
 from heaptape.run import exact, replay, workloads
-from heaptape.run.installed import Checked
-from heaptape.run.registry import Choice
 
 COMPILERS = {"cc": ("CC", "cc"), "c++": ("CXX", "c++")}
 PACKAGES = {

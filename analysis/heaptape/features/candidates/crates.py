@@ -16,12 +16,12 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import IO
 
+from heaptape.allocators.installed import Source
+from heaptape.allocators.registry import sha256_of
 from heaptape.common.checked import read_toml
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.process import scratch_folder
 from heaptape.common.version import __version__
-from heaptape.run.installed import Source
-from heaptape.run.registry import sha256_of
 
 INDEX = "sparse+https://index.crates.io/"
 MOST_INDEX_BYTES = 16 << 20

@@ -10,10 +10,10 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from heaptape.allocators.installed import Source, matches, version_key
+from heaptape.allocators.registry import sha256_of
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.process import scratch_folder
-from heaptape.run.installed import Source, matches, version_key
-from heaptape.run.registry import sha256_of
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import msgspec
 
+from heaptape.allocators import c_libraries, installed, registry
+from heaptape.allocators.installed import Installed, Record, Source
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, cache_folder
 from heaptape.common.process import build_error, locked, run_script, scratch_folder
 from heaptape.features.candidates import build
 from heaptape.features.candidates.sources import Plan
-from heaptape.run import c_libraries, installed, machine, registry
-from heaptape.run.installed import Installed, Record, Source
+from heaptape.run import machine
 
 BUILDING = ".building-"
 

@@ -23,12 +23,12 @@ from typing import IO, Literal
 
 import msgspec
 
+from heaptape.allocators.installed import Source, matches, version_key
+from heaptape.allocators.registry import sha256_of
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import Home
 from heaptape.features.candidates import crates, downloads
-from heaptape.run.installed import Source, matches, version_key
-from heaptape.run.registry import sha256_of
 
 
 class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,6 +18,8 @@ import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist
 
+from heaptape.allocators import installed
+from heaptape.allocators.registry import Choice, sha256_of
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import write_text
 from heaptape.common.version import __version__
@@ -26,8 +28,6 @@ from heaptape.features.fleet.store import Store, Workload, is_exact
 from heaptape.results.model.time_model import ALL, prediction
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import SIMULATED_OF_ALL, label
-from heaptape.run import installed
-from heaptape.run.registry import Choice, sha256_of
 
 BASELINE = "glibc"
 SHORT_SHA = 16

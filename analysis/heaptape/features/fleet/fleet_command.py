@@ -315,9 +315,9 @@ def _atlas(arguments: argparse.Namespace) -> int:
 
 def _made_atlas(url: str, arguments: argparse.Namespace) -> "Atlas":
     """The atlas of a store; allocators that can't be had here are listed with the reason."""
+    from heaptape.allocators import registry
     from heaptape.features.fleet import atlas
     from heaptape.features.fleet.store import open_store
-    from heaptape.run import registry
 
     known = registry.load(arguments.home)
     names = arguments.allocator or [one.label for one in registry.choose_all((), known)]

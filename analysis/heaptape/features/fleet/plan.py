@@ -13,6 +13,8 @@ from typing import Annotated
 
 import msgspec
 
+from heaptape.allocators import registry
+from heaptape.allocators.registry import Choice, sha256_of
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import Home
@@ -41,9 +43,8 @@ from heaptape.features.fleet.store import (
 )
 from heaptape.features.fleet.work import engine_hash
 from heaptape.features.gate import gate
-from heaptape.run import engine_process, registry, replay
+from heaptape.run import engine_process, replay
 from heaptape.run.passes import BY_NAME, PASSES, need_origins
-from heaptape.run.registry import Choice, sha256_of
 from heaptape.run.replay import order_of
 from heaptape.run.rounds import Settings
 from heaptape.tape.workload_format import is_workload

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from heaptape.allocators.registry import Choice, sha256_of
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.process import processors, scratch_folder
@@ -29,7 +30,6 @@ from heaptape.run.condition import Condition, parse, tolerated
 from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.exact import FIGURES, PEAK, UPPER, Bench, RunError
 from heaptape.run.passes import OF_ACCESSES
-from heaptape.run.registry import Choice, sha256_of
 
 MOST_RUNS = 8
 # Figures that are shown even without a tolerance.

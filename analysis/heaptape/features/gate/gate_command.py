@@ -12,9 +12,9 @@ from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
 
 if TYPE_CHECKING:
+    from heaptape.allocators.registry import Choice
     from heaptape.features.gate.gate import Pairing
     from heaptape.features.gate.minimise import Limits
-    from heaptape.run.registry import Choice
 
 SUMMARY = "is a new allocator worse than the old one, and the smallest tape that shows it"
 GROUP = "Tune and guard"
@@ -101,9 +101,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Compares, prints the table, minimises tapes whose figures are worse. Returns 1 if any are, else
     UNMEASURED if anything could not be measured.
     """
+    from heaptape.allocators import c_libraries
+    from heaptape.allocators.registry import BUILT, is_library, library_of
     from heaptape.features.gate import gate, minimise
-    from heaptape.run import c_libraries
-    from heaptape.run.registry import BUILT, is_library, library_of
 
     chosen_tables(arguments.table, ())
     limits = limits_of(arguments, "gate")
@@ -181,7 +181,7 @@ def _pairing(arguments: argparse.Namespace) -> "Pairing":
 
 def choose_pair(arguments: argparse.Namespace, command: str) -> "tuple[Choice, Choice]":
     """--old and --new. Raises UsageError."""
-    from heaptape.run import registry
+    from heaptape.allocators import registry
 
     known = registry.load(arguments.home)
     try:

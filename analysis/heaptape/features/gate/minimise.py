@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+from heaptape.allocators.registry import DEFAULT_VARIANT, Choice
 from heaptape.common import escape
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
@@ -35,7 +36,6 @@ from heaptape.run.condition import Condition
 from heaptape.run.engine_process import Processes, in_order
 from heaptape.run.exact import FIGURES
 from heaptape.run.passes import OF_ACCESSES
-from heaptape.run.registry import DEFAULT_VARIANT, Choice
 from heaptape.tape.workload_format import read_workload
 
 # The smallest relevant difference, in the figure's unit: 16 OS pages, not one.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.process import last_message
@@ -15,7 +16,6 @@ from heaptape.results.judged import mean_over_time
 from heaptape.run import replay
 from heaptape.run.live import c_library
 from heaptape.run.live_command import WALL_MEAN, Turns, ratios, take
-from heaptape.run.registry import Choice
 from heaptape.run.samples import Samples, read_samples, rss_at
 
 LIBRARY_BYTES = 72 << 10  # what the library itself holds

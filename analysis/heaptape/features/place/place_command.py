@@ -53,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Searches, writes the plan, prints the answer or the code."""
+    from heaptape.allocators import registry
     from heaptape.features.place import code, confirm, plan, search
-    from heaptape.run import registry
     from heaptape.run.live_command import Turns
     from heaptape.run.recorded import as_recorded
     from heaptape.show import screen

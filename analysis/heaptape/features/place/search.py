@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.decide.worth import is_reason
@@ -21,7 +22,6 @@ from heaptape.results.comparing.compare import absolute
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Run as MemoryRun
 from heaptape.run import judging, replay, rounds
-from heaptape.run.registry import Choice
 from heaptape.run.rounds import Run
 from heaptape.run.samples import Samples, read_samples, replayed
 from heaptape.tape.trace import open_trace

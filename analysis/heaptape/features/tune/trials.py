@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from heaptape.allocators.registry import Allocator, Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.process import locked
@@ -41,7 +42,6 @@ from heaptape.results.structs import INTERRUPTED, Misses, Run
 from heaptape.run import exact, machine, replay
 from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.exact import PEAK, UPPER
-from heaptape.run.registry import Allocator, Choice
 
 if TYPE_CHECKING:
     import optuna

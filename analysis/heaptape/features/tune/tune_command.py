@@ -147,9 +147,9 @@ def _budget(text: str) -> tuple[int | None, float]:
 
 
 def _request(arguments: argparse.Namespace) -> Request:
+    from heaptape.allocators import registry
     from heaptape.features.tune import goals
     from heaptape.features.tune.goals import space_of
-    from heaptape.run import registry
 
     names = [replaying.name_of(path) for path in arguments.inputs]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -223,8 +223,8 @@ def _run(search: "Search", budget: "Budget", work: replaying.Work) -> bool:
 
 def _about(request: Request) -> dict:
     """What has to be the same for a search to be continued."""
+    from heaptape.allocators.registry import sha256_of
     from heaptape.common.version import __version__
-    from heaptape.run.registry import sha256_of
 
     allocator, goals = request.space.allocator, request.goals
     assert allocator.path

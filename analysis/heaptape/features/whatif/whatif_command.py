@@ -78,10 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replays, writes R.json, prints the table. Returns 1 if a run failed."""
+    from heaptape.allocators import registry
     from heaptape.features.whatif import experiments as whatif
     from heaptape.features.whatif import screen as experiments
     from heaptape.results.schema import Results
-    from heaptape.run import registry
     from heaptape.run.recorded import as_recorded
     from heaptape.show import screen
 

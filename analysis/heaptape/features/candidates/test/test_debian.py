@@ -7,9 +7,9 @@ import subprocess
 
 import planted_crates as planted
 import pytest
+from heaptape.allocators import c_libraries, installed, registry
 from heaptape.common.home import Home, default_home
 from heaptape.features.candidates import downloads
-from heaptape.run import c_libraries, installed, registry
 
 from tests.support import call_heaptape, compile_c
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import planted_crates as planted
 import pytest
+from heaptape.allocators import installed, registry
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.features.candidates import build as building
 from heaptape.features.candidates import install, sources
-from heaptape.run import installed, registry
 
 from tests.support import HEAPTAPE, OUT, REPOSITORY, call_heaptape, published, take_interrupts
 

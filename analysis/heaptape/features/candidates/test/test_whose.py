@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
+from heaptape.allocators import installed, registry
 from heaptape.common import home
 from heaptape.common.errors import HeaptapeError
-from heaptape.run import installed, registry
 
 from tests.support import HEAPTAPE_HERE, OUT, refused
 

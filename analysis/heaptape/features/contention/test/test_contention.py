@@ -6,11 +6,11 @@ import math
 
 import msgspec
 import pytest
+from heaptape.allocators.registry import Tunables
 from heaptape.common.tables import render_text
 from heaptape.features.contention import pass_table as contention
 from heaptape.results.schema import Results
 from heaptape.results.structs import LockWaits
-from heaptape.run.registry import Tunables
 from planted_runs import file_of, runs_of
 
 from tests.support import call_heaptape

@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from heaptape.allocators import registry
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import CHECKOUT, Home
-from heaptape.run import capture, live, recipes, registry
+from heaptape.run import capture, live, recipes
 from heaptape.run.recipes import Recipe
 
 from tests.bench.fidelity import counted

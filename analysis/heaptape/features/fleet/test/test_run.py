@@ -17,6 +17,7 @@ import dask
 import pandas as pd
 import pytest
 from distributed import LocalCluster
+from heaptape.allocators import registry
 from heaptape.common.home import default_home
 from heaptape.features.fleet import work
 from heaptape.features.fleet.plan import tasks_of
@@ -34,7 +35,7 @@ from heaptape.features.fleet.test.fleets import (
 from heaptape.features.gate.test.pieces import make_workload
 from heaptape.results.schema import figures as figures_of
 from heaptape.results.schema import results as read_results
-from heaptape.run import machine, registry
+from heaptape.run import machine
 
 from tests import access_streams
 from tests.support import HEAPTAPE, OUT, call_heaptape, published, run

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from heaptape.allocators.registry import Choice
 from heaptape.features.gate import gate
 from heaptape.features.gate.gate import MOST_RUNS, Compared, Pairing, Values
 from heaptape.features.gate.tables import gate_lines
 from heaptape.run.condition import DEFAULT, parse_tolerances
-from heaptape.run.registry import Choice
 
 OLD, NEW = (Choice(name, "default", Path(), "", {}) for name in ("old", "new"))
 

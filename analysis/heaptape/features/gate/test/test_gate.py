@@ -13,11 +13,11 @@ import time
 from xml.etree import ElementTree
 
 import pytest
+from heaptape.allocators import registry
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.features.gate.minimise import Minimiser
 from heaptape.features.gate.test.pieces import make_workload
-from heaptape.run import registry
 
 from tests.support import (
     HEAPTAPE,

@@ -13,12 +13,13 @@ import tempfile
 from pathlib import Path
 
 import msgspec
+from heaptape.allocators import registry
+from heaptape.allocators.registry import Choice
 from heaptape.common.home import Home, default_home
 from heaptape.features.place import plan, search
 from heaptape.features.place.confirm import LIVE, savings, with_plan
-from heaptape.run import capture, recipes, registry, replay
+from heaptape.run import capture, recipes, replay
 from heaptape.run.recipes import Recipe
-from heaptape.run.registry import Choice
 from heaptape.run.samples import read_samples
 
 from tests.bench.fidelity.live_rounds import observe, place_for

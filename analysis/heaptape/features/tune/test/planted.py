@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heaptape.allocators.registry import Allocator
+from heaptape.allocators.tunables import Tunable, Tunables
 from heaptape.features.tune.confirm import Judged
 from heaptape.features.tune.goals import Goals, Settings, Space, space_of
 from heaptape.features.tune.search import Budget, Search
 from heaptape.features.tune.trials import Point, Store, require_optuna
-from heaptape.run.registry import Allocator
-from heaptape.run.tunables import Tunable, Tunables
 
 if TYPE_CHECKING:
     import optuna

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from heaptape.allocators import registry
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import default_home
 from heaptape.common.tables import paragraphs, render_text
@@ -31,7 +32,6 @@ from heaptape.features.tune.test.planted import (
     search_in,
 )
 from heaptape.features.tune.trials import Point
-from heaptape.run import registry
 from hypothesis import given
 from hypothesis import strategies as st
 

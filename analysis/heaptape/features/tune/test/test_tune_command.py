@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
+from heaptape.allocators import registry
 from heaptape.common.home import Home
 from heaptape.features.tune.test.planted import BEST, pages
-from heaptape.run import registry
 
 from tests.support import (
     HEAPTAPE,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from heaptape.allocators.installed import version_key
 from heaptape.common.errors import HeaptapeError
-from heaptape.run.installed import version_key
 
 LIBRARY = "libc.so.6"
 LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}

@@ -75,13 +75,13 @@ def offences(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
 
 def main() -> int:
     table = tomllib.loads(TABLE.read_text())
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     problems = offences(root, table)
     problems += [line for out in sys.argv[1:] for line in c_symbols.offences(root, Path(out), table["c"])]
     print(
         "\n".join(problems)
         if problems
-        else "layers: every arrow is in tools/layers.toml; no cycle of files, no C function of too many parameters"
+        else "layers: every arrow is in layers.toml; no cycle of files, no C function of too many parameters"
     )
     return 1 if problems else 0
 

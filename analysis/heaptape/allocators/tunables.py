@@ -8,8 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from heaptape.allocators.installed import version_key
 from heaptape.common.errors import HeaptapeError
-from heaptape.run.installed import version_key
 
 SMALLEST_BYTES = 4096  # of a logarithmic scale that has to begin somewhere above 0
 LEVELS = 9  # values of a number that a search tries: with more of them it finds the ends later

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+from heaptape.allocators import in_use, registry
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
-from heaptape.run import in_use, registry
 
 from tests.support import call_heaptape, compile_c, published
 

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from heaptape.allocators.elf_files import exported_names
+from heaptape.allocators.registry import Allocator, package_versions
 from heaptape.common.errors import HeaptapeError
-from heaptape.run.elf_files import exported_names
-from heaptape.run.registry import Allocator, package_versions
 
 PROGRAM_HEADERS = struct.Struct("<4s28xQ14xHH")  # of a 64-bit ELF file: their place, size and number
 INTERPRETER = 3

@@ -9,10 +9,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from heaptape.allocators import c_libraries, registry
 from heaptape.common import phrases
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
-from heaptape.run import c_libraries, live, registry
+from heaptape.run import live
 
 from replay.test.engine import make
 from tests.support import call_heaptape

@@ -15,14 +15,14 @@ from typing import Literal
 
 import msgspec
 
+from heaptape.allocators import c_libraries, installed
+from heaptape.allocators.c_libraries import CLibrary
+from heaptape.allocators.elf_files import exported_names
+from heaptape.allocators.tunables import Tunables
 from heaptape.common.checked import checked, read_toml
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import IN_WHEEL, Home
 from heaptape.results.recorded_on import short_version
-from heaptape.run import c_libraries, installed
-from heaptape.run.c_libraries import CLibrary
-from heaptape.run.elf_files import exported_names
-from heaptape.run.tunables import Tunables
 
 
 class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
