@@ -129,6 +129,57 @@ static int add(struct linked_patches *patches, const struct seen *seen, unsigned
   return 0;
 }
 
+static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+/* Where the jump with a 32-bit distance leads whose bytes these are; 0: they are another instruction's. */
+static uint64_t jump_to(const uint8_t code[ENTRY_JUMP_BYTES], uint64_t at) {
+  int32_t distance;
+  memcpy(&distance, code + 1, sizeof distance);
+  return code[0] == 0xe9 ? at + ENTRY_JUMP_BYTES + (uint64_t)(int64_t)distance : 0;
+}
+
+/* The bytes at an address of the file; NULL: they are not completely in it. */
+static const void *in_file(const struct linked_patches *patches, uint64_t address, uint64_t bytes) {
+  uint64_t offset;
+  return elf_file_offset(&patches->file, address, bytes, &offset) ? elf_part(&patches->memory, offset, bytes) : NULL;
+}
+
+/* Where a function leads that is nothing but a jump; 0: it is more. */
+static uint64_t lone_jump(const struct linked_patches *patches, const struct linked_symbol *symbol) {
+  enum { SHORT_JUMP_BYTES = 2, SHORT_JUMP = 0xeb };
+  const uint8_t *code = symbol->chosen_at_run_time ? NULL : in_file(patches, symbol->address, symbol->bytes);
+  uint64_t at = symbol->address, bytes = symbol->bytes;
+  if (code && bytes > sizeof endbr64 && memcmp(code, endbr64, sizeof endbr64) == 0) {
+    code += sizeof endbr64;
+    at += sizeof endbr64;
+    bytes -= sizeof endbr64;
+  }
+  if (code && bytes == SHORT_JUMP_BYTES && code[0] == SHORT_JUMP)
+    return at + SHORT_JUMP_BYTES + (uint64_t)(int64_t)(int8_t)code[1];
+  return code && bytes == ENTRY_JUMP_BYTES ? jump_to(code, at) : 0;
+}
+
+/* Where a function is a lone jump, its target is what other functions of the allocator call (Firefox's strdup): the
+   symbol then stands for the target, unless several lead there, which could not be told apart. An operator that jumps
+   to a function which calls malloc stays what it is. */
+static void follow_lone_jumps(struct linked_patches *patches) {
+  uint64_t to[LINKED_MOST], bytes[LINKED_MOST];
+  for (size_t i = 0; i < patches->count; i++)
+    to[i] = lone_jump(patches, &patches->symbols.at[i]);
+  for (size_t i = 0; i < patches->count; i++) {
+    uint8_t kind = patches->symbols.at[i].means.kind;
+    bool stays = !to[i] || kind == LINKED_NEW || kind == LINKED_DELETE || is_listed(patches, to[i]);
+    for (size_t n = 0; n < patches->count && !stays; n++)
+      stays = n != i && to[n] == to[i];
+    bytes[i] = stays ? 0 : elf_file_function_bytes(&patches->memory, &patches->file, to[i]);
+  }
+  for (size_t i = 0; i < patches->count; i++)
+    if (bytes[i]) {
+      patches->symbols.at[i].address = to[i];
+      patches->symbols.at[i].bytes = bytes[i];
+    }
+}
+
 /* Finds none where the executable has no allocator. Returns 0, or -1: no memory. */
 static int find_functions(struct linked_patches *patches) {
   struct search *search = calloc(1, sizeof *search);
@@ -142,6 +193,8 @@ static int find_functions(struct linked_patches *patches) {
     for (unsigned number = 0; search->marked[family] && number < FUNCTIONS; number++)
       failed |= add(patches, &search->seen[family][number], family, number);
   free(search);
+  patches->count = patches->symbols.count < LINKED_MOST ? patches->symbols.count : LINKED_MOST;
+  follow_lone_jumps(patches);
   return failed;
 }
 
@@ -153,15 +206,10 @@ static bool read_at(int fd, void *bytes, size_t count, uint64_t address) {
 
 uint64_t linked_jump_at(int memory, uint64_t at) {
   uint8_t code[ENTRY_JUMP_BYTES];
-  int32_t distance;
-  if (!read_at(memory, code, sizeof code, at) || code[0] != 0xe9)
-    return 0;
-  memcpy(&distance, code + 1, sizeof distance);
-  return at + ENTRY_JUMP_BYTES + (uint64_t)(int64_t)distance;
+  return read_at(memory, code, sizeof code, at) ? jump_to(code, at) : 0;
 }
 
 uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *saved) {
-  static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
   uint8_t code[sizeof endbr64];
   uint64_t magic, at = function;
   if (read_at(memory, code, sizeof code, at) && memcmp(code, endbr64, sizeof endbr64) == 0)
@@ -172,12 +220,6 @@ uint64_t linked_room_of(int memory, uint64_t function, struct linked_saved *save
       target && number < LINKED_MOST && read_at(memory, &magic, sizeof magic, room) && magic == LINKED_ROOM_MAGIC &&
       read_at(memory, saved, sizeof *saved, room + offsetof(struct linked_room, saved) + number * sizeof *saved);
   return found && saved->at == at && saved->bytes >= ENTRY_JUMP_BYTES && saved->bytes <= ENTRY_PATCH_MOST ? room : 0;
-}
-
-/* The bytes at an address of the file; NULL: they are not completely in it. */
-static const void *in_file(const struct linked_patches *patches, uint64_t address, uint64_t bytes) {
-  uint64_t offset;
-  return elf_file_offset(&patches->file, address, bytes, &offset) ? elf_part(&patches->memory, offset, bytes) : NULL;
 }
 
 /* Reads the code at a function's entry, as it was before an earlier recorder redirected it, if one did. */
@@ -340,8 +382,8 @@ static int open_file(struct linked_patches *patches) {
   /* A loader names no loader. Of a program started as `ld.so PROGRAM`, /proc/PID/exe is the loader, and the functions
      in it (musl's libc is its loader) are not the program's own. */
   bool names_loader = elf_segment(&patches->file.segments, PT_INTERP);
-  if (names_loader != patches->is_static && find_functions(patches) == 0)
-    patches->count = patches->symbols.count < LINKED_MOST ? patches->symbols.count : LINKED_MOST;
+  if (names_loader != patches->is_static && find_functions(patches) != 0)
+    patches->count = 0;
   return 0;
 }
 

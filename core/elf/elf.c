@@ -211,6 +211,56 @@ bool elf_file_offset(const struct elf_file *file, uint64_t address, uint64_t byt
   return false;
 }
 
+/* The head of .eh_frame_hdr, and an entry of its table, sorted by function; distances are from the head's address. */
+struct frames_head {
+  uint8_t version, frames_form, count_form, table_form;
+  int32_t frames;
+  uint32_t count;
+};
+struct frames_entry {
+  int32_t function, frame;
+};
+/* The begin of a function's frames in .eh_frame; function: a distance from itself. */
+struct frame {
+  uint32_t bytes, common;
+  int32_t function;
+  uint32_t function_bytes;
+};
+enum { FORM_UDATA4 = 0x03, FORM_DATAREL_SDATA4 = 0x3b };
+
+static bool take_file(const struct elf_memory *memory, const struct elf_file *file, uint64_t address, void *to,
+                      size_t bytes) {
+  uint64_t offset;
+  return elf_file_offset(file, address, bytes, &offset) && take(memory, offset, to, bytes);
+}
+
+uint64_t elf_file_function_bytes(const struct elf_memory *memory, const struct elf_file *file, uint64_t address) {
+  const Elf64_Phdr *segment = elf_segment(&file->segments, PT_GNU_EH_FRAME);
+  struct frames_head head;
+  struct frames_entry entry;
+  struct frame frame;
+  if (!segment || !take_file(memory, file, segment->p_vaddr, &head, sizeof head) || head.version != 1 ||
+      head.count_form != FORM_UDATA4 || head.table_form != FORM_DATAREL_SDATA4)
+    return 0;
+  uint64_t base = segment->p_vaddr, table = base + sizeof head;
+  for (uint32_t from = 0, to = head.count; from < to;) {
+    uint32_t middle = from + (to - from) / 2;
+    if (!take_file(memory, file, table + (uint64_t)middle * sizeof entry, &entry, sizeof entry))
+      return 0;
+    uint64_t function = base + (uint64_t)(int64_t)entry.function, at = base + (uint64_t)(int64_t)entry.frame;
+    if (function == address) {
+      bool found = take_file(memory, file, at, &frame, sizeof frame) &&
+                   at + offsetof(struct frame, function) + (uint64_t)(int64_t)frame.function == address;
+      return found ? frame.function_bytes : 0;
+    }
+    if (function < address)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  return 0;
+}
+
 static bool read_section(const struct elf_memory *memory, const Elf64_Ehdr *header, uint32_t number,
                          Elf64_Shdr *section) {
   return number < header->e_shnum && header->e_shentsize == sizeof *section &&

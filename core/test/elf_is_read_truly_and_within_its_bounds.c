@@ -76,6 +76,7 @@ static void read_all(const struct elf_memory *memory) {
     return;
   elf_file_symbols(memory, &file, read_name, &sum);
   elf_file_offset(&file, dynamic.symbols, 16, &offset);
+  elf_file_function_bytes(memory, &file, file.header.e_entry);
   for (size_t i = 0; i < file.segments.count; i++) {
     const Elf64_Phdr *segment = &file.segment[i];
     const void *notes = elf_part(memory, segment->p_offset, segment->p_filesz);
@@ -85,6 +86,37 @@ static void read_all(const struct elf_memory *memory) {
         elf_symbol_find(memory, &its, "malloc", &symbol))
       elf_name(memory, &its, symbol.entry.st_name);
   }
+}
+
+/* The file's own functions, and places within them. */
+struct functions {
+  const struct elf_memory *memory;
+  const struct elf_file *file;
+  unsigned count;
+};
+
+static bool check_function(void *context, const Elf64_Sym *symbol, const char *name) {
+  struct functions *functions = context;
+  uint64_t found = elf_file_function_bytes(functions->memory, functions->file, symbol->st_value);
+  if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || symbol->st_size == 0 || strncmp(name, "check_", 6) != 0)
+    return true;
+  CHECK(found == symbol->st_size, "%s: %ju", name, (uintmax_t)found);
+  CHECK(elf_file_function_bytes(functions->memory, functions->file, symbol->st_value + 1) == 0, "%s", name);
+  functions->count++;
+  return true;
+}
+
+/* By the table for exceptions as by the symbols. */
+static void check_functions(void) {
+  struct elf_memory memory;
+  struct elf_file file;
+  struct functions functions = {&memory, &file, 0};
+  int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  CHECK(elf_map(fd, &memory) && elf_file_read(&memory, &file));
+  elf_file_symbols(&memory, &file, check_function, &functions);
+  CHECK(functions.count >= 2, "%u", functions.count);
+  elf_unmap(&memory);
+  close(fd);
 }
 
 /* Where damage changes what is read: headers, notes, symbols' sections, the dynamic section. */
@@ -181,6 +213,7 @@ int main(void) {
   }
   elf_unmap(&library);
   close(fd);
+  check_functions();
   check_hostile_files();
   return 0;
 }

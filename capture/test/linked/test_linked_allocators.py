@@ -216,6 +216,22 @@ def test_functions_that_take_an_arena_are_recorded_beside_malloc(tmp_path: Path)
         assert dump.count(f" {call} = ") == ROUNDS + 1, call
 
 
+@pytest.mark.parametrize("option", ["-fcf-protection=none", "-fcf-protection=full"])
+def test_calls_of_what_an_entry_only_jumps_to_are_recorded_too(option: str, tmp_path: Path) -> None:
+    """As by the strdup of Firefox. Where two entries jump to one function, each keeps its name."""
+    options = ("-O2", "-fno-builtin", "-w", "-s", option)
+    program = compile_c(tmp_path / "lone_jumps", SOURCES / "lone_jumps.c", *options)
+    record(tmp_path / "one.tape", program, "1")
+    record(tmp_path / "t.tape", program, str(ROUNDS + 1))
+    counted = Counter(info(tmp_path / "t.tape")["calls"]) - Counter(info(tmp_path / "one.tape")["calls"])
+    each = Counter(malloc=3, calloc=1, realloc=1, memalign=1, aligned_alloc=1, free=6)
+    assert counted == Counter({name: n * ROUNDS for name, n in each.items()})
+    proved(tmp_path / "t.tape", "unseen_frees", "double_frees", "dropped")
+    dump = run(CONVERT, "dump", tmp_path / "t.tape").stdout
+    for call in ("malloc(5)", "malloc(120)", "memalign(64, 140)", "aligned_alloc(128, 150)"):
+        assert dump.count(f" {call} = ") == ROUNDS + 1, call
+
+
 def test_calls_that_the_format_has_not_are_counted_as_dropped(names: Path, tmp_path: Path) -> None:
     record(tmp_path / "strdup.tape", names, "30", "text")
     assert proved(tmp_path / "strdup.tape")["dropped"] == 30
