@@ -132,6 +132,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
                                                         .has_accesses = collector->settings->flags & ATTACH_ACCESSES,
                                                         .in_bursts = collector->settings->in_bursts},
                               &error);
+  bool whole = !late && !request->forked && info && !describe_lacks(info, "calls");
   free(info);
   if (!process) {
     process_upkeep_free(upkeep);
@@ -145,6 +146,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
     report_error(&error);
   }
   process->forked = request->forked;
+  process->whole = whole;
   process->settings.unknown = late || (request->forked && (!parent || recorded_process_settings_unknown(parent)));
   if (parent)
     settings_made_inherit(&process->settings, &parent->settings);
@@ -263,8 +265,10 @@ static void serve_process(struct collector *collector, const struct pending *fro
     redirect_linked(from, request, reply);
     reply->bypassed = request->bypassed;
     process = add_process(collector, request, from);
-    if (process)
+    if (process) {
       process->is_inner = is_inner;
+      process->linked = reply->linked.functions != 0;
+    }
   }
   if (process)
     fds[0] = process_banks_add(process, rings);

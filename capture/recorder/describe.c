@@ -386,6 +386,13 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   return text;
 }
 
+bool describe_lacks(const char *info_json, const char *word) {
+  json_t *info = json_loads(info_json, 0, NULL);
+  bool lacks = has(json_object_get(info, "lacks"), word);
+  json_decref(info);
+  return lacks;
+}
+
 static void add_lack(json_t *lacks, const char *word) {
   if (json_is_array(lacks) && !has(lacks, word))
     json_array_append_new(lacks, json_string(word));

@@ -24,6 +24,9 @@ struct describe_past {
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
                     const struct describe_clock *clock, const struct describe_past *past);
 
+/* Is that word among what INFO's object lacks? */
+bool describe_lacks(const char *info_json, const char *word);
+
 /* A file of a recording that rotates. */
 struct describe_file {
   uint64_t set;                           /* the same in all files of the recording */

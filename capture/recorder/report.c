@@ -113,7 +113,7 @@ static void note_image(const struct process_summary *process, bool failed) {
   image->peak_is_exact = totals->peak_is_exact;
   image->peak_memory_bytes = (double)totals->peak_memory_bytes;
   image->failed |= failed;
-  image->calls_lost |= totals->calls_lost;
+  image->calls_lost |= totals->calls_lost || totals->unpaired;
   image->cut_why = totals->cut_why;
   snprintf(image->end, sizeof image->end, "%s", process->end);
 }
@@ -156,6 +156,14 @@ void report_process(const struct process_summary *process, const struct error *e
   }
   if (totals->calls_lost)
     diagnostics_warning(RECORD, "%s: " PROCESS_CALLS_LOST, process->path);
+  if (totals->unpaired) {
+    char number[TEXT_NUMBER_BYTES];
+    diagnostics_warning(RECORD,
+                        "%s: at least %s missing%s: objects were released that were not handed out, or handed out "
+                        "twice; heaptape check counts all",
+                        process->path, text_counted(number, totals->unpaired, "call"),
+                        totals->linked ? ", as " PROCESS_CALLS_ROUND : "");
+  }
   if (totals->stacks_lost)
     diagnostics_warning(RECORD, "%s: %llu call stacks could not be taken; their events are in the trace without one",
                         process->path, (unsigned long long)totals->stacks_lost);

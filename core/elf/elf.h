@@ -115,7 +115,8 @@ bool elf_file_read(const struct elf_memory *memory, struct elf_file *file);
 bool elf_file_offset(const struct elf_file *file, uint64_t address, uint64_t bytes, uint64_t *offset);
 
 /* How many bytes the function that begins at that address of the file's has, by the table for exceptions, which a
-   stripped file has, too. 0: none begins there, or the table has another form than gcc, clang and their linkers make. */
+   stripped file has, too. 0: none begins there, or the table has another form than gcc, clang and their linkers make.
+ */
 uint64_t elf_file_function_bytes(const struct elf_memory *memory, const struct elf_file *file, uint64_t address);
 
 /* Gives each symbol, of all tables, until false is returned, or 2^25 are visited: twenty times what the largest browser

@@ -10,6 +10,7 @@
    fields. One thread. Allocates with malloc. */
 #pragma once
 
+#include "capture/recorder/processes/balance.h"
 #include "capture/recorder/processes/estimates.h"
 #include "capture/recorder/processes/proc_entries.h"
 #include "capture/recorder/processes/settings_made.h"
@@ -95,6 +96,8 @@ struct recorded_process {
   const char *given_up; /* why nothing more is written; NULL: the trace is being written */
   struct sampler sampler;
   bool forked; /* not a fresh image */
+  bool linked; /* functions of an allocator in its executable are redirected */
+  bool whole;  /* nothing is known to be missing from its beginning on */
   struct settings_made settings;
   int parent_pid;
   uint32_t number; /* in the order in which images began */
@@ -108,6 +111,7 @@ struct recorded_process {
   VECTOR(struct ring_reader) readers;
   struct stack_nodes stacks;
   struct live_sample live;
+  struct balance balance;
   struct site_sample sites; /* of acquires that have a stack */
   struct access_stream accesses;
   VECTOR(uint32_t) thread_of_serial; /* plus 1; 0: not known yet. Where accesses are recorded. */
@@ -121,6 +125,7 @@ struct recorded_process {
   uint64_t peak_memory_bytes;  /* of RssAnon, by samples and VmHWM; 0: it was never read */
   uint64_t in_flight;
   uint64_t skipped;    /* calls made in pauses */
+  uint64_t unpaired;   /* as process_totals has it */
   uint64_t broken;     /* invalid records, and values of counters */
   uint64_t cut_stamp;  /* later records are left out; 0: none are */
   uint64_t hold_stamp; /* a ring's first later record, and those behind it, stay in the ring; 0: none do */

@@ -39,6 +39,7 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
   trace_writer_totals(process->writer)->accesses.in_bursts = start->in_bursts;
   sampler_open(&process->sampler, start->pid);
   live_sample_open(&process->live); /* without memory there is no estimate, but everything else continues */
+  balance_open(&process->balance);
   site_sample_open(&process->sites, process->origin_ns);
   recorded_process_sample(process, start->origin_stamp);
   return process;
@@ -194,6 +195,21 @@ static void settle(struct recorded_process *process) {
   }
 }
 
+/* Counts calls that others show to be missing. Of a resize under way, the object has been released. */
+static void count_unpaired(struct recorded_process *process) {
+  const struct trace_totals *running = trace_writer_totals(process->writer);
+  struct process_missing missing = recorded_process_missing(process);
+  if (!process->whole || !process_writes(process) || process->broken || process->before.lost || running->lost ||
+      missing.dropped || missing.skipped)
+    return;
+  uint64_t unpaired = balance_missing(&process->balance);
+  process->unpaired = unpaired > process->in_flight ? unpaired - process->in_flight : 0;
+  if (process->unpaired && process->linked) {
+    struct ring_reader nobody = {.thread = -1};
+    ring_reading_gap(process, &nobody, process->unpaired, PROCESS_CALLS_ROUND);
+  }
+}
+
 static void take_totals(const struct recorded_process *process, struct trace_writer *writer,
                         struct process_totals *totals) {
   memset(totals, 0, sizeof *totals);
@@ -204,6 +220,8 @@ static void take_totals(const struct recorded_process *process, struct trace_wri
   totals->accesses_over = process->accesses_over;
   totals->cut_why = process->cut_why;
   totals->calls_lost = calls_lost(process);
+  totals->unpaired = process->unpaired;
+  totals->linked = process->linked;
   totals->peak_live_bytes = process->live.peak_bytes;
   totals->peak_is_exact = !process->live.thinned && process->readers.count < 2; /* rings are read one by one */
   totals->peak_memory_bytes = process->peak_memory_bytes;
@@ -299,6 +317,7 @@ int recorded_process_close(struct recorded_process *process, const struct record
   for (uint32_t i = 0; i < process->readers.count; i++)
     ring_reading_drain_rest(process, &process->readers.at[i]);
   settle(process);
+  count_unpaired(process);
   struct trace_totals *running = trace_writer_totals(process->writer);
   running->nested = take_nested(process);
   running->in_flight = process->in_flight;
@@ -322,6 +341,7 @@ int recorded_process_close(struct recorded_process *process, const struct record
     result = -1;
   stack_nodes_close(&process->stacks);
   live_sample_close(&process->live);
+  balance_close(&process->balance);
   site_sample_close(&process->sites);
   access_stream_close(&process->accesses);
   free(process->thread_of_serial.at);

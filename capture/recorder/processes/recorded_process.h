@@ -12,6 +12,9 @@
   "calls of objects that are bound to another malloc (RTLD_DEEPBIND), or are in another name space (dlmopen), are "    \
   "missing"
 
+/* The same where functions of an allocator in the executable are redirected. */
+#define PROCESS_CALLS_ROUND "the program calls its allocator by more than the functions that are known"
+
 struct process_totals {
   struct trace_totals totals; /* of which dropped includes skipped */
   uint64_t skipped;           /* calls made in pauses */
@@ -22,6 +25,8 @@ struct process_totals {
   bool peak_is_exact;         /* else it is an estimate */
   uint64_t peak_memory_bytes; /* of RssAnon, in all files so far; 0: it was never read */
   bool calls_lost;            /* PROCESS_CALLS_LOST */
+  uint64_t unpaired;          /* calls that are missing at least, for a reason that is not known */
+  bool linked;                /* the reason is PROCESS_CALLS_ROUND */
   const char *cut_why;        /* why the recording ended before the process; NULL: it did not */
 };
 

@@ -63,7 +63,15 @@ static inline void count_calls(struct recorded_process *process, uint32_t thread
     counts->events += calls;
 }
 
+static inline void count_balance(struct balance *balance, const struct trace_event *event) {
+  if (__builtin_expect(event->released && balance_has(balance, event->released), 0) && trace_event_releases(event))
+    balance_add(balance, event->released, -1);
+  if (__builtin_expect(event->acquired && balance_has(balance, event->acquired), 0) && trace_event_acquires(event))
+    balance_add(balance, event->acquired, 1);
+}
+
 static void put_event(struct recorded_process *process, struct ring_reader *reader, const struct trace_event *event) {
+  count_balance(&process->balance, event);
   if (has_thread(process, reader) && trace_writer_event(process->writer, (uint32_t)reader->thread, event) == 0) {
     count_calls(process, (uint32_t)reader->thread, 1);
     return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* An allocator with a malloc of its own and Firefox's functions that take an arena, none of which calls another, and
-   calls of each, argv[1] rounds. What one function hands out, another takes back. */
+   calls of each, argv[1] rounds. What one function hands out, another takes back. With argv[2], each round takes an
+   object more, by a function of no such name, into which the compiler has copied the allocator's. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,10 @@ OWN void moz_arena_free(size_t arena, void *object) {
   spare = arena ? object : NULL;
 }
 
+OWN void *by_another_name(size_t bytes) {
+  return take(16, bytes);
+}
+
 int main(int argc, char **argv) {
   int rounds = argc > 1 ? atoi(argv[1]) : 1;
   for (int i = 0; i < rounds; i++) {
@@ -64,6 +69,8 @@ int main(int argc, char **argv) {
     free(a);
     a = moz_arena_memalign(3, 64, 200);
     free(a);
+    if (argc > 2)
+      free(by_another_name(60));
   }
   fputs("done\n", stderr);
   return 0;

@@ -216,6 +216,16 @@ def test_functions_that_take_an_arena_are_recorded_beside_malloc(tmp_path: Path)
         assert dump.count(f" {call} = ") == ROUNDS + 1, call
 
 
+def test_calls_round_the_functions_that_are_known_are_told_at_the_end(tmp_path: Path) -> None:
+    program = compile_c(tmp_path / "arena_names", SOURCES / "arena_names.c", "-O2")
+    assert "missing" not in record(tmp_path / "all.tape", program, str(ROUNDS)).stderr
+    told = record(tmp_path / "t.tape", program, str(ROUNDS), "hidden").stderr
+    missing = check(tmp_path / "t.tape")["double_frees"] + check(tmp_path / "t.tape")["unseen_frees"]
+    assert missing == ROUNDS
+    assert f"at least {ROUNDS} calls missing, as the program calls its allocator" in " ".join(told.split())
+    assert proved(tmp_path / "t.tape")["dropped"] == ROUNDS
+
+
 @pytest.mark.parametrize("option", ["-fcf-protection=none", "-fcf-protection=full"])
 def test_calls_of_what_an_entry_only_jumps_to_are_recorded_too(option: str, tmp_path: Path) -> None:
     """As by the strdup of Firefox. Where two entries jump to one function, each keeps its name."""

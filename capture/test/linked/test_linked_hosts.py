@@ -67,6 +67,17 @@ int main(int argc, char **argv) {
 }
 """
 
+BY_ADDRESS = """
+#include <dlfcn.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+  void *(*take)(size_t) = argc > 1 ? dlsym(dlopen("libc.so.6", RTLD_LAZY), "malloc") : malloc;
+  for (int i = 0; i < 20; i++)
+    free(take(777));
+  return 0;
+}
+"""
+
 OUR_LIBRARIES = """
 #include <execinfo.h>
 #include <stdio.h>
@@ -99,6 +110,15 @@ def test_a_program_whose_own_malloc_cannot_be_redirected_is_reported(tmp_path: P
     assert "defines malloc itself" in done.stderr
     assert "calls" in info(trace)["info"]["lacks"]
     assert check(trace)["ok"]
+
+
+def test_calls_that_others_show_to_be_missing_are_told_at_the_end(tmp_path: Path) -> None:
+    """The C library's malloc by its address. Nothing known is the reason, so the history stays illegal."""
+    program = compile_c(tmp_path / "p", BY_ADDRESS)
+    assert "missing" not in record(tmp_path / "all.tape", program).stderr
+    told = " ".join(record(tmp_path / "t.tape", program, "by address").stderr.split())
+    assert "t.tape: at least 20 calls missing: objects were released that were not handed out" in told
+    assert not check(tmp_path / "t.tape")["ok"]
 
 
 @pytest.mark.parametrize("linking", ["-Wl,-z,lazy", "-Wl,-z,relro,-z,now"])

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Are calls missing from a recording? At each address of a legal history there are as many releases as acquires, or one
+   fewer, in whatever order they are read.
+
+   Job: the balance of a sample of addresses. Not its job: which call is missing, and where (convert/history). Addresses
+   are hashed into BALANCE_BUCKETS buckets; those of the lowest are in the sample: all at first, fewer the more calls
+   there have been, so that a call of a long recording costs little. Invariants: memory is bounded; an address in the
+   sample has been there from the beginning; the host's data are not trusted, only counted. In the recorder; allocates
+   with malloc; one thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { BALANCE_BUCKETS = 1 << 14, BALANCE_ROOM_MOST = 1 << 17 };
+
+struct balance {
+  uint32_t buckets; /* those below this are in the sample; 0: none is */
+  uint32_t room, used, updates;
+  struct balance_entry {
+    uint64_t address;
+    int64_t acquires; /* less releases; 0: the place is free */
+  } * entries;        /* open hash */
+};
+
+/* Without memory, the sample is empty, and may be used. */
+void balance_open(struct balance *balance);
+void balance_close(struct balance *balance);
+
+/* Must calls that have this address be passed in? Only the address's lower half matters. */
+static inline bool balance_has(const struct balance *balance, uint64_t address) {
+  return (uint32_t)address * 0x85ebca6bu >> 18 < balance->buckets;
+}
+
+/* acquires: 1, or -1 for a release. */
+void balance_add(struct balance *balance, uint64_t address, int acquires);
+
+/* When all calls have been passed in: how many are missing at least, at the addresses of the sample. */
+uint64_t balance_missing(const struct balance *balance);
