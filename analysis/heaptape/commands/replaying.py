@@ -107,22 +107,22 @@ def calibrate(passes: Sequence[str], home: Home, work: Work) -> None:
         machine.measure_costs(home)
 
 
-def results_of(paths: Sequence[str], command: Sequence[str], home: Home) -> "list[Results]":
-    """The results in these files, in their order. A recording among them is replayed with default settings, and its
-    results are kept in a file; so is the command, which is recorded first.
+def results_of(paths: Sequence[str], command: Sequence[str], home: Home, more: Sequence[str] = ()) -> "list[Results]":
+    """The results in these files, in their order. A recording among them is replayed with default settings and the
+    passes `more`, and its results are kept in a file; so is the command, which is recorded first.
     """
     from heaptape.results.schema import all_results
 
     found = []
     for path in paths:
-        found += [_replayed(path, path, home)] if is_recording(path) else all_results(path)
+        found += [_replayed(path, path, home, more)] if is_recording(path) else all_results(path)
     if command:
         from heaptape.advise.programs import record
 
         with scratch_folder() as folder:
             console.note(f"recording {command[0]}")
             program = record(command, folder, home)
-            found.append(_replayed(str(program.trace.path), program.trace.program or command[0], home))
+            found.append(_replayed(str(program.trace.path), program.trace.program or command[0], home, more))
     return found
 
 
@@ -134,19 +134,19 @@ def is_recording(path: str) -> bool:
         return file.read(8) in RECORDINGS
 
 
-def _replayed(path: str, shown: str, home: Home) -> "Results":
+def _replayed(path: str, shown: str, home: Home, more: Sequence[str]) -> "Results":
     from heaptape.results.schema import Results
     from heaptape.run import judging, replay
-    from heaptape.run.passes import DEFAULT_PASSES, OF_ACCESSES
+    from heaptape.run.passes import DEFAULT_PASSES, OF_ACCESSES, need_origins
     from heaptape.run.rounds import Settings
 
     name = name_of(shown)
     output = free_name(name)
     check_writable(output)
     console.note(f"{shown} is a recording: replaying it; the results will be in {output}")
-    passes, choices = DEFAULT_PASSES, choices_of([], home)
+    passes, choices = (*DEFAULT_PASSES, *more), choices_of([], home)
     with work() as working:
-        workload = replay.prepare(path, home, working.scratch)
+        workload = replay.prepare(path, home, working.scratch, need_origins(passes))
         described = about(workload, name, path)
         if replay.has_accesses(workload):
             passes = (*passes, *OF_ACCESSES)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from heaptape.results.schema import Results
 
 KIND = "holders"
+PASS = "blame"
 SUMMARY = "who holds resident memory over progress, by call site, else by size (replay --passes blame)"
 
 

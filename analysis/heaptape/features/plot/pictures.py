@@ -4,7 +4,7 @@
 import io
 import itertools
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from heaptape.commands.replaying import results_of
 from heaptape.common.errors import HeaptapeError
@@ -40,6 +41,7 @@ MOST_CALLS = 4  # kinds of calls whose latency is drawn
 PER_CALL = {"instructions": "instructions/", "cycles": "calls/"}  # metrics
 Source = Results | Profile
 NO_TIMELINE = "no allocator has a time line: heaptape replay --passes memory"
+OF_FEATURES = {module.KIND: module for module in modules("plot_kinds")}
 CHARACTER_LINES, MARKERS = 22, "gjtmbxo+*"
 
 
@@ -74,9 +76,9 @@ class Look:
         return list(grid[:count])
 
 
-def results_in(path: str, home: Home) -> Results:
-    """The results in a file; a recording is replayed first. Raises HeaptapeError."""
-    files = results_of([path], [], home)
+def results_in(path: str, home: Home, kinds: Sequence[str] = ()) -> Results:
+    """The results in a file; a recording is replayed first, with the passes that these kinds need. Raises HeaptapeError."""
+    files = results_of([path], [], home, [OF_FEATURES[kind].PASS for kind in kinds if kind in OF_FEATURES])
     if len(files) != 1:
         raise HeaptapeError(f"{path}: holds results of {len(files)} workloads; a picture is of one")
     return files[0]
@@ -235,7 +237,7 @@ KINDS: dict[str, Callable[..., None]] = {
     "lifetimes": _lifetimes,
     "live": _live,
 }
-KINDS |= {module.KIND: _of_feature(module.draw) for module in modules("plot_kinds")}
+KINDS |= {kind: _of_feature(module.draw) for kind, module in OF_FEATURES.items()}
 
 
 def characters(source: Source, look: Look) -> str:
@@ -259,6 +261,9 @@ def characters(source: Source, look: Look) -> str:
     plotext.plotsize(screen_width(), CHARACTER_LINES)
     for (label, (position, values)), marker in zip(series.items(), itertools.cycle(MARKERS)):
         plotext.plot(position.tolist(), (values / MIB).tolist(), label=label, marker=marker)
+    last = max(position.max() for position, _ in series.values())
+    ticks = [place for place in MaxNLocator(5).tick_values(0, float(last)) if place <= last]
+    plotext.xticks(ticks, [EngFormatter(sep="")(place) for place in ticks])
     plotext.xlabel("progress, ops")
     plotext.ylabel("RSS, MiB" if isinstance(source, Results) else "live, MiB")
     return plotext.uncolorize(plotext.build()) + "\n"

@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     found: dict[bool, pictures.Source] = {}
     if is_results or wrong:
-        found[False] = pictures.results_in(path, arguments.home)
+        found[False] = pictures.results_in(path, arguments.home, kinds)
     if not is_results and len(wrong) < len(kinds):
         found[True] = profile(path, arguments.home)
     sources = {kind: found[kind in OF_RECORDINGS] for kind in kinds}

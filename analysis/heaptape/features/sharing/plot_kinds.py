@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from heaptape.results.schema import Results
 
 KIND = "sharing"
+PASS = "sharing"
 SUMMARY = "cache lines that threads share, over progress (replay --passes sharing)"
 
 

@@ -2,6 +2,7 @@
 """Pictures as files: every kind, the same bytes each time, and what can't be drawn is said."""
 
 import itertools
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -81,6 +82,14 @@ def test_of_a_recording_kinds_of_results_are_drawn_after_a_replay_whose_results_
     ]  # fmt: skip
 
 
+@pytest.mark.skipif("sharing" not in PASSES, reason="a feature that was taken out")
+def test_a_kind_of_a_feature_needs_no_replay_by_hand(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "sharing.png" in succeed(HEAPTAPE_HERE, "plot", folder / "$a_b.tape", "sharing").stdout
+
+
 @pytest.mark.parametrize("name", ["$a_b.results.json", "$a_b.tape"])
 def test_memory_in_characters_is_as_wide_as_the_terminal_and_has_its_highest_value(
     folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
@@ -93,6 +102,7 @@ def test_memory_in_characters_is_as_wide_as_the_terminal_and_has_its_highest_val
     highest = source.windows["live_bytes"].max() if isinstance(source, Profile) else max(
         frame[["rss_anon_bytes", "live_bytes"]].to_numpy().max() for frame in source.timelines().values()
     )  # fmt: skip
+    assert not re.search(r"[0-9]\.[0-9]", lines[-2])  # of ops there are no fractions
     assert float(lines[1].split("┤")[0]) == pytest.approx(highest / (1 << 20), abs=0.06)
 
 
