@@ -15,6 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from heaptape.common.tables import MIB
 from heaptape.features.blame import data as blame_data
@@ -64,7 +65,12 @@ def draw_holders(figure: Figure, results: Results, allocators: str | Sequence[st
         axes.set_visible(False)
         grid[-2, 1].xaxis.set_tick_params(labelbottom=True)
     grid[0, 0].set_ylim(0, max(*tops, 1.05 / MIB))
-    plots.key_below(figure, *grid[0, 0].get_legend_handles_labels())
+    handles, names = grid[0, 0].get_legend_handles_labels()
+    beside = Patch(facecolor=_lighter(OTHERS_COLOUR), edgecolor=_darker(OTHERS_COLOUR), hatch=EMPTY_HATCH, linewidth=0)
+    where = names.index(ALL_OTHERS) + 1
+    handles.insert(where, beside)
+    names.insert(where, "lighter: beside their live bytes")
+    plots.key_below(figure, handles, names)
     return True
 
 

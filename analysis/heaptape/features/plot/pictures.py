@@ -22,7 +22,8 @@ from heaptape.common.tables import MIB, screen_width
 from heaptape.features import modules
 from heaptape.passes import fragmentation
 from heaptape.profile.data import Profile
-from heaptape.results.comparing.compare import MAIN_CALLS, allocator_order, choose_baseline, relative
+from heaptape.results.comparing.compare import allocator_order, choose_baseline, relative
+from heaptape.results.comparing.rare_calls import often_called
 from heaptape.results.comparing.variants import parse_corners
 from heaptape.results.schema import Results
 from heaptape.show.figures import axes as plots
@@ -37,7 +38,7 @@ NARROW_IN = 5.0  # below it, as in a paper's column: smaller letters, and axes o
 LETTERS: dict[bool, dict[str, Any]] = {False: {"figure.titlesize": 10},
            True: {"font.size": 7, "xtick.labelsize": 6, "legend.fontsize": 6.5, "figure.titlesize": 8}}  # fmt: skip
 LETTERS_PER_INCH = {False: 14, True: 17}  # of a title
-MOST_CALLS = 4  # kinds of calls whose latency is drawn
+MOST_CALLS = 4  # kinds of calls that are drawn
 PER_CALL = {"instructions": "instructions/", "cycles": "calls/"}  # metrics
 Source = Results | Profile
 NO_TIMELINE = "no allocator has a time line: heaptape replay --passes memory"
@@ -77,7 +78,9 @@ class Look:
 
 
 def results_in(path: str, home: Home, kinds: Sequence[str] = ()) -> Results:
-    """The results in a file; a recording is replayed first, with the passes that these kinds need. Raises HeaptapeError."""
+    """The results in a file; a recording is replayed first, with the passes that these kinds need. Raises
+    HeaptapeError.
+    """
     files = results_of([path], [], home, [OF_FEATURES[kind].PASS for kind in kinds if kind in OF_FEATURES])
     if len(files) != 1:
         raise HeaptapeError(f"{path}: holds results of {len(files)} workloads; a picture is of one")
@@ -150,7 +153,7 @@ def _calls(figure: Figure, file: Results, look: Look) -> None:
     names = [name for name in _chosen(file, look) if name != baseline]
     unit = cost.removeprefix("total_")
     known = set(percents["metric"])
-    each = {f"{PER_CALL[unit]}{call}": f"{unit} per {call}" for call in MAIN_CALLS}
+    each = {f"{PER_CALL[unit]}{call}": f"{unit} per {call}" for call in often_called(file)[:MOST_CALLS]}
     shown = {cost: f"{unit} in all calls"} | {metric: name for metric, name in each.items() if metric in known}
     for axes, (metric, name) in zip(look.grid(figure, len(shown)), shown.items()):
         plots.against_baseline(axes, percents[percents["metric"] == metric], names)
@@ -169,11 +172,11 @@ def _latency(figure: Figure, file: Results, look: Look) -> None:
     details = details[details["allocator"].isin(_chosen(file, look))]
     if details.empty:
         raise HeaptapeError("no latencies were measured: heaptape replay --passes time")
-    often = details.groupby("call")["count"].max().sort_values(ascending=False).index[:MOST_CALLS]
+    often = [call for call in often_called(file) if (details["call"] == call).any()][:MOST_CALLS]
     grid = look.grid(figure, len(often))
     for axes, call in zip(grid, often):
         plots.latencies(axes, details[details["call"] == call].drop_duplicates("allocator"), _chosen(file, look))
-        axes.set_title(str(call))
+        axes.set_title(call)
     for mark in plots.key_below(figure, *grid[0].get_legend_handles_labels()).findobj(PathCollection):
         mark.set(color=PAPER[look.dark][1])  # of no allocator
 

@@ -18,17 +18,27 @@ def rare_calls(files: Sequence[Results]) -> dict[str, dict[str, float]]:
     with two or more such calls: one alone keeps its name.
     """
     names: dict[tuple, str] = {}
-    counts: dict[str, dict[str, float]] = {}
-    for file in files:
-        here = counts.setdefault(unique_name(file, names), {})
-        for run in file.measured:
-            for call, detail in (run.calls or {}).items():
-                here[call] = max(here.get(call, 0.0), number(detail.count) or 0.0)
+    counts = {unique_name(file, names): _counts(file) for file in files}
     found = {
         workload: {call: count for call, count in here.items() if 0 < count < RARE * sum(here.values())}
         for workload, here in counts.items()
     }
     return {workload: rare for workload, rare in found.items() if len(rare) > 1}
+
+
+def often_called(file: Results) -> list[str]:
+    """The other calls, the most frequent first."""
+    counts = _counts(file)
+    least = RARE * sum(counts.values())
+    return sorted((call for call, count in counts.items() if count >= least), key=lambda call: -counts[call])
+
+
+def _counts(file: Results) -> dict[str, float]:
+    counts: dict[str, float] = {}
+    for run in file.measured:
+        for call, detail in (run.calls or {}).items():
+            counts[call] = max(counts.get(call, 0.0), number(detail.count) or 0.0)
+    return counts
 
 
 def together(figures: pd.DataFrame, rare: dict[str, dict[str, float]]) -> pd.DataFrame:
