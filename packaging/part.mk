@@ -64,7 +64,7 @@ install_launcher = install -d $(INSTALLED)/bin && sed 's|@VENV@|$(1)|; s|@CHECKO
 # The installed command has its own environment, so that it outlives the checkout: of a Python that all users can run, with the packages
 # that commands need but not their tests, and with bytecode, which users could not write. Nothing in it names DESTDIR.
 LIBRARY = $(INSTALLED)/lib/heaptape
-INSTALLED_EXTRAS := events tune fleet s3
+INSTALLED_EXTRAS := events export tune fleet s3
 install: install-files ## install under PREFIX (default /usr/local), for all users
 	umask 022 && python=$$(packaging/public_python $(PYTHON)) && "$$python" -m venv --clear --without-pip $(LIBRARY)/venv
 	$(VENV)/bin/python packaging/needed_requirements.py $(INSTALLED_EXTRAS) >$(OUT)/installed.lock

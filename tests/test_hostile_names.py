@@ -273,9 +273,10 @@ TABLE = (
             Row(f"compare {{{name}.json}} --table all", "text md latex"),
             *(
                 Row(f"compare {{{name}.json}} --table {table}", "csv")
-                for table in ("time", "calls", "memory", "cycles", "workloads", "latency", "fragmentation")
+                for table in ("time", "calls", "memory", "cycles", "workloads", "verdict", "latency", "fragmentation")
             ),
             Row(f"compare {{{name}.json}} --json", "json"),
+            Row(f"compare {{{name}.json}} --ministat", "text"),
             Row(f"plot {{{name}.json}} --show", "text"),
             *(
                 Row(f"plot {{{name}.json}} {kind} -o", "svg", ".svg", long=kind != "peak")

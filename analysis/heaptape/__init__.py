@@ -21,11 +21,11 @@ from heaptape.common.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from heaptape.common.errors import FormatError, HeaptapeError
-    from heaptape.decide.answer import in_words
     from heaptape.passes import fragmentation
     from heaptape.profile.data import Trace, profile
     from heaptape.profile.data import open_trace as open  # noqa: A004
     from heaptape.results.comparing.compare import compared as compare
+    from heaptape.results.model.time_model import in_words
     from heaptape.results.schema import Results, all_results, results
     from heaptape.show import figures as plots
     from heaptape.tape.workload_format import read_workload as open_workload
@@ -36,7 +36,7 @@ _LAZY = {
     "open_workload": ("heaptape.tape.workload_format", "read_workload"),
     "all_results": ("heaptape.results.schema", "all_results"),
     "Results": ("heaptape.results.schema", "Results"),
-    "in_words": ("heaptape.decide.answer", "in_words"),
+    "in_words": ("heaptape.results.model.time_model", "in_words"),
     "FormatError": ("heaptape.common.errors", "FormatError"),
     "HeaptapeError": ("heaptape.common.errors", "HeaptapeError"),
 }

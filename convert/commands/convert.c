@@ -74,13 +74,28 @@ static int list_formats(void) {
   return cli_finish_output(CONVERT);
 }
 
+static int write_format(struct trace_reader *reader, const struct format *to, struct output_stream out,
+                        struct error *error) {
+  struct progress progress;
+  struct text_line report;
+  if (!to->export)
+    return dump_trace(reader, &(struct dump_options){dump_format_by_name(to->name), DUMP_NO_STACKS, MERGE_ALL_THREADS},
+                      out, error);
+  struct history_options history = history_with_progress(&progress, "convert", reader);
+  struct export_job job = {to->export, reader, out, &history};
+  int result = export_trace(&job, &report, error);
+  progress_end(&progress);
+  if (result == 0 && report.used)
+    diagnostics_warning(CONVERT, "%s: %s", out.name, report.text);
+  return result;
+}
+
 static int write_to(struct trace_reader *reader, const struct conversion *conversion, struct error *error) {
   struct output_file file;
   struct output_stream stream;
   if (output_stream_begin(&stream, &file, conversion->out, error) != 0)
     return -1;
-  const struct dump_options dump = {dump_format_by_name(conversion->to->name), DUMP_NO_STACKS, MERGE_ALL_THREADS};
-  int result = dump_trace(reader, &dump, stream, error);
+  int result = write_format(reader, conversion->to, stream, error);
   return output_stream_end(&stream, &file, result, error);
 }
 
@@ -238,7 +253,7 @@ static int choose_format(struct conversion *conversion) {
                      out);
   if (!to->suffix)
     return cli_wrong(&convert_program, &command_convert, "format '%s' can only be read", to->name);
-  if (strcmp(out, "-") == 0 && dump_format_by_name(to->name) < 0)
+  if (strcmp(out, "-") == 0 && dump_format_by_name(to->name) < 0 && !to->export)
     return cli_wrong(&convert_program, &command_convert, "a %s file can't be written to a stream", to->name);
   if (conversion->settings->archive && strcmp(to->name, "tape") != 0)
     return cli_wrong(&convert_program, &command_convert, "--archive is a form of the tape format, not of %s", to->name);

@@ -131,5 +131,40 @@ static int run_import(struct import *import) {
 static const struct import_format import_format = {
     .recognises_line = recognises, .run = run_import, .without_calls = "not mtrace text: it is empty"};
 
-REGISTER_FORMAT(.name = "mtrace", .description = "glibc mtrace(3) text (convert/formats/mtrace.c)",
-                .import = &import_format);
+/* glibc's mtrace(3) text (shown above).
+
+   The format has malloc, realloc and free of one thread in order. All other calls that acquire become malloc, of the
+   product for calloc and reallocarray. Lost: threads, times, alignments, free(NULL), malloc_usable_size, failed
+   reallocs, and everything in the trace besides its calls. */
+
+static int take(struct export *export, const struct export_call *call) {
+  FILE *out = export->out;
+  if (call->kind == EXPORT_FREE && !call->released)
+    export->lost.null_frees++;
+  else if (call->kind == EXPORT_FREE)
+    fprintf(out, "@ heaptape:[0x1] - 0x%" PRIx64 "\n", call->released);
+  else if (call->kind == EXPORT_REALLOC && call->released)
+    fprintf(out, "@ heaptape:[0x1] < 0x%" PRIx64 "\n@ heaptape:[0x1] > 0x%" PRIx64 " 0x%" PRIx64 "\n", call->released,
+            call->acquired, call->bytes);
+  else if (call->acquired)
+    fprintf(out, "@ heaptape:[0x1] + 0x%" PRIx64 " 0x%" PRIx64 "\n", call->acquired, call->bytes);
+  else
+    fprintf(out, "@ heaptape:[0x1] + (nil) 0x%" PRIx64 "\n", call->bytes);
+  return ferror(out) ? export_write_failed(export) : 0;
+}
+
+static int run_export(struct export *export) {
+  struct witness witness;
+  export->take = take;
+  export->one_line_reallocs = true;
+  export->keeps_failures = true;
+  fputs("= Start\n", export->out);
+  int result = export_calls(export, &witness);
+  fputs("= End\n", export->out);
+  return result;
+}
+
+static const struct export_format export_format = {run_export};
+
+REGISTER_FORMAT(.name = "mtrace", .description = "glibc mtrace(3) text (convert/formats/mtrace.c)", .suffix = ".mtrace",
+                .import = &import_format, .export = &export_format);

@@ -6,7 +6,7 @@ import argparse
 from heaptape.commands import comparison
 from heaptape.commands.outcome import add_baseline_option
 from heaptape.common.errors import UsageError
-from heaptape.common.output import check_writable
+from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_text
 
 SUMMARY = "which allocator costs what: the answer, or tables of results"
 DESCRIPTION = (
@@ -14,7 +14,7 @@ DESCRIPTION = (
     "workloads. A recording, or -- CMD, is replayed first."
 )
 
-USUAL = ("--baseline", "--table", "--format", "--json", "--corners", "-o")
+USUAL = ("--baseline", "--table", "--format", "--json", "--sweep", "--verdict", "--corners", "--ci", "-o")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,12 +29,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="C.json", help="also write all figures as JSON, as --json prints them"
     )
     parser.add_argument(
+        "--ci",
+        default="t",
+        choices=["t", "bootstrap"],
+        help="95 %% intervals by Student's t on paired log ratios (default), or by a studentised bootstrap of them, "
+        "which covers better where noise is skewed, and is wider; for fewer than 5 repetitions it is Student's",
+    )
+    parser.add_argument(
+        "--verdict",
+        action="store_true",
+        help="which differences the repetitions support, in words: the same as --table verdict",
+    )
+    parser.add_argument(
         "--corners",
         metavar="NEITHER,A,B,BOTH",
         help="the four-corner matrix of two switches instead, and RSS overhead: four allocators of the results, for "
         "instance reference:neither,reference:fastbins,reference:tcache,reference",
     )
-    parser.add_argument("--tunable", metavar="NAME", help="of --table sweep, where several were swept")
+    parser.add_argument(
+        "--sweep",
+        action="store_true",
+        help="figures at each value of a tunable that replay was given as a range: the same as --table sweep",
+    )
+    parser.add_argument("--tunable", metavar="NAME", help="with --sweep: which, where several were swept")
+    parser.add_argument(
+        "--ministat",
+        action="store_true",
+        help="the repetitions drawn as BSD's ministat does, with Student's t against the baseline, instead",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,24 +76,31 @@ def run(arguments: argparse.Namespace) -> int:
     files = results_of(arguments.results, arguments.own_options, arguments.home)
     corners = parse_corners(arguments.corners, allocator_order(files)) if arguments.corners is not None else None
     baseline = choose_baseline(files, arguments.baseline)
-    question = Question(files, baseline, corners, arguments.tunable or "")
-    if names:
+    question = Question(files, baseline, corners, arguments.tunable or "", arguments.ci)
+    if arguments.ministat:
+        from heaptape.show.tables.ministat import distributions
+
+        write_text(STANDARD_OUTPUT, distributions(files, baseline))
+    elif names:
         comparison.print_named(question, names, arguments.format)
     elif corners:
         comparison.print_corners(question, arguments.format)
     elif arguments.format in ("csv", "json"):
-        comparison.write_long(files, baseline, arguments.format)
+        comparison.write_long(files, baseline, arguments.format, arguments.ci)
     else:
         comparison.print_answer(files, baseline, arguments.format)
     if arguments.output:
-        comparison.write_long(files, baseline, "json", arguments.output)
+        comparison.write_long(files, baseline, "json", arguments.ci, arguments.output)
     return 0
 
 
 def _names(arguments: argparse.Namespace) -> list[str]:
-    names = comparison.table_names(arguments.table, arguments.format, "compare")
+    asked = [*arguments.table, *["sweep"] * arguments.sweep, *["verdict"] * arguments.verdict]
+    names = comparison.table_names(asked, arguments.format, "compare")
+    if arguments.ministat and (names or arguments.corners is not None):
+        raise UsageError("compare --ministat: prints no tables")
     if "corners" in names and arguments.corners is None:
         raise UsageError("compare --table corners: of which four? --corners NEITHER,A,B,BOTH")
     if arguments.tunable is not None and "sweep" not in names:
-        raise UsageError("compare --tunable: needs --table sweep")
+        raise UsageError("compare --tunable: needs --sweep")
     return names

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from heaptape.common.tables import Table
+    from heaptape.results.comparing.intervals import Method
     from heaptape.results.schema import Results
     from heaptape.show.tables.kinds import Question
 
@@ -30,7 +31,8 @@ TABLES = {
     "workloads": "the answer for each workload",
     "published": "total cycles, cycles of each call and RSS, as tcache's were published; with --corners",
     "overhead": "peak memory against the program's live bytes, also of --corners",
-    "sweep": "figures at each value of a tunable that was given as a range; of --tunable, where there are several",
+    "verdict": "which differences the repetitions support, in words, with effect sizes",
+    "sweep": "figures at each value of a tunable that was given as a range",
     "corners": "the matrix of --corners",
 } | passes.TABLES
 OF_ALL = ("time", "calls", "memory", "syscalls", "cycles")  # and those of passes, as far as they say so
@@ -83,7 +85,7 @@ def print_named(question: "Question", names: list[str], form: str) -> None:
     if form == "csv":
         _write_csv(as_shown(_frame(question, names[0])))
     elif form == "json":
-        about = {"baseline": question.baseline, "level": LEVEL, "interval": "t"}
+        about = {"baseline": question.baseline, "level": LEVEL, "interval": question.method}
         about |= {"corners": question.corners.labels} if question.corners else {}
         about |= said(question.files, question.baseline)
         wanted = [name for one in names for name in (_of_all() if one == ALL else [one])]
@@ -100,7 +102,7 @@ def _frame(question: "Question", name: str) -> "pd.DataFrame":
 
     if name in KINDS:
         return KINDS[name].frame(question)
-    frame = long_table(question.files, question.baseline)
+    frame = long_table(question.files, question.baseline, question.method)
     return frame[frame["metric"].str.startswith(METRICS.get(name, ("total_instructions", "peak_rss", "mean_rss")))]
 
 
@@ -118,7 +120,7 @@ def _tables(question: "Question", name: str) -> "list[Table]":
     if name == "workloads":
         return _of_workloads(question)
     if name in SUBJECT_OF:
-        every = by_subject(question.files, question.baseline)
+        every = by_subject(question.files, question.baseline, question.method)
         return [one for subject, one in every if subject == SUBJECT_OF[name]]
     return KINDS[name].view(KINDS[name].frame(question), question)
 
@@ -139,19 +141,21 @@ def print_corners(question: "Question", form: str) -> None:
     from heaptape.show.tables.corner_tables import corner_matrix, corner_tables
 
     if form not in ("csv", "json"):
-        tables = corner_tables(question.files, question.four)
+        tables = corner_tables(question.files, question.four, question.method)
         _print_tables(tables, question.files, form)
         return
-    frame = as_shown(corner_matrix(question.files, question.four))
+    frame = as_shown(corner_matrix(question.files, question.four, question.method))
     _write_rows(frame, question.files, form, {"corners": question.four.labels, "level": LEVEL})
 
 
-def write_long(files: "Sequence[Results]", baseline: str, form: str, output: str = STANDARD_OUTPUT) -> None:
+def write_long(
+    files: "Sequence[Results]", baseline: str, form: str, method: "Method" = "t", output: str = STANDARD_OUTPUT
+) -> None:
     """Writes the whole comparison as one table, for other programs."""
     from heaptape.results.comparing.compare import as_shown, long_table
     from heaptape.results.comparing.intervals import LEVEL
 
-    table = as_shown(long_table(files, baseline))
+    table = as_shown(long_table(files, baseline, method))
     _write_rows(table, files, form, {"baseline": baseline, "level": LEVEL} | said(files, baseline), output)
 
 

@@ -96,19 +96,6 @@ class Answer:
         return plain
 
 
-def in_words(files: Results | Sequence[Results], baseline: str | None = None) -> list[str]:
-    """The answer as sentences, with what could change it. `baseline`: by default glibc, else what the program was
-    recorded on, else the first. Raises HeaptapeError if it is unknown.
-
-    >>> import heaptape
-    >>> print(heaptape.in_words(heaptape.results("small.json"))[0].split()[0])
-    For
-    """
-    listed = [files] if isinstance(files, Results) else list(files)
-    found = answer(listed, choose_baseline(listed, baseline))
-    return [*found.sentences, *found.caveats]
-
-
 def answer(files: Sequence[Results], baseline: str) -> Answer:
     """The answer of these results. `baseline`: one of their labels."""
     table = figures(files)

@@ -31,7 +31,7 @@ class PassTable(NamedTuple):
     """A module's TABLE. `frame`: of the files and the baseline, the figures. `view`: of that and the baseline, the
     tables for people. `usual`: likewise of the files, those that stand in each comparison; None: none does.
     `counted`: they come before those of all passes, with what is predicted from counts. `report`: of one file, those in
-    its part of the report. `in_all`: it is one of --table all.
+    its part of the report. `words`: of the files, its conclusions. `in_all`: it is one of --table all.
     """
 
     frame: "Callable[[Sequence[Results], str], pd.DataFrame]"
@@ -39,6 +39,7 @@ class PassTable(NamedTuple):
     usual: "Callable[[Sequence[Results], str], list[Table]] | None" = None
     counted: bool = False
     report: "Callable[[Results], list[Table]] | None" = None
+    words: "Callable[[Sequence[Results]], list[Table]] | None" = None
     in_all: bool = True
 
 
@@ -60,3 +61,10 @@ def report(file: "Results") -> "Iterator[Table]":
     for one in map(table, TABLES):
         if one.report:
             yield from one.report(file)
+
+
+def words(files: "Sequence[Results]") -> "Iterator[Table]":
+    """What passes conclude, as tables of sentences."""
+    for one in map(table, TABLES):
+        if one.words:
+            yield from one.words(files)

@@ -24,6 +24,7 @@ from heaptape.results.model.time_model import (
     CACHE_EFFECTS_FLOOR,
     COUNT_ERROR_PERCENT,
     estimate,
+    in_words,
     prediction,
     ratio_bounds,
     sentences,
@@ -464,6 +465,11 @@ def test_the_usual_tables_begin_with_it_and_say_that_cycles_are_of_the_calls():
     found = time_table.usual(prediction([file], "glibc"), "glibc", time_sentences([file], "glibc"))
     assert found[0].title.startswith("CPU time of the program")
     assert "measured without the program" in found[-1].notes[-1]
+
+
+def test_in_words_begins_with_time():
+    file = results({"glibc": [misses()], "other": [misses(caches=(3000, 2000, 0))]})
+    assert in_words(file)[0].startswith("other would make this program")
 
 
 def test_the_range_of_cache_effects_is_that_of_the_measured_programs():

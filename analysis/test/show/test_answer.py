@@ -15,6 +15,8 @@ from heaptape.decide.cpu import Cpu, cpu_text, reason_below_ns
 from heaptape.decide.worth import is_reason, why_not
 from heaptape.results.comparing.compare import relative
 from heaptape.results.comparing.intervals import COUNTED_AGREES, too_noisy
+from heaptape.results.comparing.summary import in_words
+from heaptape.results.comparing.verdicts import paragraphs, verdicts
 from heaptape.results.model.time_model import estimate
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Workload
@@ -234,7 +236,7 @@ def test_the_limit_is_a_factor_of_two(low, high, noisy):
 
 
 def test_json_has_null_and_the_reason(capsys):
-    write_long([results()], "glibc", "json")
+    write_long([results()], "glibc", "json", "t")
     rows = json.loads(capsys.readouterr().out)["rows"]
     (row,) = [r for r in rows if (r["workload"], r["allocator"], r["metric"]) == ("w", "fewer", "total_cycles")]
     assert (row["percent"], row["low"], row["high"]) == (None, None, None)
@@ -243,7 +245,7 @@ def test_json_has_null_and_the_reason(capsys):
     assert (row["percent"], row["exact"], row["reason"]) == (pytest.approx(92.6), True, "")
 
 
-@pytest.mark.parametrize("name", ["cycles"])
+@pytest.mark.parametrize("name", ["cycles", "verdict"])
 def test_tables_by_name_have_no_number_either(name, capsys):
     question = Question([results()], "glibc")
     print_named(question, [name], "json")
@@ -253,6 +255,20 @@ def test_tables_by_name_have_no_number_either(name, capsys):
     assert all(row["percent"] is None and row["low"] is None for row in noisy)
     print_named(question, [name], "text")
     assert NOISY in capsys.readouterr().out
+
+
+def test_verdicts_give_the_exact_counts_first_and_withhold_the_noise():
+    frame = verdicts(results(), "glibc")
+    first = paragraphs(frame)[0]
+    assert first.startswith("w: fewer needs 7.4 % fewer instructions in allocator calls (exact) than glibc; ")
+    assert "cycles: too noisy to tell: the 95 % interval of 3 repetitions spans a factor of " in first
+    assert frame.set_index(["a", "figure"]).loc[("fewer", "total_cycles"), "verdict"] == "too noisy"
+    assert in_words(results())[0].startswith("fewer needs 7.4 % fewer instructions")
+
+
+def test_tiny_exact_differences_are_not_claimed():
+    text = paragraphs(verdicts(results(), "glibc"))[0]
+    assert "RSS at its peak: the same within 0.1 %" in text
 
 
 def test_passes_left_out_are_named_under_the_tables(capsys):

@@ -8,6 +8,7 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import render_text
 from heaptape.results import replay_errors as fidelity
+from heaptape.results.comparing.verdicts import verdicts
 from heaptape.results.schema import Results
 from heaptape.show.tables.usual import comparison
 from planted_runs import cycles_and_rss
@@ -88,6 +89,16 @@ def test_compare_gives_memory_as_counted_and_the_error_of_replaying_beside_it(ta
     assert "103.0" in text
     assert "≈" not in text
     assert "peak RSS 4.0 to 9.0 %" in text
+
+
+def test_verdicts_are_withheld_within_the_error(table) -> None:
+    table(TABLE)
+    file = peaks(glibc=100_000, jemalloc=103_000, mimalloc=111_000)
+    found = verdicts(
+        [file], "glibc", error_of=lambda figure, a, b: fidelity.errors_of([figure], [a, b]).get(figure, 0.0)
+    ).set_index("a")
+    assert found.loc["jemalloc", "verdict"] == "within error"
+    assert found.loc["mimalloc", "verdict"] == "more"
 
 
 def test_results_from_elsewhere_carry_no_error_of_ours(table) -> None:

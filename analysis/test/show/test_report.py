@@ -152,6 +152,7 @@ def test_report_of_a_published_table_has_its_figures_and_nothing_made_up():
     }
     page = report.make([Results("published.json", table)], "pristine")
     assert "83.0 ?" in page
+    assert "only one repetition of tcache" in page.lower()
     assert "Memory over time" not in page
     assert "Where it lies" not in page
     assert "-17 %" in page

@@ -620,7 +620,7 @@ def test_peaks_of_bytes_and_of_objects_have_their_own_times(tmp_path):
     assert "peak 10 bytes live in 2 objects\n" in succeed(CONVERT, "check", path).stdout
 
 
-@pytest.mark.parametrize("out", ["out.tape", "out.work", "out.txt", "out.csv", "out.jsonl", "-"])
+@pytest.mark.parametrize("out", ["out.tape", "out.work", "out.txt", "out.csv", "out.mtrace", "-"])
 def test_conversion_of_an_illegal_history_is_whole_but_fails(out, tmp_path):
     path = tmp_path / "lab"
     for requests, status in ((["a 0 4", "f 0"], 0), (["a 0 4", "f 0", "f 0"], 1)):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Rate of the importer of heaptape's own text, which `convert` also writes: of a synthetic trace, in CPU time, as an
-import is one thread.
+"""Rates of the importers of the formats that heaptape also writes: a synthetic trace is written in each, and imported.
+
+The rate is of CPU time: an import is one thread.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from tests.bench.reading.rates import spend, synthetic_trace
 from tests.support import CONVERT, succeed
 
 EVENTS = 2_000_000
-FORMATS = ("text",)
+FORMATS = ("android", "mtrace", "rep", "text", "wl")
 
 
 @dataclass
@@ -24,7 +25,7 @@ class Rate:
     @property
     def target(self) -> float:
         """Events per second at least."""
-        return 5e6
+        return 15e6 if self.name == "wl" else 5e6
 
 
 def rates(folder: Path) -> list[Rate]:

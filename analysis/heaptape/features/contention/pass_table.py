@@ -199,6 +199,12 @@ def usual(files: Sequence[Results]) -> list[Table]:
     return [_whole(here, suffix) for _, here, suffix in by_workload(frame(files))]
 
 
+def words(files: Sequence[Results]) -> list[Table]:
+    """Only the sentences; no table if there are none."""
+    made = sentences(files)
+    return [Table("Waits inside calls, in words", [], [], made)] if made else []
+
+
 def _whole(here: pd.DataFrame, suffix: str) -> Table:
     whole = here[here["by"] == "all"]
     locks = here[here["by"] == "lock"]["allocator"].value_counts()
@@ -266,4 +272,5 @@ TABLE = PassTable(
     lambda found, _: tables(found),
     lambda files, _: usual(files),
     report=lambda file: [*tables(frame([file])), Table("Contention, in words", [], [], sentences([file]))],
+    words=words,
 )

@@ -91,7 +91,7 @@ def write_timeline(trace: "Trace", path: Path) -> None:
     path.write_text(json.dumps({"traceEvents": out, "displayTimeUnit": "ns"}))
 
 
-SUFFIXES = {".parquet": "parquet", ".pb.gz": "pprof", ".folded": "folded"}
+SUFFIXES = {".parquet": "parquet", ".h5": "hdf5", ".hdf5": "hdf5", ".pb.gz": "pprof", ".folded": "folded"}
 
 
 def _writers(home: Home) -> "dict[str, Callable[[Trace, Path], None]]":
@@ -101,6 +101,7 @@ def _writers(home: Home) -> "dict[str, Callable[[Trace, Path], None]]":
 
     return {
         "parquet": write_parquet,
+        "hdf5": _write_hdf5,
         "pprof": lambda trace, path: write_pprof(trace, path, home),
         "folded": lambda trace, path: write_folded(trace, path, "alloc_space", home),
         "folded-objects": lambda trace, path: write_folded(trace, path, "alloc_objects", home),
@@ -109,8 +110,19 @@ def _writers(home: Home) -> "dict[str, Callable[[Trace, Path], None]]":
     }
 
 
+def _write_hdf5(trace: "Trace", path: Path) -> None:
+    try:
+        import h5py  # noqa: F401
+    except ImportError as error:
+        raise HeaptapeError("hdf5: Python package h5py is not installed (pip install 'heaptape[export]')") from error
+    from heaptape.features.export.tables import write_hdf5
+
+    write_hdf5(trace, path)
+
+
 DESCRIPTIONS = {
     "parquet": "Parquet, a folder of files partitioned by thread",
+    "hdf5": "HDF5",
     "pprof": "pprof's protobuf: bytes and objects by call stack",
     "folded": "folded stacks, by bytes requested",
     "folded-objects": "folded stacks, by calls",

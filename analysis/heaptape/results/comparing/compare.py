@@ -15,6 +15,7 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.results.comparing.intervals import (
     LogRatio,
+    Method,
     combined,
     is_exact,
     log_ratio,
@@ -72,8 +73,8 @@ def repetitions(table: pd.DataFrame) -> pd.DataFrame:
     return wide.rename_axis(columns=None).fillna(0).astype(int)
 
 
-def relative(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """Each figure as a percentage of the baseline's, with the 95 % interval (Student's t).
+def relative(table: pd.DataFrame, baseline: str, method: Method = "t") -> pd.DataFrame:
+    """Each figure as a percentage of the baseline's, with the 95 % interval (of Student's t, or bootstrapped).
 
     From `schema.figures`. Columns: workload, allocator, metric, percent, low, high (percent; NaN if one repetition or
     none), repetitions, supported (True: the interval does not include 100; False: it does; None: not known, with one
@@ -95,13 +96,13 @@ def relative(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
         if ratio is not None:
             ratios.setdefault((metric, allocator), []).append(ratio)
             about = {"workload": workload, "allocator": allocator, "metric": metric}
-            rows.append(about | percent_row(ratio) | {"exact": is_exact(base) and is_exact(values)})
+            rows.append(about | percent_row(ratio, method) | {"exact": is_exact(base) and is_exact(values)})
     exact = {(row["metric"], row["allocator"], row["workload"]): row["exact"] for row in rows}
     for (metric, allocator), found in ratios.items():
         here = [known for (m, a, _), known in exact.items() if (m, a) == (metric, allocator)]
         about = {"allocator": allocator, "metric": metric, "exact": all(here)}
-        rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found)))
-        rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found))
+        rows.append({"workload": GEOMETRIC} | about | percent_row(mean_of(found), method))
+        rows.append({"workload": ARITHMETIC} | about | arithmetic_row(found, method))
     columns = ["workload", "allocator", "metric", "percent", "low", "high", "repetitions", "supported", "reason"]
     columns += ["exact"]
     types = {"percent": float, "low": float, "high": float, "supported": object, "reason": object, "exact": bool}
@@ -118,7 +119,7 @@ def exactness(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(list(rows.values()), index=index).fillna(False).astype(bool)
 
 
-def long_table(files: Sequence[Results], baseline: str) -> pd.DataFrame:
+def long_table(files: Sequence[Results], baseline: str, method: Method = "t") -> pd.DataFrame:
     """`absolute` and `relative` side by side, one figure per row, for CSV and JSON.
 
     Columns: workload, allocator, metric, unit, value (mean over repetitions), repetitions, percent, low, high,
@@ -133,7 +134,7 @@ def long_table(files: Sequence[Results], baseline: str) -> pd.DataFrame:
             .agg(value=("value", "mean"), repetitions=("value", "count"))
             .reset_index()
         )
-    percents = relative(table, baseline).drop(columns=["repetitions"])
+    percents = relative(table, baseline, method).drop(columns=["repetitions"])
     merged = values.merge(percents, on=keys, how="outer", sort=False)
     merged.loc[(merged["allocator"] == baseline) & ~merged["metric"].isin(OF_WORKLOAD), "percent"] = 100.0
     merged["reason"] = merged["reason"].fillna("")
@@ -160,20 +161,20 @@ def as_shown(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: frame[name].mask(noisy) for name in hidden})
 
 
-def percent_row(ratio: LogRatio) -> dict:
+def percent_row(ratio: LogRatio, method: Method = "t") -> dict:
     """The keys percent, low, high, repetitions, supported, reason of `relative`."""
-    low, high = ratio.interval()
+    low, high = ratio.interval(method=method)
     return _row((100 * ratio.ratio, 100 * low, 100 * high), ratio)
 
 
-def arithmetic_row(ratios: list[LogRatio]) -> dict:
+def arithmetic_row(ratios: list[LogRatio], method: Method = "t") -> dict:
     """`percent_row` for the mean of the percentages.
 
     A ratio's error is about the ratio times its logarithm's error.
     """
     percents = [100 * r.ratio for r in ratios]
     mean = combined(sum(percents) / len(percents), [(p / len(percents), r) for p, r in zip(percents, ratios)])
-    low, high = mean.bounds()
+    low, high = mean.bounds(method=method)
     return _row((mean.mean, max(low, 0.0), high), mean_of(ratios))
 
 

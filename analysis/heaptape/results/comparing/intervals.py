@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Intervals of ratios over a handful of repetitions.
 
-Ratios are compared as logarithms, where a ratio and its inverse weigh the same. The interval is Student's t. It is
-never a bootstrap: with three to five repetitions it can only resample what it saw, and covers about 70 to 85 % instead
-of 95.
+Ratios are compared as logarithms, where a ratio and its inverse weigh the same. The interval is Student's t, or on
+request a studentised bootstrap (below). It is never a percentile bootstrap, nor BCa: with three to five
+repetitions these can only resample what they saw, and cover about 70 to 85 % instead of 95
+(`test_interval_covers_the_truth_as_often_as_it_says`, `test_the_studentised_bootstrap_covers_where_bca_does_not`).
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -21,6 +24,8 @@ NOISY_FACTOR = 2.0
 # Counted instructions of runs in one order: an allocator that reads the clock differs by up to 0.006 % from run to
 # run. Within this share of the figure they count as the same.
 COUNTED_AGREES = 1e-4
+
+Method = Literal["t", "bootstrap"]
 
 
 def _ratio_of(log: float) -> float:
@@ -58,20 +63,39 @@ class LogRatio:
         # scipy.special, not scipy.stats, and imported by this use: they take 0.3 and 0.6 s of CPU time.
         return scipy.special.stdtrit(self.freedom, (1 + level) / 2) * math.sqrt(self.variance)
 
-    def bounds(self, level: float = LEVEL) -> tuple[float, float]:
-        """Bounds of the mean itself; NaN, NaN if the variance is not known."""
+    def bounds(self, level: float = LEVEL, method: Method = "t") -> tuple[float, float]:
+        """Bounds of the mean itself; NaN, NaN if the variance is not known. With too few repetitions to resample
+        (FEWEST), "bootstrap" returns Student's.
+        """
+        if method == "bootstrap" and self.variance > 0 and enough(self.parts):
+            least, most = quantiles(self.parts, level)
+            error = math.sqrt(self.variance)
+            return self.mean - most * error, self.mean - least * error
         half = self.half_width(level)
         return self.mean - half, self.mean + half
 
-    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+    def interval(self, level: float = LEVEL, method: Method = "t") -> tuple[float, float]:
         """Bounds of the ratio (not of its logarithm); NaN, NaN if the variance is not known."""
-        low, high = self.bounds(level)
+        low, high = self.bounds(level, method)
         return _ratio_of(low), _ratio_of(high)
 
     @property
     def ratio(self) -> float:
         """The ratio itself, not its logarithm."""
         return _ratio_of(self.mean)
+
+    def p_value(self, method: Method = "t") -> float:
+        """How often chance alone gives a ratio at least this far from 1, two-sided; NaN if the variance is not
+        known.
+        """
+        if math.isnan(self.variance):
+            return math.nan
+        if self.variance == 0:
+            return 1.0 if self.mean == 0 else 0.0
+        statistic = self.mean / math.sqrt(self.variance)
+        if method == "bootstrap" and enough(self.parts):
+            return p_value(self.parts, statistic)
+        return float(2 * scipy.special.stdtr(self.freedom, -abs(statistic)))
 
 
 def steadied(values: pd.Series, metric: str) -> pd.Series:
@@ -172,3 +196,68 @@ def _satterthwaite(
     below = sum(v * v / f for v, f in variances)
     freedom = variance * variance / below if below > 0 else sum(f for _, f in variances)
     return LogRatio(mean, variance, freedom, repetitions, parts)
+
+
+# The studentised bootstrap ("bootstrap-t") of a weighted sum of means.
+#
+# Each sample is redrawn with replacement, and the sum's deviation is divided by its own estimated error: the
+# quantiles of that replace Student's. After Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter
+# 12.5. scipy.stats.bootstrap offers percentile, basic and BCa intervals only, which cover too little. Coverage of 95
+# % intervals (and median width; coverage() of analysis/test/coverage_of_intervals.py, 2,000 samples each):
+#
+#     noise, repetitions    this            Student's t     BCa
+#     normal, 5             96.1 % (3.03)   95.8 % (2.28)   84.7 % (1.44)
+#     normal, 10            95.3 % (1.47)   95.7 % (1.37)   90.1 % (1.13)
+#     exponential, 5        93.3 % (2.95)   89.5 % (1.89)   82.0 % (1.23)
+#     exponential, 10       93.5 % (1.54)   89.6 % (1.24)   86.2 % (1.03)
+#
+# So it pays where noise is skewed, at the cost of wider intervals: a third with 5 repetitions, 7 % with 10.
+#
+# The draws are seeded: the same results give the same interval.
+RESAMPLES = 9_999
+FEWEST = 5  # of three or four values, every 9th or 64th draw repeats a single value, and has no error to divide by
+SEED = 20_170_106
+
+Parts = tuple[tuple[float, np.ndarray], ...]
+
+
+def enough(parts: Parts) -> bool:
+    """Can these (weight, values) be resampled? Each has at least FEWEST values, or equal ones, and not all have equal
+    ones.
+    """
+    varied = _varied(parts)
+    return bool(varied) and all(len(values) >= FEWEST for _, values in varied)
+
+
+def quantiles(parts: Parts, level: float) -> tuple[float, float]:
+    """The two quantiles of the resampled statistic with the share `level` between them, and equal shares outside."""
+    least, most = np.quantile(_statistics(parts), [(1 - level) / 2, (1 + level) / 2])
+    return float(least), float(most)
+
+
+def p_value(parts: Parts, statistic: float) -> float:
+    """Share of resampled statistics beyond `statistic` (mean / error), doubled; never below 2 / (RESAMPLES + 1)."""
+    found = _statistics(parts)
+    beyond = min((found >= statistic).sum(), (found <= statistic).sum())
+    return float(min(1.0, 2 * (1 + beyond) / (len(found) + 1)))
+
+
+def _varied(parts: Parts) -> Parts:
+    return tuple((weight, values) for weight, values in parts if weight != 0 and np.ptp(values) > 0)
+
+
+def _statistics(parts: Parts) -> np.ndarray:
+    deviation, variance = np.zeros(RESAMPLES), np.zeros(RESAMPLES)
+    for number, (weight, values) in enumerate(_varied(parts)):
+        drawn = values[_draws(len(values), number)]
+        deviation += weight * (drawn.mean(axis=1) - values.mean())
+        variance += weight * weight * drawn.var(axis=1, ddof=1) / len(values)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = deviation / np.sqrt(variance)
+    return np.nan_to_num(found, nan=0.0, posinf=1e9, neginf=-1e9)
+
+
+@lru_cache(maxsize=64)
+def _draws(count: int, number: int) -> np.ndarray:
+    """Indices, RESAMPLES x count; different ones for each part, as parts are independent."""
+    return np.random.default_rng([SEED, count, number]).integers(0, count, (RESAMPLES, count))

@@ -1,31 +1,78 @@
 # SPDX-License-Identifier: MIT
-"""What stands beside an answer, in words: live bytes, calls, failed runs, noise, and why to doubt the results."""
+"""A comparison in plain words: it claims only what the repetitions support, and names what they don't support."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
 from heaptape.common.phrases import counted
 from heaptape.common.tables import MIB
 from heaptape.results import disturbance
-from heaptape.results.comparing.compare import absolute, allocator_order
+from heaptape.results.comparing.compare import GEOMETRIC, absolute, allocator_order, choose_baseline
+from heaptape.results.comparing.verdicts import paragraphs, verdicts
 from heaptape.results.schema import Results, call_details, figures
 from heaptape.results.structs import Machine
 
 NOISY = 0.05
 
 
-def sentences(file: Results, baseline: str) -> list[str]:
-    """Sentences about one workload beside the answer (decide/answer.py): live bytes, where cycles are spent, failed
-    runs, noise. A workload that was not run under the baseline is compared with its first allocator.
+def in_words(files: Results | Sequence[Results], baseline: str | None = None) -> list[str]:
+    """The results as sentences, each with its workload's name if there are several. `baseline`: by default glibc, else
+    the first. Raises HeaptapeError if it is unknown.
+
+    >>> import heaptape
+    >>> print(heaptape.in_words(heaptape.results("small.json"))[0].split()[0])
+    jemalloc
+    """
+    files = [files] if isinstance(files, Results) else list(files)
+    chosen = choose_baseline(files, baseline)
+    words = verdicts_in_words(files, chosen)
+    out = list(words.overall)
+    for file in files:
+        prefix = f"{file.name}: " if len(files) > 1 else ""
+        out += [prefix + sentence for sentence in sentences(file, chosen, words)]
+    return out + words.notes
+
+
+@dataclass(frozen=True)
+class VerdictTexts:
+    """Verdicts in words: on the workloads together, on each by its name, and notes on how they were decided."""
+
+    overall: list[str]
+    workloads: dict[str, list[str]]
+    notes: list[str]
+
+
+def verdicts_in_words(files: Sequence[Results], baseline: str) -> VerdictTexts:
+    """What the repetitions support, decided over all comparisons of all files at once (`verdicts`)."""
+    frame = verdicts(files, baseline)
+    texts = paragraphs(frame)
+    workloads: dict[str, list[str]] = {}
+    pairs = list(frame.groupby(["workload", "a", "b"], sort=False).groups)  # in the order of their paragraphs
+    for (workload, _, _), text in zip(pairs, texts):
+        workloads.setdefault(str(workload), []).append(_first_up(text.removeprefix(f"{workload}: ")))
+    return VerdictTexts(workloads.pop(GEOMETRIC, []), workloads, texts[len(pairs) :])
+
+
+def sentences(file: Results, baseline: str, made: VerdictTexts | None = None) -> list[str]:
+    """Sentences about one workload, the most important first. `made`: the verdicts, if they were made together with
+    those on other workloads. A workload that was not run under the baseline is compared with its first allocator.
     """
     table = figures([file])
     if table.empty:
         return ["No run gave a figure."]
     order = allocator_order([file])
     here = baseline if baseline in order else order[0]
-    overhead = _overhead(absolute(table).xs(absolute(table).index[0][0]))
-    return overhead + _calls(file, here) + _failures(file) + _noise(table)
+    found = made.workloads.get(file.name, []) if made else []
+    out = found or verdicts_in_words([file], here).workloads.get(file.name, [])
+    out = out + _overhead(absolute(table).xs(absolute(table).index[0][0]))
+    return out + _calls(file, here) + _failures(file) + _noise(table)
+
+
+def _first_up(text: str) -> str:
+    """The text with a capital first letter, unless it begins with the name of an allocator."""
+    return text[:1].upper() + text[1:] if text.startswith(("cycles", "instructions", "page", "peak", "mean")) else text
 
 
 def _list(names: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ import scipy
 
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, allocator_order, arithmetic_row, percent_row
-from heaptape.results.comparing.intervals import LEVEL, LogRatio, log_ratio, mean_of, steadied
+from heaptape.results.comparing.intervals import LEVEL, LogRatio, Method, log_ratio, mean_of, steadied
 from heaptape.results.schema import Results, figures
 
 CORNERS = ("Neither", "A", "B", "Both")
@@ -59,7 +59,7 @@ def parse_corners(text: str, known: Sequence[str]) -> Corners:
     return Corners(*names)
 
 
-def four_corners(table: pd.DataFrame, metric: str, corners: Corners) -> pd.DataFrame:
+def four_corners(table: pd.DataFrame, metric: str, corners: Corners, method: Method = "t") -> pd.DataFrame:
     """The matrix of one metric, in long form.
 
     From `schema.figures`. Columns: workload, column (of CORNERS: the mean over repetitions, in the metric's unit;
@@ -83,11 +83,11 @@ def four_corners(table: pd.DataFrame, metric: str, corners: Corners) -> pd.DataF
             ratio = log_ratio(series[against], series[measured])
             if ratio is not None:
                 ratios[name].append(ratio)
-                rows.append(_comparison_row(workload, name, percent_row(ratio)))
+                rows.append(_comparison_row(workload, name, percent_row(ratio, method)))
     for name, found in ratios.items():
         if found:
-            rows.append(_comparison_row(GEOMETRIC, name, percent_row(mean_of(found))))
-            rows.append(_comparison_row(ARITHMETIC, name, arithmetic_row(found)))
+            rows.append(_comparison_row(GEOMETRIC, name, percent_row(mean_of(found), method)))
+            rows.append(_comparison_row(ARITHMETIC, name, arithmetic_row(found, method)))
     columns = ["workload", "column", "value", "low", "high", "repetitions", "supported", "reason"]
     frame = pd.DataFrame(rows, columns=columns)
     return frame.astype({"value": float, "low": float, "high": float, "supported": object})
@@ -155,7 +155,9 @@ def choose_tunable(files: Sequence[Results], wanted: str | None) -> str:
     return wanted or known[0]
 
 
-def sweep(files: Sequence[Results], tunable: str, metrics: Sequence[str] = METRICS) -> pd.DataFrame:
+def sweep(
+    files: Sequence[Results], tunable: str, metrics: Sequence[str] = METRICS, method: Method = "t"
+) -> pd.DataFrame:
     """One row per point: (workload, curve, value of the tunable, figure), in order of value.
 
     Columns: workload; allocator: the curve's label, without the tunable; tunable; value; figure: a metric of
@@ -179,11 +181,11 @@ def sweep(files: Sequence[Results], tunable: str, metrics: Sequence[str] = METRI
             if name in swept:
                 about = {"workload": workload, "allocator": name, "tunable": tunable, "figure": metric, "unit": unit}
                 here = {points[label][1]: values for label, values in series.items() if points[label][0] == name}
-                rows += [about | row for row in _curve_rows(here)]
+                rows += [about | row for row in _curve_rows(here, method)]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"value": float, "supported": object})
 
 
-def _curve_rows(points: dict[float | None, pd.Series]) -> list[dict]:
+def _curve_rows(points: dict[float | None, pd.Series], method: Method) -> list[dict]:
     known = sorted(value for value in points if value is not None)
     if not known:
         return []
@@ -198,7 +200,7 @@ def _curve_rows(points: dict[float | None, pd.Series]) -> list[dict]:
             row |= {"percent": percent, "low": float("nan"), "high": float("nan"), "supported": None}
             row |= {"reason": ""}
         else:
-            row |= percent_row(ratio)
+            row |= percent_row(ratio, method)
         rows.append(row | {"repetitions": len(values)})
     return rows
 

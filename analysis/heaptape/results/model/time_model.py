@@ -16,7 +16,8 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.passes.misses import bursts_in_words
 from heaptape.results.cells import signed
-from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, relative
+from heaptape.results.comparing import summary
+from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, choose_baseline, relative
 from heaptape.results.model.counts import HUGE_PAGES, METRICS, OF_CALLS, OF_START_UP, PARTS, START_UP, Counts, counts
 from heaptape.results.model.penalties import Penalties, kept, penalties
 from heaptape.results.schema import Results, unique_name
@@ -275,6 +276,14 @@ def _of_bursts(files: Sequence[Results], several: bool) -> list[str]:
         "and predicted CPU time are of these alone, and nothing is predicted for the rest of the program."
         for name, bursts in bursts_in_words(files).items()
     ]
+
+
+def in_words(files: Results | Sequence[Results], baseline: str | None = None) -> list[str]:
+    """The results as sentences: the predictions of the program's time, then `comparing.summary.in_words`. Raises what
+    that raises.
+    """
+    listed = [files] if isinstance(files, Results) else list(files)
+    return time_sentences(listed, choose_baseline(listed, baseline)) + summary.in_words(listed, baseline)
 
 
 def sentence(row: dict, baseline: str) -> str:

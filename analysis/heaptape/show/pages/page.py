@@ -25,7 +25,7 @@ from heaptape.decide import answer as answers
 from heaptape.decide.cpu import MILLISECONDS, RANGE
 from heaptape.results.cells import grouped
 from heaptape.results.comparing.compare import allocator_order
-from heaptape.results.comparing.summary import sentences, warnings
+from heaptape.results.comparing.summary import VerdictTexts, sentences, verdicts_in_words, warnings
 from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results, figures
@@ -109,8 +109,12 @@ def make(
     labels = allocator_order(files)
     overall = answers.answer(files, baseline)
 
+    verdicts = verdicts_in_words(files, baseline)
+
     def part(number: int) -> tuple[Item, answers.Answer] | list[Table]:
-        return _item(number, files[number], baseline, whole) if number < len(files) else _means(files, baseline)
+        return (
+            _item(number, files[number], baseline, verdicts, whole) if number < len(files) else _means(files, baseline)
+        )
 
     items, found, means = [], [], []
     on_progress(files[0].name, 0)
@@ -242,7 +246,9 @@ def _means(files: Sequence[Results], baseline: str) -> list[Table]:
     return [table for table in comparison(files, baseline) if table.title.endswith(f"% of {baseline}")]
 
 
-def _item(number: int, file: Results, baseline: str, whole: bool) -> tuple[Item, answers.Answer]:
+def _item(
+    number: int, file: Results, baseline: str, verdicts: VerdictTexts, whole: bool
+) -> tuple[Item, answers.Answer]:
     order = allocator_order([file])
     here = baseline if baseline in order else order[0]
     predicted = prediction([file], here)
@@ -259,7 +265,7 @@ def _item(number: int, file: Results, baseline: str, whole: bool) -> tuple[Item,
         number=number, name=file.name, baseline=here, answer=_shown(found, [file]), chart=chart,
         peak=charts.peak_parts(file, order), time=bars, unit=unit,
         often=often, rare=rare, parts=parts, maps=first, sizes=_sizes(file),
-        tables=_tables(file, here, sentences(file, baseline), predicted), raw=_raw(file, whole),
+        tables=_tables(file, here, sentences(file, baseline, verdicts), predicted), raw=_raw(file, whole),
     )  # fmt: skip
     return item, found
 

@@ -13,6 +13,7 @@ import pandas as pd
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
 from heaptape.results.cells import in_unit
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, MAIN_CALLS, absolute
+from heaptape.results.comparing.intervals import Method
 from heaptape.results.comparing.variants import COMPARISONS, CORNERS, Corners, four_corners
 from heaptape.results.schema import Results, figures
 from heaptape.show.tables.usual import legend, percent_cell
@@ -37,11 +38,11 @@ SHOWN = {
 MEANS = (GEOMETRIC, ARITHMETIC)
 
 
-def corner_matrix(files: Sequence[Results], corners: Corners) -> pd.DataFrame:
+def corner_matrix(files: Sequence[Results], corners: Corners, method: Method = "t") -> pd.DataFrame:
     """The matrix of each of CORNER_FIGURES: columns as of `variants.four_corners`, with `figure` in front."""
     table = figures(files)
     found = [
-        four_corners(table, metric, corners).assign(figure=name).astype({"figure": object})
+        four_corners(table, metric, corners, method).assign(figure=name).astype({"figure": object})
         for metric, name in CORNER_FIGURES.items()
     ]
     frame = pd.concat([part for part in found if len(part)] or found[:1], ignore_index=True)
@@ -104,9 +105,9 @@ def _geometric(values: pd.Series) -> float:
     return float(np.exp(np.log(known).mean())) if len(known) and (known > 0).all() else float("nan")
 
 
-def corner_tables(files: Sequence[Results], corners: Corners) -> list[Table]:
+def corner_tables(files: Sequence[Results], corners: Corners, method: Method = "t") -> list[Table]:
     """One matrix per figure of SHOWN that the results have, then RSS overhead."""
-    matrices = matrix_tables(corner_matrix(files, corners), corners)
+    matrices = matrix_tables(corner_matrix(files, corners, method), corners)
     return matrices + overhead_tables(rss_overhead(files, corners.labels), corners.labels, bool(matrices))
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
 from heaptape.results.comparing.compare import GEOMETRIC, MAIN_CALLS, absolute, allocator_order, relative
+from heaptape.results.comparing.intervals import Method
 from heaptape.results.schema import Results, figures
 
 # column -> (metric, divisor of what is shown)
@@ -17,7 +18,7 @@ FIGURES: Mapping[str, tuple[str, float]] = (
 )
 
 
-def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
+def frame(files: Sequence[Results], baseline: str, method: Method = "t") -> pd.DataFrame:
     """A row per workload and allocator, and one of the geometric mean per allocator but the baseline. Columns:
     workload, allocator, then for each of FIGURES its value (cycles, bytes; NaN for means) and "NAME %", of the
     baseline's.
@@ -25,7 +26,7 @@ def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     table = figures(files)
     metrics = [metric for metric, _ in FIGURES.values()]
     values = absolute(table).reindex(columns=metrics)
-    percents = relative(table, baseline).pivot_table(
+    percents = relative(table, baseline, method).pivot_table(
         index=["workload", "allocator"], columns="metric", values="percent", sort=False
     )
     workloads = [*dict.fromkeys(values.index.get_level_values("workload")), GEOMETRIC]

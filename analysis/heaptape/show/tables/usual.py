@@ -26,6 +26,7 @@ from heaptape.results.comparing.compare import (
     relative,
     repetitions,
 )
+from heaptape.results.comparing.intervals import Method
 from heaptape.results.comparing.rare_calls import OTHER, RARE, rare_calls, together
 from heaptape.results.fits import smallest_limits, spread_notes
 from heaptape.results.schema import HELD_METRICS, OF_WORKLOAD, Results, figures, unique_name
@@ -78,15 +79,15 @@ class _Figures:
     limits: Mapping[str, float]
 
 
-def comparison(files: Sequence[Results], baseline: str) -> list[Table]:
+def comparison(files: Sequence[Results], baseline: str, method: Method = "t") -> list[Table]:
     """All tables of a comparison, subject by subject: exactly counted figures (instructions, system calls and page
     faults, memory), then those that a clock measured. For one workload, each subject's percentages of the baseline
     follow its figures; for several, the figures of each workload come first.
     """
-    return [one for _, one in by_subject(files, baseline)]
+    return [one for _, one in by_subject(files, baseline, method)]
 
 
-def by_subject(files: Sequence[Results], baseline: str) -> list[tuple[str, Table]]:
+def by_subject(files: Sequence[Results], baseline: str, method: Method = "t") -> list[tuple[str, Table]]:
     """The tables of `comparison`, each with its one of SUBJECTS."""
     rare = rare_calls(files)
     table = together(figures(files), rare)
@@ -109,7 +110,7 @@ def by_subject(files: Sequence[Results], baseline: str) -> list[tuple[str, Table
         base = len(SUBJECTS) * number if len(workloads) > 1 else 0
         tables += [(base + SUBJECTS.index(subject), one) for subject, one in _absolute_tables(shown, suffix)]
     if len([label for label in order if label != baseline]):
-        percents = relative(table, baseline)
+        percents = relative(table, baseline, method)
         carried = all(file.is_replay for file in files)
         base = len(SUBJECTS) * len(workloads) if len(workloads) > 1 else 0
         found = _relative_tables(percents, order, baseline, workloads, carried)

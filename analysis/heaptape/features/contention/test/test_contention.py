@@ -147,6 +147,7 @@ def test_compare_and_report_have_the_table_and_the_sentence(tmp_path):
         said = call_heaptape("compare", path, *arguments)
         assert said.status == 0, said.stderr
         assert "main_arena" in said.stdout
+    assert "main_arena" in call_heaptape("compare", path, "--verdict").stdout
     rows = json.loads(call_heaptape("compare", path, "--table", "contention", "--format", "json").stdout)
     assert {row["by"] for row in rows["tables"]["contention"]} == {"all", "lock", "call", "size"}
     page = tmp_path / "r.html"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Exports as other tools read them: Parquet in DuckDB and pandas, pprof, folded stacks, Chrome's trace events."""
+"""Exports as other tools read them: Parquet in DuckDB and pandas, HDF5, pprof, folded stacks, Chrome's trace events."""
 
 import gzip
 import json
@@ -9,6 +9,8 @@ import subprocess
 from collections import Counter
 
 import duckdb
+import h5py
+import numpy as np
 import pandas as pd
 import pytest
 from heaptape.features.export.conversions import NAMES
@@ -72,6 +74,18 @@ def test_what_was_there_stays_there(tmp_path, tape):
     done = call_heaptape("convert", tape, "--to", "parquet", tmp_path / "p")
     assert (done.status, done.stderr) == (1, f"heaptape: {tmp_path}/p: Not empty\n")
     assert [path.name for path in tmp_path.iterdir()] == ["p"]
+
+
+def test_hdf5_has_all_events(tmp_path, tape):
+    export(tape, tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file, open_trace(tape) as trace:
+        assert json.loads(file.attrs["info"]) == trace.info
+        for thread in range(trace.threads):
+            expected = pd.concat(list(trace.frames(thread)))
+            group = file[f"events/{thread}"]
+            assert (group["acquired_address"][:] == expected["acquired_address"].fillna(0).to_numpy(np.uint64)).all()
+            calls = file["calls"][:][group["call"][:]].astype(str)
+            assert (calls == expected["call"].astype(str).to_numpy()).all()
 
 
 def live_at_end(trace):
