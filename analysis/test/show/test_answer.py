@@ -4,11 +4,11 @@ first, and a figure that is too noisy is not a number, in every format.
 """
 
 import json
+import math
 import re
 
 import pytest
 from heaptape.commands.comparison import print_named, write_long
-from heaptape.common.phrases import percent
 from heaptape.common.tables import render_markdown, render_text
 from heaptape.decide.answer import answer, bypassed
 from heaptape.decide.cpu import Cpu, cpu_text, reason_below_ns
@@ -160,8 +160,22 @@ def test_the_sentences_never_contradict_the_rows(figures):
     assert len(found.caveats) <= 2
 
 
-def test_numbers_have_two_or_three_digits():
-    assert [percent(one) for one in (8.52, -12.3, 0.04, 59.6)] == ["+8.5 %", "-12 %", "0 %", "+60 %"]
+@pytest.mark.parametrize(
+    ("cpu", "text"),
+    [
+        (Cpu("estimated", -5.2, -9, 0, -1, -2, 0), "≈ -5 %"),
+        (Cpu("estimated", 0.49, -9, 9, -1, -2, 0), "≈ 0 %"),
+        (Cpu("range", -5, -8.2, -3.1, -1, -2, 0), "-8.2 to -3.1 %"),
+        (Cpu("milliseconds", math.nan, math.nan, math.nan, -4.5, -9, 0), "≈ -4.5 ms"),
+        (Cpu("milliseconds", math.nan, math.nan, math.nan, 0.04, -9, 9), "≈ 0 ms"),
+        (Cpu("live", -5.1, -8, -3, -1, -2, 0), "-5.1 % (-8.0 to -3.0)"),
+        (Cpu("live", -5.1, -8, 0.5, -1, -2, 0, chance=0.92, named=True),
+         "-5.1 % (-8.0 to +0.5, faster with 92 % chance)"),
+        (Cpu("live", -5.1, -8, 0.5, -1, -2, 0, chance=0.7), "-5.1 % (-8.0 to +0.5)"),
+    ],
+)  # fmt: skip
+def test_a_change_of_cpu_time_is_said_so(cpu, text):
+    assert cpu_text(cpu) == text
 
 
 # Per allocator: instructions of each of two runs; cycles of each of three.

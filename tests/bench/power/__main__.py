@@ -116,11 +116,12 @@ def tests_of(file: Path) -> list[str]:
 
 
 def nearest_first(tests: list[str], file: Path) -> list[str]:
-    """The same tests, file by file: those that name the faulty file's module come first."""
-    files = [str(one) for name in tests for one in (sorted(Path(name).rglob("test_*.py")) or [name])]
-    return sorted(
-        files, key=lambda name: not (Path(name).is_file() and re.search(rf"\b{file.stem}\b", Path(name).read_text()))
-    )
+    """The same tests and those of the part that import the faulty module, file by file, which come first."""
+    package = re.escape(".".join(file.parent.parts[1:]))
+    naming = re.compile(rf"\b{package}(\.{file.stem}\b| import .*\b{file.stem}\b)")
+    first = [str(one) for one in sorted(Path("analysis").rglob("test_*.py")) if naming.search(one.read_text())]
+    rest = [str(one) for name in tests for one in (sorted(Path(name).rglob("test_*.py")) or [name])]
+    return list(dict.fromkeys([*first, *rest]))
 
 
 def verdict(tests: list[str]) -> tuple[str, str]:

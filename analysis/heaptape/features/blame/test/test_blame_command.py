@@ -173,13 +173,18 @@ WRONG = {
     ("{leak}", "--try", "1", "--at", "1", "--at", "2"): "blame --try: of one recording, at one position",
     ("{leak}", "{well}", "--try", "1"): "blame --try: of one recording, at one position",
     ("{results}", "--try", "1"): "blame --try: {results}: experiments need the trace, as a file",
+    ("{results}", "--debuginfod"): "blame --debuginfod: {results}: names are looked up in a recording, not in results",
+    ("{results}", "-o", "x.json"): "blame -o: these are results already",
     ("-", "--try", "1"): "blame --try: -: experiments need the trace, as a file",
     ("{leak}", "-o", "/no/such/x.json"): "/no/such/x.json: can't be written",
 }
 
 
 @pytest.mark.parametrize("words", WRONG, ids=" ".join)
-def test_wrong_input_is_one_line(words: tuple[str, ...], tapes: dict[str, Path], tmp_path: Path) -> None:
+def test_wrong_input_is_one_line(
+    words: tuple[str, ...], tapes: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1")
     results = tmp_path / "r.json"
     results.write_text("{}")
     places = {name: str(path) for name, path in tapes.items()} | {"results": str(results)}
