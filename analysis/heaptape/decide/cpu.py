@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heaptape.common import phrases
 from heaptape.common.phrases import NOTHING, percent, signed
 from heaptape.decide.worth import LEAST_PERCENT, is_reason
-from heaptape.results.model.time_model import CACHE_EFFECTS, CACHE_EFFECTS_FLOOR, LEAST_PROGRAM_NS, estimate, reasons
+from heaptape.results.model.time_model import LEAST_PROGRAM_NS, effects_of, estimate, reasons
 
 NOISY_FACTOR = 2.0  # a range of CPU time that spans this factor is not a figure
 ESTIMATED, RANGE, MILLISECONDS, LIVE = "estimated", "range", "milliseconds", "live"
@@ -114,7 +114,8 @@ def reason_below_ns(row: Mapping) -> float:
     if not row["ns_high"] < 0:
         return 0.0
     calls = 0.0 if math.isnan(row["calls_ns"]) else row["calls_ns"]
-    within_error = (-100 * row["ns"] / CACHE_EFFECTS[1] - 100 * calls) / CACHE_EFFECTS_FLOOR
+    (_, up), floor = effects_of(row["timed"])
+    within_error = (-100 * row["ns"] / up - 100 * calls) / floor
     most = min(-100 * row["ns"] / LEAST_PERCENT, within_error)
     return most if most > max(calls, LEAST_PROGRAM_NS) else 0.0
 

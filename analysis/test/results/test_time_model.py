@@ -23,6 +23,9 @@ from heaptape.results.model.time_model import (
     CACHE_EFFECTS,
     CACHE_EFFECTS_FLOOR,
     COUNT_ERROR_PERCENT,
+    IN_LIFE,
+    TIMED_EFFECTS,
+    TIMED_FLOOR,
     estimate,
     in_words,
     prediction,
@@ -485,6 +488,33 @@ def test_the_range_of_cache_effects_is_that_of_the_measured_programs():
         inside += list(moved[(rows["program"] == program) & rows["decided"]].between(low, high))
     assert len(inside) == 69
     assert sum(inside) >= 0.9 * len(inside)
+
+
+def test_the_range_by_bare_passes_is_that_of_the_measured_programs():
+    rows = pd.read_csv(Path(__file__).parents[3] / "docs" / "measurements" / "data" / "bare_effects.csv")
+    moved = (rows["live"] - IN_LIFE * rows["bare"] - rows["start_up"]) / (rows["share"] + TIMED_FLOOR)
+    assert (len(rows), *TIMED_EFFECTS) == (60, *moved.quantile([0.025, 0.975]).round(2))
+
+
+@hypothesis.given(st.floats(1e6, 1e9), st.floats(0.3, 2), st.floats(0, 0.2), st.integers(1, 10**8))
+def test_what_bare_passes_measured_replaces_what_instructions_would_cost(before_ns, ratio, error, instructions):
+    """Whatever the instructions: processors run those of one allocator three times as fast as those of another."""
+    runs = list(instructions_runs())
+    runs[2] = runs[2] | {"instructions_total": instructions}
+    for label, ns in (("glibc", before_ns), ("other", ratio * before_ns)):
+        took = [ns, (1 + error) * ns, 2 * ns]
+        about = {"allocator": label, "pass": "bare", "engine_cycles_per_op": 100, "cycles_hz": 1e9}
+        runs += [about | {"repeat": at, "cpu_ns": one} for at, one in enumerate(took)]
+    found = row(prediction([results({}, tuple(runs))], "glibc"), "other")
+    saved, error_ns = IN_LIFE * (ratio - 1) * before_ns, IN_LIFE * error * before_ns * math.hypot(1, ratio)
+    ends = [found[key] for key in ("ns", "ns_low", "ns_high")]
+    assert ends == pytest.approx([saved, saved - error_ns, saved + error_ns], abs=1)
+    assert found["calls_ns"] == pytest.approx(before_ns - 1000 * 100)
+    percent, low, high = estimate(found, 10 * before_ns)
+    off = TIMED_EFFECTS[1] * (10 * found["calls_ns"] / before_ns + TIMED_FLOOR)
+    most = max(10 * ends[2] / before_ns, percent + off)
+    assert (percent, high) == pytest.approx((10 * saved / before_ns, most), abs=1e-4)
+    assert low < percent
 
 
 def test_an_estimate_includes_what_cache_effects_did_to_other_programs():

@@ -116,7 +116,13 @@ def test_a_gain_in_milliseconds_is_a_reason_only_if_the_program_is_known_to_be_s
 
 @given(st.floats(1e6, 1e9), st.floats(-1, 1.5), st.floats(0, 1), st.floats(1, 1e3))
 def test_the_limit_below_which_milliseconds_are_a_reason_is_that_of_percent(calls, gain, error, longer):
-    row = {"calls_ns": calls, "ns": -gain * calls, "ns_low": -gain * calls, "ns_high": -gain * (1 - error) * calls}
+    row = {
+        "timed": False,
+        "calls_ns": calls,
+        "ns": -gain * calls,
+        "ns_low": -gain * calls,
+        "ns_high": -gain * (1 - error) * calls,
+    }
     cpu_ns = calls * longer
     judged = Cpu("estimated", *estimate(row, cpu_ns), 0, 0, 0)
     below = reason_below_ns(row)

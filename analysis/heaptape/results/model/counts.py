@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The counts of a replay's passes, as the terms that the model of time adds up."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
@@ -12,6 +13,7 @@ from heaptape.results.structs import SYSTEM_CALLS, Bursts, Misses, Run, Simulate
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
 HUGE_PAGES = "huge pages"
+TIMED = "time in replayed calls"
 START_UP = "start-up"
 # Names of counts in sentences. Those without an addition are the figures of the tables.
 OF_CALLS = "instructions in malloc and free"
@@ -36,11 +38,27 @@ class Term:
 
 
 @dataclass(frozen=True)
+class Timed:
+    """CPU time of the calls in bare passes: that of the fastest, by how much the middle one took longer, and what the
+    engine alone takes; ns.
+    """
+
+    ns: float
+    error_ns: float
+    engine_ns: float
+
+    @property
+    def calls_ns(self) -> float:
+        return max(self.ns - self.engine_ns, 0.0)
+
+
+@dataclass(frozen=True)
 class Counts:
     """The counts of one allocator in one repetition. `whole`: they include the program's own instructions and misses,
     so that percentages of the program are possible. `named`: counts that sentences name, and the ns of one event, in
     the middle of its range.
     `missing`: what was not counted. `of_bursts`: the counts are of the recorded bursts, not of the whole program.
+    `timed`: what the same calls took; None: bare passes were not made.
     """
 
     terms: tuple[Term, ...]
@@ -48,6 +66,24 @@ class Counts:
     named: dict[str, tuple[float, float]] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     of_bursts: bool = False
+    timed: Timed | None = None
+
+
+def timed(runs: Iterable[Run], ops: float | None) -> Timed | None:
+    """Of the bare passes among the runs of one allocator. `ops`: of the workload."""
+    bare = [run for run in runs if run.pass_ == "bare" and run.cpu_ns]
+    if not bare or not ops:
+        return None
+    took = [run.cpu_ns or 0.0 for run in bare]
+    engine = [
+        1e9 * run.engine_cycles_per_op / run.cycles_hz for run in bare if run.engine_cycles_per_op and run.cycles_hz
+    ]
+    return Timed(min(took), statistics.median(took) - min(took), min(engine, default=0.0) * ops)
+
+
+def without_instructions(one: Counts) -> Counts:
+    """Without those of the calls: of the first calls they say little about all."""
+    return replace(one, named={name: value for name, value in one.named.items() if name != OF_CALLS})
 
 
 def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
@@ -139,7 +175,8 @@ def of_calls(label: str, file: Results, penalties: Penalties) -> Counts:
     kinds = {kind: means[f"syscalls/{kind}"] for kind in SYSTEM_CALLS if f"syscalls/{kind}" in means}
     terms += _system_calls(kinds or None, penalties, named, missing)
     terms += _start_up(counted, memory, penalties, named)
-    return Counts(tuple(terms), False, named, tuple(missing))
+    took = timed((run for run in file.measured if run.label == label), ops)
+    return Counts(tuple(terms), False, named, tuple(missing), timed=took)
 
 
 def _start_up(counted: Run, memory: Run, penalties: Penalties, named: dict[str, tuple[float, float]]) -> Iterator[Term]:

@@ -18,7 +18,18 @@ from heaptape.passes.misses import bursts_in_words
 from heaptape.results.cells import signed
 from heaptape.results.comparing import summary
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, choose_baseline, relative
-from heaptape.results.model.counts import HUGE_PAGES, METRICS, OF_CALLS, OF_START_UP, PARTS, START_UP, Counts, counts
+from heaptape.results.model.counts import (
+    HUGE_PAGES,
+    METRICS,
+    OF_CALLS,
+    OF_START_UP,
+    PARTS,
+    START_UP,
+    TIMED,
+    Counts,
+    Timed,
+    counts,
+)
 from heaptape.results.model.penalties import Penalties, kept, penalties
 from heaptape.results.schema import Results, unique_name
 
@@ -30,11 +41,15 @@ COUNT_ERROR_PERCENT = 0.5
 # in malloc and free, plus CACHE_EFFECTS_FLOOR: 95 % range (docs/methods/TIME_MODEL.md, "Without accesses").
 CACHE_EFFECTS = (-0.54, 0.25)
 CACHE_EFFECTS_FLOOR = 10.0
+# What calls save in bare replays, whose caches are warm, times this is what they save in life, on average; and the live
+# change less that, as CACHE_EFFECTS ("Bare passes" there).
+IN_LIFE = 1.4
+TIMED_EFFECTS, TIMED_FLOOR = (-0.48, 0.45), 5.0
 # A program takes at least this, to be executed and linked, and at least what its calls cost.
 LEAST_PROGRAM_NS = 1e6
 COLUMNS = [
     "workload", "allocator", "part", "percent", "low", "high", "ns", "ns_low", "ns_high", "counted", "repetitions",
-    "missing", "of_bursts", "calls_ns",
+    "missing", "of_bursts", "calls_ns", "timed",
 ]  # fmt: skip
 
 
@@ -68,8 +83,9 @@ def prediction(files: Sequence[Results], baseline: str, known: Penalties | None 
     percent, low, high (of the baseline's CPU time; NaN where the program's own instructions were not counted), ns,
     ns_low, ns_high (change in ns), counted ({name: Change}, in rows of "all"), repetitions (of simulated misses; 0: it
     was not made), missing (what was not counted), of_bursts (percentages are of the CPU time of the recorded bursts,
-    not of the whole program), calls_ns (without misses: what the baseline's instructions in malloc and free cost; else
-    NaN). Workloads without counts, without the baseline or without penalties are left out. So are
+    not of the whole program), calls_ns (without misses: what the baseline's calls took in bare passes where `timed`,
+    else what their instructions cost; else NaN), timed (the change in ns is that of bare passes and of the start-up).
+    Workloads without counts, without the baseline or without penalties are left out. So are
     workloads that stand for another (their counts are of a part of the program, with no known error), and allocators
     whose counts are of bursts if the baseline's are not.
     """
@@ -135,22 +151,46 @@ def changes(base: Sequence[Counts], other: Sequence[Counts]) -> list[dict]:
             row[low] = min(pair[part][low] for pair in single)
             row[high] = max(pair[part][high] for pair in single)
         row["of_bursts"] = base[0].of_bursts
-        row["calls_ns"] = calls_ns(base[0])
+        row["timed"], row["calls_ns"] = False, calls_ns(base[0])
         row["counted"] = _counted(pairs) if part == ALL else {}
         rows.append(row)
+    if not whole and base[0].timed and other[0].timed:
+        _by_bare_passes(rows, base[0].timed, other[0].timed)
     return rows
 
 
+def _by_bare_passes(rows: Sequence[dict], before: Timed, after: Timed) -> None:
+    """What was measured replaces what was counted, but for the start-up, which bare passes leave out."""
+    start_up = next((row for row in rows if row["part"] == START_UP), {"ns": 0.0, "ns_low": 0.0, "ns_high": 0.0})
+    error = math.hypot(before.error_ns, after.error_ns)
+    for key, off in (("ns", 0.0), ("ns_low", -error), ("ns_high", error)):
+        rows[0][key] = start_up[key] + IN_LIFE * (after.ns - before.ns + off)
+    rows[0] |= {"timed": True, "calls_ns": before.calls_ns}
+    percent = 100 * (after.calls_ns / before.calls_ns - 1) if before.calls_ns else math.nan
+    rows[0]["counted"] = {TIMED: Change(before.calls_ns, after.calls_ns, percent, rows[0]["ns"]), **rows[0]["counted"]}
+
+
 def calls_ns(counted: Counts) -> float:
-    """What the instructions in malloc and free cost; NaN if the program's accesses were counted, or these were not."""
+    """What the calls took in bare passes; else what the instructions in malloc and free cost; NaN if the program's
+    accesses were counted, or these were not.
+    """
+    if counted.timed:
+        return counted.timed.calls_ns
     return math.prod(counted.named.get(OF_CALLS, (math.nan,)))
 
 
-def cache_effects(calls: float, cpu_ns: float) -> tuple[float, float]:
-    """By how many points cache effects move an estimate: 95 % range. `calls`: `calls_ns` of the baseline."""
+def cache_effects(calls: float, cpu_ns: float, timed: bool = False) -> tuple[float, float]:
+    """By how many points cache effects move an estimate: 95 % range. `calls`: `calls_ns` of the baseline; `timed`: the
+    estimate is by bare passes.
+    """
     share = 0.0 if math.isnan(calls) else min(100 * calls / cpu_ns, 100.0)
-    low, high = CACHE_EFFECTS
-    return low * (share + CACHE_EFFECTS_FLOOR), high * (share + CACHE_EFFECTS_FLOOR)
+    (low, high), floor = effects_of(timed)
+    return low * (share + floor), high * (share + floor)
+
+
+def effects_of(timed: bool) -> tuple[tuple[float, float], float]:
+    """Points for each percent of CPU time in malloc and free and the floor, and the floor."""
+    return (TIMED_EFFECTS, TIMED_FLOOR) if timed else (CACHE_EFFECTS, CACHE_EFFECTS_FLOOR)
 
 
 def estimate(row: Mapping, cpu_ns: float | None) -> tuple[float, float, float]:
@@ -160,7 +200,7 @@ def estimate(row: Mapping, cpu_ns: float | None) -> tuple[float, float, float]:
     if not cpu_ns:
         return math.nan, math.nan, math.nan
     percent, low, high = (100 * row[key] / cpu_ns for key in ("ns", "ns_low", "ns_high"))
-    down, up = cache_effects(row["calls_ns"], cpu_ns)
+    down, up = cache_effects(row["calls_ns"], cpu_ns, row["timed"])
     return percent, min(low, percent + down), max(high, percent + up)
 
 
@@ -320,15 +360,16 @@ def _of_what(row: dict) -> str:
 
 
 def reasons(row: Mapping) -> list[str]:
-    """The counts that change: instructions first, then for each part the count whose change costs most, the most
-    expensive part first.
+    """The counts that change: time first, where it was measured, then instructions, then for each part the count whose
+    change costs most, the most expensive part first.
     """
-    found: dict[str, tuple[bool, float, str]] = {}
+    found: dict[str, tuple[int, float, str]] = {}
+    first = (TIMED, "instructions")
     for name, change in row["counted"].items():
         part, cost = _part_of(name), -abs(change.ns)
         of_note = abs(change.percent) >= LEAST_PERCENT or name == HUGE_PAGES and change.after != change.before
         if of_note and (part not in found or found[part][1] > cost):
-            found[part] = (part != "instructions", cost, _more_or_fewer(change, name))
+            found[part] = (first.index(part) if part in first else len(first), cost, _more_or_fewer(change, name))
     return [text for _, _, text in sorted(found.values())][:REASONS]
 
 
@@ -346,7 +387,7 @@ def _more_or_fewer(change: Change, name: str) -> str:
     """In percent; huge pages by number, as most allocators have none."""
     more = change.after - change.before
     how_many = f"{abs(more):,.0f}" if name == HUGE_PAGES else f"{_rounded(abs(change.percent))} %"
-    return f"{how_many} {'more' if more > 0 else 'fewer'} {name}"
+    return f"{how_many} {'more' if more > 0 else 'less' if name == TIMED else 'fewer'} {name}"
 
 
 def _span(value: float, one: float, other: float, unit: str) -> str:
