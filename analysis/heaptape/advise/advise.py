@@ -17,6 +17,7 @@ from heaptape.advise.tried import (
     replay_all,
     today,
     with_own_memory,
+    with_time,
 )
 from heaptape.advise.words import Advice, environment
 from heaptape.allocators import registry
@@ -30,7 +31,7 @@ from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE
 from heaptape.decide.verdict import AIMS, CPU, Candidate, CountsOf, Judge, Pick, contenders, decide, finalists, racers
 from heaptape.results import replay_errors
 from heaptape.results.fits import killed_at, range_note
-from heaptape.results.model.counts import Counts
+from heaptape.results.model.counts import Counts, without_instructions
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as checked_penalties
 from heaptape.results.model.time_model import cache_effects, calls_ns
@@ -89,13 +90,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the work is done, and who is notified of its progress. `replays_end`, `ends`: of time.monotonic(): when
-    replays of the candidates end, and when all else does that can be left out.
+    """Where the work is done, and who is notified of its progress. `counted_end`, `replays_end`, `ends`: of
+    time.monotonic(): when replays of the candidates that count end, when all replays end, and when all else does that
+    can be left out.
     """
 
     home: Home
     scratch: Path
     on_progress: Callable[[str, float], None] = lambda what, share: None
+    counted_end: float = math.inf
     replays_end: float = math.inf
     ends: float = math.inf
 
@@ -153,20 +156,26 @@ class Advisor:
         if self.uncounted is None:
             return
         bench, memory = self.uncounted
-        labels = self._affordable(list(of) or self._contenders())
+        labels = self._affordable(list(of) or (self._to_explain() if self._all_timed() else self._contenders()))
         choices = [one.choice for one in self.tried if labels and (one.label in labels or one.choice.c_library)]
         tell = partial(self.place.on_progress, "counting instructions")
         bounds = Bounds(("instructions",), self.penalties, memory, self.place.ends)
         found = replay_all(bench, choices, bounds, self.about, tell)[0] if choices else []
         counted = {one.label: one for one in found}
         for at, one in enumerate(self.tried):
+            took = one.counts.timed if one.counts else None
             if whole := counted.get(one.label):
                 failure = one.failure or whole.failure
-                self.tried[at] = replace(one, figures=whole.figures, counts=whole.counts, failure=failure)
+                counts = replace(whole.counts, timed=took) if whole.counts else None
+                self.tried[at] = replace(one, figures=whole.figures, counts=counts, failure=failure)
             else:
                 figures = {name: value for name, value in one.figures.items() if name != "instructions"}
-                self.tried[at] = replace(one, figures=figures, counts=None)
-        self.measured, self.uncounted = labels, None
+                counts = without_instructions(one.counts) if one.counts and took else None
+                self.tried[at] = replace(one, figures=figures, counts=counts)
+        self.measured, self.uncounted = [] if self._all_timed() else labels, None
+
+    def _all_timed(self) -> bool:
+        return all(one.counts is not None and one.counts.timed is not None for one in self.tried if not one.failure)
 
     def _affordable(self, labels: list[str]) -> list[str]:
         """Those of the labels for which there is time to count all calls: today's first, then the most promising; none
@@ -185,6 +194,12 @@ class Advisor:
         needed_s = each_s * math.ceil((len(ordered) - len(kept)) / self.bench.jobs)
         self.left_out += ((f"counting {counted(len(ordered) - len(kept), 'candidate')} whole", needed_s),)
         return kept
+
+    def _to_explain(self) -> list[str]:
+        """Today's, and what is or would be picked: others' CPU time is known without counts of all calls."""
+        rows = self._rows
+        picks = self._decide(rows, self._judge())[0]
+        return list(dict.fromkeys([self.now.label, *(one for pick in picks for one in (pick.label, pick.best) if one)]))
 
     def _contenders(self) -> list[str]:
         rows = self._rows
@@ -241,7 +256,7 @@ class Advisor:
         if not self.source.alone:  # of the other processes nothing is predicted
             alone = {one.label for one in self.tried if one.choice.variant == DEFAULT_VARIANT}
             return [row.label for row in rows if row.label in (able & alone) - {self.now.label}]
-        if self.uncounted:  # what they save of the whole program is not known yet
+        if self.uncounted and not self._all_timed():  # what they save of the whole program is not known yet
             return racers(rows, _of(rows, self.now.label), able & {*self._contenders()}, judge, whole=False)
         return racers(rows, _of(rows, self.now.label), able, judge)
 
@@ -381,7 +396,8 @@ class Advisor:
             return "CPU time is not estimated, as instructions could not be counted."
         if {ESTIMATED, MILLISECONDS} & set(kinds):
             cpu_ns = self._cpu_ns
-            low, high = cache_effects(calls_ns(counts), cpu_ns) if cpu_ns else (math.nan, math.nan)
+            timed = counts.timed is not None
+            low, high = cache_effects(calls_ns(counts), cpu_ns, timed) if cpu_ns else (math.nan, math.nan)
             unknown = " The program's CPU time is not known." if cpu_ns is None else ""
             return phrases.without_cache_effects(low, high, "advise --accesses") + unknown
         if RANGE in kinds and self.share_of_accesses < 1:
@@ -410,14 +426,14 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
     penalties = _penalties(home)
     limited = has_accesses and any(FIGURES[one.figure].pass_ in OF_ACCESSES for one in wish.limits)
     passes = ("memory", "instructions", *(OF_ACCESSES if limited else ()))
-    tell = partial(place.on_progress, "replaying")
     needed = {one.label for one in (now, made_on) if one}
-    bounds = Bounds(passes, penalties, until=place.replays_end, needed=needed)
+    bounds = Bounds(passes, penalties, until=place.counted_end, needed=needed)
     ops, needs_whole = about["ops"], any(one.figure == "instructions" for one in wish.limits)
     whole = of_all.counting(ops) if wish.exact else of_all
     screens = ops > SCREENED * SCREEN_OPS and not wish.exact and not needs_whole
     first = of_all.counting(SCREEN_OPS) if screens else whole
-    all_tried, runs = replay_all(first, list(choices.values()), bounds, about, tell)
+    tell = place.on_progress
+    all_tried, runs = replay_all(first, list(choices.values()), bounds, about, partial(tell, "replaying"))
     base = made_on.label if made_on else None
     if base in runs and (wrong := disproved(runs[base], recorded, workload_of(about))):
         raise HeaptapeError(wrong)
@@ -426,6 +442,9 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
     named = {now.label, *(one.label for one in wanted)}
     tried = [one for one in all_tried if one.label in named]
     _require(tried, now)
+    if not has_accesses and CPU in AIMS[wish.objective]:
+        tell("timing calls", 1.0)
+        tried = with_time(of_all, tried, ops, place.replays_end)
     uncounted = (whole, runs) if screens else None  # of the rest only a prefix of the calls is counted
     return Advisor(
         wish, place, source, workload, about, now, doubt, recorded, of_all, penalties, replayed_peak, tried, uncounted,

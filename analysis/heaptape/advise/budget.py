@@ -16,12 +16,15 @@ from heaptape.common.console import SECONDS, duration
 from heaptape.common.errors import UsageError
 
 LEAST_S, PROGRAMS = 60.0, 20.0  # the default budget: the longer of this, and of so many runs of the program
-REPLAYS = 0.5  # of the budget: no candidate's replay begins later
+# Replays end after half of the budget, and earlier where a race of RACE_RUNS needs the rest, but LEAST_REPLAYS of what
+# the recording leaves is theirs. What is counted ends before what is timed. All ends with ENDING of the budget left.
+REPLAYS, LEAST_REPLAYS, COUNTED, ENDING = 0.5, 0.2, 0.7, 0.05
+RACE_RUNS = 17.0  # three rounds of five allocators, and a run of two for their memory
 ACCESSES, LIVE = "data accesses", "live runs"
 START_S = 3.0  # of Valgrind, the recorder and the replays of accesses, whatever the program
 # In runs of the program: recording accesses, compiling them and simulating the misses of three allocators on two
 # processors; the same outside of bursts; and the live runs that are made if any are (docs/measurements/advice.md).
-WHOLE_RUNS, OUTSIDE_RUNS, LIVE_RUNS = 60.0, 8.0, 14.0
+WHOLE_RUNS, OUTSIDE_RUNS, LIVE_RUNS = 60.0, 8.0, 9.0
 SHORTEST_S = 1e-3  # no program ends sooner
 LEAST_SHARE = 0.1  # of the program in bursts; with less, most lines of a burst are first accesses
 
@@ -51,6 +54,28 @@ def parse(text: str) -> float:
 
 def default_s(run_s: float) -> float:
     return max(LEAST_S, PROGRAMS * run_s)
+
+
+def ends(total_s: float, spent_s: float, run_s: float) -> tuple[float, float, float]:
+    """When counting replays, all replays and all else end, in seconds from the beginning. `spent_s`: until now;
+    `run_s`: wall time of one run of the program, unrecorded.
+    """
+    last_s = (1 - ENDING) * total_s
+    replays_s = max(min(REPLAYS * total_s, last_s - RACE_RUNS * run_s), spent_s + LEAST_REPLAYS * (last_s - spent_s))
+    return spent_s + COUNTED * (replays_s - spent_s), replays_s, last_s
+
+
+def must_be_timed(total_s: float, recorded_s: float) -> bool:
+    """Has a run to show how long the program takes? `recorded_s`: with the recorder, so some times that."""
+    return RACE_RUNS * recorded_s > (1 - REPLAYS) * total_s
+
+
+def with_room(spent_s: float, needed_s: float, total_s: float) -> float:
+    """A budget with room for what was left out of one of `total_s`, in seconds: whole minutes. `spent_s`: of it, before
+    what was left out.
+    """
+    enough = (spent_s + needed_s) / (1 - LEAST_REPLAYS) / (1 - ENDING)
+    return 60.0 * max(math.ceil(enough / 60), math.floor(total_s / 60) + 1)
 
 
 def plan(left_s: float, run_s: float, wanted: Collection[str], forced: Collection[str] = ()) -> Plan:
@@ -89,12 +114,13 @@ def not_repeatable(status: int | None, input_is: str, wall_s: float, cpu_s: floa
     return ""
 
 
-def not_done(left_out: Sequence[tuple[str, float]], spent_s: float, why: str = "") -> str:
-    """What was left out, in a line, and what it would take; empty: nothing was. `why`: the program is not run again."""
+def not_done(left_out: Sequence[tuple[str, float]], budget_s: float, why: str = "") -> str:
+    """What was left out, in a line, and what it would take; empty: nothing was. `budget_s`: one that has room for it;
+    `why`: the program is not run again.
+    """
     if not left_out:
         return ""
     if why:
         return f"Not done: {' and '.join(step for step, _ in left_out)}, as {why}."
     parts = [f"{step} (about {duration(needed_s)})" for step, needed_s in left_out]
-    minutes = math.ceil((spent_s + sum(needed_s for _, needed_s in left_out)) / 60)
-    return f"Not done: {', '.join(parts)}: --budget {minutes}m."
+    return f"Not done: {', '.join(parts)}: --budget {budget_s / 60:.0f}m."

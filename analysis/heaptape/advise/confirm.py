@@ -144,17 +144,18 @@ class Observer:
         return Finished(status, time.monotonic() - began, 0.0)
 
 
-def run_race(advice: Advice, racers: Sequence[str], observe: Observer, reserved_s: float) -> Raced:
+def run_race(advice: Advice, racers: Sequence[str], observe: Observer, run_s: float, reserved_s: float) -> Raced:
     """Rounds of `racers` and today's until the race is decided, or until less than `reserved_s` of the budget would be
-    left after another one. A run of today's first, whose CPU time is not used, shows how many there is time for.
-    Raises HeaptapeError where the program fails live.
+    left after another one. `run_s`: wall time of one run; 0: not known, so a run of today's first, whose CPU time is
+    not used, shows how many there is time for. Raises HeaptapeError where the program fails live.
     """
     began = time.monotonic()
     try:
-        observe(advice.choices[advice.today], memory=False)
+        if not run_s:
+            observe(advice.choices[advice.today], memory=False)
     except TimeUpError:
         return Raced(advice.today)
-    each_s = max(time.monotonic() - began, SHORTEST_S)
+    each_s = max(run_s or time.monotonic() - began, SHORTEST_S)
     fit = max(int((observe.left_s - reserved_s) / each_s / LEAST_ROUNDS) - 1, 1)
     left_out = racers[fit:]
     made = Raced(advice.today, [], tuple(racers[:fit]), observe.command.replayed,
@@ -185,13 +186,13 @@ class Advising(Protocol):
     def count(self, of: Collection[str] = ()) -> None: ...
 
 
-def made(advisor: Advising, racers: Sequence[str], observe: Observer, run_s: float) -> list[Confirmed]:
-    """The race, then memory on what is advised after it. `run_s`: wall time of one run. Raises HeaptapeError where the
-    program fails live.
+def made(advisor: Advising, racers: Sequence[str], observe: Observer, run_s: float, timed: bool) -> list[Confirmed]:
+    """The race, then memory on what is advised after it. `run_s`: wall time of one run, at most; `timed`: of one that
+    was not recorded. Raises HeaptapeError where the program fails live.
     """
     advice = advisor.advice()
-    reserved_s = 2 * MEMORY_RUNS * run_s + advisor.verifying_s
-    raced = run_race(advice, racers, observe, reserved_s) if racers else Raced(advice.today)
+    reserved_s = 2 * run_s + advisor.verifying_s
+    raced = run_race(advice, racers, observe, run_s if timed else 0.0, reserved_s) if racers else Raced(advice.today)
     if raced.left_out[0]:
         advisor.left_out += ((f"live runs of {raced.left_out[0]} more", raced.left_out[1]),)
     advisor.live = [_cpu(advice, label, one, raced, "", {}) for label, one in raced.live.items()]

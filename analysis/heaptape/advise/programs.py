@@ -175,6 +175,19 @@ def record(command: Sequence[str], folder: Path, home: Home, wanted: Wanted = Wa
     return Program(tuple(command), busiest, ended.status, wall_s, others, share)
 
 
+def seconds_of_a_run(command: Sequence[str], load: Load | None, within_s: float) -> float:
+    """Wall time of a run that nothing records; infinite where it takes longer than `within_s`."""
+    line, began = line_of(command), time.monotonic()
+    own = {name: os.environ[name] for name in left_out(os.environ)} | dict(line.settings)
+    try:
+        run(line.words, own, load.begin if load else None, within_s)
+    except TimeUpError:
+        return math.inf
+    if load:
+        load.end()
+    return time.monotonic() - began
+
+
 @dataclass(frozen=True)
 class Process:
     """A recorded process, its calls, and its CPU time."""

@@ -13,7 +13,7 @@ from heaptape.allocators.registry import DEFAULT_VARIANT, Allocator, Choice, cho
 from heaptape.common import phrases
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.fits import smallest_limit
-from heaptape.results.model.counts import Counts, counts
+from heaptape.results.model.counts import Counts, counts, timed
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.recorded_on import short_version
 from heaptape.results.schema import Results
@@ -24,6 +24,8 @@ from heaptape.run.recorded import as_recorded, of_same_name, recorded_on
 from heaptape.run.samples import replayed
 
 C_LIBRARY = "glibc"
+# Bare passes of each candidate: at least, at most, and the seconds from which there are enough.
+FEWEST_BARE, MOST_BARE, BARE_S = 2, 7, 4.0
 
 
 def candidates(
@@ -148,6 +150,29 @@ def replay_all(
     tried = [_tried(choice, by_label[choice.label], bounds, about) for choice in choices]
     runs = {label: made["memory"] for label, made in by_label.items()}
     return tried, {label: run for label, run in runs.items() if isinstance(run, Run)}
+
+
+def with_time(bench: Bench, tried: Sequence[Tried], ops: int, until: float) -> list[Tried]:
+    """The candidates with the CPU time of their calls, by rounds of bare passes with nothing beside them, which end at
+    `until` (of time.monotonic()). Those of a round that did not come to its end are used, too.
+    """
+    able = [one for one in tried if one.counts and not one.failure]
+    made: dict[str, list[Run]] = {one.label: [] for one in able}
+    began = time.monotonic()
+    for finished in range(MOST_BARE if len(able) > 1 else 0):
+        if finished >= FEWEST_BARE and time.monotonic() - began > BARE_S:
+            break
+        try:
+            for one in able:
+                made[one.label].append(bench.run(one.choice, "bare", until - time.monotonic()))
+        except HeaptapeError:  # there is no more time, or it can't be run here
+            break
+    return [
+        replace(one, counts=replace(one.counts, timed=timed(made[one.label], ops)))
+        if one.counts and one.label in made
+        else one
+        for one in tried
+    ]
 
 
 def _without_impossible(by_label: Mapping[str, dict[str, Run | HeaptapeError]]) -> None:

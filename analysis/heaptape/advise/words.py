@@ -29,8 +29,8 @@ class Advice:
     why that is only assumed. `refused`: label -> why it is not advised. `caveats`: what could change the advice.
     `live`: the results of live runs, a sentence each. `next_step`: (label, command) of what else can be done.
     `command`: the program's, to print it with the variables to set. `left_out`: of the budget's steps, in words.
-    `upgrades`: what other glibcs bring, a sentence each. `fits_in`: label -> memory limit in bytes under which the
-    program runs, where that is known.
+    `upgrades`: what other glibcs bring, a sentence each. `race`: the command that has time for a race. `fits_in`: label
+    -> memory limit in bytes under which the program runs, where that is known.
     """
 
     about: str
@@ -48,6 +48,7 @@ class Advice:
     left_out: str = ""
     fits_in: Mapping[str, float] = field(default_factory=dict)
     upgrades: Sequence[str] = ()
+    race: str = ""
 
     def row(self, label: str) -> Candidate:
         return next(row for row in self.rows if row.label == label)
@@ -122,7 +123,8 @@ def _undecided(advice: Advice, pick: Pick) -> str:
     if raced:
         rounds = counted(max(live.rounds for live in raced), "round")
         return f"Not told apart in {rounds} of a race: {which}; a longer --budget decides."
-    return f"Which is the fastest is not known: {which}; a race decides: heaptape advise -- CMD."
+    race = f"; a race decides: {advice.race}" if advice.race else ""
+    return f"Which is the fastest is not known: {which}{race}."
 
 
 def _line_to_set(advice: Advice, label: str, c_library: str) -> str:

@@ -136,25 +136,32 @@ def run(arguments: argparse.Namespace) -> int:
         run_s = program.wall_s if program else (cpu_ns or 0.0) / 1e9
         total_s = budget.default_s(run_s) if arguments.budget is None else budget.parse(arguments.budget)
         alone = not program or program.share > 1 - programs.GOOD_PART
-        place = advise.Place(arguments.home, work.scratch, work.progress.update)
+        place, timed = advise.Place(arguments.home, work.scratch, work.progress.update), False
         if command and total_s:
+            may_race = wish.objective != "memory" and not _why_not(program, run_s, load)
+            if may_race and budget.must_be_timed(total_s, run_s):
+                work.progress.update(f"timing a run of {command[0]}", 0.0)
+                own_s = programs.seconds_of_a_run(command, load, total_s / budget.LIVE_RUNS)
+                timed, run_s = own_s < math.inf, min(own_s, run_s)
+                total_s = budget.default_s(run_s) if arguments.budget is None else total_s
+            times = budget.ends(total_s, time.monotonic() - began, run_s if may_race else 0.0)
             work.progress.ends = began + total_s
-            place = dataclasses.replace(place, replays_end=began + budget.REPLAYS * total_s, ends=began + total_s)
+            counted_end, replays_end, ends = (began + end_s for end_s in times)
+            place = dataclasses.replace(place, counted_end=counted_end, replays_end=replays_end, ends=ends)
         others = program.others if program else ""
         advisor = advise.replayed(advise.Source(source, name, cpu_ns, others, alone), wish, place)
         if advisor.has_accesses:
             advisor.count()
             advisor.simulate(None)
-        left_out = ""
+        left_out, race = "", "heaptape advise -- CMD"
         if command:
-            spent_s = time.monotonic() - began
-            further = _Again(advisor, command, program, run_s, work, load)
-            left_out = further.refine(total_s - spent_s, spent_s, arguments)
+            further = _Again(advisor, command, program, run_s, work, load, timed, total_s)
+            left_out, race = further.refine(time.monotonic() - began, arguments), further.race
         advisor.count()
         found = advisor.found()
     found = dataclasses.replace(found, advice=_with_next(found.advice, left_out, arguments))
     confirmed = advisor.live
-    advice = dataclasses.replace(found.advice, command=programs.line_of(command).words)
+    advice = dataclasses.replace(found.advice, command=programs.line_of(command).words, race=race)
     shown = words.screen(advice, c_library())
     if output:
         write_json(output, advise.as_json(found, confirmed) | screen.as_json(shown))
@@ -214,23 +221,29 @@ def _wish(arguments: argparse.Namespace) -> "Wish":
 
 @dataclasses.dataclass
 class _Again:
-    """Runs the program again, where that can change the answer. `program`: as recorded here; None: F is a recording."""
+    """Runs the program again, where that can change the answer. `program`: as recorded here; None: F is a recording.
+    `run_s`: wall time of one run; `timed`: of one that was not recorded. `race`: afterwards, the command that has time
+    for a longer race; empty: none can be run.
+    """
 
     advisor: "Advisor"
     command: Sequence[str]
     program: "Program | None"
     run_s: float
     work: replaying.Work
-    load: "Load | None" = None
+    load: "Load | None"
+    timed: bool
+    total_s: float
+    race: str = ""
 
-    def refine(self, left_s: float, spent_s: float, arguments: argparse.Namespace) -> str:
+    def refine(self, spent_s: float, arguments: argparse.Namespace) -> str:
         """Spends what is left of the budget. Returns what was not done, in words; empty: nothing was left out."""
         from heaptape.advise import budget
         from heaptape.advise.confirm import to_run
 
-        began = time.monotonic()
+        began, left_s = time.monotonic(), (1 - budget.ENDING) * self.total_s - spent_s
         forced = [budget.ACCESSES] * arguments.accesses + [budget.LIVE] * arguments.live
-        why = self._why_not()
+        why = _why_not(self.program, self.run_s, self.load)
         races = not why and (left_s >= budget.LIVE_RUNS * self.run_s or arguments.live) and not arguments.accesses
         if not races or not self.advisor.racers():
             self.advisor.count()  # else a race tells more, and sooner
@@ -248,7 +261,9 @@ class _Again:
             left_s -= time.monotonic() - began
             said += self._accesses(budget.plan(left_s, self.run_s, {budget.ACCESSES}).accesses, arguments)
         left_out = (*self.advisor.left_out, *plan.left_out)
-        return " ".join(said) or budget.not_done(left_out, spent_s, why)
+        budget_s = budget.with_room(spent_s, sum(needed_s for _, needed_s in left_out), self.total_s)
+        self.race = "" if why else again(arguments, **AS_PRINTED, keep=None, budget=f"{budget_s / 60:.0f}m")
+        return " ".join(filter(None, [*said, budget.not_done(left_out, budget_s, why)]))
 
     def _accesses(self, share: float, arguments: argparse.Namespace) -> list[str]:
         """Records data accesses of this share of the program, simulates caches. Returns what failed, in words."""
@@ -287,23 +302,24 @@ class _Again:
         )  # fmt: skip
         try:
             with scratch_folder() as folder:
-                self.advisor.live = confirm.made(self.advisor, racers, confirm.Observer(command, folder), self.run_s)
+                self.advisor.live = confirm.made(
+                    self.advisor, racers, confirm.Observer(command, folder), self.run_s, self.timed
+                )
         except HeaptapeError as error:
             if arguments.live:
                 raise HeaptapeError(f"live: {error}") from None
             return [f"Live runs failed: {error}."]
         return []
 
-    def _why_not(self) -> str:
-        """Why the program is not run again; empty: it can be."""
-        from heaptape.advise import budget, programs
 
-        if self.program is None or self.load:
-            return ""
-        cpu_ns = self.program.cpu_ns
-        return budget.not_repeatable(
-            self.program.status, programs.input_kind(), self.run_s, cpu_ns / 1e9 if cpu_ns else None
-        )
+def _why_not(program: "Program | None", run_s: float, load: "Load | None") -> str:
+    """Why the program is not run again; empty: it can be."""
+    from heaptape.advise import budget, programs
+
+    if program is None or load:
+        return ""
+    cpu_ns = program.cpu_ns
+    return budget.not_repeatable(program.status, programs.input_kind(), run_s, cpu_ns / 1e9 if cpu_ns else None)
 
 
 def _with_next(advice: "Advice", left_out: str, arguments: argparse.Namespace) -> "Advice":

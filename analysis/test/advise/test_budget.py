@@ -2,6 +2,7 @@
 """What a budget is spent on: a function of times, without a clock."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from heaptape.advise.budget import ACCESSES, LIVE, LIVE_RUNS, WHOLE_RUNS, defaul
 from heaptape.allocators.registry import Choice
 from heaptape.common.errors import UsageError
 from heaptape.common.home import default_home
+from heaptape.results.model.counts import Counts
 from heaptape.results.structs import Run
 from heaptape.run.exact import TimeUpError
 from hypothesis import HealthCheck, given, settings
@@ -96,21 +98,38 @@ def test_a_program_that_would_not_do_the_same_again_is_run_once(status, input_is
 
 
 def test_what_was_left_out_is_one_line_with_the_budget_that_has_room_for_it():
-    assert not_done((), 10) == ""
+    assert not_done((), 600) == ""
     left_out = plan(10.0, 20.0, BOTH).left_out
-    assert not_done(left_out, 30.5) == (
-        "Not done: data accesses (about 20 min), live runs (about 5 min): --budget 26m."
+    assert not_done(left_out, 1560) == (
+        "Not done: data accesses (about 20 min), live runs (about 3 min): --budget 26m."
     )
-    assert not_done(left_out, 30.5, "it does not end by itself") == (
+    assert not_done(left_out, 1560, "it does not end by itself") == (
         "Not done: data accesses and live runs, as it does not end by itself."
     )
 
 
-@given(st.floats(0, 1e4), RUNS)
-def test_the_budget_that_is_named_is_enough(spent_s, run_s):
-    said = not_done(plan(0.0, run_s, BOTH).left_out, spent_s)
+@given(st.floats(0, 1e4), RUNS, st.floats(60, 1e4), st.sets(st.sampled_from(BOTH), min_size=1))
+def test_the_budget_that_is_named_is_another_one_and_enough(spent_s, run_s, total_s, wanted):
+    """Whatever replays do with it."""
+    left_out = plan(0.0, run_s, wanted).left_out
+    said = not_done(left_out, budget.with_room(spent_s, sum(needed_s for _, needed_s in left_out), total_s))
     named_s = budget.parse(said.rpartition(" ")[2].rstrip("."))
-    assert plan(named_s - spent_s, run_s, BOTH).left_out == ()
+    assert named_s > total_s
+    _, replays_s, last_s = budget.ends(named_s, spent_s, run_s)
+    assert replays_s <= last_s
+    if wanted == {LIVE}:
+        assert plan(last_s - replays_s, run_s, wanted).left_out == ()
+    assert plan(last_s - spent_s, run_s, wanted).left_out == ()
+
+
+@given(TIMES, st.floats(0, 1), RUNS)
+def test_counting_ends_before_timing_and_that_before_the_budget(total_s, share, run_s):
+    spent_s = share * (1 - budget.ENDING) * total_s
+    counted_s, replays_s, last_s = budget.ends(total_s, spent_s, run_s)
+    assert spent_s <= counted_s * (1 + 1e-9)
+    assert counted_s <= replays_s * (1 + 1e-9)
+    assert replays_s <= last_s * (1 + 1e-9)
+    assert last_s <= total_s
 
 
 class Clock:
@@ -136,7 +155,9 @@ class Bench:
             raise TimeUpError
         self.began.append((choice.label, pass_))
         self._takes(pass_, within_s)
-        return Run(choice.allocator, choice.variant, 0, pass_, rss_anon_peak_bytes=1.0, rss_anon_mean_bytes=1.0)
+        return Run(
+            choice.allocator, choice.variant, 0, pass_, rss_anon_peak_bytes=1.0, rss_anon_mean_bytes=1.0, cpu_ns=1.0
+        )
 
     def promises(self, choice, within_s):
         self._takes("verify", within_s)
@@ -199,43 +220,64 @@ def advisor(place, about, bench, all_tried, monkeypatch, **known):
 SECONDS = st.floats(0.01, 200)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(SECONDS, SECONDS, SECONDS, st.floats(0.01, 30))
-def test_replays_counting_verification_and_live_runs_keep_the_budget_whatever_each_takes(
-    counting_s, verifying_s, later_s, run_s
+class Live:
+    """The program, run live."""
+
+    command = SimpleNamespace(name="w", replayed=True)
+
+    def __init__(self, clock, ends, seconds):
+        self.clock, self.ends, self.seconds = clock, ends, seconds
+
+    @property
+    def left_s(self):
+        return self.ends - self.clock.now
+
+    def __call__(self, choice, memory):
+        took_s = self.seconds()
+        self.clock.now += max(min(took_s, self.left_s), 0.0)
+        if self.left_s <= 0:
+            raise TimeUpError
+        return {"cpu_ns": {"glibc": 2e9}.get(choice.label, 1e9), "rss_anon_peak_bytes": 1.0}
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(SECONDS, SECONDS, SECONDS, SECONDS, st.floats(0.01, 30), st.floats(1, 3), st.floats(0.3, 3))
+def test_by_default_a_race_is_run_and_the_budget_kept_whatever_replays_take(
+    counting_s, bare_s, verifying_s, memory_s, run_s, recording, busier
 ):
-    """Beyond it only today's own memory replay goes on."""
+    """Beyond it only today's own memory replay goes on. `recording`: how many times slower the recorded run was;
+    `busier`: the same of live runs, as the machine changes.
+    """
     with pytest.MonkeyPatch.context() as patch:
         clock = Clock(patch)
-        began, memory_s = clock.now, 0.5
-        ends = began + default_s(run_s)
-        bench = Bench(clock, {"memory": memory_s, "instructions": counting_s, "verify": verifying_s})
-        bounds = tried.Bounds(
-            ("memory", "instructions"), None, until=began + budget.REPLAYS * default_s(run_s), needed={"glibc"}
-        )
+        began, wall_s = clock.now, recording * run_s
+        memory_s = min(memory_s, run_s)
+        clock.now += wall_s
+        total_s = default_s(wall_s)
+        timed = budget.must_be_timed(total_s, wall_s)
+        if timed:
+            clock.now += run_s
+            total_s = default_s(run_s)
+        known_s = run_s if timed else wall_s
+        counted_end, replays_end, ends = (began + end_s for end_s in budget.ends(total_s, clock.now - began, known_s))
+        costs = {"memory": memory_s, "instructions": counting_s, "bare": bare_s, "verify": verifying_s}
+        bench = Bench(clock, costs)
+        bounds = tried.Bounds(("memory", "instructions"), None, until=counted_end, needed={"glibc"})
         about = {"ops": 20_000_000, "name": "w", "threads": 1}
         found, runs = tried.replay_all(bench, CHOICES[::2], bounds, about)
-        assert clock.now <= bounds.until + memory_s
+        counted = [replace(one, counts=Counts((), False)) for one in found]
+        assert all(one.counts for one in tried.with_time(bench, counted, about["ops"], replays_end))
+        assert clock.now <= max(replays_end, began + wall_s + run_s) + memory_s
         place = advise.Place(default_home(), Path(), ends=ends)
         made = advisor(place, about, bench, found, patch, counting_s=bounds.took_s["instructions"])
         made.uncounted = bench, runs
-
-        class Live:
-            command = SimpleNamespace(name="w", replayed=True)
-
-            @property
-            def left_s(self):
-                return ends - clock.now
-
-            def __call__(self, choice, memory):
-                took_s = run_s if clock.now < began + 20 else later_s  # the machine gets busy
-                clock.now += max(min(took_s, self.left_s), 0.0)
-                if self.left_s <= 0:
-                    raise TimeUpError
-                return {"cpu_ns": {"glibc": 2e9}.get(choice.label, 1e9), "rss_anon_peak_bytes": 1.0}
-
+        left_s = ends - clock.now
+        planned = plan(left_s, known_s, BOTH)
+        assert planned.live_s
         racers = [one.label for one in found if not one.failure and one.label != "glibc"]
-        confirm.made(made, racers, Live(), run_s)
+        confirmed = confirm.made(made, racers, Live(clock, ends, lambda: busier * run_s), known_s, timed)
+        if racers and busier <= 1 and verifying_s <= run_s:
+            assert len(confirmed[0].figures["cpu_ns"]) >= confirm.LEAST_ROUNDS
         made.count()
         made.found()
         assert clock.now <= ends + 1e-6

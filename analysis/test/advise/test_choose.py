@@ -330,7 +330,9 @@ def advice(rows, judge, objective=BOTH, refused=(), live=()):
     kept = [one.label for one in rows if one.label not in refused]
     choices = {one.label: choice(one.label, A="b c") for one in rows}
     picks = decide(rows, NOW, objective, judge, kept)
-    return Advice("p: 1 call.", NOW, rows, picks, judge, choices, "", dict(refused), ["What could change it."], live)
+    said = ["What could change it."]
+    race = "heaptape advise --budget 2m -- x"
+    return Advice("p: 1 call.", NOW, rows, picks, judge, choices, "", dict(refused), said, live, race=race)
 
 
 def text(*arguments, **settings):
@@ -428,7 +430,7 @@ def test_of_candidates_that_are_not_told_apart_none_is_picked():
     flat = " ".join(made.split())
     assert "For CPU time c, b or a CPU time ≈ -10 to -10 % estimated" in flat
     assert "LD_PRELOAD" not in made
-    assert "a race decides: heaptape advise -- CMD." in flat
+    assert "a race decides: heaptape advise --budget 2m -- x." in flat
     assert "(peak memory +6.0 %)" in flat
 
 
