@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import threading
@@ -158,12 +159,35 @@ def run_script(script: str, folder: Path, log: Path, environment: Mapping[str, s
             start_new_session=True,
         )
         try:
-            process.communicate(b"begin\n")
+            assert process.stdin
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(b"begin\n")
+                process.stdin.close()
+            has_ended(process)
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            end_group(process)
             raise
-    return process.returncode
+    return process.wait()
+
+
+def has_ended(process: subprocess.Popen, limit_s: float | None = None) -> bool:
+    """Waits so long, without a limit by default, for the end of a child that `end_group` or `wait` reaps later: its
+    number, and its group's, is its own until then. (The methods `poll`, `send_signal` and `wait` of the class reap it.)
+    """
+    if process.returncode is not None:
+        return True
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        return bool(select.select([descriptor], [], [], limit_s)[0])
+    finally:
+        os.close(descriptor)
+
+
+def end_group(process: subprocess.Popen) -> int:
+    """Kills a child, which leads a group, and all of its group; then reaps it, and returns its status."""
+    if process.returncode is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
 
 
 def build_error(log: Path) -> str:

@@ -16,7 +16,6 @@ import fnmatch
 import hashlib
 import os
 import pwd
-import select
 import shutil
 import signal
 import socket
@@ -32,7 +31,7 @@ import msgspec
 from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, cache_folder
-from heaptape.common.process import descendants, scratch_folder, send_signal
+from heaptape.common.process import descendants, end_group, has_ended, scratch_folder, send_signal
 from heaptape.run.environment import PRELOAD, without_allocator
 
 KINDS = ("desktop", "languages", "servers", "tools")
@@ -232,25 +231,14 @@ def _run(recipe: Recipe, work: Path, wrapper: Sequence[str], settings: dict[str,
             load_began = time.monotonic()
             _script(recipe, recipe.load, work, "load", deadline - load_began, surroundings)
             load_s = time.monotonic() - load_began
-        if recipe.stop and process.poll() is None:
-            process.send_signal(signal.Signals[f"SIG{recipe.stop}"])  # a wrapper passes it on, as our recorder does
-        status = _wait(process, max(deadline - time.monotonic(), STOP_LIMIT_S if recipe.stop else 1))
-    except subprocess.TimeoutExpired:
-        raise HeaptapeError(f"{recipe.name}: not done after {recipe.time_limit_s:g} s") from None
+        if recipe.stop:
+            os.kill(process.pid, signal.Signals[f"SIG{recipe.stop}"])  # a wrapper passes it on, as our recorder does
+        if not has_ended(process, max(deadline - time.monotonic(), STOP_LIMIT_S if recipe.stop else 1)):
+            raise HeaptapeError(f"{recipe.name}: not done after {recipe.time_limit_s:g} s")
+        wall_s = time.monotonic() - began
     finally:
-        _end_session(process)
-    return Finished(status, time.monotonic() - began, load_s)
-
-
-def _wait(process: subprocess.Popen, limit_s: float) -> int:
-    """Like the method `wait`, which checks only every 50 ms whether it has ended: half of the time of a short run."""
-    if process.poll() is None:
-        ended = os.pidfd_open(process.pid)
-        try:
-            select.select([ended], [], [], limit_s)
-        finally:
-            os.close(ended)
-    return process.wait(0)
+        status = _end_session(process)
+    return Finished(status, wall_s, load_s)
 
 
 @contextlib.contextmanager
@@ -273,23 +261,22 @@ def _own_orphans() -> Iterator[None]:
         libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-def _end_session(process: subprocess.Popen) -> None:
-    """Ends the process and its session; first by SIGTERM, so that a recorder can remove its files elsewhere."""
-    if process.poll() is None:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(END_LIMIT_S)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def _end_session(process: subprocess.Popen) -> int:
+    """Ends the process and its session; first by SIGTERM, so that a recorder can remove its files elsewhere. Returns
+    its status.
+    """
+    if not has_ended(process, 0):
+        os.kill(process.pid, signal.SIGTERM)
+        has_ended(process, END_LIMIT_S)
+    return end_group(process)
 
 
 def _wait_until_ready(recipe: Recipe, process: subprocess.Popen, work: Path, surroundings: dict[str, str]) -> None:
     limit = time.monotonic() + READY_LIMIT_S
     while time.monotonic() < limit:
-        if process.poll() is not None:
+        if has_ended(process, 0):
             raise HeaptapeError(
-                f"{recipe.name}: {recipe.command[0]} ended with {process.returncode} before it was ready"
+                f"{recipe.name}: {recipe.command[0]} ended with {end_group(process)} before it was ready"
             )
         command, nothing = [*_drop(recipe), "sh", "-ec", recipe.ready], subprocess.DEVNULL
         done = subprocess.run(command, cwd=work, env=surroundings, stdin=nothing, stdout=nothing, stderr=nothing)

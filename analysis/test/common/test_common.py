@@ -134,3 +134,25 @@ def test_no_signal_reaches_a_process_that_has_the_number_of_one_that_was_seen():
         assert send_signal(other.pid, now, signal.SIGKILL)
         assert other.wait() == -signal.SIGKILL
     assert not send_signal(other.pid, now, signal.SIGKILL)
+
+
+def test_an_interrupted_script_is_killed_with_its_group_before_it_is_reaped(tmp_path, monkeypatch):
+    """It may have ended by then, and its number be another's."""
+    killed, killpg, select = [], os.killpg, process.select.select
+
+    def interrupted(*arguments: Any) -> None:
+        select(*arguments)  # until it has ended
+        raise KeyboardInterrupt
+
+    def watched(number: int, what: int) -> None:
+        killed.append(os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None)
+        killpg(number, what)
+
+    monkeypatch.setattr(process.select, "select", interrupted)
+    monkeypatch.setattr(os, "killpg", watched)
+    with pytest.raises(KeyboardInterrupt):
+        process.run_script("sleep 100 & exit 3", tmp_path, tmp_path / "log")
+    assert killed == [True]
+    monkeypatch.undo()
+    assert process.run_script("echo here; exit 3", tmp_path, tmp_path / "log") == 3
+    assert (tmp_path / "log").read_text() == "here\n"

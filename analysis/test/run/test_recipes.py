@@ -3,7 +3,11 @@
 and continues after a failure.
 """
 
+import contextlib
+import os
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,6 +88,29 @@ def test_a_run_that_hangs_is_ended_and_reported(tmp_path):
     recipe = write(tmp_path, 'command = ["sleep", "60"]\ntime_limit_s = 1')
     with pytest.raises(HeaptapeError, match="not done after 1 s"):
         recipes.run(recipe, recipes.prepare(recipe, tmp_path / "cache"), tmp_path / "scratch")
+
+
+def is_not_reaped(number: int) -> bool:
+    """Raises ChildProcessError if it is."""
+    return os.waitid(os.P_PID, number, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+@pytest.mark.parametrize("settings", ["", 'ready = "exit 0"', 'ready = "exit 1"', 'stop = "TERM"', 'load = "exit 1"'])
+def test_a_group_is_signalled_before_its_leader_is_reaped(settings, tmp_path, monkeypatch):
+    """Afterwards the number may be another group's."""
+    signalled, killpg, kill = [], os.killpg, os.kill
+
+    def watched(number: int, what: int, send: Callable[[int, int], None]) -> None:
+        signalled.append(is_not_reaped(number))
+        send(number, what)
+
+    monkeypatch.setattr(os, "killpg", lambda number, what: watched(number, what, killpg))
+    monkeypatch.setattr(os, "kill", lambda number, what: watched(number, what, kill))
+    recipe = write(tmp_path, f"command = ['sh', '-c', 'sleep 100 & exit 3']\n{settings}")
+    prepared = recipes.prepare(recipe, tmp_path / "cache")
+    with contextlib.suppress(HeaptapeError):
+        assert recipes.run(recipe, prepared, tmp_path / "scratch").status in (3, -signal.SIGTERM)
+    assert len(signalled) >= 1
 
 
 GOOD_SUITE = 'summary = "s"\nsource = "t"\nallocators = ["glibc"]\nrepeats = 2\n'
