@@ -20,19 +20,35 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from heaptape.allocators import installed
 from heaptape.common import home
 from heaptape.common.console import _CONTROLS
+from heaptape.features.fleet.store import open_store
+from heaptape.run import recipes, workloads
 from markdown_it import MarkdownIt
 
-from tests.support import CONVERT, HEAPTAPE_HERE, OUT, RECORD, REPOSITORY, compile_c, made_once, record, run, succeed
+from tests.support import (
+    CONVERT,
+    HEAPTAPE,
+    HEAPTAPE_HERE,
+    OUT,
+    RECORD,
+    REPOSITORY,
+    compile_c,
+    made_once,
+    record,
+    run,
+    succeed,
+)
 
 # What would turn text, move a cursor, begin an element, a link, code or a formula, and be a command of LaTeX; of a file
 # name, which has no slash. A formula begins with the character that a place puts before it.
 REST = "1+1|<script>alert(1)<b>\x1b[31m\x9b2J\u202e\u2066\x7f\n\t`<i>``[x](y)![z](z)**$x^2$\\input{e}_%&#~;\"'"
 FORMULAS = "=+-@\t\r"
 NAME = f"={REST}"
+STORE = "=store|<i>`[x](y)**$x^2$_%&#~;\"'"  # a store's name is printable
 # Names in an ELF file are replaced by as many bytes.
 PLACE = "placeholder_of_a_name_{}_" + "x" * (len(REST.encode()) - 21)
 FUNCTIONS = 5
@@ -111,7 +127,9 @@ class Inputs:
     folder: Path
 
     def __getitem__(self, name: str) -> Path:
-        """The file of that name, with what is hostile before its ending."""
+        """The file of that name, with what is hostile before its ending. "": the program."""
+        if name.startswith("store"):
+            return self.folder / name.replace("store", STORE)
         stem, dot, ending = name.partition(".")
         return self.folder / f"={stem}{REST}{dot}{ending}"
 
@@ -146,6 +164,38 @@ def make(folder: Path) -> None:
     for name in ("r", "b"):
         data = json.loads(inputs[f"{name}.json"].read_text())
         inputs[f"f{name}.json"].write_text(json.dumps(hostile(data)))
+    shutil.copy(OUT / "lib" / "libreference.so", inputs["store.so"])
+    allocators = ("-a", "glibc", "-a", inputs["store.so"])
+    store = ("--store", inputs["store"], "--passes", "memory,instructions")
+    succeed(HEAPTAPE_HERE, "fleet", "run", inputs["new.tape"], *allocators, *store)
+    make_store_hostile(inputs["store"])
+    succeed(HEAPTAPE_HERE, "fleet", "atlas", inputs["store"], *allocators, "-o", folder / "atlas")
+    inputs["atlas.json"].write_bytes((folder / "atlas" / "atlas.json").read_bytes())
+    data = json.loads(inputs["atlas.json"].read_text())
+    made_up = {key: hostile(data[key]) for key in ("machine", "failures", "engines", "columns")}
+    made_up["columns"][0]["name"] = "glibc"
+    inputs["fatlas.json"].write_text(json.dumps(data | made_up | {"absent": {NAME: NAME}}))
+
+
+def make_store_hostile(url: Path) -> None:
+    """Of its four cells one has failed, and another one's allocator did."""
+    store = open_store(str(url))
+    for name, workload in store.workloads().items():
+        changed = {key: f"={REST}{getattr(workload, key)}" for key in ("name", "program", "source")}
+        store.put(f"workloads/{name}.json", msgspec.structs.replace(workload, **changed, about=hostile(workload.about)))
+    for name, machine in store.machines().items():
+        store.put(f"machines/{name}.json", hostile(machine))
+    for done in store.records():
+        (cell,) = done.cells
+        if cell.pass_ == "memory":
+            variant = REST.replace("\x1b", "").replace("\n", "").replace("\t", "")
+            other = msgspec.structs.replace(cell, variant=variant) if cell.allocator != "glibc" else cell
+            store.put_record(msgspec.structs.replace(done, cells=(other,)))
+        elif cell.allocator == "glibc":
+            (url / "cells" / done.key[:2] / f"{done.key}.json").unlink()
+            store.put_failure(done.key, NAME, NAME, 1.0)
+        else:
+            store.put_record(msgspec.structs.replace(done, results=({"error": NAME},), machine=NAME))
 
 
 # --- what an output may not be ---
@@ -169,6 +219,8 @@ def of_markdown(text: str) -> str:
     """No HTML, link, picture or emphasis; a table's rows have as many cells as its header."""
     tokens = [one for block in MARKDOWN.parse(text) for one in [block, *(block.children or [])]]
     found = next((one for one in tokens if re.match("html|link|image|em_|s_", one.type)), None)
+    if re.search(r"(?<!\\)\$x", re.sub(r"(?m)^    .*$", "", text)):  # not of CommonMark, but of GitHub and pandoc
+        return "Markdown: a formula"
     return f"Markdown: {found.type} {found.content}" if found else calm(text)
 
 
@@ -231,11 +283,15 @@ JUDGES: dict[str, Callable[[str], str]] = {
 }  # fmt: skip
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 USUAL = "text md csv latex"
+MINIMISE = "{new.tape} --old glibc --new {reference.so} --if rss-peak>0.5*old --minimise-runs 4"
+TUNE = "{new.tape} -a glibc --budget 4 --storage [j.journal] -o [t.json]"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A command, its words; {NAME}: an input. `formats`: that it has, or of the file that its last word writes."""
+    """A command, its words; {NAME}: an input, [NAME]: a file to write. `formats`: that it has, or of the file that its
+    last word writes; `writes`: that one's ending, or its place in a folder.
+    """
 
     words: str
     formats: str = USUAL
@@ -308,6 +364,34 @@ TABLE = (
     *(Row(f"place {{new.tape}} -a glibc --code {kind}", "text") for kind in ("jemalloc", "mimalloc", "pmr")),
     Row("gate {new.tape} --old glibc --new {reference.so} --tolerate rss=0.001% --minimise none", status=(1,)),
     Row("gate {new.tape} --old glibc --new {reference.so} --minimise none --junit", "xml", ".xml", status=(0, 1)),
+    Row(f"minimise {MINIMISE} -o [min]", "text"),
+    Row(f"minimise {MINIMISE} -o", "md", "/README.md", long=False),
+    Row(f"minimise {MINIMISE} -o", "json", "/minimised.json"),
+    Row(f"tune {TUNE}", long=False),
+    Row(f"tune {TUNE} --table all"),
+    Row(f"tune {TUNE} --json", "json"),
+    Row(f"tune {TUNE} --live --live-runs 2 -- {{}} 3 a b c"),
+    Row("fleet run {new.tape} -a glibc -a {store.so} --passes memory --store {store}", "text"),
+    Row("fleet run {new.tape} -a {reference.so} --passes memory --store {store}", "text", status=(1,)),
+    Row("fleet status {store}"),
+    Row("fleet status {store} --json", "json"),
+    *(
+        row
+        for words in ("", " SELECT~*~FROM~cells", " SELECT~*~FROM~workloads")
+        for row in (
+            Row(f"fleet query {{store}}{words}"),
+            Row(f"fleet query {{store}}{words} --format json", "json"),
+        )
+    ),
+    Row("fleet query {store} SELECT~'\x1b[31m'~FROM~nowhere", "text", status=(1,)),
+    Row("fleet atlas {store} -a glibc -a {store.so} -o", "html", "/index.html"),
+    Row("fleet atlas {fatlas.json} -o", "html", "/index.html"),
+    Row("fleet atlas {fatlas.json} --against {atlas.json}", "text"),
+    Row("fleet atlas {fatlas.json} --against {atlas.json} --json", "json"),
+    Row("observe -o - -- {} 3 a b c", long=False),
+    Row("observe -o - --json -- {} 3 a b c", "json"),
+    Row("observe -a {reference.so} -o - -- {} 3 a b c", "text"),
+    Row("observe --simulate -o - -- {} 3 a b c"),
     Row("advise {new.tape} -a glibc -a {reference.so}"),
     Row("advise {new.tape} -a glibc -a {reference.so} --json", "json"),
 )
@@ -322,10 +406,16 @@ def shown(inputs: Inputs, row: Row, form: str, folder: Path) -> Iterator[str]:
     """What is wrong about the output."""
     words: list[str | Path] = []
     for word in row.words.split():
-        words.append(inputs[word[1:-1]] if word.startswith("{") else word)
+        name, there = word[1:-1], {"{": inputs, "[": Inputs(folder)}.get(word[0])
+        words.append(there[name] if there else word.replace("~", " "))
     written = folder / f"={REST}{row.writes}"
-    words += [written] if row.writes else ["--format", form] if form in ("md", "csv", "latex") else []
-    program = CONVERT if words[0] in ("info", "dump", "check") else HEAPTAPE_HERE
+    options = ["--format", form] if form in ("md", "csv", "latex") and not row.writes else []
+    at = words.index("--") if "--" in words else len(words)
+    words[at:at] = options
+    if row.writes:
+        words.append(written.parent if row.writes.startswith("/") else written)
+    others = {"info": CONVERT, "dump": CONVERT, "check": CONVERT, "observe": HEAPTAPE}
+    program = others.get(row.words.split()[0], HEAPTAPE_HERE)
     result = run(program, *words)
     if result.status not in row.status:
         yield f"status {result.status}: {result.stderr}"
@@ -334,13 +424,16 @@ def shown(inputs: Inputs, row: Row, form: str, folder: Path) -> Iterator[str]:
     for language, text in texts:
         if text and (wrong := JUDGES[language](text)):
             yield f"{language}: {wrong}"
-    if form == "json" and not row.writes:
-        yield from unquoted(json.loads(result.stdout) if not result.stdout.count("\n{") else {})
+        yield from unquoted(language, text)
 
 
-def unquoted(output: dict[str, Any]) -> Iterator[str]:
+def unquoted(language: str, text: str) -> Iterator[str]:
     """Commands to paste in which a shell would take a name for more."""
-    for command in output.get("next", []):
+    commands = [line for line in text.splitlines() if line.startswith("    heaptape ")]
+    if language == "json" and not text.count("\n{"):
+        output = json.loads(text)
+        commands = [*output.get("next", []), *filter(None, [output.get("replay")])] if isinstance(output, dict) else []
+    for command in commands:
         if re.search("[<`;&$]", re.sub(r"'[^']*'|\"'\"", "", command)):
             yield f"a shell would run {command}"
 
@@ -400,3 +493,36 @@ def test_no_name_in_a_list_of_allocators_is_more_than_a_text(tmp_path: Path, mon
         assert r"\x1b[31m" in result.stdout
         as_json = run(HEAPTAPE_HERE, *words, "--into", tmp_path, "--json")
         assert (as_json.status, of_json(as_json.stdout)) == (0, "")
+
+
+RECIPES = {
+    f"{REST.replace('/', '')}1": "command = [{0}, '{1}']\nknown = {0}\nstands_for = {0}",
+    f"{REST.replace('/', '')}2": "command = ['true']\nstands_for = ''\n"
+    "prepare = 'printf \"\\\\377\\\\33[31m\"; exit 1'",
+    f"{REST.replace('/', '')}3": "command = ['sh', '-c', 'kill -9 $$']\nready = 'exit 1'\nstands_for = ''",
+}
+
+
+@pytest.mark.long
+def test_no_name_of_a_recipe_or_a_suite_is_more_than_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = json.dumps(REST).replace("\x7f", "\\u007f")
+    for name, text in RECIPES.items():
+        about = f"summary = {hostile}\n{text.format(hostile, '$WORK')}\n"
+        (tmp_path / f"{name}.toml").write_text(about)
+    suites = tmp_path / "suites"
+    suites.mkdir()
+    (suites / f"={REST.replace('/', '')}.toml").write_text(
+        f"summary = {hostile}\nsource = {hostile}\n[[workload]]\nname = {hostile}\nsynthetic = {hostile}\n"
+    )
+    monkeypatch.setattr(recipes.find, "__defaults__", ((tmp_path,),))
+    monkeypatch.setattr(workloads.find_suites, "__defaults__", ((suites,),))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    wanted = [(), *(("capture", name, "-o", str(tmp_path / "t.tape")) for name in RECIPES)]
+    wanted += [("capture", *RECIPES), ("write", next(iter(RECIPES))), ("run", REST), ("setup", next(iter(RECIPES)))]
+    wanted += [("run", f"={REST.replace('/', '')}", "-o", str(tmp_path / "suite"))]
+    for words in wanted:
+        for as_json in ((), ("--json",)):
+            result = run(HEAPTAPE_HERE, "workloads", *words, *as_json)
+            assert (calm(result.stdout), calm(result.stderr)) == ("", ""), words
+            assert r"\x1b[31m" in result.stdout + result.stderr or as_json, words
+            assert not (as_json and result.stdout and of_json(result.stdout)), words

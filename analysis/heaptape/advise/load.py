@@ -54,7 +54,11 @@ class Load:
     def _make_requests(self) -> None:
         try:
             done = subprocess.run(
-                self._words, env=without_allocator(os.environ), stdin=subprocess.DEVNULL, capture_output=True, text=True
+                self._words,
+                env=without_allocator(os.environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                errors="replace",
             )
         except OSError as error:
             self._failed = f"{self._words[0]}: {error.strerror}"

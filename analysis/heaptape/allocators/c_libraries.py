@@ -60,7 +60,7 @@ def tunables(loader: Path) -> frozenset[str] | None:
     """Names of malloc's tunables that this dynamic linker lists, by itself; None: it can't list them (before 2.33)."""
     try:
         listed = subprocess.run(
-            [loader, "--list-tunables"], capture_output=True, text=True, check=False, env={}, timeout=10
+            [loader, "--list-tunables"], capture_output=True, errors="replace", check=False, env={}, timeout=10
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -95,7 +95,7 @@ def _objects(executable: Path, environment: Mapping[str, str], root: Path) -> li
     command = [interpreter, "--list", str(executable)]
     if root.resolve() != Path("/"):
         command = ["chroot", str(root), *command]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(environment))
+    done = subprocess.run(command, capture_output=True, errors="replace", env=dict(environment))
     if done.returncode:
         raise HeaptapeError(f"{executable}: {interpreter} can't list its libraries: {done.stderr.strip()}")
     return [Path(path) for path in re.findall(r"(/\S+) \(0x", done.stdout)]

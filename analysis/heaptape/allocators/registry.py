@@ -453,7 +453,7 @@ def _run(*command: str) -> str:
     """Standard output of a system tool; empty if it is missing or fails."""
     try:
         return subprocess.run(
-            command, capture_output=True, text=True, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+            command, capture_output=True, errors="replace", env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
         ).stdout
     except OSError:
         return ""

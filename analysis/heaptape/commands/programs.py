@@ -74,7 +74,7 @@ def _list_formats(home: Home) -> int:
 
 
 def _help_of_convert(home: Home) -> int:
-    done = subprocess.run([home.program("convert"), "convert", "--help"], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([home.program("convert"), "convert", "--help"], stdout=subprocess.PIPE, errors="replace")
     print(done.stdout + "\n--to also takes:")
     for name, description in descriptions().items():
         print(f"  {name:<14} {description}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets take a cell that begins so for one
 _NUMBER = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
-_MARKDOWN = str.maketrans({one: f"\\{one}" for one in "\\|~`*[&"} | {"<": "&lt;"})
+_MARKDOWN = str.maketrans({one: f"\\{one}" for one in "\\|~`*[&$"} | {"<": "&lt;"})
 _OUTER_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # within a word it marks nothing up
 _CODE = re.compile(r"(`[^`|~*\[&<\\]+`)")  # what marks up nothing, even where it were no code
 _LATEX = {

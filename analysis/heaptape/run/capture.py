@@ -148,7 +148,7 @@ def versions(packages: Sequence[str]) -> dict[str, str]:
     if not packages or not shutil.which("dpkg-query"):
         return {}
     command = ["dpkg-query", "-W", "-f", "${Package} ${Version}\n", *packages]
-    output = subprocess.run(command, capture_output=True, text=True).stdout
+    output = subprocess.run(command, capture_output=True, errors="replace").stdout
     return dict(line.split(" ", 1) for line in output.splitlines() if not line.endswith(" "))
 
 

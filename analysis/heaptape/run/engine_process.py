@@ -262,7 +262,9 @@ def needs(library: str) -> list[str]:
     """
     command = [LINKER, "--list", library]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S)
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, errors="replace", timeout=TIMEOUT_S
+        )
     except (OSError, subprocess.TimeoutExpired):
         return [library]
     return [library, *re.findall(r"=> (/\S+) \(", done.stdout)]

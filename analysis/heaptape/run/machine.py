@@ -245,7 +245,9 @@ def _tlbs(program: Path) -> list[Level]:
 
 def _run(command: list[str], kind: type[T]) -> T:
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S)
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, errors="replace", timeout=TIMEOUT_S
+        )
     except subprocess.TimeoutExpired:
         raise HeaptapeError(f"measuring this machine took more than {TIMEOUT_S} s") from None
     if done.returncode != 0:

@@ -13,6 +13,7 @@ daemons, are ended with it.
 import contextlib
 import ctypes
 import fnmatch
+import glob
 import hashlib
 import os
 import pwd
@@ -335,7 +336,7 @@ def _give_to_nobody(recipe: Recipe, folder: Path) -> None:
 def _fingerprint(recipe: Recipe) -> str:
     """Digest of the recipe and the files beside it that have its name."""
     digest = hashlib.sha256()
-    for path in sorted(recipe.path.parent.glob(f"{recipe.name}.*")):
+    for path in sorted(recipe.path.parent.glob(f"{glob.escape(recipe.name)}.*")):
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 

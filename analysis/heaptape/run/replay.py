@@ -101,7 +101,7 @@ def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=None if terminal else subprocess.PIPE,
-        text=True,
+        errors="replace",
     )
     if result.returncode != 0:
         kind = UsageError if result.returncode == 2 else HeaptapeError
@@ -464,7 +464,7 @@ def _about(choice: Choice) -> dict:
 def baseline(program: Path, workload: Path) -> Baseline:
     """Proves the workload legal, and measures the engine's memory with no allocator preloaded. Raises HeaptapeError."""
     command = [str(program), "--baseline", str(workload)]
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, errors="replace")
     if result.returncode != 0:
         raise HeaptapeError(failure(result.returncode, result.stderr).replace(str(workload), workload.name))
     try:
@@ -601,7 +601,7 @@ def commit() -> str | None:
         return None
     try:
         command = ["git", "-C", str(PACKAGE), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
-        result = subprocess.run(command, capture_output=True, text=True)
+        result = subprocess.run(command, capture_output=True, errors="replace")
     except OSError:
         return None
     return result.stdout.strip() or None

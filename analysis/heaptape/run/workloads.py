@@ -96,7 +96,7 @@ def write(workload: Workload, output: Path, options: Sequence[str]) -> subproces
     """
     if workload.kind != SYNTHETIC:
         raise HeaptapeError(f"workloads write: '{workload.name}' is a real program: it has to be recorded")
-    return subprocess.run([workload.path, *options, f"--work={output}"], stdout=subprocess.PIPE, text=True)
+    return subprocess.run([workload.path, *options, f"--work={output}"], stdout=subprocess.PIPE, errors="replace")
 
 
 def _synthetic(path: Path) -> Workload:
@@ -106,7 +106,7 @@ def _synthetic(path: Path) -> Workload:
 
 def _summary(path: Path) -> str:
     try:
-        text = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=5).stdout
+        text = subprocess.run([path, "--help"], capture_output=True, errors="replace", timeout=5).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
     first = text.partition("\n")[0]
@@ -279,7 +279,7 @@ def _step(home: Home, arguments: list[str], product: Path | None) -> str:
     """
     command = [*home.command(), *arguments]
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, errors="replace"
     )
     if done.returncode == 0:
         return ""

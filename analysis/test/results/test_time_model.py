@@ -33,9 +33,13 @@ from heaptape.results.model.time_model import (
     sentences,
     time_sentences,
 )
+from heaptape.run import machine
 from heaptape.show.tables import time_table
 from heaptape.show.tables.kinds import KINDS, Question
 from results.planted import measurement, measurement_with_near, misses, quantiles, results
+
+from tests.support import call_heaptape
+from tests.test_hostile_names import JUDGES, NAME, USUAL, of_json
 
 # The middles of planted.measurement, in ns: geometric means. For levels: of the step from a hit to the next level.
 PROGRAM, ALLOCATOR = math.sqrt(0.1 * 0.4), math.sqrt(0.2 * 0.4)
@@ -619,3 +623,15 @@ def test_other_passes_of_the_whole_program_are_left_out():
 
 def test_bursts_are_not_compared_with_a_whole_program():
     assert prediction([results({"glibc": [misses()], "other": [of_bursts()]})], "glibc").empty
+
+
+def test_no_name_of_a_processor_is_more_than_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(machine, "describe", lambda: {"cpu": NAME})
+    (tmp_path / "heaptape").mkdir()
+    (tmp_path / "heaptape" / "machine.json").write_text(json.dumps(measurement() | {"cpu": NAME}))
+    for form in USUAL.split():
+        result = call_heaptape("machine", "--format", form)
+        assert (result.status, JUDGES[form](result.stdout), result.stderr) == (0, "", "")
+        assert "31m" in result.stdout or form == "csv"
+    assert of_json(call_heaptape("machine", "--json").stdout) == ""

@@ -53,7 +53,7 @@ def compilers(tools: Sequence[str]) -> tuple[str, ...]:
     lines = []
     for tool in tools:
         if tool in COMPILERS:
-            done = subprocess.run([_command(tool), "--version"], capture_output=True, text=True)
+            done = subprocess.run([_command(tool), "--version"], capture_output=True, errors="replace")
             lines += done.stdout.splitlines()[:1]
     return tuple(lines)
 
@@ -95,7 +95,6 @@ def check_library(path: Path) -> tuple[str, tuple[str, ...]]:
     done = subprocess.run(
         ["readelf", "-W", "--dyn-syms", "-n", str(path)],
         capture_output=True,
-        text=True,
         errors="replace",
         env={**os.environ, "LC_ALL": "C"},
     )

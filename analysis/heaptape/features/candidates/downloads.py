@@ -134,7 +134,7 @@ def _called(client: Client, words: tuple[str, ...], folder: Path) -> None:
     """Runs the client's command there. Raises HeaptapeError with the last line of its complaint."""
     program, *rest = client.command
     command = [program, *client.options, *rest, *words]
-    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, errors="replace")
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if re.match(client.complaint, line)]
         why = lines[-1].partition(":")[2].strip() if lines else f"exit status {done.returncode}"

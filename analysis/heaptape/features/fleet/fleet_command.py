@@ -2,6 +2,7 @@
 """`heaptape fleet`: many recordings, many machines."""
 
 import argparse
+import json
 import math
 import re
 import shlex
@@ -249,7 +250,7 @@ def _query(arguments: argparse.Namespace) -> int:
     if arguments.format == "csv":
         text = csv_frame(found)
     elif arguments.format == "json":
-        text = (found.to_json(orient="records", date_format="iso") or "[]") + "\n"
+        text = json.dumps(json.loads(found.to_json(orient="records", date_format="iso") or "[]")) + "\n"
     elif notes and arguments.format == "text":
         text = "\n".join(line for one in notes for line in wrapped(one, screen_width())) + "\n"
     elif len(found):

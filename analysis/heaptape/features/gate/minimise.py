@@ -16,6 +16,7 @@ What the gate writes: the folder of a minimised tape (the tape, what it shows, h
 
 import contextlib
 import os
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ from xml.etree import ElementTree
 
 from heaptape.allocators.registry import DEFAULT_VARIANT, Choice
 from heaptape.common import escape
+from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import write_json, write_text
@@ -365,25 +367,22 @@ def spelled(choice: Choice) -> str:
 
 
 def replay_command(question: Question) -> str:
-    allocators = " ".join(f"-a {_quoted(spelled(choice))}" for choice in (question.old, question.new))
-    return f"heaptape replay {TAPE} --passes {FIGURES[question.condition.figure].pass_} {allocators}"
-
-
-def _quoted(text: str) -> str:
-    return f"'{text}'" if " " in text else text
+    words = ["heaptape", "replay", TAPE, "--passes", FIGURES[question.condition.figure].pass_]
+    return shlex.join([*words, "-a", spelled(question.old), "-a", spelled(question.new)])
 
 
 def _readme(source: str, result: Minimised) -> str:
     question = result.question
     condition = question.condition
+    old, new = escape.markdown(spelled(question.old)), escape.markdown(spelled(question.new))
     lines = [
-        f"# {condition.text}",
+        f"# {escape.markdown(condition.text)}",
         "",
-        f"`{TAPE}` is the smallest piece found of `{source}` for which this holds: "
+        f"`{TAPE}` is the smallest piece found of {escape.markdown(source)} for which this holds: "
         f"{result.pair.events:,} of {result.whole.events:,} events, {result.tried:,} pieces tried "
         f"({ENDINGS[result.why]}).",
         "",
-        f"| {condition.figure} | events | threads | {spelled(question.old)} (old) | {spelled(question.new)} (new) |",
+        f"| {condition.figure} | events | threads | {old} (old) | {new} (new) |",
         "|---|---:|---:|---:|---:|",
         *(
             _row(name, question, pair)
@@ -392,7 +391,7 @@ def _readme(source: str, result: Minimised) -> str:
         "",
         _about_start_up(result),
         "",
-        f"    {replay_command(question)}",
+        f"    {printable(replay_command(question))}",
         "    heaptape dump " + TAPE,
         "",
     ]

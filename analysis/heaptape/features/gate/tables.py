@@ -37,7 +37,7 @@ def gate_next(data: Mapping) -> str:
     """
     for one in data["minimised"]:
         tape = shlex.quote(f"{one['folder']}/minimised.tape")
-        return str(one["replay"].replace("minimised.tape", tape))
+        return str(one["replay"].replace("minimised.tape", tape, 1))
     stuck = [(one["workload"], one["figure"]) for one in data["not_minimised"]]
     pair = " ".join(f"--{which} {shlex.quote(data[which]['name'])}" for which in ("old", "new"))
     for workload in data["workloads"]:

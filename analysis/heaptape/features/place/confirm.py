@@ -57,7 +57,9 @@ def clock_of(command: Sequence[str], folder: Path, home: Home) -> Samples:
     """When a recording of the command without call stacks was sampled. The folder is for its files."""
     tape = folder / "clock.tape"
     words = [str(home.program("record")), "-o", str(tape), "--", *command]
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, errors="replace"
+    )
     if not tape.exists():
         raise HeaptapeError(last_message(done.stderr, "record") or f"{command[0]}: can't be recorded")
     return read_samples(tape, replay.prepare(str(tape), home, folder))[0]

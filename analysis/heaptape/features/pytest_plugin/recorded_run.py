@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The parent's half: starts the same command again under `heaptape record`, and prints remaining messages after it."""
 
+import glob
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from types import FrameType
 
 import pytest
 
+from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.common.phrases import size
@@ -99,18 +101,18 @@ def _print_remaining(status: int, tape: Path, folder: Path) -> None:
             print(line, file=sys.stderr)
     if status <= 128 and not (folder / CRASHED).exists():
         return
-    for path in sorted(tape.parent.glob(f"{tape.stem}*{tape.suffix}")):
+    for path in sorted(tape.parent.glob(f"{glob.escape(tape.stem)}*{glob.escape(tape.suffix)}")):
         try:
             found, dropped = read_spans(path)
         except HeaptapeError as error:
-            print(f"heaptape: {error}", file=sys.stderr)
+            print(printable(f"heaptape: {error}"), file=sys.stderr)
             continue
         if dropped:
-            print(f"heaptape: {dropped:,} calls are missing from {path.name}", file=sys.stderr)
+            print(printable(f"heaptape: {dropped:,} calls are missing from {path.name}"), file=sys.stderr)
         for span in found:
             if not span.ended:
                 print(
-                    f"heaptape: the process ended in {span.name}: until then peak {size(span.peak_bytes)}, "
+                    f"heaptape: the process ended in {printable(span.name)}: until then peak {size(span.peak_bytes)}, "
                     f"{size(span.growth_bytes)} live in {span.growth_objects:,} objects",
                     file=sys.stderr,
                 )

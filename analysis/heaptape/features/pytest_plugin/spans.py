@@ -66,7 +66,7 @@ def read_spans(tape: Path, from_byte: int = 0, sites: int = 0) -> tuple[list[Spa
     options = ("--from-byte", str(from_byte), "--sites", str(sites))
     command = [str(default_home().program("convert")), "spans", str(tape), *options]
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, capture_output=True, errors="replace", env=environment)
     if done.returncode != 0:
         raise HeaptapeError(done.stderr.strip().removeprefix("heaptape: ") or f"{tape}: can't be read")
     output = json.loads(done.stdout)

@@ -246,7 +246,7 @@ def look_up(home: Home, modules: list[dict[str, Any]], instructions: list[int]) 
         [str(home.program("convert")), "names", "-"],
         input=json.dumps({"modules": modules, "instructions": instructions}),
         capture_output=True,
-        text=True,
+        errors="replace",
     )
     if done.returncode != 0:
         return [[] for _ in instructions]
