@@ -7,7 +7,7 @@
 struct touching touching;
 
 void touch_setup(enum touch_policy policy, uint64_t bound_bytes) {
-  touching = (struct touching){policy, policy <= TOUCH_SPREAD && bound_bytes == TOUCH_BOUND_BYTES, bound_bytes};
+  touching = (struct touching){policy, policy <= TOUCH_LEAST && bound_bytes == TOUCH_BOUND_BYTES, bound_bytes};
 }
 
 static void touch_lines(volatile uint8_t *object, uint64_t bytes) {
@@ -44,7 +44,7 @@ static void touch_evenly(volatile uint8_t *object, uint64_t bytes, uint64_t os_p
 
 void touch_unusual(uint8_t *memory, uint64_t old_bytes, uint64_t bytes, uint64_t touched) {
   enum touch_policy policy = touching.policy;
-  if (policy <= TOUCH_SPREAD && touched != 0) {
+  if (policy <= TOUCH_LEAST && touched != 0) {
     uint64_t steps = touched_word_os_pages(touched) - 1ull,
              all = bytes / TOUCH_STEP_BYTES + (bytes % TOUCH_STEP_BYTES != 0);
     if (touched_word_parts(touched))
@@ -69,7 +69,8 @@ void touch_unusual(uint8_t *memory, uint64_t old_bytes, uint64_t bytes, uint64_t
     touch_lines(memory + old_bytes, bytes - old_bytes);
   if (policy == TOUCH_SPREAD && old_bytes == 0 && bytes >= TOUCHED_PARTS_MIN_BYTES)
     touch_evenly(memory, bytes, TOUCH_WHOLE_BYTES / TOUCH_STEP_BYTES + (bytes >> 21));
-  else if (policy <= TOUCH_SPREAD)
+  else if (policy <= TOUCH_SPREAD ||
+           (policy == TOUCH_LEAST && (bytes <= TOUCH_STEP_BYTES || bytes >= TOUCH_KNOWN_BYTES)))
     touch_whole(memory + old_bytes,
                 bytes - old_bytes < TOUCH_WHOLE_BYTES ? bytes - old_bytes : (uint64_t)TOUCH_WHOLE_BYTES);
 }

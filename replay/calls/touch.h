@@ -6,12 +6,13 @@
    where it touched them, or from the start on where these are not named (the first byte if there are none, as an OS
    page that the object shares with others does not count alone); else like `lines`, and a byte of each OS page of the
    first TOUCH_WHOLE_BYTES, as programs fill what they request, except large buffers; `spread`: the same, but where the
-   parts of a large object are not named, its touched OS pages are spread over it evenly; `lines`: a byte in every 64 up
-   to touch_bound_bytes (256 by default); `first`: the first byte; `pages`: a byte of each OS page; `all`: every byte;
-   `none`. This applies to zeroed memory, too. An object that a realloc makes larger was filled, or it would not need to
-   grow: if its touched OS pages are not recorded, `recorded` and `lines` first write a byte of each OS page that they
-   have not yet written, so that realloc copies memory and not the kernel's one zero page. Safe anywhere; faults if the
-   allocator returned memory that can't be written. */
+   parts of a large object are not named, its touched OS pages are spread over it evenly; `least`: the same as
+   `recorded`, but of an object of more than an OS page that is not large only what `lines` touches; `lines`: a byte in
+   every 64 up to touch_bound_bytes (256 by default); `first`: the first byte; `pages`: a byte of each OS page; `all`:
+   every byte; `none`. This applies to zeroed memory, too. An object that a realloc makes larger was filled, or it would
+   not need to grow: if its touched OS pages are not recorded, `recorded` and `lines` first write a byte of each OS page
+   that they have not yet written, so that realloc copies memory and not the kernel's one zero page. Safe anywhere;
+   faults if the allocator returned memory that can't be written. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,6 +22,7 @@
 enum touch_policy {
   TOUCH_RECORDED,
   TOUCH_SPREAD,
+  TOUCH_LEAST,
   TOUCH_LINES,
   TOUCH_FIRST,
   TOUCH_PAGES,
@@ -31,11 +33,12 @@ enum touch_policy {
 
 /* The benefit of TOUCH_WHOLE_BYTES: docs/measurements/fidelity-causes.md. */
 enum { TOUCH_STEP_BYTES = 4096, TOUCH_LINE_BYTES = 64, TOUCH_BOUND_BYTES = 256, TOUCH_WHOLE_BYTES = 64 << 10 };
+enum { TOUCH_KNOWN_BYTES = 8 << 10 }; /* from here on recordings have what was touched */
 
 /* What touch_setup was told. */
 extern struct touching {
   enum touch_policy policy;
-  bool usual; /* `recorded` or `spread`, up to TOUCH_BOUND_BYTES */
+  bool usual; /* `recorded`, `spread` or `least`, up to TOUCH_BOUND_BYTES */
   uint64_t bound_bytes;
 } touching;
 

@@ -19,7 +19,8 @@
 enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9, MOST_POSITIONS = 250 };
 
 const char *const order_names[ORDERS] = {"recorded", "causal", "window", "paced", "random"};
-const char *const touch_names[TOUCH_POLICIES] = {"recorded", "spread", "lines", "first", "pages", "all", "none"};
+const char *const touch_names[TOUCH_POLICIES] = {"recorded", "spread", "least", "lines",
+                                                 "first",    "pages",  "all",   "none"};
 
 static const struct run_spec DEFAULTS = {.window = DEFAULT_WINDOW,
                                          .speed = 1,
@@ -417,9 +418,10 @@ int spec_describe(void) {
   json_t *links = json_array();
   for (size_t i = 0; i < JEMALLOC_SETTINGS; i++)
     json_array_append_new(links, json_string(jemalloc_settings[i].link));
-  json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:i}", "allocator_variables", variables, "allocator_links", links,
-                          "passes", passes, "orders", names_json(order_names, ORDERS), "touch_policies",
-                          names_json(touch_names, TOUCH_POLICIES), "touched_parts_min_bytes", TOUCHED_PARTS_MIN_BYTES);
+  json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:i, s:i}", "allocator_variables", variables, "allocator_links",
+                          links, "passes", passes, "orders", names_json(order_names, ORDERS), "touch_policies",
+                          names_json(touch_names, TOUCH_POLICIES), "touched_parts_min_bytes", TOUCHED_PARTS_MIN_BYTES,
+                          "touched_min_bytes", TOUCH_KNOWN_BYTES);
   bool failed = json_dumpf(all, stdout, JSON_INDENT(1)) != 0 || putchar('\n') == EOF || fflush(stdout) != 0;
   json_decref(all);
   return failed ? CLI_FAILED : CLI_DONE;

@@ -30,7 +30,7 @@ from heaptape.decide.answer import bypassed
 from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE
 from heaptape.decide.verdict import AIMS, CPU, Candidate, CountsOf, Judge, Pick, contenders, decide, finalists, racers
 from heaptape.results import replay_errors
-from heaptape.results.fits import killed_at, range_note
+from heaptape.results.fits import killed_at, least_note, range_note
 from heaptape.results.model.counts import Counts, without_instructions
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as checked_penalties
@@ -386,8 +386,11 @@ class Advisor:
         return [one for one in said if one][:MOST_CAVEATS]
 
     def _ranges(self) -> str:
-        peaks = {one.label: (one.peak_bytes, one.upper_peak_bytes) for one in self.tried if not one.failure}
-        return range_note(peaks, rule='limits and "fits in" take the upper end')
+        done = [one for one in self.tried if not one.failure]
+        peaks = {one.label: (one.peak_bytes, one.upper_peak_bytes) for one in done}
+        least = {one.label: (one.least_peak_bytes, one.peak_bytes) for one in done if one.least_peak_bytes}
+        note = range_note(peaks, rule='limits and "fits in" take the upper end')
+        return note or least_note(least, self.now.label)
 
     def _on_cpu(self, counts: Counts | None, kinds: Collection[str]) -> str:
         if counts is None and self.left_out:

@@ -78,8 +78,8 @@ def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) ->
 @dataclass(frozen=True)
 class Tried:
     """A candidate and its figures. Bytes are of the whole program: the allocator's, which are replayed, and the
-    program's own. `upper_peak_bytes`: of a peak that is a range, else the peak. `figures`: those of measure.exact that
-    its passes yield, of the allocator alone. `counts`: for the model of time; None where instructions can't be counted
+    program's own. `upper_peak_bytes`: of a peak that is a range, else the peak; `least_peak_bytes`: likewise, 0: it is
+    none. `figures`: those of measure.exact that its passes yield, of the allocator alone. `counts`: for the model of time; None where instructions can't be counted
     here. `smallest_limit_bytes`: memory limit under which the program runs; None where its own memory is not known.
     `line`: calls made and the program's bytes then. `failure`: why there are no figures; else empty.
     """
@@ -93,6 +93,7 @@ class Tried:
     smallest_limit_bytes: float | None = None
     line: Sequence[tuple[float, float]] = ()
     failure: str = ""
+    least_peak_bytes: float = 0.0
 
     @property
     def label(self) -> str:
@@ -236,6 +237,7 @@ def _whole(one: Tried, run: Run, own_peak: float | None, mean_bytes: float) -> T
         peak_bytes=peak,
         mean_bytes=mean_bytes,
         upper_peak_bytes=upper,
+        least_peak_bytes=run.least_peak_bytes + own_peak if run.least_peak_bytes else 0.0,
         smallest_limit_bytes=smallest_limit(upper),
         line=sorted(line),
     )

@@ -50,20 +50,42 @@ def upper_ends(file: Results) -> dict[str, float]:
 
 
 def spread_notes(file: Results, name: str = "") -> list[str]:
-    """`range_note` of results, as a list."""
+    """`range_note` and `least_note` of results, as a list."""
     lows = {run.label: run.rss_anon_peak_bytes or 0.0 for run in file.measured if run.spread_peak_bytes}
     peaks = {label: (lows[label], high) for label, high in upper_ends(file).items()}
-    return [note] if (note := range_note(peaks, name)) else []
+    recorded = recorded_column(file.workload, file.parsed.allocators)
+    base = file.workload.recorded_on or (recorded.label if recorded else None)
+    least = {
+        run.label: (run.least_peak_bytes, run.rss_anon_peak_bytes or 0.0)
+        for run in file.measured
+        if run.least_peak_bytes
+    }
+    notes = range_note(peaks, name), least_note(least, base if file.workload.recorded else None, name)
+    return [note for note in notes if note]
+
+
+def least_note(peaks: Mapping[str, tuple[float, float]], recorded_on: str | None, name: str = "") -> str:
+    """That peaks may be lower (`least_peak_bytes`, and the usual one; the whole program's or the allocator's); empty:
+    none may. A recording on an allocator on which it would have shown that such objects are hardly touched, and did
+    not, says that they are.
+    """
+    low, high = peaks.get(recorded_on or "", (1.0, 1.0))
+    if high > MUCH_MORE * low:
+        return ""
+    why = "it is not known how much was touched of objects of 4 to 8 KiB"
+    return range_note(peaks, name, "the second is used", why)
 
 
 def range_note(
-    peaks: Mapping[str, tuple[float, float]], name: str = "", rule: str = '"fits in" takes the upper end'
+    peaks: Mapping[str, tuple[float, float]],
+    name: str = "",
+    rule: str = '"fits in" takes the upper end',
+    why: str = "it is not known which parts of large objects were touched, which huge pages depend on (record again)",
 ) -> str:
     """That peaks are ranges, and why; empty: none is. `peaks`: what -> both ends. `rule`: which end counts."""
     ranges = [f"{what} {size(low)} to {size(high)}" for what, (low, high) in peaks.items() if high > MUCH_MORE * low]
     more = [f"{len(ranges) - MOST_RANGES} more"] * (len(ranges) > MOST_RANGES)
-    why = "it is not known which parts of large objects were touched, which huge pages depend on"
-    said = f"Peaks are ranges{name}, as {why} (record again); {rule}: "
+    said = f"Peaks are ranges{name}, as {why}; {rule}: "
     return f"{said}{', '.join([*ranges[:MOST_RANGES], *more])}." if ranges else ""
 
 

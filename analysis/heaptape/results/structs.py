@@ -534,6 +534,7 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     page_faults_major: Number = None
     huge_pages: Number = None
     spread_peak_bytes: Number = None
+    least_peak_bytes: Number = None
     startup_page_faults: Number = None
     startup_huge_pages: Number = None
     syscalls: Counts = None

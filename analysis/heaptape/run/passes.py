@@ -63,6 +63,7 @@ ALLOCATOR_VARIABLES = tuple(_DESCRIBED["allocator_variables"])
 # Links whose name sets one up.
 ALLOCATOR_LINKS = tuple(map(Path, _DESCRIBED["allocator_links"]))
 TOUCH_POLICIES = tuple(_DESCRIBED["touch_policies"])
+TOUCHED_MIN_BYTES = int(_DESCRIBED["touched_min_bytes"])  # of smaller objects recordings lack what was touched
 TOUCHED_PARTS_MIN_BYTES = int(_DESCRIBED["touched_parts_min_bytes"])  # smaller objects have no touched parts
 OF_ACCESSES = tuple(name for name, one in BY_NAME.items() if one.accesses)  # need the recording's data accesses
 WARM = tuple(name for name, one in BY_NAME.items() if one.warm)  # can be made after warm rounds

@@ -30,7 +30,7 @@ from heaptape.run import engine_process, machine
 from heaptape.run.across_passes import agreement, attach_syscalls
 from heaptape.run.engine_process import Command, Processes, failure, run_to_end, side_by_side
 from heaptape.run.environment import RECORDERS
-from heaptape.run.passes import BY_NAME, OF_ACCESSES, TOUCHED_PARTS_MIN_BYTES
+from heaptape.run.passes import BY_NAME, OF_ACCESSES, TOUCHED_MIN_BYTES, TOUCHED_PARTS_MIN_BYTES
 from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.run.samples import MOSTLY, idle_of
 from heaptape.tape.workload_format import is_workload, read_workload
@@ -39,6 +39,7 @@ ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's ta
 # One run of each allocator before the first round, not kept: it brings its library and the workload into the page
 # cache, and wakes the processors.
 WARM_UP_OPS = 1 << 20
+MATTERS = 0.02  # of peak live bytes
 
 
 class Baseline(NamedTuple):
@@ -201,6 +202,16 @@ def _parts_matter(workload: Path) -> bool:
     info = read_workload(workload).info
     large = any(row[0] >= TOUCHED_PARTS_MIN_BYTES for row in info.get("request_sizes") or ())
     return large and not info.get("touched_parts") and machine.transparent_huge_pages() != "never"
+
+
+@lru_cache(maxsize=8)
+def _small_touches_matter(workload: Path) -> bool:
+    """Were objects of one to two OS pages, of which a recording does not have what was touched, a part of the memory
+    that may show?
+    """
+    info = read_workload(workload)
+    between = sum(row[2] for row in info.info.get("request_sizes") or () if 4096 <= row[0] < TOUCHED_MIN_BYTES)
+    return bool(info.info.get("touched_parts")) and between >= MATTERS * info.peak_live_bytes
 
 
 def _mean_over_wall_time(measured: Mapping, workload: Path) -> dict:
@@ -504,11 +515,18 @@ def measure(
     began = time.monotonic()
     measured = _measure_with(engine, run, spec, tell)
     left_s = settings.timeout_s and max(settings.timeout_s - (time.monotonic() - began), 1e-3)
-    if run.pass_ == "memory" and settings.touch == "recorded" and run.repeat == 0 and _parts_matter(engine.workload):
-        other = replace(engine, settings=replace(settings, touch="spread", timeout_s=left_s))
-        spread = _measure_with(other, run, spec | {"no-map": True}, lambda share: None)
-        if spread.get("rss_anon_peak_bytes", 0) > measured.get("rss_anon_peak_bytes", math.inf):
-            measured["spread_peak_bytes"] = spread["rss_anon_peak_bytes"]
+    if run.pass_ == "memory" and settings.touch == "recorded" and run.repeat == 0:
+        for touch, key, matter in (
+            ("spread", "spread_peak_bytes", _parts_matter),
+            ("least", "least_peak_bytes", _small_touches_matter),
+        ):
+            if not matter(engine.workload):
+                continue
+            other = replace(engine, settings=replace(settings, touch=touch, timeout_s=left_s))
+            peak = _measure_with(other, run, spec | {"no-map": True}, lambda share: None).get("rss_anon_peak_bytes")
+            usual = measured.get("rss_anon_peak_bytes")
+            if peak and usual and (peak > usual if touch == "spread" else peak < usual):
+                measured[key] = peak
     return {"order": order} | measured
 
 

@@ -70,6 +70,14 @@ def test_the_upper_end_of_a_peak_that_is_a_range_counts_for_the_limit():
     assert "lean 15.0 MiB to 99.0 MiB" in spread_notes(file)[0]
 
 
+def test_a_peak_may_be_lower_unless_the_recording_says_that_small_objects_are_touched():
+    file = results(40, 30)
+    file.measured[1].least_peak_bytes = 8 * MIB
+    assert "4 to 8 KiB; the second is used: lean 8.00 MiB to 15.0 MiB" in spread_notes(file)[0]
+    file.measured[0].least_peak_bytes = 20 * MIB
+    assert spread_notes(file) == []
+
+
 @given(st.lists(st.floats(0, 50), min_size=3, max_size=40), st.floats(-9, 9))
 def test_what_differs_by_a_constant_is_no_noise_and_one_sample_of_many_is_little(levels, apart):
     spans = np.ones(len(levels))
