@@ -30,7 +30,7 @@ from heaptape.decide.answer import bypassed
 from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE
 from heaptape.decide.verdict import AIMS, CPU, Candidate, CountsOf, Judge, Pick, contenders, decide, finalists, racers
 from heaptape.results import replay_errors
-from heaptape.results.fits import killed_at, least_note, range_note
+from heaptape.results.fits import killed_at, least_note, may_be_less, range_note
 from heaptape.results.model.counts import Counts, without_instructions
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as checked_penalties
@@ -218,6 +218,7 @@ class Advisor:
     @property
     def _rows(self) -> list[Candidate]:
         live = {one.label: one.live for one in self.live if one.live}
+        less = self._less
         return [
             Candidate(
                 one.label,
@@ -226,6 +227,7 @@ class Advisor:
                 _alone(one.counts),
                 _alone(self.simulated.get(one.label)),
                 live.get(one.label),
+                least=less[one.label][0] if one.label in less else None,
             )
             for one in self.tried
             if not one.failure
@@ -388,9 +390,13 @@ class Advisor:
     def _ranges(self) -> str:
         done = [one for one in self.tried if not one.failure]
         peaks = {one.label: (one.peak_bytes, one.upper_peak_bytes) for one in done}
-        least = {one.label: (one.least_peak_bytes, one.peak_bytes) for one in done if one.least_peak_bytes}
         note = range_note(peaks, rule='limits and "fits in" take the upper end')
-        return note or least_note(least, self.now.label)
+        return note or least_note(self._less)
+
+    @property
+    def _less(self) -> dict[str, tuple[float, float]]:
+        peaks = {one.label: (one.least_peak_bytes, one.peak_bytes) for one in self.tried if not one.failure}
+        return may_be_less(peaks, self.now.label)
 
     def _on_cpu(self, counts: Counts | None, kinds: Collection[str]) -> str:
         if counts is None and self.left_out:

@@ -79,9 +79,10 @@ def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) ->
 class Tried:
     """A candidate and its figures. Bytes are of the whole program: the allocator's, which are replayed, and the
     program's own. `upper_peak_bytes`: of a peak that is a range, else the peak; `least_peak_bytes`: likewise, 0: it is
-    none. `figures`: those of measure.exact that its passes yield, of the allocator alone. `counts`: for the model of time; None where instructions can't be counted
-    here. `smallest_limit_bytes`: memory limit under which the program runs; None where its own memory is not known.
-    `line`: calls made and the program's bytes then. `failure`: why there are no figures; else empty.
+    none. `figures`: those of measure.exact that its passes yield, of the allocator alone. `counts`: for the model of
+    time; None where instructions can't be counted here. `smallest_limit_bytes`: memory limit under which the program
+    runs; None where its own memory is not known. `line`: calls made and the program's bytes then. `failure`: why there
+    are no figures; else empty.
     """
 
     choice: Choice

@@ -130,8 +130,8 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
         help="what to write into each new object: recorded (as many OS pages as the program touched; where that is not "
         "known, as lines and a byte of each OS page of the first 64 KiB), lines (a byte in every 64 of the first 256; "
         "recorded=N, lines=N: of the first N), spread (as recorded, but where it is not known which parts of a large "
-        "object were touched, evenly), least (as recorded, but of objects of 4 to 8 KiB the first 256 bytes), first (the "
-        "first byte), pages (a byte of each OS page), all or none (default recorded)",
+        "object were touched, evenly), least (as recorded, but of objects of 4 to 8 KiB the first 256 bytes), first "
+        "(the first byte), pages (a byte of each OS page), all or none (default recorded)",
     )
 
 

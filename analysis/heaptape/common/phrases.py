@@ -11,6 +11,7 @@ from heaptape.common.tables import MIB, significant
 
 NOTHING = 0.05  # percent: a smaller change is shown as none
 NONE_FASTER, NONE_LEANER = "none is faster", "none needs less memory"
+NONE_KNOWN_LEANER = "none is known to need less memory"
 ONE_ARENA = re.compile(r"(arena_max=1|narenas:1)(?![0-9])")  # settings that make threads share a lock
 NO_STACKS = "The recording has no call stacks: record with --stacks"
 

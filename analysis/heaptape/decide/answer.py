@@ -24,7 +24,7 @@ from heaptape.decide.verdict import BOTH, CPU, MEMORY, Candidate, CountsOf, Judg
 from heaptape.decide.worth import NO_REASON
 from heaptape.results import replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order, choose_baseline
-from heaptape.results.fits import spread_notes
+from heaptape.results.fits import least_peaks, spread_notes
 from heaptape.results.judged import disproof_of, unjudged
 from heaptape.results.model import time_model
 from heaptape.results.recorded_on import huge_pages_note, recorded_column, short_version
@@ -111,7 +111,9 @@ def answer(files: Sequence[Results], baseline: str) -> Answer:
     judge = Judge(_error_of(files), {name: _cpu_ns(file) for name, file in workloads.items()})
     counts = time_model.counted(workloads, baseline)
     counts = {label: made for label, made in counts.items() if len(made) == len(workloads)}
+    less = least_peaks(one) if one else {}
     choices = [_candidate(row, counts, one is not None) for row in rows]
+    choices = [replace(choice, least=less[choice.label][0]) if choice.label in less else choice for choice in choices]
     rows = _with_cpu(rows, choices, baseline, judge)
     if left_out := _left_out_of_cpu(rows):
         rows = [_without_cpu(row) for row in rows]

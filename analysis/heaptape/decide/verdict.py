@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from heaptape.common.phrases import NONE_FASTER, NONE_LEANER, NOTHING, too_small_gain
+from heaptape.common.phrases import NONE_FASTER, NONE_KNOWN_LEANER, NONE_LEANER, NOTHING, too_small_gain
 from heaptape.decide import cpu as cpus
 from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, open_text, range_text
 from heaptape.decide.weighing import Live, weighed
@@ -37,7 +37,8 @@ class Candidate:
     """An allocator with its settings, and its figures. `peak`, `mean`: of memory, in bytes, or in any unit that is the
     same for all candidates where `in_bytes` is false (geometric means of several workloads); None: not measured.
     `counts`: of calls, or with misses where these were simulated at once; None where CPU time can't be predicted.
-    `simulated`: counts with misses, made later; `live`: of live runs; None: not made.
+    `simulated`: counts with misses, made later; `live`: of live runs; None: not made. `least`: the lower end of a
+    peak that is a range.
     """
 
     label: str
@@ -47,6 +48,7 @@ class Candidate:
     simulated: CountsOf | None = None
     live: Live | None = None
     in_bytes: bool = True
+    least: float | None = None
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,8 @@ def _for_memory(now: Candidate, others: Sequence[Candidate], judge: Judge, leave
     best = min(sized, key=_peak)
     saved = judge.saves(best, now)
     if not leave and saved < NOTHING:
-        return Pick(MEMORY, now.label, best.label, why=NONE_LEANER)
+        unknown = any(row.least is not None and row.least < now.peak for row in sized)
+        return Pick(MEMORY, now.label, best.label, why=NONE_KNOWN_LEANER if unknown else NONE_LEANER)
     if not leave and not judge.gains_memory(best, now):
         error = judge.error("peak_rss", best.label, now.label)
         reason = why_not(saved, error, judge.saves_bytes(best, now))

@@ -53,25 +53,28 @@ def spread_notes(file: Results, name: str = "") -> list[str]:
     """`range_note` and `least_note` of results, as a list."""
     lows = {run.label: run.rss_anon_peak_bytes or 0.0 for run in file.measured if run.spread_peak_bytes}
     peaks = {label: (lows[label], high) for label, high in upper_ends(file).items()}
+    return [note for note in (range_note(peaks, name), least_note(least_peaks(file), name)) if note]
+
+
+def least_peaks(file: Results) -> dict[str, tuple[float, float]]:
+    """`may_be_less` of results."""
     recorded = recorded_column(file.workload, file.parsed.allocators)
     base = file.workload.recorded_on or (recorded.label if recorded else None)
-    least = {
-        run.label: (run.least_peak_bytes, run.rss_anon_peak_bytes or 0.0)
-        for run in file.measured
-        if run.least_peak_bytes
-    }
-    notes = range_note(peaks, name), least_note(least, base if file.workload.recorded else None, name)
-    return [note for note in notes if note]
+    peaks = {run.label: (run.least_peak_bytes or 0.0, run.rss_anon_peak_bytes or 0.0) for run in file.measured}
+    return may_be_less(peaks, base if file.workload.recorded else None)
 
 
-def least_note(peaks: Mapping[str, tuple[float, float]], recorded_on: str | None, name: str = "") -> str:
-    """That peaks may be lower (`least_peak_bytes`, and the usual one; the whole program's or the allocator's); empty:
-    none may. A recording on an allocator on which it would have shown that such objects are hardly touched, and did
-    not, says that they are.
+def may_be_less(peaks: Mapping[str, tuple[float, float]], recorded_on: str | None) -> dict[str, tuple[float, float]]:
+    """Label -> the least peak (`least_peak_bytes`) and the usual one, where that is a range. `peaks`: the same; least
+    0: it is none. A recording on an allocator on which it would have shown that objects of 4 to 8 KiB are hardly touched,
+    and did not, says that they are.
     """
-    low, high = peaks.get(recorded_on or "", (1.0, 1.0))
-    if high > MUCH_MORE * low:
-        return ""
+    ranges = {label: (low, high) for label, (low, high) in peaks.items() if low and high > MUCH_MORE * low}
+    return {} if recorded_on in ranges else ranges
+
+
+def least_note(peaks: Mapping[str, tuple[float, float]], name: str = "") -> str:
+    """That peaks may be lower, and why; empty: none may. `peaks`: of `may_be_less`."""
     why = "it is not known how much was touched of objects of 4 to 8 KiB"
     return range_note(peaks, name, "the second is used", why)
 

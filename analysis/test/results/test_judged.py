@@ -74,6 +74,8 @@ def test_a_peak_may_be_lower_unless_the_recording_says_that_small_objects_are_to
     file = results(40, 30)
     file.measured[1].least_peak_bytes = 8 * MIB
     assert "4 to 8 KiB; the second is used: lean 8.00 MiB to 15.0 MiB" in spread_notes(file)[0]
+    file.measured[1].rss_anon_peak_bytes = 31 * MIB
+    assert "none is known to need less memory" in str(answer([file], "glibc:MALLOC_ARENA_MAX=2"))
     file.measured[0].least_peak_bytes = 20 * MIB
     assert spread_notes(file) == []
 
