@@ -66,8 +66,8 @@ def least_peaks(file: Results) -> dict[str, tuple[float, float]]:
 
 def may_be_less(peaks: Mapping[str, tuple[float, float]], recorded_on: str | None) -> dict[str, tuple[float, float]]:
     """Label -> the least peak (`least_peak_bytes`) and the usual one, where that is a range. `peaks`: the same; least
-    0: it is none. A recording on an allocator on which it would have shown that objects of 4 to 8 KiB are hardly touched,
-    and did not, says that they are.
+    0: it is none. A recording on an allocator on which it would have shown that objects of 4 to 8 KiB are hardly
+    touched, and did not, says that they are.
     """
     ranges = {label: (low, high) for label, (low, high) in peaks.items() if low and high > MUCH_MORE * low}
     return {} if recorded_on in ranges else ranges
