@@ -2,8 +2,7 @@
 """Packages: complete, the same bytes twice, and usable by users who did not install them.
 
 `make test-packages`, separate from the long tests, because they install from PyPI. They test what only a package can
-lack. analysis/test/common/test_home.py quickly tests where installed files are found. `packaging/try_deb` installs the
-Debian package in a fresh Debian.
+lack. `packaging/try_deb` installs the Debian package in a fresh Debian.
 """
 
 import argparse

@@ -85,13 +85,21 @@ def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str], home: Home) -> int:
     """Runs the command in a process that has no other job, and sets the process's signals. Returns its exit status."""
-    if sys.stdout is None:  # closed: replace it by a file to which every write fails
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    open_what_is_closed()
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: not all locales have all our signs
     set_signals()
     load_within_limits()
     return run(argv, home)
+
+
+def open_what_is_closed() -> None:
+    """Gives each standard stream that is closed a file: input ends at once, output fails, diagnostics are dropped.
+    Programs that we start find it closed, as they would without us.
+    """
+    for name, flags in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), "r" if name == "stdin" else "w"))
 
 
 def set_signals() -> None:

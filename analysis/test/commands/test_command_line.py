@@ -6,6 +6,7 @@ Long: more commands whose output can't be written, which import pandas.
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,6 +188,27 @@ def test_closed_standard_output_is_one_line(arguments, heaptape, few_results):
     done = heaptape(*arguments.format(results=few_results).split(), stdout=None, preexec_fn=lambda: os.close(1))
     assert done.returncode == 1
     assert done.stderr == "heaptape: standard output: can't be written: Bad file descriptor\n"
+
+
+def test_closed_standard_error_changes_nothing_but_diagnostics(heaptape, few_results, small_tape):
+    for arguments in (("blame", small_tape), ("compare", few_results)):
+        closed = heaptape(*arguments, stderr=None, preexec_fn=lambda: os.close(2))
+        assert (closed.returncode, closed.stdout) == (0, heaptape(*arguments).stdout)
+
+
+def test_closed_standard_input_is_empty(heaptape):
+    done = heaptape("compare", "-", stdin=None, preexec_fn=lambda: os.close(0))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.long
+def test_an_archive_is_refused(tmp_path):
+    archive = shutil.make_archive(str(tmp_path / "a"), "zip", Path(__file__).parents[2], "heaptape")
+    done = subprocess.run(
+        [sys.executable, "-m", "heaptape", "workloads"], env={"PYTHONPATH": archive}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"heaptape: {archive} is an archive, and heaptape's programs must be files: install it by pip\n"
 
 
 def test_a_name_with_control_characters_is_shown_without_them(few_results, tmp_path):
