@@ -17,6 +17,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.ticker import (
@@ -81,11 +82,16 @@ def key_below(figure: Figure, handles: Sequence[Artist], labels: Sequence[str], 
     room = max(int(figure.get_figwidth() * 72 / (0.6 * size_pt)) - 8, 4)
     names = [cut(escape.lines(label), room) for label in labels]
     for columns in range(min(most, len(names)), 0, -1):
-        legend = figure.legend(handles, names, ncols=columns, loc="outside lower center")
+        legend = figure.legend(handles, names, ncols=columns, loc="lower center")
         if columns == 1 or legend.get_window_extent().width < 0.98 * figure.bbox.width:
             break
         legend.remove()
-    figure.set_figheight(figure.get_figheight() + -(-len(names) // columns) * 1.5 * size_pt / 72 + 0.1)
+    height_in = figure.get_figheight() + -(-len(names) // columns) * 1.5 * size_pt / 72 + 0.1
+    figure.set_figheight(height_in)
+    layout = figure.get_layout_engine()
+    assert isinstance(layout, ConstrainedLayoutEngine)
+    room = (legend.get_window_extent().height / figure.dpi + 2 * layout.get()["h_pad"]) / height_in
+    layout.set(rect=(0, room, 1, 1 - room))  # as loc="outside lower center", which Matplotlib 3.6 lacks
     return legend
 
 
