@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.format in ("csv", "json"):
         comparison.write_long(files, baseline, arguments.format, arguments.ci)
     else:
-        comparison.print_answer(files, baseline, arguments.format)
+        comparison.print_answer(files, baseline, arguments.format, arguments.ci)
     if arguments.output:
         comparison.write_long(files, baseline, "json", arguments.ci, arguments.output)
     return 0

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from heaptape.common.tables import Table
+    from heaptape.decide.answer import Answer
     from heaptape.results.comparing.intervals import Method
     from heaptape.results.schema import Results
     from heaptape.show.tables.kinds import Question
@@ -62,16 +63,15 @@ def table_names(asked: Sequence[str], form: str, command: str) -> list[str]:
     return names
 
 
-def print_answer(files: "Sequence[Results]", baseline: str, form: str = "text") -> None:
+def print_answer(files: "Sequence[Results]", baseline: str, form: str = "text", method: "Method" = "t") -> None:
     """Prints the answer as text, Markdown or LaTeX, and failed runs to standard error."""
-    from heaptape.decide.answer import answer
     from heaptape.show import screen
 
-    found = answer(files, baseline)
+    found = _answer(files, baseline, method)
     if not found.has_figures:  # of passes that the answer is not about
         from heaptape.show.tables.kinds import Question
 
-        print_named(Question(files, baseline), [ALL], form)
+        print_named(Question(files, baseline, method=method), [ALL], form)
         return
     write_text(STANDARD_OUTPUT, screen.render(screen.of_answer(found), form))
     _report_failures(files)
@@ -87,7 +87,7 @@ def print_named(question: "Question", names: list[str], form: str) -> None:
     elif form == "json":
         about = {"baseline": question.baseline, "level": LEVEL, "interval": question.method}
         about |= {"corners": question.corners.labels} if question.corners else {}
-        about |= said(question.files, question.baseline)
+        about |= said(question.files, question.baseline, question.method)
         wanted = [name for one in names for name in (_of_all() if one == ALL else [one])]
         rows = {name: records(as_shown(_frame(question, name))) for name in wanted}
         print_json(about | {"tables": rows})
@@ -156,15 +156,27 @@ def write_long(
     from heaptape.results.comparing.intervals import LEVEL
 
     table = as_shown(long_table(files, baseline, method))
-    _write_rows(table, files, form, {"baseline": baseline, "level": LEVEL} | said(files, baseline), output)
+    _write_rows(table, files, form, {"baseline": baseline, "level": LEVEL} | said(files, baseline, method), output)
 
 
-def said(files: "Sequence[Results]", baseline: str) -> dict:
+def said(files: "Sequence[Results]", baseline: str, method: "Method" = "t") -> dict:
     """The sentences of the answer, for JSON."""
-    from heaptape.decide.answer import answer
     from heaptape.show import screen
 
-    return screen.as_json(screen.of_answer(answer(files, baseline)))
+    return screen.as_json(screen.of_answer(_answer(files, baseline, method)))
+
+
+def _answer(files: "Sequence[Results]", baseline: str, method: "Method") -> "Answer":
+    """The answer, whose tables have the intervals of this method, too."""
+    from dataclasses import replace
+
+    from heaptape.decide.answer import answer
+
+    found = answer(files, baseline)
+    if method == "t":
+        return found
+    more = [(what, f"{command} --ci {method}" if what == "more" else command) for what, command in found.next]
+    return replace(found, next=tuple(more))
 
 
 def _write_rows(

@@ -4,7 +4,7 @@
 import argparse
 import resource
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from heaptape.common import console
@@ -122,9 +122,20 @@ def again(arguments: argparse.Namespace, **changed: Any) -> str:  # noqa: ANN401
     """The command line with these arguments, as it is typed: every option that was given; with `changed` in the place
     of the values of these names.
     """
-    parser, values = arguments.parser, vars(arguments) | changed
-    words, told = parser.prog.split(), set()
-    for action in sorted(parser._actions, key=lambda one: (bool(one.option_strings), one.nargs == 0)):
+    parser = arguments.parser
+    words = [*parser.prog.split(), *_typed(parser._actions, vars(arguments) | changed)]
+    return shlex.join([*words, *(["--", *arguments.own_options] if arguments.own_options else [])])
+
+
+def given(arguments: argparse.Namespace, names: Iterable[str]) -> str:
+    """The options of these names that were given, for another command that has them."""
+    return shlex.join(_typed([one for one in arguments.parser._actions if one.dest in names], vars(arguments)))
+
+
+def _typed(actions: Iterable[argparse.Action], values: Mapping[str, Any]) -> list[str]:
+    words: list[str] = []
+    told: set[str] = set()
+    for action in sorted(actions, key=lambda one: (bool(one.option_strings), one.nargs == 0)):
         value = values.get(action.dest)
         if action.dest in told or action.default == argparse.SUPPRESS:
             continue
@@ -140,7 +151,7 @@ def again(arguments: argparse.Namespace, **changed: Any) -> str:  # noqa: ANN401
             name = action.option_strings[0]
             pairs = ([f"{name}={one}"] if one.startswith("-") and len(one) > 1 else [name, one] for one in texts)
             words += [word for pair in pairs for word in pair]
-    return shlex.join([*words, *(["--", *arguments.own_options] if arguments.own_options else [])])
+    return words
 
 
 def status_of(work: Callable[[], int]) -> int:

@@ -16,11 +16,22 @@ from heaptape.show.screen import MOST_ROWS, answer_table, of_answer, render
 from hypothesis import given
 from hypothesis import strategies as st
 from show.test_answer import counted
+from synthetic_results import make_results
 
 from tests.support import HEAPTAPE, call_heaptape, import_text, succeed
 
 LINES = 24
 NUMBER = re.compile(r"^[+-]?[0-9][0-9,.]*( [KMG]iB| %| M| k| G)?$")
+
+
+@pytest.mark.parametrize("method", ["t", "bootstrap"])
+def test_the_tables_that_are_to_be_typed_have_the_intervals_that_were_asked_for(tmp_path, method):
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(make_results(repeats=2)))
+    text, found = (call_heaptape("compare", path, "--ci", method, *form).stdout for form in ([], ["--json"]))
+    asked = [command for command in json.loads(found)["next"] if " --table " in command]
+    assert [command.endswith(" --ci bootstrap") for command in asked] == [method == "bootstrap"]
+    assert ("--ci bootstrap" in text) == (method == "bootstrap")
 
 
 @pytest.fixture(scope="module")

@@ -101,8 +101,9 @@ def holders(axes: Axes, layers: pd.DataFrame, ink: str) -> None:
     progress_axis(axes, max(layers["position"].max(), 1))
 
 
-def _lighter(colour: str) -> tuple[float, ...]:
-    return tuple(0.45 * channel + 0.55 for channel in to_rgb(colour))
+def _lighter(colour: str) -> tuple[float, float, float]:
+    red, green, blue = to_rgb(colour)
+    return 0.45 * red + 0.55, 0.45 * green + 0.55, 0.45 * blue + 0.55
 
 
 def _stack(
@@ -125,5 +126,6 @@ def _stack(
         below = above
 
 
-def _darker(colour: str) -> tuple[float, ...]:
-    return tuple(0.62 * channel for channel in to_rgb(colour))
+def _darker(colour: str) -> tuple[float, float, float]:
+    red, green, blue = to_rgb(colour)
+    return 0.62 * red, 0.62 * green, 0.62 * blue

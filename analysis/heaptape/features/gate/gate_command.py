@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heaptape.commands import replaying
-from heaptape.commands.outcome import add_format_option, add_table_option, chosen_tables
+from heaptape.commands.outcome import add_format_option, add_table_option, chosen_tables, given
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
@@ -26,6 +26,7 @@ DESCRIPTION = (
     "the smallest tape that still shows it is kept (docs/use/GATE.md)."
 )
 WHICH = ("worst", "all", "none")
+LIMITS = ("minimise_runs", "minimise_minutes")  # names of the options of `add_limits`
 SOUND = "reference"
 PLANTED = {  # of --self-test
     SOUND: "nothing is planted",
@@ -204,12 +205,13 @@ def _write(data: dict, arguments: argparse.Namespace) -> None:
     from heaptape.features.gate.tables import gate_said, gate_tables, gate_text
     from heaptape.show.tables.latex import render
 
+    limits = given(arguments, LIMITS)
     if arguments.output:
-        write_json(arguments.output, data | gate_said(data))
+        write_json(arguments.output, data | gate_said(data, limits))
     if arguments.junit:
         write_text(arguments.junit, junit_xml(data))
     if STANDARD_OUTPUT not in (arguments.output, arguments.junit):
         wanted = arguments.table or arguments.format != "text"
-        text = render(gate_tables(data), arguments.format) if wanted else gate_text(data)
+        text = render(gate_tables(data), arguments.format) if wanted else gate_text(data, limits)
         write_text(STANDARD_OUTPUT, text)
     console.verdict(f"gate {'passed' if data['passed'] else 'failed'}", data["passed"])

@@ -31,9 +31,9 @@ def gate_lines(data: Mapping) -> list[str]:
     return [*lines[:MOST_LINES], f"… and {more} more lines: --table all"] if more > 0 else lines
 
 
-def gate_next(data: Mapping) -> str:
+def gate_next(data: Mapping, limits: str = "") -> str:
     """The command to type where the gate fails: the replay of the first minimised tape, or what minimises
-    the first figure that is worse. Empty: nothing to look into.
+    the first figure that is worse, with these options. Empty: nothing to look into.
     """
     for one in data["minimised"]:
         tape = shlex.quote(f"{one['folder']}/minimised.tape")
@@ -46,19 +46,19 @@ def gate_next(data: Mapping) -> str:
         for figure, condition in conditions:
             if (workload["name"], figure) not in stuck:
                 source = shlex.quote(workload["source"])
-                return f"heaptape minimise {source} {pair} --if {shlex.quote(condition)}"
+                return f"heaptape minimise {source} {pair} --if {shlex.quote(condition)} {limits}".rstrip()
     return ""
 
 
-def gate_said(data: Mapping) -> dict:
+def gate_said(data: Mapping, limits: str = "") -> dict:
     """For --json, as of every answer."""
     about, *said = gate_lines(data)
-    return as_json(Screen(about, None, said, more=[("Next", one) for one in [gate_next(data)] if one]))
+    return as_json(Screen(about, None, said, more=[("Next", one) for one in [gate_next(data, limits)] if one]))
 
 
-def gate_text(data: Mapping) -> str:
+def gate_text(data: Mapping, limits: str = "") -> str:
     """The lines, and the command below them."""
-    command = gate_next(data)
+    command = gate_next(data, limits)
     below = ["", *command_lines(f"Next: {command}", screen_width(), " " * 8), ""] if command else []
     return paragraphs(gate_lines(data)) + "\n".join(below)
 

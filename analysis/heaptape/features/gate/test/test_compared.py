@@ -6,9 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from heaptape.allocators.registry import Choice
+from heaptape.commands.main import make_parser, parser_of
+from heaptape.commands.outcome import given
 from heaptape.features.gate import gate
 from heaptape.features.gate.gate import MOST_RUNS, Compared, Pairing, Values
-from heaptape.features.gate.tables import gate_lines
+from heaptape.features.gate.gate_command import LIMITS
+from heaptape.features.gate.tables import gate_lines, gate_next
 from heaptape.run.condition import DEFAULT, parse_tolerances
 
 OLD, NEW = (Choice(name, "default", Path(), "", {}) for name in ("old", "new"))
@@ -79,6 +82,18 @@ def test_of_a_peak_that_is_a_range_the_upper_end_is_judged_too(upper, figures, w
     said = " ".join(gate_lines(data))
     assert ("Peaks are ranges of made up" in said) == bool(worse)
     assert ("rss-peak-upper is 180" in said) == bool(worse)
+
+
+def test_the_minimise_that_is_to_be_typed_has_the_limits_that_the_gate_was_given():
+    worse = {"name": "w", "source": "a b.tape", "broken": {"new": "", "old": ""},
+             "figures": {"rss-peak": {"verdict": "worse", "beyond": "rss-peak>101%*old"}}}  # fmt: skip
+    data = {"old": {"name": "old"}, "new": {"name": "new"}, "workloads": [worse], "minimised": [], "not_minimised": []}
+    line = ["gate", "x", "--old", "old", "--new", "new", "--minimise", "none", "--minimise-runs", "7"]
+    arguments = make_parser("gate").parse_args(line)
+    arguments.parser = parser_of(make_parser("gate"), "gate")
+    assert gate_next(data, given(arguments, LIMITS)) == (
+        "heaptape minimise 'a b.tape' --old old --new new --if 'rss-peak>101%*old' --minimise-runs 7"
+    )
 
 
 def test_a_change_from_nothing_has_no_percentage():
