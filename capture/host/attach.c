@@ -406,6 +406,8 @@ static enum process_state attach(struct process *process) {
     return PROCESS_OFF;
   }
   process->pid = (int)syscall(SYS_getpid);
+  if (redirected_table() && !forked)
+    memory_follow_lock(process);
   struct attach_request request = {.magic = ATTACH_MAGIC,
                                    .kind = ATTACH_PROCESS,
                                    .rings = rings,

@@ -4,6 +4,8 @@
 #include "capture/host/producer.h"
 #include "capture/host/real/real.h"
 
+#include <sys/mman.h>
+
 /* As in process.c: we must notice the program's requests to the kernel for a sandbox. */
 int prctl(int option, ...);
 #if defined(__x86_64__)
@@ -23,7 +25,9 @@ __attribute__((visibility("default"))) struct redirect_table REDIRECT_SYMBOL = {
 #define HOOK(ident, ...) {.name = #ident, .hook = (const void *)ident, .kind = REDIRECT_CALL},
 #define OPERATOR(ident, symbol, ...) {.name = symbol, .hook = (const void *)ident, .kind = REDIRECT_OPERATOR},
 #include "capture/host/real/entry_points.def"
-        {.name = "prctl", .hook = (const void *)prctl, .kind = REDIRECT_OTHER_CALL}, SYSCALL_ENTRY}};
+        {.name = "prctl", .hook = (const void *)prctl, .kind = REDIRECT_OTHER_CALL},
+        {.name = "mlockall", .hook = (const void *)mlockall, .kind = REDIRECT_OTHER_CALL},
+        SYSCALL_ENTRY}};
 
 struct redirect_table *redirected_table(void) {
   return &REDIRECT_SYMBOL;

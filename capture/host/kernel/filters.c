@@ -43,9 +43,8 @@ static uint32_t value_of(const char *line, const char *key) {
   return number;
 }
 
-/* The number of filters that the thread is under, from /proc; -1: it can't be read. Opened, and read in parts of the
-   size, as the loader does with libraries. */
-static long count_filters(void) {
+/* Opened, and read in parts of the size, as the loader does with libraries. */
+long filters_count(void) {
   enum { LOADERS_BYTES = 832 };
   static const char path[] = "/proc/self/status";
   int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
@@ -83,7 +82,7 @@ static bool examine(void) {
   bool exclude = true;
   if (setting_read(false)) {
     struct setting_filters known = setting_filters();
-    long filters = count_filters();
+    long filters = filters_count();
     if (filters < 0) /* in another root, without /proc: no program on the way here has set one */
       exclude = known.since != 0;
     else

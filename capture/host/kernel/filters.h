@@ -58,6 +58,10 @@ extern __thread const volatile char *filters_dispatch __attribute__((visibility(
    has made before. */
 bool filters_exclude(void);
 
+/* The number of filters that the calling thread is under, from /proc; -1: it can't be read. Precondition: HOST_FILES.
+ */
+long filters_count(void);
+
 /* Is that known already? For hooks that save no registers: changes none but general ones, and calls nothing. */
 static inline bool filters_have_excluded(void) {
   return atomic_load_explicit(&filters_forbid, memory_order_relaxed) & FILTERS_EXCLUDE;

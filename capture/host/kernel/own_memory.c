@@ -85,8 +85,10 @@ static struct mapping first_own(uintptr_t low, uintptr_t high) {
 
 /* --- mapping --- */
 
+/* In a running process that was attached to, the thread may be under a filter of which the recorder has asked other
+   calls only. */
 static bool may_unlock(void) {
-  return !redirected_table() && host_may(HOST_UNLOCK);
+  return host_may(HOST_UNLOCK) && (!redirected_table() || (host_may(HOST_FILES) && filters_count() == 0));
 }
 
 /* Is locked what is mapped from now on? */
@@ -177,6 +179,21 @@ static void unlock_own(void) {
   }
 }
 
+void memory_follow_lock(struct process *process) {
+  int error = errno;
+  if (may_unlock()) {
+    void *probe = mmap(NULL, os_page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (probe != MAP_FAILED &&
+        madvise(probe, os_page_bytes(), MADV_DONTNEED) != 0) /* the kernel keeps what is locked */
+      atomic_store(&process->locked, MCL_FUTURE);
+    if (probe != MAP_FAILED)
+      munmap(probe, os_page_bytes());
+    if (atomic_load(&process->locked))
+      unlock_own();
+  }
+  errno = error;
+}
+
 /* The number of bytes that are mapped and not ours; locks them, unless flags are 0. UINT64_MAX: not known. */
 static uint64_t lock_hosts(int flags) {
   struct maps maps;
@@ -216,7 +233,7 @@ static int lock_without_own(int flags, int before) {
 }
 
 int memory_lock_all(int flags) {
-  struct process *process = redirected_table() ? NULL : process_own();
+  struct process *process = process_own();
   int before = process ? atomic_exchange(&process->locked, flags) : 0; /* what is mapped from now on may be locked */
   int first_error = errno, result = (int)syscall(SYS_mlockall, flags);
   bool unlock = process && (flags & MCL_CURRENT) && may_unlock();

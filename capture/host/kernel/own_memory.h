@@ -4,8 +4,8 @@
 
    A list of the mappings is inherited by a fork child, as the mappings are. Invariants: mlockall, which is an entry
    point for this alone, succeeds where it would without us, and locks what it would; what is mapped later is not
-   locked either. In a running process that was attached to, only the mark for core dumps is made. Async-signal-safe,
-   takes no lock, keeps errno but where told. */
+   locked either. In a running process that was attached to, this holds in threads without filters of system calls.
+   Async-signal-safe, takes no lock, keeps errno but where told. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,6 +29,10 @@ void memory_own(void *memory, size_t bytes);
 uint64_t memory_own_bytes(void);
 /* A part of our memory has been mapped anew. */
 void memory_mark(void *memory, size_t bytes);
+
+/* In a running process: finds out whether what is mapped from now on is locked, and unlocks what is ours. */
+struct process;
+void memory_follow_lock(struct process *process);
 
 /* As mlockall, but for our memory. Sets errno. */
 int memory_lock_all(int flags);
