@@ -5,6 +5,7 @@
 #include "capture/host/kernel/own_memory.h"
 #include "capture/host/process.h"
 #include "capture/host/producer_state.h"
+#include "capture/wire/exec_note.h"
 
 #include <errno.h>
 #include <string.h>
@@ -71,6 +72,16 @@ uint32_t room_for_more_rings(void) {
 bool room_for_bytes(uint64_t bytes) {
   uint64_t room = room_bytes(RLIMIT_AS);
   return room == UINT64_MAX || own_bytes() + bytes <= room;
+}
+
+bool room_is_limited(void) {
+  struct rlimit addresses, data;
+  int error = errno;
+  bool limited = host_may(HOST_CONTACT) && getrlimit(RLIMIT_AS, &addresses) == 0 &&
+                 getrlimit(RLIMIT_DATA, &data) == 0 &&
+                 (addresses.rlim_cur < EXEC_ADDRESSES_FEW || data.rlim_cur < EXEC_DATA_FEW);
+  errno = error;
+  return limited;
 }
 
 static char *put_text(char *to, const char *text) {

@@ -76,6 +76,8 @@ static enum unfollowed_cause cause_of(const struct bank *bank, uint32_t outlook,
     return UNFOLLOWED_LIBRARY;
   default: {
     enum unfollowed_cause cause = cause_of_file(path);
+    if (cause == UNFOLLOWED_PENDING && outlook == EXEC_LIMITED)
+      return UNFOLLOWED_LIMITS;
     return cause == UNFOLLOWED_PENDING && atomic_load(&bank->sandboxing) ? UNFOLLOWED_SANDBOX : cause;
   }
   }

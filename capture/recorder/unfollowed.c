@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,6 +53,8 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
     [UNFOLLOWED_CHILD] =
         "fork children that a sandbox (seccomp, Landlock, another network namespace), or a lack of file descriptors, keeps "
         "from the recorder: their parent's trace counts their calls as dropped",
+    [UNFOLLOWED_LIMITS] = "a limit of addresses or data (ulimit -v, -d): if it was too low for recording, they have "
+                          "printed how much is needed",
     [UNFOLLOWED_LOST] = "they asked, but others had made too many connections to the recorder, or it did not answer in "
                         "time: their calls are in no trace",
     [UNFOLLOWED_INNER] = "an emulator (qemu-user) runs it in its own process: the emulator's calls are recorded, the "
@@ -154,6 +157,12 @@ static bool has_filters(const struct collector *collector, int pid) {
   return proc_read_file(pid, "status", status, sizeof status) && proc_filters(status) > collector->filters;
 }
 
+static bool is_limited(int pid) {
+  struct rlimit addresses, data;
+  return prlimit(pid, RLIMIT_AS, NULL, &addresses) == 0 && prlimit(pid, RLIMIT_DATA, NULL, &data) == 0 &&
+         (addresses.rlim_cur < EXEC_ADDRESSES_FEW || data.rlim_cur < EXEC_DATA_FEW);
+}
+
 static bool is_simulated(const char *name) {
   return strncmp(name, our_valgrind_tool, sizeof our_valgrind_tool - 1) == 0;
 }
@@ -187,6 +196,7 @@ static enum unfollowed_cause cause_of(const struct collector *collector, int pid
   if (!file.loader[0])
     return UNFOLLOWED_STATIC;
   return has_filters(collector, pid)     ? UNFOLLOWED_FILTERS
+         : is_limited(pid)               ? UNFOLLOWED_LIMITS
          : target_differs(pid, "root")   ? UNFOLLOWED_ROOT
          : target_differs(pid, "ns/net") ? UNFOLLOWED_NETWORK
                                          : UNFOLLOWED_PENDING;

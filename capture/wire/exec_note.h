@@ -22,8 +22,12 @@ enum exec_outlook {
   EXEC_NO_PRELOAD,    /* its environment is without our LD_PRELOAD */
   EXEC_OTHER_PRELOAD, /* ... and has another */
   EXEC_NO_LIBRARY,    /* our library is not there for it: the process has another root directory */
-  EXEC_NO_RIGHT       /* ... may not be read by it */
+  EXEC_NO_RIGHT,      /* ... may not be read by it */
+  EXEC_LIMITED        /* its addresses or data are limited, perhaps below what recording needs */
 };
+
+/* Limits below these may be too low: recording takes a quarter of what a program's start leaves of them (room.h). */
+static const uint64_t EXEC_ADDRESSES_FEW = 64 << 20, EXEC_DATA_FEW = 32 << 20;
 
 struct exec_note {
   _Atomic uint32_t state;

@@ -3,11 +3,13 @@
 one does not see or record; each such difference is a rule here. Long: memray.
 """
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +25,10 @@ FIRST_SIZE, LAST_SIZE = 1000003, 1000033
 STEPS = "2000"
 MALLOC_DEBUG = Path("/lib/x86_64-linux-gnu/libc_malloc_debug.so.0")
 LTTNG_WRAPPER = "liblttng-ust-libc-wrapper.so.1"
+
+
+# A program that has not reached the daemon within 3 s, as on a loaded machine, else begins without it.
+TRACED = {"LTTNG_UST_ALLOW_BLOCKING": "1", "LTTNG_UST_REGISTER_TIMEOUT": "-1", "LD_PRELOAD": LTTNG_WRAPPER}
 
 
 class Call(NamedTuple):
@@ -235,21 +241,29 @@ def ltrace(folder: Path, threads: str) -> Path:
     return made
 
 
+def daemon_answers() -> bool:
+    return run("lttng", "--no-sessiond", "list").status == 0
+
+
 @pytest.fixture(scope="module")
 def session_daemon(tmp_path_factory) -> Iterator[None]:
-    """The session daemon that already runs, or our own."""
+    """The session daemon that already runs, or our own, which ends when no other process of the tests uses it."""
     need("lttng", "lttng-sessiond", "babeltrace2")
     if not any(Path("/usr/lib").glob(f"*/{LTTNG_WRAPPER}")):
         pytest.skip(f"needs {LTTNG_WRAPPER}")
-    if run("lttng", "--no-sessiond", "list").status == 0:
-        yield
-        return
     pid_file = tmp_path_factory.mktemp("lttng") / "pid"
-    started = run("lttng-sessiond", "--daemonize", "--no-kernel", "--pidfile", pid_file)
-    if started.status != 0:
-        pytest.skip(f"lttng-sessiond does not start here: {started.stderr.strip()[:200]}")
-    yield
-    os.kill(int(pid_file.read_text()), signal.SIGTERM)
+    with (Path(tempfile.gettempdir()) / f"heaptape-lttng-{os.getuid()}.lock").open("w") as users:
+        while not (fcntl.flock(users, fcntl.LOCK_SH) or daemon_answers()):
+            fcntl.flock(users, fcntl.LOCK_EX)
+            if daemon_answers():
+                continue
+            started = run("lttng-sessiond", "--daemonize", "--no-kernel", "--pidfile", pid_file)
+            if started.status != 0:
+                pytest.skip(f"lttng-sessiond does not start here: {started.stderr.strip()[:200]}")
+        yield
+        fcntl.flock(users, fcntl.LOCK_EX)
+        if pid_file.exists():
+            os.kill(int(pid_file.read_text()), signal.SIGTERM)
 
 
 def lttng(folder: Path, threads: str, *channel: str) -> Path:
@@ -261,7 +275,7 @@ def lttng(folder: Path, threads: str, *channel: str) -> Path:
         succeed("lttng", "--no-sessiond", "enable-event", "-u", "-s", session, "-c", "c", "lttng_ust_libc:*")
         succeed("lttng", "--no-sessiond", "add-context", "-u", "-s", session, "-c", "c", "-t", "vtid", "-t", "vpid")
         succeed("lttng", "--no-sessiond", "start", session)
-        succeed(PROGRAM, threads, STEPS, env={"LTTNG_UST_ALLOW_BLOCKING": "1", "LD_PRELOAD": LTTNG_WRAPPER})
+        succeed(PROGRAM, threads, STEPS, env=TRACED)
         succeed("lttng", "--no-sessiond", "stop", session)
     finally:
         run("lttng", "--no-sessiond", "destroy", session)

@@ -4,6 +4,7 @@
 #include "capture/host/ownership.h"
 #include "capture/host/process.h"
 #include "capture/host/real/real.h"
+#include "capture/host/room.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -101,7 +102,10 @@ static uint32_t outlook_of(char *const *environment) {
     return outlook;
   if (!entries_of(environment, &preload) || !preload || !*preload)
     return EXEC_NO_PRELOAD;
-  return strstr(preload, own_name) ? library_outlook(preload) : EXEC_OTHER_PRELOAD;
+  if (!strstr(preload, own_name))
+    return EXEC_OTHER_PRELOAD;
+  outlook = library_outlook(preload);
+  return outlook == EXEC_OPEN && room_is_limited() ? EXEC_LIMITED : outlook;
 }
 
 /* Is the library to be left out of that LD_PRELOAD? */

@@ -81,6 +81,8 @@ def test_a_process_without_room_is_told_how_much_is_needed(
 ) -> None:
     said = record(limited, tmp_path, kib, 0).stderr
     assert limited_to in said
+    assert "not recorded: exe: a limit of addresses or data (ulimit -v, -d)" in " ".join(said.split())
+    assert "could not be seen" not in said
     needs = re.search(r"recording needs (\d+) KiB: this process is not recorded", said)
     assert needs
     enough = record(limited, tmp_path, f"{kib[:-4]}{int(needs[1]) + 64}", 0).stderr
