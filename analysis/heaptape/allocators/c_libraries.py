@@ -6,6 +6,7 @@ glibc has filled. It can't be preloaded: programs run on it if its own dynamic l
 import os
 import re
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -70,9 +71,16 @@ def tunables(loader: Path) -> frozenset[str] | None:
 
 def check_runs(one: CLibrary, program: Path) -> None:
     """Raises HeaptapeError if it is too old for the program."""
+    if why := too_old([one.version] if one.version else [], program):
+        raise HeaptapeError(why)
+
+
+def too_old(versions: Iterable[str], program: Path) -> str:
+    """Says which of these versions of glibc the program can't run on; empty: none."""
     needed = max(map(int, re.findall(rb"GLIBC_2\.([0-9]+)\0", program.read_bytes())), default=0)
-    if one.version and version_key(one.version) < version_key(f"2.{needed}"):
-        raise HeaptapeError(f"glibc {one.version} is too old: {program.name} here needs 2.{needed} or newer")
+    old = [version for version in versions if version_key(version) < version_key(f"2.{needed}")]
+    is_are = "are" if len(old) > 1 else "is"
+    return f"glibc {', '.join(old)} {is_are} too old: {program.name} here needs 2.{needed} or newer" if old else ""
 
 
 def _found(folder: Path, place: Path, loader: Path) -> CLibrary:

@@ -123,6 +123,15 @@ def test_one_that_cant_load_the_engine_is_said_to_be_at_fault(planted, tmp_path)
     assert "it can't load heaptape-replay: too old" in done.stderr
 
 
+def test_versions_that_the_engine_cant_run_on_are_named_before_they_are_fetched(tmp_path):
+    program = tmp_path / "heaptape-replay"
+    program.write_bytes(b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.4\0")
+    assert c_libraries.too_old(["2.34", "2.43"], program) == ""
+    assert c_libraries.too_old(["2.9", "2.31", "2.43"], program) == (
+        "glibc 2.9, 2.31 are too old: heaptape-replay here needs 2.34 or newer"
+    )
+
+
 def test_it_is_not_preloaded_into_live_programs(planted):
     with pytest.raises(HeaptapeError, match="can't be preloaded"):
         live.settings_of(registry.choose(f"glibc={planted}", KNOWN), {})

@@ -87,9 +87,11 @@ def sentences(view: View) -> list[str]:
         verdict = holders.verdict(holder.found, position).sentence
         out.append(f"{holder.label}, at {blame.where_text(view.places[-1], position)}: {verdict}.")
         begins = exit_begins(holder.found)
-        if begins is not None and view.places[-1] == "widest" and begins not in exits:
+        if begins is not None and view.places[-1] == "widest":
             exits.append(begins)
-            out.append(f"From op {begins:,} on the program only frees, as at its exit: --at end shows what is left.")
+    if exits:  # each is one of that allocator's positions
+        later = "heaptape blame --at end shows what is left"
+        out.append(f"From about op {min(exits):,} on the program only frees, as at its exit: {later}.")
     lacking = [holder.source for holder in view.holders if holders.without_stacks(holder.found)]
     if lacking and not view.by:
         names = f"{', '.join(dict.fromkeys(lacking))}: " if _several_sources(view.holders) else ""

@@ -158,14 +158,14 @@ def _list(there: "list[Installed]", home: Home, as_json: bool) -> int:
 
     recipes = sources.load(home)
     if as_json:
-        candidates = [_recipe_object(name, recipe) for name, recipe in recipes.items()]
+        candidates = [_recipe_object(name, recipe, home) for name, recipe in recipes.items()]
         print_json({"installed": [_installed_object(one) for one in there], "candidates": candidates})
         return 0
     _print_installed(there)
     print("can be installed:")
     entries = {}
     for name, recipe in recipes.items():
-        about = _recipe_object(name, recipe)
+        about = _recipe_object(name, recipe, home)
         entries[name] = [f"{', '.join(recipe.versions)}  ({about['source']})", *filter(None, [about["missing"]])]
     write_text(STANDARD_OUTPUT, listing(entries))
     return 0
@@ -307,14 +307,18 @@ def _installed_object(one: "Installed") -> dict:
     return {"path": str(one.path), "verdict": one.record.verdict} | msgspec.to_builtins(one.record)
 
 
-def _recipe_object(name: str, recipe: "Recipe") -> dict:
+def _recipe_object(name: str, recipe: "Recipe", home: "Home") -> dict:
+    from heaptape.allocators.c_libraries import LIBRARY, too_old
     from heaptape.features.candidates import build
 
+    old = ""
+    if recipe.library.endswith(LIBRARY):
+        old = too_old([version for version in recipe.versions if version[0].isdigit()], home.program("replay"))
     packages = [recipe.package, *(release.package for release in recipe.versions.values())]
     return {
         "name": name,
         "source": f"{recipe.registry}: {', '.join(filter(None, dict.fromkeys(packages)))}",
         "licence": recipe.licence,
         "versions": list(recipe.versions),
-        "missing": build.missing(recipe.tools),
+        "missing": build.missing(recipe.tools) or old,
     }

@@ -96,12 +96,17 @@
       return [least - room, most + room];
     };
     const drawNames = chart => {
-      const { ctx } = chart, pixels = devicePixelRatio, placed = [];
+      const { ctx } = chart, pixels = devicePixelRatio;
       ctx.save();
       ctx.font = `${12 * pixels}px system-ui, sans-serif`;
       ctx.textAlign = "left";
       ctx.textBaseline = "middle";
-      const right = chart.bbox.left + chart.bbox.width;
+      const right = chart.bbox.left + chart.bbox.width, line = 13 * pixels, dot = 5 * pixels;
+      const taken = sorted.map(point => ({
+        x: chart.valToPos(point.x, "x", true) - dot, y: chart.valToPos(point.y, "y", true), width: 2 * dot,
+      }));
+      const free = box => box.x >= chart.bbox.left && box.x + box.width <= right &&
+        !taken.some(b => Math.abs(b.y - box.y) < line && b.x < box.x + box.width && box.x < b.x + b.width);
       for (const point of sorted) {
         const at = number => chart.valToPos(number, "x", true), x = at(point.x), y = chart.valToPos(point.y, "y", true);
         ctx.strokeStyle = ctx.fillStyle = data.colours[point.label].color;
@@ -113,13 +118,16 @@
           ctx.stroke();
         }
         ctx.beginPath();
-        ctx.arc(x, y, 5 * pixels, 0, 2 * Math.PI);
+        ctx.arc(x, y, dot, 0, 2 * Math.PI);
         ctx.fill();
-        const width = ctx.measureText(point.label).width, left = x + width + 12 * pixels > right;
-        const box = { x: left ? x - width - 9 * pixels : x + 9 * pixels, y };
-        while (placed.some(b => Math.abs(b.y - box.y) < 13 * pixels && b.x < box.x + width && box.x < b.x + b.width))
-          box.y += 13 * pixels;
-        placed.push({ ...box, width });
+        const width = ctx.measureText(point.label).width, beside = 9 * pixels;
+        const places = [[x + beside, y], [x - width - beside, y]]; // then above and below, ever further away
+        for (let away = 1; away < 6; away++)
+          for (const way of [-away, away])
+            for (const begin of [x - width / 2, x - dot, x - width + dot]) places.push([begin, y + way * line]);
+        const boxes = places.map(([begin, middle]) => ({ x: begin, y: middle, width }));
+        const box = boxes.find(free) ?? boxes[0];
+        taken.push(box);
         ctx.fillStyle = ink("--ink")();
         ctx.fillText(point.label, box.x, box.y);
       }
