@@ -70,6 +70,7 @@ int main(int count, char **words) {
 }
 """
 PRELUDE = """
+set -o pipefail
 ended() { echo "$2 $1" >&9; }
 if command -v my-service >/dev/null; then my-service & PID=$!; fi
 """
@@ -133,6 +134,7 @@ def run_all(folder: Path, lines: list[str], programs: Path = OUT / "bin") -> lis
     """Runs the commands in one shell, with that heaptape. Returns those that failed, with what they printed."""
     script, said = PRELUDE, folder / ".said"
     for at, line in enumerate(lines):
+        Path(f"{said}.{at}").touch()
         own = re.sub(r"\bPID\b", "$PID", line)
         script += f"exec >{said}.{at} 2>&1\n{own}ended $? {at}\n"
         if re.search(r"&\s*(#.*)?$", line.strip()):
@@ -169,3 +171,54 @@ def run_all(folder: Path, lines: list[str], programs: Path = OUT / "bin") -> lis
 )
 def test_the_commands_of_a_document_succeed_in_their_order(document: Path, reader: Path) -> None:
     assert run_all(reader, [line for line in commands(document) if not elsewhere(line)]) == []
+
+
+COMMAND = re.compile(r"(\$ |\w+=\S+ )*(\S*/)?(heaptape|pip|pytest|make|apt|apt-get|git) [a-z-]")
+
+
+def lines_of_commands(document: Path) -> list[str]:
+    """Of every block, wherever it begins, that is a shell's or has a line like a command."""
+    found, fence, kind = [], "", ""
+    for line in document.read_text().splitlines():
+        mark = re.match(r"\W*(`{3,}|~{3,})(\w*)", line)
+        if not fence and mark:
+            fence, kind = mark[1], mark[2]
+        elif line.strip() == fence:
+            fence = ""
+        elif (fence and kind in ("sh", "bash", "shell", "console")) or COMMAND.match(line if fence else line[4:]):
+            found.append(line)
+    assert not fence, document
+    return found
+
+
+@pytest.mark.parametrize("document", FOR_USERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_line_of_a_command_is_missed(document: Path) -> None:
+    assert [line for command in commands(document) for line in command.splitlines()] == lines_of_commands(document)
+
+
+def test_no_exception_is_left_over() -> None:
+    shown = [line for document in FOR_USERS for line in commands(document)]
+    assert [one for one in ELSEWHERE if not any(line.startswith(one) for line in shown)] == []
+
+
+WHOLE = [
+    "cat <<END\nheaptape no command\nEND\n",
+    "heaptape replay F \\\n  -o R\n",
+    "for f in *; do\n  heaptape check $f\ndone\n",
+    "sh -c 'make ||\n  exit 125'\n",
+    "heaptape dump F |\n  head\n",
+]
+
+
+def test_a_command_has_all_of_its_lines(tmp_path: Path) -> None:
+    document = tmp_path / "a.md"
+    document.write_text("".join(f"```sh\n{one}{other}```\n" for one in WHOLE for other in WHOLE))
+    assert list(commands(document)) == [command for one in WHOLE for other in WHOLE for command in (one, other)]
+    document.write_text("1. so:\n   ```bash\n   heaptape check F\n   ```\n")
+    assert lines_of_commands(document)
+    assert list(commands(document)) == []
+
+
+def test_a_command_that_fails_is_reported(tmp_path: Path) -> None:
+    failing = ["false | cat\n", "echo Traceback\n", "no-such-program <<END\n1\nEND\n", "(exit 3)\n", "exit\n", "true\n"]
+    assert [found.partition("exit status")[0] for found in run_all(tmp_path, ["true\n", *failing])] == failing
