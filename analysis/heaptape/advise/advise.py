@@ -27,14 +27,13 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.phrases import counted
 from heaptape.decide.answer import bypassed
-from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE
+from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu
 from heaptape.decide.verdict import AIMS, CPU, Candidate, CountsOf, Judge, Pick, contenders, decide, finalists, racers
 from heaptape.results import replay_errors
 from heaptape.results.fits import killed_at, least_note, may_be_less, range_note
 from heaptape.results.model.counts import Counts, without_instructions
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as checked_penalties
-from heaptape.results.model.time_model import cache_effects, calls_ns
 from heaptape.results.recorded_on import huge_pages_note
 from heaptape.results.structs import Run, workload_of
 from heaptape.run import machine, replay
@@ -375,8 +374,8 @@ class Advisor:
         labels = {pick.best for pick in picks if pick.best} | {pick.label for pick in picks} - {now.label}
         if CPU in AIMS[self.wish.objective]:
             of_cpu = {label for pick in picks if pick.aim == CPU for label in (pick.best, pick.label)} - {now.label}
-            kinds = {cpu.kind for row in rows if row.label in of_cpu and (cpu := judge.cpu(now, row))}
-            said.append(self._on_cpu(next(one.counts for one in self.tried if one.label == now.label), kinds))
+            known = [cpu for row in rows if row.label in of_cpu and (cpu := judge.cpu(now, row))]
+            said.append(self._on_cpu(next(one.counts for one in self.tried if one.label == now.label), known))
         said += [
             self._ranges(),
             huge_pages_note(self.about.get("transparent_huge_pages"), machine.transparent_huge_pages()),
@@ -398,18 +397,16 @@ class Advisor:
         peaks = {one.label: (one.least_peak_bytes, one.peak_bytes) for one in self.tried if not one.failure}
         return may_be_less(peaks, self.now.label)
 
-    def _on_cpu(self, counts: Counts | None, kinds: Collection[str]) -> str:
+    def _on_cpu(self, counts: Counts | None, known: Sequence[Cpu]) -> str:
         if counts is None and self.left_out:
             return ""  # said there
         if counts is None:
             return "CPU time is not estimated, as instructions could not be counted."
-        if {ESTIMATED, MILLISECONDS} & set(kinds):
-            cpu_ns = self._cpu_ns
-            timed = counts.timed is not None
-            low, high = cache_effects(calls_ns(counts), cpu_ns, timed) if cpu_ns else (math.nan, math.nan)
-            unknown = " The program's CPU time is not known." if cpu_ns is None else ""
-            return phrases.without_cache_effects(low, high, "advise --accesses") + unknown
-        if RANGE in kinds and self.share_of_accesses < 1:
+        if estimated := [cpu for cpu in known if cpu.kind in (ESTIMATED, MILLISECONDS)]:
+            moved = estimated[0].low - estimated[0].percent, estimated[0].high - estimated[0].percent
+            unknown = " The program's CPU time is not known." if self._cpu_ns is None else ""
+            return phrases.without_cache_effects(*moved, "advise --accesses") + unknown
+        if any(cpu.kind == RANGE for cpu in known) and self.share_of_accesses < 1:
             return f"Caches are simulated for {100 * self.share_of_accesses:.0f} % of the program, in bursts."
         return ""
 

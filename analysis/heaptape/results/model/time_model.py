@@ -151,7 +151,7 @@ def changes(base: Sequence[Counts], other: Sequence[Counts]) -> list[dict]:
             row[low] = min(pair[part][low] for pair in single)
             row[high] = max(pair[part][high] for pair in single)
         row["of_bursts"] = base[0].of_bursts
-        row["timed"], row["calls_ns"] = False, calls_ns(base[0])
+        row["timed"], row["calls_ns"] = False, _cost_of_calls(base[0])
         row["counted"] = _counted(pairs) if part == ALL else {}
         rows.append(row)
     if not whole and base[0].timed and other[0].timed:
@@ -160,9 +160,13 @@ def changes(base: Sequence[Counts], other: Sequence[Counts]) -> list[dict]:
 
 
 def _by_bare_passes(rows: Sequence[dict], before: Timed, after: Timed) -> None:
-    """What was measured replaces what was counted, but for the start-up, which bare passes leave out."""
+    """What was measured replaces what was counted, where its error is smaller than the range of that, and but for the
+    start-up, which bare passes leave out.
+    """
     start_up = next((row for row in rows if row["part"] == START_UP), {"ns": 0.0, "ns_low": 0.0, "ns_high": 0.0})
     error = math.hypot(before.error_ns, after.error_ns)
+    if 2 * IN_LIFE * error > rows[0]["ns_high"] - rows[0]["ns_low"]:
+        return
     for key, off in (("ns", 0.0), ("ns_low", -error), ("ns_high", error)):
         rows[0][key] = start_up[key] + IN_LIFE * (after.ns - before.ns + off)
     rows[0] |= {"timed": True, "calls_ns": before.calls_ns}
@@ -174,8 +178,10 @@ def calls_ns(counted: Counts) -> float:
     """What the calls took in bare passes; else what the instructions in malloc and free cost; NaN if the program's
     accesses were counted, or these were not.
     """
-    if counted.timed:
-        return counted.timed.calls_ns
+    return counted.timed.calls_ns if counted.timed else _cost_of_calls(counted)
+
+
+def _cost_of_calls(counted: Counts) -> float:
     return math.prod(counted.named.get(OF_CALLS, (math.nan,)))
 
 
