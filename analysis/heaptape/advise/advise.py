@@ -89,15 +89,13 @@ class Source:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the work is done, and who is notified of its progress. `counted_end`, `replays_end`, `ends`: of
-    time.monotonic(): when replays of the candidates that count end, when all replays end, and when all else does that
-    can be left out.
-    """
+    """Where the work is done, who is notified of its progress; when each of `budget.Ends` is, of time.monotonic()."""
 
     home: Home
     scratch: Path
     on_progress: Callable[[str, float], None] = lambda what, share: None
     counted_end: float = math.inf
+    alone_end: float = math.inf
     replays_end: float = math.inf
     ends: float = math.inf
 
@@ -254,12 +252,14 @@ class Advisor:
         judge, rows = self._judge(), self._rows
         refused = self._decide(rows, judge)[1]
         able = {one.label for one in self.tried if one.label not in refused and self._can_be_set(one)}
+        now = _of(rows, self.now.label)
+        alone = {one.label for one in self.tried if one.choice.variant == DEFAULT_VARIANT} - {self.now.label}
         if not self.source.alone:  # of the other processes nothing is predicted
-            alone = {one.label for one in self.tried if one.choice.variant == DEFAULT_VARIANT}
-            return [row.label for row in rows if row.label in (able & alone) - {self.now.label}]
+            return [row.label for row in rows if row.label in able & alone]
+        unknown = [row.label for row in rows if row.label in able & alone and judge.cpu(now, row) is None]
         if self.uncounted and not self._all_timed():  # what they save of the whole program is not known yet
-            return racers(rows, _of(rows, self.now.label), able & {*self._contenders()}, judge, whole=False)
-        return racers(rows, _of(rows, self.now.label), able, judge)
+            return [*racers(rows, now, able & {*self._contenders()}, judge, whole=False), *unknown]
+        return [*racers(rows, now, able, judge), *unknown]
 
     def simulate(self, trace: Path | None, share: float = 1.0, forced: bool = True) -> str:
         """Simulates the misses of the finalists and of today's allocator. `trace`: with the data accesses of another
@@ -433,7 +433,7 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
     limited = has_accesses and any(FIGURES[one.figure].pass_ in OF_ACCESSES for one in wish.limits)
     passes = ("memory", "instructions", *(OF_ACCESSES if limited else ()))
     needed = {one.label for one in (now, made_on) if one}
-    bounds = Bounds(passes, penalties, until=place.counted_end, needed=needed)
+    bounds = Bounds(passes, penalties, until=place.counted_end, alone_until=place.alone_end, needed=needed)
     ops, needs_whole = about["ops"], any(one.figure == "instructions" for one in wish.limits)
     whole = of_all.counting(ops) if wish.exact else of_all
     screens = ops > SCREENED * SCREEN_OPS and not wish.exact and not needs_whole

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from heaptape.common.console import SECONDS, duration
 from heaptape.common.errors import UsageError
@@ -56,13 +57,24 @@ def default_s(run_s: float) -> float:
     return max(LEAST_S, PROGRAMS * run_s)
 
 
-def ends(total_s: float, spent_s: float, run_s: float) -> tuple[float, float, float]:
-    """When counting replays, all replays and all else end, in seconds from the beginning. `spent_s`: until now;
-    `run_s`: wall time of one run of the program, unrecorded.
+class Ends(NamedTuple):
+    """In seconds from the beginning, when these end: replays that count; memory replays of allocators alone, without
+    which they can't race; all replays; all.
     """
+
+    counted_s: float
+    alone_s: float
+    replays_s: float
+    last_s: float
+
+
+def ends(total_s: float, spent_s: float, run_s: float) -> Ends:
+    """`total_s`: the budget; `spent_s`: of it, until now; `run_s`: wall time of one run of the program, unrecorded."""
     last_s = (1 - ENDING) * total_s
     replays_s = max(min(REPLAYS * total_s, last_s - RACE_RUNS * run_s), spent_s + LEAST_REPLAYS * (last_s - spent_s))
-    return spent_s + COUNTED * (replays_s - spent_s), replays_s, last_s
+    counted_s = spent_s + COUNTED * (replays_s - spent_s)
+    alone_s = max(min(REPLAYS * total_s, last_s - (LIVE_RUNS + 1) * run_s), counted_s)
+    return Ends(counted_s, alone_s, replays_s, last_s)
 
 
 def must_be_timed(total_s: float, recorded_s: float) -> bool:

@@ -6,10 +6,11 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from heaptape.advise import latency
 from heaptape.advise.budget import SHORTEST_S
 from heaptape.advise.load import Load
 from heaptape.advise.programs import line_of
@@ -104,10 +105,13 @@ def to_run(advice: Advice, pick: Pick) -> str:
 
 
 class Observer:
-    """Runs the command live on an allocator."""
+    """Runs the command live on an allocator. `latencies`: label -> what the load printed in each run, in ms, of those
+    whose memory was not observed, which takes time.
+    """
 
     def __init__(self, command: Command, scratch: Path) -> None:
         self.command, self._status = command, command.status
+        self.latencies: dict[str, list[dict[str, float]]] = {}
         self._ends = time.monotonic() + command.budget_s
         name = command.name or Path(command.command[0]).name
         self._recipe = Recipe(name, Path(), summary="", stands_for="", command=command.command, trace=command.name)
@@ -123,7 +127,10 @@ class Observer:
         if memory:
             return live.observed(self._recipe, self._place, choice, memory, self._run)
         subject = live.Subject(self._recipe.name, self._all_meant)
-        return live.observe(subject, self._place, choice, memory, self._run)
+        figures = live.observe(subject, self._place, choice, memory, self._run)
+        if self.command.load:
+            self.latencies.setdefault(choice.label, []).append(latency.printed_ms(self.command.load.printed))
+        return figures
 
     def _all_meant(self, programs: Sequence[dict]) -> dict:
         meant = [one for one in programs if one] if self.command.whole else live.named(programs, self._recipe)
@@ -217,8 +224,15 @@ def confirm(advice: Advice, raced: Raced, observe: Observer) -> list[Confirmed]:
     out = [_memory(advice, label, peaks) for label in of_memory]
     for label, one in measured.items():
         words, memory = _change_of_peak(advice, label, peaks) if label in advised else ("", {})
-        out.append(_cpu(advice, label, one, raced, words, memory))
+        out.append(_with_latency(_cpu(advice, label, one, raced, words, memory), advice.today, observe.latencies))
     return out
+
+
+def _with_latency(made: Confirmed, today: str, latencies: Mapping[str, Sequence[Mapping[str, float]]]) -> Confirmed:
+    kept = {label: latencies[label] for label in (today, made.label) if any(latencies.get(label, []))}
+    words = latency.in_words(kept.get(today, []), kept.get(made.label, [])) if made.line else ""
+    figures = {**made.figures, "latency_ms": kept} if kept else made.figures
+    return replace(made, line=" ".join(filter(None, [made.line, words])), figures=figures)
 
 
 def _peaks(advice: Advice, labels: Iterable[str], observe: Observer) -> dict[str, list[float]]:

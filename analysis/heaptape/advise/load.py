@@ -22,14 +22,17 @@ ACCEPTING = "00010000"  # the flag in /proc/net/unix
 
 
 class Load:
-    """`command`: as a shell splits it; it gets this environment without any allocator, and its output is not shown."""
+    """`command`: as a shell splits it; it gets this environment without any allocator, and its output is not shown, but
+    kept: `printed`, of its last run.
+    """
 
     def __init__(self, command: str) -> None:
+        self.printed = ""
         self._words, self._thread, self._failed = shlex.split(command), threading.Thread(), ""
 
     def begin(self, wrapper: int) -> None:
         """Waits, in another thread, for a descendant of the process `wrapper` that listens."""
-        self._failed = ""
+        self._failed = self.printed = ""
         self._thread = threading.Thread(target=self._run, args=(wrapper,), daemon=True)
         self._thread.start()
 
@@ -63,6 +66,7 @@ class Load:
         except OSError as error:
             self._failed = f"{self._words[0]}: {error.strerror}"
             return
+        self.printed = done.stdout
         if done.returncode:
             said = (done.stderr.strip().splitlines() or [""])[-1][:200]
             self._failed = f"{self._words[0]}: exit status {done.returncode}{f' ({said})' if said else ''}"

@@ -104,14 +104,16 @@ class Tried:
 @dataclass(frozen=True)
 class Bounds:
     """How replays are made: which `passes`; this machine's `penalties`, None where they are not known. `memory`: by
-    label, memory runs that were made before. `until`: of time.monotonic(): none goes on longer, but the memory runs of
-    the labels `needed`. `took_s`: what the passes took, the longest of each, for whoever plans more of them.
+    label, memory runs that were made before. `until`: of time.monotonic(): none goes on longer, but memory runs of
+    allocators alone until `alone_until`, and of the labels `needed` to their end. `took_s`: what the passes took, the
+    longest of each, for whoever plans more of them.
     """
 
     passes: tuple[str, ...]
     penalties: Penalties | None
     memory: Mapping[str, Run] = field(default_factory=dict)
     until: float = math.inf
+    alone_until: float = -math.inf
     needed: Collection[str] = ()
     took_s: dict[str, float] = field(default_factory=dict)
 
@@ -127,9 +129,12 @@ def replay_all(
 
     def run(pair: tuple[Choice, str]) -> Run | HeaptapeError:
         (choice, pass_), began = pair, time.monotonic()
-        whole = pass_ == "memory" and choice.label in bounds.needed
+        until = bounds.until
+        if pass_ == "memory":
+            until = max(until, bounds.alone_until) if choice.variant == DEFAULT_VARIANT else until
+            until = math.inf if choice.label in bounds.needed else until
         try:
-            return bench.run(choice, pass_, math.inf if whole else bounds.until - began)
+            return bench.run(choice, pass_, until - began)
         except HeaptapeError as error:
             return error
         finally:
@@ -137,7 +142,7 @@ def replay_all(
 
     first = [choice for choice in choices if choice.label in bounds.needed or choice.variant == DEFAULT_VARIANT]
     ordered = [*first, *(choice for choice in choices if choice not in first)]  # settings last, should time be short
-    pairs = [(choice, pass_) for choice in ordered for pass_ in bounds.passes]
+    pairs = [(choice, pass_) for part in (first, ordered[len(first) :]) for pass_ in bounds.passes for choice in part]
     by_label: dict[str, dict[str, Run | HeaptapeError]] = {choice.label: {} for choice in choices}
     for label in by_label.keys() & bounds.memory.keys():
         by_label[label]["memory"] = bounds.memory[label]

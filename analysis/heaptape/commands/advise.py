@@ -146,8 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
                 total_s = budget.default_s(run_s) if arguments.budget is None else total_s
             times = budget.ends(total_s, time.monotonic() - began, run_s if may_race else 0.0)
             work.progress.ends = began + total_s
-            counted_end, replays_end, ends = (began + end_s for end_s in times)
-            place = dataclasses.replace(place, counted_end=counted_end, replays_end=replays_end, ends=ends)
+            place = advise.Place(place.home, place.scratch, place.on_progress, *(began + end_s for end_s in times))
         others = program.others if program else ""
         advisor = advise.replayed(advise.Source(source, name, cpu_ns, others, alone), wish, place)
         if advisor.has_accesses:
