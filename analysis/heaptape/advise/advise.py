@@ -231,7 +231,8 @@ class Advisor:
         ]
 
     def _judge(self) -> Judge:
-        judge, rows = Judge(_error, {ALONE: self._cpu_ns}), self._rows
+        by_mean = phrases.idles(self.about.get("idle_percent"))
+        judge, rows = Judge(_error, {ALONE: self._cpu_ns}, by_mean=by_mean), self._rows
         now = _of(rows, self.now.label)
         live = [row.label for row in rows if (cpu := judge.cpu(now, row)) and cpu.kind == LIVE]
         return replace(judge, measured=live or self.measured)

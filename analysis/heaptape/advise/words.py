@@ -167,6 +167,11 @@ def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[C
     memory = f"{change_of_size(now.peak or 0.0, row.peak or 0.0)} ({percent(change)})"
     good = True if advice.judge.gains_memory(row, now) else False if advice.judge.gains_memory(now, row) else None
     rows = [[title, Cell("peak memory"), Cell(memory, change, good=good), Cell("replayed")]]
+    if advice.judge.by_mean and now.mean and row.mean is not None:
+        change = 100 * (row.mean / now.mean - 1)
+        mean = f"{change_of_size(now.mean, row.mean)} ({percent(change)})"
+        better = advice.judge.gains_mean(row, now) or (False if advice.judge.gains_mean(now, row) else None)
+        rows.append([Cell(""), Cell("mean memory"), Cell(mean, change, good=better), Cell("replayed")])
     cpu = advice.judge.cpu(now, row)
     if cpu:
         how = {RANGE: "simulated caches", LIVE: f"{row.live.rounds if row.live else 0} live rounds"}

@@ -98,9 +98,14 @@ def about_workload(name: str, calls: int | None, threads: int | None, more: Sequ
 MOSTLY_PERCENT = 50
 
 
+def idles(idle_percent: float | None) -> bool:
+    """Does the program idle so much that its means are over wall time?"""
+    return (idle_percent or 0.0) > MOSTLY_PERCENT
+
+
 def idle(idle_percent: float | None) -> str:
     """That means are over wall time; empty where they are not (run/samples.py)."""
-    if not idle_percent or idle_percent <= MOSTLY_PERCENT:
+    if not idles(idle_percent):
         return ""
     return f"It idles for {idle_percent:.0f} % of its time: means are over wall time."
 

@@ -76,11 +76,13 @@ class Pick:
 class Judge:
     """How two candidates are compared. `cpu_ns`: workload -> CPU time of the recorded program; None: not known.
     `measured`: the candidates whose CPU time was measured further: no others are picked for it; empty: all are.
+    `by_mean`: the program idles, and means are over wall time: a lower one is a reason to change, at no higher peak.
     """
 
     error: ErrorOf
     cpu_ns: Mapping[str, float | None] = field(default_factory=dict)
     measured: Collection[str] = ()
+    by_mean: bool = False
 
     def saves(self, one: Candidate, other: Candidate) -> float:
         """By how many percent the peak of `one` is below that of `other`; NaN where one is not known."""
@@ -104,13 +106,22 @@ class Judge:
         error = self.error("peak_rss", one.label, now.label)
         return is_reason(self.saves(one, now), error, self.saves_bytes(one, now))
 
+    def gains_mean(self, one: Candidate, now: Candidate) -> bool:
+        """Is its lower mean a reason to change?"""
+        if not self.by_mean or one.mean is None or not now.mean:
+            return False
+        if _peak(one) > _peak(now) and self.memory_apart(one, now):
+            return False
+        error = self.error("mean_rss", one.label, now.label)
+        return is_reason(100 * (1 - one.mean / now.mean), error, now.mean - one.mean if one.in_bytes else None)
+
     def gains_cpu(self, one: Candidate, now: Candidate) -> bool:
         """Is the CPU time that is predicted to be saved a reason to change?"""
         cpu = self.cpu(now, one)
         return cpu is not None and cpu.is_reason
 
     def gains(self, one: Candidate, now: Candidate) -> bool:
-        return self.gains_memory(one, now) or self.gains_cpu(one, now)
+        return self.gains_memory(one, now) or self.gains_mean(one, now) or self.gains_cpu(one, now)
 
     def cpu(self, before: Candidate, after: Candidate) -> Cpu | None:
         """The change of CPU time. Simulated misses replace an estimate, unless their range says nothing; live runs are
@@ -230,6 +241,9 @@ def _for_memory(now: Candidate, others: Sequence[Candidate], judge: Judge, leave
         return Pick(MEMORY, now.label, None, why="no other allocator qualifies")
     best = min(sized, key=_peak)
     saved = judge.saves(best, now)
+    idle = [] if leave or judge.gains_memory(best, now) else [row for row in sized if judge.gains_mean(row, now)]
+    if idle:
+        return _of_least_mean(idle, now, judge, best)
     if not leave and saved < NOTHING:
         unknown = any(row.least is not None and row.least < now.peak for row in sized)
         return Pick(MEMORY, now.label, best.label, why=NONE_KNOWN_LEANER if unknown else NONE_LEANER)
@@ -239,8 +253,12 @@ def _for_memory(now: Candidate, others: Sequence[Candidate], judge: Judge, leave
         why = too_small_gain("leanest", best.label, f"{saved:.1f} % of peak memory", reason)
         return Pick(MEMORY, now.label, best.label, why=why)
     equal = [row for row in sized if not judge.memory_apart(row, best) and (leave or judge.gains_memory(row, now))]
-    least_mean = min(equal, key=lambda row: math.inf if row.mean is None else row.mean)
-    equal = [row for row in equal if not judge.memory_apart(row, least_mean, of_mean=True)]
+    return _of_least_mean(equal, now, judge, best)
+
+
+def _of_least_mean(rows: Sequence[Candidate], now: Candidate, judge: Judge, best: Candidate) -> Pick:
+    least = min(rows, key=lambda row: math.inf if row.mean is None else row.mean)
+    equal = [row for row in rows if not judge.memory_apart(row, least, of_mean=True)]
     picked = _least_cpu(equal, now, judge)
     return Pick(MEMORY, picked.label, best.label, _labels(equal, picked))
 

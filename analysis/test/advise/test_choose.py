@@ -81,6 +81,16 @@ def test_a_tie_at_the_peak_is_none_where_the_mean_is_apart():
     assert picks(rows, MEMORY, error_of(3.0))[MEMORY].label == "a"
 
 
+@pytest.mark.parametrize(
+    ("peak", "mean", "picked"), [(98, 20, "other"), (103, 20, "other"), (110, 20, NOW), (98, 96, NOW), (98, 99.5, NOW)]
+)
+def test_of_a_program_that_idles_a_lower_mean_at_no_higher_peak_is_a_reason(peak, mean, picked):
+    rows = [row(NOW, 100, mean_mib=100), row("other", peak, mean_mib=mean)]
+    judge = Judge(error_of(4.0), by_mean=True)
+    assert [one.label for one in decide(rows, NOW, MEMORY, judge, [NOW, "other"])] == [picked]
+    assert picks(rows, MEMORY, error_of(4.0))[MEMORY].label == NOW
+
+
 def test_of_ties_in_cpu_time_the_leanest_is_picked():
     """The same instructions: nothing between them can be predicted."""
     rows = [row(NOW, 100, 5000), row("fat", 150, 200), row("lean", 90, 200), row("slower", 50, 4000)]
