@@ -21,7 +21,7 @@ from heaptape.common.phrases import NOTHING, percent, size
 from heaptape.common.tables import MIB, cut
 from heaptape.decide.cpu import ESTIMATED, MILLISECONDS, Cpu, cpu_text, open_text, range_text
 from heaptape.decide.verdict import BOTH, CPU, MEMORY, Candidate, CountsOf, Judge, Pick, decide
-from heaptape.decide.worth import NO_REASON, is_reason
+from heaptape.decide.worth import NO_REASON
 from heaptape.results import replay_errors
 from heaptape.results.comparing.compare import absolute, allocator_order, choose_baseline
 from heaptape.results.fits import least_peaks, spread_notes
@@ -353,7 +353,7 @@ def _sentences(rows: Sequence[Row], baseline: str, picks: Sequence[Pick]) -> lis
         return _more(rows, baseline)
     if cpu and memory and cpu.label == memory.label != baseline and not cpu.rivals:
         row = by_label[cpu.label]
-        return [f"Use {cpu.label}: CPU time {cpu_text(row.cpu) if row.cpu else ''}, {_memory_gain(row)}."]
+        return [f"Use {cpu.label}: CPU time {cpu_text(row.cpu) if row.cpu else ''}, {_memory_gain(row, memory)}."]
     more = [] if cpu else _more(rows, baseline)
     if all(pick.label == baseline for pick in picks):
         judged = NO_REASON.capitalize() if cpu else f"For memory {NO_REASON}"
@@ -367,7 +367,7 @@ def _sentences(rows: Sequence[Row], baseline: str, picks: Sequence[Pick]) -> lis
         )
     if memory:
         parts.append(
-            f"For memory {memory.label} ({_memory_gain(by_label[memory.label], '')})."
+            f"For memory {memory.label} ({_memory_gain(by_label[memory.label], memory, '')})."
             if memory.label != baseline
             else f"For memory {NO_REASON}: {memory.why}."
         )
@@ -404,11 +404,11 @@ def _more(rows: Sequence[Row], baseline: str) -> list[str]:
     ]
 
 
-def _memory_gain(row: Row, peak: str = "peak memory ") -> str:
-    """The change that is the reason for it: of the peak, else of the mean."""
-    if row.mean_percent is None or is_reason(-(row.peak_percent or 0.0)):
-        return f"{peak}{percent(row.peak_percent or 0.0)}"
-    return f"mean memory {percent(row.mean_percent)}"
+def _memory_gain(row: Row, pick: Pick, peak: str = "peak memory ") -> str:
+    """The change that is the reason for it."""
+    if pick.of_mean:
+        return f"mean memory {percent(row.mean_percent or 0.0)}"
+    return f"{peak}{percent(row.peak_percent or 0.0)}"
 
 
 def _memory_words(row: Row) -> str:

@@ -55,7 +55,8 @@ class Candidate:
 class Pick:
     """The verdict for one aim. `best`: label of the best other candidate, equal to `label` unless today's stays; None:
     there is no other. `ties`: labels that are as good as `label`; `rivals`: that may be better, by what is known.
-    `why`: the reason to stay. `open`: the best may be a reason to change, but that is not resolved.
+    `why`: the reason to stay. `open`: the best may be a reason to change, but that is not resolved. `of_mean`: not
+    the peak but the mean is the reason.
     """
 
     aim: str
@@ -65,6 +66,7 @@ class Pick:
     rivals: tuple[str, ...] = ()
     why: str = ""
     open: bool = False
+    of_mean: bool = False
 
     @property
     def group(self) -> tuple[str, ...]:
@@ -243,7 +245,7 @@ def _for_memory(now: Candidate, others: Sequence[Candidate], judge: Judge, leave
     saved = judge.saves(best, now)
     idle = [] if leave or judge.gains_memory(best, now) else [row for row in sized if judge.gains_mean(row, now)]
     if idle:
-        return _of_least_mean(idle, now, judge, best)
+        return replace(_of_least_mean(idle, now, judge, best), of_mean=True)
     if not leave and saved < NOTHING:
         unknown = any(row.least is not None and row.least < now.peak for row in sized)
         return Pick(MEMORY, now.label, best.label, why=NONE_KNOWN_LEANER if unknown else NONE_LEANER)
