@@ -15,7 +15,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.profile import flame_graph
 from heaptape.profile.data import SITES, Profile, large_share, remote_share, sizes_for_share, swing, young_share
 from heaptape.profile.flame_graph import WEIGHTS, WIDTH, layout, render, tree
-from heaptape.profile.text import MADE_UP_LIFETIMES, hardness, tables
+from heaptape.profile.text import MADE_UP_LIFETIMES, hardness, tables, tables_by_name
 from heaptape.tape.stack_names import Frame
 from hypothesis import given
 from hypothesis import strategies as st
@@ -305,3 +305,17 @@ def test_what_no_eye_could_see_is_not_drawn():
 def test_no_stacks_are_an_error_that_says_what_to_do():
     with pytest.raises(HeaptapeError, match="--stacks"):
         render(tree(pd.DataFrame(columns=SITES), stacks({})), "prog")
+
+
+def test_tables_of_threads_and_reallocs_have_shares_of_the_whole():
+    data = {"thread_pairs": [[0, 1, 75, 3 << 20], [1, 0, 25, 1 << 20]], "pairs_left_out": 9}
+    found = tables_by_name(Profile(data | {"reallocs": {"chains": [[1, 10, 100, 250], [64, 2, 0, 7]]}}))
+    (pairs,) = found["threads"]
+    assert [[cell.text for cell in row] for row in pairs.rows] == [
+        ["0 → 1", "75", "75.0", "3.00"], ["1 → 0", "25", "25.0", "1.00"]
+    ]  # fmt: skip
+    assert pairs.notes == ["9 objects are of further pairs of threads."]
+    (chains,) = found["reallocs"]
+    assert [[cell.text for cell in row] for row in chains.rows] == [["1", "10", "2.50"], ["64+", "2", "–"]]
+    one = {"thread_pairs": data["thread_pairs"][:1]}
+    assert tables_by_name(Profile(one))["threads"] == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The registry finds the allocators here and its settings are real; doubts of a recording's witness are reported. The
+"""The registry finds the allocators here and its settings are real. The
 caches that the pass misses simulates by default, and the libraries that engines load on every allocator. Tunables are
 real settings of their allocators, and values that these would not accept are refused.
 """
@@ -18,7 +18,6 @@ from heaptape.allocators.registry import Choice, Proof
 from heaptape.allocators.tunables import Tunable, Tunables
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home, default_home
-from heaptape.results.disturbance import doubts
 from heaptape.results.model.penalties import SCHEMA
 from heaptape.run import engine_process, machine, replay
 from heaptape.run.rounds import Settings
@@ -166,14 +165,6 @@ def test_unknown_names_are_one_line(name):
     with pytest.raises(HeaptapeError) as error:
         registry.choose(name, KNOWN)
     assert "\n" not in str(error.value)
-
-
-def test_doubts_are_those_of_the_witness():
-    assert doubts({"ok": True, "truncated": False, "unseen_frees": 0}) == []
-    assert doubts(None) == []
-    assert doubts({"failed_calls": 1}) == ["1 failed call was left out"]
-    found = doubts({"truncated": True, "unseen_frees": 1200})
-    assert found == ["the trace is truncated: its end is missing", "1,200 frees of objects never seen were left out"]
 
 
 @pytest.fixture(scope="module")
