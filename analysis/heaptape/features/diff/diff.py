@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Two versions of a program, by call site: profiles in, a DataFrame and a screen out.
 
-A call site is the innermost FRAMES functions of a stack, recursion as one, by name: addresses and lines differ between
-builds.
+A call site is the innermost FRAMES functions of a stack that no allocation wrapper hides (docs/use/BLAME.md), recursion
+as one, by name: addresses and lines differ between builds.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import dropwhile, groupby
 from pathlib import Path
 from textwrap import wrap
 
@@ -37,7 +37,8 @@ OF_LIFETIMES = "A lifetime is counted in bytes that the program allocated meanwh
 SUMS = [*list(FIGURES)[:-1], "released", "age_bytes"]  # what sites add up to; the mean is of the last two
 TOTAL, UNKNOWN = "all", "no stack known"
 LEAST_PERCENT = 1.0  # of the whole: smaller changes of a call site are in no sentence
-MOST_ROWS = 8
+MOST_ROWS = 6
+WRAPPER = re.compile(r"(?i:alloc)|strn?dup|wcsdup|memdup|^(operator new|std::|__gnu_cxx::)")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def _names(sites: pd.DataFrame, path: str, home: Home) -> list[str]:
 def _site(callers: Sequence[str]) -> list[str]:
     """Up to main: what calls that is the C library's."""
     names = [name for name, _ in groupby(map(_plain, callers))]
-    return names[: names.index("main") + 1 if "main" in names else None][:FRAMES]
+    names = names[: names.index("main") + 1 if "main" in names else None]
+    return ([*dropwhile(WRAPPER.search, names)] or names)[:FRAMES]
 
 
 def _plain(name: str) -> str:
@@ -92,8 +94,9 @@ def _plain(name: str) -> str:
 def compared(old: Version, new: Version) -> pd.DataFrame:
     """One row per call site and figure, the largest change first: site, figure (of FIGURES), old and new (means over
     the recordings), change (new - old), percent (of the old; NaN: from 0), share_percent (the change in percent of the
-    old whole), noise (the larger spread over a version's recordings; NaN: one recording of each), beyond_noise (the
-    versions' ranges do not overlap; with one recording of each: they differ).
+    old whole; of a mean: what the site's objects move it by), noise (the larger spread over a version's recordings;
+    NaN: one recording of each), beyond_noise (the versions' ranges do not overlap; with one recording of each: they
+    differ).
     """
     index = [site for one in (*old.sites, *new.sites) for site in one.index]
     sides = []
@@ -112,7 +115,10 @@ def compared(old: Version, new: Version) -> pd.DataFrame:
     frame = frame.rename_axis(["site", "figure"]).reset_index()
     whole = frame[frame["site"] == TOTAL].set_index("figure")["old"].clip(lower=1)
     frame["share_percent"] = 100 * frame["change"] / frame["figure"].map(whole)
-    sums = frame["share_percent"].where(frame["figure"] != "mean_age_bytes", 0.0)  # a mean is no share of the whole
+    objects = frame[frame["figure"] == "objects"].set_index("site")[["old", "new"]].max(axis=1)
+    weight = frame["site"].map(objects / max(objects[TOTAL], 1)).clip(upper=1)
+    frame["share_percent"] *= weight.where(frame["figure"] == "mean_age_bytes", 1)
+    sums = frame["share_percent"].where(frame["figure"] != "mean_age_bytes", 0.0)
     order = sums.abs().groupby(frame["site"]).transform("max")
     return frame.assign(_order=order.where(frame["site"] != TOTAL, float("inf"))).sort_values(
         ["_order", "site"], ascending=[False, True], kind="stable", ignore_index=True

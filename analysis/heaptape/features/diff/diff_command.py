@@ -10,11 +10,11 @@ from heaptape.common.output import STANDARD_OUTPUT, print_json, records, write_t
 SUMMARY = "what a change of the program did to its allocations and peak, by call site"
 GROUP = "Memory"
 DESCRIPTION = (
-    "Compares recordings of two versions of a program by call site (the innermost three functions): allocations, bytes "
-    "requested, live bytes at the peak, objects that another thread frees, mean lifetime (in bytes that the program "
-    "allocated meanwhile). Record both with --stacks; both builds must still be where they ran, as names "
-    "are in their files. Recordings of one version are not alike; with several of each, only what differs between all "
-    "of them is a change."
+    "Compares recordings of two versions of a program by call site (the innermost three functions, without wrappers of "
+    "malloc): allocations, bytes requested, live bytes at the peak, objects that another thread frees, mean lifetime "
+    "(in bytes that the program allocated meanwhile). Record both with --stacks; both builds must still be where they "
+    "ran, as names are in their files. Recordings of one version are not alike; with several of each, only what "
+    "differs between all of them is a change."
 )
 
 
