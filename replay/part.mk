@@ -21,6 +21,8 @@ $(call c_test,replay/test/units/disturbance_reads_so_many_lines.c,,replay/passes
 $(call c_test,replay/test/units/watermark_loses_no_wakeup.c,,replay/engine core/base,-lpthread)
 $(call c_test,replay/test/units/overlapping_claims_are_found.c,,replay/passes core/base,)
 $(call c_test,replay/test/units/resident_os_pages_are_found_both_ways.c,,replay/memory core/base,)
+# What goes with the pass blame.
+ifneq ($(wildcard replay/passes/blame),)
 $(call c_test,replay/test/units/lists_of_overlapping_objects_stay_in_their_room.c,$(filter-out replay/main.c,$(REPLAY_SOURCES)),$(REPLAY_BELOW),$(REPLAY_LIBS))
 
 $(call c_fuzzer,replay/fuzz/fuzz_origins.c,$(filter-out replay/main.c,$(REPLAY_SOURCES)), $(REPLAY_BELOW),$(REPLAY_LIBS))
@@ -28,7 +30,7 @@ fuzzers: $(OUT)/corpus/.origins
 $(OUT)/corpus/.origins: replay/fuzz/fuzz_seeds.py replay/test/passes/origins_file.py | $(VENV)/.stamp
 	$(VENV)/bin/python -m replay.fuzz.fuzz_seeds $(@D)
 	@touch $@
-
+endif
 
 # For the tests in Python: generated workloads, and an allocator whose costs and faults are known.
 $(call c_test_program,make_workload,replay/test/programs/make_workload.c replay/test/programs/generate.c,$(WORKLOAD),$(CORE_LIBS))

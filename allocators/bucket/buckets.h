@@ -16,7 +16,7 @@
    may release them. The tunable cache_lock decides how the two are synchronised: by the cache's lock (as in libmtmalloc
    at first), or by atomic operations on the bits and on the count (as in libmtmalloc since).
 
-   Not its job: which cache serves a request. Caches are never unmapped. */
+   Not its job: which cache serves a request, which thread has which bucket. Caches are never unmapped. */
 
 enum { CACHE_WORD_BITS = 64 };
 
@@ -70,7 +70,7 @@ static inline size_t cache_object_bytes(const struct cache *cache) {
    with the numbers of free blocks side by side, so that a search for a cache with a free block reads few cache lines.
    A search starts at the cache that served the last request.
 
-   Not its job: which thread has which bucket. Only the thread that holds the bucket's lock, or that owns
+   Only the thread that holds the bucket's lock, or that owns
    the bucket, may take; any thread may walk, because caches are only added. */
 
 enum {

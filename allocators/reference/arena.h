@@ -2,8 +2,8 @@
 /* An arena: its bins and fast bins, and the data of each thread that takes chunks from it.
 
    Not its job: where its memory is from (heap.h), taking chunks and giving them back (take.h), which arena a thread
-   uses (take.h), when a thread's cache is made and emptied (tcache.h). Changing an arena requires its lock, except a
-   push into a fast bin; a chunk returns to its own arena. */
+   uses (take.h), when a thread's cache is made, filled and emptied (tcache.h). Changing an arena requires its lock,
+   except a push into a fast bin; a chunk returns to its own arena. */
 #pragma once
 
 #include "allocators/common/base.h"
@@ -284,9 +284,7 @@ static inline struct cached *fast_take_all(struct arena *arena, unsigned number)
   return atomic_exchange_explicit(list, NULL, memory_order_acquire);
 }
 
-/* What each thread has: its arena and its cache, a list of objects per size; and how objects get into such a list.
-
-   Not its job: when a cache is made, filled and emptied (tcache.h), which arena a thread gets (take.h). */
+/* What each thread has: its arena and its cache, a list of objects per size; and how objects get into such a list. */
 
 struct arena;
 

@@ -29,8 +29,7 @@
 /* The patches by which the functions of a process's linked allocator are redirected, or why they can't be.
 
    Job: finds the functions in the executable, makes a patch of each, decides which allocators can be redirected
-   completely. Not its job: which functions there are (below), how one is redirected (entry_patch.h),
-   writing (linked.h). Invariants: only reads. Unless all functions of an allocator that acquire,
+   completely. Invariants: only reads. Unless all functions of an allocator that acquire,
    release or resize can be redirected, it is left alone: a trace of some would not be a legal history. Allocates with
    malloc. */
 

@@ -85,7 +85,7 @@ int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call
 /* The loaded objects of another process, as its dynamic linker lists them, their symbols, and their references to
    functions: all read from its memory.
 
-   Not its job: stopping it, writing (tracee.h). Invariants: nothing that is read there is trusted: invalid entries are
+   Invariants: nothing that is read there is trusted: invalid entries are
    left out, and no length read there leads to an allocation beyond a limit. The list is a snapshot. Allocates with
    malloc. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a trace's INFO and FOOTER contain, as C values with their defaults. Job: tolerate any JSON. Not its job: reading
- * the file. */
+ * the file, sampling. */
 #pragma once
 
 #include "core/base/vector.h"
@@ -32,7 +32,7 @@ void trace_info_free(struct trace_info *info);
 /* The recorded process's memory from start to end, thinned out to a bounded number of samples, and their peaks.
 
    A row's RssAnon is the peak since the row before (trace_sample_anon_peak). Thinning keeps the row with the highest
-   RssAnon of each group, so that peaks survive. Not its job: sampling. */
+   RssAnon of each group, so that peaks survive. */
 
 enum { RECORDED_SAMPLES_MAX = 2048 };
 

@@ -170,10 +170,10 @@ void *symbols_in(const struct symbols_scope *scope, const char *name);
 
 /* The real C++ operators new and delete: those that the program would call without us.
 
-   Job: find these operators, and recognise the calls of malloc and free that operators make internally. Not its job:
-   recording. Invariants: libheaptape.so needs no C++ library and brings none into a C program. So the operators are
-   searched only among the loaded libraries: at the start where the program has a C++ library, else when the first
-   operator is called, which is then in a library loaded by dlopen. Once flags is not 0, all pointers are set. */
+   Job: find these operators, and recognise the calls of malloc and free that operators make internally. Invariants:
+   libheaptape.so needs no C++ library and brings none into a C program. So the operators are searched only among the
+   loaded libraries: at the start where the program has a C++ library, else when the first operator is called, which is
+   then in a library loaded by dlopen. Once flags is not 0, all pointers are set. */
 
 enum operator_flags {
   OPERATORS_FOUND = 1,
