@@ -94,7 +94,7 @@ static void say_left_out(void) {
 }
 
 int main(int count, char **arguments) {
-  int result_fd, workload_fd, spec_fd;
+  int result_fd, workload_fd;
   valgrind_request(VALGRIND_REQUEST_LOADED, (const unsigned long[VALGRIND_ARGUMENTS]){0});
   recorded_clock_setup();
   /* The engine's process: nothing before this line, and nothing below engine_main, calls malloc. */
@@ -104,12 +104,10 @@ int main(int count, char **arguments) {
   if (count == 2 && strcmp(arguments[1], "--describe") == 0)
     return spec_describe();
   static struct run_spec spec;
-  bool from_fd = count == 3 && strcmp(arguments[1], "--spec") == 0 && sscanf(arguments[2], "%d", &spec_fd) == 1;
-  int status = from_fd ? spec_from_fd(&spec, spec_fd) : spec_from_words(&spec, (struct cli_words){arguments, count});
+  int status = spec_from_words(&spec, (struct cli_words){arguments, count});
   if (status != CLI_RUN)
     return status;
-  if (!from_fd)
-    say_left_out();
+  say_left_out();
   struct error error = {0};
   status = open_workload(&spec, &error) == 0 ? make_run(&spec, &error) : CLI_FAILED;
   if (status != CLI_DONE)

@@ -235,10 +235,10 @@ static const struct cli_option options[] = {
 static const struct cli_command command = {
     .called = "heaptape-replay",
     .summary = "one run of one workload on one allocator",
-    .synopsis = "--pass PASS [OPTION...] F.work\n--baseline F.work\n--spec FD\n--describe",
+    .synopsis = "--pass PASS [OPTION...] F.work\n--baseline F.work\n--describe",
     .details =
         "Replays a workload on an allocator in a fresh process, measures one thing (a pass), and prints one JSON "
-        "object. --spec reads all of this as JSON from a descriptor; --describe lists the passes.",
+        "object. --describe lists the passes.",
     .options = options,
     .least = 1,
     .most = 1,
@@ -331,62 +331,6 @@ int spec_from_words(struct run_spec *spec, struct cli_words words) {
   if (status != CLI_RUN)
     return status;
   spec->path = words.at[0];
-  return check(spec);
-}
-
-static const struct cli_option *option_named(const char *name) {
-  const struct cli_option *option = options;
-  while (option->name && strcmp(option->name, name) != 0)
-    option++;
-  return option->name ? option : NULL;
-}
-
-/* Returns what is wrong; NULL: nothing. */
-static const char *take_value(struct run_spec *spec, const struct cli_option *option, const json_t *value) {
-  void *field = (char *)spec + option->field;
-  char *text = NULL;
-  if (!option->value)
-    return json_is_true(value) ? option->take(field, NULL) : "is not true";
-  if (json_is_string(value))
-    return option->take(field, json_string_value(value));
-  if (json_is_integer(value) && asprintf(&text, "%" JSON_INTEGER_FORMAT, json_integer_value(value)) > 0)
-    return option->take(field, text);
-  if (json_is_real(value) && asprintf(&text, "%.17g", json_real_value(value)) > 0)
-    return option->take(field, text);
-  return "is neither a text nor a number";
-}
-
-static const char *take_values(struct run_spec *spec, const struct cli_option *option, const json_t *value) {
-  size_t index;
-  const json_t *one;
-  const char *problem = NULL;
-  if (!option->repeats || !json_is_array(value))
-    return take_value(spec, option, value);
-  json_array_foreach(value, index, one) if (!problem) problem = take_value(spec, option, one);
-  return problem;
-}
-
-int spec_from_fd(struct run_spec *spec, int fd) {
-  json_error_t what;
-  json_t *json = json_loadfd(fd, 0, &what), *value; /* stays: the spec's texts are in it */
-  const char *key;
-  *spec = DEFAULTS;
-  if (!json_is_object(json))
-    return cli_wrong(&program, &command, "the spec is not a JSON object: %s", json ? "another value" : what.text);
-  json_object_foreach(json, key, value) {
-    const struct cli_option *option = option_named(key);
-    const char *problem = NULL;
-    if (strcmp(key, "workload") == 0)
-      spec->path = json_string_value(value);
-    else if (!option)
-      problem = "no such option";
-    else
-      problem = take_values(spec, option, value);
-    if (problem)
-      return cli_wrong(&program, &command, "--%s: %s", key, problem);
-  }
-  if (!spec->path)
-    return cli_wrong(&program, &command, "the spec names no workload");
   return check(spec);
 }
 

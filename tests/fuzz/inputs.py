@@ -112,7 +112,6 @@ class Seeds:
         )
         assert done.status == 0, done.stderr
         seeds.of["results"] = [(folder / "r.json").read_bytes()]
-        seeds.of["spec"] = [json.dumps({"workload": str(work), "pass": "bare", "null": True}).encode()]
         seeds.of["control"] = [
             json.dumps({"verb": verb, "pid": 0}).encode() for verb in ("query", "counts", "start", "stop", "flush")
         ]
@@ -232,11 +231,6 @@ def results(source: random.Random, path: Path, _: Seeds) -> str:
     return judged(done.status, b"", done.stderr, path, usage=False) and f"{words}: status {done.status}: {done.stderr}"
 
 
-def spec(_: random.Random, path: Path, __: Seeds) -> str:
-    """The engine's own options as JSON."""
-    return complaint("sh", "-c", f"exec {ENGINE} --spec 5 5<{path}", names="heaptape-replay: ", usage=True)
-
-
 class Recorder:
     """A recorder under sanitizers, whose program waits."""
 
@@ -311,7 +305,6 @@ KINDS = {
     "origins": Kind(0.09, mutants.origins, ".N", attributed),
     "accesses": Kind(0.01, mutants.items, ".accesses", simulated),
     "results": Kind(0.04, mutants.json_text, ".json", results),
-    "spec": Kind(0.03, mutants.json_text, ".json", spec),
 }
 CONTROL_SHARE = 0.03
 HOSTS_SHARE = 0.2

@@ -7,7 +7,6 @@ watch it, and hold pipes open: each engine has a session of its own, all of whic
 the end of a pipe.
 """
 
-import json
 import os
 import re
 import select
@@ -31,10 +30,21 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Command:
-    """A run of the engine: what its options say, by name (replay/parent/spec.h); "workload" is the file."""
+    """A run of the engine: its options' values by name (replay/parent/spec.c), True for one without a value, a list for
+    a repeated one; "workload" is the file.
+    """
 
     program: Sequence[str]
     spec: Mapping[str, object]
+
+    def words(self, progress_fd: int) -> list[str]:
+        """As they are typed."""
+        words = [*self.program, "--quiet", f"--progress-fd={progress_fd}"]
+        for name, value in self.spec.items():
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                if name != "workload":
+                    words.append(f"--{name}" if one is True else f"--{name}={one}")
+        return [*words, "--", str(self.spec.get("workload", ""))]
 
 
 class Processes:
@@ -167,18 +177,13 @@ def run_to_end(
     not), and the exit status as of subprocess.
     """
     read_end, write_end = os.pipe()
-    spec_fd = os.memfd_create("heaptape-spec")
     try:
-        with os.fdopen(os.dup(spec_fd), "w") as file:
-            json.dump({**command.spec, "progress-fd": write_end}, file)
-        os.lseek(spec_fd, 0, os.SEEK_SET)
-        process = processes.start([*command.program, "--spec", str(spec_fd)], stderr, [write_end, spec_fd])
+        process = processes.start(command.words(write_end), stderr, [write_end])
     except BaseException:
         os.close(read_end)
         raise
     finally:
         os.close(write_end)
-        os.close(spec_fd)
     try:
         with os.fdopen(read_end, "rb", buffering=0) as progress:
             why = _follow(process, progress.fileno(), timeout_s, tell)
