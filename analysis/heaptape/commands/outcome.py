@@ -4,6 +4,8 @@
 import argparse
 import resource
 import shlex
+import threading
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -175,7 +177,7 @@ def status_of(work: Callable[[], int]) -> int:
         return 1
     except (MemoryError, ImportError, SystemError, RuntimeError) as error:
         # Under a limit, libraries fail in all of these ways: the loader, numpy's first import, a thread's start.
-        if str(error) == "can't start new thread":
+        if any(frame.f_code is threading.Thread.start.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
             console.error("can't start a thread")
         elif isinstance(error, MemoryError) or resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
             console.error("out of memory")

@@ -7,6 +7,7 @@ import re
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -27,14 +28,20 @@ def test_what_fails_under_a_limit_of_memory_is_said_in_one_line(
     assert capsys.readouterr().err == "heaptape: out of memory (ulimit -v is 307200 KiB)\n"
 
 
-@pytest.mark.parametrize(
-    "error", [BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)), RuntimeError("can't start new thread")]
-)
+@pytest.mark.parametrize("of_thread", [False, True])
 def test_too_few_processes_are_said_in_one_line(
-    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    of_thread: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise RuntimeError("in other words than today's")
+
     def fail() -> int:
-        raise error
+        if not of_thread:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        for name in {"_start_new_thread", "_start_joinable_thread"} & vars(threading).keys():  # before and from 3.13
+            monkeypatch.setattr(threading, name, refused)
+        threading.Thread(target=print).start()
+        return 0
 
     limits = {resource.RLIMIT_NPROC: 30, resource.RLIMIT_AS: resource.RLIM_INFINITY}
     monkeypatch.setattr(resource, "getrlimit", lambda which: (limits[which],) * 2)
