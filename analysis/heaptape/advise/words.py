@@ -61,11 +61,12 @@ def screen(advice: Advice, c_library: str) -> Screen:
     said += [""] * bool(labels)
     said += _staying(advice) + _alternatives(advice) + _why(advice, labels)
     said += [*advice.upgrades, *advice.live]
-    caveats = [f"Compared with {advice.today}: {advice.doubt}."] * bool(advice.doubt) + list(advice.caveats)
+    about = f"{advice.about} Compared with {advice.today}: {advice.doubt}." if advice.doubt else advice.about
+    caveats = list(advice.caveats)
     caveats += [advice.left_out] * bool(advice.left_out)
     if advice.refused:
         caveats.append(f"Not advised: {_refused(advice.refused)}.")
-    return Screen(advice.about, table, said, caveats, advice.next_step)
+    return Screen(about, table, said, caveats, advice.next_step)
 
 
 def pasted(advice: Advice, c_library: str, repeat: str) -> Screen:

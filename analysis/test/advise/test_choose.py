@@ -383,6 +383,12 @@ def test_staying_is_said_with_the_reason():
     assert "No reason to change from glibc: none needs less memory; none is faster." in made
 
 
+def test_an_allocator_that_is_not_known_is_said_before_the_advice():
+    found = replace(advice([row(NOW, 100, 10), row("x", 120, 500)], Judge(no_error, {"": 1e9})), doubt="it is its own")
+    made = " ".join(render(screen(found, "/c.so")).split())
+    assert made.index("Compared with glibc: it is its own.") < made.index("No reason to change from glibc")
+
+
 def test_cpu_time_is_in_percent_where_the_programs_is_known():
     rows = [row(NOW, 100, 1000), row("x", 100, 500)]
     known = said(rows, Judge(no_error, {"": 1e9}), CPU)
