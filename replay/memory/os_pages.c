@@ -138,6 +138,12 @@ static inline struct part part_of(uint64_t address, uint64_t end) {
   return part;
 }
 
+/* Is a range beyond the table? Then the rest of it is left out, else a request of 2^55 bytes, which an allocator that
+   touches nothing may fulfil, would take hours. */
+static inline bool is_beyond(const struct span *span, uint64_t next, uint64_t end) {
+  return !span && (end - next) >> span_shift > SPANS;
+}
+
 static inline bool in_one_page(uint64_t first, uint64_t last) {
   return (first ^ last) >> page_shift == 0;
 }
@@ -151,7 +157,7 @@ void os_pages_note_object(uint64_t address, uint64_t bytes) {
       span->held[part.first / 64] |= (uint64_t)1 << part.first % 64;
     else if (span)
       set(span->held, part.first, part.end);
-    address = part.next;
+    address = is_beyond(span, part.next, end) ? end : part.next;
   }
 }
 
@@ -201,6 +207,10 @@ static __attribute__((noinline)) void add_range(uint64_t address, uint64_t bytes
   for (uint64_t end = address + bytes; address < end;) {
     struct part part = part_of(address, end);
     struct span *span = find(part.number, true);
+    if (is_beyond(span, part.next, end)) {
+      part.bytes = end - address;
+      part.next = end;
+    }
     struct content *content = content_of(span);
     if (!content && span && part.end - part.first == SPAN_PAGES && part.bytes == (uint64_t)1 << span_shift && !shift)
       span->covered_moment = moment; /* nothing of it is resident: no need for a content */

@@ -345,3 +345,11 @@ def test_page_faults_do_not_depend_on_the_page_cache_nor_on_what_the_process_was
         found[length] = undisturbed_page_faults(same, decay, **options)
         not_cached(program)
     assert found == dict.fromkeys(found, expected)
+
+
+def test_objects_beyond_all_memory_take_no_time_and_are_lost_from_the_map(tmp_path):
+    """Of 2^55 bytes each, which an allocator that touches nothing may give."""
+    lines = [f"{number} 1 malloc({1 << 55}) = {0x10000000 + number * (1 << 56):#x}" for number in range(3)]
+    lines += ["4 1 malloc(100) = 0x1000", "5 1 free(0x1000)"]
+    map_ = engine.replay("--pass", "memory", "--null", timed(tmp_path, lines))["memory_map"]
+    assert map_["bytes_lost"] > 1 << 55
