@@ -49,8 +49,9 @@ int run_open(struct run *run, const struct run_spec *spec, struct error *error) 
                       .engine_ns_per_op = -1,
                       .engine_wall_ns_per_op = -1,
                       .result_bytes = result_bytes(spec->threads, spec->pass->figures_bytes)};
-  run->result_fd = memfd_create("heaptape-replay", 0);
-  if (run->result_fd < 0 || ftruncate(run->result_fd, (off_t)run->result_bytes) != 0)
+  run->result_fd = memfd_create("heaptape-replay", MFD_ALLOW_SEALING);
+  if (run->result_fd < 0 || ftruncate(run->result_fd, (off_t)run->result_bytes) != 0 ||
+      fcntl(run->result_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) /* the allocator has it, too */
     return error_errno(error, spec->path, "can't make the shared result area");
   void *memory = mmap(NULL, run->result_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, run->result_fd, 0);
   if (memory == MAP_FAILED)
@@ -129,7 +130,8 @@ __attribute__((noreturn)) static void become_engine(const struct run *run, const
 
 static uint64_t ops_done(const struct run *run) {
   uint64_t done = 0;
-  for (uint32_t thread = 0; thread < run->result->thread_count; thread++) {
+  for (uint32_t thread = 0; thread < run->spec->threads;
+       thread++) { /* not the result's number: an allocator can change that */
     uint64_t ops = atomic_load_explicit(&run->result->completed[thread].value, memory_order_relaxed);
     done += ops == UINT64_MAX ? 0 : ops;
   }
@@ -143,7 +145,7 @@ struct watch {
 /* Returns why the engine should be killed now; NULL: it should not. */
 static const char *hang_reason(const struct run *run, const struct run_spec *spec, struct watch *watch) {
   uint64_t now = os_monotonic_ns(), done = ops_done(run);
-  if (atomic_load(&run->result->pacing_threads) > 0)
+  if (spec->order == ORDER_PACED && atomic_load(&run->result->pacing_threads) > 0)
     watch->last_change_ns = now; /* the recording had a pause here */
   if (done != watch->done) {
     *watch = (struct watch){done, now};
@@ -178,7 +180,7 @@ static void describe_place(const struct run *run, char *text, size_t bytes) {
     snprintf(text, bytes, "before the first op");
   else if (phase == PHASE_EMPTYING)
     snprintf(text, bytes, "after the last op, as it freed all objects and gave memory back");
-  else if (died > 0)
+  else if (died > 0 && died <= run->spec->threads)
     snprintf(text, bytes, "at op %" PRIu64 " of thread %" PRIu32, atomic_load(&result->completed[died - 1].value),
              died - 1);
   else
@@ -199,7 +201,7 @@ static int judge_end(const struct run *run, const struct run_spec *spec, int sta
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
     return error_set(error, spec->path,
                      "the engine was killed by signal 9 (SIGKILL) %s: not by heaptape; the kernel does so "
-                     "where memory, or its cgroup's limit, is exhausted",
+                     "where memory, or its cgroup's limit, is exhausted, and an allocator can",
                      place);
   if (WIFSIGNALED(status)) {
     snprintf(result->fault, sizeof result->fault, "was killed by signal %d (SIG%s) %s", WTERMSIG(status),
@@ -218,6 +220,12 @@ static int judge_end(const struct run *run, const struct run_spec *spec, int sta
   return 0;
 }
 
+/* waitid reports a process that called ptrace(PTRACE_TRACEME) at each of its stops, too. */
+static bool is_end(const siginfo_t *found) {
+  return found->si_pid != 0 &&
+         (found->si_code == CLD_EXITED || found->si_code == CLD_KILLED || found->si_code == CLD_DUMPED);
+}
+
 /* Serves the engine until it ends; returns its wait status. */
 static int supervise(struct run *run, const struct run_spec *spec, struct engine_output *output, pid_t child,
                      const char **killed_because) {
@@ -229,7 +237,12 @@ static int supervise(struct run *run, const struct run_spec *spec, struct engine
   int status = 0;
   siginfo_t ended = {0};
   /* It is left as a zombie until its process group is killed, whose number nobody else can have meanwhile. */
-  while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0) {
+  while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && !is_end(&ended)) {
+    if (ended.si_pid != 0 && !*killed_because) {
+      *killed_because = "the allocator asked to be traced";
+      snprintf(run->result->fault, sizeof run->result->fault, "asked to be traced");
+      kill(child, SIGKILL);
+    }
     poll(polled, 3, CHECK_EVERY_MS);
     if (polled[1].revents & POLLIN)
       syscalls_answer(&run->syscalls, run->result);

@@ -67,6 +67,27 @@ def test_an_allocator_that_closes_all_descriptors_is_named_as_the_cause(tmp_path
     assert result.stderr.count("\n") == 1
 
 
+def test_an_allocator_that_asks_to_be_traced_is_named_as_the_cause(work):
+    """Its stop, which waitid reports, is no end; and who killed it then was us."""
+    result, _ = run(work, "traced")
+    assert result.returncode == 1
+    assert "some.work: the allocator asked to be traced: stopped after " in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_allocator_that_kills_its_group_is_among_the_causes(work):
+    result, _ = run(work, "group")
+    assert result.returncode == 1
+    assert "killed by signal 9 (SIGKILL)" in result.stderr
+    assert result.stderr.endswith("is exhausted, and an allocator can\n")
+
+
+def test_an_allocator_cannot_cut_what_its_watcher_reads(work):
+    result, _ = run(work, "cut")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["ops"] > 0
+
+
 @pytest.mark.parametrize(
     ("how", "error"),
     [("stop", "the process that watches the allocator was stopped (SIGSTOP)"), ("parent", "killed by SIGKILL")],

@@ -2,13 +2,15 @@
 /* An allocator that misbehaves as a process, at its 40th malloc, as LEAVE says: "process" leaves a process of a session
    of its own that holds every descriptor; "storm" leaves processes that start others; "stop" stops its parent; "flood"
    writes without end to stdout and stderr; "closed" closes all descriptors; "parent" kills its parent, and leaves a
-   process of its session. Its processes are named by LEAVE_NAME. It has only malloc and free. */
+   process of its session; "traced" asks its parent to trace it, and stops; "group" kills its group; "ones" cuts the
+   files that it can, or fills them with ones. Its processes are named by LEAVE_NAME. It has only malloc and free. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <unistd.h>
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -50,6 +52,11 @@ static void flood(void) {
   }
 }
 
+static void cut_files(void) {
+  for (int file = 3; file < 100; file++)
+    (void)!ftruncate(file, 1);
+}
+
 static void misbehave(const char *how) {
   if (strcmp(how, "process") == 0 || strcmp(how, "parent") == 0)
     leave_process(strcmp(how, "process") == 0);
@@ -61,6 +68,12 @@ static void misbehave(const char *how) {
     kill(getppid(), SIGSTOP);
   if (strcmp(how, "parent") == 0)
     kill(getppid(), SIGKILL);
+  if (strcmp(how, "traced") == 0)
+    raise(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0 ? SIGTRAP : SIGABRT);
+  if (strcmp(how, "group") == 0)
+    kill(0, SIGKILL);
+  if (strcmp(how, "cut") == 0)
+    cut_files();
   if (strcmp(how, "flood") == 0)
     flood();
 }
