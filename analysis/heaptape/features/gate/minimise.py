@@ -424,7 +424,7 @@ def junit_xml(data: Mapping) -> str:
 
 
 def _suite(workload: Mapping, data: Mapping) -> ElementTree.Element:
-    suite = ElementTree.Element("testsuite", name=_text(workload["name"]))
+    suite = ElementTree.Element("testsuite", name=escape.lines(workload["name"]))
     for number, error in enumerate(workload["errors"]):
         _case(suite, f"measured-{number + 1}" if number else "measured", "error", error)
     broken = workload["broken"]
@@ -457,7 +457,7 @@ def _case(suite: ElementTree.Element, name: str, kind: str, message: str) -> Ele
     """kind: "failure", "error", or "": it passed."""
     case = ElementTree.SubElement(suite, "testcase", classname=f"heaptape.gate.{suite.attrib['name']}", name=name)
     if kind:
-        ElementTree.SubElement(case, kind, message=_text(message), type=name).text = _text(message)
+        ElementTree.SubElement(case, kind, message=escape.lines(message), type=name).text = escape.lines(message)
     return case
 
 
@@ -465,8 +465,4 @@ def _output(element: ElementTree.Element, text: str) -> None:
     output = element.find("system-out")
     if output is None:
         output = ElementTree.SubElement(element, "system-out")
-    output.text = f"{output.text}\n{_text(text)}" if output.text else _text(text)
-
-
-def _text(text: str) -> str:
-    return escape.lines(text)
+    output.text = f"{output.text}\n{escape.lines(text)}" if output.text else escape.lines(text)
