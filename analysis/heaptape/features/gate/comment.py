@@ -35,8 +35,9 @@ def body(data: Mapping) -> str:
     if not failed and not rows:
         which = counted(len(data["workloads"]), "workload")
         return f"{MARK}\n**heaptape gate:** no figure of {which} changed by {LEAST_PERCENT:.0f} % or more.\n"
-    about, *lines = gate_lines(data)
-    headline = about if failed else _headline(rows)
+    about, *lines = gate_lines(data, figures=False)
+    worse = [row for row in rows if row[2]["verdict"] == "worse"]
+    headline = f"{about} Worse: {_headline(worse)}" if worse else about if failed else _headline(rows)
     cells = [_row(*row) for row in rows[:MOST_ROWS]]
     table = Table("", ["workload", "figure", "base", "head", "change"], cells, text_columns=2)
     left = f"{counted(len(rows) - MOST_ROWS, 'more figure')} changed." if len(rows) > MOST_ROWS else ""
@@ -48,7 +49,8 @@ def body(data: Mapping) -> str:
 
 def _row(workload: str, figure: str, one: Mapping) -> list[Cell]:
     values = [Cell(_shown(one, min(one[side]))) for side in ("old", "new")]
-    change = Cell(_change(one) + " worse" * (one["verdict"] == "worse"), one["change_percent"])
+    beyond = f" worse (tolerated: {one['tolerated']})" if one["verdict"] == "worse" else ""
+    change = Cell(_change(one) + beyond, one["change_percent"])
     return [Cell(workload), Cell(NAMES.get(figure, figure)), *values, change]
 
 
@@ -67,10 +69,9 @@ def _changes(data: Mapping) -> list[tuple[str, str, Mapping]]:
 def _headline(rows: list[tuple[str, str, Mapping]]) -> str:
     """The largest change of each figure, and where."""
     largest = {figure: (workload, one) for workload, figure, one in reversed(rows)}
-    wanted = [figure for figure in NAMES if figure in largest]
-    return (
-        "; ".join(f"{NAMES[figure]} {_change(largest[figure][1])} on {largest[figure][0]}" for figure in wanted) + "."
-    )
+    names = NAMES | {figure: figure for figure in largest if figure not in NAMES}
+    wanted = [(name, *largest[figure]) for figure, name in names.items() if figure in largest]
+    return "; ".join(f"{name} {_change(one)} on {workload}" for name, workload, one in wanted) + "."
 
 
 def _change(one: Mapping) -> str:

@@ -18,12 +18,14 @@ MARKS = {
 }
 
 
-def gate_lines(data: Mapping) -> list[str]:
-    """One line if the gate passes; else one for each figure beyond its tolerance, each promise, failure and tape."""
+def gate_lines(data: Mapping, figures: bool = True) -> list[str]:
+    """One line if the gate passes; else one for each figure beyond its tolerance, unless these are shown elsewhere, for
+    each promise, failure and tape.
+    """
     both, count = f"{data['new']['name']} against {data['old']['name']}", len(data["workloads"])
     failed = sum(workload["failed"] for workload in data["workloads"])
     which = counted(count, "workload")
-    notes = list(_notes(data))
+    notes = list(_notes(data, figures))
     if not failed:
         return [f"{both}: no figure of {which} is beyond its tolerance.", *notes]
     lines = [f"{both}: {failed} of {which} {'fails' if failed == 1 else 'fail'}.", *notes]
@@ -96,7 +98,7 @@ def _legend(data: Mapping) -> list[str]:
     return [text for verdict, (_, text) in MARKS.items() if verdict in seen]
 
 
-def _notes(data: Mapping) -> Iterator[str]:
+def _notes(data: Mapping, figures: bool) -> Iterator[str]:
     for workload in data["workloads"]:
         name = workload["name"]
         by_both = " (both do)" * bool(workload["broken"]["old"])
@@ -111,7 +113,7 @@ def _notes(data: Mapping) -> Iterator[str]:
             if note := range_note(ends, f" of {name}", f"{UPPER} is the upper end"):
                 yield note
         for figure, found in workload["figures"].items():
-            if found["verdict"] in MARKS:
+            if figures and found["verdict"] in MARKS:
                 yield f"{name}: {_figure_note(figure, found)}"
     for one in data["minimised"]:
         events, of = one["minimised"]["events"], one["whole"]["events"]

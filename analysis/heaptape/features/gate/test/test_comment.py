@@ -46,8 +46,10 @@ def test_better_says_by_how_much_and_where():
 
 def test_worse_says_which_figure_fails():
     text = comment.body(WORSE)
-    assert "libnew.so against libold.so: 1 of 1 workload fails." in text
-    assert "| 1,000,000 | 1,200,000 | +20 % worse |" in text
+    said = "libnew.so against libold.so: 1 of 1 workload fails. Worse: malloc and free, instructions +20 % on redis."
+    assert said in text
+    assert "| 1,000,000 | 1,200,000 | +20 % worse (tolerated: 2 %) |" in text
+    assert text.count("+20 %") == 2
 
 
 def test_a_failing_recording_is_named():
