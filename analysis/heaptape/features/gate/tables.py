@@ -98,7 +98,7 @@ def _legend(data: Mapping) -> list[str]:
     return [text for verdict, (_, text) in MARKS.items() if verdict in seen]
 
 
-def _notes(data: Mapping, figures: bool) -> Iterator[str]:
+def _notes(data: Mapping, figures: bool = True) -> Iterator[str]:
     for workload in data["workloads"]:
         name = workload["name"]
         by_both = " (both do)" * bool(workload["broken"]["old"])

@@ -4,6 +4,7 @@
 import argparse
 import json
 import math
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,7 +112,7 @@ def _finished(home: Home, trace: str, as_json: bool) -> int:
         f"{counted(about['events'], 'call')}, {counted(about['threads'], 'thread')}, peak live "
         f"{size(about['peak_live_bytes'])}, {counted(about.get('live_at_end', 0), 'object')} live at the end, "
         f"{about.get('dropped', 0):,} dropped.",
-        "More: heaptape info, heaptape profile",
+        f"More: heaptape info {shlex.quote(trace)}",
     )
     width = screen_width()
     write_text(STANDARD_OUTPUT, "".join(f"{line}\n" for one in said for line in wrapped(one, width)))
