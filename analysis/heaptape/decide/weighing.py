@@ -18,6 +18,7 @@ from heaptape.decide.cpu import LIVE, MILLISECONDS, Cpu
 NORMAL_95, CONTRADICTS = 1.96, 2.0
 LEAST_DEVIATION, LEAST_LOG = 1e-4, math.log(0.05)
 LIKELY, ALONE = 0.85, 0.95  # chance from which a gain is named: where the prediction is a gain, too, and else
+ROUNDS_ALONE = 3  # and the rounds that name one without a prediction
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def weighed(live: Live, predicted: Cpu | None) -> Cpu:
     percent, low, high = (100 * math.expm1(log) for log in (mean, mean - half, mean + half))
     chance = float(scipy.special.stdtr(freedom, -mean / deviation))
     because = predicted.because if predicted else ()
-    named = chance >= (LIKELY if agrees else ALONE)
+    named = chance >= LIKELY if agrees else chance >= ALONE and live.rounds >= ROUNDS_ALONE
     return replace(_of(live.cpu_ns, percent, low, high), because=because, chance=chance, named=named)
 
 

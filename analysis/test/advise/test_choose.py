@@ -177,6 +177,14 @@ def test_a_gain_is_named_with_less_chance_where_the_prediction_is_one_too():
     assert "chance" in cpu_text(weighed(made, gain))
 
 
+@given(st.floats(-90, 90), st.integers(1, 9), st.one_of(st.none(), st.floats(0, 50)))
+def test_what_no_prediction_supports_is_named_after_three_rounds(percent, rounds, predicted):
+    made = Live(NOW, 1e9, percent, math.nan, math.nan, rounds, deviation=0.001, freedom=30.0)
+    other = None if predicted is None else Cpu(ESTIMATED, predicted, predicted - 1, predicted + 1, 0.0, 0.0, 0.0)
+    found = weighed(made, other)
+    assert found.named == (rounds >= 3 and found.chance >= ALONE)
+
+
 @given(st.floats(-50, 50), st.floats(0, 30), st.floats(0, 30), st.floats(1, 900))
 def test_live_runs_are_used_even_where_a_prediction_contradicts_them(percent, below, above, instructions):
     rows = [row(NOW, 100, 500), row("other", 100, instructions)]
