@@ -74,14 +74,14 @@ bool room_for_bytes(uint64_t bytes) {
   return room == UINT64_MAX || own_bytes() + bytes <= room;
 }
 
-bool room_is_limited(void) {
-  struct rlimit addresses, data;
+bool room_is_low(void) {
+  struct rlimit addresses, data, descriptors;
   int error = errno;
-  bool limited = host_may(HOST_CONTACT) && getrlimit(RLIMIT_AS, &addresses) == 0 &&
-                 getrlimit(RLIMIT_DATA, &data) == 0 &&
-                 (addresses.rlim_cur < EXEC_ADDRESSES_FEW || data.rlim_cur < EXEC_DATA_FEW);
+  bool low = host_may(HOST_CONTACT) && getrlimit(RLIMIT_AS, &addresses) == 0 && getrlimit(RLIMIT_DATA, &data) == 0 &&
+             getrlimit(RLIMIT_NOFILE, &descriptors) == 0 &&
+             exec_limits_are_low(addresses.rlim_cur, data.rlim_cur, descriptors.rlim_cur);
   errno = error;
-  return limited;
+  return low;
 }
 
 static char *put_text(char *to, const char *text) {

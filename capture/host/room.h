@@ -14,8 +14,8 @@ uint32_t room_for_more_rings(void);
 /* Is there room for so much more? */
 bool room_for_bytes(uint64_t bytes);
 
-/* Has the process a limit below which a program may have no room? */
-bool room_is_limited(void);
+/* Are the limits low that the process's programs begin with? */
+bool room_is_low(void);
 
 /* Prints the limit, and what recording needs. */
 void room_report_none(void);

@@ -161,7 +161,7 @@ enum unfollowed_cause {
   UNFOLLOWED_FILTERS,
   UNFOLLOWED_SANDBOX, /* another one: Landlock, a network namespace */
   UNFOLLOWED_CHILD,   /* a fork child under either, whose calls its parent's trace counts */
-  UNFOLLOWED_LIMITS,  /* of addresses or data, perhaps below what recording needs, which it prints itself */
+  UNFOLLOWED_LIMITS,  /* perhaps lower than what recording needs, which it prints itself */
   UNFOLLOWED_LOST,    /* it did ask, in vain */
   UNFOLLOWED_INNER,   /* it did ask, in a process that is recorded: an emulator's guest */
   UNFOLLOWED_CAUSES

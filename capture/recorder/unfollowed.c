@@ -53,8 +53,8 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
     [UNFOLLOWED_CHILD] =
         "fork children that a sandbox (seccomp, Landlock, another network namespace), or a lack of file descriptors, keeps "
         "from the recorder: their parent's trace counts their calls as dropped",
-    [UNFOLLOWED_LIMITS] = "a limit of addresses or data (ulimit -v, -d): if it was too low for recording, they have "
-                          "printed how much is needed",
+    [UNFOLLOWED_LIMITS] = "low limits (ulimit -v, -d, -n): if they were too low for recording, they have printed "
+                          "what is needed",
     [UNFOLLOWED_LOST] = "they asked, but others had made too many connections to the recorder, or it did not answer in "
                         "time: their calls are in no trace",
     [UNFOLLOWED_INNER] = "an emulator (qemu-user) runs it in its own process: the emulator's calls are recorded, the "
@@ -157,10 +157,11 @@ static bool has_filters(const struct collector *collector, int pid) {
   return proc_read_file(pid, "status", status, sizeof status) && proc_filters(status) > collector->filters;
 }
 
-static bool is_limited(int pid) {
-  struct rlimit addresses, data;
+static bool has_low_limits(int pid) {
+  struct rlimit addresses, data, descriptors;
   return prlimit(pid, RLIMIT_AS, NULL, &addresses) == 0 && prlimit(pid, RLIMIT_DATA, NULL, &data) == 0 &&
-         (addresses.rlim_cur < EXEC_ADDRESSES_FEW || data.rlim_cur < EXEC_DATA_FEW);
+         prlimit(pid, RLIMIT_NOFILE, NULL, &descriptors) == 0 &&
+         exec_limits_are_low(addresses.rlim_cur, data.rlim_cur, descriptors.rlim_cur);
 }
 
 static bool is_simulated(const char *name) {
@@ -196,7 +197,7 @@ static enum unfollowed_cause cause_of(const struct collector *collector, int pid
   if (!file.loader[0])
     return UNFOLLOWED_STATIC;
   return has_filters(collector, pid)     ? UNFOLLOWED_FILTERS
-         : is_limited(pid)               ? UNFOLLOWED_LIMITS
+         : has_low_limits(pid)           ? UNFOLLOWED_LIMITS
          : target_differs(pid, "root")   ? UNFOLLOWED_ROOT
          : target_differs(pid, "ns/net") ? UNFOLLOWED_NETWORK
                                          : UNFOLLOWED_PENDING;

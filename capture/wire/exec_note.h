@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { EXEC_NOTES = 256, EXEC_PATH_BYTES = 112, EXEC_CERTAIN = -2 };
@@ -23,11 +24,14 @@ enum exec_outlook {
   EXEC_OTHER_PRELOAD, /* ... and has another */
   EXEC_NO_LIBRARY,    /* our library is not there for it: the process has another root directory */
   EXEC_NO_RIGHT,      /* ... may not be read by it */
-  EXEC_LIMITED        /* its addresses or data are limited, perhaps below what recording needs */
+  EXEC_LIMITED        /* its limits are low, perhaps lower than what recording needs */
 };
 
-/* Limits below these may be too low: recording takes a quarter of what a program's start leaves of them (room.h). */
-static const uint64_t EXEC_ADDRESSES_FEW = 64 << 20, EXEC_DATA_FEW = 32 << 20;
+/* Are the limits of addresses and data so low that recording may find no room, as it takes a quarter of what a
+   program's start leaves of them (capture/host/room.h)? Or that of descriptors, of which the contact needs three? */
+static inline bool exec_limits_are_low(uint64_t address_bytes, uint64_t data_bytes, uint64_t descriptors) {
+  return address_bytes < 64 << 20 || data_bytes < 32 << 20 || descriptors < 16;
+}
 
 struct exec_note {
   _Atomic uint32_t state;

@@ -105,7 +105,7 @@ static uint32_t outlook_of(char *const *environment) {
   if (!strstr(preload, own_name))
     return EXEC_OTHER_PRELOAD;
   outlook = library_outlook(preload);
-  return outlook == EXEC_OPEN && room_is_limited() ? EXEC_LIMITED : outlook;
+  return outlook == EXEC_OPEN && room_is_low() ? EXEC_LIMITED : outlook;
 }
 
 /* Is the library to be left out of that LD_PRELOAD? */

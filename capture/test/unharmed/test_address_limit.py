@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import RECORD, Result, check, compile_c, run
+from tests.support import RECORD, Result, check, compile_c, need, run
 
 LIMITED = """
 #include <pthread.h>
@@ -47,6 +47,9 @@ int main(int count, char **argument) {
 """
 
 
+TOLD = "not recorded: exe: low limits (ulimit -v, -d, -n): if they were too low for recording, they have printed what"
+
+
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_c(tmp_path_factory.mktemp("limited") / "program", LIMITED, "-pthread")
@@ -81,10 +84,18 @@ def test_a_process_without_room_is_told_how_much_is_needed(
 ) -> None:
     said = record(limited, tmp_path, kib, 0).stderr
     assert limited_to in said
-    assert "not recorded: exe: a limit of addresses or data (ulimit -v, -d)" in " ".join(said.split())
+    assert TOLD in " ".join(said.split())
     assert "could not be seen" not in said
     needs = re.search(r"recording needs (\d+) KiB: this process is not recorded", said)
     assert needs
     enough = record(limited, tmp_path, f"{kib[:-4]}{int(needs[1]) + 64}", 0).stderr
     assert "recording needs" not in enough
     assert sum(check(trace)["events"] for trace in tmp_path.glob("*.tape")) >= 2000
+
+
+def test_a_program_without_a_free_descriptor_is_named_with_that_reason(tmp_path: Path) -> None:
+    need("prlimit")
+    done = run(RECORD, "-o", tmp_path / "t.tape", "--", "prlimit", "--nofile=4", "true")
+    assert done.status == 0
+    assert "no file descriptor is free: this process is not recorded" in done.stderr
+    assert TOLD.replace("exe", "true") in " ".join(done.stderr.split())
