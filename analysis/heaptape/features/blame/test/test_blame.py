@@ -9,6 +9,7 @@ import copy
 import dataclasses
 import zlib
 
+import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.features.blame import data as blame
@@ -110,6 +111,19 @@ def test_a_planted_cause_is_found(kind):
         )
     if kind == "leak":
         assert "from 120 KiB in its middle to 240 KiB at its end" in verdict.sentence
+
+
+@FEW
+@given(st.lists(st.integers(0, 10**6), min_size=40, max_size=40), st.sets(st.integers(0, 3), max_size=3))
+def test_live_memory_grows_where_its_least_does_in_each_quarter_whatever_is_above(above, level):
+    """`level`: quarters that begin no higher than the one before."""
+    positions, floors = pd.Series(range(0, 4000, 100)), [1000]
+    for quarter in range(1, 4):
+        floors.append(floors[-1] + 1000 * (quarter not in level))
+    spikes = [0 if number % 10 in (4, 9) else spike + 5000 * number for number, spike in enumerate(above)]
+    live = pd.Series([floors[number // 10] + spike for number, spike in enumerate(spikes)])
+    assert holders.grows(positions, live) == (not level & {1, 2, 3})
+    assert not holders.grows(positions[:30], live[:30] * 0 + 5)
 
 
 @pytest.mark.parametrize("empty_pages", [0, 8, 30, 200])

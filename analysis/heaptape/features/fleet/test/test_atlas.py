@@ -3,6 +3,7 @@
 and choosing allocators by profiles of other programs.
 """
 
+import re
 import shutil
 
 import heaptape
@@ -129,6 +130,7 @@ def test_an_atlas_of_a_store_has_the_figures_of_its_cells(folder, undisturbed):
     assert [column.name for column in found.columns] == ["glibc", "reference"]
     assert [column.study for column in found.columns] == [False, True]
     assert "nosuch" in found.absent["nosuch@1"]
+    assert re.fullmatch(r"20\d\d-[01]\d-[0-3]\d", found.day)
     results = open_store(str(undisturbed)).results().set_index(["name", "label", "figure"])["value"]
     for program in ("w0", "w1"):
         for at, name in enumerate(("glibc", "reference")):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a search's results say: the front, what each tunable contributes, what further replays and live runs showed."""
 
-from heaptape.features.tune.tables import conclusion, live_lines, tune_tables
+from heaptape.features.tune.tables import conclusion, live_lines, tune_answer, tune_tables
 
 MIB = 1 << 20
 
@@ -35,6 +35,17 @@ def search():
 
 def texts(table):
     return [[cell.text for cell in row] for row in table.rows]
+
+
+def test_the_answer_has_the_winner_the_front_and_the_default_the_best_first():
+    table = tune_answer(search())
+    assert table.title == "g on w: 5 settings tried, for least peak memory."
+    assert table.columns == ["", "peak memory", "change", ""]
+    assert texts(table) == [
+        ["g:a=1", "80.0 MiB", "-20 %", "best"],
+        ["lean: g:a=2", "90.0 MiB", "-10 %", "breaks a limit, varies"],
+        ["default", "100 MiB", "", "default"],
+    ]
 
 
 def test_the_front_and_the_variants_are_rows_with_their_marks_the_least_first():
