@@ -154,7 +154,8 @@ class Advisor:
             return
         bench, memory = self.uncounted
         labels = self._affordable(list(of) or (self._to_explain() if self._all_timed() else self._contenders()))
-        choices = [one.choice for one in self.tried if labels and (one.label in labels or one.choice.c_library)]
+        ran = [one for one in self.tried if not one.failure]
+        choices = [one.choice for one in ran if labels and (one.label in labels or one.choice.c_library)]
         tell = partial(self.place.on_progress, "counting instructions")
         bounds = Bounds(("instructions",), self.penalties, memory, self.place.ends)
         found = replay_all(bench, choices, bounds, self.about, tell)[0] if choices else []

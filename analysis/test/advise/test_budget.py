@@ -291,6 +291,20 @@ def test_by_default_a_race_is_run_and_the_budget_kept_whatever_replays_take(
         assert len(over) == len(set(over))
 
 
+def test_what_there_was_no_time_to_replay_is_not_counted_whole_either(monkeypatch):
+    """Another glibc is, with whatever is picked."""
+    other = replace(CHOICES[2], c_library="/other/libc.so.6")
+    bench = Bench(Clock(monkeypatch))
+    runs = {"glibc": bench.run(CHOICES[0], "memory")}
+    all_tried = [tried.Tried(CHOICES[0], 1.0), tried.Tried(other, failure=str(TimeUpError()))]
+    about = {"ops": 20_000_000, "name": "w", "threads": 1}
+    made = advisor(advise.Place(default_home(), Path()), about, bench, all_tried, monkeypatch)
+    made.uncounted = bench, runs
+    made.count({"glibc"})
+    assert bench.began[1:] == [("glibc", "instructions")]
+    assert [bool(one.failure) for one in made.tried] == [False, True]
+
+
 @pytest.mark.parametrize(
     ("left_s", "counted"),
     [(1000, ["glibc", "x", "y"]), (25, ["glibc", "x"]), (15, []), (-5, [])],
