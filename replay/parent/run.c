@@ -203,18 +203,19 @@ static int judge_end(const struct run *run, const struct run_spec *spec, int sta
                      "the engine was killed by signal 9 (SIGKILL) %s: not by heaptape; the kernel does so "
                      "where memory, or its cgroup's limit, is exhausted, and an allocator can",
                      place);
+  if (run->under_valgrind && WIFEXITED(status) && WEXITSTATUS(status) == NO_VALGRIND)
+    return error_set(error, spec->path, "valgrind, which this pass needs, can't be started");
+  if (spec->loader && atomic_load(&result->phase) == PHASE_LOADING)
+    return error_set(
+        error, spec->loader,
+        "it can't load heaptape-replay: too old for it, not complete (it must have the libraries of one glibc), "
+        "or no dynamic linker%s%s",
+        WIFSIGNALED(status) ? "; killed by SIG" : "", WIFSIGNALED(status) ? signal_name(WTERMSIG(status)) : "");
   if (WIFSIGNALED(status)) {
     snprintf(result->fault, sizeof result->fault, "was killed by signal %d (SIG%s) %s", WTERMSIG(status),
              signal_name(WTERMSIG(status)), place);
     return error_set(error, spec->path, "the allocator %s", result->fault);
   }
-  if (run->under_valgrind && WEXITSTATUS(status) == NO_VALGRIND)
-    return error_set(error, spec->path, "valgrind, which this pass needs, can't be started");
-  if (spec->loader && atomic_load(&result->phase) == PHASE_LOADING)
-    return error_set(
-        error, spec->loader,
-        "it can't load heaptape-replay: too old for it, or not complete (it must have the libraries of one "
-        "glibc)");
   if (WEXITSTATUS(status) != 0 || atomic_load(&result->phase) != PHASE_DONE)
     return error_set(error, spec->path, "the engine's process exited with status %d %s", WEXITSTATUS(status), place);
   return 0;

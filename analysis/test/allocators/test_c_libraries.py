@@ -123,6 +123,16 @@ def test_one_that_cant_load_the_engine_is_said_to_be_at_fault(planted, tmp_path)
     assert "it can't load heaptape-replay: too old" in done.stderr
 
 
+def test_a_loader_that_is_another_program_is_at_fault_and_no_allocator(planted, tmp_path):
+    place = shutil.copytree(planted, tmp_path / "other")
+    shutil.copy("/bin/true", c_libraries.find(place).loader)
+    make(tmp_path / "a.work", ops=100)
+    done = call_heaptape("replay", str(tmp_path / "a.work"), "-a", f"glibc={place}", "--passes", "memory", "--json")
+    assert done.status == 1
+    assert "it can't load heaptape-replay: too old" in done.stderr
+    assert "the allocator was killed" not in done.stderr
+
+
 def test_versions_that_the_engine_cant_run_on_are_named_before_they_are_fetched(tmp_path):
     program = tmp_path / "heaptape-replay"
     program.write_bytes(b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.4\0")
