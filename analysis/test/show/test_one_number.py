@@ -117,7 +117,8 @@ def answers(tape: Path, results: Path, made: Path, recorded: str) -> dict[str, s
     python = {
         "compare": ["compare", results], "compare all": ["compare", results, "--table", "all"],
         "profile": ["profile", tape], "compare md": ["compare", results, "--format", "md"], "top": ["top", tape],
-        "compare csv": ["compare", results, "--table", "memory", "--format", "csv"],
+        "compare csv": ["compare", results, "--table", "memory", "--format", "csv"], "diff": ["diff", tape, tape],
+        "pack": ["pack", tape, "-o", made / "p.tape"],
     }  # fmt: skip
     if tape.stem in OTHERS:  # these replay it
         python |= {
