@@ -120,7 +120,7 @@ def nearest_first(tests: list[str], file: Path) -> list[str]:
     package = re.escape(".".join(file.parent.parts[1:]))
     naming = re.compile(rf"\b{package}(\.{file.stem}\b| import .*\b{file.stem}\b)")
     first = [str(one) for one in sorted(Path("analysis").rglob("test_*.py")) if naming.search(one.read_text())]
-    rest = [str(one) for name in tests for one in (sorted(Path(name).rglob("test_*.py")) or [name])]
+    rest = [str(one) for name in tests for one in (sorted(Path(name).rglob("test_*.py")) or [Path(name)])]
     return list(dict.fromkeys([*first, *rest]))
 
 
