@@ -25,7 +25,6 @@ import pytest
 from heaptape.allocators import installed
 from heaptape.common import home
 from heaptape.common.console import _CONTROLS
-from heaptape.features.fleet.store import open_store
 from heaptape.run import recipes, workloads
 from markdown_it import MarkdownIt
 
@@ -179,6 +178,8 @@ def make(folder: Path) -> None:
 
 def make_store_hostile(url: Path) -> None:
     """Of its four cells one has failed, and another one's allocator did."""
+    from heaptape.features.fleet.store import open_store  # here: the rest stands without it
+
     store = open_store(str(url))
     for name, workload in store.workloads().items():
         changed = {key: f"={REST}{getattr(workload, key)}" for key in ("name", "program", "source")}
