@@ -226,7 +226,7 @@ def _varying(data: Mapping) -> list[str]:
     lines = [f"Replayed again, the default's own figures vary: {', '.join(varying)}."] * bool(varying)
     if refuted:
         lines.append(
-            f"Of the settings that seemed better, {refuted} were not better each time they were replayed again."
+            f"Of the settings that seemed better, {refuted} did not hold each time they were replayed again."
         )
     return lines
 

@@ -75,7 +75,7 @@ def test_what_is_concluded_has_the_replays_again_the_errors_and_what_varies():
         "Set:", "  T_a=1",
         "Against the default: peak memory -18 % (-20.0 to -16.0) (error against live programs: peak memory 3.00 %).",
         "Replayed again, the default's own figures vary: rss-peak by 5.00 %.",
-        "Of the settings that seemed better, 1 were not better each time they were replayed again.",
+        "Of the settings that seemed better, 1 did not hold each time they were replayed again.",
         "What makes the differences: a 90 %.",
     ]  # fmt: skip
     data = search()
