@@ -225,9 +225,7 @@ def _varying(data: Mapping) -> list[str]:
     refuted = sum(row.get("refuted", False) for row in data["points"])
     lines = [f"Replayed again, the default's own figures vary: {', '.join(varying)}."] * bool(varying)
     if refuted:
-        lines.append(
-            f"Of the settings that seemed better, {refuted} did not hold each time they were replayed again."
-        )
+        lines.append(f"Of the settings that seemed better, {refuted} did not hold each time they were replayed again.")
     return lines
 
 
