@@ -104,7 +104,7 @@ def _load(path: Path) -> Table | None:
         table = msgspec.json.decode(path.read_bytes(), type=Table)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, UnicodeError, msgspec.MsgspecError) as error:
         raise HeaptapeError(f"{path}: not a table of errors: {error}") from None
     return table if len(table.apps) >= FEWEST_APPS else None
 

@@ -237,7 +237,7 @@ class Store:
             return None
         try:
             return msgspec.convert(unsealed(data), kind)
-        except (ValueError, RecursionError) as error:  # msgspec.ValidationError is a ValueError
+        except (ValueError, msgspec.MsgspecError, RecursionError) as error:
             self.set_aside(name, str(error))
             return None
 
