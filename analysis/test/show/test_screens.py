@@ -52,7 +52,7 @@ def results(tape, tmp_path_factory):
 
 SCREENS = {
     "compare": ["compare", "{results}"],
-    "replay": ["replay", "{tape}", "-a", "glibc", "-a", "mimalloc", "--passes", "memory,instructions", "-o", "{made}"],
+    "replay": ["replay", "{tape}", "-a", "glibc", "-a", "jemalloc", "--passes", "memory,instructions", "-o", "{made}"],
     "advise": ["advise", "{tape}", "-a", "mimalloc"],
     "tune": ["tune", "{tape}", "-a", "glibc", "--budget", "4", "-o", "{made}"],
     "gate": ["gate", "--old", "glibc", "--new", "jemalloc", "--minimise", "none", "--tolerate", "rss=1%", "{tape}"],

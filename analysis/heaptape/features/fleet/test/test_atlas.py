@@ -183,7 +183,7 @@ def test_a_recording_s_profile_is_in_the_store_and_its_atlas_and_can_be_asked(tm
     assert call_heaptape("fleet", "atlas", tmp_path / "s", "-a", "glibc", "-o", tmp_path / "out").status == 0
     (program,) = atlas.read(str(tmp_path / "out/atlas.json")).programs
     assert program.profile == {name: pytest.approx(row[name], rel=1e-5) for name in FEATURES}
-    for form, said in (("csv", "name,ops\nt,18\n"), ("json", '[{"name":"t","ops":18}]\n')):
+    for form, said in (("csv", "name,ops\nt,18\n"), ("json", '[{"name": "t", "ops": 18}]\n')):
         asked = call_heaptape("fleet", "query", tmp_path / "s", "SELECT name, ops FROM workloads", "--format", form)
         assert asked.stdout == said
     assert "Peak RSS: " in call_heaptape("fleet", "query", tmp_path / "s", "--parquet", tmp_path / "p").stdout
