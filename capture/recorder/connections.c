@@ -6,6 +6,7 @@
 #include "capture/redirect/linked.h"
 #include "capture/redirect/redirect.h"
 #include "core/base/os.h"
+#include "core/base/touched.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +22,6 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-/* The workload compiler ignores smaller objects; an object of this size always holds a whole OS page. */
-enum { TOUCH_MIN_BYTES = 8 << 10 };
 
 /* With SO_PASSCRED, each message comes with its sender, also one that was sent before its connection was accepted. */
 static int listen_at(int fd, const struct sockaddr_un *address, socklen_t bytes) {
@@ -146,7 +144,8 @@ static struct recorded_process *add_process(struct collector *collector, const s
     report_error(&error);
   }
   process->forked = request->forked;
-  process->whole = whole;
+  if (whole)
+    balance_open(&process->balance);
   process->settings.unknown = late || (request->forked && (!parent || recorded_process_settings_unknown(parent)));
   if (parent)
     settings_made_inherit(&process->settings, &parent->settings);
@@ -296,7 +295,7 @@ static bool serve_connection(struct collector *collector, const struct pending *
                                .flags = collector->settings->flags,
                                .stack_depth = (uint16_t)collector->settings->stack_depth,
                                .stack_unwind = (uint16_t)collector->settings->stack_unwind,
-                               .touch_min_bytes = touch_min_bytes ? touch_min_bytes : TOUCH_MIN_BYTES};
+                               .touch_min_bytes = touch_min_bytes ? touch_min_bytes : TOUCHED_MIN_BYTES};
   int fds[2] = {-1, collector->control_fd};
   struct pollfd readable = {from->fd, POLLIN | POLLRDHUP, 0};
   if (poll(&readable, 1, 0) != 1)

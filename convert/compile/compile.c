@@ -39,16 +39,15 @@ static int compiler_fail(struct compiler *compiler, const struct history_op *op,
    touched of it in all. An object that moved and has as many OS pages as the old one had bytes for may have been
    copied: then those of the copy are not the program's. */
 static struct touched touched_since_resize(const struct touched_word *word, struct touched touched) {
-  enum { OS_PAGE_BYTES = 4096 }; /* replay/calls/touch.h */
   unsigned shift = touched_part_shift(word->bytes);
-  uint64_t part = 1ull << shift, copied = word->old_bytes / OS_PAGE_BYTES;
+  uint64_t part = 1ull << shift, copied = word->old_bytes / TOUCH_STEP_BYTES;
   uint32_t old_parts = touched_prefix(word->old_bytes & -part, shift);
   uint32_t got_parts = touched_prefix(word->bytes, shift) & ~old_parts;
   bool may_be_copy = word->moved && touched.os_pages >= copied && (touched.parts & old_parts) == old_parts;
   uint64_t had = may_be_copy && copied > word->had ? copied : word->had;
   struct touched since = {touched.os_pages > had ? (uint32_t)(touched.os_pages - had) : 0, touched.parts & got_parts};
   since.parts = since.os_pages == 0 ? 0 : since.parts ? since.parts : got_parts;
-  bool room = (uint64_t)since.os_pages * OS_PAGE_BYTES <= (uint64_t)__builtin_popcount(since.parts) << shift;
+  bool room = (uint64_t)since.os_pages * TOUCH_STEP_BYTES <= (uint64_t)__builtin_popcount(since.parts) << shift;
   return room && (uint32_t)__builtin_popcount(since.parts) <= since.os_pages ? since : touched;
 }
 

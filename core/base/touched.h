@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Of smaller objects than TOUCHED_MIN_BYTES it is not recorded by default, and workloads do not have it: an object of
+   this size always holds a whole OS page. TOUCH_STEP_BYTES: of the OS pages in which it is counted. */
+enum { TOUCHED_MIN_BYTES = 8 << 10, TOUCH_STEP_BYTES = 4096 };
 enum { TOUCHED_PARTS = 32, TOUCHED_PART_MIN_BYTES = 64 << 10, TOUCHED_PARTS_MIN_BYTES = 512 << 10 };
 
 struct touched {

@@ -14,6 +14,7 @@
 
 #include "core/base/address_map.h"
 #include "core/base/assert.h"
+#include "core/base/touched.h"
 #include "core/base/vector.h"
 #include "core/workload/workload_write.h"
 
@@ -138,8 +139,6 @@ static inline void waits_put(struct waits *waits, struct workload_writer *writer
 /* The places in the workload of the TOUCHED words of large live objects, by slot. The value to store is known at the
    object's release. Memory is O(live objects of at least TOUCHED_MIN_BYTES). Not thread-safe. */
 /* Objects of fewer bytes have no TOUCHED word: capture does not check them either. */
-enum { TOUCHED_MIN_BYTES = 8 << 10 };
-
 struct touched_word {
   uint64_t offset;    /* in the file */
   uint64_t bytes;     /* the object's request */

@@ -70,7 +70,7 @@ void touch_unusual(uint8_t *memory, uint64_t old_bytes, uint64_t bytes, uint64_t
   if (policy == TOUCH_SPREAD && old_bytes == 0 && bytes >= TOUCHED_PARTS_MIN_BYTES)
     touch_evenly(memory, bytes, TOUCH_WHOLE_BYTES / TOUCH_STEP_BYTES + (bytes >> 21));
   else if (policy <= TOUCH_SPREAD ||
-           (policy == TOUCH_LEAST && (bytes <= TOUCH_STEP_BYTES || bytes >= TOUCH_KNOWN_BYTES)))
+           (policy == TOUCH_LEAST && (bytes <= TOUCH_STEP_BYTES || bytes >= TOUCHED_MIN_BYTES)))
     touch_whole(memory + old_bytes,
                 bytes - old_bytes < TOUCH_WHOLE_BYTES ? bytes - old_bytes : (uint64_t)TOUCH_WHOLE_BYTES);
 }

@@ -15,6 +15,8 @@
    faults if the allocator returned memory that can't be written. */
 #pragma once
 
+#include "core/base/touched.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -32,8 +34,7 @@ enum touch_policy {
 };
 
 /* The benefit of TOUCH_WHOLE_BYTES: docs/measurements/fidelity-causes.md. */
-enum { TOUCH_STEP_BYTES = 4096, TOUCH_LINE_BYTES = 64, TOUCH_BOUND_BYTES = 256, TOUCH_WHOLE_BYTES = 64 << 10 };
-enum { TOUCH_KNOWN_BYTES = 8 << 10 }; /* from here on recordings have what was touched */
+enum { TOUCH_LINE_BYTES = 64, TOUCH_BOUND_BYTES = 256, TOUCH_WHOLE_BYTES = 64 << 10 };
 
 /* What touch_setup was told. */
 extern struct touching {

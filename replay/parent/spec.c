@@ -365,7 +365,7 @@ int spec_describe(void) {
   json_t *all = json_pack("{s:o, s:o, s:o, s:o, s:o, s:i, s:i}", "allocator_variables", variables, "allocator_links",
                           links, "passes", passes, "orders", names_json(order_names, ORDERS), "touch_policies",
                           names_json(touch_names, TOUCH_POLICIES), "touched_parts_min_bytes", TOUCHED_PARTS_MIN_BYTES,
-                          "touched_min_bytes", TOUCH_KNOWN_BYTES);
+                          "touched_min_bytes", TOUCHED_MIN_BYTES);
   bool failed = json_dumpf(all, stdout, JSON_INDENT(1)) != 0 || putchar('\n') == EOF || fflush(stdout) != 0;
   json_decref(all);
   return failed ? CLI_FAILED : CLI_DONE;

@@ -9,18 +9,20 @@
    with malloc; one thread. */
 #pragma once
 
+#include "core/base/address_map.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { BALANCE_BUCKETS = 1 << 14, BALANCE_ROOM_MOST = 1 << 17 };
+enum {
+  BALANCE_BUCKET_BITS = 14,
+  BALANCE_BUCKETS = 1 << BALANCE_BUCKET_BITS,
+  BALANCE_ROOM_MOST = 1 << 17 /* entries */
+};
 
 struct balance {
-  uint32_t buckets; /* those below this are in the sample; 0: none is */
-  uint32_t room, used, updates;
-  struct balance_entry {
-    uint64_t address;
-    int64_t acquires; /* less releases; 0: the place is free */
-  } * entries;        /* open hash */
+  uint32_t buckets, updates; /* those below `buckets` are in the sample; 0: none is */
+  struct address_map map;    /* address -> acquires less releases, modulo 2^32, in the place of the slot; never 0 */
 };
 
 /* Without memory, the sample is empty, and may be used. */
@@ -29,7 +31,7 @@ void balance_close(struct balance *balance);
 
 /* Must calls that have this address be passed in? Only the address's lower half matters. */
 static inline bool balance_has(const struct balance *balance, uint64_t address) {
-  return (uint32_t)address * 0x85ebca6bu >> 18 < balance->buckets;
+  return (uint32_t)address * 0x85ebca6bu >> (32 - BALANCE_BUCKET_BITS) < balance->buckets;
 }
 
 /* acquires: 1, or -1 for a release. */

@@ -97,7 +97,6 @@ struct recorded_process {
   struct sampler sampler;
   bool forked; /* not a fresh image */
   bool linked; /* functions of an allocator in its executable are redirected */
-  bool whole;  /* nothing is known to be missing from its beginning on */
   struct settings_made settings;
   int parent_pid;
   uint32_t number; /* in the order in which images began */
@@ -111,7 +110,7 @@ struct recorded_process {
   VECTOR(struct ring_reader) readers;
   struct stack_nodes stacks;
   struct live_sample live;
-  struct balance balance;
+  struct balance balance;   /* empty where calls are known to be missing from its beginning on */
   struct site_sample sites; /* of acquires that have a stack */
   struct access_stream accesses;
   VECTOR(uint32_t) thread_of_serial; /* plus 1; 0: not known yet. Where accesses are recorded. */

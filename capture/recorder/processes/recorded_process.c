@@ -39,7 +39,6 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
   trace_writer_totals(process->writer)->accesses.in_bursts = start->in_bursts;
   sampler_open(&process->sampler, start->pid);
   live_sample_open(&process->live); /* without memory there is no estimate, but everything else continues */
-  balance_open(&process->balance);
   site_sample_open(&process->sites, process->origin_ns);
   recorded_process_sample(process, start->origin_stamp);
   return process;
@@ -199,8 +198,8 @@ static void settle(struct recorded_process *process) {
 static void count_unpaired(struct recorded_process *process) {
   const struct trace_totals *running = trace_writer_totals(process->writer);
   struct process_missing missing = recorded_process_missing(process);
-  if (!process->whole || !process_writes(process) || process->broken || process->before.lost || running->lost ||
-      missing.dropped || missing.skipped)
+  if (!process_writes(process) || process->broken || process->before.lost || running->lost || missing.dropped ||
+      missing.skipped)
     return;
   uint64_t unpaired = balance_missing(&process->balance);
   process->unpaired = unpaired > process->in_flight ? unpaired - process->in_flight : 0;

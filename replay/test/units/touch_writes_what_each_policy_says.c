@@ -31,7 +31,7 @@ static bool expected(enum touch_policy policy, uint64_t at, uint64_t old_bytes, 
   case TOUCH_LINES:
     return from % 64 == 0 && from < touching.bound_bytes;
   default:
-    if (policy == TOUCH_LEAST && bytes > 4096 && bytes < TOUCH_KNOWN_BYTES)
+    if (policy == TOUCH_LEAST && bytes > 4096 && bytes < TOUCHED_MIN_BYTES)
       return from % 64 == 0 && from < touching.bound_bytes;
     whole = bytes - old_bytes < 65536 ? bytes - old_bytes : 65536;
     return (from % 64 == 0 && from < touching.bound_bytes) || (whole > 4096 && from % 4096 == 0 && from < whole) ||
