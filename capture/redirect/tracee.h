@@ -85,9 +85,8 @@ int tracee_make_syscall(struct tracee *tracee, const struct tracee_syscall *call
 /* The loaded objects of another process, as its dynamic linker lists them, their symbols, and their references to
    functions: all read from its memory.
 
-   Invariants: nothing that is read there is trusted: invalid entries are
-   left out, and no length read there leads to an allocation beyond a limit. The list is a snapshot. Allocates with
-   malloc. */
+   Invariants: nothing that is read there is trusted: invalid entries are left out, and no length read there leads to an
+   allocation beyond a limit. The list is a snapshot. Allocates with malloc. */
 
 /* The path by which a program opens a library that the recorder has lent it as a descriptor. It is not the shortest, so
    that no other library has that name. */

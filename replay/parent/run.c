@@ -129,9 +129,8 @@ __attribute__((noreturn)) static void become_engine(const struct run *run, const
 }
 
 static uint64_t ops_done(const struct run *run) {
-  uint64_t done = 0;
-  for (uint32_t thread = 0; thread < run->spec->threads;
-       thread++) { /* not the result's number: an allocator can change that */
+  uint64_t done = 0; /* of the spec's threads, not the result's: an allocator can change those */
+  for (uint32_t thread = 0; thread < run->spec->threads; thread++) {
     uint64_t ops = atomic_load_explicit(&run->result->completed[thread].value, memory_order_relaxed);
     done += ops == UINT64_MAX ? 0 : ops;
   }

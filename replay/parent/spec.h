@@ -10,8 +10,8 @@
 extern const char *const order_names[ORDERS];
 extern const char *const touch_names[TOUCH_POLICIES];
 
-/* Fills in the spec, whose texts stay those of the words. Returns CLI_RUN, or an exit status: help was
-   printed, or an error. */
+/* Fills in the spec, whose texts stay those of the words. Returns CLI_RUN, or an exit status: help was printed, or an
+   error. */
 int spec_from_words(struct run_spec *spec, struct cli_words words);
 
 /* Prints all passes, orders and touch policies as JSON, from which Python has its list: one fact, one place. Returns

@@ -2,6 +2,7 @@
 """Printing a comparison, for `heaptape compare` and `heaptape replay`: the answer, or tables by name."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from heaptape import passes
@@ -126,8 +127,6 @@ def _tables(question: "Question", name: str) -> "list[Table]":
 
 
 def _of_workloads(question: "Question") -> "list[Table]":
-    from dataclasses import replace
-
     from heaptape.decide.answer import answer
     from heaptape.show.screen import answer_table
 
@@ -168,8 +167,6 @@ def said(files: "Sequence[Results]", baseline: str, method: "Method" = "t") -> d
 
 def _answer(files: "Sequence[Results]", baseline: str, method: "Method") -> "Answer":
     """The answer, whose tables have the intervals of this method, too."""
-    from dataclasses import replace
-
     from heaptape.decide.answer import answer
 
     found = answer(files, baseline)

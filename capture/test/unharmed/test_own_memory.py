@@ -56,7 +56,31 @@ def test_rings_are_neither_dumped_nor_locked_with_the_program(tmp_path: Path, fl
     assert done.stdout == "1 0 0\n"
 
 
-LIMITED = """
+def reads_kib(function: str, key: str) -> str:
+    """A C function that returns a figure of /proc/self/status; -1: it is not there."""
+    return f"""
+static long {function}(void) {{
+  char line[256];
+  long kib = -1;
+  FILE *file = fopen("/proc/self/status", "r");
+  while (file && fgets(line, sizeof line, file)) sscanf(line, "{key}: %ld", &kib);
+  fclose(file);
+  return kib;
+}}
+"""
+
+
+WAITS_TWICE = """
+static void *work(void *barrier) {
+  free(malloc(60));
+  pthread_barrier_wait(barrier);
+  pthread_barrier_wait(barrier);
+  return NULL;
+}
+"""
+
+LIMITED = (
+    """
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -70,14 +94,9 @@ LIMITED = """
 #include <unistd.h>
 #define TRY(call) (errno = 0, result = call, printf(#call ": %d, %d, %ld KiB\\n", result, errno, locked()))
 static _Atomic int failed;
-static long locked(void) {
-  char line[256];
-  long kib = -1;
-  FILE *file = fopen("/proc/self/status", "r");
-  while (file && fgets(line, sizeof line, file)) sscanf(line, "VmLck: %ld", &kib);
-  fclose(file);
-  return kib;
-}
+"""
+    + reads_kib("locked", "VmLck")
+    + """
 static void limit(unsigned long kib) {
   struct rlimit limit = {kib << 10, kib << 10};
   setrlimit(RLIMIT_MEMLOCK, &limit);
@@ -127,6 +146,7 @@ int main(int argc, char **argv) {
   return 0;
 }
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -156,24 +176,15 @@ def test_mlockall_fails_where_the_programs_own_memory_exceeds_the_limit(tmp_path
     assert succeed(RECORD, "-o", tmp_path / "t.tape", "--", limited, "12t", "1024").stdout == bare
 
 
-SIZES = """
+SIZES = (
+    """
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-static long size(void) {
-  char line[256];
-  long kib = -1;
-  FILE *file = fopen("/proc/self/status", "r");
-  while (fgets(line, sizeof line, file)) sscanf(line, "VmSize: %ld", &kib);
-  fclose(file);
-  return kib;
-}
-static void *work(void *barrier) {
-  free(malloc(60));
-  pthread_barrier_wait(barrier);
-  pthread_barrier_wait(barrier);
-  return NULL;
-}
+"""
+    + reads_kib("size", "VmSize")
+    + WAITS_TWICE
+    + """
 int main(void) {
   pthread_barrier_t barrier;
   pthread_t thread[20];
@@ -187,6 +198,7 @@ int main(void) {
   return 0;
 }
 """
+)
 
 
 def test_our_memory_takes_6_mib_of_addresses_and_64_more_from_the_17th_thread_on(tmp_path: Path) -> None:
@@ -201,7 +213,8 @@ def test_our_memory_takes_6_mib_of_addresses_and_64_more_from_the_17th_thread_on
 
 
 RELAY_KIB = 8
-LOCKS_LATER = """
+LOCKS_LATER = (
+    """
 #include <linux/capability.h>
 #include <poll.h>
 #include <pthread.h>
@@ -211,20 +224,10 @@ LOCKS_LATER = """
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-static long locked(void) {
-  char line[256];
-  long kib = -1;
-  FILE *file = fopen("/proc/self/status", "r");
-  while (fgets(line, sizeof line, file)) sscanf(line, "VmLck: %ld", &kib);
-  fclose(file);
-  return kib;
-}
-static void *work(void *barrier) {
-  free(malloc(60));
-  pthread_barrier_wait(barrier);
-  pthread_barrier_wait(barrier);
-  return NULL;
-}
+"""
+    + reads_kib("locked", "VmLck")
+    + WAITS_TWICE
+    + """
 /* Locks when a line comes; "early": at once. The limit is less than our memory and its own. */
 int main(int argc, char **argv) {
   struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
@@ -256,6 +259,7 @@ int main(int argc, char **argv) {
   return 0;
 }
 """
+)
 
 
 @pytest.fixture(scope="module")
