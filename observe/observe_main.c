@@ -75,11 +75,11 @@ static int parse(int count, char **arguments, struct options *options) {
   options->simulation.output = options->output;
   const struct simulation *simulation = &options->simulation;
   if (simulation->data_only && simulation->instruction_cache)
-    return cli_wrong(&program, &command, "--data-only leaves no --instruction-cache");
+    return cli_wrong(program.name, &command, "--data-only leaves no --instruction-cache");
   if (!options->simulate && simulation_has_options(simulation))
-    return cli_wrong(&program, &command, "options of the simulation need --simulate");
+    return cli_wrong(program.name, &command, "options of the simulation need --simulate");
   if (options->simulate && (options->time_only || options->interval_us))
-    return cli_wrong(&program, &command, "--simulate takes neither --time-only nor --interval-us");
+    return cli_wrong(program.name, &command, "--simulate takes neither --time-only nor --interval-us");
   return CLI_RUN;
 }
 

@@ -203,7 +203,6 @@ __thread struct cache cache = {
     .slots = {EMPTY_8, EMPTY_8, EMPTY_8, EMPTY_8, EMPTY_8, EMPTY_8, EMPTY_8, EMPTY},
 };
 _Static_assert(CLASSES == 7 * 8, "one for each class, and one");
-uintptr_t zone_secret, magazine_secret, slab_secret;
 
 static void load(struct slot *slot, struct magazine *magazine) {
   slot->loaded = magazine;

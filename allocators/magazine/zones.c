@@ -10,6 +10,7 @@
 
 uint8_t class_numbers[SMALL_MAX_BYTES / CLASS_STEP_BYTES + 1];
 uint32_t class_bytes[CLASSES];
+uintptr_t zone_secret, magazine_secret, slab_secret;
 
 void class_setup(void) {
   size_t at = 0; /* units of 16 bytes that have a class */

@@ -128,18 +128,6 @@ void collector_close(struct collector *collector) {
   free(collector);
 }
 
-static const char *end_of(const struct process_end *how) {
-  return how->status_known && WIFSIGNALED(how->status) ? "killed" : "exit";
-}
-
-void collector_end_reaped(struct collector *collector, int pid) {
-  struct recorded_process *process = collector_find(collector, pid);
-  if (!process || !process_is_reaped(process->pid_fd))
-    return;
-  struct process_end how = process_end_read(process->pid_fd, process->sampler.stat_fd);
-  collector_end_process(collector, process, end_of(&how), &how);
-}
-
 /* Ends a process that we have reaped; how: the data of its /proc entry while it was a zombie. */
 static void reaped_process(struct collector *collector, struct recorded_process *process, struct process_end *how,
                            int status, const struct rusage *usage) {
@@ -155,7 +143,7 @@ static void reaped_process(struct collector *collector, struct recorded_process 
     how->usage.user_ns = (uint64_t)usage->ru_utime.tv_sec * 1000000000u + (uint64_t)usage->ru_utime.tv_usec * 1000u;
     how->usage.system_ns = (uint64_t)usage->ru_stime.tv_sec * 1000000000u + (uint64_t)usage->ru_stime.tv_usec * 1000u;
   }
-  collector_end_process(collector, process, end_of(how), how);
+  collector_end_process(collector, process, collector_end_of(how), how);
 }
 
 /* Reaps our child and adopted orphans, after reading what the zombie's /proc entry still has. Returns false if there
@@ -198,7 +186,7 @@ static bool serve_ends(struct collector *collector) {
     children = reap(collector); /* it may be our child, and have ended since */
     if (collector_find(collector, pid) == process) {
       struct process_end how = process_end_read(process->pid_fd, process->sampler.stat_fd);
-      collector_end_process(collector, process, end_of(&how), &how);
+      collector_end_process(collector, process, collector_end_of(&how), &how);
     }
   }
   return children;

@@ -41,6 +41,9 @@ struct describe_file {
    recording. */
 char *describe_file_info(const char *info_json, const struct describe_file *file);
 
+/* CPU time in the program that recording a call costs, by the options; not the recorder's own. */
+double describe_call_ns(const struct collector_settings *settings);
+
 /* The name by which a process was started; "" where neither it nor /proc has it. */
 void describe_program_name(const struct attach_request *request, char *name, size_t bytes);
 

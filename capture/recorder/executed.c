@@ -83,6 +83,18 @@ static enum unfollowed_cause cause_of(const struct bank *bank, uint32_t outlook,
   }
 }
 
+/* Is it the process's number, in our PID namespace or its own? */
+static bool attached_is(const struct attached *attached, int pid) {
+  return attached->pid == pid || (attached->inner_pid && attached->inner_pid == pid);
+}
+
+bool executed_has_attached(const struct collector *collector, int pid, uint32_t tick) {
+  for (size_t i = collector->attached.count; i-- > 0 && (int32_t)(collector->attached.at[i].tick - tick) >= 0;)
+    if (attached_is(&collector->attached.at[i], pid))
+      return true;
+  return false;
+}
+
 /* Has the call that the note tells of come to its end? A program that executes may still attach. stat: of the process;
    NULL: it has ended. */
 static bool is_settled(const struct recorded_process *process, int pid, bool attached, const struct proc_stat *stat) {
@@ -113,7 +125,7 @@ static void look_at_note(struct collector *collector, struct recorded_process *p
   struct executed executed = {.pid = pid < 0 ? -1 : pid ? pid : process->pid, .is_inner = process->is_inner && pid > 0};
   bool lives = executed.pid > 0 && !executed.is_inner && proc_stat_of(executed.pid, "stat", &stat);
   executed.start = lives ? stat.start : 0;
-  bool attached = pid > 0 && unfollowed_has_attached(collector, pid, note->tick);
+  bool attached = pid > 0 && executed_has_attached(collector, pid, note->tick);
   if (ends || is_settled(process, pid, attached, lives ? &stat : NULL))
     take(collector, process, note, executed, attached);
   else
@@ -138,15 +150,14 @@ void executed_serve(struct collector *collector, uint32_t least) {
     look_at(collector, collector->processes.at[i], least, false);
 }
 
-void executed_end(struct collector *collector, struct recorded_process *process) {
+uint32_t executed_end(struct collector *collector, struct recorded_process *process) {
   if (!are_followed(collector) || !process->banks)
-    return;
+    return 0;
   const struct bank *bank = process->bank[0].memory;
   look_at(collector, process, 0, true);
   collector->unnamed += atomic_load(&bank->notes_lost);
   uint32_t children = atomic_load(&bank->children);
-  for (uint32_t i = 0; i < children && i < EXECUTED_MOST; i++)
-    unfollowed_add_known(collector, process->pid, process->name, UNFOLLOWED_CHILD);
+  return children < EXECUTED_MOST ? children : EXECUTED_MOST;
 }
 
 /* By its number, and its start: another process may have had the number before. Of one that had ended when it was
@@ -157,16 +168,20 @@ static bool is_of(const struct executed *executed, const struct attached *attach
   return !is_another && attached_is(attached, executed->pid);
 }
 
-void executed_attached(struct collector *collector, const struct attached *attached) {
+bool executed_attached(struct collector *collector, int pid) {
+  struct proc_stat stat;
+  int inner_pid = proc_inner_number(pid, pid);
+  struct attached attached = {
+      .pid = pid,
+      .inner_pid = inner_pid == pid ? 0 : inner_pid,
+      .start = proc_stat_of(pid, "stat", &stat) ? stat.start : 0,
+      .tick = collector_tick(collector),
+  };
   for (size_t i = collector->executed.count; i-- > 0;)
-    if (is_of(&collector->executed.at[i], attached))
+    if (is_of(&collector->executed.at[i], &attached))
       collector->executed.at[i] = collector->executed.at[--collector->executed.count];
-}
-
-void executed_settle(struct collector *collector) {
-  for (size_t i = 0; i < collector->executed.count; i++) {
-    const struct executed *executed = &collector->executed.at[i];
-    unfollowed_add_known(collector, executed->is_inner ? -1 : executed->pid, basename(executed->path), executed->cause);
-  }
-  collector->executed.count = 0;
+  struct attached *place = vector_add(&collector->attached);
+  if (place)
+    *place = attached;
+  return attached.inner_pid != 0;
 }

@@ -293,7 +293,7 @@ static const struct cli_command command_record = {
 static const struct cli_command *const commands[] = {&command_record, NULL};
 static const struct cli_program program = {"heaptape-record", commands};
 
-#define wrong(...) cli_wrong(&program, &command_record, __VA_ARGS__)
+#define wrong(...) cli_wrong(program.name, &command_record, __VA_ARGS__)
 
 /* Do options contradict one another? Returns CLI_RUN or the exit status. */
 static int check_together(const struct collector_settings *settings) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One recording: its settings, filled in from the command line and read by all parts of the recorder, its state, and
    the steps that the collector's files share: recording.c, then from the lowest: describe.c (INFO, file names),
-   report.c (printing: record.h), upkeep.c (budget, rotation), executed.c, unfollowed.c, control.c (the operator's
-   requests), connections.c (who attaches), and collector.c (ticks, samples, ends: collector.h).
+   report.c (printing: record.h), upkeep.c (budget, rotation), executed.c, unfollowed.c, ends.c (of processes and of the
+   recording), control.c (the operator's requests), connections.c (who attaches), and collector.c (ticks, samples).
 
    Invariant: the settings do not change while the collector serves. */
 #pragma once
@@ -282,15 +282,12 @@ bool unfollowed_attached(struct collector *collector, int pid);
 /* It has asked, but was refused for the number of connections, or has waited too long. */
 void unfollowed_lost(struct collector *collector, int pid);
 
-/* Is it the process's number, in our PID namespace or its own? */
-bool attached_is(const struct attached *attached, int pid);
-
-/* Has a process of that number, in our PID namespace or its own, asked in that tick of the recording, or later? */
-bool unfollowed_has_attached(const struct collector *collector, int pid, uint32_t tick);
-
 /* A process was not recorded for that reason (PENDING: not known), which counts where none has been seen. CHILD: the
    number is its parent's. pid -1: not known. */
 void unfollowed_add_known(struct collector *collector, int pid, const char *name, enum unfollowed_cause cause);
+
+/* The process's image, or its recording, ends. */
+void unfollowed_process_ends(struct collector *collector, struct recorded_process *process);
 
 /* Prints a line for each cause: the programs' names, why, and what to do; and how many can't be named. Returns the
    number of processes, at least. */
@@ -299,17 +296,19 @@ uint32_t unfollowed_report(struct collector *collector);
 /* executed.c: what recorded processes themselves tell of the programs that they execute: for those that end before we
    look at them, all that is known. */
 
+/* Has a process of that number, in our PID namespace or its own, asked in that tick of the recording, or later? */
+bool executed_has_attached(const struct collector *collector, int pid, uint32_t tick);
+
 /* Looks at the notes of all processes that have made at least that many since the last look. 0: of all. */
 void executed_serve(struct collector *collector, uint32_t least);
 
-/* The process's image, or its recording, ends. */
-void executed_end(struct collector *collector, struct recorded_process *process);
+/* The process's image, or its recording, ends: takes its notes. Returns how many fork children it has counted that
+   are not recorded: it may be any number, and is bounded. */
+uint32_t executed_end(struct collector *collector, struct recorded_process *process);
 
-/* A process has asked to be recorded: what it was to execute before has attached. */
-void executed_attached(struct collector *collector, const struct attached *attached);
-
-/* Called once, after the recording: what has not attached was not recorded. */
-void executed_settle(struct collector *collector);
+/* A process has asked to be recorded: what it was to execute before has attached. Is it in a PID namespace of its own?
+ */
+bool executed_attached(struct collector *collector, int pid);
 
 /* The collector's socket: attaching processes, their other requests, and the operator's requests.
 
@@ -353,6 +352,9 @@ void control_first_process(struct collector *collector);
    looked for, as it may be another one. */
 void collector_end_reaped(struct collector *collector, int pid);
 
+/* How a process has ended: "exit" or "killed". */
+const char *collector_end_of(const struct process_end *how);
+
 /* Closes the process's trace, reports it, and frees process. end and how as in struct recording_end. */
 void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
                            const struct process_end *how);
@@ -364,9 +366,6 @@ void collector_end_recording(struct collector *collector, const char *why);
 /* Called before the process's trace is closed; the returned state is needed for that, and is freed afterwards. */
 struct process_upkeep *process_upkeep_end(struct upkeep *upkeep, struct recorded_process *process);
 void process_upkeep_free(struct process_upkeep *upkeep);
-
-/* CPU time in the program that recording a call costs, by the options; not the recorder's own. */
-double upkeep_call_ns(const struct collector_settings *settings);
 
 /* Called once, before anything is served. */
 void upkeep_begin(struct collector *collector);

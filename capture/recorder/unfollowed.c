@@ -73,30 +73,7 @@ bool unfollowed_attached(struct collector *collector, int pid) {
   struct unfollowed *suspect = find(collector, pid);
   if (suspect)
     *suspect = collector->unfollowed.at[--collector->unfollowed.count];
-  struct proc_stat stat;
-  int inner_pid = proc_inner_number(pid, pid);
-  struct attached attached = {
-      .pid = pid,
-      .inner_pid = inner_pid == pid ? 0 : inner_pid,
-      .start = proc_stat_of(pid, "stat", &stat) ? stat.start : 0,
-      .tick = collector_tick(collector),
-  };
-  executed_attached(collector, &attached);
-  struct attached *place = vector_add(&collector->attached);
-  if (place)
-    *place = attached;
-  return attached.inner_pid != 0;
-}
-
-bool attached_is(const struct attached *attached, int pid) {
-  return attached->pid == pid || (attached->inner_pid && attached->inner_pid == pid);
-}
-
-bool unfollowed_has_attached(const struct collector *collector, int pid, uint32_t tick) {
-  for (size_t i = collector->attached.count; i-- > 0 && (int32_t)(collector->attached.at[i].tick - tick) >= 0;)
-    if (attached_is(&collector->attached.at[i], pid))
-      return true;
-  return false;
+  return executed_attached(collector, pid);
 }
 
 /* Has this very process asked? Another one may have had its number before. */
@@ -327,6 +304,21 @@ void unfollowed_serve(struct collector *collector) {
   collector->unfollowed_ns = now_ns + (period_ns > least_ns ? period_ns : least_ns);
 }
 
+void unfollowed_process_ends(struct collector *collector, struct recorded_process *process) {
+  uint32_t children = executed_end(collector, process);
+  for (uint32_t i = 0; i < children; i++)
+    unfollowed_add_known(collector, process->pid, process->name, UNFOLLOWED_CHILD);
+}
+
+/* What recorded processes said that they would execute, and what has not attached since. */
+static void add_executed(struct collector *collector) {
+  for (size_t i = 0; i < collector->executed.count; i++) {
+    const struct executed *executed = &collector->executed.at[i];
+    unfollowed_add_known(collector, executed->is_inner ? -1 : executed->pid, basename(executed->path), executed->cause);
+  }
+  collector->executed.count = 0;
+}
+
 static uint32_t report_cause(const struct collector *collector, enum unfollowed_cause cause) {
   char names[NAMES_SHOWN][4 * 64], name[sizeof names[0]];
   struct text_line line = {.used = 0};
@@ -357,7 +349,7 @@ static uint32_t report_cause(const struct collector *collector, enum unfollowed_
 
 uint32_t unfollowed_report(struct collector *collector) {
   uint32_t programs = 0;
-  executed_settle(collector);
+  add_executed(collector);
   for (int cause = 0; cause < UNFOLLOWED_CAUSES; cause++)
     programs += report_cause(collector, (enum unfollowed_cause)cause);
   if (collector->unnamed) {

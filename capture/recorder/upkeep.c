@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/describe.h"
 #include "capture/recorder/recording.h"
-#include "core/base/assert.h"
 #include "core/base/os.h"
 #include "core/system/process.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,29 +124,12 @@ enum {
 /* Time until the next try when a file could not be begun. */
 static const uint64_t ROTATE_AGAIN_NS = 1000000000;
 
-/* CPU time in the program per call, besides the recorder's own, which is measured: rounded up from the table
-   "Optional columns" of docs/measurements/capture.md, and of its column "between bursts". */
-enum {
-  RECORDED_NS = 10,
-  STAMPED_NS = 30,
-  USABLE_NS = 15,
-  LATENCY_NS = 65,
-  STACK_NS = 60,
-  LIBUNWIND_NS = 400,
-  SKIPPED_NS = 2
-};
+/* CPU time in the program per call that is not recorded: column "between bursts" of the same table as
+   describe_call_ns. */
+enum { SKIPPED_NS = 2 };
 
 static bool has_budget(const struct collector *collector) {
   return collector->settings->budget > 0;
-}
-
-double upkeep_call_ns(const struct collector_settings *settings) {
-  double ns = settings->flags & ATTACH_STAMP_EVERY ? STAMPED_NS : RECORDED_NS;
-  ns += settings->flags & ATTACH_USABLE ? USABLE_NS : 0;
-  ns += settings->flags & ATTACH_LATENCY ? LATENCY_NS : 0;
-  if (settings->flags & ATTACH_STACKS)
-    ns += settings->stack_unwind == UNWIND_LIBUNWIND ? LIBUNWIND_NS : STACK_NS;
-  return ns;
 }
 
 void upkeep_begin(struct collector *collector) {
@@ -158,7 +139,7 @@ void upkeep_begin(struct collector *collector) {
   if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
     seed = os_cycles();
   struct budget *budget = &collector->upkeep.budget;
-  budget->recorded_ns = upkeep_call_ns(collector->settings);
+  budget->recorded_ns = describe_call_ns(collector->settings);
   budget->skipped_ns = SKIPPED_NS;
   budget_begin(budget, collector->settings->budget, seed);
   collector->upkeep.between = collector->settings->budget_after_ns == 0;
@@ -341,47 +322,4 @@ uint64_t upkeep_sleep_ns(const struct collector *collector, uint64_t otherwise) 
 uint64_t upkeep_sample_ns(const struct collector *collector, uint64_t otherwise) {
   bool between = has_budget(collector) && collector->upkeep.between;
   return between && otherwise < BETWEEN_SAMPLE_NS ? BETWEEN_SAMPLE_NS : otherwise;
-}
-
-void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
-                           const struct process_end *how) {
-  HT_ASSERT(collector_find(collector, process->pid) == process);
-  for (uint32_t i = 0; i < collector->processes.count; i++)
-    if (collector->processes.at[i] == process)
-      collector->processes.at[i] = collector->processes.at[--collector->processes.count];
-  executed_end(collector, process);
-  char path[4096], name[sizeof process->name];
-  snprintf(path, sizeof path, "%s", process->path);
-  memcpy(name, process->name, sizeof name);
-  struct process_totals totals;
-  struct error error = {0};
-  struct process_summary summary = {.pid = process->pid,
-                                    .parent_pid = process->parent_pid,
-                                    .number = process->number,
-                                    .name = name,
-                                    .path = path,
-                                    .end = end,
-                                    .totals = &totals};
-  struct recording_end ending = {end, how, collector_clock_hz(collector)};
-  struct process_upkeep *upkeep = process_upkeep_end(&collector->upkeep, process);
-  recorded_process_close(process, &ending, &totals, &error);
-  process_upkeep_free(upkeep);
-  collector->closed_bytes += totals.totals.file_bytes;
-  report_process(&summary, &error);
-}
-
-/* Each thread is drained at another time, and a ring drained later may have events that follow from events which an
-   earlier drained ring did not show yet. So all are cut at one stamp, and the pass that closes them has begun after it.
-   The tick is advanced in between, so that no step that follows an unrecorded step of a stopped thread can inherit a
-   stamp below the cut. */
-void collector_end_recording(struct collector *collector, const char *why) {
-  collector->ended = true;
-  uint64_t stamp = collector_stamp(collector);
-  control_advance_tick(collector->control);
-  for (uint32_t i = 0; i < collector->processes.count; i++) {
-    process_banks_stop(collector->processes.at[i]);
-    recorded_process_cut(collector->processes.at[i], stamp, why);
-  }
-  while (collector->processes.count > 0)
-    collector_end_process(collector, collector->processes.at[0], "stopped", NULL);
 }

@@ -19,7 +19,6 @@
 
 enum { EXIT_DONE = CLI_DONE, EXIT_FAILED = CLI_FAILED, EXIT_USAGE = CLI_WRONG_USAGE };
 
-extern const struct cli_program convert_program;
 extern const struct cli_command command_compile, command_check, command_info, command_profile, command_dump,
     command_convert, command_reduce, command_names, command_spans;
 

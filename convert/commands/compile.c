@@ -192,7 +192,7 @@ static int run(void *parsed, struct cli_words words) {
     wrong = "compile --position needs --group";
   else if (settings->debuginfod && !settings->origins)
     wrong = "compile --debuginfod needs --origins";
-  return wrong ? cli_wrong(&convert_program, &command_compile, "%s", wrong) : compile(words.at[0], settings);
+  return wrong ? cli_wrong(CONVERT, &command_compile, "%s", wrong) : compile(words.at[0], settings);
 }
 
 const struct cli_command command_compile = {

@@ -249,14 +249,13 @@ static int choose_format(struct conversion *conversion) {
     conversion->to = format_by_name("text");
   const struct format *to = conversion->to;
   if (!to)
-    return cli_wrong(&convert_program, &command_convert, "can't tell the format from the name %s: give it with --to",
-                     out);
+    return cli_wrong(CONVERT, &command_convert, "can't tell the format from the name %s: give it with --to", out);
   if (!to->suffix)
-    return cli_wrong(&convert_program, &command_convert, "format '%s' can only be read", to->name);
+    return cli_wrong(CONVERT, &command_convert, "format '%s' can only be read", to->name);
   if (strcmp(out, "-") == 0 && dump_format_by_name(to->name) < 0 && !to->export)
-    return cli_wrong(&convert_program, &command_convert, "a %s file can't be written to a stream", to->name);
+    return cli_wrong(CONVERT, &command_convert, "a %s file can't be written to a stream", to->name);
   if (conversion->settings->archive && strcmp(to->name, "tape") != 0)
-    return cli_wrong(&convert_program, &command_convert, "--archive is a form of the tape format, not of %s", to->name);
+    return cli_wrong(CONVERT, &command_convert, "--archive is a form of the tape format, not of %s", to->name);
   return CLI_RUN;
 }
 
@@ -265,13 +264,13 @@ static int run(void *parsed, struct cli_words words) {
   if (settings->list)
     return list_formats();
   if (words.count < 2)
-    return cli_wrong(&convert_program, &command_convert, "convert needs IN and OUT");
+    return cli_wrong(CONVERT, &command_convert, "convert needs IN and OUT");
   if (words.count > 2 && !settings->merge)
-    return cli_wrong(&convert_program, &command_convert, "too many arguments: %s", words.at[2]);
+    return cli_wrong(CONVERT, &command_convert, "too many arguments: %s", words.at[2]);
   struct conversion conversion = {
       .settings = settings, .in = words.at, .in_count = (uint32_t)words.count - 1, .out = words.at[words.count - 1]};
-  int status = cli_spares_inputs(&convert_program, &command_convert, conversion.out,
-                                 (struct cli_words){words.at, words.count - 1});
+  int status =
+      cli_spares_inputs(CONVERT, &command_convert, conversion.out, (struct cli_words){words.at, words.count - 1});
   if (status == CLI_RUN)
     status = choose_format(&conversion);
   return status == CLI_RUN ? convert(&conversion) : status;

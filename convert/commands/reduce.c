@@ -85,7 +85,7 @@ static int run_reduce(void *parsed, struct cli_words words) {
   struct error error = {0};
   struct workload_trace_counts counts;
   if (!settings->out || strcmp(settings->out, "-") == 0)
-    return cli_wrong(&convert_program, &command_reduce, "reduce needs -o OUT.tape");
+    return cli_wrong(CONVERT, &command_reduce, "reduce needs -o OUT.tape");
   int result = reduce(words.at[0], settings, &counts, &error);
   free(settings->joined.at);
   if (result != 0)

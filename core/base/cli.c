@@ -133,17 +133,13 @@ static int choice_index(const char *choices, const char *text) {
 
 /* Errors. */
 
-static void wrong(const struct cli_program *program, const char *called, const char *format, va_list arguments) {
-  diagnostics_begin_error(program->name);
-  vfprintf(stderr, format, arguments);
-  fprintf(stderr, " (%s --help)\n", called);
-}
-
-int cli_wrong(const struct cli_program *program, const struct cli_command *command, const char *format, ...) {
+int cli_wrong(const char *program, const struct cli_command *command, const char *format, ...) {
+  diagnostics_begin_error(program);
   va_list arguments;
   va_start(arguments, format);
-  wrong(program, command ? command->called : program->name, format, arguments);
+  vfprintf(stderr, format, arguments);
   va_end(arguments);
+  fprintf(stderr, " (%s --help)\n", command ? command->called : program);
   return CLI_WRONG_USAGE;
 }
 
@@ -331,12 +327,12 @@ static int refuse(const struct cli_program *program, const struct cli_command *c
                   const struct option *known) {
   const char *near = near_option(word, known);
   if (near)
-    return cli_wrong(program, command, "unknown option %s: did you mean --%s?", word, near);
+    return cli_wrong(program->name, command, "unknown option %s: did you mean --%s?", word, near);
   size_t bytes = strcspn(word, "=");
   for (; known->name; known++)
     if (word[bytes] == '=' && strlen(known->name) + 2 == bytes && strncmp(word + 2, known->name, bytes - 2) == 0)
-      return cli_wrong(program, command, "--%s takes no value: %s", known->name, word);
-  return cli_wrong(program, command, "unknown option %s", word);
+      return cli_wrong(program->name, command, "--%s takes no value: %s", known->name, word);
+  return cli_wrong(program->name, command, "unknown option %s", word);
 }
 
 static int take_value(const struct cli_program *program, const struct cli_command *command,
@@ -346,12 +342,13 @@ static int take_value(const struct cli_program *program, const struct cli_comman
     *(int *)field = choice_index(option->value, optarg);
     return *(int *)field >= 0
                ? CLI_RUN
-               : cli_wrong(program, command, "--%s is one of %s, not %s", option->name, option->value, optarg);
+               : cli_wrong(program->name, command, "--%s is one of %s, not %s", option->name, option->value, optarg);
   }
   const char *problem = option->take(field, optarg);
   if (!problem)
     return CLI_RUN;
-  return cli_wrong(program, command, "--%s%s%s: %s", option->name, optarg ? " " : "", optarg ? optarg : "", problem);
+  return cli_wrong(program->name, command, "--%s%s%s: %s", option->name, optarg ? " " : "", optarg ? optarg : "",
+                   problem);
 }
 
 static int parse_options(const struct cli_program *program, const struct cli_command *command, void *settings,
@@ -367,7 +364,7 @@ static int parse_options(const struct cli_program *program, const struct cli_com
     if (code == HELP_ALL)
       return print_help(program, command, true);
     if (code == ':')
-      return cli_wrong(program, command, "%s needs a value", words->at[optind - 1]);
+      return cli_wrong(program->name, command, "%s needs a value", words->at[optind - 1]);
     if (code == '?')
       return refuse(program, command, words->at[optind - 1], table.options);
     int index = index_of(&table, code), own = table.flat.count - COMMON;
@@ -378,7 +375,7 @@ static int parse_options(const struct cli_program *program, const struct cli_com
   return result;
 }
 
-int cli_spares_inputs(const struct cli_program *program, const struct cli_command *command, const char *output,
+int cli_spares_inputs(const char *program, const struct cli_command *command, const char *output,
                       struct cli_words read) {
   struct stat written, one;
   if (!output || strcmp(output, "-") == 0 || stat(output, &written) != 0 || !S_ISREG(written.st_mode))
@@ -405,10 +402,10 @@ int cli_parse(const struct cli_program *program, const struct cli_command *comma
     return result;
   *words = (struct cli_words){words->at + optind, words->count - optind};
   if (words->count < command->least)
-    return cli_wrong(program, command, "too few arguments");
+    return cli_wrong(program->name, command, "too few arguments");
   if (command->most && words->count > command->most)
-    return cli_wrong(program, command, "too many arguments: %s", words->at[command->most]);
-  return cli_spares_inputs(program, command, output_of(command, settings), *words);
+    return cli_wrong(program->name, command, "too many arguments: %s", words->at[command->most]);
+  return cli_spares_inputs(program->name, command, output_of(command, settings), *words);
 }
 
 /* Programs with several commands. */
@@ -430,7 +427,7 @@ static int run_command(const struct cli_program *program, const struct cli_comma
 int cli_main(const struct cli_program *program, int argc, char **argv) {
   const char *names[MAX_COMMANDS + 1] = {NULL};
   if (argc < 2)
-    return cli_wrong(program, NULL, "no command");
+    return cli_wrong(program->name, NULL, "no command");
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
     return print_help_of_all(program);
   if (strcmp(argv[1], "--describe-options") == 0)
@@ -442,6 +439,6 @@ int cli_main(const struct cli_program *program, int argc, char **argv) {
   }
   const char *near = near_word(argv[1], names);
   if (near)
-    return cli_wrong(program, NULL, "unknown command '%s': did you mean '%s'?", argv[1], near);
-  return cli_wrong(program, NULL, "unknown command '%s'", argv[1]);
+    return cli_wrong(program->name, NULL, "unknown command '%s': did you mean '%s'?", argv[1], near);
+  return cli_wrong(program->name, NULL, "unknown command '%s'", argv[1]);
 }

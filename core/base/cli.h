@@ -66,13 +66,13 @@ int cli_main(const struct cli_program *program, int argc, char **argv);
 int cli_parse(const struct cli_program *program, const struct cli_command *command, void *settings,
               struct cli_words *words);
 
-/* Prints "PROGRAM: what is wrong (COMMAND --help)"; returns CLI_WRONG_USAGE. */
-__attribute__((format(printf, 3, 4))) int cli_wrong(const struct cli_program *program,
-                                                    const struct cli_command *command, const char *format, ...);
+/* Prints "PROGRAM: what is wrong (COMMAND --help)"; returns CLI_WRONG_USAGE. program: its name. command NULL: none. */
+__attribute__((format(printf, 3, 4))) int cli_wrong(const char *program, const struct cli_command *command,
+                                                    const char *format, ...);
 
 /* Returns CLI_RUN, or CLI_WRONG_USAGE with a message: output is one of the files that are read, under whatever name.
    NULL or "-": there is none. cli_parse checks what is given by -o. */
-int cli_spares_inputs(const struct cli_program *program, const struct cli_command *command, const char *output,
+int cli_spares_inputs(const char *program, const struct cli_command *command, const char *output,
                       struct cli_words read);
 
 /* Writes out what was printed. Returns CLI_DONE, or CLI_FAILED with a message if output was lost (a full disk, a closed

@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
   if (status != CLI_RUN)
     return status;
   if (words.count > 0)
-    return cli_wrong(&program, &command, "unexpected argument: %s", words.at[0]);
+    return cli_wrong(program.name, &command, "unexpected argument: %s", words.at[0]);
   struct error error = {0};
   json_t *result = options.sizes ? measurement_sizes() : measurement_make(&options.measured, &error);
   if (result)

@@ -6,61 +6,17 @@
 #include "core/system/process.h"
 #include "replay/calls/call.h"
 #include "replay/calls/touch.h"
+#include "replay/engine/loaded.h"
 #include "replay/engine/loop.h"
+#include "replay/engine/threads.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct engine engine;
-
 static loop_body *stream_loop;
-static __thread const struct replay_thread *running; /* by the calling thread; NULL: none */
-
-void engine_fail(const uint64_t *word, const char *format, ...) {
-  struct replay_result *result = engine.result;
-  char what[400];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(what, sizeof what, format, arguments);
-  va_end(arguments);
-  uint32_t nobody = 0;
-  if (!atomic_compare_exchange_strong(&result->failed, &nobody, 1))
-    for (;;)
-      pause(); /* another thread is about to end the process */
-  if (word && running && workload_stream_holds(&running->worker->stream, word))
-    error_at(&result->error, result->path, workload_stream_offset_of(&running->worker->stream, word), "%s", what);
-  else
-    error_set(&result->error, result->path, "%s", what);
-  atomic_store(&result->failed, 2);
-  _exit(1);
-}
-
-/* Notes which thread it was. The signal then has its default effect, as the handler is gone (SA_RESETHAND) and the
-   instruction runs again or abort() raises the signal again. */
-static void on_fatal_signal(int number, siginfo_t *about, void *context) {
-  (void)context;
-  uint64_t address = (uint64_t)(uintptr_t)about->si_addr;
-  struct replay_result *result = engine.result;
-  if (number == SIGBUS && address >= result->file_first && address < result->file_last)
-    engine_fail(NULL, "was truncated while it was being replayed");
-  if (number == SIGBUS && address >= result->origins_first && address < result->origins_last)
-    engine_fail(NULL, "%s was truncated while it was being read", result->origins_path);
-  uint32_t nobody = 0;
-  atomic_compare_exchange_strong(&result->died_thread, &nobody, running ? running->number + 1 : 0);
-}
-
-static void watch_for_fatal_signals(void) {
-  struct sigaction action = {.sa_sigaction = on_fatal_signal, .sa_flags = SA_SIGINFO | SA_RESETHAND};
-  static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGTRAP};
-  for (size_t index = 0; index < sizeof numbers / sizeof *numbers; index++)
-    sigaction(numbers[index], &action, NULL);
-}
 
 static struct replay_result *map_result(int fd) {
   struct stat about;
@@ -81,9 +37,9 @@ static void map_objects(void) {
 }
 
 static void run_thread(struct replay_thread *self) {
-  running = self;
+  engine_running = self;
   stream_loop(self);
-  running = NULL;
+  engine_running = NULL;
 }
 
 static loop_body *choose_loop(void) {
@@ -198,7 +154,7 @@ int engine_main(int result_fd, int workload_fd) {
   atomic_store(&result->phase, PHASE_SETUP);
   result->brk_at_setup = (uint64_t)(uintptr_t)sbrk(0);
   preload_report(result);
-  watch_for_fatal_signals();
+  engine_watch_for_signals();
   if (workload_open_fd(&engine.workload, workload_fd, result->path, &result->error) != 0) {
     atomic_store(&result->failed, 2);
     return 1;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/engine/state.h"
+#include "replay/engine/loaded.h"
 
 #include "core/base/os.h"
 #include "core/system/allocator_settings.h"
 #include "core/trace/event.h"
 #include "replay/calls/call.h"
+#include "replay/engine/state.h"
 
 #include <dlfcn.h>
 #include <errno.h>

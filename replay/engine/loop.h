@@ -13,6 +13,7 @@
 #include "replay/engine/order.h"
 #include "replay/engine/recorded_clock.h"
 #include "replay/engine/state.h"
+#include "replay/engine/threads.h"
 #include "replay/engine/watermark.h"
 
 #include <errno.h>

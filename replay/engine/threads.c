@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "replay/engine/state.h"
+#include "replay/engine/threads.h"
 
 #include "core/base/assert.h"
 #include "core/base/os.h"

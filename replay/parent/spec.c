@@ -281,7 +281,7 @@ static int wrong_setting(unsigned settings, const char *verb) {
     if (!(of_some_passes[index].setting & settings))
       continue;
     names_of_takers(of_some_passes[index].setting, &names);
-    return cli_wrong(&program, &command, "%s %s %s", of_some_passes[index].options, verb, names.text);
+    return cli_wrong(program.name, &command, "%s %s %s", of_some_passes[index].options, verb, names.text);
   }
   return CLI_RUN;
 }
@@ -299,29 +299,30 @@ static int check(struct run_spec *spec) {
     spec->pass = pass_of_baseline();
   const struct pass *pass = spec->pass;
   if (!pass)
-    return cli_wrong(&program, &command, "--pass is missing");
+    return cli_wrong(program.name, &command, "--pass is missing");
   if (spec->baseline_only && !pass->samples_memory)
-    return cli_wrong(&program, &command, "--baseline: the pass %s does not sample memory", pass->name);
+    return cli_wrong(program.name, &command, "--baseline: the pass %s does not sample memory", pass->name);
   if (!spec->order_given)
     spec->order = pass->order;
   if (spec->null_allocator && spec->preloads.count > 0)
-    return cli_wrong(&program, &command, "--null and --preload exclude each other");
+    return cli_wrong(program.name, &command, "--null and --preload exclude each other");
   if (!spec->loader != (spec->libraries.count == 0))
-    return cli_wrong(&program, &command, "--loader and --libraries need each other");
+    return cli_wrong(program.name, &command, "--loader and --libraries need each other");
   if (spec->null_allocator && pass->without_null)
-    return cli_wrong(&program, &command, "%s", pass->without_null);
+    return cli_wrong(program.name, &command, "%s", pass->without_null);
   if (spec->as_malloc && pass->without_as_malloc)
-    return cli_wrong(&program, &command, "%s", pass->without_as_malloc);
+    return cli_wrong(program.name, &command, "%s", pass->without_as_malloc);
   if (spec->op_limit > 0 && order_by_turns(spec->order))
-    return cli_wrong(&program, &command, "--op-limit does not work under orders in which one thread runs at a time");
+    return cli_wrong(program.name, &command,
+                     "--op-limit does not work under orders in which one thread runs at a time");
   if (given(spec) & ~pass->takes)
     return wrong_setting(given(spec) & ~pass->takes, "are for");
   if (pass->recorded_only && spec->order != ORDER_RECORDED)
-    return cli_wrong(&program, &command, "the %s pass supports only the recorded order", pass->name);
+    return cli_wrong(program.name, &command, "the %s pass supports only the recorded order", pass->name);
   if (spec->warm_rounds && spec->order == ORDER_PACED)
-    return cli_wrong(&program, &command, "--warm does not work under the paced order");
+    return cli_wrong(program.name, &command, "--warm does not work under the paced order");
   if ((pass->needs & TAKES_ACCESSES) && !spec->accesses)
-    return cli_wrong(&program, &command, "the %s pass needs --accesses", pass->name);
+    return cli_wrong(program.name, &command, "the %s pass needs --accesses", pass->name);
   return CLI_RUN;
 }
 

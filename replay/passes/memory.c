@@ -4,6 +4,7 @@
 #include "core/base/assert.h"
 #include "core/system/process.h"
 #include "replay/calls/call.h"
+#include "replay/engine/loaded.h"
 #include "replay/engine/loop.h"
 #include "replay/engine/recorded_clock.h"
 #include "replay/engine/state.h"

@@ -13,7 +13,6 @@ from tests.support import REPOSITORY
 sys.path.insert(0, str(REPOSITORY / "tools" / "layers"))
 import c_arrows  # noqa: E402
 import c_parameters  # noqa: E402
-import c_symbols  # noqa: E402
 import layers  # noqa: E402
 import python_arrows  # noqa: E402
 
@@ -123,13 +122,19 @@ def test_the_table_of_arrows_has_no_cycle_and_names_what_is_there():
     assert all((REPOSITORY / folder).is_dir() for folder in TABLE["c"])
 
 
-def test_an_arrow_that_only_symbols_show_is_an_offence(tmp_path):
-    for folder, text in (("a", "void b_of(void); void a_of(void) { b_of(); }"), ("b", "void b_of(void) {}")):
-        (tmp_path / "out/obj" / folder).mkdir(parents=True)
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "x.c").write_text(text)
-        made = [tmp_path / folder / "x.c", "-o", tmp_path / "out/obj" / folder / "x.o"]
-        subprocess.run(["gcc", "-c", *made], check=True)
-    planted = tmp_path, tmp_path / "out"
-    assert c_symbols.offences(*planted, {"a": [], "b": []}) == ["a may not use b: b_of"]
-    assert c_symbols.offences(*planted, {"a": ["b"], "b": []}) == []
+def test_an_arrow_and_a_cycle_that_only_symbols_show_are_offences(tmp_path):
+    sources = {"a/x": "void y(void); void x(void) { y(); }", "b/y": "void z(void); void y(void) { z(); }"}
+    sources |= {"b/z": "void y(void); void z(void) { y(); }", "b/main": "void z(void); int main(void) { z(); }"}
+    for name, text in sources.items():
+        source, made = tmp_path / f"{name}.c", tmp_path / "out/obj" / f"{name}.o"
+        for path in (source, made):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text(text)
+        subprocess.run(["gcc", "-c", source, "-o", made], check=True)
+
+    def found(table: dict, back: dict) -> list[str]:
+        return layers.by_symbols(tmp_path, tmp_path / "out", {"c": table, "back": back})
+
+    assert found({"a": ["b"], "b": []}, {}) == ["a cycle of files: b/y, b/z"]
+    assert found({"a": [], "b": []}, {"b/z": ["b/y"]}) == ["a may not use b: y"]
+    assert found({"a": ["b"], "b": []}, {"b/z": ["b/y"]}) == []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Which folder of C sources uses which, by the symbols of its objects: a header may declare what another folder
-defines, and an include does not show that.
+"""Which C source uses which, by the symbols of its objects: a header may declare what another folder or file defines,
+and an include does not show that.
 """
 
 import subprocess
@@ -9,41 +9,56 @@ from pathlib import Path
 
 import c_arrows
 
-BUILDS = ("obj", "pic")  # folders of objects below out/
+Uses = dict[tuple[str, str], set[str]]
+
+# Folders of objects below out/.
+BUILDS = ("obj", "pic", "valgrind", "allocators/*/pic")
 DEFINED, UNDEFINED = "TDBRVW", "U"
 
 
-def used(root: Path, out: Path, table: c_arrows.Arrows) -> dict[tuple[str, str], set[str]]:
-    """(folder, folder) -> symbols that objects of the first need and only objects of the second define. What several
-    folders define (main) is chosen when a program is linked, and what the C library has, too (malloc), is its own.
+def used(root: Path, out: Path, table: c_arrows.Arrows) -> Uses:
+    """(file, file), without suffixes -> symbols that the first needs and only the second defines. What several files
+    define (main) is chosen when a program is linked, and what the C library has, too (malloc), is its own.
     """
     defines: dict[str, set[str]] = defaultdict(set)
     needs: dict[str, set[str]] = defaultdict(set)
     system = _of_the_c_library()
-    for folder, objects in _objects(root, out, table).items():
+    for file, objects in _objects(root, out, table).items():
         listed = subprocess.run(["nm", "-A", *objects], capture_output=True, text=True, check=True).stdout
         for line in listed.splitlines():
             *_, kind, name = line.rsplit(maxsplit=2)
             if name in system:
                 continue
             if kind in DEFINED:
-                defines[name].add(folder)
+                defines[name].add(file)
             elif kind in UNDEFINED:
-                needs[folder].add(name)
-    found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for folder, names in needs.items():
+                needs[file].add(name)
+    found: Uses = defaultdict(set)
+    for file, names in needs.items():
         for name in names:
-            if len(defines[name]) == 1 and folder not in defines[name]:
-                found[folder, min(defines[name])].add(name)
+            if len(defines[name]) == 1 and file not in defines[name]:
+                found[file, min(defines[name])].add(name)
     return found
 
 
-def offences(root: Path, out: Path, table: c_arrows.Arrows) -> list[str]:
+def offences(uses: Uses, table: c_arrows.Arrows) -> list[str]:
+    between: Uses = defaultdict(set)
+    for (source, target), names in uses.items():
+        between[str(Path(source).parent), str(Path(target).parent)] |= names
     return [
         f"{source} may not use {target}: {', '.join(sorted(names)[:3])}"
-        for (source, target), names in sorted(used(root, out, table).items())
+        for (source, target), names in sorted(between.items())
         if not c_arrows.allowed(table, source, target)
     ]
+
+
+def graph(uses: Uses) -> dict[str, set[str]]:
+    """File -> files that it uses."""
+    graph: dict[str, set[str]] = {}
+    for source, target in uses:
+        graph.setdefault(source, set()).add(target)
+        graph.setdefault(target, set())
+    return graph
 
 
 def _of_the_c_library() -> set[str]:
@@ -53,15 +68,11 @@ def _of_the_c_library() -> set[str]:
 
 
 def _objects(root: Path, out: Path, table: c_arrows.Arrows) -> dict[str, list[str]]:
-    return {
-        folder: objects
-        for folder in table
-        if (
-            objects := [
-                str(path)
-                for build in BUILDS
-                for path in sorted((out / build / folder).glob("*.o"))
-                if (root / folder / path.name).with_suffix(".c").exists()  # else left from an earlier build
-            ]
-        )
-    }
+    found: dict[str, list[str]] = {}
+    for folder in table:
+        for build in BUILDS:
+            for path in sorted(out.glob(f"{build}/{folder}/*.o")):
+                file = f"{folder}/{path.stem}"
+                if (root / file).with_suffix(".c").exists():  # else left from an earlier build
+                    found.setdefault(file, []).append(str(path))
+    return found

@@ -4,8 +4,8 @@
 
 Three rules, for both C and Python: an include or import that the table does not allow is an offence; so is a folder
 that is not in the table; and so is a cycle of files, where a file is a C source with its header, or a Python
-module. Two more for C: a function of more than five parameters, tests included (c_parameters.py); and an arrow by
-symbols, of the objects below the folder that is the argument (c_symbols.py).
+module. Two more for C: a function of more than five parameters, tests included (c_parameters.py); and an arrow or a
+cycle by symbols, of the objects below the folder that is the argument (c_symbols.py).
 """
 
 import re
@@ -61,6 +61,16 @@ def c_internals(root: Path) -> list[str]:
     ]
 
 
+def in_cycles(graph: dict[str, set[str]]) -> list[str]:
+    return ["a cycle of files: " + ", ".join(cycle) for cycle in cycles(graph)]
+
+
+def by_symbols(root: Path, out: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
+    uses = c_symbols.used(root, out, table["c"])
+    without_known = {arrow: names for arrow, names in uses.items() if arrow[1] not in table["back"].get(arrow[0], [])}
+    return c_symbols.offences(uses, table["c"]) + in_cycles(c_symbols.graph(without_known))
+
+
 def offences(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
     found = (
         c_arrows.offences(root, table["c"])
@@ -69,7 +79,7 @@ def offences(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
     )
     found += c_parameters.offences(root, C_PARTS, table["parameters"]["imposed"])
     for graph in (c_arrows.graph(root, table["c"]), python_arrows.graph(root)):
-        found += ["a cycle of files: " + ", ".join(cycle) for cycle in cycles(graph)]
+        found += in_cycles(graph)
     return found
 
 
@@ -77,7 +87,7 @@ def main() -> int:
     table = tomllib.loads(TABLE.read_text())
     root = Path(__file__).resolve().parents[2]
     problems = offences(root, table)
-    problems += [line for out in sys.argv[1:] for line in c_symbols.offences(root, Path(out), table["c"])]
+    problems += [line for out in sys.argv[1:] for line in by_symbols(root, Path(out), table)]
     print(
         "\n".join(problems)
         if problems

@@ -13,8 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-uint64_t pattern_seed;
-
 static uint64_t quiet, turn_calls;
 static const char *work; /* path of the workload to write; NULL: run as a program */
 

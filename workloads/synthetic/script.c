@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+uint64_t pattern_seed;
+
 /* Patterns keep little on their stacks; the lowest OS page of each is a guard. */
 enum { STACK_BYTES = 256 << 10, GUARD_BYTES = 64 << 10, CONTENT_CHUNK = 4096 };
 

@@ -334,8 +334,6 @@ EXPORT size_t malloc_usable_size(void *object) {
   return malloc_usable_size_slow(object, FRAME);
 }
 
-__thread struct new_call *new_newest __attribute__((tls_model("initial-exec")));
-
 /* An operator new may end by an exception, its own or a new-handler's. The unwinder calls the personality routine of
    each frame that it passes; ours records the failed call. So libheaptape.so does not need the unwinder's library,
    which a C program lacks (code compiled with -fexceptions would need it), and a call that does not throw costs nothing

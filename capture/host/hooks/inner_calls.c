@@ -5,6 +5,8 @@
 
 enum { HEADER_MOST = 8 * 64 };
 
+__thread struct new_call *new_newest __attribute__((tls_model("initial-exec")));
+
 /* Distances, in words, at which operators new have placed their objects in the blocks that they took: a bit each. */
 static _Atomic uint64_t distances;
 

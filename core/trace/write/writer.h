@@ -130,6 +130,9 @@ struct column {
 /* Notes the first failure; returns -1. */
 int writer_fail(struct trace_writer *writer, int error);
 
+/* Appends bytes to the file; after a first failure it writes nothing. Returns 0 or -1. */
+int writer_append(struct trace_writer *writer, const void *bytes, size_t count);
+
 struct column column_of(uint8_t id, const void *bytes, size_t count);
 
 /* Compresses the columns that are not empty and appends header, directory and frames in one write, so that a file
