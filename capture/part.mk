@@ -65,6 +65,7 @@ $(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.
 $(call c_test,capture/test/recorder/both_ends_are_checked.c,,,)
 $(call c_test,capture/test/recorder/only_files_that_a_process_has_mapped_are_read.c,,capture/recorder/processes core/system core/elf core/base,)
 $(call c_test,capture/test/recorder/threads_of_a_process_are_bounded.c,,$(RECORDER_COMPONENTS) core/system core/elf $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
+$(call c_test,capture/test/recorder/a_recording_ends_while_its_memory_is_written.c,,$(RECORDER_COMPONENTS) core/system core/elf $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
 $(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS) core/system core/elf $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)
 $(call c_test,capture/test/recorder/missing_calls_leave_a_balance.c,,capture/recorder/processes core/base,)

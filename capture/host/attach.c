@@ -64,13 +64,27 @@ static long retry(long number, long a, const void *b, long c, long d) {
   }
 }
 
+/* May the user be one that our name space lacks? Reads /proc only where that can be. */
+static bool is_hidden(uint32_t user) {
+  char map[64] = "";
+  int fd = user == ATTACH_UNMAPPED_USER && host_may(HOST_FILES)
+               ? (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/uid_map", O_RDONLY | O_CLOEXEC, 0)
+               : -1;
+  if (fd >= 0) {
+    syscall(SYS_read, fd, map, sizeof map - 1);
+    syscall(SYS_close, fd);
+  }
+  return user == ATTACH_UNMAPPED_USER && !attach_has_all_users(map);
+}
+
 /* Is the listener of a user from whom we take memory? (proof.h) */
 static bool is_of_trusted_user(int sock) {
   struct ucred listener;
   socklen_t bytes = sizeof listener;
   uint32_t own[3];
   return syscall(SYS_getsockopt, sock, SOL_SOCKET, SO_PEERCRED, &listener, &bytes) == 0 &&
-         syscall(SYS_getresuid, &own[0], &own[1], &own[2]) == 0 && attach_trusts(listener.uid, own);
+         syscall(SYS_getresuid, &own[0], &own[1], &own[2]) == 0 &&
+         attach_trusts(listener.uid, own, is_hidden(listener.uid));
 }
 
 static void close_both(int fds[2]) {

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -53,6 +54,9 @@ int connections_open(struct collector *collector) {
   collector->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (listen_at(collector->socket, &address, bytes) != 0)
     return -1;
+  int users = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+  collector->hides_users = !proc_read(users, status, sizeof status) || !attach_has_all_users(status);
+  os_close(users);
   if (!collector->settings->restorer_pid || !target_differs(collector->settings->first_pid, "ns/net"))
     return 0;
   collector->inner_socket = target_socket(collector->settings->first_pid);
@@ -165,6 +169,18 @@ static struct recorded_process *add_process(struct collector *collector, const s
   return process;
 }
 
+/* Is that process our own user's? A name space that lacks this user gives all that it lacks the same number: there,
+   those in it are ours. */
+static bool is_own(const struct collector *collector, const struct ucred *peer) {
+  char path[64];
+  struct stat its, ours;
+  if (peer->uid != getuid() || peer->uid != ATTACH_UNMAPPED_USER || !collector->hides_users)
+    return peer->uid == getuid();
+  snprintf(path, sizeof path, "/proc/%d/ns/user", peer->pid);
+  return stat(path, &its) == 0 && stat("/proc/self/ns/user", &ours) == 0 && its.st_dev == ours.st_dev &&
+         its.st_ino == ours.st_ino;
+}
+
 /* May processes of that user attach, or control the recording? */
 static bool may_come(unsigned user) {
   return user == getuid() || user == 0 || getuid() == 0;
@@ -196,12 +212,12 @@ static bool reply_to(int connection, struct attach_reply *reply, const int *fds,
   return sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof *reply;
 }
 
-static void answer_control(struct collector *collector, int connection, const struct ucred *peer, const char *text) {
-  if (peer->uid != getuid() && peer->uid != 0)
+static void answer_control(struct collector *collector, const struct pending *from, const char *text) {
+  if (!from->own && from->peer.uid != 0)
     return; /* nor does its sender have another user: take_message */
   char *reply = control_request(collector, text);
   if (reply)
-    send(connection, reply, strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
+    send(from->fd, reply, strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
   free(reply);
 }
 
@@ -311,7 +327,7 @@ static bool serve_connection(struct collector *collector, const struct pending *
   }
   if (got > 0 && message.text[0] == '{') {
     message.text[got] = '\0';
-    answer_control(collector, from->fd, &from->peer, message.text);
+    answer_control(collector, from, message.text);
     return true;
   }
   collector_end_reaped(collector, from->peer.pid);
@@ -345,7 +361,7 @@ static uint32_t waiting_of(const struct collector *collector, const struct ucred
 static uint32_t waiting_of_others(const struct collector *collector) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < collector->pending_count; i++)
-    count += collector->pending[i].peer.uid != getuid();
+    count += !collector->pending[i].own;
   return count;
 }
 
@@ -353,8 +369,8 @@ static uint32_t waiting_of_others(const struct collector *collector) {
    and neither the rings nor other processes wait. Its request, or its end, wakes us. A process has one such connection
    at a time; what is beyond the quotas is refused, and no connection of another user or process is closed for it. */
 static void keep_pending(struct collector *collector, const struct pending *from) {
-  bool full = from->peer.uid != getuid() && (waiting_of_others(collector) == PENDING_OF_OTHERS ||
-                                             waiting_of(collector, &from->peer, false) >= PENDING_OF_USER);
+  bool full = !from->own && (waiting_of_others(collector) == PENDING_OF_OTHERS ||
+                             waiting_of(collector, &from->peer, false) >= PENDING_OF_USER);
   if (full || waiting_of(collector, &from->peer, true) >= PENDING_OF_PROCESS) {
     unfollowed_lost(collector, from->peer.pid);
     close(from->fd);
@@ -392,6 +408,7 @@ static bool accept_next(struct collector *collector, struct pending *from) {
     from->fd = accept4(collector->inner_socket, NULL, NULL, SOCK_CLOEXEC);
   if (from->fd >= 0 && getsockopt(from->fd, SOL_SOCKET, SO_PEERCRED, &from->peer, &bytes) != 0)
     from->peer = (struct ucred){0, (uid_t)-1, (gid_t)-1};
+  from->own = from->fd >= 0 && is_own(collector, &from->peer);
   return from->fd >= 0;
 }
 
@@ -403,7 +420,7 @@ static void serve_pending(struct collector *collector) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < collector->pending_count; i++) {
     struct pending *from = &collector->pending[i];
-    bool silent = full && from->peer.uid == getuid() && now_ns - from->since_ns > SILENT_NS;
+    bool silent = full && from->own && now_ns - from->since_ns > SILENT_NS;
     if (serve_connection(collector, from) || silent)
       close(from->fd);
     else

@@ -143,6 +143,7 @@ enum {
 struct pending {
   int fd;
   struct ucred peer;
+  bool own; /* of our own user */
   uint64_t since_ns;
 };
 
@@ -199,6 +200,7 @@ struct collector {
   uint32_t filters;  /* of system calls, that the recorder is under */
   uint64_t secret;
   int socket, epoll;
+  bool hides_users; /* its user name space lacks some */
   int inner_socket; /* of the same address, in the network namespace of an attached process; -1: it has ours */
   bool crowded;     /* connections wait in the backlog, for descriptors or for a place in pending */
   struct pending pending[PENDING_OF_OTHERS + PENDING_OF_OWN]; /* whose request has not arrived yet */

@@ -8,8 +8,9 @@
    - the host, the user of the process that listens (SO_PEERCRED): its own, or root;
    - the recorder, that of the process that connected, and that the request came from that process (SCM_CREDENTIALS);
    - both, that the other knows the secret, which is never sent: each sends a proof of it for a number that the host has
-     chosen for this connection. This also holds where a user name space hides who the other is. The number need not be
-     random, only new: the recorder proves nothing to a process that has not proven the secret first.
+     chosen for this connection. This also holds where a user name space hides who the other is: there, all users that
+     it lacks have the same number. The number of the connection need not be random, only new: the recorder proves
+     nothing to a process that has not proven the secret first.
 
    Pure functions. */
 #pragma once
@@ -44,9 +45,22 @@ static inline uint64_t attach_proof(uint64_t secret, uint64_t number, enum attac
 /* What the kernel reports for a user that the reader's user name space does not have. */
 enum { ATTACH_UNMAPPED_USER = 65534 };
 
+/* Does the name space with that /proc/self/uid_map have all users? Then the number above is a user's, nobody's. */
+static inline bool attach_has_all_users(const char *uid_map) {
+  const char *wanted = "0 0 4294967295\n";
+  while (*uid_map == ' ')
+    uid_map++;
+  for (; *wanted && *uid_map == *wanted; wanted++) {
+    uid_map++;
+    while (*wanted == ' ' && *uid_map == ' ')
+      uid_map++;
+  }
+  return !*wanted;
+}
+
 /* May a process with these user ids (real, effective, saved) attach to a recorder that this user runs? Where the three
-   differ, only root is above all of them. */
-static inline bool attach_trusts(uint32_t recorder, const uint32_t own[3]) {
-  return recorder == 0 || recorder == ATTACH_UNMAPPED_USER ||
+   differ, only root is above all of them. hidden: it may be a user that the name space lacks. */
+static inline bool attach_trusts(uint32_t recorder, const uint32_t own[3], bool hidden) {
+  return recorder == 0 || (recorder == ATTACH_UNMAPPED_USER && hidden) ||
          (recorder == own[0] && recorder == own[1] && recorder == own[2]);
 }

@@ -28,6 +28,7 @@ SOCKETS = Path("/proc/net/unix")
 REPLY_BYTES = 1 << 20
 TIMEOUT_S = 10.0  # a recorder that is writing answers between two passes
 CROWDED_S, AGAIN_S = 1.0, 0.01
+HIDDEN_USER = 65534
 CREDENTIALS = struct.Struct("3i")  # of SO_PEERCRED: pid, uid, gid
 
 
@@ -100,10 +101,10 @@ def _ask_now(name: str, verb: str, pid: int) -> dict[str, Any] | None:
         connection.setblocking(False)
         try:
             connection.connect(b"\0" + name.encode())
-            _, uid, _ = CREDENTIALS.unpack(
+            listener, uid, _ = CREDENTIALS.unpack(
                 connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
             )
-            if uid not in _trusted(pid):
+            if uid not in _trusted(pid) or not _is_known(uid, listener):
                 return None
         except BlockingIOError:
             raise
@@ -125,6 +126,17 @@ def _trusted(pid: int) -> set[int]:
         with contextlib.suppress(OSError):  # it is gone: only root's own recorder may still know it
             trusted.add(Path(f"/proc/{pid}").stat().st_uid)
     return trusted
+
+
+def _is_known(uid: int, process: int) -> bool:
+    """Is that one user? A user name space gives all users that it lacks the same number: there, only of processes in
+    it.
+    """
+    if uid != HIDDEN_USER or Path("/proc/self/uid_map").read_text().split() == ["0", "0", str(2**32 - 1)]:
+        return True
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/ns/user").samefile("/proc/self/ns/user")
+    return False
 
 
 def command(verb: str, pid: int) -> dict[str, Any]:

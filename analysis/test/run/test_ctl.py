@@ -90,12 +90,16 @@ def test_texts_of_a_reply_control_no_terminal(answering, monkeypatch):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to act as another user")
-def test_another_users_socket_is_neither_asked_nor_believed():
+@pytest.mark.parametrize("within", [[], ["unshare", "-U"]], ids=["initial", "lacking"])
+def test_another_users_socket_is_neither_asked_nor_believed(within):
+    """Also in a user name space that has neither user."""
     name = f"heaptape-{os.getpid()}-ffffffff"
     arguments = [sys.executable, "-c", IMPOSTOR, name, "65534"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as impostor:
         assert impostor.stdout.readline() == "ready\n"
-        assert ctl.ask(name, "stop", os.getpid()) is None
+        ask = f"from heaptape.run import ctl; print(ctl.ask('{name}', 'stop', {os.getpid()}))"
+        asked = subprocess.run([*within, sys.executable, "-c", ask], stdout=subprocess.PIPE, text=True, check=True)
+        assert asked.stdout == "None\n"
         assert impostor.stdout.readline() == "b''\n"  # not even the request
         impostor.kill()
 

@@ -311,8 +311,7 @@ int recorded_process_rotate(struct recorded_process *process, const struct recor
 
 int recorded_process_close(struct recorded_process *process, const struct recording_end *end,
                            struct process_totals *totals, struct error *error) {
-  while (ring_reading_drain_all(process, NULL, NULL) > 0)
-    ;
+  ring_reading_drain_left(process, NULL, NULL);
   for (uint32_t i = 0; i < process->readers.count; i++)
     ring_reading_drain_rest(process, &process->readers.at[i]);
   settle(process);

@@ -41,3 +41,7 @@ void ring_reading_leave_file(struct recorded_process *process, struct ring_reade
 /* Reads what the rings and the stream of accesses hold, and wakes the threads that wait for room. between is called
    after each ring, so that the tick advances. Returns the number of records. */
 uint64_t ring_reading_drain_all(struct recorded_process *process, void (*between)(void *context), void *context);
+
+/* The same until nothing is left, where the process or its recording has ended: at most some passes, as a child that
+   has kept its memory can write without end. */
+void ring_reading_drain_left(struct recorded_process *process, void (*between)(void *context), void *context);

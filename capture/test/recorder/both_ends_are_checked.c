@@ -15,9 +15,17 @@ static int failed;
 static void check_users(void) {
   const uint32_t user[3] = {1000, 1000, 1000}, root[3] = {0, 0, 0}, lowered[3] = {0, 1000, 0},
                  kept[3] = {1000, 1000, 0};
-  CHECK(attach_trusts(1000, user) && attach_trusts(0, user) && attach_trusts(0, root) && attach_trusts(0, lowered));
-  CHECK(!attach_trusts(1001, user) && !attach_trusts(1000, root));
-  CHECK(!attach_trusts(1000, lowered) && !attach_trusts(1000, kept));
+  for (int hidden = 0; hidden < 2; hidden++) {
+    CHECK(attach_trusts(1000, user, hidden) && attach_trusts(0, user, hidden));
+    CHECK(attach_trusts(0, root, hidden) && attach_trusts(0, lowered, hidden));
+    CHECK(!attach_trusts(1001, user, hidden) && !attach_trusts(1000, root, hidden));
+    CHECK(!attach_trusts(1000, lowered, hidden) && !attach_trusts(1000, kept, hidden));
+    CHECK(attach_trusts(ATTACH_UNMAPPED_USER, user, hidden) == hidden);
+  }
+  CHECK(attach_has_all_users("         0          0 4294967295\n") && attach_has_all_users("0 0 4294967295\n"));
+  static const char *const lacking[] = {"", " ", "0", "0 1000 1\n", "0 0 42949672950\n", "0 0 1\n", "1000 1000 1\n"};
+  for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
+    CHECK(!attach_has_all_users(lacking[i]));
 }
 
 static void check_proofs(void) {

@@ -13,7 +13,7 @@ import pytest
 from tests.support import OUT, REPOSITORY, compile_c, info
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as two users")
-VICTIM, ATTACKER = 61001, 61002  # user ids that need no names
+VICTIM, ATTACKER, NOBODY = 61001, 61002, 65534  # user ids that need no names; a name space that lacks one says the last
 NAME, SECRET = f"heaptape-test-{os.getpid()}", "0123456789abcdef"
 
 # Binds the name, and answers as a recorder that does not know the secret. Prints how many bytes each connection sent.
@@ -41,6 +41,19 @@ while True:
     except OSError: continue
     held.append(one)
     if len(held) > 700: held.pop(0).close()
+"""
+
+# Asks the recorder for its state.
+ASK = """
+import os, socket
+name = os.environ["HEAPTAPE_SOCKET"].split(":")[0]
+one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+one.connect(b"\\0" + name.encode())
+try:
+    one.send(b"{\\"verb\\": \\"status\\", \\"pid\\": %d}" % int(name.split("-")[1]))
+    answer = one.recv(4096)
+except OSError: answer = b""
+print("answered" if b"true" in answer else "refused")
 """
 
 
@@ -88,9 +101,10 @@ def attached_to_impostor(folder: Path, impostor: int, by: int = VICTIM) -> tuple
     return fake.communicate(timeout=60)[0], said
 
 
+@pytest.mark.parametrize("impostor", [ATTACKER, NOBODY], ids=["attacker", "nobody"])
 @pytest.mark.parametrize("by", [VICTIM, 0], ids=["user", "root"])
-def test_another_users_listener_is_told_nothing(folder: Path, by: int) -> None:
-    got, said = attached_to_impostor(folder, ATTACKER, by)
+def test_another_users_listener_is_told_nothing(folder: Path, by: int, impostor: int) -> None:
+    got, said = attached_to_impostor(folder, impostor, by)
     assert got == "0 False\n"
     assert said == "heaptape: another process has the collector's address: this process is not recorded\n"
 
@@ -102,15 +116,24 @@ def test_a_listener_without_the_secret_learns_none_and_is_not_believed(folder: P
     assert "this process is not recorded" in said
 
 
-def begin_recording(folder: Path, user: int, script: str) -> tuple[subprocess.Popen[str], str]:
+def begin_recording(folder: Path, user: int, script: str, *within: str) -> tuple[subprocess.Popen[str], str]:
     """Records a shell script that waits for a line first. Returns the name of the recorder's socket, too."""
     options = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": folder}
     recorder = as_user(
-        user, folder / "libexec" / "heaptape-record", "--strict", "--all-processes", "-o", "t.tape", "--", "sh", "-c",
-        f'echo "$HEAPTAPE_SOCKET"; read line; {script}', **options,
+        user, *within, folder / "libexec" / "heaptape-record", "--strict", "--all-processes", "-o", "t.tape", "--",
+        "sh", "-c", f'echo "$HEAPTAPE_SOCKET"; read line; {script}', **options,
     )  # fmt: skip
     assert recorder.stdout
     return recorder, recorder.stdout.readline().split(":")[0]
+
+
+@pytest.mark.parametrize("within", [(), ("unshare", "-Ur"), ("unshare", "-U")], ids=["initial", "mapped", "lacking"])
+def test_only_its_user_controls_a_recorder_in_any_user_name_space(folder: Path, within: tuple[str, ...]) -> None:
+    recorder, name = begin_recording(folder, VICTIM, f"/usr/bin/python3 -c '{ASK}'", *within)
+    asker = as_user(ATTACKER, "/usr/bin/python3", "-c", ASK, env={"HEAPTAPE_SOCKET": f"{name}:"})
+    assert asker.communicate(timeout=60)[0] == "refused\n"
+    assert recorder.communicate("\n", timeout=60)[0] == "answered\n"
+    assert recorder.returncode == 0
 
 
 def test_another_users_connections_cost_no_recording(folder: Path) -> None:

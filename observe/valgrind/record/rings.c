@@ -11,6 +11,7 @@
 #include <pub_tool_vkiscnums.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -73,6 +74,17 @@ static Bool read_setting(struct sockaddr_un *address, UInt *bytes, uint64_t *sec
   return True;
 }
 
+/* May the user be one that our name space lacks? */
+static Bool is_hidden(UInt user) {
+  HChar map[64] = "";
+  Long fd = system_call(__NR_openat, (UWord)AT_FDCWD, (UWord) "/proc/self/uid_map", O_RDONLY, 0);
+  if (fd >= 0) {
+    system_call(__NR_read, (UWord)fd, (UWord)map, sizeof map - 1);
+    system_call(__NR_close, (UWord)fd);
+  }
+  return user == ATTACH_UNMAPPED_USER && !attach_has_all_users(map);
+}
+
 /* One request, one reply with up to two descriptors; -1: there is none. */
 static Bool ask(Int socket, struct attach_request *request, struct attach_reply *reply, Int fds[2]) {
   struct sockaddr_un address;
@@ -98,7 +110,7 @@ static Bool ask(Int socket, struct attach_request *request, struct attach_reply 
       system_call(__NR_getsockopt, (UWord)socket, SOL_SOCKET, SO_PEERCRED, (UWord)&listener, (UWord)&listener_bytes) !=
           0 ||
       system_call(__NR_getresuid, (UWord)&own[0], (UWord)&own[1], (UWord)&own[2]) != 0 ||
-      !attach_trusts(listener[1], own) ||
+      !attach_trusts(listener[1], own, is_hidden(listener[1])) ||
       system_call(__NR_sendto, (UWord)socket, (UWord)request, sizeof *request, MSG_NOSIGNAL) != sizeof *request ||
       system_call(__NR_recvmsg, (UWord)socket, (UWord)&message, MSG_CMSG_CLOEXEC) != sizeof *reply ||
       reply->magic != ATTACH_MAGIC || reply->proof != attach_proof(secret, request->number, ATTACH_RECORDER_SIDE) ||
