@@ -115,6 +115,7 @@ def make_memory(number: int, ops: int, source: random.Random) -> dict:
     return {
         "rss_anon_peak_bytes": max(t[1] for t in timeline),
         "rss_anon_mean_bytes": sum(t[1] for t in timeline) // len(timeline),
+        "mean_over": "wall time",
         "vm_size_peak_bytes": max(t[2] for t in timeline),
         "syscalls": {
             "mmap": 40 + number,

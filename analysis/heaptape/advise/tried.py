@@ -13,6 +13,7 @@ from heaptape.allocators.registry import DEFAULT_VARIANT, Allocator, Choice, cho
 from heaptape.common import phrases
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.fits import smallest_limit
+from heaptape.results.judged import mean_over_time
 from heaptape.results.model.counts import Counts, counts, timed
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.recorded_on import short_version
@@ -21,7 +22,6 @@ from heaptape.results.structs import ResultsFile, Run, workload_of
 from heaptape.run.exact import FIGURES, UPPER, Bench, TimeUpError
 from heaptape.run.judging import Recorded
 from heaptape.run.recorded import as_recorded, of_same_name, recorded_on
-from heaptape.run.samples import replayed
 
 C_LIBRARY = "glibc"
 # Bare passes of each candidate: at least, at most, and the seconds from which there are enough.
@@ -218,16 +218,12 @@ def with_own_memory(
     if recorded.samples is None or recorded.rss is None:
         return list(tried)
     samples = recorded.samples
-    held = {label: replayed(run, samples) for label, run in runs.items()}
     own_peak, own_mean = None, 0.0
-    if base in held:
-        own_peak = recorded.peak_bytes - held[base]["rss_anon_peak_bytes"]
-        own_mean = samples.mean(recorded.rss) - held[base][samples.mean_clock]
+    if own := runs.get(base or ""):
+        own_peak = recorded.peak_bytes - (own.rss_anon_peak_bytes or 0.0)
+        own_mean = mean_over_time(samples.time_ns, recorded.rss) - (own.rss_anon_mean_bytes or 0.0)
     return [
-        _whole(one, runs[one.label], own_peak, held[one.label][samples.mean_clock] + own_mean)
-        if one.label in held
-        else one
-        for one in tried
+        _whole(one, runs[one.label], own_peak, one.mean_bytes + own_mean) if one.label in runs else one for one in tried
     ]
 
 

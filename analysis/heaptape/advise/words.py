@@ -166,7 +166,7 @@ def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[C
     now, row = advice.row(advice.today), advice.row(label)
     change = -advice.judge.saves(row, now)
     memory = f"{change_of_size(now.peak or 0.0, row.peak or 0.0)} ({percent(change)})"
-    good = True if advice.judge.gains_memory(row, now) else False if advice.judge.gains_memory(now, row) else None
+    good = True if advice.judge.gains_peak(row, now) else False if advice.judge.gains_peak(now, row) else None
     rows = [[title, Cell("peak memory"), Cell(memory, change, good=good), Cell("replayed")]]
     if advice.judge.by_mean and now.mean and row.mean is not None:
         change = 100 * (row.mean / now.mean - 1)

@@ -95,19 +95,21 @@ def about_workload(name: str, calls: int | None, threads: int | None, more: Sequ
     return ", ".join([f"{name}: {parts[0]}", *parts[1:], *more]) + "." if parts else f"{name}."
 
 
+def mean_name(over_calls: bool, usual: str = "mean\nmemory") -> str:
+    """The column of means of memory; the usual ones are over wall time."""
+    return "mean over\ncalls" if over_calls else usual
+
+
 MOSTLY_PERCENT = 50
 
 
 def idles(idle_percent: float | None) -> bool:
-    """Does the program idle so much that its means are over wall time?"""
+    """Does the program idle so much that its memory meanwhile counts as its peak does?"""
     return (idle_percent or 0.0) > MOSTLY_PERCENT
 
 
 def idle(idle_percent: float | None) -> str:
-    """That means are over wall time; empty where they are not (run/samples.py)."""
-    if not idles(idle_percent):
-        return ""
-    return f"It idles for {idle_percent:.0f} % of its time: means are over wall time."
+    return f"It idles for {idle_percent:.0f} % of its time." if idles(idle_percent) else ""
 
 
 def serialising(name: str, environment: Mapping[str, str]) -> list[str]:

@@ -64,7 +64,8 @@ class Answer:
     """`about`: what was measured. `rows`: best first, the baseline among them. `cpu_ns`: CPU time of the recorded
     program, None where that is not known; `recorded_on_baseline`: it ran on the baseline. `use`: aim ("cpu", "memory")
     -> label to use; the baseline's: no reason to change; an aim that can't be judged is missing. `sentences`: the
-    answer. `caveats`: what could change it, at most two. `next`: (what for, command).
+    answer. `caveats`: what could change it, at most two. `mean_over_calls`: of memory, else over wall time. `next`:
+    (what for, command).
     """
 
     about: str
@@ -76,6 +77,7 @@ class Answer:
     use: Mapping[str, str]
     sentences: tuple[str, ...]
     caveats: tuple[str, ...]
+    mean_over_calls: bool
     next: tuple[tuple[str, str], ...]
 
     @property
@@ -137,6 +139,7 @@ def answer(files: Sequence[Results], baseline: str) -> Answer:
         use,
         () if disproofs else tuple(_sentences(rows, baseline, [pick for pick in picks if pick.aim in use])),
         tuple([*left_out, *_caveats(files, rows, counts)][:2]),
+        any(file.mean_over_calls for file in files),
         tuple(_next(files, one, baseline, rows)),
     )
 

@@ -78,7 +78,7 @@ class Pick:
 class Judge:
     """How two candidates are compared. `cpu_ns`: workload -> CPU time of the recorded program; None: not known.
     `measured`: the candidates whose CPU time was measured further: no others are picked for it; empty: all are.
-    `by_mean`: the program idles, and means are over wall time: a lower one is a reason to change, at no higher peak.
+    `by_mean`: the program idles, so peak and mean both count: one is a reason to change where the other is not higher.
     """
 
     error: ErrorOf
@@ -105,6 +105,15 @@ class Judge:
 
     def gains_memory(self, one: Candidate, now: Candidate) -> bool:
         """Is its lower peak a reason to change?"""
+        if self.by_mean and self.has_higher_mean(one, now):
+            return False
+        return self.gains_peak(one, now)
+
+    def has_higher_mean(self, one: Candidate, now: Candidate) -> bool:
+        return one.mean is not None and one.mean > (now.mean or 0.0) and self.memory_apart(one, now, of_mean=True)
+
+    def gains_peak(self, one: Candidate, now: Candidate) -> bool:
+        """The same, whatever its mean is."""
         error = self.error("peak_rss", one.label, now.label)
         return is_reason(self.saves(one, now), error, self.saves_bytes(one, now))
 
@@ -242,10 +251,15 @@ def _for_memory(now: Candidate, others: Sequence[Candidate], judge: Judge, leave
     if not sized:
         return Pick(MEMORY, now.label, None, why="no other allocator qualifies")
     best = min(sized, key=_peak)
+    if judge.by_mean and not leave:
+        if able := [row for row in sized if judge.gains_memory(row, now) or judge.gains_mean(row, now)]:
+            return _of_idle(able, now, judge)
+        if judge.gains_peak(best, now):
+            more = 100 * ((best.mean or 0.0) / now.mean - 1) if now.mean else math.inf
+            less = f"saves {judge.saves(best, now):.0f} % of peak memory"
+            why = f"{best.label} {less}, but its mean is {more:.0f} % higher"
+            return Pick(MEMORY, now.label, best.label, why=why)
     saved = judge.saves(best, now)
-    idle = [] if leave or judge.gains_memory(best, now) else [row for row in sized if judge.gains_mean(row, now)]
-    if idle:
-        return replace(_of_least_mean(idle, now, judge, best), of_mean=True)
     if not leave and saved < NOTHING:
         unknown = any(row.least is not None and row.least < now.peak for row in sized)
         return Pick(MEMORY, now.label, best.label, why=NONE_KNOWN_LEANER if unknown else NONE_LEANER)
@@ -256,6 +270,21 @@ def _for_memory(now: Candidate, others: Sequence[Candidate], judge: Judge, leave
         return Pick(MEMORY, now.label, best.label, why=why)
     equal = [row for row in sized if not judge.memory_apart(row, best) and (leave or judge.gains_memory(row, now))]
     return _of_least_mean(equal, now, judge, best)
+
+
+def _of_idle(rows: Sequence[Candidate], now: Candidate, judge: Judge) -> Pick:
+    """The row that saves most of peak and mean together."""
+
+    def both(row: Candidate) -> float:
+        return _peak(row) * (row.mean or 0.0)
+
+    best = min(rows, key=both)
+    equal = [
+        row for row in rows if not judge.memory_apart(row, best) and not judge.memory_apart(row, best, of_mean=True)
+    ]
+    picked = _least_cpu(equal, now, judge)
+    of_mean = not judge.gains_memory(picked, now)
+    return Pick(MEMORY, picked.label, best.label, _labels(equal, picked), of_mean=of_mean)
 
 
 def _of_least_mean(rows: Sequence[Candidate], now: Candidate, judge: Judge, best: Candidate) -> Pick:

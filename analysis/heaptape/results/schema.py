@@ -24,7 +24,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import file_bytes
 from heaptape.results.latency import latency
 from heaptape.results.memory_map import CompactMap, decode, without_gaps
-from heaptape.results.structs import SYSTEM_CALLS, ResultsFile, Run, Workload, label, number, timeline_frame
+from heaptape.results.structs import SYSTEM_CALLS, WALL_TIME, ResultsFile, Run, Workload, label, number, timeline_frame
 from heaptape.tape.embedded import is_page, unpack
 
 if TYPE_CHECKING:
@@ -100,6 +100,11 @@ class Results:
     @property
     def workload(self) -> Workload:
         return self.parsed.workload or Workload()
+
+    @property
+    def mean_over_calls(self) -> bool:
+        """Is a mean of memory over calls, as the workload has no times, not over wall time?"""
+        return any(run.rss_anon_mean_bytes is not None and run.mean_over != WALL_TIME for run in self.measured)
 
     @property
     def name(self) -> str:

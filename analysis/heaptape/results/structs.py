@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 SCHEMA = 1
+WALL_TIME = "wall time"  # what a run's mean is over; else calls
 Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 Pair = Annotated[list[Finite], msgspec.Meta(min_length=2)]
 Triple = Annotated[list[Finite], msgspec.Meta(min_length=3)]

@@ -17,7 +17,7 @@ from heaptape.results.structs import Run, Workload, workload_of
 from heaptape.run import replay
 from heaptape.run.exact import Bench, RunError
 from heaptape.run.recorded import recorded_on
-from heaptape.run.samples import Samples, idle_of, read_samples, spread_times
+from heaptape.run.samples import Samples, read_samples, spread_times
 from heaptape.tape.trace import open_trace
 from heaptape.tape.workload_format import read_workload
 
@@ -43,7 +43,7 @@ def read_recorded(source: Path, workload: Path) -> Recorded:
     if source != workload and _has_samples(source):
         return Recorded(*read_samples(source, workload), peak)
     times = spread_times(rows[:, 0], compiled.timeline())
-    return Recorded(Samples(times, rows[:, 0], rows[:, 0], compiled.ops, idle_of(workload)), rows[:, 1], peak)
+    return Recorded(Samples(times, rows[:, 0], rows[:, 0], compiled.ops), rows[:, 1], peak)
 
 
 def _has_samples(source: Path) -> bool:
@@ -62,7 +62,7 @@ def disproved(run: Run, recorded: Recorded, about: Workload) -> str:
     if recorded.samples is None or recorded.rss is None:
         return ""
     samples = recorded.samples
-    there = judged_by.Samples(samples.position, recorded.rss, samples.clock_ns, recorded.peak_bytes, samples.idles)
+    there = judged_by.Samples(samples.position, recorded.rss, samples.time_ns, recorded.peak_bytes, True)
     return judged_by.disproved(about, [run], there)
 
 

@@ -18,19 +18,19 @@ from heaptape.run import live
 from heaptape.run.environment import without_allocator
 from heaptape.run.recipes import Finished
 
+CPU, WALL_MEAN = "cpu_ns", "rss_anon_wall_mean_bytes"
 # figure of a replay -> the live program's figure that it stands for
 COUNTERPARTS = {
     "rss-peak": "rss_anon_peak_bytes",
-    "rss-mean": "rss_anon_mean_bytes",
+    "rss-mean": WALL_MEAN,
     "vmsize-peak": "vm_size_peak_bytes",
     "faults": "page_faults",
     "syscalls": "syscalls",
-    "instructions": "cpu_ns",
-    "misses": "cpu_ns",
-    "cpu": "cpu_ns",
+    "instructions": CPU,
+    "misses": CPU,
+    "cpu": CPU,
 }
-CPU, WALL_MEAN = "cpu_ns", "rss_anon_wall_mean_bytes"
-LIVE = (*dict.fromkeys(COUNTERPARTS.values()), WALL_MEAN)
+LIVE = tuple(dict.fromkeys(COUNTERPARTS.values()))
 
 
 @dataclass(frozen=True)
@@ -74,20 +74,17 @@ def ratios(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     return found
 
 
-def judge(
-    rows: pd.DataFrame, objectives: Sequence[str], limits: Mapping[str, float], wall_time: bool = False
-) -> list[dict]:
+def judge(rows: pd.DataFrame, objectives: Sequence[str], limits: Mapping[str, float]) -> list[dict]:
     """For each objective (must be less than before) and each limit (figure -> largest allowed ratio, after to before):
     "figure", "live" (the live figure it is compared with), "most", "ratio", "low", "high", "verdict": "held", "did not
-    hold", or "undecided" where the interval contains both. `wall_time`: means are over it (the program idles), else
-    over processor time. CPU time is added without a verdict if it is not among them.
+    hold", or "undecided" where the interval contains both. CPU time is added without a verdict if it is not among them.
     """
-    known, of = ratios(rows), COUNTERPARTS | ({"rss-mean": WALL_MEAN} if wall_time else {})
+    known = ratios(rows)
     wanted = [(name, 1.0, True) for name in objectives] + [(name, most, False) for name, most in limits.items()]
     found = []
     for name, most, less in wanted:
-        if (here := known.get(of[name])) is not None:
-            about = {"figure": name, "live": of[name], "most": most}
+        if (here := known.get(COUNTERPARTS[name])) is not None:
+            about = {"figure": name, "live": COUNTERPARTS[name], "most": most}
             found.append({**about, **here, "verdict": _verdict(here, most, less)})
     if CPU in known and all(one["live"] != CPU for one in found):
         found.append({"figure": "cpu", "live": CPU, "most": None, **known[CPU], "verdict": None})

@@ -25,14 +25,14 @@ from heaptape.common.home import PACKAGE, Home
 from heaptape.common.process import last_message, processors, scratch_folder
 from heaptape.common.version import __version__
 from heaptape.results import disturbance, structs
-from heaptape.results.structs import SCHEMA
+from heaptape.results.structs import SCHEMA, WALL_TIME
 from heaptape.run import engine_process, machine
 from heaptape.run.across_passes import agreement, attach_syscalls
 from heaptape.run.engine_process import Command, Processes, failure, run_to_end, side_by_side
 from heaptape.run.environment import RECORDERS
 from heaptape.run.passes import BY_NAME, OF_ACCESSES, TOUCHED_MIN_BYTES, TOUCHED_PARTS_MIN_BYTES
 from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
-from heaptape.run.samples import MOSTLY, idle_of
+from heaptape.run.samples import idle_of
 from heaptape.tape.workload_format import is_workload, read_workload
 
 ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's tables, the allocator's own memory
@@ -214,12 +214,10 @@ def _small_touches_matter(workload: Path) -> bool:
     return bool(info.info.get("touched_parts")) and between >= MATTERS * info.peak_live_bytes
 
 
-def _mean_over_wall_time(measured: Mapping, workload: Path) -> dict:
-    """The mean of a memory run of a recording that idles (samples.py); else nothing."""
+def _mean_over_wall_time(measured: Mapping) -> dict:
+    """The mean of a memory run of a workload with times: one over calls is that of its busiest parts."""
     mean = measured.get("rss_anon_wall_mean_bytes")
-    if mean is None or not idle_of(workload) > MOSTLY:
-        return {}
-    return {"rss_anon_mean_bytes": mean, "mean_over": "wall time"}
+    return {} if mean is None else {"rss_anon_mean_bytes": mean, "mean_over": WALL_TIME}
 
 
 def replay(
@@ -556,7 +554,7 @@ def _measure_with(engine: Engine, run: Run, spec: Mapping[str, object], tell: Ca
     if other := _other_library(measured, run.choice):
         return about | {"error": other}
     # An allocator's output on stderr (for example about an unknown setting) belongs to the result.
-    measured |= _mean_over_wall_time(measured, workload)
+    measured |= _mean_over_wall_time(measured)
     return about | measured | ({"stderr": _cut(text.strip(), 2000)} if text.strip() else {})
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from heaptape.common.phrases import MOSTLY_PERCENT
 from heaptape.results.judged import mean_over_time
 from heaptape.results.structs import Run
 from heaptape.tape.trace import call_ns_of, open_trace, times_ns
@@ -22,33 +21,13 @@ from heaptape.tape.workload_format import read_workload
 @dataclass(frozen=True)
 class Samples:
     """When a recorded run was sampled: in wall time, in the program's processor time (`without_recording`), and in ops
-    done by then. `idle`: `idle_of` its workload.
+    done by then.
     """
 
     time_ns: np.ndarray
     cpu_ns: np.ndarray
     position: np.ndarray
     ops: int = 0
-    idle: float = math.nan
-
-    @property
-    def idles(self) -> bool:
-        """Means are over wall time."""
-        return self.idle > MOSTLY
-
-    @property
-    def mean_clock(self) -> str:
-        """The key of `replayed` that is the mean to go by."""
-        return "rss_anon_wall_mean_bytes" if self.idles else "rss_anon_mean_bytes"
-
-    @property
-    def clock_ns(self) -> np.ndarray:
-        """The time that it is over."""
-        return self.time_ns if self.idles else self.cpu_ns
-
-    def mean(self, rss: np.ndarray) -> float:
-        """The same of the recorded program's own RSS, at each sample."""
-        return mean_over_time(self.clock_ns, rss)
 
     @property
     def share(self) -> np.ndarray:
@@ -110,7 +89,7 @@ def read_samples(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
     samples = samples_at(times, cpu, line_ns, position, compiled.ops)
     reading = rows["reading_ns"].to_numpy(float) if "reading_ns" in rows else np.zeros(len(rows))
     own = without_recording(samples.cpu_ns, call_ns * samples.position, reading)
-    return replace(samples, cpu_ns=own, idle=idle_of(workload)), rows["rss_anon_bytes"].to_numpy(float)
+    return replace(samples, cpu_ns=own), rows["rss_anon_bytes"].to_numpy(float)
 
 
 def without_recording(cpu_ns: np.ndarray, calls_ns: np.ndarray, reading_ns: np.ndarray) -> np.ndarray:
@@ -134,7 +113,7 @@ def spread_times(position: np.ndarray, line: pd.DataFrame) -> np.ndarray:
     return np.repeat(begins, count) + np.repeat(ends - begins, count) * part
 
 
-IDLE_SPAN_NS, IDLE_OPS, MOSTLY = 50e6, 50, MOSTLY_PERCENT / 100
+IDLE_SPAN_NS, IDLE_OPS = 50e6, 50
 RECORDER_WAITS_OPS = 10_000  # in IDLE_SPAN_NS: where calls are denser, the program may have waited for its recorder
 
 
@@ -156,8 +135,7 @@ def idle_share(time_ns: np.ndarray, position: np.ndarray, cpu_ns: float | None =
 @lru_cache(maxsize=8)
 def idle_of(workload: Path) -> float:
     """The share of its recording's time in which the program idled: what its threads slept (`asleep`), less what that
-    may have been for the recorder; in recordings without it, `idle_share`. Where it is more than MOSTLY, means are over
-    wall time: means over calls or processor time would be those of its bursts.
+    may have been for the recorder; in recordings without it, `idle_share`.
     """
     compiled = read_workload(workload)
     line, asleep = compiled.timeline(), compiled.info.get("asleep")

@@ -118,7 +118,10 @@ def answer_table(answer: Answer, most: int = MOST_ROWS) -> Table:
             "change" if answer.workloads == 1 else "peak\nmemory",
             [_change(row.peak_percent, row, answer) for row in rows],
         ),
-        ("mean\nmemory", [_with_base(row, answer, row.mean_percent, row.mean_bytes, phrases.size) for row in rows]),
+        (
+            phrases.mean_name(answer.mean_over_calls),
+            [_with_base(row, answer, row.mean_percent, row.mean_bytes, phrases.size) for row in rows],
+        ),
         ("malloc\ninstr.", instructions),
     ]
     if all(row.instructions_percent is None for row in rows):

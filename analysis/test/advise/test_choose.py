@@ -91,6 +91,24 @@ def test_of_a_program_that_idles_a_lower_mean_at_no_higher_peak_is_a_reason(peak
     assert picks(rows, MEMORY, error_of(4.0))[MEMORY].label == NOW
 
 
+@pytest.mark.parametrize(
+    ("peak", "mean", "picked"), [(60, 200, NOW), (60, 101, "other"), (60, 40, "other"), (99, 200, NOW)]
+)
+def test_of_a_program_that_idles_a_lower_peak_at_a_much_higher_mean_is_no_reason(peak, mean, picked):
+    rows = [row(NOW, 100, mean_mib=100), row("other", peak, mean_mib=mean)]
+    (pick,) = decide(rows, NOW, MEMORY, Judge(error_of(4.0), by_mean=True), [NOW, "other"])
+    assert pick.label == picked
+    assert ("but its mean is 100 % higher" in pick.why) == (peak == 60 and picked == NOW)
+
+
+def test_of_a_program_that_idles_the_one_that_saves_most_of_peak_and_mean_is_picked():
+    rows = [row(NOW, 100, mean_mib=100), row("peak", 60, mean_mib=100), row("mean", 90, mean_mib=20)]
+    rows.append(row("traded", 20, mean_mib=300))
+    (pick,) = decide(rows, NOW, MEMORY, Judge(error_of(4.0), by_mean=True), [one.label for one in rows])
+    assert pick.label == "mean"
+    assert picks(rows, MEMORY, error_of(4.0))[MEMORY].label == "traded"
+
+
 def test_of_ties_in_cpu_time_the_leanest_is_picked():
     """The same instructions: nothing between them can be predicted."""
     rows = [row(NOW, 100, 5000), row("fat", 150, 200), row("lean", 90, 200), row("slower", 50, 4000)]

@@ -80,7 +80,7 @@ def test_a_capacity_is_exact(value):
         (phrases.about_workload("jq", None, None, ["x"]), "jq."),
         (phrases.idle(None), ""),
         (phrases.idle(50), ""),
-        (phrases.idle(50.6), "It idles for 51 % of its time: means are over wall time."),
+        (phrases.idle(50.6), "It idles for 51 % of its time."),
         (phrases.upgrade("glibc 2.41", -3.0, 0.01), "Upgrade to glibc 2.41: malloc and free take 3.0 % fewer "
          "instructions, peak memory 0 %. No variable sets it."),
         (phrases.upgrade("x", 12.0, -5.0), "Upgrade to x: malloc and free take 12 % more instructions, peak memory "

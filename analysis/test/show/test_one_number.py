@@ -40,7 +40,8 @@ SAID = {
 # What tables say of an allocator: column -> the name that it stands for. Units are of the table's title or the cell.
 COLUMNS = {
     "peak memory": "peak RSS, MiB", "peak RSS": "peak RSS, MiB", "RSS": "peak RSS, MiB", "mean RSS": "mean RSS, MiB",
-    "mean memory": "mean RSS, MiB", "ideal RSS": "ideal RSS, MiB", "Ideal": "ideal RSS, MiB", "overhead": "OH, MiB",
+    "mean memory": "mean RSS, MiB", "mean over calls": "mean RSS, MiB", "ideal RSS": "ideal RSS, MiB",
+    "Ideal": "ideal RSS, MiB", "overhead": "OH, MiB",
     "OH": "OH, MiB", "malloc": "malloc", "free": "free", "calloc": "calloc", "Total, M": "instructions, M",
     "instructions, M": "instructions, M", "malloc instr.": "instructions, M", "Total, M cycles": "cycles, M",
     "page faults": "page faults", "change": "peak RSS, %", "mean": "mean",

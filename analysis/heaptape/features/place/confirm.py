@@ -45,7 +45,7 @@ def confirm(found: Found, plan: Path, turns: Turns, tell: Callable[[str, float],
     """
     clock = clock_of(turns.command, plan.parent, turns.home)
     rows = take(replace(turns, after=with_plan(turns.before, plan, turns.home)), tell)
-    live = {"peak_rss": "rss_anon_peak_bytes", "mean_rss": WALL_MEAN if clock.idles else "rss_anon_mean_bytes"}
+    live = {"peak_rss": "rss_anon_peak_bytes", "mean_rss": WALL_MEAN}
     sides = rows.groupby("side")[list(live.values())].median()
     before, after = (
         {metric: float(sides.loc[side, key]) for metric, key in live.items()} for side in ("before", "after")
@@ -73,8 +73,8 @@ def savings(found: Found, clock: Samples) -> dict[str, float]:
     saved = {
         metric: found.base[metric] - found.best.figures[metric] - LIBRARY_BYTES for metric in ("peak_rss", "mean_rss")
     }
-    if len(clock.cpu_ns) < 2:
+    if len(clock.time_ns) < 2:
         return saved
     position = clock.share * (found.samples.ops + 2) - 1
-    before, after = (mean_over_time(clock.clock_ns, rss_at(run, position)) for run in (found.base_run, found.best.run))
+    before, after = (mean_over_time(clock.time_ns, rss_at(run, position)) for run in (found.base_run, found.best.run))
     return saved | {"mean_rss": before - after - LIBRARY_BYTES}

@@ -98,10 +98,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "Screen":
     from heaptape.common.console import printable
-    from heaptape.common.phrases import counted
+    from heaptape.common.phrases import counted, mean_name
     from heaptape.common.tables import Cell, Table
     from heaptape.features.place.search import UPPER
     from heaptape.results.fits import range_note
+    from heaptape.results.structs import WALL_TIME
     from heaptape.show.screen import Screen
 
     name = replaying.name_of(arguments.input)
@@ -109,7 +110,8 @@ def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "S
     about += counted(len(found.tried), "placement") + "."
     rows = [[Cell("as recorded"), *_cells(found.base, found.base)]]
     rows += [[Cell(printable(one.candidate.name)), *_cells(one.figures, found.base)] for one in found.tried]
-    columns = ["placement", "peak\nmemory", "change", "mean\nmemory", "change", "malloc\ninstr."]
+    mean = mean_name(found.base_run.mean_over != WALL_TIME)
+    columns = ["placement", "peak\nmemory", "change", mean, "change", "malloc\ninstr."]
     more = []
     if found.plan:
         path = arguments.output or "PLAN.toml"

@@ -23,7 +23,7 @@ from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Run as MemoryRun
 from heaptape.run import judging, replay, rounds
 from heaptape.run.rounds import Run
-from heaptape.run.samples import Samples, read_samples, replayed
+from heaptape.run.samples import Samples, read_samples
 from heaptape.tape.trace import open_trace
 from heaptape.tape.workload_format import read_workload
 
@@ -248,15 +248,12 @@ class _Bench:
         return Results(about["name"], data)
 
     def memory(self, workload: Path) -> tuple[dict[str, float], MemoryRun]:
-        """Peak, and mean over the recorded program's processor time, or wall time where it idles."""
+        """Peak and mean."""
         results = self.replay(workload, "memory")
         run = results.first_runs("rss_anon_peak_bytes").get(self.asked.choice.label)
         if run is None:
             raise HeaptapeError(f"{results.name}: {self.asked.choice.label} gave no figures")
-        sampled = len(self.samples.cpu_ns) > 1
-        held = replayed(run, self.samples)
-        mean = held[self.samples.mean_clock] if sampled else float(run.rss_anon_mean_bytes or 0)
-        peak = held["rss_anon_peak_bytes"]
+        peak, mean = run.rss_anon_peak_bytes or 0.0, run.rss_anon_mean_bytes or 0.0
         return {"peak_rss": peak, "mean_rss": mean, UPPER: max(peak, run.spread_peak_bytes or 0)}, run
 
     def instructions(self, workload: Path) -> dict[str, float]:

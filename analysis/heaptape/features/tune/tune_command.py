@@ -171,7 +171,7 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
     from heaptape.features.tune.answer import answer
     from heaptape.features.tune.search import Search
     from heaptape.features.tune.trials import Trials, opened
-    from heaptape.run import judging, replay, samples
+    from heaptape.run import judging, replay
 
     with replaying.work() as work:
         prepared = {}
@@ -189,7 +189,6 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
             if not any(not point.settings and not point.error for point in search.points):
                 raise KeyboardInterrupt  # before there was anything to report
             found = answer(request.space, request.goals, search.points, about)
-            found["idles"] = all(samples.idle_of(workload) > samples.MOSTLY for workload in prepared.values())
             return found, interrupted
 
 
@@ -283,7 +282,7 @@ def _lived(arguments: argparse.Namespace, data: dict, space: "Space") -> dict | 
         "command": arguments.own_options,
         "runs": arguments.live_runs,
         "rows": rows.astype(object).where(rows.notna(), None).to_dict("records"),
-        "figures": live_command.judge(rows, data["search"]["objectives"], _bounds_of_limits(arguments), data["idles"]),
+        "figures": live_command.judge(rows, data["search"]["objectives"], _bounds_of_limits(arguments)),
     }
 
 

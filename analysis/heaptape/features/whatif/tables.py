@@ -46,7 +46,9 @@ def whatif_tables(file: Results) -> list[Table]:
     values = absolute(table)
     metrics = [m for m in METRICS if m in values.columns]
     columns = ["allocator", "experiment"]
-    columns += [text for metric in metrics for text in (METRICS[metric][0], "% of original")]
+    mean = "mean over calls, MiB" if file.mean_over_calls else METRICS["mean_rss"][0]
+    names = {metric: name for metric, (name, _) in METRICS.items()} | {"mean_rss": mean}
+    columns += [text for metric in metrics for text in (names[metric], "% of original")]
     rows = []
     for original in dict.fromkeys(label for _, label, _ in _pairs(file)):
         cells = [_value(values.at[(file.name, original), m], m) for m in metrics]

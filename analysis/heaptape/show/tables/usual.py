@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from heaptape.common.phrases import counted, size_above
+from heaptape.common.phrases import counted, mean_name, size_above
 from heaptape.common.tables import MIB, MISSING, Cell, Table
 from heaptape.results import disturbance
 from heaptape.results import replay_errors as fidelity
@@ -44,6 +44,7 @@ STRINGS_NOTE = (
 HELD_NOTE = "all freed: RSS after every object was released; purged: RSS after the allocator's own purge as well."
 LIMIT_NOTE = "fits in: the smallest memory limit (of a cgroup) for the whole program, its own memory included."
 SHOWN_HALF = 0.05  # percent: a narrower half interval would be shown as 0.0
+MEAN_RSS = "mean RSS"
 NOISY = "too noisy"
 # Figures whose differences are withheld within the error of replaying. Counted figures (instructions, faults, system
 # calls, memory) are shown, with the error of replaying beside them.
@@ -119,7 +120,14 @@ def by_subject(files: Sequence[Results], baseline: str, method: Method = "t") ->
     if in_order:
         subject, last = in_order[-1]
         in_order[-1] = subject, replace(last, notes=[*last.notes, *_closing_notes(files)])
+    if any(file.mean_over_calls for file in files):
+        return [(subject, _with_means_over_calls(one)) for subject, one in in_order]
     return in_order
+
+
+def _with_means_over_calls(table: Table) -> Table:
+    named = mean_name(over_calls=True).replace("\n", " ")
+    return replace(table, columns=[named if name == MEAN_RSS else name for name in table.columns])
 
 
 def _closing_notes(files: Sequence[Results]) -> list[str]:
@@ -174,7 +182,7 @@ def _absolute_tables(shown: "_Figures", suffix: str) -> list[tuple[str, Table]]:
     tables.append(("system", _metric_table(f"System calls and page faults{suffix}", shown, system, [])))
     memory = {
         "peak_rss": "peak RSS",
-        "mean_rss": "mean RSS",
+        "mean_rss": MEAN_RSS,
         "ideal_rss": "ideal RSS",
         "achievable_rss": "achievable",
         "overhead": "overhead",
@@ -288,7 +296,7 @@ def _relative_tables(
     totals = percents[percents["metric"] == "total_instructions"]
     exact = len(totals) > 0 and bool(totals["exact"].all())
     instructions = {"total_instructions": f"instructions{' (exact)' * exact}"}
-    memory = {"peak_rss": "peak RSS", "mean_rss": "mean RSS", "vm_size": "VmSize", "page_faults": "page faults"}
+    memory = {"peak_rss": "peak RSS", "mean_rss": MEAN_RSS, "vm_size": "VmSize", "page_faults": "page faults"}
     bare = {"bare_wall": "bare", "bare_cpu": "bare CPU"}
     cycles = {"total_cycles": "Total"} | {f"calls/{c}": c for c in calls}
     kinds = [
