@@ -22,7 +22,8 @@
 
    A release is stamped where its call begins, an acquire where it ends: with the line's time, raised where it does not
    rise, or, without times, with the line's number. A call inside another one of the family (reallocarray calls calloc)
-   is left out. A process of its own, in which fork returned 0, is left out from there on. ltrace does not print the
+   is left out. A process of its own, in which fork returned 0 or another program began, is left out from there on; one
+   whose fork was not traced is an error once it shows that it is one (take_mark). ltrace does not print the
    pointer that posix_memalign hands out: such a call becomes a gap of the trace. By default it sees the calls of the
    program itself, not those of its libraries, so objects may be acquired or released unseen: hence "calls" and "start"
    in `lacks`. */
@@ -39,6 +40,7 @@ struct open_call {
   bool any;
   bool addressless; /* posix_memalign */
   bool forked;      /* it is the thread of a process that the program forked */
+  bool taken;       /* it has made calls of the family */
   unsigned nested;  /* calls inside it that have not ended */
   struct trace_event event;
   char name[24];
@@ -49,9 +51,11 @@ struct ltrace_import {
   struct thread_numbers callers; /* not the trace's numbers, which a thread gets with its first complete call */
   VECTOR(struct open_call) open; /* by number in callers */
   bool timed;
-  uint64_t stamp;             /* of the line */
-  uint64_t first_ns, last_ns; /* of the first line with a time, and of the last */
-  uint64_t nested, doubts, forked;
+  uint64_t stamp;              /* of the line */
+  uint64_t first_ns, last_ns;  /* of the first line with a time, and of the last */
+  uint64_t first_id, ended_id; /* of the program, of the thread or process that ended last; 0: none */
+  bool ended;                  /* the program has */
+  uint64_t nested, doubts, forked, unsure;
 };
 
 /* What stands before a line's text. */
@@ -307,6 +311,7 @@ static int take_begin(struct ltrace_import *ltrace, struct open_call *open, cons
   struct open_call call = {.id = open->id,
                            .unseen = open->unseen,
                            .any = true,
+                           .taken = true,
                            .addressless = id == CALL_posix_memalign,
                            .event = {.call = (uint8_t)id, .release_stamp = ltrace->stamp}};
   memcpy(call.name, name, strlen(name) + 1);
@@ -369,6 +374,37 @@ static void stamp_line(struct ltrace_import *ltrace, const struct prefix *prefix
   ltrace->stamp = stamp > ltrace->stamp ? stamp : ltrace->stamp + 1;
 }
 
+static int error_of_child(struct ltrace_import *ltrace, uint64_t id) {
+  return line_reader_error(ltrace->import->lines,
+                           "process %" PRIu64 " is a child of the program, and was taken for a thread: record with "
+                           "-e fork+vfork+malloc+..., or without -f",
+                           id);
+}
+
+/* "+++ exited", "--- SIGNAL ---": tells a child, whose fork was not traced, from a thread. It runs a program of its
+   own, its end is signalled, or it outlives the first thread, which a thread does not. */
+static int take_mark(struct ltrace_import *ltrace, uint64_t id, const char *at) {
+  struct open_call *open = id ? open_call_of(ltrace, id) : NULL;
+  if (!open)
+    return id ? import_no_memory(ltrace->import) : 0;
+  if (strncmp(at, "+++ ", 4) == 0) {
+    ltrace->ended_id = id;
+    ltrace->ended |= id == ltrace->first_id;
+  } else if (strncmp(at, "--- Called exec()", 17) == 0) {
+    if (open->taken && !open->forked)
+      return line_reader_error(ltrace->import->lines,
+                               "process %" PRIu64 " becomes another program here (exec): record that one itself", id);
+    open->forked = ltrace->first_id && id != ltrace->first_id;
+  } else if (strncmp(at, "--- SIGCHLD", 11) == 0 && ltrace->ended_id) {
+    const struct open_call *child = open_call_of(ltrace, ltrace->ended_id);
+    if (!child)
+      return import_no_memory(ltrace->import);
+    if (child->taken && !child->forked)
+      return error_of_child(ltrace, child->id);
+  }
+  return 0;
+}
+
 static int take_line(void *context, const char *line) {
   struct ltrace_import *ltrace = context;
   const char *at = line;
@@ -376,8 +412,10 @@ static int take_line(void *context, const char *line) {
   scan_prefix(&at, &prefix);
   stamp_line(ltrace, &prefix);
   char name[24];
-  if (*at == '\0' || strncmp(at, "+++ ", 4) == 0 || strncmp(at, "--- ", 4) == 0)
+  if (*at == '\0')
     return 0;
+  if (strncmp(at, "+++ ", 4) == 0 || strncmp(at, "--- ", 4) == 0)
+    return take_mark(ltrace, prefix.id, at);
   if (strncmp(at, "unexpected breakpoint", 21) == 0) {
     ltrace->doubts++;
     return 0;
@@ -393,11 +431,18 @@ static int take_line(void *context, const char *line) {
   struct open_call *open = open_call_of(ltrace, prefix.id);
   if (!open)
     return import_no_memory(ltrace->import);
+  if (!ltrace->first_id)
+    ltrace->first_id = prefix.id;
   if (open->forked) {
     ltrace->forked++;
     return 0;
   }
-  return resumed ? take_resumed(ltrace, open, line, at) : take_begin(ltrace, open, line, at, name);
+  if (ltrace->ended && prefix.id != ltrace->first_id)
+    return error_of_child(ltrace, prefix.id);
+  bool taken = open->taken;
+  int result = resumed ? take_resumed(ltrace, open, line, at) : take_begin(ltrace, open, line, at, name);
+  ltrace->unsure += ltrace->forked && open->taken && !taken;
+  return result;
 }
 
 /* Calls whose address ltrace does not print become gaps at their thread's end; calls that never ended are counted. */
@@ -420,6 +465,8 @@ static int finish(struct ltrace_import *ltrace) {
     import_note(import, "%" PRIu64 " calls inside other calls left out", ltrace->nested);
   if (ltrace->forked)
     import_note(import, "%" PRIu64 " lines of processes that the program forked left out", ltrace->forked);
+  if (ltrace->unsure)
+    import_note(import, "%" PRIu64 " threads that began after that may be theirs", ltrace->unsure);
   if (unseen)
     import_note(import, "%" PRIu64 " posix_memalign calls, whose address ltrace does not give, became gaps", unseen);
   if (never_ended)

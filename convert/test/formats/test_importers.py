@@ -384,6 +384,38 @@ def test_ltrace_s_lines_of_a_forked_process_are_left_out_and_counted(tmp_path):
     assert "2 lines of processes that the program forked left out" in dumped.stderr
 
 
+CHILD = "7 malloc(9)   = 0x10\n8 malloc(77)   = 0x20\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        (CHILD + "8 +++ exited (status 0) +++\n7 --- SIGCHLD (Child exited) ---\n", "4: process 8 is a child"),
+        (CHILD + "7 +++ exited (status 0) +++\n8 free(0x20)   = <void>\n", "4: process 8 is a child"),
+        (CHILD + "8 --- Called exec() ---\n", "3: process 8 becomes another program"),
+        (CHILD + "7 --- Called exec() ---\n", "3: process 7 becomes another program"),
+        (CHILD + "8 +++ exited (status 0) +++\n7 +++ exited (status 0) +++\n", ""),
+        (CHILD + "9 +++ exited (status 0) +++\n7 --- SIGCHLD (Child exited) ---\n7 free(0x10)   = <void>\n", ""),
+    ],
+)
+def test_ltrace_s_child_that_was_taken_for_a_thread_is_an_error(lines, error, tmp_path):
+    path = tmp_path / "ltrace.txt"
+    path.write_text(lines)
+    checked = run(CONVERT, "check", path)
+    assert (checked.status, error in checked.stderr) == (1 if error else 0, True)
+
+
+def test_ltrace_s_child_that_runs_another_program_is_left_out_and_later_threads_are_counted(tmp_path):
+    path = tmp_path / "ltrace.txt"
+    path.write_text(
+        "7 malloc(9)   = 0x10\n8 --- Called exec() ---\n8 malloc(77)   = 0x10\n"
+        "9 malloc(5)   = 0x20\n9 free(0x20)   = <void>\n"
+    )
+    checked = run(CONVERT, "check", path, "--json")
+    assert json.loads(checked.stdout)["ops"] == 3
+    assert "1 lines of processes that the program forked left out; 1 threads that began after" in checked.stderr
+
+
 def test_operators_and_null_in_ltrace_are_read(tmp_path):
     path = tmp_path / "ltrace.txt"
     path.write_text(
