@@ -45,7 +45,7 @@ static int begin(struct import *import) {
 /* Skips "@ CALLER ", which may contain spaces: the sign of the call is the last one with a space on both sides and an
    address after it. */
 static const char *call_of(const char *line) {
-  if (line[0] != '@')
+  if (line[0] != '@' && line[0] != '[') /* some versions leave the @ out */
     return line;
   const char *found = NULL;
   for (const char *at = strchr(line, ' '); at; at = strchr(at + 1, ' '))

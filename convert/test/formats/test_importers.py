@@ -341,6 +341,13 @@ def test_look_alikes_and_greetings_do_not_mislead(line, name, tmp_path):
     assert (found.status, found.stdout, found.stderr) == (named.status, named.stdout, named.stderr)
 
 
+def test_mtrace_without_the_sign_before_its_caller_is_read(tmp_path):
+    path = tmp_path / "mtrace.txt"
+    path.write_text("= Start\n[0x80481eb] + 0x10 0x14\n[0x8048209] - 0x10\n= End\n")
+    calls = [line.split(" ", 2)[2] for line in succeed(CONVERT, "dump", path).stdout.splitlines()[1:]]
+    assert calls == ["malloc(20) = 0x10", "free(0x10)"]
+
+
 CALLS = ["malloc(10) = 0x10", "realloc(0x10, 50) = 0x20", "free(0x20)"]
 
 
