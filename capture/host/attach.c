@@ -112,6 +112,26 @@ static bool has_descriptors(void) {
   return two >= 0;
 }
 
+/* To the abstract socket, else to the one with a path, whose name must still fit. Returns 0, or -1 with errno of the
+   first, where EACCES stands for EPERM: that says whose the other end is. */
+static int connect_to(int sock, struct sockaddr_un *address, socklen_t bytes) {
+  static const char folder[] = ATTACH_FOLDER;
+  if (retry(SYS_connect, sock, address, bytes, 0) == 0)
+    return 0;
+  int why = errno == EPERM ? EACCES : errno;
+  size_t name_bytes = bytes - offsetof(struct sockaddr_un, sun_path) - 1;
+  bool is_out_of_reach = why == ECONNREFUSED || why == EACCES;
+  if (is_out_of_reach && sizeof folder + name_bytes <= sizeof address->sun_path) {
+    memmove(address->sun_path + sizeof folder - 1, address->sun_path + 1, name_bytes);
+    memcpy(address->sun_path, folder, sizeof folder - 1);
+    address->sun_path[sizeof folder - 1 + name_bytes] = '\0';
+    if (retry(SYS_connect, sock, address, sizeof *address, 0) == 0)
+      return 0;
+  }
+  errno = why;
+  return -1;
+}
+
 /* One request, one reply with up to two descriptors (-1 where there is none). Returns 0, or -1 with errno set; EPERM:
    at the other end is not our recorder. */
 static int exchange(const struct attach_request *request, struct attach_reply *reply, int fds[2]) {
@@ -151,11 +171,10 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
   struct msghdr message = {
       .msg_iov = &part, .msg_iovlen = 1, .msg_control = rights.bytes, .msg_controllen = sizeof rights.bytes};
   /* MSG_NOSIGNAL: a collector that ends now must not cost the host a SIGPIPE. */
-  if (retry(SYS_connect, sock, &address, address_bytes, 0) != 0) {
-    errno = errno == EPERM ? EACCES : errno; /* EPERM says whose the other end is */
-  } else if (!is_of_trusted_user(sock)) {
+  bool connected = connect_to(sock, &address, address_bytes) == 0;
+  if (connected && !is_of_trusted_user(sock)) {
     errno = EPERM;
-  } else if (retry(SYS_sendto, sock, &with_proof, sizeof with_proof, MSG_NOSIGNAL) == sizeof with_proof &&
+  } else if (connected && retry(SYS_sendto, sock, &with_proof, sizeof with_proof, MSG_NOSIGNAL) == sizeof with_proof &&
              retry(SYS_recvmsg, sock, &message, MSG_CMSG_CLOEXEC, 0) == sizeof *reply) {
     take_descriptors(&message, fds);
     if (reply->magic == ATTACH_MAGIC && reply->proof == attach_proof(secret, with_proof.number, ATTACH_RECORDER_SIDE)) {
@@ -164,7 +183,7 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
       close_both(fds);
       errno = EPERM;
     }
-  } else if (errno == 0 || errno == EPIPE) { /* the collector has closed its end */
+  } else if (connected && (errno == 0 || errno == EPIPE)) { /* the collector has closed its end */
     errno = ECONNRESET;
   }
   int error = errno;

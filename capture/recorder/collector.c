@@ -91,15 +91,15 @@ int collector_open(struct collector **out, const struct collector_settings *sett
   if (!collector)
     return error_set(error, "collector", "out of memory");
   collector->settings = settings;
-  collector->socket = collector->inner_socket = collector->epoll = collector->control_fd = -1;
+  collector->socket = collector->other_socket = collector->epoll = collector->control_fd = -1;
   collector->origin = os_read_clocks(CLOCK_MONOTONIC);
   if (open_control(collector) != 0 || connections_open(collector) != 0 ||
       (collector->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
     return error_errno(error, "collector", "cannot make socket or shared memory");
   register_robust_futex(collector);
   collector_watch(collector, collector->socket);
-  if (collector->inner_socket >= 0)
-    collector_watch(collector, collector->inner_socket);
+  if (collector->other_socket >= 0)
+    collector_watch(collector, collector->other_socket);
   /* Orphans become our children, so that we know when no unrecorded child is left that might yet make its first
      call. */
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -115,10 +115,7 @@ int collector_open(struct collector **out, const struct collector_settings *sett
 void collector_close(struct collector *collector) {
   pthread_cancel(collector->waker);
   pthread_join(collector->waker, NULL);
-  for (uint32_t i = 0; i < collector->pending_count; i++)
-    close(collector->pending[i].fd);
-  close(collector->socket);
-  os_close(collector->inner_socket);
+  connections_close(collector);
   close(collector->epoll);
   close(collector->control_fd);
   free(collector->processes.at);

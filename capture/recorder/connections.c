@@ -33,6 +33,26 @@ static int listen_at(int fd, const struct sockaddr_un *address, socklen_t bytes)
              : listen(fd, 4096);
 }
 
+static int make_socket(void) {
+  return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+/* The socket with a path, where one can be made. All users may connect, as to the abstract one. */
+static void open_path(struct collector *collector, const char *name) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  snprintf(address.sun_path, sizeof address.sun_path, ATTACH_FOLDER "%.60s", name);
+  collector->other_socket = make_socket();
+  mode_t mask = umask(0);
+  bool bound = listen_at(collector->other_socket, &address, sizeof address) == 0;
+  umask(mask);
+  if (bound) {
+    memcpy(collector->socket_path, address.sun_path, sizeof collector->socket_path);
+  } else {
+    os_close(collector->other_socket);
+    collector->other_socket = -1;
+  }
+}
+
 int connections_open(struct collector *collector) {
   uint64_t random[2];
   if (getrandom(random, sizeof random, 0) != sizeof random)
@@ -51,16 +71,33 @@ int connections_open(struct collector *collector) {
            collector->settings->flags & ATTACH_DROP ? ATTACH_IMPATIENT : "",
            collector->settings->simulated ? ATTACH_SIMULATED : "");
   socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-  collector->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  collector->socket = make_socket();
   if (listen_at(collector->socket, &address, bytes) != 0)
     return -1;
   int users = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
   collector->hides_users = !proc_read(users, status, sizeof status) || !attach_has_all_users(status);
   os_close(users);
-  if (!collector->settings->restorer_pid || !target_differs(collector->settings->first_pid, "ns/net"))
+  if (!collector->settings->restorer_pid) {
+    open_path(collector, address.sun_path + 1);
     return 0;
-  collector->inner_socket = target_socket(collector->settings->first_pid);
-  return listen_at(collector->inner_socket, &address, bytes);
+  }
+  if (!target_differs(collector->settings->first_pid, "ns/net"))
+    return 0;
+  collector->other_socket = target_socket(collector->settings->first_pid);
+  return listen_at(collector->other_socket, &address, bytes);
+}
+
+void connections_close(struct collector *collector) {
+  for (uint32_t i = 0; i < collector->pending_count; i++)
+    close(collector->pending[i].fd);
+  close(collector->socket);
+  os_close(collector->other_socket);
+  connections_unlink(collector);
+}
+
+void connections_unlink(const struct collector *collector) {
+  if (collector->socket_path[0])
+    unlink(collector->socket_path);
 }
 
 /* Redirects the functions of an allocator in the executable of a fresh image, which waits on the connection. */
@@ -380,16 +417,16 @@ static void keep_pending(struct collector *collector, const struct pending *from
   collector_watch(collector, from->fd);
 }
 
-/* Are there descriptors for one more process, and its connection? The lowest free one does not tell how many are free:
-   those of closed connections lie between those of processes. */
-static bool has_descriptors(const struct collector *collector) {
+/* The lowest free descriptor does not tell how many are free: those of closed connections lie between those of
+   processes. */
+uint32_t connections_lack(const struct collector *collector) {
   enum { OF_ONE_PROCESS = 16 };
   int taken[OF_ONE_PROCESS], count = 0;
   while (count < OF_ONE_PROCESS && (taken[count] = fcntl(collector->control_fd, F_DUPFD_CLOEXEC, 0)) >= 0)
     count++;
   for (int i = 0; i < count; i++)
     close(taken[i]);
-  return count == OF_ONE_PROCESS;
+  return OF_ONE_PROCESS - (uint32_t)count;
 }
 
 static bool own_are_full(const struct collector *collector) {
@@ -399,13 +436,13 @@ static bool own_are_full(const struct collector *collector) {
 /* The next connection; false: there is none. It waits in the backlog where we have no room for it. */
 static bool accept_next(struct collector *collector, struct pending *from) {
   socklen_t bytes = sizeof from->peer;
-  collector->crowded = own_are_full(collector) || !has_descriptors(collector);
+  collector->crowded = own_are_full(collector) || connections_lack(collector) > 0;
   if (collector->crowded)
     return false;
   from->since_ns = os_monotonic_ns();
   from->fd = accept4(collector->socket, NULL, NULL, SOCK_CLOEXEC);
   if (from->fd < 0)
-    from->fd = accept4(collector->inner_socket, NULL, NULL, SOCK_CLOEXEC);
+    from->fd = accept4(collector->other_socket, NULL, NULL, SOCK_CLOEXEC);
   if (from->fd >= 0 && getsockopt(from->fd, SOL_SOCKET, SO_PEERCRED, &from->peer, &bytes) != 0)
     from->peer = (struct ucred){0, (uid_t)-1, (gid_t)-1};
   from->own = from->fd >= 0 && is_own(collector, &from->peer);

@@ -76,6 +76,8 @@ static void child_changed(int signal) {
 }
 
 static void fail(const struct error *error, int status) {
+  if (serving)
+    connections_unlink(serving);
   report_error(error);
   exit(status);
 }
@@ -211,13 +213,17 @@ static int launch(const char *path, char **arguments, struct simulator *simulato
 }
 
 /* Each process takes three descriptors. Called after the launch, as the program's limit must be what it would be
-   without us. */
-static void raise_descriptor_limit(void) {
+   without us. Returns 0, or sets *error and returns -1: there are too few for the first process. */
+static int raise_descriptor_limit(struct error *error) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
   }
+  uint32_t lack = connections_lack(serving);
+  return lack
+             ? error_set(error, "ulimit -n", "the recorder needs %u more file descriptors than this limit allows", lack)
+             : 0;
 }
 
 /* Of the others, those that would end or stop us are ignored: a program may send any to its process group. The terminal
@@ -316,7 +322,7 @@ static uint32_t conclude(const struct command *command, int exec_error, const ch
     diagnostics_error(RECORD, "%s: %s", command->arguments[0], strerror(exec_error));
   else if (!recorded && serving->outcome.refused == 0)
     diagnostics_warning(RECORD, "%s: nothing was recorded: the program did not %s", command->arguments[0],
-                        command->settings.simulated ? "call malloc" : "load libheaptape.so");
+                        command->settings.simulated ? "call malloc" : "reach the recorder");
   else if (!recorded)
     diagnostics_error(RECORD, "%s: nothing was recorded: its calls were not even counted", command->arguments[0]);
   if (command->settings.in_bursts && report_written().bursts == 0 && recorded)
@@ -519,7 +525,8 @@ static int record_attached(struct command *command) {
   if (collector_open(&serving, settings, &error) != 0)
     fail(&error, 1);
   set_signals(command->toggle_signal, &settings->burst);
-  raise_descriptor_limit();
+  if (raise_descriptor_limit(&error) != 0)
+    fail(&error, 1);
   unblocked_begin();
   restorer_begin(&restorer, serving->address);
   collector_serve(serving);
@@ -581,15 +588,14 @@ int main(int argc, char **argv) {
   int go[2], failed[2];
   child_pid = launch(program, command.arguments, simulator, go, failed);
   if (child_pid < 0) {
-    diagnostics_error(RECORD, "cannot start a process: %s", strerror(errno));
-    return 1;
+    error_errno(&error, program, "cannot start a process");
+    fail(&error, 1);
   }
   unsetenv("LD_PRELOAD");
   set_signals(command.toggle_signal, &command.settings.burst);
-  raise_descriptor_limit();
   command.settings.first_pid = child_pid;
   bool made;
-  if (take_output(&command.settings, output, sizeof output, &made, &error) != 0)
+  if (raise_descriptor_limit(&error) != 0 || take_output(&command.settings, output, sizeof output, &made, &error) != 0)
     fail_launched(&error);
   close(failed[1]);
   if (write(go[1], "", 1) != 1)

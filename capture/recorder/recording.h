@@ -196,12 +196,14 @@ struct attached {
 
 struct collector {
   const struct collector_settings *settings;
-  char address[160]; /* the value of HEAPTAPE_SOCKET for the recorded processes */
-  uint32_t filters;  /* of system calls, that the recorder is under */
+  char address[160];     /* the value of HEAPTAPE_SOCKET for the recorded processes */
+  uint32_t filters;      /* of system calls, that the recorder is under */
+  char socket_path[108]; /* to be removed; empty: none */
   uint64_t secret;
   int socket, epoll;
   bool hides_users; /* its user name space lacks some */
-  int inner_socket; /* of the same address, in the network namespace of an attached process; -1: it has ours */
+  int other_socket; /* of the same name: with --attach in the network namespace of the process, if that is another one;
+                       else in ATTACH_FOLDER. -1: none */
   bool crowded;     /* connections wait in the backlog, for descriptors or for a place in pending */
   struct pending pending[PENDING_OF_OTHERS + PENDING_OF_OWN]; /* whose request has not arrived yet */
   uint32_t pending_count;
@@ -318,8 +320,15 @@ bool executed_attached(struct collector *collector, int pid);
    for a process that has connected and not yet sent its request; requests of other users, and those that another
    process than the connected one sends, are refused (capture/wire/proof.h). */
 
-/* Makes the socket and its address. Returns 0, or -1 with errno set. */
+/* Makes the sockets and their address. Returns 0, or -1 with errno set. */
 int connections_open(struct collector *collector);
+void connections_close(struct collector *collector);
+
+/* Removes the socket that has a path. */
+void connections_unlink(const struct collector *collector);
+
+/* Of the descriptors for one more process, and its connection, how many are not free? */
+uint32_t connections_lack(const struct collector *collector);
 
 /* Accepts connections, and serves those whose request has arrived. */
 void connections_serve(struct collector *collector);

@@ -40,8 +40,9 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
     [UNFOLLOWED_ROOT] = "another root directory, in which libheaptape.so or /proc was not found: bind-mount "
                         "heaptape's files and /proc there under the same path, or use heaptape record --attach PID",
     [UNFOLLOWED_LIBRARY] = "their user may not read libheaptape.so: install heaptape where all users may",
-    [UNFOLLOWED_NETWORK] = "another network namespace, from which the recorder can't be reached: run heaptape record "
-                           "inside it, as in: unshare -n heaptape record -- CMD",
+    [UNFOLLOWED_NETWORK] =
+        "another network namespace, and another /tmp, so the recorder can't be reached: run heaptape record "
+        "inside it, as in: unshare -n heaptape record -- CMD",
     [UNFOLLOWED_STATIC] =
         "statically linked: no library can be loaded into it; if it has malloc and its symbols, record it by itself: "
         "heaptape record -- CMD",

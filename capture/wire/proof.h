@@ -3,8 +3,9 @@
 
    The socket is abstract. A socket in a folder of mode 0700 would keep other users out, but not every recorded process
    could reach it: one that has another root directory or mount name space has no such path, and neither has an attached
-   process in a container. Anyone in the network name space can connect to an abstract name, and bind it once the
-   recorder has ended. So each side checks the other, at each connection:
+   process in a container. For programs in another network namespace, and those that Landlock keeps from abstract names,
+   there is a second one in /tmp, which all users may connect to as well. Anyone in the network name space can connect
+   to an abstract name, and bind it once the recorder has ended. So each side checks the other, at each connection:
    - the host, the user of the process that listens (SO_PEERCRED): its own, or root;
    - the recorder, that of the process that connected, and that the request came from that process (SCM_CREDENTIALS);
    - both, that the other knows the secret, which is never sent: each sends a proof of it for a number that the host has

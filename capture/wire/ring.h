@@ -210,8 +210,10 @@ static inline void control_advance_tick(struct control *control) {
     atomic_fetch_add(&control->tick, one);
 }
 
-/* Attaching: the host connects to the abstract socket, sends one request, receives one reply with descriptors, and
+/* Attaching: the host connects to the abstract socket, or where it can't be reached (another network namespace,
+   Landlock) to the socket of that name in ATTACH_FOLDER, sends one request, receives one reply with descriptors, and
    closes the connection. What each checks of the other: proof.h. */
+#define ATTACH_FOLDER "/tmp/"
 #define HEAPTAPE_ENV "HEAPTAPE_SOCKET" /* NAME:SECRET, SECRET hexadecimal; optionally followed by */
 #define ATTACH_FILTERS                                                                                                 \
   "/"                        /* and two bytes, hexadecimal: how many filters of system calls the recorder is           \

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from capture.test.attach.filters import system_calls
-from capture.test.programs.test_unfollowed import moved_root, reasons
+from capture.test.programs.test_unfollowed import HIDE, moved_root, reasons
 from tests.support import RECORD, Result, check, compile_c, made_once, run
 
 SOURCE = Path(__file__).parents[1] / "hosts" / "executes.c"
@@ -116,12 +116,26 @@ def test_a_filter_by_an_instruction_is_the_reason_of_what_is_executed_under_it(
     assert list(reasons(done).values()) == ["shared"]
 
 
-def test_landlock_is_the_reason_where_it_keeps_processes_from_the_recorder(folder: Path, tmp_path: Path) -> None:
-    """Said by the recorder, and not in the program; its fork children's calls are counted."""
+def landlocked(folder: Path, tmp_path: Path) -> Path:
     program = compile_c(tmp_path / "sandboxed", SANDBOXED)
     if run(program, folder / "shared").status == 77:
         pytest.skip("the kernel has no Landlock of such a scope")
-    done = recorded(tmp_path, "sh", "-c", f"{program} {folder / 'shared'} 2>{tmp_path / 'said'}; exit 5")
+    return program
+
+
+def test_processes_that_landlock_keeps_from_abstract_sockets_are_recorded(folder: Path, tmp_path: Path) -> None:
+    program = landlocked(folder, tmp_path)
+    done = recorded(tmp_path, program, folder / "shared")
+    assert reasons(done) == {}
+    calls = [check(tape)["dropped"] for tape in tmp_path.glob("*.tape")]
+    assert calls == [0] * 5  # the program, its three fork children, and what it executes
+
+
+def test_landlock_is_the_reason_where_it_keeps_processes_from_the_recorder(folder: Path, tmp_path: Path) -> None:
+    """Said by the recorder, and not in the program; its fork children's calls are counted."""
+    program = landlocked(folder, tmp_path)
+    script = f"{HIDE}; {program} {folder / 'shared'} 2>{tmp_path / 'said'}; exit 5"
+    done = recorded(tmp_path, "sh", "-c", script)
     assert (tmp_path / "said").read_text() == ""
     names = {reason.split(" (")[0]: name for reason, name in reasons(done).items()}
     assert names == {"a sandbox": "shared", "fork children that a sandbox": "sandboxed (3 processes)"}
@@ -139,9 +153,11 @@ def test_a_shell_of_the_c_library_is_named_where_a_filter_keeps_it_from_attachin
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may make a network namespace")
+@pytest.mark.parametrize("hide", ["true", HIDE])
 def test_a_network_namespace_is_the_reason_where_it_keeps_processes_from_the_recorder(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, hide: str
 ) -> None:
+    """And only there: while the socket in /tmp is within reach, all are recorded."""
     script = f"""
 import ctypes, os
 ctypes.CDLL(None).unshare(0x40000000)
@@ -150,8 +166,11 @@ if not os.fork():
     os.execv("{folder}/shared", ["shared"])
 os.wait()
 os._exit(5)"""
-    done = recorded(tmp_path, "/usr/bin/python3", "-S", "-c", script)
+    done = recorded(tmp_path, "sh", "-c", f"{hide}; /usr/bin/python3 -S -c '{script}'; exit 5")
     names = {reason.split(" (")[0]: name for reason, name in reasons(done).items()}
+    if hide != HIDE:
+        assert names == {}
+        return
     assert names.pop("fork children that a sandbox").startswith("python3")
     assert list(names.values()) == ["shared"]
     assert {*names} <= {"a sandbox", "another network namespace"}  # the second where it was seen

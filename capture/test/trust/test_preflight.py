@@ -184,3 +184,21 @@ def test_counter_orders_threads_where_there_is_no_clock(tmp_path: Path) -> None:
     record(trace, workload("remote_storm"), "--rounds=30000", options=("--clock", "counter"))
     proved(trace, "inversions_repaired")
     assert info(trace)["info"]["clock"]["kind"] == "counter"
+
+
+def test_the_socket_in_tmp_is_gone_with_the_recorder(tmp_path: Path) -> None:
+    script = 'at=/tmp/${HEAPTAPE_SOCKET%%:*}; test -S "$at" && echo "$at"'
+    result = run(RECORD, "-o", tmp_path / "t.tape", "--", "sh", "-c", script)
+    assert result.status == 0, result.stderr
+    assert not Path(result.stdout.strip()).exists()
+
+
+def test_a_limit_that_leaves_the_recorder_too_few_descriptors_is_said_before_the_program_starts(tmp_path: Path) -> None:
+    for limit in (5, 8, 12, 24):
+        limited = f'echo $$; ulimit -n {limit}; exec "$@"'
+        result = run("sh", "-c", limited, "sh", RECORD, "-o", tmp_path / "t.tape", "--", "echo", "started")
+        recorder = int(result.stdout)  # and nothing of the program
+        assert result.status == 1
+        assert [*Path("/tmp").glob(f"heaptape-{recorder:07}-*")] == []
+        assert "Too many open files" in result.stderr or "more file descriptors than this limit" in result.stderr
+    assert not (tmp_path / "t.tape").exists()
