@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An engine that is killed from outside, as the kernel does where memory runs out."""
+"""An engine that is killed: from outside, as the kernel does where memory runs out, or by its parent, as it hangs."""
 
 import os
 import signal
@@ -7,8 +7,26 @@ import subprocess
 import time
 from pathlib import Path
 
-from .engine import ENGINE, PLANTED, make
+import pytest
 
+from tests.access_streams import STACK, file
+from tests.support import compile_c
+
+from .engine import ENGINE, PLANTED, TOOL, engine, make
+
+# The command's clock is so fast that an hour passes in the hundredth part of a second.
+FAST_CLOCK = """
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  long result = syscall(SYS_clock_gettime, clock, now);
+  long long ns = now->tv_sec * 1000000000ll + now->tv_nsec;
+  if (clock == CLOCK_MONOTONIC)
+    *now = (struct timespec){ns / 2500, ns % 2500 * 400000};
+  return result;
+}
+"""
 WAIT_S = 30  # less than the engine waits for an allocator that hangs
 
 
@@ -41,3 +59,26 @@ def test_the_engine_is_killed_first_and_its_end_is_said_in_a_line(tmp_path):
     assert parent.returncode == 1
     assert error.count("\n") == 1
     assert "the engine was killed by signal 9 (SIGKILL)" in error
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--pass", "bare"), "the allocator made no progress for 60 s"),
+        (("--pass", "misses", "--accesses", "w.accesses"), "the replay made no progress for 3600 s"),
+    ],
+)
+def test_an_engine_that_hangs_is_stopped_and_said_to_have_made_no_progress_for_the_limit_of_its_pass(
+    tmp_path, monkeypatch, options, says
+):
+    if "misses" in options and not TOOL.exists():
+        pytest.skip("the Valgrind tool was not built: no headers of Valgrind's")
+    monkeypatch.chdir(tmp_path)
+    make(Path("w.work"), ops=2000)
+    Path("w.accesses").write_bytes(file([("event", STACK)] * 2000, 0))
+    clock = compile_c(tmp_path / "clock.so", FAST_CLOCK, "-shared", "-fPIC")
+    hangs = engine(
+        *options, "--preload", PLANTED, "w.work", HANG_AT=40, environment={**os.environ, "LD_PRELOAD": str(clock)}
+    )
+    assert hangs.returncode == 1
+    assert f"heaptape-replay: w.work: {says}: stopped " in hangs.stderr

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The code that runs inside a recorded program needs only listed symbols of other libraries (tools/host_symbols.py)."""
+"""What runs inside a recorded program needs only listed symbols of other libraries (tools/host_symbols.py), and its
+functions in assembly are as compiled ones.
+"""
 
 import platform
+import re
 import sys
 from pathlib import Path
 
-from tests.support import OUT, REPOSITORY, compile_c, run
+import pytest
+
+from tests.support import OUT, REPOSITORY, compile_c, run, succeed
 
 CHECK = REPOSITORY / "tools" / "host_symbols.py"
 START_FILES = "_ITM_deregisterTMCloneTable ?\n_ITM_registerTMCloneTable ?\n__cxa_finalize ?\n__gmon_start__ ?\n"
@@ -63,3 +68,18 @@ def test_a_damaged_list_is_refused_with_its_line(tmp_path: Path) -> None:
     status, printed = check(OUT / "lib" / "libheaptape.so", listed)
     assert status == 1
     assert f"{listed}:2: not one name" in printed
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="endbr64 is of x86-64")
+@pytest.mark.parametrize("name", ["syscall", "dlopen", "dlmopen"])
+def test_functions_in_assembly_are_unwound_and_may_be_jumped_to(name: str) -> None:
+    """As the C library's of these names."""
+    library = OUT / "lib" / "libheaptape.so"
+    symbols = succeed("readelf", "--dyn-syms", "--wide", library).stdout
+    (start, length) = re.search(rf"([0-9a-f]+) +(\d+) FUNC .* {name}$", symbols, re.MULTILINE).groups()
+    first, last = int(start, 16), int(start, 16) + int(length)
+    frames = succeed("readelf", "--debug-dump=frames", library).stdout
+    ranges = re.findall(r"FDE .* pc=([0-9a-f]+)\.\.([0-9a-f]+)", frames)
+    assert any(int(begin, 16) <= first and last <= int(end, 16) for begin, end in ranges)
+    code = succeed("objdump", "-d", f"--start-address={first:#x}", f"--stop-address={first + 4:#x}", library).stdout
+    assert code.rstrip().endswith("endbr64")
