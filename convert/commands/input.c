@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/commands/commands.h"
+#include "convert/commands/input.h"
 #include "core/base/files.h"
 #include "core/base/json.h"
 

@@ -2,7 +2,8 @@
 #include "convert/inspect/inspect.h"
 #include "convert/commands/commands.h"
 #include "convert/history/merge.h"
-#include "convert/stacks/stacks.h"
+#include "convert/stacks/site_names.h"
+#include "convert/stacks/symbols.h"
 #include "core/workload/witness.h"
 #include "core/workload/workload_read.h"
 

@@ -2,7 +2,8 @@
 #include "convert/compile/origins.h"
 
 #include "convert/history/trace_info.h"
-#include "convert/stacks/stacks.h"
+#include "convert/stacks/site_names.h"
+#include "convert/stacks/symbols.h"
 #include "core/base/json.h"
 #include "core/workload/origins.h"
 

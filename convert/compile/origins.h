@@ -21,7 +21,7 @@ int origins_writer_op(struct origins_writer *writer, const struct history_op *op
 /* Call it for each step that gives no op, as history_consumer.left_out. */
 void origins_writer_left_out(struct origins_writer *writer, const struct merge_step *step);
 
-/* When the workload is complete at that path: looks up symbols (fetch: as in stacks.h), completes the file. Returns 0,
+/* When the workload is complete at that path: looks up symbols (fetch: as in symbols.h), completes the file. Returns 0,
    or -1 with error. */
 int origins_writer_finish(struct origins_writer *writer, const char *workload, bool fetch, struct error *error);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: a group expression up to the first line break, then names for its patterns, one per line. Checks
    that an accepted range rises, and that a name without * matches itself as a pattern. */
-#include "convert/whatif/whatif.h"
+#include "convert/whatif/groups.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "convert/history/merge.h"
 #include "convert/history/trace_info.h"
 #include "convert/inspect/lines.h"
-#include "convert/stacks/stacks.h"
+#include "convert/stacks/symbols.h"
 #include "core/base/json.h"
 #include "core/trace/layout.h"
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "convert/history/history.h"
-#include "convert/stacks/stacks.h"
 #include "core/base/files.h"
 #include "core/trace/read/trace_read.h"
 #include "core/workload/workload_read.h"

@@ -4,7 +4,7 @@
    source at which a thread is. The first four kinds hold for all threads, "at" for its own. Other marks are skipped. */
 #include "convert/history/trace_info.h"
 #include "convert/inspect/inspect.h"
-#include "convert/stacks/stacks.h"
+#include "convert/stacks/symbols.h"
 #include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/stacks/stacks.h"
+#include "convert/stacks/site_names.h"
 
+#include "convert/stacks/symbols.h"
 #include "core/base/address_map.h"
 #include "core/base/vector.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/stacks/stacks.h"
+#include "convert/stacks/symbols.h"
 
 #include "core/base/os.h"
 #include "core/base/vector.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Functions that never name a site: those that only pass on memory that they allocate, regardless of the names in their
    return type, parameters and template arguments. */
-#include "convert/stacks/stacks.h"
+#include "convert/stacks/site_names.h"
 
 #include <stdio.h>
 

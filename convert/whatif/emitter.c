@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/whatif/whatif.h"
+#include "convert/whatif/emitter.h"
 
 #include <stdlib.h>
 

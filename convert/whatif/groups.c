@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#include "convert/whatif/groups.h"
+
 #include "convert/history/trace_info.h"
-#include "convert/stacks/stacks.h"
-#include "convert/whatif/whatif.h"
+#include "convert/stacks/site_names.h"
+#include "convert/stacks/symbols.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -291,7 +293,7 @@ static bool frame_matches(struct members *members, const struct group_term *term
   return false;
 }
 
-/* The name of the stack's function, as stacks.h finds it. */
+/* The name of the stack's function, as site_names.h finds it. */
 static bool function_matches(struct members *members, const struct group_term *term, uint32_t node) {
   char name[SITE_FUNCTION_BYTES];
   return node && site_names_function(members->names, node, name) && name_is_among(term, name);

@@ -2,6 +2,8 @@
 #include "convert/whatif/whatif.h"
 
 #include "convert/history/trace_info.h"
+#include "convert/whatif/emitter.h"
+#include "convert/whatif/groups.h"
 #include "core/base/json.h"
 #include "core/workload/workload.h"
 

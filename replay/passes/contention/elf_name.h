@@ -2,7 +2,7 @@
 /* Finds the symbol at an address of an ELF file, in its symbol tables or those of its debug package.
 
    Where the file was stripped, those of /usr/lib/debug/.build-id/XX/REST.debug, which has the same build id. Not its
-   job: inlined functions, and lines (convert/stacks/stacks.h, whose libraries the engine's process must not load).
+   job: inlined functions, and lines (convert/stacks/symbols.h, whose libraries the engine's process must not load).
    Files of this machine's processor, 64 bits; other files have no names. Reads the file again at each call.
    Single-threaded.
  */
