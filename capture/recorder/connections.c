@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/describe.h"
-#include "capture/recorder/recording.h"
-
 #include "capture/recorder/processes/ring_reading.h"
+#include "capture/recorder/recording.h"
 #include "capture/redirect/linked.h"
-#include "capture/redirect/redirect.h"
+#include "capture/redirect/target.h"
 #include "core/base/os.h"
 #include "core/base/touched.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/recording.h"
-
-#include "capture/redirect/redirect.h"
+#include "capture/redirect/target.h"
 #include "core/base/os.h"
 #include "core/system/process.h"
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "capture/recorder/recording.h"
-#include "capture/redirect/redirect.h"
 #include "core/base/cli.h"
 #include "core/base/error.h"
 

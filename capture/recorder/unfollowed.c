@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/describe.h"
 #include "capture/recorder/recording.h"
-
-#include "capture/redirect/redirect.h"
+#include "capture/redirect/target.h"
 #include "core/base/error.h"
 #include "core/base/os.h"
 #include "core/base/text.h"

@@ -5,6 +5,7 @@
    count on the lowest free one; it is closed where the process executes another program, and when it is taken back. */
 #pragma once
 
+#include "capture/redirect/objects.h"
 #include "capture/redirect/tracee.h"
 
 struct lent {

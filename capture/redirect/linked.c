@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/redirect/linked.h"
 
+#include "capture/redirect/linked_patches.h"
+#include "capture/redirect/objects.h"
 #include "core/base/os.h"
 
 #include <errno.h>

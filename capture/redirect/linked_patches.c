@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/linked.h"
+#include "capture/redirect/linked_patches.h"
 
 #include "capture/wire/ring.h"
-
 #include "core/base/os.h"
+#include "core/system/process.h"
 #include "core/trace/event.h"
 
 #if defined(__x86_64__)

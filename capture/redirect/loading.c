@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/redirect.h"
+#include "capture/redirect/loading.h"
 
 #include "capture/redirect/lent.h"
+#include "capture/redirect/objects.h"
+#include "capture/redirect/target.h"
 #include "capture/wire/linked.h"
 #include "core/base/os.h"
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/redirect/redirect.h"
 
+#include "capture/redirect/loading.h"
+#include "capture/redirect/objects.h"
+#include "capture/redirect/target.h"
 #include "core/base/os.h"
 
 #include <errno.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/redirect.h"
+#include "capture/redirect/target.h"
 
 #include "capture/redirect/linked.h"
+#include "capture/redirect/linked_patches.h"
+#include "capture/redirect/objects.h"
 #include "capture/redirect/seccomp.h"
 #include "core/base/os.h"
 #include "core/elf/elf_file.h"
