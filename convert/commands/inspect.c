@@ -125,10 +125,9 @@ static int run_info(void *parsed, struct cli_words words) {
   input_close(&input);
   if (!info)
     return failed(&error);
-  if (settings->json) {
-    info_add_said(info, words.at[0]);
+  info_add_said(info, words.at[0]);
+  if (settings->json)
     return print_json(info);
-  }
   if (json_is_true(json_object_get(info, "truncated")) && json_integer_value(json_object_get(info, "events")) == 0) {
     error_at(&error, words.at[0], (uint64_t)json_integer_value(json_object_get(info, "truncated_at")),
              "the file ends before its first call: nothing was recorded, or its end was lost");

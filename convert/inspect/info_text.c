@@ -475,8 +475,9 @@ void info_print(const json_t *figures, bool all, FILE *out) {
   if (count_of(info, "events")) {
     (all ? print_all : print_short)(&sheet, &shown);
     cautions(&sheet, &shown);
-    if (!all)
-      sentence(&sheet, "More: --table all");
+    const char *more = json_string_value(json_array_get(json_object_get(info, "next"), 0));
+    if (!all && more)
+      fprintf(out, "More: %s\n", more); /* in one line, to be typed */
   } else {
     print_empty(&sheet, &shown);
   }

@@ -16,11 +16,12 @@ json_t *info_of_trace(struct trace_reader *reader, const struct history_options 
 /* The same keys, as far as a workload has them. */
 json_t *info_of_workload(const struct workload *workload, struct error *error);
 
-/* For people, as wide as the terminal, with control characters escaped: the main figures, in a dozen lines, or all. */
-void info_print(const json_t *info, bool all, FILE *out);
-
 /* Adds to the JSON the main figures in words: "about", "sentences", "caveats", and "next": what to type then. */
 void info_add_said(json_t *info, const char *path);
+
+/* For people, as wide as the terminal, with control characters escaped: the main figures, in a dozen lines, with what
+   to type next where that was added, or all. */
+void info_print(const json_t *info, bool all, FILE *out);
 
 /* The profile of a trace: the demands of its program on an allocator. Request sizes, lifetimes, rates, who frees whose
    objects, growth by realloc, and which call stacks allocate what.

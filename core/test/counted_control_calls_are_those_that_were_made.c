@@ -86,6 +86,6 @@ int main(void) {
   says("847", "glibc and mimalloc", "calls malloc_trim, calls mi_collect and calls mi_option_set for option 15");
   says("0123469", "glibc and tbbmalloc",
        "sets M_ARENA_MAX=2, sets M_ARENA_MAX=3, sets M_MXFAST=-1, sets 77=0, calls malloc_trim, calls mallinfo and "
-       "makes 1 other kinds of such calls");
+       "makes 1 other kind of such calls");
   return 0;
 }

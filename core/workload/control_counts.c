@@ -129,7 +129,7 @@ json_t *control_counts_json(const struct control_counts *counts) {
     add_words(&words, &shown[i]);
   }
   if (rows > said)
-    text_add(&words, " and makes %zu other kinds of such calls", rows - said);
+    text_add(&words, " and makes %zu other kind%s of such calls", rows - said, rows - said == 1 ? "" : "s");
   json_t *calls = json_array();
   for (const struct control_count *at = counts->row; at != counts->row + CONTROL_COUNTS && at->count; at++) {
     char number[CONTROL_NAME_BYTES];

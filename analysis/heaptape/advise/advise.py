@@ -407,7 +407,7 @@ class Advisor:
         if estimated := [cpu for cpu in known if cpu.kind in (ESTIMATED, MILLISECONDS)]:
             moved = estimated[0].low - estimated[0].percent, estimated[0].high - estimated[0].percent
             unknown = " The program's CPU time is not known." if self._cpu_ns is None else ""
-            return phrases.without_cache_effects(*moved, "advise --accesses") + unknown
+            return phrases.without_cache_effects(*moved, "advise --accesses", estimated[0].timed) + unknown
         if any(cpu.kind == RANGE for cpu in known) and self.share_of_accesses < 1:
             return f"Caches are simulated for {100 * self.share_of_accesses:.0f} % of the program, in bursts."
         return ""
@@ -550,7 +550,9 @@ def _error(figure: str, a: str, b: str) -> float:
 def _about(about: Mapping, tried: Sequence[Tried], now: Candidate, cpu_ns: float | None) -> str:
     allocators = len({one.choice.path for one in tried})
     more = [f"{phrases.seconds(cpu_ns)} CPU"] if cpu_ns else []
-    more.append(f"peak memory {phrases.size(now.peak or 0.0)} on {now.label}")
+    whole = any(one.smallest_limit_bytes is not None for one in tried)
+    peak = "whole program's peak memory" if whole else "peak memory"
+    more.append(f"{peak} {phrases.size(now.peak or 0.0)} on {now.label}")
     tried_text = f"{counted(len(tried), 'setting')} of {counted(allocators, 'allocator')} replayed."
     said = phrases.about_workload(about["name"], about["ops"], about["threads"], more)
     return f"{said} {tried_text}"

@@ -132,10 +132,13 @@ def upgrade(name: str, instructions: float | None, peak: float) -> str:
     return f"Upgrade to {name}: {calls}peak memory {percent(peak)}. No variable sets it."
 
 
-def without_cache_effects(low: float, high: float, command: str) -> str:
-    """`low`, `high`: by how many points they move the estimate; NaN: not known."""
+def without_cache_effects(low: float, high: float, command: str, timed: bool = False) -> str:
+    """`low`, `high`: by how many points they move the estimate; NaN: not known. `timed`: the estimate is by timed
+    replays of the calls, else by what was counted in them.
+    """
+    source = "timed calls" if timed else "counts"
     moved = "" if math.isnan(low) else f", which move it by {low:+.0f} to {high:+.0f} points (95 % range)"
-    return f"CPU time is estimated without cache effects{moved}. Smaller gains need them: {command}."
+    return f"CPU time is estimated from {source} without cache effects{moved}. Smaller gains need them: {command}."
 
 
 def recorded_elsewhere(recorded: str, here: str) -> str:

@@ -473,7 +473,7 @@ def _caveats(files: Sequence[Results], rows: Sequence[Row], counts: Mapping[str,
     if kinds & {ESTIMATED, MILLISECONDS}:
         cpu = next(row.cpu for row in rows if row.cpu)
         moved = cpu.low - cpu.percent, cpu.high - cpu.percent
-        found.append(phrases.without_cache_effects(*moved, "heaptape record --accesses"))
+        found.append(phrases.without_cache_effects(*moved, "heaptape record --accesses", cpu.timed))
     elif not kinds and any(time_model.has_counts(file) and time_model.penalties_of(file) is None for file in files):
         found.append(
             "CPU time is left out, as the costs of the machine that replayed are not known (heaptape machine)."

@@ -25,7 +25,8 @@ class Cpu:
     expected between the ends), LIVE (of live runs, with its 95 % interval), or MILLISECONDS (without cache effects, and
     the program's CPU time is not known, so percent, low and high are NaN; a reason to change only if that time is below
     `reason_below_ns`). `because`: the counts that change, in words. Of live runs `chance`: that the program takes less
-    time; `named`: that is enough to name the allocator (decide/weighing.py).
+    time; `named`: that is enough to name the allocator (decide/weighing.py). Of an estimate `timed`: by bare passes,
+    which replaced what was counted.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class Cpu:
     because: tuple[str, ...] = ()
     chance: float = math.nan
     named: bool = False
+    timed: bool = False
 
     @property
     def gain(self) -> float:
@@ -87,7 +89,7 @@ def of_counts(row: Mapping, cpu_ns: float | None) -> Cpu:
     elif cpu_ns:  # those of bursts have percent of the whole, but ns of the bursts
         ms, ms_low, ms_high = (cpu_ns / 1e8 * end for end in ends)
     below_ns = reason_below_ns(row) if kind == MILLISECONDS else 0.0
-    return Cpu(kind, *ends, ms, ms_low, ms_high, below_ns, tuple(reasons(row)))
+    return Cpu(kind, *ends, ms, ms_low, ms_high, below_ns, tuple(reasons(row)), timed=bool(row["timed"]))
 
 
 def mean(changes: Sequence[Cpu]) -> Cpu | None:
@@ -99,7 +101,9 @@ def mean(changes: Sequence[Cpu]) -> Cpu | None:
     kind = ESTIMATED if any(one.kind == ESTIMATED for one in changes) else RANGE
     ends = zip(*[(one.percent, one.low, one.high, one.ms, one.ms_low, one.ms_high) for one in changes])
     percents, lows, highs, *ms = (list(end) for end in ends)
-    return Cpu(kind, _geometric(percents), _geometric(lows), _geometric(highs), sum(ms[0]), sum(ms[1]), sum(ms[2]))
+    middle, low, high = (_geometric(one) for one in (percents, lows, highs))
+    timed = all(one.timed for one in changes)
+    return Cpu(kind, middle, low, high, sum(ms[0]), sum(ms[1]), sum(ms[2]), timed=timed)
 
 
 def _geometric(percents: Sequence[float]) -> float:

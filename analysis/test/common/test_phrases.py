@@ -86,10 +86,10 @@ def test_a_capacity_is_exact(value):
         (phrases.upgrade("x", 12.0, -5.0), "Upgrade to x: malloc and free take 12 % more instructions, peak memory "
          "-5.0 %. No variable sets it."),
         (phrases.upgrade("x", None, 1.0), "Upgrade to x: peak memory +1.0 %. No variable sets it."),
-        (phrases.without_cache_effects(math.nan, 1.0, "C"), "CPU time is estimated without cache effects. Smaller "
-         "gains need them: C."),
-        (phrases.without_cache_effects(-7.6, 3.2, "C"), "CPU time is estimated without cache effects, which move it by "
-         "-8 to +3 points (95 % range). Smaller gains need them: C."),
+        (phrases.without_cache_effects(math.nan, 1.0, "C"), "CPU time is estimated from counts without cache effects. "
+         "Smaller gains need them: C."),
+        (phrases.without_cache_effects(-7.6, 3.2, "C", timed=True), "CPU time is estimated from timed calls without "
+         "cache effects, which move it by -8 to +3 points (95 % range). Smaller gains need them: C."),
         (phrases.too_small_gain("fastest", "a", "1 %", "less than 2 %"), "the fastest, a, saves 1 %, less than 2 %"),
         (phrases.recorded_elsewhere("a", "b"), "recorded on a, which is not on this machine; the baseline is b"),
     ],

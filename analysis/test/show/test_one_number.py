@@ -32,7 +32,7 @@ SAID = {
     "calls": r"(?<![0-9])([0-9][0-9,]*) calls?\b|operations ¦ ([0-9][0-9,]*)",
     "threads": r"(?<!the )\b([0-9][0-9,]*) threads?\b|\bthreads ¦ ([0-9][0-9,]*)",
     "peak live": rf"(?:peak live\)?|at the peak|Live bytes reach) (?:¦ )?{SIZE}",
-    "whole program's peak memory": rf"whole program peak memory {SIZE}",
+    "whole program's peak memory": rf"whole program(?:'s)? peak memory {SIZE}",
     "most live objects": r"(?:most live objects|another time) (?:¦ )?([0-9][0-9,]*)|([0-9][0-9,]*) objects at most",
     "live at the end": r"([0-9][0-9,]*) (?:objects live )?at the end|Growth: ([0-9][0-9,]*) of",
     "requested": rf"{SIZE} requested",

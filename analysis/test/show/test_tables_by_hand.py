@@ -276,6 +276,28 @@ def test_the_published_table_is_the_figures_and_their_shares_of_the_baseline():
     ]
 
 
+def test_the_published_tables_and_the_corners_leave_out_no_call():
+    """Of 1,000 calls: 10 and more keep their names; two rarer ones are one, their mean weighed by their counts."""
+    counts = {"malloc": 500, "free": 1, "operator new": 489, "operator new[]": 1, "operator delete[]": 3, "calloc": 6}
+    means = {"malloc": 10, "free": 30, "operator new": 7, "operator new[]": 40, "operator delete[]": 20, "calloc": 9}
+    runs = [
+        {"allocator": name, "repeat": 0, "pass": "time", "cycles_total": 100 * factor}
+        | {"calls": {call: {"count": counts[call], "mean": factor * mean} for call, mean in means.items()}}
+        for name, factor in (("a", 1), ("b", 2))
+    ]
+    file = Results("c++.json", {"workload": {"name": "c++"}, "runs": runs})
+    found = published.frame([file], "a").set_index(["workload", "allocator"])
+    values, shares = published.tables(found.reset_index(), "a")
+    calls = ["Total", "malloc", "calloc", "free", "operator\nnew", "other"]
+    assert values.columns[2:] == shares.columns[2:] == calls
+    assert [cell.text for cell in values.rows[1][3:]] == ["20.0", "18.0", "60.0", "14.0", "50.0"]
+    assert [cell.text for cell in shares.rows[0][3:]] == ["200 %", "200 %", "200 %", "200 %", "200 %"]
+    matrices = table_frames.corner_tables([file], Corners("a", "b", "a", "b"))
+    assert [table.title.partition(",")[0] for table in matrices] == [
+        "Total cycles", "malloc", "calloc", "free", "operator new", "other"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "line"),
     [

@@ -38,6 +38,7 @@ SUMS = [*list(FIGURES)[:-1], "released", "age_bytes"]  # what sites add up to; t
 TOTAL, UNKNOWN = "all", "no stack known"
 LEAST_PERCENT = 1.0  # of the whole: smaller changes of a call site are in no sentence
 MOST_ROWS = 6
+NAMELESS = " (no symbols)"
 WRAPPER = re.compile(r"(?i:alloc)|strn?dup|wcsdup|memdup|^(operator new|std::|__gnu_cxx::)")
 
 
@@ -87,7 +88,7 @@ def _plain(name: str) -> str:
     """
     module = re.fullmatch(r"(.+)\+0x[0-9a-f]+", name)
     if module:
-        return f"{re.sub(r'[-.]?[0-9][0-9.]*', '', module[1])} (no symbols)"
+        return f"{re.sub(r'[-.]?[0-9][0-9.]*', '', module[1])}{NAMELESS}"
     return re.sub(r"\.(part|constprop|isra|cold)(\.\d+)?", "", name)
 
 
@@ -144,9 +145,37 @@ def screen(old: Version, new: Version, frame: pd.DataFrame, more: Sequence[tuple
     caveats += [] if frame["noise"].notna().any() else ["Noise is not known: --old and --new take more recordings."]
     if not set(frame["site"]) - {TOTAL, UNKNOWN}:
         caveats.append(f"{NO_STACKS}.")
+    caveats += _lacks_names(old, new)
     left = len(set(changed["site"])) - 1 - len(shown)
     caveats += [f"{counted(left, 'more call site')} changed: --json."] * (left > 0)
     return Screen(f"{about}.", table, sentences, caveats, more)
+
+
+def _lacks_names(old: Version, new: Version) -> list[str]:
+    """The module without symbols that most allocations come through, and of which version, if not of both."""
+    shares = pd.DataFrame({at: _nameless(one) for at, one in enumerate((old, new))}).fillna(0)
+    if not len(shares) or shares.to_numpy().max() < LEAST_PERCENT:
+        return []
+    worst = shares.max(axis=1).idxmax()
+    lacking = [one.name for one, share in zip((old, new), shares.loc[worst]) if share >= LEAST_PERCENT]
+    what = f"{printable(worst)} has no symbols"
+    if len(lacking) == 1:
+        what += f" in {printable(lacking[0])}, so its call sites match none of the other's"
+    else:
+        what += ", so its call sites are told apart only by what calls it"
+    return [f"{what}: record builds with symbols, or install its debug package."]
+
+
+def _nameless(one: Version) -> pd.Series:
+    """Percent of the allocations by module without symbols that is in their call site."""
+    objects = pd.concat([sites["objects"] for sites in one.sites])
+    rows = [
+        (Path(name.removesuffix(NAMELESS)).name, made)
+        for site, made in objects.items()
+        for name in {part for part in str(site).split(" < ") if part.endswith(NAMELESS)}
+    ]
+    found = pd.DataFrame(rows, columns=["module", "objects"]).groupby("module")["objects"].sum()
+    return 100 * found / max(objects[[TOTAL]].sum(), 1)
 
 
 def _sentences(changed: pd.DataFrame) -> list[str]:

@@ -28,7 +28,7 @@ from heaptape.results.comparing.variants import parse_corners
 from heaptape.results.schema import Results
 from heaptape.show.figures import axes as plots
 from heaptape.show.figures import memory_plots, profile_plots
-from heaptape.show.tables.corner_tables import SHOWN, corner_matrix
+from heaptape.show.tables.corner_tables import corner_matrix, shown
 
 matplotlib.use("Agg")
 
@@ -197,7 +197,9 @@ def _corners(figure: Figure, file: Results, look: Look) -> None:
         raise HeaptapeError("of which four allocators? --corners NEITHER,A,B,BOTH")
     corners = parse_corners(look.corners, allocator_order([file]))
     axes = figure.subplots()
-    plots.corners(axes, corner_matrix([file], corners), corners.labels, SHOWN)
+    plots.corners(axes, corner_matrix([file], corners), corners.labels, shown)
+    if any(text.get_rotation() for text in axes.get_xticklabels()):
+        figure.set_figheight(figure.get_figheight() + 1.3)  # for the names
     plots.key_below(figure, *axes.get_legend_handles_labels(), most=4)
 
 

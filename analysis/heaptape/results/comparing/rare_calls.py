@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from heaptape.results.schema import Results, number, unique_name
+from heaptape.results.comparing.compare import MAIN_CALLS
+from heaptape.results.schema import Results, figures, number, unique_name
 
 OTHER = "other"
 RARE = 0.01  # of all calls
@@ -39,6 +40,20 @@ def _counts(file: Results) -> dict[str, float]:
         for call, detail in (run.calls or {}).items():
             counts[call] = max(counts.get(call, 0.0), number(detail.count) or 0.0)
     return counts
+
+
+def by_call(files: Sequence[Results]) -> tuple[pd.DataFrame, list[str]]:
+    """`schema.figures`, and the calls that it has cycles of: MAIN_CALLS, always; then the others (C++ operators,
+    aligned calls), the rare ones of which are OTHER.
+    """
+    rare = {
+        workload: {call: count for call, count in here.items() if call not in MAIN_CALLS}
+        for workload, here in rare_calls(files).items()
+    }
+    table = together(figures(files), {workload: here for workload, here in rare.items() if len(here) > 1})
+    found = dict.fromkeys(str(one).removeprefix("calls/") for one in table["metric"] if str(one).startswith("calls/"))
+    rest = sorted((call for call in found if call not in MAIN_CALLS), key=lambda call: call == OTHER)
+    return table, [*MAIN_CALLS, *rest]
 
 
 def together(figures: pd.DataFrame, rare: dict[str, dict[str, float]]) -> pd.DataFrame:

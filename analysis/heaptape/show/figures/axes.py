@@ -7,7 +7,7 @@ Lines have the colours and dashes of show/drawing.py, maps those of cividis, whi
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -200,7 +200,9 @@ def against_baseline(axes: Axes, percents: pd.DataFrame, labels: Sequence[str]) 
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.grid(axis="x", alpha=0.25)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
+    letters = len(f"{max(shown) + room:.0f}") + 2  # of a label, and between two
+    fit = 72 * axes.bbox.width / axes.figure.dpi / (0.62 * rcParams["font.size"] * letters)
+    axes.xaxis.set_major_locator(MaxNLocator(min(max(int(fit), 2), 6)))
 
 
 def cost_of_calls(percents: pd.DataFrame) -> str:
@@ -247,9 +249,11 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
     _label_points(axes, points, bars)
 
 
-def corners(axes: Axes, matrix: pd.DataFrame, labels: Mapping[str, str], shown: Mapping[str, tuple]) -> None:
+def corners(
+    axes: Axes, matrix: pd.DataFrame, labels: Mapping[str, str], shown: Callable[[str], tuple[str, str, float]]
+) -> None:
     """Each figure of four allocators in percent of the first: a group of bars per figure. `matrix`: of
-    corner_tables.corner_matrix, of one workload; `labels`: corner -> allocator; `shown`: figure -> (its name, ...).
+    corner_tables.corner_matrix, of one workload; `labels`: corner -> allocator; `shown`: a figure's name and unit.
     """
     wide = matrix.pivot_table(index="figure", columns="column", values="value", sort=False)
     wide = wide.reindex(columns=list(labels)).dropna()
@@ -257,15 +261,18 @@ def corners(axes: Axes, matrix: pd.DataFrame, labels: Mapping[str, str], shown: 
     for number, (corner, label) in enumerate(labels.items()):
         percents = 100 * wide[corner] / wide[next(iter(labels))]
         axes.bar(places + 0.2 * (number - 1.5), percents, 0.19, color=OKABE_ITO[number], label=label)
-    crowded = axes.bbox.width / axes.figure.dpi < 0.75 * len(wide)
-    names = [_corner_name(shown[figure][0], shown[figure][1], crowded) for figure in wide.index]
-    axes.set_xticks(places, names)
+    inches = axes.bbox.width / axes.figure.dpi / len(wide)
+    names = [_corner_name(*shown(figure)[:2], crowded=inches < 0.75) for figure in wide.index]
+    upright = inches < 0.4
+    axes.set_xticks(places, [" ".join(name.replace("_\n", "_").split()) if upright else name for name in names])
+    axes.tick_params(axis="x", labelrotation=90 * upright)
     axes.axhline(100, color=INK, linewidth=0.8)
     axes.set_ylabel(f"% of {next(iter(labels.values()))}")
 
 
 def _corner_name(title: str, unit: str, crowded: bool) -> str:
     if unit == "mean cycles":
+        title = title.replace("_", "_\n").replace(" ", "\n")
         return f"cycles\nper\n{title}" if crowded else f"cycles per\n{title}"
     name = title.removeprefix("Total ").replace("Peak", "peak")
     return name.replace("instructions", "instr.").replace(" ", "\n") if crowded else name

@@ -35,7 +35,7 @@ def sizes(axes: Axes, frame: pd.DataFrame, weight: str = "calls", most_calls: in
         share = 100 * table[call].to_numpy(float) / total
         axes.bar(left, share, width, bottom=base, align="edge", color=OKABE_ITO[number], linewidth=0, label=call)
         base += share
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.05 * max(base))
     axes.set_ylabel("% of requests" if weight == "calls" else "% of bytes requested")
     axes.set_xlabel("size of a request")
     _size_axis(axes)

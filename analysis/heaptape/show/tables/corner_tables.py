@@ -12,38 +12,38 @@ import pandas as pd
 
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
 from heaptape.results.cells import in_unit
-from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, MAIN_CALLS, absolute
+from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, absolute
 from heaptape.results.comparing.intervals import Method
+from heaptape.results.comparing.rare_calls import by_call
 from heaptape.results.comparing.variants import COMPARISONS, CORNERS, Corners, four_corners
 from heaptape.results.schema import Results, figures
 from heaptape.show.tables.usual import legend, percent_cell
 
-# metric -> name in the corner matrix, in order
-CORNER_FIGURES = (
-    {"total_instructions": "total_instructions", "total_cycles": "total_cycles"}
-    | {f"calls/{call}": f"{call}_mean_cycles" for call in MAIN_CALLS}
-    | {"peak_rss": "rss_peak_bytes"}
-)
+OF_A_CALL = "_mean_cycles"  # end of a call's figure
 OVERHEAD_PERCENTS = ("rss_percent", "overhead_percent", "overhead_percent_of_ideal")
-# figure -> (title, unit shown, divisor)
-SHOWN = {
+SHOWN: Mapping[str, tuple[str, str, float]] = {
     "total_instructions": ("Total instructions", "M", 1e6),
     "total_cycles": ("Total cycles", "M", 1e6),
-    "malloc_mean_cycles": ("malloc", "mean cycles", 1),
-    "calloc_mean_cycles": ("calloc", "mean cycles", 1),
-    "realloc_mean_cycles": ("realloc", "mean cycles", 1),
-    "free_mean_cycles": ("free", "mean cycles", 1),
     "rss_peak_bytes": ("Peak RSS", "MiB", MIB),
 }
 MEANS = (GEOMETRIC, ARITHMETIC)
 
 
+def shown(figure: str) -> tuple[str, str, float]:
+    """A figure of the corner matrix: title, unit shown, divisor."""
+    return SHOWN.get(figure) or (figure.removesuffix(OF_A_CALL), "mean cycles", 1)
+
+
 def corner_matrix(files: Sequence[Results], corners: Corners, method: Method = "t") -> pd.DataFrame:
-    """The matrix of each of CORNER_FIGURES: columns as of `variants.four_corners`, with `figure` in front."""
-    table = figures(files)
+    """The matrix of total instructions and cycles, of the cycles of each call of `by_call` and of peak RSS: columns as
+    of `variants.four_corners`, with `figure` in front.
+    """
+    table, calls = by_call(files)
+    named = {"total_instructions": "total_instructions", "total_cycles": "total_cycles"}
+    named |= {f"calls/{call}": call + OF_A_CALL for call in calls} | {"peak_rss": "rss_peak_bytes"}
     found = [
         four_corners(table, metric, corners, method).assign(figure=name).astype({"figure": object})
-        for metric, name in CORNER_FIGURES.items()
+        for metric, name in named.items()
     ]
     frame = pd.concat([part for part in found if len(part)] or found[:1], ignore_index=True)
     return frame[["figure", *[name for name in frame.columns if name != "figure"]]]
@@ -106,14 +106,14 @@ def _geometric(values: pd.Series) -> float:
 
 
 def corner_tables(files: Sequence[Results], corners: Corners, method: Method = "t") -> list[Table]:
-    """One matrix per figure of SHOWN that the results have, then RSS overhead."""
+    """One matrix per figure that the results have, then RSS overhead."""
     matrices = matrix_tables(corner_matrix(files, corners, method), corners)
     return matrices + overhead_tables(rss_overhead(files, corners.labels), corners.labels, bool(matrices))
 
 
 def matrix_tables(frame: pd.DataFrame, corners: Corners) -> list[Table]:
     """`corner_matrix`, one table per figure, with a legend below the last."""
-    tables = [_matrix(frame[frame["figure"] == figure], figure, corners) for figure in SHOWN]
+    tables = [_matrix(frame[frame["figure"] == figure], figure, corners) for figure in dict.fromkeys(frame["figure"])]
     found = [table for table in tables if table.rows]
     notes = ["A+ and B+: % of Neither; A:B+: Both in % of A; B:A+: Both in % of B.", *legend(found)]
     return [replace(table, notes=notes if table is found[-1] else []) for table in found]
@@ -166,7 +166,7 @@ def _overhead_long(frame: pd.DataFrame, first: str) -> tuple[list[str], list[lis
 
 
 def _matrix(frame: pd.DataFrame, figure: str, corners: Corners) -> Table:
-    name, unit, divisor = SHOWN[figure]
+    name, unit, divisor = shown(figure)
     cells = {}
     for row in frame.rename(columns={"value": "percent"}).itertuples():
         is_value = row.column in CORNERS

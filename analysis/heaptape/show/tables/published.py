@@ -8,23 +8,22 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
-from heaptape.results.comparing.compare import GEOMETRIC, MAIN_CALLS, absolute, allocator_order, relative
+from heaptape.results.comparing.compare import GEOMETRIC, absolute, allocator_order, relative
 from heaptape.results.comparing.intervals import Method
-from heaptape.results.schema import Results, figures
+from heaptape.results.comparing.rare_calls import by_call
+from heaptape.results.schema import Results
 
-# column -> (metric, divisor of what is shown)
-FIGURES: Mapping[str, tuple[str, float]] = (
-    {"Total": ("total_cycles", 1e6)} | {call: (f"calls/{call}", 1) for call in MAIN_CALLS} | {"RSS": ("peak_rss", MIB)}
-)
+DIVISORS: Mapping[str, float] = {"Total": 1e6, "RSS": MIB}  # of what is shown
 
 
 def frame(files: Sequence[Results], baseline: str, method: Method = "t") -> pd.DataFrame:
     """A row per workload and allocator, and one of the geometric mean per allocator but the baseline. Columns:
-    workload, allocator, then for each of FIGURES its value (cycles, bytes; NaN for means) and "NAME %", of the
-    baseline's.
+    workload, allocator, then Total, each call of `by_call` and RSS (cycles, bytes; NaN for means), and for each of
+    these "NAME %", of the baseline's.
     """
-    table = figures(files)
-    metrics = [metric for metric, _ in FIGURES.values()]
+    table, calls = by_call(files)
+    names = {"Total": "total_cycles"} | {call: f"calls/{call}" for call in calls} | {"RSS": "peak_rss"}
+    metrics = list(names.values())
     values = absolute(table).reindex(columns=metrics)
     percents = relative(table, baseline, method).pivot_table(
         index=["workload", "allocator"], columns="metric", values="percent", sort=False
@@ -32,22 +31,26 @@ def frame(files: Sequence[Results], baseline: str, method: Method = "t") -> pd.D
     workloads = [*dict.fromkeys(values.index.get_level_values("workload")), GEOMETRIC]
     rows = pd.MultiIndex.from_product([workloads, allocator_order(files)], names=["workload", "allocator"])
     values, percents = values.reindex(rows), percents.reindex(index=rows, columns=metrics)
-    found = {name: values[metric] for name, (metric, _) in FIGURES.items()}
-    found |= {f"{name} %": percents[metric] for name, (metric, _) in FIGURES.items()}
+    found = {name: values[metric] for name, metric in names.items()}
+    found |= {f"{name} %": percents[metric] for name, metric in names.items()}
     return pd.DataFrame(found).dropna(how="all").reset_index()
 
 
 def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
     """`frame` as two tables; of one workload without its mean, which is itself."""
     alone = found["workload"].nunique() == 2
+    known = found.columns[found.notna().any()]
+    names = [str(name) for name in known[2:] if not str(name).endswith(" %")]
+    heads = [name.replace(" ", "\n", 1) for name in names]
+    last = frozenset([1 + len(names)]) if "RSS" in names else frozenset()  # not what a narrow screen leaves out
     made = []
     for title, end in (("Total in million cycles, cycles per call, RSS in MiB", ""), (f"% of {baseline}", " %")):
         rows = [
-            [Cell(str(row["workload"])), Cell(str(row["allocator"])), *(_cell(row, name, end) for name in FIGURES)]
+            [Cell(str(row["workload"])), Cell(str(row["allocator"])), *(_cell(row, name, end) for name in names)]
             for row in found.to_dict("records")
             if not (row["workload"] == GEOMETRIC and (alone or not end)) and not (end and row["allocator"] == baseline)
         ]
-        made.append(Table(title, ["workload", "allocator", *FIGURES], rows, text_columns=2))
+        made.append(Table(title, ["workload", "allocator", *heads], rows, text_columns=2, kept=last))
     return [table for table in made if table.rows]
 
 
@@ -55,4 +58,4 @@ def _cell(row: Mapping, name: str, end: str) -> Cell:
     value = row[name + end]
     if pd.isna(value):
         return Cell(MISSING)
-    return Cell(f"{value:.0f} %", value) if end else Cell(rounded(value / FIGURES[name][1]), value)
+    return Cell(f"{value:.0f} %", value) if end else Cell(rounded(value / DIVISORS.get(name, 1)), value)

@@ -102,6 +102,21 @@ def test_the_answer_names_the_change_and_its_place_and_its_json_has_the_publishe
     assert "No change beyond noise, or of 1 % or more." in same
 
 
+@pytest.mark.parametrize(("stripped", "said"), [("new", "in new.tape"), ("old", "in old.tape"), ("both", ""), ("", "")])
+def test_a_build_without_symbols_is_named(tapes, tmp_path, stripped, said):
+    versions = []
+    for tape in tapes:
+        if stripped in (tape.stem, "both"):
+            program = compile_c(tmp_path / "p", PROGRAM, "-s", "-O1", "-DPARSED=100", "-DCOPIED=800")
+            tape = tmp_path / tape.name
+            record(tape, program, options=["--stacks"])
+        versions.append(diff.version([str(tape)], default_home()))
+    caveats = " ".join(diff.screen(*versions, diff.compared(*versions)).caveats)
+    assert ("p has no symbols" in caveats) == bool(stripped)
+    assert said in caveats
+    assert ("match none of the other's" in caveats) == bool(said)
+
+
 def of(name: str, *recordings: int) -> diff.Version:
     """Recordings of a program with one call site, of which each requested that much."""
     sites = [pd.DataFrame([[1, n, n, 0, 0]] * 2, ["f < main", diff.TOTAL], list(diff.FIGURES)) for n in recordings]
