@@ -178,15 +178,24 @@ bool libraries_bind_own(const void *function) {
 
 /* --- control calls --- */
 
-static bool redirect_control(const struct reference *reference) {
+static bool redirect(const struct reference *reference, enum control_kind from) {
   struct control_function *functions = control_functions();
   for (size_t i = 0; i < control_function_count; i++)
-    if (functions[i].real && strcmp(reference->name, functions[i].name) == 0)
+    if (functions[i].real && functions[i].kind >= from && strcmp(reference->name, functions[i].name) == 0)
       return put(reference->at, reference->sealed, functions[i].hook);
   return true;
 }
 
-/* An allocator's references to its own functions stay. */
+static bool redirect_control(const struct reference *reference) {
+  return redirect(reference, CONTROL_LIBC);
+}
+
+static bool redirect_virtual(const struct reference *reference) {
+  return redirect(reference, CONTROL_VIRTUAL);
+}
+
+/* An allocator's references to its own functions stay, but for those to virtual ones, which lie in its tables of them.
+ */
 static int redirect_object(struct dl_phdr_info *info, size_t bytes, void *context) {
   const struct control_function *functions = control_functions();
   bool may = info->dlpi_name && !is_ours((const void *)info->dlpi_addr);
@@ -195,8 +204,8 @@ static int redirect_object(struct dl_phdr_info *info, size_t bytes, void *contex
     Dl_info of;
     may = !functions[i].real || !dladdr(functions[i].real, &of) || of.dli_fbase != (void *)info->dlpi_addr;
   }
-  if (may)
-    change_references(info, redirect_control);
+  if (info->dlpi_name && !is_ours((const void *)info->dlpi_addr))
+    change_references(info, may ? redirect_control : redirect_virtual);
   return 0;
 }
 
@@ -204,7 +213,7 @@ void libraries_redirect_controls(void) {
   const struct control_function *functions = control_functions();
   bool any = false;
   for (size_t i = 0; i < control_function_count; i++)
-    any |= functions[i].real && !functions[i].exported;
+    any |= functions[i].real && functions[i].kind != CONTROL_LIBC;
   if (any)
     dl_iterate_phdr(redirect_object, NULL);
 }

@@ -47,9 +47,9 @@ struct search {
   bool marked[FAMILIES];
 };
 
-/* The letter of a plain family in upper case: a function without a prefix. */
+/* Upper case: of a plain family, a function without a prefix. */
 static bool is_of(const struct described *function, const struct family *family) {
-  return strchr(function->letters, family->letter) || (family->letter == 'p' && strchr(function->letters, 'P') != NULL);
+  return strchr(function->letters, family->letter) || (family->letter == 'p' && strpbrk(function->letters, "GP"));
 }
 
 static bool is_among(const char *words, const char *name) {
@@ -83,10 +83,12 @@ static void note_symbol(struct search *search, unsigned family, const char *name
   if (is_among(families[family].marks, name))
     search->marked[family] = true;
   const uint16_t *number = bsearch(name, by_name, FUNCTIONS, sizeof *by_name, compare_name);
-  if (!number || !is_of(&table[*number], &families[family]) || search->seen[family][*number].is_defined)
-    return;
-  search->seen[family][*number] =
-      (struct seen){true, ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC, symbol->st_value, symbol->st_size};
+  while (number && number != by_name && strcmp(name, table[number[-1]].name) == 0)
+    number--;
+  for (; number && number != by_name + FUNCTIONS && strcmp(name, table[*number].name) == 0; number++)
+    if (is_of(&table[*number], &families[family]) && !search->seen[family][*number].is_defined)
+      search->seen[family][*number] =
+          (struct seen){true, ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC, symbol->st_value, symbol->st_size};
 }
 
 static bool note_in_families(void *context, const Elf64_Sym *symbol, const char *name) {
@@ -108,13 +110,21 @@ static bool is_listed(const struct linked_patches *patches, uint64_t address) {
   return false;
 }
 
+/* A mallctl is jemalloc's where mallctlnametomib is beside it. */
+static bool is_doubtful(const struct search *search, unsigned family, unsigned number) {
+  bool sure = table[number].means.style != LINKED_MALLCTL && table[number].means.style != LINKED_MALLCTL_MIB;
+  for (unsigned i = 0; i < FUNCTIONS && !sure; i++)
+    sure = table[i].means.kind == LINKED_LOOK_UP && search->seen[family][i].is_defined;
+  return !sure;
+}
+
 /* Adds the symbol that was seen for one function of one family. */
 static int add(struct linked_patches *patches, const struct seen *seen, unsigned family, unsigned number) {
   const struct described *described = &table[number];
-  bool is_left_out = described->means.kind == LINKED_INNER && !patches->is_static;
+  bool is_left_out = (described->means.kind == LINKED_INNER || strchr(described->letters, 'G')) && !patches->is_static;
   if (!seen->is_defined || is_left_out || is_listed(patches, seen->address))
     return 0;
-  const char *prefix = strchr(described->letters, 'P') ? "" : families[family].prefix;
+  const char *prefix = strpbrk(described->letters, "GP") ? "" : families[family].prefix;
   struct linked_symbol symbol = {.prefix = prefix,
                                  .name = described->name,
                                  .family = (uint8_t)family,
@@ -161,14 +171,15 @@ static uint64_t lone_jump(const struct linked_patches *patches, const struct lin
 
 /* Where a function is a lone jump, its target is what other functions of the allocator call (Firefox's strdup): the
    symbol then stands for the target, unless several lead there, which could not be told apart. An operator that jumps
-   to a function which calls malloc stays what it is. */
+   to a function which calls malloc stays what it is, and a control call, whose target the allocator calls, too. */
 static void follow_lone_jumps(struct linked_patches *patches) {
   uint64_t to[LINKED_MOST], bytes[LINKED_MOST];
   for (size_t i = 0; i < patches->count; i++)
     to[i] = lone_jump(patches, &patches->symbols.at[i]);
   for (size_t i = 0; i < patches->count; i++) {
     uint8_t kind = patches->symbols.at[i].means.kind;
-    bool stays = !to[i] || kind == LINKED_NEW || kind == LINKED_DELETE || is_listed(patches, to[i]);
+    bool stays =
+        !to[i] || kind == LINKED_NEW || kind == LINKED_DELETE || kind == LINKED_CONTROL || is_listed(patches, to[i]);
     for (size_t n = 0; n < patches->count && !stays; n++)
       stays = n != i && to[n] == to[i];
     bytes[i] = stays ? 0 : elf_file_function_bytes(&patches->memory, &patches->file, to[i]);
@@ -191,7 +202,8 @@ static int find_functions(struct linked_patches *patches) {
   int failed = 0;
   for (unsigned family = 0; family < FAMILIES; family++)
     for (unsigned number = 0; search->marked[family] && number < FUNCTIONS; number++)
-      failed |= add(patches, &search->seen[family][number], family, number);
+      if (!is_doubtful(search, family, number))
+        failed |= add(patches, &search->seen[family][number], family, number);
   free(search);
   patches->count = patches->symbols.count < LINKED_MOST ? patches->symbols.count : LINKED_MOST;
   follow_lone_jumps(patches);
@@ -371,7 +383,7 @@ static void find_overlaps(struct linked_patches *patches) {
 /* Would a trace without its calls be wrong? */
 static bool is_needed(const struct linked_patches *patches, size_t number) {
   uint8_t kind = patches->symbols.at[number].means.kind;
-  return kind != LINKED_TOUCH && kind != LINKED_OTHER;
+  return kind != LINKED_TOUCH && kind != LINKED_OTHER && kind != LINKED_CONTROL && kind != LINKED_LOOK_UP;
 }
 
 static int open_file(struct linked_patches *patches) {
@@ -402,7 +414,8 @@ int linked_list_read(struct linked_list *list, const char *program) {
   for (size_t i = 0; result == 0 && i < patches.count; i++) {
     const struct linked_symbol *symbol = &patches.symbols.at[i];
     uint64_t offset;
-    if (!symbol->chosen_at_run_time && elf_file_offset(&patches.file, symbol->address, 1, &offset))
+    bool listed = symbol->means.kind != LINKED_LOOK_UP && symbol->means.style < LINKED_RATE;
+    if (listed && !symbol->chosen_at_run_time && elf_file_offset(&patches.file, symbol->address, 1, &offset))
       list->at[list->count++] = (struct linked_listed){offset, symbol->bytes, symbol->means};
   }
   if (result == 0) {
@@ -449,11 +462,20 @@ void linked_patches_close(struct linked_patches *patches) {
 }
 
 bool linked_patches_takes(const struct linked_patches *patches, size_t number) {
-  return !patches->why[number] && !patches->given_up[patches->symbols.at[number].family];
+  const struct linked_symbol *symbol = &patches->symbols.at[number];
+  return !patches->why[number] && !patches->given_up[symbol->family] && symbol->means.kind != LINKED_LOOK_UP;
 }
 
 bool linked_patches_is_plain(const struct linked_patches *patches, size_t number) {
   return patches->symbols.at[number].family == 0;
+}
+
+/* The address of the same allocator's mallctlnametomib. */
+static uint64_t look_up_of(const struct linked_patches *patches, unsigned family) {
+  for (size_t i = 0; i < patches->count; i++)
+    if (patches->symbols.at[i].family == family && patches->symbols.at[i].means.kind == LINKED_LOOK_UP)
+      return patches->place.bias + patches->symbols.at[i].address;
+  return 0;
 }
 
 /* The trampoline of the same allocator's function for the usable size. */
@@ -469,7 +491,8 @@ static uint64_t usable_of(const struct linked_patches *patches, unsigned family)
 struct linked_function linked_patches_entry(const struct linked_patches *patches, size_t number) {
   struct linked_function entry = patches->symbols.at[number].means;
   entry.real = patches->patch[number].trampoline;
-  entry.usable = usable_of(patches, patches->symbols.at[number].family);
+  entry.usable = entry.style == LINKED_MALLCTL_MIB ? look_up_of(patches, patches->symbols.at[number].family)
+                                                   : usable_of(patches, patches->symbols.at[number].family);
   entry.quick = (int32_t)record_quick(entry.call, 0);
   entry.code = patches->place.bias + patches->symbols.at[number].address;
   entry.code_bytes = (uint32_t)patches->symbols.at[number].bytes;
@@ -487,7 +510,7 @@ bool linked_patches_complain(const struct linked_patches *patches, char *text, s
   text[0] = '\0';
   for (size_t i = 0; i < patches->count; i++) {
     const struct linked_symbol *symbol = &patches->symbols.at[i];
-    if (!patches->why[i])
+    if (!patches->why[i] || symbol->means.kind == LINKED_LOOK_UP)
       continue;
     any_given_up |= is_needed(patches, i);
     int more = snprintf(text + used, bytes - used, "%s%s%s %s", used ? ", " : "", symbol->prefix, symbol->name,

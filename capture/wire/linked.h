@@ -15,17 +15,31 @@ enum linked_kind {
   LINKED_RELEASE,
   LINKED_DELETE, /* a C++ operator */
   LINKED_RESIZE,
-  LINKED_TOUCH,  /* returns the usable size of an object */
-  LINKED_RESULT, /* posix_memalign: the object's address is stored where the first parameter points, and 0 is
-                    returned */
-  LINKED_INNER,  /* not of the API: in it, the allocator calls functions of the API itself */
-  LINKED_OTHER,  /* no call of calls.def means what it does: its calls are counted as dropped */
+  LINKED_TOUCH,   /* returns the usable size of an object */
+  LINKED_RESULT,  /* posix_memalign: the object's address is stored where the first parameter points, and 0 is
+                     returned */
+  LINKED_INNER,   /* not of the API: in it, the allocator calls functions of the API itself */
+  LINKED_OTHER,   /* no call of calls.def means what it does: its calls are counted as dropped */
+  LINKED_CONTROL, /* a control call */
+  LINKED_LOOK_UP, /* not redirected: jemalloc's mallctlnametomib, which the hook of mallctlbymib calls */
 };
 
 /* What a parameter means, besides an object, a size or an alignment. */
 enum linked_style {
   LINKED_PLAIN,
   LINKED_FLAGS, /* param is jemalloc's flags, of which the alignment, and whether it is to be zeroed, decide the call */
+  /* Of control calls: size is the parameter with the value, param that with the option, an int. */
+  LINKED_INT,
+  LINKED_LONG,
+  LINKED_BOOL,
+  LINKED_TRUE, /* the value is not passed */
+  LINKED_FALSE,
+  LINKED_RATE, /* the value is the first double */
+  /* The option is a name, by which the call has what capture/host/hooks/named_controls.h says: mallctl, mallctlbymib,
+     and param is the name, size the value of tcmalloc's property. */
+  LINKED_MALLCTL,
+  LINKED_MALLCTL_MIB,
+  LINKED_PROPERTY,
 };
 
 /* Hooks leave every register to the program as the function itself would. Registers that their own code may change,
@@ -76,7 +90,8 @@ enum {
 
 struct linked_function {
   uint64_t real;   /* the trampoline */
-  uint64_t usable; /* trampoline of the same allocator's LINKED_TOUCH; 0: it has none */
+  uint64_t usable; /* trampoline of the same allocator's LINKED_TOUCH; of LINKED_MALLCTL_MIB: its LINKED_LOOK_UP; 0:
+                      it has none */
   uint8_t kind;    /* enum linked_kind */
   uint8_t call;    /* of calls.def */
   uint8_t style;   /* enum linked_style */

@@ -34,6 +34,11 @@ static inline int64_t control_value_read(uint64_t size_bytes) {
   return (int64_t)(size_bytes << 1) >> 1;
 }
 
+/* A rate as the event's size, in millionths. */
+static inline uint64_t control_rate_kept(double rate) {
+  return rate > 0 && rate < 1e12 ? (uint64_t)(rate * 1e6 + 0.5) : 0;
+}
+
 static inline const struct control_name *control_names(size_t *count) {
   static const struct control_name names[] = {
 #define CONTROL_NAME(number, function, name, value) {number, function, name, value},

@@ -293,6 +293,8 @@ static void setup_controls(const void *library) {
     allocator.mallctlbymib = named_controls_mallctlbymib;
   if (library && object_of((void *)process_tc_set_property) == library)
     allocator.tc_set_property = named_controls_set_property;
+  if (library && object_of((void *)process_tc_set_release_rate) == library)
+    allocator.tc_set_release_rate = named_controls_set_release_rate;
 }
 
 /* Called like an entry point: through memory. */

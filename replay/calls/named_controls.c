@@ -11,6 +11,10 @@ extern int real_mallctlbymib(const size_t *mib, size_t parts, void *old, size_t 
                              size_t bytes) __asm__("mallctlbymib") __attribute__((weak));
 extern int real_set_property(const char *name, size_t value) __asm__("MallocExtension_SetNumericProperty")
     __attribute__((weak));
+extern void *real_instance(void) __asm__("_ZN15MallocExtension8instanceEv") __attribute__((weak));
+extern void real_set_release_rate(void *instance,
+                                  double rate) __asm__("_ZN22TCMallocImplementation20SetMemoryReleaseRateEd")
+    __attribute__((weak));
 
 /* By the name's number, looked up at its first call, as programs do it themselves. parts 0: not yet. */
 static struct {
@@ -85,4 +89,9 @@ void named_controls_set_property(uint64_t option, uint64_t value) {
   const struct control_name *name = control_name_of(option);
   if (name)
     real_set_property(name->name, value);
+}
+
+void named_controls_set_release_rate(uint64_t millionths) {
+  if (real_instance)
+    real_set_release_rate(real_instance(), (double)millionths / 1e6);
 }

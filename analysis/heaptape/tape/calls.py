@@ -68,6 +68,7 @@ CALLS: dict[int, tuple[str, bool, int, bool, int]] = {
     54: ("MallocExtension_MarkThreadBusy", False, NOTHING, False, NO_PARAM),
     55: ("mallctl", False, NOTHING, True, OPTION),
     56: ("mallctlbymib", False, NOTHING, True, OPTION),
+    57: ("MallocExtension::SetMemoryReleaseRate", False, NOTHING, True, NO_PARAM),
 }
 
 

@@ -25,8 +25,7 @@ enum {
 /* How many control calls this thread is in: one that an allocator makes inside another is a part of that. */
 static __thread unsigned inside __attribute__((tls_model("initial-exec")));
 
-/* Records the call that began then and has returned. */
-static void called(uint8_t id, struct hook_sizes sizes, uint64_t began, const void *caller, uintptr_t frame) {
+void control_called(uint8_t id, struct hook_sizes sizes, uint64_t began, const void *caller, uintptr_t frame) {
   struct producer_entry in = producer_enter_slow(PRODUCER_CALLING | PRODUCER_TOUCHES, caller, frame, NULL);
   if (!in.producer)
     return;
@@ -40,13 +39,12 @@ static void called(uint8_t id, struct hook_sizes sizes, uint64_t began, const vo
   step_released(&(struct step){.in = in, .call = id, .began = began}, NULL);
 }
 
-static uint64_t begins(void) {
+uint64_t control_begins(void) {
   inside++;
   return host_state.flags & ATTACH_LATENCY ? os_stamp() : 0;
 }
 
-/* True: the call was the program's. */
-static bool ends(void) {
+bool control_ends(void) {
   return --inside == 0;
 }
 
@@ -57,11 +55,12 @@ static bool ends(void) {
     result(*code) declaration;                                                                                         \
   } real_one = {.data = control_functions()[PLACE_##ident].real}
 #define CALLED(call, ...)                                                                                              \
-  called(CALL_##call, (struct hook_sizes){__VA_ARGS__}, began, __builtin_return_address(0), os_stack_pointer())
+  control_called(CALL_##call, (struct hook_sizes){__VA_ARGS__}, began, __builtin_return_address(0), os_stack_pointer())
 #define HOOK_LIBC(symbol, result, ident, declaration)                                                                  \
   __attribute__((visibility("default"))) result hook_##ident declaration __asm__(symbol);                              \
   result hook_##ident declaration
 #define HOOK_ALLOCATOR(symbol, result, ident, declaration) static result hook_##ident declaration
+#define HOOK_VIRTUAL HOOK_ALLOCATOR
 
 #define CONTROL(ident, call, symbol, kind, result, declaration, arguments, size, param)                                \
   HOOK_##kind(symbol, result, ident, declaration) {                                                                    \
@@ -69,9 +68,9 @@ static bool ends(void) {
     result got = {0};                                                                                                  \
     if (!real_one.data)                                                                                                \
       return got;                                                                                                      \
-    uint64_t began = begins();                                                                                         \
+    uint64_t began = control_begins();                                                                                 \
     got = real_one.code arguments;                                                                                     \
-    if (ends())                                                                                                        \
+    if (control_ends())                                                                                                \
       CALLED(call, size, param);                                                                                       \
     return got;                                                                                                        \
   }
@@ -80,9 +79,9 @@ static bool ends(void) {
     REAL(ident, void, declaration);                                                                                    \
     if (!real_one.data)                                                                                                \
       return;                                                                                                          \
-    uint64_t began = begins();                                                                                         \
+    uint64_t began = control_begins();                                                                                 \
     real_one.code arguments;                                                                                           \
-    if (ends())                                                                                                        \
+    if (control_ends())                                                                                                \
       CALLED(call, size, param);                                                                                       \
   }
 
@@ -95,22 +94,26 @@ static bool ends(void) {
   (const size_t *mib, size_t count, void *old, size_t *old_bytes, const void *value, size_t bytes)
 #define ARGUMENTS_MALLCTL_MIB (mib, count, old, old_bytes, value, bytes)
 #define CHANGED_MALLCTL_MIB(to_mib)                                                                                    \
-  (got == 0 && named_mallctl(named_of_mib(to_mib, mib, count), &(struct mallctl_passed){old, value, bytes}, &sizes))
+  (got == 0 &&                                                                                                         \
+   named_mallctl(named_of_mib(to_mib, NULL, mib, count), &(struct mallctl_passed){old, value, bytes}, &sizes))
 #define PARAMETERS_PROPERTY (const char *name, size_t value)
 #define ARGUMENTS_PROPERTY (name, value)
 #define CHANGED_PROPERTY(to_mib)                                                                                       \
-  (got != 0 &&                                                                                                         \
+  ((got & 0xff) != 0 && /* a bool */                                                                                   \
    (sizes = (struct hook_sizes){control_value_kept((int64_t)value), control_option_named(PROPERTY, name)}, true))
+#define PARAMETERS_MEMBER_PROPERTY (void *self, const char *name, size_t value)
+#define ARGUMENTS_MEMBER_PROPERTY (self, name, value)
+#define CHANGED_MEMBER_PROPERTY CHANGED_PROPERTY
 
-#define CONTROL_NAMED(ident, call, symbol, form, to_mib)                                                               \
-  HOOK_ALLOCATOR(symbol, int, ident, PARAMETERS_##form) {                                                              \
+#define CONTROL_NAMED(ident, call, symbol, kind, form, to_mib)                                                         \
+  HOOK_##kind(symbol, int, ident, PARAMETERS_##form) {                                                                 \
     REAL(ident, int, PARAMETERS_##form);                                                                               \
     struct hook_sizes sizes;                                                                                           \
     if (!real_one.data)                                                                                                \
       return ENOENT;                                                                                                   \
-    uint64_t began = begins();                                                                                         \
+    uint64_t began = control_begins();                                                                                 \
     int got = real_one.code ARGUMENTS_##form;                                                                          \
-    if (ends() && CHANGED_##form(to_mib))                                                                              \
+    if (control_ends() && CHANGED_##form(to_mib))                                                                      \
       CALLED(call, sizes.size, sizes.param);                                                                           \
     return got;                                                                                                        \
   }
@@ -137,9 +140,8 @@ static void look_up(struct control_function *functions) {
 
 /* Threads that look up at the same time write the same. */
 struct control_function *control_functions(void) {
-  enum { EXPORTED_LIBC = true, EXPORTED_ALLOCATOR = false };
   static struct control_function functions[FUNCTIONS] = {
-#define CONTROL(ident, call, symbol, kind, ...) {symbol, (void *)(uintptr_t)hook_##ident, NULL, EXPORTED_##kind},
+#define CONTROL(ident, call, symbol, kind, ...) {symbol, (void *)(uintptr_t)hook_##ident, NULL, CONTROL_##kind},
 #include "capture/host/hooks/control_calls.def"
   };
   static _Atomic bool found;

@@ -12,11 +12,14 @@
 
 #if defined(__x86_64__)
 
+#include "capture/host/hooks/control_calls.h"
 #include "capture/host/hooks/inner_calls.h"
+#include "capture/host/hooks/linked_controls.h"
 #include "capture/host/hooks/steps.h"
 #include "capture/host/large.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* The hook's data of a call, on the thread's stack. The assembler code below uses these offsets. */
 struct linked_call {
@@ -25,7 +28,10 @@ struct linked_call {
   const void *object; /* the one that is released, resized or touched */
   void **result;      /* where the object's address is stored (LINKED_RESULT) */
   bool quick;         /* the call began in state IDLE, and without the slow part */
-  struct new_call as_new;
+  union {
+    struct new_call as_new;
+    uint64_t given[LINKED_GIVEN]; /* LINKED_CONTROL */
+  };
   uint64_t pad;
   uint64_t real;
   const struct linked_function *function;
@@ -201,8 +207,8 @@ int linked_before(struct linked_call *call) {
   call->real = function->real;
   call->step.in.producer = NULL;
   call->quick = false;
-  if (!producer || function->kind == LINKED_OTHER)
-    return !producer_now() && producer_passes(call->caller) ? CALL_REAL : SLOWLY;
+  if (!producer || function->kind >= LINKED_OTHER)
+    return function->kind != LINKED_CONTROL && !producer_now() && producer_passes(call->caller) ? CALL_REAL : SLOWLY;
   describe(call);
   if (begins(function)) {
     struct producer_event event = {.op = RECORD_BEGIN, .address = call->object};
@@ -224,8 +230,30 @@ int linked_before(struct linked_call *call) {
   return go_on(call);
 }
 
+/* Of a control call, nothing is recorded before it, and it is called as if there were no hook. The vector state of the
+   program has been saved below the call. */
+static void control_before(struct linked_call *call) {
+  enum { FIRST_VECTOR_AT = 160 };
+  const uint64_t given[LINKED_GIVEN] = {call->rdi, call->rsi, call->rdx, call->rcx, call->r8, call->r9};
+  uintptr_t saved = ((uintptr_t)call - LINKED_VECTOR_ROOM) & ~(uintptr_t)63;
+  memcpy(call->given, given, sizeof given);
+  if (call->function->style == LINKED_RATE)
+    memcpy(call->given, (const void *)(saved + FIRST_VECTOR_AT), sizeof *call->given);
+  call->step.began = control_begins();
+}
+
+static void control_after(const struct linked_call *call) {
+  struct hook_sizes sizes;
+  if (control_ends() && linked_control_sizes(call->function, call->given, call->rax, &sizes))
+    control_called(call->function->call, sizes, call->step.began, call->caller, (uintptr_t)(&call->caller + 1));
+}
+
 int linked_before_slow(struct linked_call *call) {
   const struct linked_function *function = call->function;
+  if (function->kind == LINKED_CONTROL) {
+    control_before(call);
+    return CALL_REAL;
+  }
   struct step *step = &call->step;
   uint32_t what = state_in(function) | more_of(function);
   uintptr_t frame = (uintptr_t)(&call->caller + 1);
@@ -262,7 +290,7 @@ int linked_after(struct linked_call *call) {
   struct step *step = &call->step;
   struct producer *producer = step->in.producer;
   if (!producer)
-    return CALL_REAL;
+    return function->kind == LINKED_CONTROL ? SLOWLY : CALL_REAL;
   if (function->kind == LINKED_NEW)
     new_ends(&call->as_new);
   if (!call->quick)
@@ -283,6 +311,10 @@ int linked_after(struct linked_call *call) {
 int linked_after_slow(struct linked_call *call) {
   struct step *step = &call->step;
   uint8_t kind = call->function->kind;
+  if (kind == LINKED_CONTROL) {
+    control_after(call);
+    return CALL_REAL;
+  }
   if (call->quick)
     producer_begin(step->in.producer, PRODUCER_RECORDING, (uintptr_t)call);
   if (more_of(call->function)) {

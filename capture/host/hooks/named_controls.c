@@ -7,7 +7,7 @@ enum { MOST_PREFIXES = 4 };
 
 /* A jemalloc's mibs of the table's names, with 0 in place of <i>. parts 0: it does not have the name. */
 struct mibs {
-  const char *to_mib;
+  const void *key; /* its code or, where this is looked up, its name */
   _Atomic bool known;
   struct {
     size_t parts, part[MIB_PARTS_MOST];
@@ -38,11 +38,11 @@ bool named_mallctl(uint64_t option, const struct mallctl_passed *passed, struct 
   return kind == NOTHING_PASSED || kind == RETURNED || has_value;
 }
 
-static void find_all(struct mibs *mibs) {
+static void find_all(struct mibs *mibs, const void *to_mib) {
   union {
-    void *data;
+    const void *data;
     int (*code)(const char *, size_t *, size_t *);
-  } real = {.data = symbols_next(mibs->to_mib)};
+  } real = {.data = to_mib};
   size_t count;
   const struct control_name *names = control_names(&count);
   char text[CONTROL_NAME_BYTES];
@@ -56,21 +56,22 @@ static void find_all(struct mibs *mibs) {
 }
 
 /* Threads that find the same at the same time write the same. */
-static struct mibs *mibs_found(const char *to_mib) {
+static struct mibs *mibs_found(const char *name, const void *code) {
+  const void *key = code ? code : name;
   for (size_t i = 0; i < MOST_PREFIXES; i++) {
     struct mibs *mibs = &mibs_of[i];
-    if (mibs->to_mib && strcmp(mibs->to_mib, to_mib) != 0)
+    if (mibs->key && mibs->key != key)
       continue;
-    mibs->to_mib = to_mib;
+    mibs->key = key;
     if (!mibs->known)
-      find_all(mibs);
+      find_all(mibs, code ? code : symbols_next(name));
     return mibs;
   }
   return NULL;
 }
 
-uint64_t named_of_mib(const char *to_mib, const size_t *mib, size_t count) {
-  const struct mibs *mibs = mibs_found(to_mib);
+uint64_t named_of_mib(const char *name, const void *code, const size_t *mib, size_t count) {
+  const struct mibs *mibs = mibs_found(name, code);
   size_t names_count;
   const struct control_name *names = control_names(&names_count);
   for (size_t i = 0; mibs && i < names_count && i < MALLCTL_NAMES_MOST; i++) {

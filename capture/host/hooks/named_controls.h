@@ -16,5 +16,6 @@ struct mallctl_passed {
 /* Returns whether that call of mallctl changed something, or may have; then what the trace has of it. */
 bool named_mallctl(uint64_t option, const struct mallctl_passed *passed, struct hook_sizes *sizes);
 
-/* The option of a mib of the jemalloc whose mallctlnametomib has that name; 0: another than the table's. */
-uint64_t named_of_mib(const char *to_mib, const size_t *mib, size_t count);
+/* The option of a mib; 0: another than the table's. name: that of the jemalloc's mallctlnametomib; code: the function
+   itself, NULL: it is looked up by the name. */
+uint64_t named_of_mib(const char *name, const void *code, const size_t *mib, size_t count);

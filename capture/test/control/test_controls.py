@@ -3,7 +3,9 @@
 
 import json
 import os
+import platform
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -25,6 +27,13 @@ CONTROLS = [
     if name.startswith(("mall", "mi_", "Malloc", "scalable", "tc_")) and name not in ("malloc", "malloc_usable_size")
 ]
 MINUS_1 = 2**63 - 1
+ASKED = [
+    ("mallopt", ARENA_MAX, 2), ("malloc_trim", 0, 4096), ("mallinfo", 0, 0), ("mallinfo2", 0, 0),
+    ("malloc_stats", 0, 0), ("malloc_info", 0, 0),
+]  # fmt: skip
+PREFIX = "_rjem_"  # as Rust's crate has it
+JEMALLOC_CONTROLS = ("mallctl", "mallctlbymib", "mallctlnametomib")
+JEMALLOC_CALLS = ("malloc", "free", "calloc", "realloc", "posix_memalign", "memalign", "valloc", "sdallocx", "mallocx")
 
 
 def option(function: str, name: str) -> int:
@@ -59,10 +68,7 @@ def replayed(tape: Path, *arguments: str | Path) -> dict:
 
 def test_control_calls_are_recorded_with_their_arguments_between_the_calls_around_them(program, tmp_path):
     record(tmp_path / "a.tape", program, "asks")
-    assert controls(tmp_path / "a.tape") == [
-        ("mallopt", ARENA_MAX, 2), ("malloc_trim", 0, 4096), ("mallinfo", 0, 0), ("mallinfo2", 0, 0),
-        ("malloc_stats", 0, 0), ("malloc_info", 0, 0),
-    ]  # fmt: skip
+    assert controls(tmp_path / "a.tape") == ASKED
     frame = events(tmp_path / "a.tape")
     first, last = (frame.index[frame["request_bytes"] == size][-1] for size in (4242, 4243))
     places = frame.index[frame["call"].isin(CONTROLS)]
@@ -124,11 +130,52 @@ def test_functions_of_the_program_s_allocator_are_recorded_and_others_stay_absen
     assert controls(tmp_path / "a.tape") == expected
 
 
-@pytest.mark.parametrize("how", ["linked", "preloaded"])
+MEMBERS = """
+#include <gperftools/malloc_extension.h>
+#include <stdlib.h>
+int main() {
+  MallocExtension *its = MallocExtension::instance();
+  free(malloc(10));
+  its->ReleaseFreeMemory();
+  its->ReleaseToSystem(4096);
+  its->SetMemoryReleaseRate(2.5);
+  its->SetNumericProperty("tcmalloc.max_total_thread_cache_bytes", 1 << 20);
+  its->SetNumericProperty("no.such.property", 1);
+  its->MarkThreadIdle();
+  return its->GetMemoryReleaseRate() == 2.5 ? 0 : 1;
+}
+"""
+
+
+@pytest.mark.parametrize("how", ["shared", "static"])
+def test_virtual_functions_of_tcmalloc_are_recorded_as_its_c_functions_are(how, tmp_path):
+    (tmp_path / "members.cc").write_text(MEMBERS)
+    library = system_library("libtcmalloc_minimal.so.4" if how == "shared" else "libtcmalloc_minimal.a")
+    succeed("g++", "-O1", tmp_path / "members.cc", library, "-pthread", "-o", tmp_path / "members")
+    record(tmp_path / "a.tape", tmp_path / "members")
+    assert controls(tmp_path / "a.tape") == [
+        ("MallocExtension_ReleaseFreeMemory", 0, 0),
+        ("MallocExtension_ReleaseToSystem", 0, 4096),
+        ("MallocExtension::SetMemoryReleaseRate", 0, 2_500_000),
+        ("MallocExtension_SetNumericProperty", option("PROPERTY", "tcmalloc.max_total_thread_cache_bytes"), 1 << 20),
+        ("MallocExtension_MarkThreadIdle", 0, 0),
+    ]
+    replayed(tmp_path / "a.tape", "--preload", system_library("libtcmalloc_minimal.so.4"))
+
+
+@pytest.mark.parametrize("how", ["linked", "preloaded", "static", "static with a prefix"])
 def test_calls_of_mallctl_that_change_something_are_recorded_by_name_and_value(how, program, tmp_path):
     library = system_library("libjemalloc.so.2")
     if how == "linked":
         program = compile_c(tmp_path / "linked", SOURCE, "-D_GNU_SOURCE", "-Wl,--no-as-needed", library)
+    elif how != "preloaded":
+        archive, options = system_library("libjemalloc_pic.a"), []
+        if "prefix" in how:
+            prefixed = ["--redefine-sym=" + f"{name}={PREFIX}{name}" for name in (*JEMALLOC_CONTROLS, *JEMALLOC_CALLS)]
+            succeed("objcopy", *prefixed, archive, tmp_path / "libje.a")
+            archive, options = tmp_path / "libje.a", [f"-D{name}={PREFIX}{name}" for name in JEMALLOC_CONTROLS]
+            options.append(f"-Wl,-u,{PREFIX}mallctl")
+        program = compile_c(tmp_path / how, SOURCE, "-D_GNU_SOURCE", *options, archive, "-lstdc++", "-lm", "-pthread")
     options = ["--preload", library] if how == "preloaded" else []
     created = int(record(tmp_path / "a.tape", program, "named", options=options).stdout)
     assert controls(tmp_path / "a.tape") == [
@@ -146,6 +193,28 @@ def test_calls_of_mallctl_that_change_something_are_recorded_by_name_and_value(h
     assert said["text"].startswith("sets arenas.dirty_decay_ms=-1, sets thread.tcache.enabled=1, sets thread.arena=0, ")
     assert "calls mallctl for arena.0.dss (never replayed)" in said["text"]
     replayed(tmp_path / "a.tape", "--preload", library)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("valgrind"), reason="needs our Valgrind tool")
+def test_control_calls_of_a_static_program_are_recorded_and_what_malloc_info_s_file_takes_is_the_program_s(tmp_path):
+    program = compile_c(tmp_path / "static", SOURCE, "-D_GNU_SOURCE", "-O1", "-static", "-w")
+    record(tmp_path / "a.tape", program, "asks")
+    assert controls(tmp_path / "a.tape") == ASKED
+    frame = events(tmp_path / "a.tape")
+    first, last = (frame.index[frame["request_bytes"] == size][-1] for size in (4242, 4243))
+    assert (frame.loc[first:last, "request_bytes"] == 4096).any()
+
+
+def test_control_calls_of_a_mimalloc_in_the_executable_are_recorded_once(tmp_path):
+    program = compile_c(tmp_path / "its", Path(__file__).with_name("own_mimalloc.c"), "-O2")
+    assert record(tmp_path / "a.tape", program).stdout == "7 -1 2\n"
+    assert controls(tmp_path / "a.tape") == [
+        ("mi_collect", 0, 1),
+        ("mi_option_set", OPTION_15, MINUS_1),
+        ("mi_option_set_enabled", OPTION_15, 1),
+        ("mi_option_set_enabled", OPTION_15, 0),
+        ("mi_collect", 0, 0),
+    ]
 
 
 @pytest.mark.parametrize("library", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"])

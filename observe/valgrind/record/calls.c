@@ -74,6 +74,25 @@ static void apply_flags(struct call *call) {
   call->param = (UWord)1 << alignment;
 }
 
+/* A control call's value and option, as calls.def has them. */
+static void narrow(struct call *call) {
+  switch (call->function->style) {
+  case LINKED_INT:
+    call->size = (UInt)call->size;
+    break;
+  case LINKED_LONG:
+    call->size = call->size << 1 >> 1;
+    break;
+  case LINKED_BOOL:
+    call->size = (call->size & 0xff) != 0;
+    break;
+  case LINKED_TRUE:
+    call->size = 1;
+    break;
+  }
+  call->param = call->function->param == LINKED_NONE ? 0 : (UInt)call->param;
+}
+
 static void put_step(const struct call *call, UWord address, UWord size) {
   ThreadId thread = VG_(get_running_tid)();
   UInt id = call->op & CALL_ID_MASK;
@@ -104,6 +123,8 @@ static void describe(struct call *call, ThreadId thread) {
   call->op = function->call;
   if (function->style == LINKED_FLAGS)
     apply_flags(call);
+  if (function->kind == LINKED_CONTROL)
+    narrow(call);
 }
 
 /* The end of a call. result 0: it has acquired nothing. */
@@ -117,10 +138,11 @@ static void finish(struct call *call, UWord result) {
 }
 
 /* Is that call, from inside another, the program's own? Those of an operator are where it is not called by the
-   allocator's functions or operators: it throws an exception, whose object takes memory, or calls a new-handler. A tail
-   call has the stack pointer of its caller. */
+   allocator's functions or operators: it throws an exception, whose object takes memory, or calls a new-handler. So are
+   those of a control call: malloc_info's file takes a buffer. A tail call has the stack pointer of its caller. */
 static Bool is_programs(const struct call *outer, Addr stack) {
-  if ((outer->kind != LINKED_NEW && outer->kind != LINKED_DELETE) || stack == outer->stack)
+  Bool may = outer->kind == LINKED_NEW || outer->kind == LINKED_DELETE || outer->kind == LINKED_CONTROL;
+  if (!may || stack == outer->stack)
     return False;
   ULong offset = *(const Addr *)stack - list_begins;
   for (UInt number = 0; number < list.count; number++)
@@ -153,6 +175,9 @@ static void begin(const struct linked_listed *listed, Addr stack) {
   if (kind == LINKED_RELEASE || kind == LINKED_DELETE || kind == LINKED_TOUCH) {
     call->op |= call->object ? 0 : CALL_NULL_IN;
     put_step(call, call->object, call->size);
+    call->function = NULL;
+  } else if (kind == LINKED_CONTROL) {
+    put_step(call, 0, call->size);
     call->function = NULL;
   } else if (kind == LINKED_RESIZE) {
     call->op |= call->object ? 0 : CALL_NULL_IN;
