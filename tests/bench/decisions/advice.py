@@ -1,226 +1,214 @@
 # SPDX-License-Identifier: MIT
-"""What `heaptape advise` recommends for programs, and whether it holds: tables for docs/measurements/advice.md.
+"""Whether `heaptape advise` names the allocator that is fastest in life: the table of docs/measurements/advice.md.
 
-    python -m tests.bench.decisions.advice [--seconds 60] [PROGRAM...]
-    python -m tests.bench.decisions.advice --steps [--seconds 60] [PROGRAM...]
+    python -m tests.bench.decisions.advice RESULTS.csv [--rounds 15] [--folder DIR] [PROGRAM...]
+    python -m tests.bench.decisions.advice RESULTS.csv --table
 
-The first table has each advice. --steps: CPU time as predicted by default, with data accesses, and live, of the
-candidate that runs live, and its peak predicted and live; then how many live changes the ranges hold. Programs: STEPS.
-Memory is exact on a busy machine; CPU time needs a quiet one. Takes --seconds for each program, with --steps more.
+For each program (advice_programs.py): the advice with its race, by defaults and of the allocators of a machine on which
+none was installed by heaptape; that of its recording alone; then rounds that run all allocators live, in random order.
+CPU time is that of the program with its children, of a server for its whole load. Each step is appended to RESULTS.csv
+as soon as it is done, and is not done again, so a measurement may be ended and continued. Some three minutes a program,
+on a machine without other work. Needs the packages of advice_programs.py.
 """
 
 import argparse
+import csv
 import json
+import math
+import os
 import random
-import resource
-import statistics
+import shlex
 import subprocess
-import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
+from heaptape.advise.load import Load
+from heaptape.allocators import registry
+from heaptape.common.home import Home
+from heaptape.run.environment import without_allocator
+from heaptape.run.live import settings_of
+
+from tests.bench.decisions.advice_programs import PROGRAMS, Program, prepare
 from tests.bench.harness import heading, row
-from tests.support import HEAPTAPE
+from tests.support import HEAPTAPE, OUT
 
-PROGRAMS = {
-    "jq": ("jq", "-c", "group_by(.id % 97) | map({n: length, names: (map(.name) | sort | .[0:20])})", "rows.json"),
-    "gawk": ("gawk", '{for (i = 1; i <= NF; i++) n[$i] = n[$i] " " NR} END {for (w in n) m += length(n[w]); print m}',
-             "words.txt"),
-    "tclsh": ("tclsh", "lists.tcl"),
-    "sqlite3": ("sqlite3", ":memory:", ".read rows.sql"),
-    "python3": ("env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "words.py"),
-    "perl": ("perl", "words.pl"),
-}  # fmt: skip
-# Not used by any document before; --steps runs these.
-STEPS = {
-    "xsltproc": ("xsltproc", "rows.xsl", "rows.xml"),
-    "dot": ("dot", "-Tsvg", "graph.dot", "-o", "graph.svg"),
-    "mujs": ("mujs", "words.js"),
-    "newlisp": ("newlisp", "words.lsp"),
-    "guile": ("guile", "--no-auto-compile", "words.scm"),
-    "bison": ("bison", "-o", "grammar.c", "grammar.y"),
-    "z3": ("z3", "queens.smt2"),
-    "sassc": ("sassc", "rules.scss", "rules.css"),
-}
-NAMES = [word for name in ("mimalloc", "jemalloc", "tcmalloc") for word in ("-a", name)]
-JS = """
-var d = {}, n = 0;
-for (var i = 0; i < 120000; i++) { var k = "k" + (i * 7919 % 9973); d[k] = (d[k] || []).concat(["i" + i]).slice(-3); }
-for (var k in d) n += d[k].join(",").length;
-print(n);
-"""
-LISP = """
-(set 'n 0)
-(for (i 0 150000) (set 'l (map string (sequence 1 (% i 9)))) (set 'n (+ n (length (join l ",")))))
-(println n) (exit)
-"""
-SCHEME = """
-(define t (make-hash-table))
-(do ((i 0 (+ i 1))) ((= i 150000))
-  (hash-set! t (string-append "k" (number->string (modulo (* i 7919) 30011))) (make-vector 6 i)))
-(display (hash-count (const #t) t))
-"""
-XSL = """<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
-<xsl:template match="/r"><o><xsl:for-each select="row"><xsl:sort select="n"/><i id="{@id}"><xsl:value-of
-select="concat(n, '-', substring(n, 3))"/></i></xsl:for-each></o></xsl:template></xsl:stylesheet>"""
-TCL = """
-for {set i 0} {$i < 150000} {incr i} { dict lappend d [expr {$i * 7919 % 30011}] "item $i" }
-dict for {k v} $d { incr n [llength [lsort $v]] }
-puts $n
-"""
-SQL = """
-create table t(a, b, c);
-with recursive n(i) as (select 1 union all select i + 1 from n where i < 120000)
-  insert into t select i, 'row' || (i * 7919 % 100003), i * 0.5 from n;
-create index x on t(b);
-select count(*), length(group_concat(b)) from (select b from t order by b limit 50000);
-select substr(b, 1, 4), count(*), avg(c) from t group by 1;
-"""
-PYTHON = """
-import collections
-places = collections.defaultdict(list)
-for number, line in enumerate(open("words.txt")):
-    for word in line.split():
-        places[word].append(number)
-print(len(places), sum(len(set(one)) for one in places.values()))
-"""
-PERL = """
-open(my $file, "<", "words.txt"); my %places;
-while (<$file>) { push @{$places{$_}}, "line $." for split }
-my %first = map { $_ => join(",", @{$places{$_}}[0..3]) } keys %places;
-delete $places{$_} for grep { /7/ } keys %places;
-print scalar(keys %places), length(join("", values %first)), "\\n";
-"""
+NAMES = ("glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc")
+COLUMNS = ("program", "step", "name", "value", "low", "high")
+RACE, TAPE, ROUND = "race", "tape", "round "
+WORTH_POINTS = 2.0
+
+Row = tuple[str, object, object, object]  # name, value, low, high
+Step = dict[str, tuple[str, str, str]]  # name -> value, low, high
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60, help="the budget of each (default 60)")
-    parser.add_argument("--steps", action="store_true", help="CPU time by each step, of programs not used elsewhere")
-    parser.add_argument("programs", nargs="*")
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--folder", type=Path, default=OUT / "advice", help="of the inputs, which are made if missing")
+    parser.add_argument("--table", action="store_true", help="print the results")
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM")
     arguments = parser.parse_args()
-    if not arguments.steps:
-        heading("program", "calls", "advice", "saves, predicted", "costs, predicted", "live", "total CPU time, s")
-    with tempfile.TemporaryDirectory() as folder:
-        _write_inputs(Path(folder))
-        if arguments.steps:
-            _steps(arguments.programs or list(STEPS), Path(folder), arguments.seconds)
-            return
-        for name in arguments.programs or list(PROGRAMS):
-            for cells in _rows(name, Path(folder), arguments.seconds):
-                row(*cells)
+    if arguments.table:
+        table(read(arguments.results))
+        return
+    results = arguments.results.resolve()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    os.chdir(arguments.folder)
+    for name in arguments.programs or list(PROGRAMS):
+        prepare(PROGRAMS[name])
+        judge(name, PROGRAMS[name], results, arguments.rounds)
 
 
-def _steps(names: Sequence[str], folder: Path, seconds: float) -> None:
-    """A row for each program; then coverage and sizes."""
-    heading("program", "calls", "allocator", "calls, %", "with accesses, %", "live, %", "peak, %", "peak live, %")
-    found = []
-    for name in names:
-        options = ["--accesses", "--live", "--budget", f"{seconds:g}", "--json", "--objective", "cpu", *NAMES]
-        made = _advised(STEPS[name], options, folder)
-        candidates = {one["label"]: one for one in made["candidates"]}
-        if not made["live"]:
-            row(name, f"{made['workload']['ops']:,}", f"stay: {made['picks'][0]['why']}", *[""] * 5)
+def judge(name: str, program: Program, results: Path, rounds: int) -> None:
+    """Takes the steps of a program that RESULTS.csv lacks; in this folder."""
+    done = read(results).get(name, {})
+    tape = Path(f"{name}.tape")
+    load = ("--load", program.load) if program.load else ()
+    raced = ("--keep", str(tape), *load, "--", *shlex.split(program.command))
+    for step, words in ((RACE, raced), (TAPE, (str(tape),))):
+        if step not in done:
+            if step == RACE:
+                tape.unlink(missing_ok=True)
+            append(results, name, step, advised(words))
+    done = read(results)[name]
+    known = registry.load(Home(OUT))
+    labels = dict.fromkeys((*NAMES, *(done[step]["pick"][0] for step in (RACE, TAPE))))
+    for number in range(1, rounds + 1):
+        step = f"{ROUND}{number}"
+        if step in done:
             continue
-        (live,) = made["live"]
-        steps = {step["from"]: step for step in candidates[live["label"]]["cpu_steps"]}
-        found.append(steps)
-        memory = live["figures"]["memory"]
-        peaks = [f"{memory[key]:+.1f}" for key in ("predicted_percent", "change_percent")]
-        spans = [_span(steps.get(one)) for one in ("calls", "accesses", "live")]
-        row(name, f"{made['workload']['ops']:,}", live["label"], *spans, *peaks)
-    decided = [one for one in found if "live" in one and one["live"]["low"] * one["live"]["high"] > 0]
-    for of in ("calls", "accesses"):
-        both = [(one[of], one["live"]) for one in decided if of in one]
-        held = sum(predicted["low"] <= live["percent"] <= predicted["high"] for predicted, live in both)
-        off = [abs(predicted["percent"] - live["percent"]) for predicted, live in both]
-        median = f"{statistics.median(off):.1f}" if off else "-"
-        print(
-            f"{of}: the live change is in the range of {held} of {len(both)} decided; off by {median} points (median)"
-        )
+        order = list(labels)
+        random.Random(f"{name} {number}").shuffle(order)
+        times = {label: cpu_s(program, registry.choose(label, known)) for label in order}
+        append(results, name, step, [(label, f"{times[label]:.4f}", "", "") for label in labels])
 
 
-def _span(step: dict | None) -> str:
-    return f"{step['percent']:+.1f} ({step['low']:+.1f} to {step['high']:+.1f})" if step else "-"
-
-
-def _advised(command: Sequence[str], options: Sequence[str], folder: Path) -> dict:
-    words = [str(HEAPTAPE), "advise", *options, "--", *command]
-    done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+def advised(words: Sequence[str]) -> list[Row]:
+    """What is advised for CPU time, when, and what was predicted and raced, in percent."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(Path("cache").resolve())}
+    began = time.monotonic()
+    done = subprocess.run([str(HEAPTAPE), "advise", "--json", *words], env=environment,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)  # fmt: skip
+    answer_s = time.monotonic() - began
     if not done.stdout:
-        raise SystemExit(f"{command[0]}: advise failed with status {done.returncode}")
+        raise SystemExit(f"advise {' '.join(words)}: failed with status {done.returncode}")
     made = json.loads(done.stdout)
-    assert isinstance(made, dict)
-    return made
+    unknown = {"use": made["today"], "ties": (), "rivals": (), "why": "not judged"}
+    pick = next((one for one in made["picks"] if one["aim"] == "cpu"), unknown)
+    group = ", ".join([*pick["ties"], *pick["rivals"]])
+    about = {"answer_s": f"{answer_s:.1f}", "calls": made["workload"]["ops"], "today": made["today"]}
+    about |= {"pick": pick["use"], "group": group, "why": pick["why"] or ""}
+    rows: list[Row] = [(name, value, "", "") for name, value in about.items()]
+    for one in made["candidates"]:
+        if "cpu_percent" in one:
+            rows.append(_span(one["label"], *(one[f"cpu_{end}percent"] for end in ("", "low_", "high_"))))
+    for one in made["live"]:
+        if one["aim"] == "cpu" and one["live"]:
+            rows.append(_span(f"raced {one['label']}", *(one["live"][end] for end in ("percent", "low", "high"))))
+    return rows
 
 
-def _write_inputs(folder: Path) -> None:
-    chance = random.Random(1)
-    rows = [{"id": i, "name": f"item {i * 7919 % 100003}", "tags": ["t" * (i % 9)] * (i % 5)} for i in range(40000)]
-    lines = [" ".join(f"w{chance.randrange(20000)}" for _ in range(8)) for _ in range(60000)]
-    texts = {"rows.json": json.dumps(rows), "words.txt": "\n".join(lines), "lists.tcl": TCL, "rows.sql": SQL}
-    texts |= {"words.py": PYTHON, "words.pl": PERL} | _inputs_of_steps(chance)
-    for name, text in texts.items():
-        (folder / name).write_text(text)
+def _span(name: str, percent: float, low: float, high: float) -> Row:
+    return name, f"{percent:.2f}", f"{low:.2f}", f"{high:.2f}"
 
 
-def _inputs_of_steps(chance: random.Random) -> dict[str, str]:
-    rows = "".join(f'<row id="{i}"><n>item {i * 7919 % 100003}</n>{chance.random()}</row>' for i in range(40000))
-    edges = "".join(f"n{i} -> n{chance.randrange(i)};\n" for i in range(1, 700))
-    rules = "".join(f"r{i}: r{i + 1} 'a' 'b' | 'c' r{i + 1} | 'd' r{(i * 7) % 300} ;\n" for i in range(300))
-    sass = "".join(
-        f".c{i} {{ &:hover {{ width: {i}px + {i % 7}px; .d{i % 97} {{ color: red }} }} }}\n" for i in range(9000)
-    )
-    columns = range(9)
-    queens = "".join(f"(declare-const q{i} Int)(assert (and (<= 0 q{i}) (< q{i} 9)))" for i in columns)
-    queens += "(assert (distinct " + " ".join(f"q{i}" for i in columns) + "))"
-    pairs = [(i, j) for i in columns for j in columns if i < j]
-    queens += "".join(f"(assert (distinct (- q{i} q{j}) {j - i} (- {j - i})))" for i, j in pairs)
-    return {
-        "rows.xml": f"<r>{rows}</r>",
-        "rows.xsl": XSL,
-        "graph.dot": "digraph g {\n" + edges + "}\n",
-        "words.js": JS,
-        "words.lsp": LISP,
-        "words.scm": SCHEME,
-        "grammar.y": "%%\nr300: 'e' ;\n".replace("r300", "s: r0 ;\nr300") + rules,
-        "queens.smt2": queens + "(check-sat)",
-        "rules.scss": sass,
-    }
+def cpu_s(program: Program, choice: registry.Choice) -> float:
+    """CPU time of one run, with that of all children for which it waited."""
+    others = without_allocator(os.environ)
+    environment = others | settings_of(choice, others)
+    process = subprocess.Popen(shlex.split(program.command), env=environment, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+    load = Load(program.load) if program.load else None
+    if load:
+        load.begin(os.getpid())
+    assert process.stdout
+    while process.stdout.read(1 << 16):
+        pass
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if load:
+        load.end()
+    elif process.returncode:
+        raise SystemExit(f"{program.command} on {choice.label}: status {process.returncode}")
+    return used.ru_utime + used.ru_stime
 
 
-def _rows(name: str, folder: Path, seconds: float) -> list[list[str]]:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    made = _advised(PROGRAMS[name], ["--budget", f"{seconds:g}", "--json"], folder)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    candidates = {one["label"]: one for one in made["candidates"]}
-    now = candidates[made["today"]]
-    live = {one["aim"]: one["line"].partition(": ")[2] for one in made["live"]}
-    out = []
-    for pick in made["picks"]:
-        about = [name, f"{made['workload']['ops']:,}"]
-        if pick["stay"]:
-            cells = [f"{pick['aim']}: stay ({pick['why']})", "", "", ""]
-        else:
-            one = candidates[pick["use"]]
-            parts = {"memory": _memory(one, now), "cpu": _cpu(one)}
-            other = "cpu" if pick["aim"] == "memory" else "memory"
-            cells = [f"{pick['aim']}: {pick['use']}", parts[pick["aim"]], parts[other]]
-            cells.append(live.get(pick["aim"], "not run"))
-        out.append([*about, *cells, f"{spent:.0f}"])
-    return out
+def append(results: Path, program: str, step: str, rows: Iterable[Row]) -> None:
+    is_new = not results.exists()
+    with results.open("a", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        if is_new:
+            out.writerow(COLUMNS)
+        out.writerows((program, step, *one) for one in rows)
 
 
-def _memory(one: dict, now: dict) -> str:
-    peak, mean = (100 * (one[key] / now[key] - 1) for key in ("peak_bytes", "mean_bytes"))
-    return f"RSS: peak {peak:+.1f} %, mean {mean:+.1f} %"
+def read(results: Path) -> dict[str, dict[str, Step]]:
+    """program -> step -> its rows."""
+    found: dict[str, dict[str, Step]] = {}
+    if results.exists():
+        with results.open(newline="") as file:
+            for one in csv.DictReader(file):
+                step = found.setdefault(one["program"], {}).setdefault(one["step"], {})
+                step[one["name"]] = one["value"], one["low"], one["high"]
+    return found
 
 
-def _cpu(one: dict) -> str:
-    if "cpu_percent" not in one:
-        return "CPU unknown"
-    return f"CPU {one['cpu_percent']:+.1f} % ({one['cpu_low_percent']:+.1f} to {one['cpu_high_percent']:+.1f})"
+def changes(steps: Mapping[str, Step], today: str) -> dict[str, tuple[float, float]]:
+    """label -> change of CPU time against today's in percent: median of the rounds' ratios, and half the width of its
+    interval of 95 %, by ranks.
+    """
+    rounds = [step for name, step in steps.items() if name.startswith(ROUND)]
+    found = {}
+    for label in rounds[0]:
+        ratios = sorted(100 * (float(one[label][0]) / float(one[today][0]) - 1) for one in rounds)
+        below = (sum(math.comb(len(ratios), i) for i in range(k + 1)) / 2 ** len(ratios) for k in range(len(ratios)))
+        cut = max(sum(chance <= 0.025 for chance in below) - 1, 0)
+        found[label] = median(ratios), (ratios[-1 - cut] - ratios[cut]) / 2
+    return found
+
+
+def table(found: Mapping[str, Mapping[str, Step]]) -> None:
+    """A row for each program that ran live, then how often the aim was met."""
+    heading("", "calls", "pick by tape", "pick by race", f"live: {', '.join(NAMES[1:])}", "best",
+            "regret, points: tape, race", "ranges held: tape, race", "answer after: tape, race")  # fmt: skip
+    regrets: dict[str, list[float]] = {TAPE: [], RACE: []}
+    losses: dict[str, list[str]] = {TAPE: [], RACE: []}
+    held: dict[str, list[bool]] = {TAPE: [], RACE: []}
+    for program, steps in found.items():
+        if f"{ROUND}1" not in steps:
+            continue
+        live = changes(steps, steps[RACE]["today"][0])
+        best = min(live, key=lambda label: live[label][0])
+        cells = {}
+        for step in (TAPE, RACE):
+            pick = steps[step]["pick"][0]
+            regrets[step].append(live[pick][0] - live[best][0])
+            losses[step] += [program] if live[pick][0] > WORTH_POINTS else []
+            holds = [_holds(steps[step][label], live[label][0]) for label in NAMES[1:] if label in steps[step]]
+            held[step] += holds
+            after = f"{float(steps[step]['answer_s'][0]):.0f} s"
+            cells[step] = _pick(steps[step]), f"{regrets[step][-1]:.1f}", f"{sum(holds)} of {len(holds)}", after
+        picks, *others = zip(cells[TAPE], cells[RACE])
+        shown = ", ".join(f"{live[label][0]:+.0f}±{live[label][1]:.0f}" for label in NAMES[1:])
+        row(program, f"{int(steps[RACE]['calls'][0]):,}", *picks, shown, best, *map(", ".join, others))
+    for step, points in regrets.items():
+        within = sum(one <= WORTH_POINTS for one in points)
+        print(f"{step}: regret {median(points):.1f} (median), at most {WORTH_POINTS:g} in {within} of {len(points)}; "
+              f"slower than today's: {', '.join(losses[step]) or 'none'}; "
+              f"ranges that held: {sum(held[step])} of {len(held[step])}")  # fmt: skip
+
+
+def _holds(predicted: tuple[str, str, str], percent: float) -> bool:
+    return float(predicted[1]) <= percent <= float(predicted[2])
+
+
+def _pick(step: Step) -> str:
+    pick, group = step["pick"][0], step["group"][0]
+    ends = [f"{float(end):+.0f}" for end in step.get(pick, ())] if pick != step["today"][0] else []
+    return pick + (f" {ends[0]} ({ends[1]} to {ends[2]})" if ends else "") + (f"; or {group}" if group else "")
 
 
 if __name__ == "__main__":
