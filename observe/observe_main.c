@@ -6,6 +6,7 @@
 #include "core/base/files.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
+#include "core/system/pmu_json.h"
 #include "observe/observe.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -24,6 +26,9 @@
 #define OBSERVE "heaptape-observe"
 
 enum { EXIT_FAILED = 1, INTERVAL_US = 2000, TIME_INTERVAL_US = 50000 };
+enum {
+  COUNTED = 1 << PMU_TASK_CLOCK | 1 << PMU_CYCLES | 1 << PMU_INSTRUCTIONS | 1 << PMU_CACHE_MISSES | 1 << PMU_DTLB_MISSES
+};
 /* How long processes that outlive the command are still served: without a listener their calls would fail. */
 static const uint64_t REST_NS = 3000000000u;
 
@@ -110,12 +115,24 @@ static json_t *image_as_json(const struct observed *image, bool notified, bool m
   return object;
 }
 
-static int write_result(const struct observation *all, const char *path, int status) {
+/* The command's end. `system_ns`: CPU time in the kernel of all its processes that were waited for. */
+struct ending {
+  int status; /* as wait(2) gives it */
+  uint64_t system_ns;
+  struct pmu_count counts[PMU_EVENTS];
+};
+
+static int write_result(const struct observation *all, const char *path, const struct ending *ending) {
+  int status = WIFEXITED(ending->status) ? WEXITSTATUS(ending->status) : -WTERMSIG(ending->status);
   json_t *images = json_array();
   for (uint32_t index = 0; index < all->count; index++)
     json_array_append_new(images, image_as_json(&all->images[index], all->listener >= 0, all->memory));
   json_t *json = json_pack("{s:i, s:b, s:i, s:o}", "status", status, "notified", all->listener >= 0, "programs_lost",
                            (int)all->lost, "programs", images);
+  if (!all->memory) {
+    json_set_count(json, "system_ns", ending->system_ns);
+    pmu_report(json, ending->counts);
+  }
   struct error error = {0};
   struct output_stream stream = {stderr, "standard error"};
   struct output_file file;
@@ -146,12 +163,12 @@ static void pass_signals_on(int signals, pid_t child) {
     kill(child, (int)signal.ssi_signo);
 }
 
-/* Serves until the command has ended and no process remains whose calls wait for an answer. Returns the wait status. */
-static int serve(struct observation *all, pid_t child, int signals) {
+/* Serves until the command has ended and no process remains whose calls wait for an answer. */
+static void serve(struct observation *all, pid_t child, int signals, struct ending *ending) {
   struct pollfd polled[3] = {{.fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN},
                              {.fd = all->listener, .events = POLLIN},
                              {.fd = signals, .events = POLLIN}};
-  int status = 0;
+  struct rusage used;
   uint64_t ended_ns = 0;
   for (;;) {
     uint64_t now = os_monotonic_ns(), next = observe_sample(all);
@@ -163,13 +180,14 @@ static int serve(struct observation *all, pid_t child, int signals) {
       polled[1].fd = -1;
     if (polled[2].revents & POLLIN)
       pass_signals_on(signals, child);
-    if (!ended_ns && waitpid(child, &status, WNOHANG) == child) {
+    if (!ended_ns && wait4(child, &ending->status, WNOHANG, &used) == child) {
+      ending->system_ns = (uint64_t)used.ru_stime.tv_sec * 1000000000u + (uint64_t)used.ru_stime.tv_usec * 1000u;
       ended_ns = os_monotonic_ns();
       close(polled[0].fd);
       polled[0].fd = -1;
     }
     if (ended_ns && (polled[1].fd < 0 || os_monotonic_ns() - ended_ns > REST_NS))
-      return status;
+      return;
   }
 }
 
@@ -214,9 +232,14 @@ int main(int count, char **arguments) {
   }
   observe_begin(&all, sockets[0], child);
   close(sockets[0]);
-  int status = serve(&all, child, signals);
-  int exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  int failed = write_result(&all, options.output, WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+  struct pmu pmu;
+  struct ending ending = {.status = 0};
+  /* With a listener the command waits in its exec until that is answered. */
+  pmu_open(&pmu, child, options.time_only ? COUNTED : 0, all.listener >= 0 ? PMU_AT_EXEC : PMU_NOW);
+  serve(&all, child, signals, &ending);
+  pmu_read(&pmu, ending.counts);
+  int exit_status = WIFEXITED(ending.status) ? WEXITSTATUS(ending.status) : 128 + WTERMSIG(ending.status);
+  int failed = write_result(&all, options.output, &ending);
   observe_finish(&all);
   return failed ? EXIT_FAILED : exit_status;
 }

@@ -44,8 +44,11 @@ Simulation = shape("Simulation", msgspec.Struct,
     {"schema": Literal[1], "instructions": Count, "allocator program": dict[str, Any], "caches": list[dict[str, Any]],
      "children": maybe(list[dict[str, Any]])})
 Observation = shape("Observation", Output,
-    "`heaptape observe --format json`. `status`: the command's exit status.",
-    {"status": int, "notified": bool, "programs_lost": Count, "programs": list[Observed]})
+    "`heaptape observe --format json`. `status`: the command's exit status. With --time-only, of all programs together: "
+    "CPU time in the kernel, and the processor's counters in user space, as of a run (docs/formats/RESULTS.md).",
+    {"status": int, "notified": bool, "programs_lost": Count, "programs": list[Observed], "system_ns": maybe(Count),
+     "counters": maybe(dict[str, Count]), "counters_share": maybe(dict[str, float]),
+     "counters_missing_because": maybe(str)})
 Compared = shape("Compared", Output,
     "`heaptape compare --format json`. `rows`: the whole comparison, a row for each workload, allocator and metric; "
     "`tables`, with --table: rows of each table by its name. `level`: of the intervals.",

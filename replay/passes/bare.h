@@ -5,9 +5,7 @@
    Job: count in user space, all threads together, where perf_event_open allows it; elsewhere, record why not. Not its
    job: single calls (a reading costs more than a call; the instructions pass counts those), subtracting the engine's
    share (the results have the same counts of the null allocator's run, too). Invariants: counters are opened before the
-   first thread, so that each thread inherits them; no cost while streams run. PMU_TASK_CLOCK needs no PMU: it shows
-   that counting as such works. Counters that had to take turns are scaled up, and `share` is the part of the time in
-   which they counted. */
+   first thread, so that each thread inherits them (core/system/pmu.h); no cost while streams run. */
 #pragma once
 
 #include "replay/parent/run.h"

@@ -50,9 +50,15 @@ def test_the_processor_time_of_a_child_of_fork_counts_from_its_birth(tmp_path):
     loop = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"
     done = observe("--time-only", "--format", "json", "-o", path, "--", "sh", "-c", f"( {loop} ) ; true")
     assert done.returncode == 0, done.stderr
-    times = [one["cpu_ns"] for one in published("observe", path.read_text())["programs"]]
+    found = published("observe", path.read_text())
+    times = [one["cpu_ns"] for one in found["programs"]]
     assert len(times) == 2
     assert times[1] > 10 * times[0]
+    assert 0 <= found["system_ns"] < sum(times)
+    counters = found["counters"]
+    if "task_clock_ns" in counters:  # where counting is permitted, also without a PMU
+        assert counters["task_clock_ns"] == pytest.approx(sum(times), rel=0.1)
+    assert ("core_cycles" in counters) != ("counters_missing_because" in found)
 
 
 @needs_tool
