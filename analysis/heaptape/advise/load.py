@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.process import InProc, descendants, send_signal
+from heaptape.common.process import InProc, descendants, processes, send_signal
 from heaptape.run.environment import without_allocator
 
 LISTENS_S = 60.0  # how long to wait until the server listens; Valgrind makes it 50 times slower
@@ -31,7 +31,7 @@ class Load:
         self._words, self._thread, self._failed = shlex.split(command), threading.Thread(), ""
 
     def begin(self, wrapper: int) -> None:
-        """Waits, in another thread, for a descendant of the process `wrapper` that listens."""
+        """Waits, in another thread, until the process `wrapper` or a descendant listens."""
         self._failed = self.printed = ""
         self._thread = threading.Thread(target=self._run, args=(wrapper,), daemon=True)
         self._thread.start()
@@ -51,7 +51,7 @@ class Load:
             self._failed = f"the server did not listen within {LISTENS_S:.0f} s, or ended before"
         else:
             self._make_requests()
-        for pid, seen in [server] if server else descendants(wrapper).items():
+        for pid, seen in [server] if server else _family(wrapper).items():
             send_signal(pid, seen, signal.SIGTERM)
 
     def _make_requests(self) -> None:
@@ -73,8 +73,8 @@ class Load:
 
 
 def listening(ancestor: int) -> tuple[int, InProc] | None:
-    """The first descendant of a process, by depth, that listens on a TCP or Unix socket; None: none does."""
-    for pid, seen in descendants(ancestor).items():
+    """The process that listens on a TCP or Unix socket: this one or its first descendant, by depth; None: none does."""
+    for pid, seen in _family(ancestor).items():
         sockets = {f"socket:[{inode}]" for inode in _listening_inodes(pid)}
         try:
             links = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
@@ -83,6 +83,12 @@ def listening(ancestor: int) -> tuple[int, InProc] | None:
         if links & sockets:
             return pid, seen
     return None
+
+
+def _family(ancestor: int) -> dict[int, InProc]:
+    """The process, if it has not ended, and its descendants."""
+    itself = processes().get(ancestor)
+    return ({ancestor: itself} if itself else {}) | descendants(ancestor)
 
 
 def _listening_inodes(pid: int) -> set[str]:

@@ -2,6 +2,7 @@
 """A server that is put under a load: it is recorded while it answers, ends afterwards, and runs again so."""
 
 import json
+import math
 import os
 import shlex
 import subprocess
@@ -9,6 +10,7 @@ import sys
 
 import pytest
 from heaptape.advise.load import Load, listening
+from heaptape.advise.programs import seconds_of_a_run
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.process import descendants
 
@@ -81,6 +83,11 @@ def test_the_descendant_that_listens_is_found_and_asked_to_end(server, port, tmp
         load.end()
     assert listening(shell.pid) is None
     assert descendants(shell.pid) == {}
+
+
+def test_a_run_without_a_recorder_is_timed_by_its_requests(server, port, tmp_path):
+    """Nothing stands between us and the server then."""
+    assert seconds_of_a_run([str(server), str(port)], Load(client(tmp_path, port)), 60.0) < math.inf
 
 
 @pytest.mark.parametrize(
