@@ -3,8 +3,13 @@
 
 Rounds of a busy machine leave intervals of 20 points, and the prediction a range of as much: together they say more
 than each. The prediction is the prior of a normal mean, with the half of its 95 % range on the side of what was
-measured; both weigh by the inverse of their variances. Where they contradict one another (farther apart than
-CONTRADICTS deviations), what was measured stands alone.
+measured; where nothing is predicted, the prior is what allocators usually do to a program (USUAL). Both weigh by the
+inverse of their variances. Where they contradict one another (farther apart than CONTRADICTS deviations), what was
+measured stands alone.
+
+The allocator with the least weighed time is the one with the least expected regret, so it is named although its
+interval may hold 0: to stay with today's until a gain is significant costs more than a wrong change of a point or two
+(docs/measurements/advice.md). What is asked of it is the gain that is a reason to change (worth.py), and LIKELY.
 """
 
 import math
@@ -12,13 +17,12 @@ from dataclasses import dataclass, replace
 
 import scipy
 
-from heaptape.common.phrases import NOTHING
 from heaptape.decide.cpu import LIVE, MILLISECONDS, Cpu
 
 NORMAL_95, CONTRADICTS = 1.96, 2.0
 LEAST_DEVIATION, LEAST_LOG = 1e-4, math.log(0.05)
-LIKELY, ALONE = 0.85, 0.95  # chance from which a gain is named: where the prediction is a gain, too, and else
-ROUNDS_ALONE = 3  # and the rounds that name one without a prediction
+LIKELY = 0.65  # chance from which a gain is named
+USUAL = 0.1  # deviation of the logarithm of the ratio, where nothing is predicted
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Live:
     """Live runs against the allocator `than`, which took `cpu_ns` (median): the change in percent, and its ends, which
     hold for all of a race together. `standing`: in the race of all that ran (results/comparing/race.py); empty: there
     was none. `deviation`, `freedom`: of the logarithm of the ratio; NaN: as the ends tell. `replayed`: the runs are of
-    the process that was replayed, nearly alone.
+    the process that was replayed, nearly alone. `counted`: by the processor's cycles, not by time.
     """
 
     than: str
@@ -39,6 +43,7 @@ class Live:
     deviation: float = math.nan
     freedom: float = math.nan
     replayed: bool = True
+    counted: bool = False
 
     @property
     def cpu(self) -> Cpu:
@@ -51,23 +56,27 @@ def weighed(live: Live, predicted: Cpu | None) -> Cpu:
     mean, deviation, freedom = _log(live.percent), live.deviation, live.freedom
     if math.isnan(deviation):
         deviation, freedom = (_log(live.high) - _log(live.low)) / 2 / NORMAL_95, math.inf
-    deviation, agrees = max(deviation, LEAST_DEVIATION), False
-    if predicted and live.replayed and predicted.kind != MILLISECONDS:
-        centre = _log(predicted.percent)
-        end = _log(predicted.high) if mean > centre else _log(predicted.low)
-        prior = max(abs(end - centre) / NORMAL_95, LEAST_DEVIATION)
-        agrees = predicted.gain > NOTHING
-        if abs(mean - centre) <= CONTRADICTS * math.hypot(deviation, prior):
-            share = prior**2 / (prior**2 + deviation**2)  # of what was measured
-            mean, deviation = centre + share * (mean - centre), deviation * math.sqrt(share)
-            freedom /= share**2
+    deviation = max(deviation, LEAST_DEVIATION)
+    centre, prior = _prior(predicted if live.replayed else None, mean)
+    if abs(mean - centre) <= CONTRADICTS * math.hypot(deviation, prior):
+        share = prior**2 / (prior**2 + deviation**2)  # of what was measured
+        mean, deviation = centre + share * (mean - centre), deviation * math.sqrt(share)
+        freedom /= share**2
     freedom = min(freedom, 1e6)
     half = float(scipy.special.stdtrit(freedom, 0.975)) * deviation
     percent, low, high = (100 * math.expm1(log) for log in (mean, mean - half, mean + half))
     chance = float(scipy.special.stdtr(freedom, -mean / deviation))
     because = predicted.because if predicted else ()
-    named = chance >= LIKELY if agrees else chance >= ALONE and live.rounds >= ROUNDS_ALONE
-    return replace(_of(live.cpu_ns, percent, low, high), because=because, chance=chance, named=named)
+    return replace(_of(live.cpu_ns, percent, low, high), because=because, chance=chance, named=chance >= LIKELY)
+
+
+def _prior(predicted: Cpu | None, measured: float) -> tuple[float, float]:
+    """The centre and the deviation of the logarithm of the ratio, before it was measured."""
+    if not predicted or predicted.kind == MILLISECONDS:
+        return 0.0, USUAL
+    centre = _log(predicted.percent)
+    end = _log(predicted.high) if measured > centre else _log(predicted.low)
+    return centre, max(abs(end - centre) / NORMAL_95, LEAST_DEVIATION)
 
 
 def _of(cpu_ns: float, percent: float, low: float, high: float) -> Cpu:
