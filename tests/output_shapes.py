@@ -44,7 +44,7 @@ Simulation = shape("Simulation", msgspec.Struct,
     {"schema": Literal[1], "instructions": Count, "allocator program": dict[str, Any], "caches": list[dict[str, Any]],
      "children": maybe(list[dict[str, Any]])})
 Observation = shape("Observation", Output,
-    "`heaptape observe --format json`. `status`: the command's exit status. With --time-only, of all programs together: "
+    "`heaptape observe --format json`. `status`: the command's exit status. With --time-only, of all programs: "
     "CPU time in the kernel, and the processor's counters in user space, as of a run (docs/formats/RESULTS.md).",
     {"status": int, "notified": bool, "programs_lost": Count, "programs": list[Observed], "system_ns": maybe(Count),
      "counters": maybe(dict[str, Count]), "counters_share": maybe(dict[str, float]),

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from heaptape.advise import latency
+from heaptape.advise import costs, latency
 from heaptape.advise.budget import SHORTEST_S
+from heaptape.advise.costs import Cost
 from heaptape.advise.load import Load
 from heaptape.advise.programs import line_of
 from heaptape.advise.programs import run as run_program
@@ -29,6 +30,7 @@ from heaptape.run.exact import TimeUpError
 from heaptape.run.recipes import Finished, Recipe
 
 LEAST_ROUNDS = 3  # of each that races
+REPEATED = 0.25  # of all runs, at most: those that something disturbed
 MEMORY_RUNS = 3  # the median: a program with threads peaks far higher now and then
 MEMORY_POINTS = 1.0  # a smaller difference of peaks from the prediction is none, whatever the error of replays
 CONFIRMED, LARGER, SMALLER, OPEN = "confirmed", "larger than predicted", "smaller than predicted", "not resolved"
@@ -74,7 +76,8 @@ class Confirmed:
 @dataclass
 class Raced:
     """The rounds of a race, label -> CPU time in ns each, and its racers; no rounds: there was none. `replayed`: as of
-    Command. `left_out`: racers for which there was no time, and the seconds that they would take.
+    Command. `left_out`: racers for which there was no time, and the seconds that they would take. `runs`: what the
+    rounds are made of; `repeated`: how many runs were made again, as something disturbed them.
     """
 
     today: str
@@ -82,6 +85,19 @@ class Raced:
     racers: tuple[str, ...] = ()
     replayed: bool = True
     left_out: tuple[int, float] = (0, 0.0)
+    runs: list[dict[str, Cost]] = field(default_factory=list)
+    repeated: int = 0
+
+    def add(self, runs: Mapping[str, Cost]) -> None:
+        """A round."""
+        self.runs.append(dict(runs))
+        self.rounds = costs.in_ns(self.runs)
+
+    def replace(self, runs: Mapping[str, Cost]) -> None:
+        """Runs of the last round that were made again."""
+        self.runs[-1].update(runs)
+        self.repeated += len(runs)
+        self.rounds = costs.in_ns(self.runs)
 
     @property
     def live(self) -> dict[str, Live]:
@@ -95,7 +111,8 @@ class Raced:
             made = changes[label]
             ends = (made.percent, made.low, made.high)
             error = made.deviation, made.freedom
-            found[label] = Live(self.today, today_ns, *ends, made.rounds, standing, *error, self.replayed)
+            counted = costs.counted(self.runs)
+            found[label] = Live(self.today, today_ns, *ends, made.rounds, standing, *error, self.replayed, counted)
         return found
 
 
@@ -106,12 +123,14 @@ def to_run(advice: Advice, pick: Pick) -> str:
 
 class Observer:
     """Runs the command live on an allocator. `latencies`: label -> what the load printed in each run, in ms, of those
-    whose memory was not observed, which takes time.
+    whose memory was not observed, which takes time. `repeated`: runs of a race that were made again, as something else
+    disturbed them.
     """
 
     def __init__(self, command: Command, scratch: Path) -> None:
         self.command, self._status = command, command.status
         self.latencies: dict[str, list[dict[str, float]]] = {}
+        self.repeated = 0
         self._ends = time.monotonic() + command.budget_s
         name = command.name or Path(command.command[0]).name
         self._recipe = Recipe(name, Path(), summary="", stands_for="", command=command.command, trace=command.name)
@@ -128,6 +147,8 @@ class Observer:
             return live.observed(self._recipe, self._place, choice, memory, self._run)
         subject = live.Subject(self._recipe.name, self._all_meant)
         figures = live.observe(subject, self._place, choice, memory, self._run)
+        if not self.command.whole:  # counters are of all processes
+            figures = {key: value for key, value in figures.items() if key != "counters"}
         if self.command.load:
             self.latencies.setdefault(choice.label, []).append(latency.printed_ms(self.command.load.printed))
         return figures
@@ -173,12 +194,19 @@ def run_race(advice: Advice, racers: Sequence[str], observe: Observer, run_s: fl
         random.Random(f"{observe.command.name} {len(made.rounds)}").shuffle(order)
         began = time.monotonic()
         try:
-            made.rounds.append({one: float(observe(advice.choices[one], memory=False)["cpu_ns"]) for one in order})
+            made.add(_run_each(advice, order, observe))
+            each_s = max(each_s, (time.monotonic() - began) / len(order))
+            again = costs.disturbed(made.runs) if made.repeated < REPEATED * len(made.runs) * len(order) else []
+            if again and observe.left_s - each_s * (len(again) + 1 + len(running)) >= reserved_s:
+                made.replace(_run_each(advice, again, observe))
         except TimeUpError:
             break
-        each_s = max(each_s, (time.monotonic() - began) / len(order))
         running = race.goes_on(made.rounds, made.racers, advice.today)
     return made
+
+
+def _run_each(advice: Advice, labels: Sequence[str], observe: Observer) -> dict[str, Cost]:
+    return {label: costs.of_run(observe(advice.choices[label], memory=False)) for label in labels}
 
 
 class Advising(Protocol):
@@ -200,6 +228,7 @@ def made(advisor: Advising, racers: Sequence[str], observe: Observer, run_s: flo
     advice = advisor.advice()
     reserved_s = 2 * run_s + advisor.verifying_s
     raced = run_race(advice, racers, observe, run_s if timed else 0.0, reserved_s) if racers else Raced(advice.today)
+    observe.repeated = raced.repeated
     if raced.left_out[0]:
         advisor.left_out += ((f"live runs of {raced.left_out[0]} more", raced.left_out[1]),)
     advisor.live = [_cpu(advice, label, one, raced, "", {}) for label, one in raced.live.items()]
@@ -290,13 +319,19 @@ def _cpu(advice: Advice, label: str, found: Live, raced: Raced, words: str, memo
     said = f"predicted {cpu_text(predicted)}, " if predicted else ""
     others = len(raced.racers) - 1
     against = f" in a race with {counted(others, 'other')}" if others else ""
+    how = ", by cycles that the processor counted" if found.counted else ""
     line = (
-        f"Live, CPU time of {label}: {said}measured {span} in {counted(found.rounds, 'round')}{against}: {verdict}. "
-        f"Peak memory: {words}."
+        f"Live, CPU time of {label}: {said}measured {span} in {counted(found.rounds, 'round')}{against}{how}: "
+        f"{verdict}. Peak memory: {words}."
     )
     figures = {"cpu_ns": raced.rounds, "change_percent": found.percent, "memory": memory}
+    figures |= {"counters": [_counters(made) for made in raced.runs]} if found.counted else {}
     figures |= {"low": found.low, "high": found.high, "standing": found.standing}
     return Confirmed(CPU, label, held if words else None, line if words else "", figures, verdict, found)
+
+
+def _counters(runs: Mapping[str, Cost]) -> dict[str, Mapping[str, float]]:
+    return {label: one.counters for label, one in runs.items()}
 
 
 def _verdict(predicted: float, low: float, high: float) -> str:

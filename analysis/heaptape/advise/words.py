@@ -175,7 +175,7 @@ def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[C
         rows.append([Cell(""), Cell("mean memory"), Cell(mean, change, good=better), Cell("replayed")])
     cpu = advice.judge.cpu(now, row)
     if cpu:
-        how = {RANGE: "simulated caches", LIVE: f"{row.live.rounds if row.live else 0} live rounds"}
+        how = {RANGE: "simulated caches", LIVE: _rounds_of(row)}
         better = True if cpu.is_reason else False if cpu.low > 0 else None
         rows.append(
             [
@@ -191,6 +191,13 @@ def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[C
         better = True if limits[0] < limits[1] else None
         rows.append([Cell(""), Cell("fits in"), Cell(f"{fits} ({now.label}: {today})", good=better), Cell("limit")])
     return rows
+
+
+def _rounds_of(row: Candidate) -> str:
+    """How live runs measured it."""
+    if not row.live:
+        return ""
+    return f"{row.live.rounds} {'counted' if row.live.counted else 'live'} rounds"
 
 
 def _staying(advice: Advice) -> list[str]:

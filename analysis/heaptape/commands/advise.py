@@ -15,6 +15,7 @@ from heaptape.commands.outcome import AS_PRINTED, add_allocator_option, add_form
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_bytes, write_json, write_text
+from heaptape.common.phrases import counted
 from heaptape.common.process import scratch_folder
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the advice. Returns 1 if live runs that were asked for show that it does not hold."""
+    began = time.monotonic()  # loading what follows is part of the budget
 
     from heaptape.advise import advise, budget, programs, words
     from heaptape.advise.load import Load
@@ -120,7 +122,6 @@ def run(arguments: argparse.Namespace) -> int:
         check_writable(path)
     if not wish.names:
         replaying.note_others(registry.load(arguments.home))
-    began = time.monotonic()
     with replaying.work() as work, scratch_folder() as recorded:
         program, load = None, Load(arguments.load) if arguments.load else None
         if arguments.input is None:
@@ -152,7 +153,7 @@ def run(arguments: argparse.Namespace) -> int:
         if advisor.has_accesses:
             advisor.count()
             advisor.simulate(None)
-        left_out, race = "", "heaptape advise -- CMD"
+        left_out, race = "", f"{again(arguments, **AS_PRINTED, input=None)} -- CMD"
         if command:
             further = _Again(advisor, command, program, run_s, work, load, timed, total_s)
             left_out, race = further.refine(time.monotonic() - began, arguments), further.race
@@ -301,14 +302,15 @@ class _Again:
         )  # fmt: skip
         try:
             with scratch_folder() as folder:
-                self.advisor.live = confirm.made(
-                    self.advisor, racers, confirm.Observer(command, folder), self.run_s, self.timed
-                )
+                observer = confirm.Observer(command, folder)
+                self.advisor.live = confirm.made(self.advisor, racers, observer, self.run_s, self.timed)
         except HeaptapeError as error:
             if arguments.live:
                 raise HeaptapeError(f"live: {error}") from None
             return [f"Live runs failed: {error}."]
-        return []
+        repeated = observer.repeated
+        again = f"{counted(repeated, 'disturbed run was', 'disturbed runs were')} repeated."
+        return [again] * bool(repeated)
 
 
 def _why_not(program: "Program | None", run_s: float, load: "Load | None") -> str:

@@ -14,6 +14,7 @@ from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results.judged import mean_over_time
+from heaptape.run import machine
 from heaptape.run.environment import PRELOAD, TUNABLES, without_allocator
 from heaptape.run.recipes import Finished, Recipe
 
@@ -50,19 +51,24 @@ def observe(subject: Subject, place: Place, choice: Choice, memory: bool, run: R
     With `memory`: rss_anon_peak_bytes, rss_anon_mean_bytes (over its processor time: on a busy machine wall time passes
     while other programs run) and rss_anon_wall_mean_bytes, vm_size_peak_bytes, page_faults, syscalls {name: count},
     timeline [[time_ns, cpu_ns, rss_anon_bytes, vm_size_bytes], ...], peaks ("exact" or "sampled"). Always: cpu_ns, user
-    and system (with `memory` about 5 us too much for each of the syscalls), and wall_s. Raises HeaptapeError where it
-    fails or the program is not among those seen.
+    and system (with `memory` about 5 us too much for each of the syscalls), and wall_s. Without `memory`, of all
+    processes: system_ns and counters {name: count} of the processor in user space, as far as it has them; noise of the
+    machine meanwhile (`machine.noise_between`; empty: not known). Raises HeaptapeError where it fails or the program is
+    not among those seen.
     """
     output = place.scratch / "observed.json"
     wrapper = [str(place.home.program("observe")), *([] if memory else ["--time-only"]), "-o", str(output), "--"]
     environment = settings_of(choice, without_allocator(os.environ))
     printed = place.scratch / "output"
+    before = machine.read_noise()
     finished = run(wrapper, environment, printed)
+    noise = machine.noise_between(before, machine.read_noise()) or {}
     if finished.status:
         raise HeaptapeError(f"{subject.name} on {choice.label}: {_ended(finished.status)}{last_words(printed)}")
     try:
         data = json.loads(output.read_bytes())
-        return figures(subject.find(data["programs"]), memory) | {"wall_s": round(finished.wall_s, 3)}
+        of_all = {} if memory else {key: data[key] for key in ("system_ns", "counters")} | {"noise": noise}
+        return figures(subject.find(data["programs"]), memory) | {"wall_s": round(finished.wall_s, 3)} | of_all
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HeaptapeError(f"{subject.name} on {choice.label}: the observer's output can't be read: {error}") from None
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from heaptape.advise import advise
+from heaptape.advise import advise, words
 from results.planted import keep_measurement
 
 from tests.support import (
@@ -133,6 +133,15 @@ def test_the_instructions_of_all_calls_are_counted_only_on_candidates_that_are_n
     counted_on = {one["label"]: one["figures"].get("instructions") for one in made["candidates"]}
     assert counted_on == {**exact, "fat.so": None}
     assert use(made) == use(advised(tape, *names, "--exact"))
+
+
+def test_the_command_of_a_race_has_the_options_that_were_given(planted, tape, monkeypatch):
+    said, real = [], words.screen
+    monkeypatch.setattr(words, "screen", lambda advice, path: said.append(advice.race) or real(advice, path))
+    given = ("--objective", "cpu", "--limit", "rss-peak<=9*today", "-a", str(planted["lean"]), "--program", "x")
+    advised(tape, *given)
+    advised(*given, tape)
+    assert said == [f"heaptape advise {shlex.join(given)} -- CMD"] * 2
 
 
 def test_a_program_on_the_best_allocator_stays(planted, tape):
