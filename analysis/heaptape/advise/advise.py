@@ -3,7 +3,7 @@
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -89,7 +89,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the work is done, who is notified of its progress; when each of `budget.Ends` is, of time.monotonic()."""
+    """Where the work is done, who is notified of its progress; when each of `budget.Ends` is, of time.monotonic().
+    `planned`: gives these when the workload is made, which takes long of many calls; None: they stay.
+    """
 
     home: Home
     scratch: Path
@@ -98,6 +100,14 @@ class Place:
     alone_end: float = math.inf
     replays_end: float = math.inf
     ends: float = math.inf
+    planned: Callable[[], Iterable[float]] | None = None
+
+    def at_work(self) -> "Place":
+        """With the ends as they are planned now."""
+        if not self.planned:
+            return self
+        counted_end, alone_end, replays_end, ends = self.planned()
+        return replace(self, counted_end=counted_end, alone_end=alone_end, replays_end=replays_end, ends=ends)
 
 
 @dataclass(frozen=True)
@@ -419,6 +429,7 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
     """
     home = place.home
     workload = replay.prepare(str(source.path), home, place.scratch)
+    place = place.at_work()
     about = _about_workload(workload, source)
     known = registry.load(home)
     info = read_workload(workload).info
@@ -458,7 +469,14 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
         wish, place, source, workload, about, now, doubt, recorded, of_all, penalties, replayed_peak, tried, uncounted,
         counting_s=bounds.took_s.get("instructions", 0.0),
         verifying_s=VERIFYING * bounds.took_s.get("memory", 0.0),
+        left_out=_not_replayed(tried, bounds.took_s.get("memory", 0.0) / of_all.jobs),
     )  # fmt: skip
+
+
+def _not_replayed(tried: Sequence[Tried], each_s: float) -> tuple[tuple[str, float], ...]:
+    """Candidates for whose memory there was no time. Others' failures would be the same with more."""
+    number = sum(one.failure == str(TimeUpError()) for one in tried)
+    return ((f"replaying {counted(number, 'candidate')}", number * each_s),) * bool(number)
 
 
 def _alone(counts: Counts | None) -> CountsOf | None:

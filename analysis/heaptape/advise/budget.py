@@ -17,8 +17,8 @@ from heaptape.common.console import SECONDS, duration
 from heaptape.common.errors import UsageError
 
 LEAST_S, PROGRAMS = 60.0, 20.0  # the default budget: the longer of this, and of so many runs of the program
-# Replays end after half of the budget, and earlier where a race of RACE_RUNS needs the rest, but LEAST_REPLAYS of what
-# the recording leaves is theirs. What is counted ends before what is timed. All ends with ENDING of the budget left.
+# Replays end after half of what the recording leaves, and earlier where a race of RACE_RUNS needs the rest, but
+# LEAST_REPLAYS of it is theirs. What is counted ends before what is timed. All ends with ENDING of the budget left.
 REPLAYS, LEAST_REPLAYS, COUNTED, ENDING = 0.5, 0.2, 0.7, 0.05
 RACE_RUNS = 17.0  # three rounds of five allocators, and a run of two for their memory
 ACCESSES, LIVE = "data accesses", "live runs"
@@ -71,9 +71,13 @@ class Ends(NamedTuple):
 def ends(total_s: float, spent_s: float, run_s: float) -> Ends:
     """`total_s`: the budget; `spent_s`: of it, until now; `run_s`: wall time of one run of the program, unrecorded."""
     last_s = (1 - ENDING) * total_s
-    replays_s = max(min(REPLAYS * total_s, last_s - RACE_RUNS * run_s), spent_s + LEAST_REPLAYS * (last_s - spent_s))
+    left_s = max(last_s - spent_s, 0.0)
+    half_s = spent_s + REPLAYS * left_s
+    if (1 - LEAST_REPLAYS) * left_s + SHORTEST_S < LIVE_RUNS * run_s:  # no race fits, so nothing is kept for it
+        return Ends(half_s, spent_s + COUNTED * left_s, half_s, last_s)
+    replays_s = max(min(half_s, last_s - RACE_RUNS * run_s), spent_s + LEAST_REPLAYS * left_s)
     counted_s = spent_s + COUNTED * (replays_s - spent_s)
-    alone_s = max(min(REPLAYS * total_s, last_s - (LIVE_RUNS + 1) * run_s), counted_s)
+    alone_s = max(min(half_s, last_s - (LIVE_RUNS + 1) * run_s), counted_s)
     return Ends(counted_s, alone_s, replays_s, last_s)
 
 

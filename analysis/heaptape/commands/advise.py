@@ -145,9 +145,13 @@ def run(arguments: argparse.Namespace) -> int:
                 own_s = programs.seconds_of_a_run(command, load, total_s / budget.LIVE_RUNS)
                 timed, run_s = own_s < math.inf, min(own_s, run_s)
                 total_s = budget.default_s(run_s) if arguments.budget is None else total_s
-            times = budget.ends(total_s, time.monotonic() - began, run_s if may_race else 0.0)
             work.progress.ends = began + total_s
-            place = advise.Place(place.home, place.scratch, place.on_progress, *(began + end_s for end_s in times))
+            each_s = run_s if may_race else 0.0
+
+            def planned() -> list[float]:
+                return [began + end_s for end_s in budget.ends(total_s, time.monotonic() - began, each_s)]
+
+            place = advise.Place(place.home, place.scratch, place.on_progress, planned=planned)
         others = program.others if program else ""
         advisor = advise.replayed(advise.Source(source, name, cpu_ns, others, alone), wish, place)
         if advisor.has_accesses:

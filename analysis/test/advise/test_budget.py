@@ -291,6 +291,30 @@ def test_by_default_a_race_is_run_and_the_budget_kept_whatever_replays_take(
         assert len(over) == len(set(over))
 
 
+def test_the_ends_are_planned_when_the_workload_is_made(monkeypatch):
+    """Compiling 10^8 calls takes longer than what follows."""
+    clock = Clock(monkeypatch)
+    place = advise.Place(default_home(), Path(), planned=lambda: budget.ends(60.0, clock.now - 100.0, 1.0))
+    clock.now += 35.0
+    found = place.at_work()
+    assert 35.0 < found.counted_end <= found.alone_end < found.ends == 57.0
+    assert found.alone_end >= 35.0 + 0.5 * 22.0 - 1e-9
+    assert advise.Place(default_home(), Path()).at_work().ends == math.inf
+
+
+def test_where_no_race_fits_nothing_is_kept_for_it():
+    fits, none = (budget.ends(100.0, 15.0, run_s) for run_s in (1.0, 10.0))
+    assert none.alone_s > fits.alone_s
+    assert none.replays_s == fits.replays_s == 15.0 + 0.5 * 80.0
+
+
+def test_candidates_that_there_was_no_time_to_replay_are_named_with_what_they_take():
+    late = str(TimeUpError())
+    found = [tried.Tried(CHOICES[0], 1.0), tried.Tried(CHOICES[1], failure=late), tried.Tried(CHOICES[2], failure="x")]
+    assert advise._not_replayed(found, 4.0) == (("replaying 1 candidate", 4.0),)
+    assert advise._not_replayed(found[:1], 4.0) == ()
+
+
 def test_what_there_was_no_time_to_replay_is_not_counted_whole_either(monkeypatch):
     """Another glibc is, with whatever is picked."""
     other = replace(CHOICES[2], c_library="/other/libc.so.6")
