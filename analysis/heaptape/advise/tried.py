@@ -70,6 +70,8 @@ def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) ->
         here = f"{other.name} {short_version(other.version)}".strip()
         return choose(other.name, dict(registry)), phrases.recorded_elsewhere(was, here)
     why = f"its own allocator ({library}) is not known here" if library else "the recording does not name its allocator"
+    if library and (rows := info.get("recorded")):
+        why += f"; on it the program peaked at {phrases.size(max(row[1] for row in rows))}"
     if C_LIBRARY not in registry:
         raise HeaptapeError(f"{why}: name one by --baseline")
     return choose(C_LIBRARY, dict(registry)), why

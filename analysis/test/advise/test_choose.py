@@ -367,6 +367,11 @@ def test_what_is_assumed_is_reported(info):
     assert info.get("allocator", "does not name its allocator") in doubt
 
 
+def test_what_the_program_had_on_an_allocator_that_is_not_known_is_said():
+    info = {"allocator": "own", "recorded": [[0, 1 << 20, 2 << 20], [9, 75 << 20, 80 << 20], [20, 3 << 20, 80 << 20]]}
+    assert candidates.today(None, info, KNOWN)[1].endswith("on it the program peaked at 75.0 MiB")
+
+
 def choice(label, **settings):
     name, _, variant = label.partition(":")
     preload = "" if name == NOW else f"/lib/{name}.so"
