@@ -145,6 +145,18 @@ static void test_a_recording_without_an_access(void) {
   trace_reader_close(reader);
 }
 
+/* A damaged stream may go any way from the last place. */
+static void test_steps_beyond_the_range(void) {
+  struct access_coder coder = {0};
+  const uint64_t step = ((uint64_t)1 << 61) - 1;
+  for (uint64_t count = 1; count < 10; count++) {
+    struct access_item item = {0};
+    uint8_t bytes[ACCESS_ITEM_BYTES];
+    const uint8_t *at = bytes, *end = leb_put(bytes, zigzag((int64_t)step) << 2 | ACCESS_OTHER);
+    CHECK(access_get(&coder, &at, end, &item) && (uint64_t)item.granule == count * step, "step %lu", count);
+  }
+}
+
 int main(void) {
   int fd = mkstemp(path);
   CHECK(fd >= 0, "mkstemp");
@@ -157,6 +169,7 @@ int main(void) {
   for (uint64_t seed = 1; seed <= 20; seed++)
     bursts_round_trip(seed, 1 + (int)(seed * 37));
   test_a_recording_without_an_access();
+  test_steps_beyond_the_range();
   free(written);
   unlink(path);
   return 0;

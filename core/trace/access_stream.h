@@ -127,7 +127,8 @@ static inline bool access_get(struct access_coder *coder, const uint8_t **from, 
     item->granule = unzigzag(second);
     break;
   case ACCESS_OTHER:
-    item->granule = coder->other_granule += unzigzag(first);
+    coder->other_granule = (int64_t)((uint64_t)coder->other_granule + (uint64_t)unzigzag(first));
+    item->granule = coder->other_granule;
     break;
   default:
     if (first == ACCESS_BURST_CODE)
