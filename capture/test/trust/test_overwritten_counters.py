@@ -9,8 +9,8 @@ from tests.oracle.blocks import GAP
 from tests.oracle.reader import open_trace
 from tests.support import RECORD, REPOSITORY, check, compile_c, info, run
 
-# Stores argv[2] into the counter argv[1] of each of its rings; skips ten calls before, which the recorder has
-# read by then, and two after.
+# Stores argv[2] into the counter argv[1] of each of its rings, or, for 4, of its process; skips ten calls before, which
+# the recorder has read by then, and two after.
 SCRIBBLE = """
 #include "capture/wire/heaptape.h"
 #include "capture/wire/ring.h"
@@ -38,6 +38,10 @@ int main(int argc, char **argv) {
     struct ring *ring = &bank->rings[i];
     char *memory = (char *)bank + bank_header_bytes(BANK_RINGS_FIRST) + (uint64_t)i * RING_BYTES;
     while (((volatile uint64_t *)(memory + ring->tail))[1] || ring->stopped != ring->tail + 1) usleep(1000);
+    if (atoi(argv[1]) == 4) {
+      atomic_store(&bank->children, (uint32_t)value);
+      break;
+    }
     _Atomic uint64_t *counters[] = {&ring->dropped, &ring->skipped, &ring->nested, &bank->orphan};
     atomic_store(counters[atoi(argv[1])], value);
   }
@@ -69,6 +73,14 @@ def test_an_overwritten_counter_leaves_the_trace_readable(
         with open_trace(trace) as opened:
             gaps = [opened.json_object(block) for block in opened.blocks if block.type == GAP]
         assert {"dropped": 0, "why": "the program has overwritten a count of missing calls"} in gaps
+
+
+def test_children_that_no_process_can_have_are_not_counted(tmp_path: Path, scribble: Path) -> None:
+    done = run(RECORD, "-o", tmp_path / "t.tape", "--", scribble, "4", str(2**32 - 1))
+    assert done.status == 0
+    assert "not recorded: scribble (4096 processes)" in done.stderr
+    assert "more programs" not in done.stderr  # of which it is not known
+    assert info(tmp_path / "t.tape")["dropped"] == 12
 
 
 def test_a_counter_that_decreased_is_reported(tmp_path: Path, scribble: Path) -> None:
