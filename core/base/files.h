@@ -13,8 +13,8 @@
 #include <stdio.h>
 
 /* Opens a file for writing, close-on-exec, and makes it if it does not exist. flags: of open, beside. Where path itself
-   is a symbolic link, its owner must be this process's user or root (EACCES). Returns the descriptor, or -1 with errno
-   set. */
+   is a symbolic link or leads to a named pipe, their owners must be this process's user or root (EACCES). Returns the
+   descriptor, or -1 with errno set. */
 int output_open(const char *path, int flags);
 
 /* A stream, and its name in errors. */

@@ -33,15 +33,16 @@ def check_writable(output: str) -> None:
 
 
 def _place(path: Path) -> Path:
-    """Where an output at that path goes: through links of this user and of root alone, as by output_open of
-    core/base/files.c. Raises HeaptapeError.
+    """Where an output at that path goes: through links and into pipes of this user and of root alone, as by output_open
+    of core/base/files.c. Raises HeaptapeError.
     """
     place = path
     for _ in range(40):  # as the kernel
-        if not place.is_symlink():
+        link = place.is_symlink()
+        if (link or place.is_fifo()) and place.lstat().st_uid not in (os.geteuid(), 0):
+            raise HeaptapeError(f"{path}: can't be written: a {'link' if link else 'pipe'} of another user")
+        if not link:
             return place
-        if place.lstat().st_uid not in (os.geteuid(), 0):
-            raise HeaptapeError(f"{path}: can't be written: a link of another user")
         target = place.parent / place.readlink()
         if place.exists() and not os.path.lexists(target):  # /proc/self/fd/1: an open pipe
             return place
@@ -137,7 +138,8 @@ def whole_file(path: Path, durable: bool = False) -> Iterator[IO[bytes]]:
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        own = path.exists() and path.stat().st_uid == os.geteuid()
+        temporary.chmod(path.stat().st_mode & 0o777 if own else 0o666 & ~_umask())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -7,9 +7,10 @@ import pytest
 from heaptape.common import output
 from heaptape.common.errors import HeaptapeError
 
-from tests.support import HEAPTAPE_HERE, refused
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, REPOSITORY, refused
 
 OTHER = 61002
+LAB = REPOSITORY / "convert" / "test" / "data" / "lab.rep"
 
 
 @pytest.fixture
@@ -35,6 +36,27 @@ def test_another_users_link_is_no_place_for_output(tmp_path, precious, target, t
     assert precious.read_text() == "precious"
     assert link.is_symlink()
     assert not (tmp_path / "missing").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make another user's files")
+def test_another_users_pipe_is_no_place_for_output(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    os.chown(pipe, OTHER, OTHER)
+    with pytest.raises(HeaptapeError, match="pipe: can't be written: a pipe of another user$"):
+        output.write_text(str(pipe), "new")
+    refused(HEAPTAPE, "convert", LAB, pipe, "--to", "csv", says="pipe: can't create: Permission denied")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make another user's files")
+def test_what_replaces_another_users_file_is_not_writable_by_it(tmp_path):
+    path = tmp_path / "r.json"
+    path.touch()
+    path.chmod(0o666)
+    os.chown(path, OTHER, OTHER)
+    output.write_text(str(path), "new")
+    assert path.stat().st_uid == os.geteuid()
+    assert not path.stat().st_mode & 0o022
 
 
 def test_our_own_links_are_followed_as_files_pipes_and_devices_are(tmp_path, precious):
