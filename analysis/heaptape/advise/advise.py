@@ -572,7 +572,7 @@ def _about(about: Mapping, tried: Sequence[Tried], now: Candidate, cpu_ns: float
     peak = "whole program's peak memory" if whole else "peak memory"
     more.append(f"{peak} {phrases.size(now.peak or 0.0)} on {now.label}")
     tried_text = f"{counted(len(tried), 'setting')} of {counted(allocators, 'allocator')} replayed."
-    said = phrases.about_workload(about["name"], about["ops"], about["threads"], more)
+    said = phrases.about_workload(about["name"], about["ops"], about["threads"], more, about.get("witness"))
     return f"{said} {tried_text}"
 
 

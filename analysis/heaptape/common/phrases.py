@@ -88,9 +88,21 @@ def change_of_size(before: float, after: float) -> str:
     return f"{old.split()[0] if old.split()[1] == new.split()[1] else old} -> {new}"
 
 
-def about_workload(name: str, calls: int | None, threads: int | None, more: Sequence[str]) -> str:
+def calls_of(calls: int, witness: Mapping | None) -> str:
+    """ "1,620,442 calls"; where not all that were recorded are replayed (frees of objects never seen, failed calls),
+    "90 of 100 calls". `witness`: of the recording.
+    """
+    recorded = (witness or {}).get("events")
+    if isinstance(recorded, int) and recorded > calls:
+        return f"{calls:,} of {counted(recorded, 'call')}"
+    return counted(calls, "call")
+
+
+def about_workload(
+    name: str, calls: int | None, threads: int | None, more: Sequence[str], witness: Mapping | None = None
+) -> str:
     """ "jq: 1,620,442 calls, 1 thread, ..."."""
-    parts = [counted(calls, "call")] if calls else []
+    parts = [calls_of(calls, witness)] if calls else []
     parts += [counted(threads, "thread")] if threads else []
     return ", ".join([f"{name}: {parts[0]}", *parts[1:], *more]) + "." if parts else f"{name}."
 

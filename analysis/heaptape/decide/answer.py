@@ -437,7 +437,7 @@ def _about(one: Results | None, workloads: Mapping[str, Results], cpu_ns: float 
         return f"{len(workloads)} workloads ({shown}), {calls:,} calls. Changes are geometric means."
     about = one.workload
     more = [f"peak live {size(about.ideal_rss_bytes)}"] if about.ideal_rss_bytes else []
-    text = phrases.about_workload(one.name, about.ops, about.threads, more)
+    text = phrases.about_workload(one.name, about.ops, about.threads, more, about.witness)
     library = _recorded_on(one)
     recorded = f" Recorded on {library}" if library else " Recorded" * bool(cpu_ns)
     if recorded:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from heaptape import features
-from heaptape.common.phrases import count, counted, size
+from heaptape.common.phrases import calls_of, count, counted, size
 from heaptape.common.tables import MIB, Cell, Table, rounded
 from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
 
@@ -27,7 +27,7 @@ def overview(found: Profile) -> str:
     ops, threads, seconds = found.data["ops"], found.data["threads"], (found.data.get("duration_ns") or 0) / 1e9
     rate = f" ({count(ops / seconds)}/s)" if seconds > 0 else ""
     made = size(found.data["allocated_bytes"])
-    acted = f"{counted(ops, 'call')}{rate} of {counted(threads, 'thread')}"
+    acted = f"{calls_of(ops, found.data.get('witness'))}{rate} of {counted(threads, 'thread')}"
     return f"{acted}, {made} requested in total, peak live {size(found.peak_live_bytes)}"
 
 

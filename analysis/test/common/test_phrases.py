@@ -76,6 +76,8 @@ def test_a_capacity_is_exact(value):
         (phrases.change_of_size(25.5 * (1 << 20), 24.1 * (1 << 20)), "25.5 -> 24.1 MiB"),
         (phrases.change_of_size(512, 2048), "512 bytes -> 2.00 KiB"),
         (phrases.about_workload("jq", 1_620_442, 1, ["x"]), "jq: 1,620,442 calls, 1 thread, x."),
+        (phrases.about_workload("jq", 90, 1, [], {"events": 100}), "jq: 90 of 100 calls, 1 thread."),
+        (phrases.about_workload("jq", 90, 1, [], {"events": 90}), "jq: 90 calls, 1 thread."),
         (phrases.about_workload("jq", None, 2, []), "jq: 2 threads."),
         (phrases.about_workload("jq", None, None, ["x"]), "jq."),
         (phrases.idle(None), ""),

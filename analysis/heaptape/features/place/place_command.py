@@ -117,7 +117,8 @@ def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "S
         path = arguments.output or "PLAN.toml"
         if not arguments.output:
             more.append(("Plan", again(arguments, format="text", json=False, output=path)))
-        more.append(("Run", f"heaptape run --place {shlex.quote(path)} -- CMD"))
+        command = shlex.join(arguments.own_options) if arguments.own_options else "CMD"
+        more.append(("Run", f"heaptape run --place {shlex.quote(path)} -- {command}"))
     peaks = {"as recorded": found.base} | {printable(one.candidate.name): one.figures for one in found.tried}
     ends = {name: (figures["peak_rss"], figures[UPPER]) for name, figures in peaks.items()}
     note = range_note(ends, rule="a saving holds at both ends")

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from heaptape.common.phrases import size
+from heaptape.common.phrases import calls_of, size
 from heaptape.results import disturbance
 from heaptape.results.comparing.summary import engine_cost, spread_of_cycles
 from heaptape.results.disturbance import doubts
@@ -66,7 +66,7 @@ def recording(file: Results) -> Rows:
         ("recorded program", workload.program),
         ("recorded by", workload.source),
         ("its allocator", " ".join(filter(None, (workload.allocator, workload.allocator_version)))),
-        ("operations", _grouped(workload.ops)),
+        ("replayed", calls_of(workload.ops, workload.witness) if workload.ops else None),
         ("threads", _grouped(workload.threads)),
         ("calls", ", ".join(f"{name} {_plain(count)}" for name, count in _items(file.workload.calls))),
         ("ideal RSS (peak live)", _size(workload.ideal_rss_bytes)),

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from heaptape import features
-from heaptape.common.phrases import counted, size
+from heaptape.common.phrases import calls_of, counted, size
 from heaptape.common.tables import Table
 from heaptape.common.version import __version__
 from heaptape.profile import flame_graph
@@ -56,7 +56,7 @@ def make(found: Profile, names: StackNames | None = None) -> str:
 
 def _facts(found: Profile) -> list[str]:
     data = found.data
-    facts = [counted(data.get("ops", 0), "call"), counted(data.get("threads", 0), "thread")]
+    facts = [calls_of(data.get("ops", 0), data.get("witness")), counted(data.get("threads", 0), "thread")]
     facts.append(counted(found.acquired, "object"))
     facts.append(f"{size(data.get('allocated_bytes', 0))} requested")
     facts.append(f"peak live {size(found.peak_live_bytes)}")
