@@ -59,6 +59,12 @@ def test_a_program_that_calls_on_small_stacks_of_fibers_only_is_attached_to_unha
         assert calls_of(requests(tmp_path / f"{number}.tape"), "malloc", 100) > 0
 
 
+def rings_of(pid: int) -> set[str]:
+    """By the numbers of their files: one of each recording whose memory is still mapped."""
+    lines = map(str.split, Path(f"/proc/{pid}/maps").read_text().splitlines())
+    return {words[4] for words in lines if words[5:6] == ["/memfd:heaptape"]}
+
+
 def end_a_recording_and_begin_another(program: subprocess.Popen, folder: Path, *options: str) -> int:
     """While threads of the program, which it starts in between, have yet to return to a hook. Its exit status."""
     with ThreadPoolExecutor() as other:
@@ -73,8 +79,10 @@ def end_a_recording_and_begin_another(program: subprocess.Popen, folder: Path, *
                 obey(program, b"b")
                 recorder.process.send_signal(signal.SIGCONT)
                 recorder.stop()
+        second = attaching.result()
+        assert len(rings_of(program.pid)) == 2
         obey(program, b"w")
-        attaching.result().stop()
+        second.stop()
         return end(program)
 
 

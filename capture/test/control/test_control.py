@@ -24,7 +24,9 @@ from tests.support import (
     HEAPTAPE_HERE,
     OUT,
     RECORD,
+    REPOSITORY,
     check,
+    compile_c,
     info,
     proved,
     published,
@@ -273,3 +275,12 @@ def test_a_connection_that_asks_nothing_is_no_process_that_was_not_recorded(star
         one.connect(b"\0" + name.encode())
     recording.work()
     assert "not recorded" not in recording.end()
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="instructions can be stepped through on x86-64 alone")
+def test_a_handler_that_interrupts_a_call_in_a_pause_is_counted_with_it(tmp_path: Path) -> None:
+    source = Path(__file__).parent / "interrupted_pause.c"
+    program = compile_c(tmp_path / "program", source, "-std=gnu11", "-D_GNU_SOURCE", f"-I{REPOSITORY}")
+    calls, instructions = map(int, record(tmp_path / "t.tape", program).stdout.split())
+    assert instructions > 20
+    assert f"legal, {calls} calls not recorded" in succeed(CONVERT, "info", tmp_path / "t.tape").stdout
