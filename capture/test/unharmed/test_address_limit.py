@@ -2,6 +2,7 @@
 """Limits of addresses and data (ulimit -v, -d): the program finds room as without us; calls are recorded or counted."""
 
 import re
+from bisect import bisect_left
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,17 @@ def test_a_program_without_a_free_descriptor_is_named_with_that_reason(tmp_path:
     assert done.status == 0
     assert "no file descriptor is free: this process is not recorded" in done.stderr
     assert TOLD.replace("exe", "true") in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(("kind", "more_kib"), [("v", 420), ("d", 205)])
+def test_a_program_starts_within_its_least_limit_and_the_librarys_room(
+    tmp_path: Path, kind: str, more_kib: int
+) -> None:
+    """0.4 MiB of addresses, 0.2 MiB of data."""
+
+    def starts(kib: int, *recorder: str | Path) -> bool:
+        return run(*recorder, "sh", "-c", f"ulimit -S{kind} {kib}; exec printf done").stdout == "done"
+
+    least = bisect_left(range(16 << 10), True, key=starts)
+    assert not starts(least - 1)
+    assert starts(least + more_kib, RECORD, "--quiet", "-o", tmp_path / "t.tape", "--")
