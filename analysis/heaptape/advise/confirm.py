@@ -42,7 +42,8 @@ class Command:
     """The program as it is run live. `name`: of the process whose memory is observed; empty: the command's. `whole`:
     CPU time is that of all processes that it starts; else of those of that name. `status`: its exit status on success;
     None: that of its first run. `load`: what makes requests of a server. `budget_s`: wall time for all runs; `within`:
-    a run that would take longer is ended. `replayed`: the process that was replayed takes nearly all CPU time.
+    a run that would take longer is ended. `tell`: gets what runs, and the share of that time that is over.
+    `replayed`: the process that was replayed takes nearly all CPU time.
     """
 
     command: tuple[str, ...]
@@ -51,7 +52,7 @@ class Command:
     home: Home
     budget_s: float
     load: Load | None = None
-    tell: Callable[[str], None] = lambda text: None
+    tell: Callable[[str, float], None] = lambda text, share: None
     whole: bool = True
     within: bool = True
     replayed: bool = True
@@ -142,7 +143,8 @@ class Observer:
 
     def __call__(self, choice: Choice, memory: bool) -> dict:
         """Figures of a run (`live.observe`). Raises TimeUpError where no time is left for it."""
-        self.command.tell(f"live on {choice.label}")
+        spent = 1 - self.left_s / self.command.budget_s if self.command.budget_s else 1.0
+        self.command.tell(f"live on {choice.label}", min(max(spent, 0.0), 1.0))
         if memory:
             return live.observed(self._recipe, self._place, choice, memory, self._run)
         subject = live.Subject(self._recipe.name, self._all_meant)

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -299,9 +298,9 @@ class _Again:
             return []
         name = self.program.trace.program if self.program else arguments.program
         status = self.program.status if self.program else None
-        tell = partial(self.work.progress.update, share=1.0)
         command = confirm.Command(
-            tuple(self.command), name, status, arguments.home, plan.live_s, self.load, tell,
+            tuple(self.command), name, status, arguments.home, plan.live_s, self.load,
+            self.work.progress.update,
             whole=not arguments.program, within=not arguments.live, replayed=self.advisor.source.alone,
         )  # fmt: skip
         try:

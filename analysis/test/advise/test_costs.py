@@ -8,6 +8,7 @@ import pytest
 from heaptape.advise import confirm, costs
 from heaptape.advise.costs import Cost
 from heaptape.allocators.registry import Choice
+from heaptape.common.home import default_home
 from heaptape.results.comparing import race
 
 from tests.support import OUT
@@ -86,3 +87,15 @@ def test_what_is_made_again_is_bounded():
     assert made.repeated <= confirm.REPEATED * 3 * len(made.rounds) + 3
     assert len(observe.runs) == 3 * len(made.rounds) + made.repeated
     assert len(made.rounds) <= race.LOOKS[-1]
+
+
+def test_progress_is_the_share_of_the_time_for_live_runs_that_is_over(monkeypatch, tmp_path):
+    clock, told = SimpleNamespace(now=100.0), []
+    monkeypatch.setattr(confirm.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(confirm.live, "observe", lambda *about: {})
+    command = confirm.Command(("p",), "p", 0, default_home(), 20.0, tell=lambda text, share: told.append((text, share)))
+    observe = confirm.Observer(command, tmp_path)
+    for _ in range(4):
+        observe(Choice("a", "default", OUT, "", {}), memory=False)
+        clock.now += 8
+    assert told == [("live on a", share) for share in (0.0, 0.4, 0.8, 1.0)]
