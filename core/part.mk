@@ -17,6 +17,7 @@ $(HT_READER_LIB): $(call c_pic_objects,$(call c_component_sources,core/reader co
 
 $(call c_test,core/test/events_survive_writing_and_reading.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/damaged_file_gives_one_error_or_a_prefix.c,,$(TRACE),$(CORE_LIBS))
+$(call c_test,core/test/calls_of_no_table_are_refused_and_none_before_them_is_lost.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/annotations_survive_writing_and_reading.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/accesses_survive_writing_and_reading.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/sampled_line_sharing_tends_to_the_exact_figures.c,,core/sharing core/base,$(CORE_LIBS))

@@ -269,6 +269,8 @@ def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Alloc
 
     Raises HeaptapeError.
     """
+    if name == BUILT:
+        raise HeaptapeError(f"{name}: no folder is named behind it")
     if name.startswith(BUILT):
         return _on(registry[GLIBC], name, c_libraries.find(Path(name.removeprefix(BUILT))))
     base, at, version = name.partition("@")

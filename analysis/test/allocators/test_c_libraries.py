@@ -113,6 +113,11 @@ def test_what_is_no_glibc_of_this_processor_is_refused_in_a_line(fill, why, tmp_
         registry.choose(f"glibc={place}", KNOWN)
 
 
+def test_a_folder_without_a_name_is_refused():
+    with pytest.raises(HeaptapeError, match="^glibc=: no folder is named behind it$"):
+        registry.choose("glibc=", KNOWN)
+
+
 def test_one_that_cant_load_the_engine_is_said_to_be_at_fault(planted, tmp_path):
     place = shutil.copytree(planted, tmp_path / "old")
     library = c_libraries.find(place).library
