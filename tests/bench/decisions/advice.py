@@ -123,7 +123,7 @@ def cpu_s(program: Program, choice: registry.Choice) -> float:
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
     load = Load(program.load) if program.load else None
     if load:
-        load.begin(os.getpid())
+        load.begin(process.pid)
     assert process.stdout
     while process.stdout.read(1 << 16):
         pass
