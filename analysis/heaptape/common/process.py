@@ -4,6 +4,7 @@ errors become a command's.
 """
 
 import contextlib
+import errno
 import fcntl
 import gc
 import json
@@ -13,9 +14,10 @@ import select
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
@@ -176,11 +178,37 @@ def has_ended(process: subprocess.Popen, limit_s: float | None = None) -> bool:
     """
     if process.returncode is not None:
         return True
-    descriptor = os.pidfd_open(process.pid)
+    with _held(process.pid) as descriptor:
+        if descriptor is not None:
+            return bool(select.select([descriptor], [], [], limit_s)[0])
+    flags = os.WEXITED | os.WNOWAIT | (0 if limit_s is None else os.WNOHANG)
+    deadline = time.monotonic() + (limit_s or 0)
+    while not (ended := os.waitid(os.P_PID, process.pid, flags)) and time.monotonic() < deadline:
+        time.sleep(LOOK_EVERY_S)
+    return ended is not None
+
+
+LOOK_EVERY_S = 0.01
+
+
+@contextlib.contextmanager
+def _held(number: int) -> Iterator[int | None]:
+    """A process's descriptor, which stays its own. None: Linux before 5.3, or a Python that was compiled for one, such
+    as conda's and those that uv downloads. Raises OSError if there is no such process.
+    """
+    descriptor = None
     try:
-        return bool(select.select([descriptor], [], [], limit_s)[0])
+        descriptor = os.pidfd_open(number)
+    except AttributeError:
+        pass
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+    try:
+        yield descriptor
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def end_group(process: subprocess.Popen) -> int:
@@ -209,7 +237,7 @@ def convert_output(home: Home, *arguments: str) -> bytes:
     """What heaptape-convert prints. Raises HeaptapeError with its error message."""
     command = [str(home.program("convert")), *arguments]
     # Into files in memory, not pipes: a wakeup for each 64 KiB costs more CPU time than decoding them.
-    with os.fdopen(os.memfd_create("out"), "w+b") as out, os.fdopen(os.memfd_create("errors"), "w+b") as errors:
+    with _memory_file() as out, _memory_file() as errors:
         status = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, close_fds=False
         ).returncode
@@ -219,6 +247,15 @@ def convert_output(home: Home, *arguments: str) -> bytes:
             return out.read()
         message = last_message(errors.read().decode(errors="replace"), "convert")
     raise HeaptapeError(message or f"heaptape-convert {arguments[0]} failed")
+
+
+def _memory_file() -> BinaryIO:
+    """An empty file in memory; a temporary one with a Python that was compiled for a glibc before 2.27, as conda's."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("output"), "w+b")
+    import tempfile
+
+    return tempfile.TemporaryFile()  # noqa: SIM115
 
 
 def last_message(stderr: str, program: str) -> str:
@@ -255,18 +292,16 @@ def send_signal(number: int, seen: InProc, what: int) -> bool:
     may be another process's by now.
     """
     try:
-        descriptor = os.pidfd_open(number)
-    except OSError:
-        return False
-    try:
-        is_same = _read_stat(Path(f"/proc/{number}/stat")).began == seen.began
-        if is_same:
-            signal.pidfd_send_signal(descriptor, what)
+        with _held(number) as descriptor:
+            if _read_stat(Path(f"/proc/{number}/stat")).began != seen.began:
+                return False
+            if descriptor is None:
+                os.kill(number, what)
+            else:
+                signal.pidfd_send_signal(descriptor, what)
     except (OSError, ValueError, IndexError):
         return False
-    finally:
-        os.close(descriptor)
-    return is_same
+    return True
 
 
 def descendants(ancestor: int) -> dict[int, InProc]:

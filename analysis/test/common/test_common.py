@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """heaptape.common: forked processes, where files of an installation or a checkout are, temporary folders."""
 
+import errno
 import multiprocessing
 import os
 import shutil
@@ -126,7 +127,23 @@ def test_an_interrupt_at_any_call_leaves_no_folder(tmp_path, monkeypatch):
     assert at > 200
 
 
-def test_no_signal_reaches_a_process_that_has_the_number_of_one_that_was_seen():
+@pytest.fixture(params=["new", "old Python", "old kernel"])
+def older(request, monkeypatch):
+    """Python that was compiled for an old C library, such as conda's, lacks functions; Linux before 5.3 has no such
+    call.
+    """
+
+    def missing(*arguments: Any) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    if request.param == "old kernel":
+        monkeypatch.setattr(os, "pidfd_open", missing)
+    elif request.param == "old Python":
+        for module, name in ((os, "pidfd_open"), (os, "memfd_create"), (signal, "pidfd_send_signal")):
+            monkeypatch.delattr(module, name)
+
+
+def test_no_signal_reaches_a_process_that_has_the_number_of_one_that_was_seen(older):
     with subprocess.Popen(["sleep", "60"]) as other:
         now = processes()[other.pid]
         assert not send_signal(other.pid, now._replace(began=now.began - 1), signal.SIGKILL)
@@ -134,6 +151,29 @@ def test_no_signal_reaches_a_process_that_has_the_number_of_one_that_was_seen():
         assert send_signal(other.pid, now, signal.SIGKILL)
         assert other.wait() == -signal.SIGKILL
     assert not send_signal(other.pid, now, signal.SIGKILL)
+
+
+def test_a_child_that_has_ended_is_not_reaped(older):
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        assert not process.has_ended(child, 0)
+        assert not process.has_ended(child, 0.02)
+        assert child.stdin
+        child.stdin.close()
+        assert process.has_ended(child)
+        assert process.has_ended(child, 0)
+        assert child.returncode is None
+        assert child.wait() == 0
+
+
+def test_what_a_program_prints_is_read(older, tmp_path):
+    program = tmp_path / "libexec" / "heaptape-convert"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "{\\"given\\": \\"$1\\"}"\necho "heaptape-convert: its fault" >&2\nexit "$2"\n')
+    program.chmod(0o755)
+    files = home.Home(tmp_path)
+    assert process.convert_json(files, "info", "0") == {"given": "info"}
+    with pytest.raises(HeaptapeError, match="^its fault$"):
+        process.convert_output(files, "info", "3")
 
 
 def test_an_interrupted_script_is_killed_with_its_group_before_it_is_reaped(tmp_path, monkeypatch):
