@@ -48,10 +48,13 @@ static bool ends_with(const char *text, const char *end) {
   return bytes >= end_bytes && memcmp(text + bytes - end_bytes, end, end_bytes) == 0;
 }
 
-/* Names the limit that may be the cause. A thread that finds no address space for its stack fails with EAGAIN, too. */
+/* Names what this system lacks and may be the cause: a limit, or /proc. A thread that finds no address space for its
+   stack fails with EAGAIN, too. */
 static void print_limit(const char *text) {
   bool processes = ends_with(text, strerror(EAGAIN));
   struct rlimit space, most;
+  if ((ends_with(text, strerror(ENOENT)) || strncmp(text, "/proc/", 6) == 0) && access("/proc/self", F_OK) != 0)
+    fputs(" (needs /proc: mount -t proc proc /proc)", stderr);
   if (!processes && !ends_with(text, strerror(ENOMEM)) && !ends_with(text, "out of memory"))
     return;
   if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)

@@ -137,7 +137,7 @@ def rich_console(stream: IO[str], width: int | None = None) -> "Console":
 
 def line(kind: Kind, text: str, name: str = "heaptape") -> str:
     """`NAME: TEXT`, one line, the name in the colour of that kind; control characters in the text are escaped. Where
-    the text ends with what a limit can cause, the limit is named.
+    the text ends with what a limit, or the lack of /proc, can cause, that is named.
     """
     text = printable(text) + _limit(text)
     if kind not in COLOURS or not is_coloured(sys.stderr):
@@ -146,9 +146,12 @@ def line(kind: Kind, text: str, name: str = "heaptape") -> str:
 
 
 def _limit(text: str) -> str:
-    """A thread that finds no address space for its stack fails with EAGAIN, too. print_limit of
-    core/base/diagnostics.c says the same for the C programs: what has no memory loads no library to share it.
+    """A thread that finds no address space for its stack fails with EAGAIN, too. /proc may be missing instead.
+    print_limit of core/base/diagnostics.c says the same for the C programs: what has no memory loads no library to
+    share it.
     """
+    if text.endswith(os.strerror(errno.ENOENT)) and not os.path.lexists("/proc/self"):
+        return " (needs /proc: mount -t proc proc /proc)"
     processes = text.endswith((os.strerror(errno.EAGAIN), "can't start a thread"))
     if not processes and not text.endswith((os.strerror(errno.ENOMEM), "out of memory")):
         return ""

@@ -88,3 +88,13 @@ def test_the_c_programs_name_the_limit_too(tmp_path: Path) -> None:
     done = run(CONVERT, "check", tape, most_bytes=20 << 20)
     assert (done.status, done.stderr.count("\n")) == (1, 1)
     assert "(ulimit -v is 20480 KiB)" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["record -o {}/t.tape -- true", "allocators"])
+def test_where_proc_is_missing_it_is_named(command: str, tmp_path: Path) -> None:
+    hidden = ("unshare", "-rm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh")
+    if run(*hidden, "true").status != 0:
+        pytest.skip("no user namespaces here")
+    done = run(*hidden, HEAPTAPE, *command.format(tmp_path).split())
+    assert (done.status, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.endswith(" (needs /proc: mount -t proc proc /proc)\n")
