@@ -9,6 +9,7 @@
 #include "core/system/process.h"
 #include "core/trace/control_names.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -200,20 +201,30 @@ static json_t *libraries(int pid) {
   return names;
 }
 
-/* Adds the version and the build id of the process's library of that base name, as far as they are known. */
-static void add_build(json_t *info, int pid, const char *library) {
+/* Opens the process's library of that base name: the file, or a link of that name beside the file, such as glibc's
+   libc.so.6 to libc-2.31.so before 2.34. Returns -1 if there is none. */
+static int open_library(int pid, const char *library) {
   struct proc_mapping mapping;
-  char text[ELF_BUILD_ID_TEXT];
-  struct elf_file file;
-  bool found = false;
+  size_t stem = strcspn(library, ".");
+  int fd = -1;
   FILE *maps = proc_open_maps(pid);
-  while (maps && !found && proc_maps_next(maps, &mapping)) {
-    const char *slash = strrchr(mapping.path, '/');
-    found = slash && strcmp(slash + 1, library) == 0;
+  while (maps && fd < 0 && proc_maps_next(maps, &mapping)) {
+    char *slash = strrchr(mapping.path, '/');
+    if (!slash || strncmp(slash + 1, library, stem) != 0 || isalnum((unsigned char)slash[1 + stem]))
+      continue;
+    snprintf(slash + 1, sizeof mapping.path - (size_t)(slash + 1 - mapping.path), "%s", library);
+    fd = mapped_file_open(pid, &mapping);
   }
   if (maps)
     fclose(maps);
-  int fd = found ? mapped_file_open(pid, &mapping) : -1;
+  return fd;
+}
+
+/* Adds the version and the build id of the process's library of that base name, as far as they are known. */
+static void add_build(json_t *info, int pid, const char *library) {
+  char text[ELF_BUILD_ID_TEXT];
+  struct elf_file file;
+  int fd = open_library(pid, library);
   if (fd < 0)
     return;
   if (mapped_file_glibc_version(fd, text, sizeof text))

@@ -3,13 +3,14 @@
 
 import json
 import os
+import shutil
 
 from heaptape.allocators.elf_files import build_id
 from heaptape.allocators.registry import c_library
 from heaptape.tape.workload_format import read_workload
 
 from tests.oracle.reader import open_trace
-from tests.support import CONVERT, OUT, record, succeed
+from tests.support import CONVERT, OUT, compile_c, record, succeed
 
 KEYS = ("allocator", "allocator_version", "allocator_build_id")
 
@@ -40,3 +41,16 @@ def test_another_allocator_is_named_by_its_build_id(tmp_path):
     record(tmp_path / "t.tape", "ls", options=("--preload", library))
     expected = {"allocator": library.name, "allocator_build_id": build_id(library)}
     assert named(open_trace(tmp_path / "t.tape").info) == {key: value for key, value in expected.items() if value}
+
+
+def test_a_library_that_is_loaded_by_a_link_is_named_by_its_build_id(tmp_path):
+    """As glibc is before 2.34: libc.so.6 is a link to libc-2.31.so."""
+    library, program = OUT / "lib" / "libreference.so", tmp_path / "program"
+    shutil.copy(library, tmp_path / "libreference-1.2.so")
+    (tmp_path / "libreference.so").symlink_to("libreference-1.2.so")
+    source = tmp_path / "program.c"
+    source.write_text("#include <stdlib.h>\nint main(void) { return !realloc(malloc(9), 99); }\n")
+    compile_c(program, source, "-L", tmp_path, "-Wl,--no-as-needed", "-lreference", f"-Wl,-rpath,{tmp_path}")
+    record(tmp_path / "t.tape", program)
+    expected = {"allocator": "libreference.so", "allocator_build_id": build_id(library)}
+    assert named(open_trace(tmp_path / "t.tape").info) == expected
