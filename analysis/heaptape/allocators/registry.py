@@ -20,7 +20,7 @@ from heaptape.allocators.c_libraries import CLibrary
 from heaptape.allocators.elf_files import exported_names
 from heaptape.allocators.tunables import Tunables
 from heaptape.common.checked import checked, read_toml
-from heaptape.common.errors import HeaptapeError, unknown
+from heaptape.common.errors import HeaptapeError, UsageError, unknown
 from heaptape.common.home import IN_WHEEL, Home
 from heaptape.results.recorded_on import short_version
 
@@ -270,7 +270,7 @@ def named(name: str, registry: dict[str, Allocator], or_else: str = "") -> Alloc
     Raises HeaptapeError.
     """
     if name == BUILT:
-        raise HeaptapeError(f"{name}: no folder is named behind it")
+        raise UsageError(f"{name}: no folder is named behind it")
     if name.startswith(BUILT):
         return _on(registry[GLIBC], name, c_libraries.find(Path(name.removeprefix(BUILT))))
     base, at, version = name.partition("@")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from heaptape.allocators import c_libraries, registry
 from heaptape.common import phrases
-from heaptape.common.errors import HeaptapeError
+from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import default_home
 from heaptape.run import live
 
@@ -113,9 +113,10 @@ def test_what_is_no_glibc_of_this_processor_is_refused_in_a_line(fill, why, tmp_
         registry.choose(f"glibc={place}", KNOWN)
 
 
-def test_a_folder_without_a_name_is_refused():
-    with pytest.raises(HeaptapeError, match="^glibc=: no folder is named behind it$"):
-        registry.choose("glibc=", KNOWN)
+@pytest.mark.parametrize("name", ["glibc=", "glibc=:tcache_count=0"])
+def test_a_folder_without_a_name_is_refused(name):
+    with pytest.raises(UsageError, match="^glibc=: no folder is named behind it$"):
+        registry.choose(name, KNOWN)
 
 
 def test_one_that_cant_load_the_engine_is_said_to_be_at_fault(planted, tmp_path):
