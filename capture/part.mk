@@ -36,7 +36,7 @@ $(HT_UNWIND_LIB): $(call c_pic_objects,capture/host/stacks/libunwind.c)
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape-unwind.so -o $@ $^ -ldl
 
-RECORDER_COMPONENTS := capture/recorder capture/recorder/processes capture/redirect
+RECORDER_COMPONENTS := capture/recorder capture/recorder/command capture/recorder/processes capture/redirect
 # Decodes the instructions of functions that are redirected: for x86-64 alone.
 DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
 $(call c_components,$(RECORDER_COMPONENTS))

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/collector.h"
 
+#include "capture/recorder/connections.h"
+#include "capture/recorder/ends.h"
 #include "capture/recorder/processes/ring_reading.h"
+#include "capture/recorder/unfollowed.h"
+#include "capture/recorder/upkeep.h"
 #include "core/base/os.h"
 #include "core/system/process.h"
 

@@ -7,6 +7,7 @@
    processes. Its callers read the recording's state, but change it by these functions only. */
 #pragma once
 
+#include "capture/recorder/control.h"
 #include "capture/recorder/recording.h"
 
 /* Makes the socket and the control page. settings is kept by reference; first_pid and output may still be filled in

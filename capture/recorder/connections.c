@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/describe.h"
+#include "capture/recorder/connections.h"
+
+#include "capture/recorder/command/describe.h"
+#include "capture/recorder/command/report.h"
+#include "capture/recorder/control.h"
+#include "capture/recorder/ends.h"
 #include "capture/recorder/processes/ring_reading.h"
 #include "capture/recorder/recording.h"
+#include "capture/recorder/unfollowed.h"
+#include "capture/recorder/upkeep.h"
 #include "capture/redirect/linked.h"
 #include "capture/redirect/target.h"
 #include "core/base/os.h"

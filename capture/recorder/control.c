@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include "capture/recorder/control.h"
+
+#include "capture/recorder/ends.h"
 #include "capture/recorder/processes/ring_reading.h"
 #include "capture/recorder/recording.h"
 #include "core/base/json.h"

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+#include "capture/recorder/ends.h"
+
+#include "capture/recorder/command/report.h"
 #include "capture/recorder/recording.h"
+#include "capture/recorder/unfollowed.h"
+#include "capture/recorder/upkeep.h"
 #include "core/base/assert.h"
 #include "core/system/process.h"
 

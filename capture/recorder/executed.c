@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "capture/recorder/executed.h"
+
 #include "capture/recorder/recording.h"
 #include "capture/redirect/target.h"
 #include "core/base/os.h"

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* One recording: its settings, filled in from the command line and read by all parts of the recorder, its state, and
-   the steps that the collector's files share: recording.c, then from the lowest: describe.c (INFO, file names),
-   report.c (printing: record.h), upkeep.c (budget, rotation), executed.c, unfollowed.c, ends.c (of processes and of the
-   recording), control.c (the operator's requests), connections.c (who attaches), and collector.c (ticks, samples).
-
-   Invariant: the settings do not change while the collector serves. */
+/* The state of one recording, which the recorder's modules share; from the lowest: upkeep.h (budget, rotation),
+   executed.h, unfollowed.h (who is not recorded), ends.h, control.h (the operator's requests), connections.h (who
+   attaches), collector.h (ticks, samples). Below them: command/ (settings, INFO, printing), processes/. */
 #pragma once
 
 #include "capture/recorder/budget.h"
-
+#include "capture/recorder/command/settings.h"
 #include "capture/recorder/processes/recorded_process.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
@@ -20,61 +17,6 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* Where bursts begin and end. Each text is that of a mark, or "SIG..." for a signal that the recorder gets, "ctl" for
-   the operator only, or empty for the program's start or end. */
-struct burst_ends {
-  const char *from, *to;
-  int from_signal, to_signal; /* 0: that end is not a signal */
-};
-
-/* What the operator requests. CHANGES: ends a burst if one has begun by request, else begins one. */
-enum burst_request { BURST_NOT_REQUESTED, BURST_BEGINS, BURST_ENDS, BURST_CHANGES };
-
-/* One image of a process, whose trace has been closed. */
-struct process_summary {
-  int pid, parent_pid;
-  uint32_t number; /* in the order in which images began, from 0 */
-  const char *name, *path;
-  const char *end; /* as in the trace's footer */
-  const struct process_totals *totals;
-};
-
-struct collector_settings {
-  const char *output;    /* -o, or NULL: NAME.PID.tape in the current directory */
-  int output_fd;         /* of the first process's trace; of its first file, if files rotate. Locked */
-  uint32_t first_number; /* of that file, if files rotate */
-  const char *name;      /* program's base name, for the default output */
-  uint32_t flags;        /* enum attach_flags */
-  uint64_t filter_bytes; /* size of the cache that filters accesses, where flags has ATTACH_ACCESSES */
-  bool simulated;        /* the processes run under Valgrind, whose memory and times are not the program's */
-  bool in_bursts;        /* accesses are recorded only in bursts; where burst.from is empty, from the start */
-  struct burst_ends burst;
-  uint32_t stack_depth;      /* frames, where flags has ATTACH_STACKS */
-  uint32_t stack_unwind;     /* enum stack_unwind */
-  uint64_t touch_min_bytes;  /* OS pages of objects are recorded from this request on; 0: default, UINT64_MAX: never */
-  uint64_t duration_ns;      /* from the start to the end of recording; 0: until the program ends */
-  uint64_t max_bytes;        /* recording ends before all traces together are larger; 0: no limit */
-  uint64_t sample_ns;        /* from one sample of memory to the next; 0: the default */
-  double budget;             /* share of the program's CPU time that recording may cost; 0: no limit */
-  uint64_t budget_after_ns;  /* from the recorder's start; until then everything is recorded */
-  uint64_t rotate_bytes;     /* a trace's next file begins at that size; 0: there is one file */
-  uint32_t keep;             /* complete files of a trace to keep beside the current one; UINT32_MAX: all */
-  bool start_paused;         /* nothing is recorded until the operator starts it (control.c) */
-  bool follow;               /* record the processes that the first one starts */
-  const char *describe_json; /* object for INFO's "describe", or NULL */
-  int first_pid;
-  int restorer_pid; /* --attach: the child that redirects the process (record_main.c); 0: the first process is our child
-                     */
-};
-
-/* Printed by the program (report.c). report_error: also of a process that could not be recorded. A file that can't be
-   written for the same reason as one before is only counted: report_conclude prints how many. */
-void report_error(const struct error *error);
-
-/* A process image whose trace is complete, or was abandoned (error has the reason). Prints a line, but only for the
-   first processes: the tree has all. */
-void report_process(const struct process_summary *process, const struct error *error);
-
 /* What has become of the recording so far. */
 struct collector_outcome {
   uint32_t recorded,
@@ -85,7 +27,9 @@ struct collector_outcome {
   volatile bool
       child_ended; /* first_pid was reaped, and its number may be another process's. For signal handlers too */
 };
-/* --- upkeep.c: bursts within the budget, rotating files --- */
+
+/* What the operator requests. CHANGES: ends a burst if one has begun by request, else begins one. */
+enum burst_request { BURST_NOT_REQUESTED, BURST_BEGINS, BURST_ENDS, BURST_CHANGES };
 
 /* The numbered files of a recording that rotates: their names, and which of them are still there.
 
@@ -98,13 +42,6 @@ struct file_set {
   uint32_t number; /* number of the file being written */
   uint64_t deleted_bytes;
 };
-
-/* path: where the recording would go if it did not rotate. The first number is `first`, or, if that is 0, the one
-   after the highest existing number under that name. */
-void file_set_begin(struct file_set *set, const char *path, uint32_t first);
-
-/* The path of file number. */
-void file_set_path(const struct file_set *set, uint32_t number, char *path, size_t bytes);
 
 /* Of the whole recording. */
 struct upkeep {
@@ -127,17 +64,15 @@ struct process_upkeep {
   char footer[256];         /* FOOTER's `budget` */
 };
 
-/* The state of a recording.
-
-   Invariants: only the serving thread touches the state, except for fields whose comments name others; a process is in
-   the list from its attaching until its trace is closed. */
+/* The most connections that wait for their request at a time. */
 enum {
   PENDING_OF_PROCESS = 4,
   PENDING_OF_USER = 128, /* other than ours */
   PENDING_OF_OTHERS = 512,
   PENDING_OF_OWN = 512,
-  CHILDREN_MOST = 2048,
 };
+
+enum { CHILDREN_MOST = 2048 }; /* of a process, that are looked at */
 
 /* A connection, and the process that made it. */
 struct pending {
@@ -171,7 +106,7 @@ enum unfollowed_cause {
 struct unfollowed {
   int pid;
   bool ended;
-  bool told;   /* a note tells of it (executed.c) */
+  bool told;   /* a note tells of it (executed.h) */
   bool lasted; /* it was there some time after it was seen first: it was not about to end or to ask */
   uint64_t seen_ns;
   enum unfollowed_cause cause;
@@ -194,6 +129,10 @@ struct attached {
   unsigned long long start; /* as in struct proc_stat; 0: not known */
 };
 
+/* The state of a recording.
+
+   Invariants: only the serving thread touches the state, except for fields whose comments name others; a process is in
+   the list from its attaching until its trace is closed. */
 struct collector {
   const struct collector_settings *settings;
   char address[160];     /* the value of HEAPTAPE_SOCKET for the recorded processes */
@@ -264,136 +203,3 @@ struct recorded_process *collector_find(const struct collector *collector, int64
 
 /* From now on, events on the descriptor wake the collector. */
 void collector_watch(const struct collector *collector, int fd);
-
-/* unfollowed.c: programs that recorded processes have executed and that could not be followed.
-
-   A fresh image with our library asks to be recorded before its main, so one that does not is not recorded. Seen are
-   children of a process's main thread, orphans, and images executed by a recorded process itself. Reads /proc only.
-   Not seen: children of an unfollowed one; and of programs that end within the time between two looks (5 ms in the
-   first second, then 50 ms) those of which no note tells (executed.c). Programs of heaptape's own, which heaptape's
-   Python starts, are left out. */
-
-/* Looks for them, where that is due. */
-void unfollowed_serve(struct collector *collector);
-
-/* The process has executed another program, which may still ask to be recorded. */
-void unfollowed_executed(struct collector *collector, int pid);
-
-/* It has asked; it is no child to look at from now on, also when its recording has ended before it. Is it in a PID
-   namespace of its own? */
-bool unfollowed_attached(struct collector *collector, int pid);
-
-/* It has asked, but was refused for the number of connections, or has waited too long. */
-void unfollowed_lost(struct collector *collector, int pid);
-
-/* A process was not recorded for that reason (PENDING: not known), which counts where none has been seen. CHILD: the
-   number is its parent's. pid -1: not known. */
-void unfollowed_add_known(struct collector *collector, int pid, const char *name, enum unfollowed_cause cause);
-
-/* The process's image, or its recording, ends. */
-void unfollowed_process_ends(struct collector *collector, struct recorded_process *process);
-
-/* Prints a line for each cause: the programs' names, why, and what to do; and how many can't be named. Returns the
-   number of processes, at least. */
-uint32_t unfollowed_report(struct collector *collector);
-
-/* executed.c: what recorded processes themselves tell of the programs that they execute: for those that end before we
-   look at them, all that is known. */
-
-/* Has a process of that number, in our PID namespace or its own, asked in that tick of the recording, or later? */
-bool executed_has_attached(const struct collector *collector, int pid, uint32_t tick);
-
-/* Looks at the notes of all processes that have made at least that many since the last look. 0: of all. */
-void executed_serve(struct collector *collector, uint32_t least);
-
-/* The process's image, or its recording, ends: takes its notes. Returns how many fork children it has counted that
-   are not recorded: it may be any number, and is bounded. */
-uint32_t executed_end(struct collector *collector, struct recorded_process *process);
-
-/* A process has asked to be recorded: what it was to execute before has attached. Is it in a PID namespace of its own?
- */
-bool executed_attached(struct collector *collector, int pid);
-
-/* The collector's socket: attaching processes, their other requests, and the operator's requests.
-
-   Not its job: when it is served (collector.c), what the operator's requests do (control.c). Invariants: nothing waits
-   for a process that has connected and not yet sent its request; requests of other users, and those that another
-   process than the connected one sends, are refused (capture/wire/proof.h). */
-
-/* Makes the sockets and their address. Returns 0, or -1 with errno set. */
-int connections_open(struct collector *collector);
-void connections_close(struct collector *collector);
-
-/* Removes the socket that has a path. */
-void connections_unlink(const struct collector *collector);
-
-/* Of the descriptors for one more process, and its connection, how many are not free? */
-uint32_t connections_lack(const struct collector *collector);
-
-/* Accepts connections, and serves those whose request has arrived. */
-void connections_serve(struct collector *collector);
-
-/* What the operator can do with a running recording: start, stop, flush, status, and limits of time and size.
-
-   Requests come over the collector's socket as one JSON object, {"verb": "start", "pid": N}, from a process of the same
-   user or of root; the reply is also one object, {"ok": true, ...} or {"ok": false, "error": "..."}. pid is a recorded
-   process, or the recorder, for all current and later processes. Verbs: those of `heaptape ctl`, and counts and modules
-   for `heaptape top`. One thread, the serving one. */
-
-/* Carries out a request; returns the reply, to be freed, or NULL if there is no memory. */
-char *control_request(struct collector *collector, const char *text);
-
-/* Starts the recording of all processes if it is stopped, else stops it. */
-void control_toggle(struct collector *collector);
-
-/* Begins or ends a burst in all processes. */
-void control_burst(struct collector *collector, enum burst_request request);
-
-/* Ends the recording if its time is over or the traces have grown too large. Cheap. */
-void control_keep_limits(struct collector *collector);
-
-/* Called once, before anything is served. A limit of time runs from the first start. */
-void control_begin(struct collector *collector);
-
-/* Called when the first process is recorded: with --attach, and under Valgrind, which takes a while to begin, the limit
-   of time runs from then. */
-void control_first_process(struct collector *collector);
-
-/* Ends the recorded process of that number if it was reaped: to be called before a process that has the number now is
-   looked for, as it may be another one. */
-void collector_end_reaped(struct collector *collector, int pid);
-
-/* How a process has ended: "exit" or "killed". */
-const char *collector_end_of(const struct process_end *how);
-
-/* Closes the process's trace, reports it, and frees process. end and how as in struct recording_end. */
-void collector_end_process(struct collector *collector, struct recorded_process *process, const char *end,
-                           const struct process_end *how);
-
-/* Ends the recording of all processes at one time, so that each trace is a legal history; the processes keep running.
-   why: static text, which goes into the traces. */
-void collector_end_recording(struct collector *collector, const char *why);
-
-/* Called before the process's trace is closed; the returned state is needed for that, and is freed afterwards. */
-struct process_upkeep *process_upkeep_end(struct upkeep *upkeep, struct recorded_process *process);
-void process_upkeep_free(struct process_upkeep *upkeep);
-
-/* Called once, before anything is served. */
-void upkeep_begin(struct collector *collector);
-
-/* Enforces the budget and the file size. Cheap; called at each pass. */
-void upkeep_serve(struct collector *collector);
-
-/* How long the collector may sleep, and the time between samples of a program's memory; `otherwise`: their values
-   without upkeep. */
-uint64_t upkeep_sleep_ns(const struct collector *collector, uint64_t otherwise);
-uint64_t upkeep_sample_ns(const struct collector *collector, uint64_t otherwise);
-
-/* Replaces path, which has room for `bytes`, by the path of the trace's first file, and *info, which malloc returned,
-   by the INFO of this file. Returns 0, or -1: out of memory. */
-int upkeep_first_file(const struct collector *collector, struct process_upkeep **upkeep, char *path, size_t bytes,
-                      char **info);
-
-/* The process is recorded from now on; takes upkeep. */
-void upkeep_process_begins(struct collector *collector, struct recorded_process *process,
-                           struct process_upkeep *upkeep);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/describe.h"
+#include "capture/recorder/unfollowed.h"
+
+#include "capture/recorder/command/describe.h"
+#include "capture/recorder/executed.h"
 #include "capture/recorder/recording.h"
 #include "capture/redirect/target.h"
 #include "core/base/error.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/describe.h"
+#include "capture/recorder/upkeep.h"
+
+#include "capture/recorder/command/describe.h"
+#include "capture/recorder/command/report.h"
 #include "capture/recorder/recording.h"
 #include "core/base/os.h"
 #include "core/system/process.h"

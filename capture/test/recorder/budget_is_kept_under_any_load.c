@@ -2,7 +2,7 @@
 /* Recording within a budget of CPU time: over any time it costs at most its share, and uses the share where there is
    enough to record; bursts begin at moments that follow no period of the program. Program, recorder and clock are
    simulated by the test. */
-#include "capture/recorder/recording.h"
+#include "capture/recorder/budget.h"
 #include "capture/test/hosts/recording.h"
 
 static const double MS_NS = 1e6, CALL_RECORDER_NS = 50, WAKE_NS = 10000;

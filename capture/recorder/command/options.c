@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/record.h"
+#include "capture/recorder/command/options.h"
 
+#include "core/base/error.h"
 #include "core/base/os.h"
 #include "core/trace/access_stream.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/record.h"
+#include "capture/recorder/command/preflight.h"
+
 #include "capture/redirect/linked_patches.h"
 #include "capture/redirect/target.h"
 #include "core/base/os.h"

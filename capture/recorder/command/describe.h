@@ -4,7 +4,8 @@
    Not its job: the trace's content. Allocates with malloc. */
 #pragma once
 
-#include "capture/recorder/recording.h"
+#include "capture/recorder/command/settings.h"
+#include "capture/recorder/processes/recorded_process.h"
 
 /* Stamps as the trace's clock gives them. */
 struct describe_clock {

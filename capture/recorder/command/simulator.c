@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/record.h"
+#include "capture/recorder/command/simulator.h"
 
 #include "core/system/valgrind.h"
 

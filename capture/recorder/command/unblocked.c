@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/unblocked.h"
+#include "capture/recorder/command/unblocked.h"
 
-#include "capture/recorder/record.h"
+#include "capture/recorder/command/settings.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/describe.h"
-#include "capture/recorder/record.h"
+#include "capture/recorder/command/report.h"
 
+#include "capture/recorder/command/describe.h"
 #include "core/base/diagnostics.h"
 #include "core/base/text.h"
 #include "core/base/vector.h"

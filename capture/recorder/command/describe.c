@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/recorder/describe.h"
+#include "capture/recorder/command/describe.h"
 
 #include "capture/recorder/processes/mapped_file.h"
 #include "core/base/json.h"
