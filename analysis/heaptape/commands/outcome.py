@@ -173,8 +173,7 @@ def status_of(work: Callable[[], int]) -> int:
         return 1
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
-        lacks_proc = str(error.filename).startswith("/proc/self/")
-        console.error(f"{named}{error.strerror or error}{': mount /proc first' if lacks_proc else ''}")
+        console.error(f"{named}{error.strerror or error}")
         return 1
     except (MemoryError, ImportError, SystemError, RuntimeError) as error:
         # Under a limit, libraries fail in all of these ways: the loader, numpy's first import, a thread's start.

@@ -256,7 +256,7 @@ int preflight_library(const char *name, char *path, struct error *error) {
   char self[PATH_MAX], joined[PATH_MAX + 64];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length < 0)
-    return refuse(error, "/proc/self/exe", "cannot be read: mount /proc first");
+    return refuse(error, "/proc/self/exe", "cannot be read");
   self[length] = '\0';
   *strrchr(self, '/') = '\0';
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
