@@ -603,7 +603,7 @@ int main(int argc, char **argv) {
   unsetenv("LD_PRELOAD");
   set_signals(command.toggle_signal, &command.settings.burst);
   command.settings.first_pid = child_pid;
-  bool made;
+  bool made = false;
   if (raise_descriptor_limit(&error) != 0 || take_output(&command.settings, output, sizeof output, &made, &error) != 0)
     fail_launched(&error);
   close(failed[1]);
