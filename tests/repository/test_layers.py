@@ -138,3 +138,16 @@ def test_an_arrow_and_a_cycle_that_only_symbols_show_are_offences(tmp_path):
     assert found({"a": ["b"], "b": []}, {}) == ["a cycle of files: b/y, b/z"]
     assert found({"a": [], "b": []}, {"b/z": ["b/y"]}) == ["a may not use b: y"]
     assert found({"a": ["b"], "b": []}, {"b/z": ["b/y"]}) == []
+    back = {"b/z": ["b/y"], "a/x": ["b/y"], "b/y": ["a/x"]}  # the second is in no cycle, the third no use
+    sentence = "layers.toml: {} does not use {}, or is not used by it"
+    rows = [sentence.format("a/x", "b/y"), sentence.format("b/y", "a/x")]
+    assert found({"a": ["b"], "b": ["a"]}, back) == ["layers.toml: b does not use a", *rows]
+
+
+def test_a_row_of_python_that_no_import_needs_is_an_offence(tmp_path):
+    root = plant(tmp_path, USING)
+    table = {"python": {"low": ["features/one"]}, "features": {"two": ["one"]}}
+    assert layers.unused_in_python(root, table) == []
+    table = {"python": {"low": ["features/one", "features"]}, "features": {"two": ["one"], "one": ["two"]}}
+    stale = ["low does not use features", "features/one does not use features/two"]
+    assert layers.unused_in_python(root, table) == [f"layers.toml: {row}" for row in stale]

@@ -5,6 +5,7 @@ and an include does not show that.
 
 import subprocess
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import c_arrows
@@ -52,7 +53,7 @@ def offences(uses: Uses, table: c_arrows.Arrows) -> list[str]:
     ]
 
 
-def graph(uses: Uses) -> dict[str, set[str]]:
+def graph(uses: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
     """File -> files that it uses."""
     graph: dict[str, set[str]] = {}
     for source, target in uses:

@@ -5,12 +5,14 @@
 Three rules, for both C and Python: an include or import that the table does not allow is an offence; so is a folder
 that is not in the table; and so is a cycle of files, where a file is a C source with its header, or a Python
 module. Two more for C: a function of more than five parameters, tests included (c_parameters.py); and an arrow or a
-cycle by symbols, of the objects below the folder that is the argument (c_symbols.py).
+cycle by symbols, of the objects below the folder that is the argument (c_symbols.py). With that folder, a row of the
+table that nothing needs is an offence, too.
 """
 
 import re
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import c_arrows
@@ -65,10 +67,39 @@ def in_cycles(graph: dict[str, set[str]]) -> list[str]:
     return ["a cycle of files: " + ", ".join(cycle) for cycle in cycles(graph)]
 
 
+def unused(arrows: c_arrows.Arrows, graph: dict[str, set[str]], folder: Callable[[str], str]) -> list[str]:
+    """Entries by which no file of the graph uses another."""
+    used = {(folder(source), folder(target)) for source, targets in graph.items() for target in targets}
+    return [
+        f"layers.toml: {source} does not use {entry}"
+        for source, entries in arrows.items()
+        for entry in entries
+        if not any(a == source != b and c_arrows.allowed({a: [entry]}, a, b) for a, b in used)
+    ]
+
+
 def by_symbols(root: Path, out: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
     uses = c_symbols.used(root, out, table["c"])
-    without_known = {arrow: names for arrow, names in uses.items() if arrow[1] not in table["back"].get(arrow[0], [])}
-    return c_symbols.offences(uses, table["c"]) + in_cycles(c_symbols.graph(without_known))
+    back = {(source, target) for source, targets in table["back"].items() for target in targets}
+    every, included = c_symbols.graph(uses), c_arrows.graph(root, table["c"])
+    both = {file: every.get(file, set()) | included.get(file, set()) for file in every | included}
+    return [
+        *c_symbols.offences(uses, table["c"]),
+        *in_cycles(c_symbols.graph(uses.keys() - back)),
+        *unused(table["c"], both, lambda file: str(Path(file).parent)),
+        *(
+            f"layers.toml: {source} does not use {target}, or is not used by it"
+            for source, target in sorted(back)
+            if (source, target) not in uses or source not in _reachable(every, target)
+        ),
+    ]
+
+
+def unused_in_python(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
+    features = {
+        f"features/{name}": [f"features/{other}" for other in others] for name, others in table["features"].items()
+    }
+    return unused(table["python"] | features, python_arrows.graph(root), python_arrows.sub_packages(root).__getitem__)
 
 
 def offences(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
@@ -87,11 +118,12 @@ def main() -> int:
     table = tomllib.loads(TABLE.read_text())
     root = Path(__file__).resolve().parents[2]
     problems = offences(root, table)
-    problems += [line for out in sys.argv[1:] for line in by_symbols(root, Path(out), table)]
+    for out in sys.argv[1:]:
+        problems += by_symbols(root, Path(out), table) + unused_in_python(root, table)
     print(
         "\n".join(problems)
         if problems
-        else "layers: every arrow is in layers.toml; no cycle of files, no C function of too many parameters"
+        else "layers: the arrows are those of layers.toml; no cycle of files, no C function of too many parameters"
     )
     return 1 if problems else 0
 

@@ -48,6 +48,12 @@ def graph(root: Path) -> dict[str, set[str]]:
     }
 
 
+def sub_packages(root: Path) -> dict[str, str]:
+    """Module -> its sub-package."""
+    modules = _modules(root)
+    return {module: _sub_package(module, modules) for module in modules}
+
+
 def _modules(root: Path) -> dict[str, Path]:
     """Dotted name -> file, of all modules of the package."""
     above = root / "analysis"
