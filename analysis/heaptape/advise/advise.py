@@ -3,12 +3,13 @@
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from heaptape.advise.budget import Ends
 from heaptape.advise.confirm import Confirmed
 from heaptape.advise.tried import (
     Bounds,
@@ -89,25 +90,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the work is done, who is notified of its progress; when each of `budget.Ends` is, of time.monotonic().
-    `planned`: gives these when the workload is made, which takes long of many calls; None: they stay.
-    """
+    """Where the work is done, and who is notified of its progress."""
 
     home: Home
     scratch: Path
     on_progress: Callable[[str, float], None] = lambda what, share: None
-    counted_end: float = math.inf
-    alone_end: float = math.inf
-    replays_end: float = math.inf
-    ends: float = math.inf
-    planned: Callable[[], Iterable[float]] | None = None
 
-    def at_work(self) -> "Place":
-        """With the ends as they are planned now."""
-        if not self.planned:
-            return self
-        counted_end, alone_end, replays_end, ends = self.planned()
-        return replace(self, counted_end=counted_end, alone_end=alone_end, replays_end=replays_end, ends=ends)
+
+def no_ends() -> Ends:
+    return Ends(math.inf, math.inf, math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -151,6 +142,7 @@ class Advisor:
     counting_s: float = 0.0  # of one candidate's SCREEN_OPS
     verifying_s: float = 0.0  # the longest so far; before, an estimate
     left_out: tuple[tuple[str, float], ...] = ()  # what, and the seconds that it would take
+    ends: float = math.inf  # of time.monotonic()
 
     @property
     def has_accesses(self) -> bool:
@@ -167,7 +159,7 @@ class Advisor:
         ran = [one for one in self.tried if not one.failure]
         choices = [one.choice for one in ran if labels and (one.label in labels or one.choice.c_library)]
         tell = partial(self.place.on_progress, "counting instructions")
-        bounds = Bounds(("instructions",), self.penalties, memory, self.place.ends)
+        bounds = Bounds(("instructions",), self.penalties, memory, self.ends)
         found = replay_all(bench, choices, bounds, self.about, tell)[0] if choices else []
         counted = {one.label: one for one in found}
         for at, one in enumerate(self.tried):
@@ -194,7 +186,7 @@ class Advisor:
         costs = {row.label: cpu.ms if (cpu := judge.cpu(now, row)) else math.inf for row in rows}
         ordered = sorted(labels, key=lambda label: (label != self.now.label, costs.get(label, math.inf)))
         each_s = max(self.counting_s * min(self.about["ops"], MOST_COUNTED_OPS) / SCREEN_OPS, 1e-3)
-        left_s = self.place.ends - time.monotonic()
+        left_s = self.ends - time.monotonic()
         if each_s * math.ceil(len(ordered) / self.bench.jobs) <= left_s:
             return ordered
         fit = max(int(left_s / each_s), 0) * self.bench.jobs
@@ -290,7 +282,7 @@ class Advisor:
                 return f"the program made {about['ops']:,} calls when it ran again, not {self.about['ops']:,}"
             bench = Bench(workload, self.place.home, choices)
         tell = partial(self.place.on_progress, "simulating caches")
-        bounds = Bounds(("memory", *OF_ACCESSES), self.penalties, until=math.inf if forced else self.place.ends)
+        bounds = Bounds(("memory", *OF_ACCESSES), self.penalties, until=math.inf if forced else self.ends)
         found = replay_all(bench, choices, bounds, about, tell)[0]
         self.simulated = {one.label: one.counts for one in found if one.counts and not one.failure}
         self.measured, self.share_of_accesses = labels, share
@@ -364,7 +356,7 @@ class Advisor:
 
         def promises(choice: Choice) -> str:
             began = time.monotonic()
-            left_s = self.place.ends - began
+            left_s = self.ends - began
             try:
                 return self.bench.promises(choice, max(VERIFYING_SHARE * left_s, min(left_s, self.verifying_s)))
             except TimeUpError:
@@ -423,13 +415,14 @@ class Advisor:
         return ""
 
 
-def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
-    """Replays the calls on every candidate. Raises HeaptapeError where the source can't be read or today's allocator
+def replayed(source: Source, wish: Wish, place: Place, planned: Callable[[], Ends] = no_ends) -> Advisor:
+    """Replays the calls on every candidate. `planned`: gives the ends, as of time.monotonic(), when the workload is
+    made, which takes long of many calls. Raises HeaptapeError where the source can't be read or today's allocator
     can't be replayed.
     """
     home = place.home
     workload = replay.prepare(str(source.path), home, place.scratch)
-    place = place.at_work()
+    ends = planned()
     about = _about_workload(workload, source)
     known = registry.load(home)
     info = read_workload(workload).info
@@ -446,7 +439,7 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
     limited = has_accesses and any(FIGURES[one.figure].pass_ in OF_ACCESSES for one in wish.limits)
     passes = ("memory", "instructions", *(OF_ACCESSES if limited else ()))
     needed = {one.label for one in (now, made_on) if one}
-    bounds = Bounds(passes, penalties, until=place.counted_end, alone_until=place.alone_end, needed=needed)
+    bounds = Bounds(passes, penalties, until=ends.counted_s, alone_until=ends.alone_s, needed=needed)
     ops, needs_whole = about["ops"], any(one.figure == "instructions" for one in wish.limits)
     whole = of_all.counting(ops) if wish.exact else of_all
     screens = ops > SCREENED * SCREEN_OPS and not wish.exact and not needs_whole
@@ -463,13 +456,14 @@ def replayed(source: Source, wish: Wish, place: Place) -> Advisor:
     _require(tried, now)
     if not has_accesses and CPU in AIMS[wish.objective]:
         tell("timing calls", 1.0)
-        tried = with_time(of_all, tried, ops, place.replays_end)
+        tried = with_time(of_all, tried, ops, ends.replays_s)
     uncounted = (whole, runs) if screens else None  # of the rest only a prefix of the calls is counted
     return Advisor(
         wish, place, source, workload, about, now, doubt, recorded, of_all, penalties, replayed_peak, tried, uncounted,
         counting_s=bounds.took_s.get("instructions", 0.0),
         verifying_s=VERIFYING * bounds.took_s.get("memory", 0.0),
         left_out=_not_replayed(tried, bounds.took_s.get("memory", 0.0) / of_all.jobs),
+        ends=ends.last_s,
     )  # fmt: skip
 
 

@@ -76,43 +76,36 @@ class Confirmed:
 
 @dataclass
 class Raced:
-    """The rounds of a race, label -> CPU time in ns each, and its racers; no rounds: there was none. `replayed`: as of
-    Command. `left_out`: racers for which there was no time, and the seconds that they would take. `runs`: what the
-    rounds are made of; `repeated`: how many runs were made again, as something disturbed them.
+    """A race: its racers, and the runs of each round; none: there was no race. `replayed`: as of Command. `left_out`:
+    racers for which there was no time, and the seconds that they would take. `repeated`: how many runs were made
+    again, as something disturbed them.
     """
 
     today: str
-    rounds: list[dict[str, float]] = field(default_factory=list)
     racers: tuple[str, ...] = ()
     replayed: bool = True
     left_out: tuple[int, float] = (0, 0.0)
     runs: list[dict[str, Cost]] = field(default_factory=list)
     repeated: int = 0
 
-    def add(self, runs: Mapping[str, Cost]) -> None:
-        """A round."""
-        self.runs.append(dict(runs))
-        self.rounds = costs.in_ns(self.runs)
-
-    def replace(self, runs: Mapping[str, Cost]) -> None:
-        """Runs of the last round that were made again."""
-        self.runs[-1].update(runs)
-        self.repeated += len(runs)
-        self.rounds = costs.in_ns(self.runs)
+    @property
+    def rounds(self) -> list[dict[str, float]]:
+        """Of each, label -> CPU time in ns."""
+        return costs.in_ns(self.runs)
 
     @property
     def live(self) -> dict[str, Live]:
         """racer -> its change against today's, the leader first."""
-        if not self.rounds:
+        if not self.runs:
             return {}
-        today_ns = statistics.median(one[self.today] for one in self.rounds)
+        rounds, counted = self.rounds, costs.counted(self.runs)
+        today_ns = statistics.median(one[self.today] for one in rounds)
         found = {}
-        changes = race.changes(self.rounds, self.racers, self.today, len(self.racers))
-        for label, standing in race.standings(self.rounds, self.racers, self.today).items():
+        changes = race.changes(rounds, self.racers, self.today, len(self.racers))
+        for label, standing in race.standings(rounds, self.racers, self.today).items():
             made = changes[label]
             ends = (made.percent, made.low, made.high)
             error = made.deviation, made.freedom
-            counted = costs.counted(self.runs)
             found[label] = Live(self.today, today_ns, *ends, made.rounds, standing, *error, self.replayed, counted)
         return found
 
@@ -124,14 +117,12 @@ def to_run(advice: Advice, pick: Pick) -> str:
 
 class Observer:
     """Runs the command live on an allocator. `latencies`: label -> what the load printed in each run, in ms, of those
-    whose memory was not observed, which takes time. `repeated`: runs of a race that were made again, as something else
-    disturbed them.
+    whose memory was not observed, which takes time.
     """
 
     def __init__(self, command: Command, scratch: Path) -> None:
         self.command, self._status = command, command.status
         self.latencies: dict[str, list[dict[str, float]]] = {}
-        self.repeated = 0
         self._ends = time.monotonic() + command.budget_s
         name = command.name or Path(command.command[0]).name
         self._recipe = Recipe(name, Path(), summary="", stands_for="", command=command.command, trace=command.name)
@@ -188,19 +179,20 @@ def run_race(advice: Advice, racers: Sequence[str], observe: Observer, run_s: fl
     each_s = max(run_s or time.monotonic() - began, SHORTEST_S)
     fit = max(int((observe.left_s - reserved_s) / each_s / LEAST_ROUNDS) - 1, 1)
     left_out = racers[fit:]
-    made = Raced(advice.today, [], tuple(racers[:fit]), observe.command.replayed,
+    made = Raced(advice.today, tuple(racers[:fit]), observe.command.replayed,
                  (len(left_out), len(left_out) * LEAST_ROUNDS * each_s))  # fmt: skip
     running = list(made.racers)
-    while running and observe.left_s - each_s * (1 + len(running)) >= (reserved_s if made.rounds else 0.0):
+    while running and observe.left_s - each_s * (1 + len(running)) >= (reserved_s if made.runs else 0.0):
         order = [advice.today, *running]
-        random.Random(f"{observe.command.name} {len(made.rounds)}").shuffle(order)
+        random.Random(f"{observe.command.name} {len(made.runs)}").shuffle(order)
         began = time.monotonic()
         try:
-            made.add(_run_each(advice, order, observe))
+            made.runs.append(_run_each(advice, order, observe))
             each_s = max(each_s, (time.monotonic() - began) / len(order))
             again = costs.disturbed(made.runs) if made.repeated < REPEATED * len(made.runs) * len(order) else []
             if again and observe.left_s - each_s * (len(again) + 1 + len(running)) >= reserved_s:
-                made.replace(_run_each(advice, again, observe))
+                made.runs[-1] |= _run_each(advice, again, observe)
+                made.repeated += len(again)
         except TimeUpError:
             break
         running = race.goes_on(made.rounds, made.racers, advice.today)
@@ -223,22 +215,23 @@ class Advising(Protocol):
     def count(self, of: Collection[str] = ()) -> None: ...
 
 
-def made(advisor: Advising, racers: Sequence[str], observe: Observer, run_s: float, timed: bool) -> list[Confirmed]:
-    """The race, then memory on what is advised after it. `run_s`: wall time of one run, at most; `timed`: of one that
-    was not recorded. Raises HeaptapeError where the program fails live.
+def made(
+    advisor: Advising, racers: Sequence[str], observe: Observer, run_s: float, timed: bool
+) -> tuple[list[Confirmed], int]:
+    """The race, then memory on what is advised after it; and the number of repeated runs. `run_s`: wall time of one
+    run, at most; `timed`: of one that was not recorded. Raises HeaptapeError where the program fails live.
     """
     advice = advisor.advice()
     reserved_s = 2 * run_s + advisor.verifying_s
     raced = run_race(advice, racers, observe, run_s if timed else 0.0, reserved_s) if racers else Raced(advice.today)
-    observe.repeated = raced.repeated
     if raced.left_out[0]:
         advisor.left_out += ((f"live runs of {raced.left_out[0]} more", raced.left_out[1]),)
     advisor.live = [_cpu(advice, label, one, raced, "", {}) for label, one in raced.live.items()]
-    if raced.rounds:  # counts say why
+    if raced.runs:  # counts say why
         advisor.count(
             {advice.today, *(label for pick in advisor.advice().picks for label in (pick.label, pick.best) if label)}
         )
-    return confirm(advisor.advice(), raced, observe)
+    return confirm(advisor.advice(), raced, observe), raced.repeated
 
 
 def confirm(advice: Advice, raced: Raced, observe: Observer) -> list[Confirmed]:

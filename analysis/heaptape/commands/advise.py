@@ -137,6 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
         total_s = budget.default_s(run_s) if arguments.budget is None else budget.parse(arguments.budget)
         alone = not program or program.share > 1 - programs.GOOD_PART
         place, timed = advise.Place(arguments.home, work.scratch, work.progress.update), False
+        planned = advise.no_ends
         if command and total_s:
             may_race = wish.objective != "memory" and not _why_not(program, run_s, load)
             if may_race and budget.must_be_timed(total_s, run_s):
@@ -147,12 +148,11 @@ def run(arguments: argparse.Namespace) -> int:
             work.progress.ends = began + total_s
             each_s = run_s if may_race else 0.0
 
-            def planned() -> list[float]:
-                return [began + end_s for end_s in budget.ends(total_s, time.monotonic() - began, each_s)]
+            def planned() -> budget.Ends:
+                return budget.Ends(*(began + end_s for end_s in budget.ends(total_s, time.monotonic() - began, each_s)))
 
-            place = advise.Place(place.home, place.scratch, place.on_progress, planned=planned)
         others = program.others if program else ""
-        advisor = advise.replayed(advise.Source(source, name, cpu_ns, others, alone), wish, place)
+        advisor = advise.replayed(advise.Source(source, name, cpu_ns, others, alone), wish, place, planned)
         if advisor.has_accesses:
             advisor.count()
             advisor.simulate(None)
@@ -280,7 +280,7 @@ class _Again:
         try:
             with scratch_folder() as folder:
                 forced = arguments.accesses
-                within_s = math.inf if forced else self.advisor.place.ends - time.monotonic()
+                within_s = math.inf if forced else self.advisor.ends - time.monotonic()
                 wanted = programs.Wanted(arguments.program or same, share, self.load, within_s)
                 traced = programs.record(self.command, folder, arguments.home, wanted)
                 failed = self.advisor.simulate(traced.trace.path, share, forced)
@@ -306,12 +306,11 @@ class _Again:
         try:
             with scratch_folder() as folder:
                 observer = confirm.Observer(command, folder)
-                self.advisor.live = confirm.made(self.advisor, racers, observer, self.run_s, self.timed)
+                self.advisor.live, repeated = confirm.made(self.advisor, racers, observer, self.run_s, self.timed)
         except HeaptapeError as error:
             if arguments.live:
                 raise HeaptapeError(f"live: {error}") from None
             return [f"Live runs failed: {error}."]
-        repeated = observer.repeated
         again = f"{counted(repeated, 'disturbed run was', 'disturbed runs were')} repeated."
         return [again] * bool(repeated)
 

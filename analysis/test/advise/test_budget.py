@@ -273,14 +273,14 @@ def test_by_default_a_race_is_run_and_the_budget_kept_whatever_replays_take(
         counted = [replace(one, counts=Counts((), False)) for one in found]
         assert all(one.counts for one in tried.with_time(bench, counted, about["ops"], replays_end))
         assert clock.now <= max(replays_end, alone_end, began + wall_s + run_s + memory_s)
-        place = advise.Place(default_home(), Path(), ends=ends)
-        made = advisor(place, about, bench, found, patch, counting_s=bounds.took_s["instructions"])
+        place = advise.Place(default_home(), Path())
+        made = advisor(place, about, bench, found, patch, counting_s=bounds.took_s["instructions"], ends=ends)
         made.uncounted = bench, runs
         left_s = ends - clock.now
         planned = plan(left_s, known_s, BOTH)
         assert planned.live_s
         racers = [one.label for one in found if not one.failure and one.label != "glibc"]
-        confirmed = confirm.made(made, racers, Live(clock, ends, lambda: busier * run_s), known_s, timed)
+        confirmed, _ = confirm.made(made, racers, Live(clock, ends, lambda: busier * run_s), known_s, timed)
         assert len(racers) == 2 or not all_fit
         if racers and busier <= 1 and verifying_s <= run_s:
             assert len(confirmed[0].figures["cpu_ns"]) >= confirm.LEAST_ROUNDS
@@ -293,13 +293,20 @@ def test_by_default_a_race_is_run_and_the_budget_kept_whatever_replays_take(
 
 def test_the_ends_are_planned_when_the_workload_is_made(monkeypatch):
     """Compiling 10^8 calls takes longer than what follows."""
-    clock = Clock(monkeypatch)
-    place = advise.Place(default_home(), Path(), planned=lambda: budget.ends(60.0, clock.now - 100.0, 1.0))
-    clock.now += 35.0
-    found = place.at_work()
-    assert 35.0 < found.counted_end <= found.alone_end < found.ends == 57.0
-    assert found.alone_end >= 35.0 + 0.5 * 22.0 - 1e-9
-    assert advise.Place(default_home(), Path()).at_work().ends == math.inf
+    done = []
+    monkeypatch.setattr(advise.replay, "prepare", lambda *_: done.append("workload"))
+
+    def planned():
+        raise UsageError(str(done))
+
+    with pytest.raises(UsageError, match="'workload'"):
+        advise.replayed(advise.Source(Path(), "w"), advise.Wish("both"), advise.Place(default_home(), Path()), planned)
+
+
+def test_replays_leave_time_for_a_race():
+    found = budget.ends(60.0, 35.0, 1.0)
+    assert 35.0 < found.counted_s <= found.alone_s < found.last_s == 57.0
+    assert found.alone_s >= 35.0 + 0.5 * 22.0 - 1e-9
 
 
 def test_where_no_race_fits_nothing_is_kept_for_it():
@@ -338,11 +345,11 @@ def test_as_many_are_counted_whole_as_there_is_time_for(left_s, counted, monkeyp
     monkeypatch.setattr(advise.time, "monotonic", lambda: 100.0)
     now = CHOICES[0]
     all_tried = [tried.Tried(one, 1.0, 1.0, 1.0) for one in CHOICES[::2]]
-    place = advise.Place(default_home(), Path(), ends=100.0 + left_s)
+    place = advise.Place(default_home(), Path())
     about = {"ops": 20_000_000}
     bench = Bench()
     bench.jobs = 1 if left_s < 1000 else 2
-    made = advisor(place, about, bench, all_tried, monkeypatch, counting_s=0.5)
+    made = advisor(place, about, bench, all_tried, monkeypatch, counting_s=0.5, ends=100.0 + left_s)
     assert made.now == now
     assert made._affordable(["y", "x", "glibc"])[:1] == counted[:1]
     assert len(made._affordable(["y", "x", "glibc"])) == len(counted)

@@ -20,7 +20,7 @@ EFFECTS = {NOW: 1.0, "a": 0.97, "b": 0.96}
 class Simulated:
     """Runs of 1 s: their time is moved by up to `noise`, their cycles by a thousandth, and by no frequency."""
 
-    left_s, repeated = 1e9, 0
+    left_s = 1e9
     command = SimpleNamespace(name="p", replayed=True)
 
     def __init__(self, noise, counters=True, loads=()):
