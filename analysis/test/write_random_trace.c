@@ -79,15 +79,16 @@ static void write_nodes(struct trace_writer *writer, uint64_t *random) {
   CHECK(trace_writer_thread_name(writer, 1, "worker") == 0, "name");
 }
 
-static void write_trace(const char *path, uint64_t seed, int events) {
+static void write_trace(const char *path, uint64_t seed, int events, const char *clock_hz) {
   static struct heap heaps[THREADS];
   static struct generator generators[THREADS];
   struct error error = {0};
   struct trace_writer *writer;
   uint64_t random = seed;
   struct trace_writer_options options = {.block_events = 1 + (uint32_t)test_below(&random, 1500)};
-  CHECK(trace_writer_open(&writer, path, "{\"clock\":{\"kind\":\"tsc\",\"hz\":1e9}}", &options, &error) == 0, "%s",
-        error.text);
+  char info[100];
+  snprintf(info, sizeof info, "{\"clock\":{\"kind\":\"tsc\",\"hz\":%s}}", clock_hz);
+  CHECK(trace_writer_open(&writer, path, info, &options, &error) == 0, "%s", error.text);
   for (uint32_t thread = 0; thread < THREADS; thread++) {
     heaps[thread].top = 0x10000000u + thread * 0x1000000000u;
     generators[thread] =
@@ -158,8 +159,8 @@ static void print_trace(const char *path) {
 }
 
 int main(int argc, char **argv) {
-  CHECK(argc == 4, "usage: write_random_trace SEED EVENTS OUT.tape");
-  write_trace(argv[3], strtoull(argv[1], NULL, 10), atoi(argv[2]));
+  CHECK(argc == 4 || argc == 5, "usage: write_random_trace SEED EVENTS OUT.tape [HZ]");
+  write_trace(argv[3], strtoull(argv[1], NULL, 10), atoi(argv[2]), argc == 5 ? argv[4] : "1e9");
   print_trace(argv[3]);
   return 0;
 }

@@ -29,9 +29,9 @@ MUST_BE_ZERO = ("unseen_frees", "double_frees", "unseen_touches", "overlapping_a
 FORMS = [[], ["--archive"]]
 
 
-def random_trace(path: Path, seed: int, events: int = 3000) -> Path:
+def random_trace(path: Path, seed: int, events: int = 3000, clock_hz: int = 10**9) -> Path:
     """Arbitrary events, with gaps, samples, marks, names, and for every third seed latency, slack and stacks."""
-    succeed(OUT / "test-programs" / "write_random_trace", str(seed), str(events), path)
+    succeed(OUT / "test-programs" / "write_random_trace", str(seed), str(events), path, str(clock_hz))
     return path
 
 
@@ -335,6 +335,26 @@ def test_merged_processes_keep_apart(tmp_path, seeds, steps):
             ]
             assert lines == [e.line() for e in moved]
             number += 1
+
+
+def times_ns(tape: Path, thread: int) -> list[int]:
+    rows = succeed(CONVERT, "dump", "--format", "csv", "--thread", str(thread), tape).stdout.splitlines()[1:]
+    return [int(row.partition(",")[0]) for row in rows]
+
+
+@PROPERTY
+@given(st.lists(st.tuples(st.integers(0, 1 << 32), st.integers(10**6, 10**10)), min_size=2, max_size=3))
+def test_merged_events_keep_their_times_whatever_clocks_the_traces_have(tmp_path, traces):
+    heaps = enumerate((6 * seed + 1, 100, hz) for seed, hz in traces)
+    tapes = [random_trace(tmp_path / f"{i}.tape", *heap) for i, heap in heaps]
+    succeed(CONVERT, "convert", "--merge", *tapes, tmp_path / "merged.tape")
+    first = 0
+    tick_ns = 1 + 1e9 / traces[0][1]
+    for tape in tapes:
+        for thread in range(threads := info(tape)["threads"]):
+            merged = times_ns(tmp_path / "merged.tape", first + thread)
+            assert merged == pytest.approx(times_ns(tape, thread), abs=tick_ns)
+        first += threads
 
 
 def test_merge_refuses_traces_without_times(tmp_path):

@@ -4,6 +4,7 @@ and whoever runs them.
 """
 
 import contextlib
+import csv
 import os
 import random
 import shutil
@@ -175,6 +176,9 @@ def test_an_allocator_at_fault_is_a_result_with_its_reason_and_is_not_run_again(
         (failed,) = found["failed"]
         assert failed["final"]
         assert failed["label"].startswith("libfaulty.so:")
+        assert f": {failed['label']}, verify pass: " in call_heaptape("fleet", "status", store).stdout
+        (row,) = csv.DictReader(call_heaptape("fleet", "status", store, "--format", "csv").stdout.splitlines())
+        assert (row["allocator"], row["reason"]) == (failed["label"], failed["reason"])
         times.add(tuple(path.stat().st_mtime_ns for path in cell_files(store)))
     assert len(times) == 2
 
