@@ -17,6 +17,7 @@ from heaptape.results.structs import AllNoise
 from heaptape.results.structs import Run as Made
 from heaptape.run import machine
 from heaptape.run.passes import PASSES
+from heaptape.run.replay import _stop_rule
 from heaptape.run.rounds import FEW_REPEATS, FEWEST_ROUNDS, Rounds, Run, Settings, memory_varies, widest_interval
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,10 +109,12 @@ def test_stop_rule_ends_when_every_interval_is_narrow_enough(percent):
             return measured
 
         rounds = 1 + max(run.repeat for run in play(choices, settings, keep))
-        assert widest_interval(finished, "a0") <= percent
+        said = _stop_rule(finished, choices, settings)
+        assert said["reached"]
+        assert said["widest_percent"] == round(widest_interval(finished, "a0"), 3) <= percent
         if rounds > FEWEST_ROUNDS:
             before = [run for run in finished if run.repeat < rounds - 1]
-            assert widest_interval(before, "a0") > percent
+            assert not _stop_rule(before, choices, settings)["reached"]
         often.append(rounds)
     assert min(often) >= FEWEST_ROUNDS
     # A standard deviation of 2 % each, 2.8 % of the difference: half an interval is about 2 x 2.8 / sqrt(n) percent.
