@@ -294,15 +294,17 @@ static struct program_symbols symbols_of_program(int pid) {
   return program;
 }
 
-/* Does any file that the process has mapped refer to such a function? */
+/* Does any file that the process has mapped refer to such a function? One that has ended shows none: it may have. */
 static bool objects_set_up(int pid) {
   struct program_symbols symbols = {0};
+  bool shown = false;
   struct proc_mapping mapping;
   uint64_t last = 0;
   FILE *maps = proc_open_maps(pid);
   while (maps && !symbols.sets_up && proc_maps_next(maps, &mapping)) {
     struct elf_memory content;
     struct elf_file file;
+    shown = true;
     if (mapping.inode == 0 || mapping.inode == last || mapping.offset != 0)
       continue;
     last = mapping.inode;
@@ -316,7 +318,7 @@ static bool objects_set_up(int pid) {
   }
   if (maps)
     fclose(maps);
-  return symbols.sets_up;
+  return symbols.sets_up || !shown;
 }
 
 /* Reads what the variable at that address points to in the process's memory. It is empty where that can't be read. */

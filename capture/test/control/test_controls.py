@@ -304,17 +304,24 @@ def test_what_was_set_in_a_pause_is_unknown_to_later_files_and_fork_children(pro
     for verb in ("stop", "start"):
         succeed(HEAPTAPE_HERE, "ctl", str(driven.process.pid), verb)
         driven.work()
+
+    def files_of_program() -> list[Path]:
+        return sorted(tmp_path.glob("t.0*.tape"))
+
+    begun = len(files_of_program())
+    while len(files_of_program()) == begun:  # a recorder without processor time begins none for a while
+        driven.work()
     driven.end()
 
     def unknown(tapes: list[Path]) -> list[bool]:
         return ["settings_by_calls" in info(tape)["info"]["lacks"] for tape in tapes]
 
-    files = unknown(sorted(tmp_path.glob("t.0*.tape")))
+    files = unknown(files_of_program())
     assert not files[0]
     assert files[-1]
     assert files == sorted(files)
     children = sorted(tmp_path.glob("t.[1-9]*.0*.tape"), key=lambda tape: int(tape.name.split(".")[1]))
-    assert unknown(children) == [False, True, True]
+    assert unknown(children) == [False, *[True] * (len(children) - 1)]
 
 
 def test_a_slice_begins_with_what_was_set_before_it(program, tmp_path):
