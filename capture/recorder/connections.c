@@ -177,7 +177,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
                                                         .has_accesses = collector->settings->flags & ATTACH_ACCESSES,
                                                         .in_bursts = collector->settings->in_bursts},
                               &error);
-  bool whole = !late && !request->forked && info && !describe_lacks(info, "calls");
+  bool has_calls = info && !describe_lacks(info, "calls");
   free(info);
   if (!process) {
     process_upkeep_free(upkeep);
@@ -191,11 +191,12 @@ static struct recorded_process *add_process(struct collector *collector, const s
     report_error(&error);
   }
   process->forked = request->forked;
-  if (whole)
-    balance_open(&process->balance);
+  if (has_calls)
+    balance_open(&process->balance, late || request->forked);
   process->settings.unknown = late || (request->forked && (!parent || recorded_process_settings_unknown(parent)));
   if (parent)
     settings_made_inherit(&process->settings, &parent->settings);
+  process->linked = parent && parent->linked;
   process->parent_pid = request->parent_pid;
   process->number = collector->outcome.recorded;
   describe_program_name(request, process->name, sizeof process->name);
@@ -325,7 +326,7 @@ static void serve_process(struct collector *collector, const struct pending *fro
     process = add_process(collector, request, from);
     if (process) {
       process->is_inner = is_inner;
-      process->linked = reply->linked.functions != 0;
+      process->linked |= reply->linked.functions != 0;
     }
   }
   if (process)

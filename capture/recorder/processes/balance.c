@@ -3,17 +3,19 @@
 
 enum { BUCKETS_LEAST = BALANCE_BUCKETS / 64, UPDATES_MOST = 1 << 18 };
 
-void balance_open(struct balance *balance) {
-  *balance = (struct balance){.buckets = address_map_init(&balance->map) ? BALANCE_BUCKETS : 0, .map = balance->map};
+void balance_open(struct balance *balance, bool late) {
+  *balance = (struct balance){.late = late};
+  balance->buckets = address_map_init(&balance->map) ? BALANCE_BUCKETS : 0;
 }
 
 void balance_close(struct balance *balance) {
   if (balance->map.entries)
     address_map_free(&balance->map);
-  balance->buckets = 0;
+  free(balance->steps.at);
+  *balance = (struct balance){.buckets = 0};
 }
 
-/* Halves the sample: what is no longer in it is forgotten. */
+/* Halves the sample: what is no longer in it is forgotten; steps, when they are taken. */
 static void thin_out(struct balance *balance) {
   balance->buckets /= 2;
   balance->updates = 0;
@@ -26,29 +28,75 @@ static void thin_out(struct balance *balance) {
   }
 }
 
-void balance_add(struct balance *balance, uint64_t address, int acquires) {
-  while (balance->map.count == balance->map.limit && address_map_room(&balance->map) >= BALANCE_ROOM_MOST)
+static void drop_steps(struct balance *balance) {
+  size_t kept = 0;
+  for (size_t i = 0; i < balance->steps.count; i++)
+    if (balance_has(balance, balance->steps.at[i].address))
+      balance->steps.at[kept++] = balance->steps.at[i];
+  balance->steps.count = kept;
+}
+
+void balance_add(struct balance *balance, uint64_t address, bool acquires, uint64_t stamp) {
+  while (balance->steps.count >= BALANCE_STEPS_MOST) {
     thin_out(balance);
+    drop_steps(balance);
+  }
   if (++balance->updates >= UPDATES_MOST && balance->buckets > BUCKETS_LEAST)
     thin_out(balance);
   if (!balance_has(balance, address))
     return;
-  struct address_entry *entry = address_map_find(&balance->map, address);
-  if (!entry->address) {
-    if (!address_map_add(&balance->map, entry, address, (uint32_t)acquires, false))
-      balance->buckets = 0; /* without memory there is no sample */
+  struct balance_step *step = vector_add(&balance->steps);
+  if (!step) {
+    balance->buckets = 0;
     return;
   }
-  entry->slot += (uint32_t)acquires;
-  if (entry->slot == 0)
-    address_map_remove(&balance->map, entry);
+  *step = (struct balance_step){stamp, address, (uint32_t)balance->steps.count, acquires};
+  balance->newest = stamp > balance->newest ? stamp : balance->newest;
 }
 
-uint64_t balance_missing(const struct balance *balance) {
-  uint64_t missing = 0;
-  for (uint64_t i = 0; balance->buckets && i < address_map_room(&balance->map); i++) {
-    int64_t acquires = balance->map.entries[i].address ? (int32_t)balance->map.entries[i].slot : 0;
-    missing += (uint64_t)(acquires < 0 ? -acquires : acquires > 1 ? acquires - 1 : 0);
+static void take(struct balance *balance, const struct balance_step *step) {
+  while (balance->map.count == balance->map.limit && address_map_room(&balance->map) >= BALANCE_ROOM_MOST)
+    thin_out(balance);
+  if (!balance_has(balance, step->address))
+    return;
+  struct address_entry *entry = address_map_find(&balance->map, step->address);
+  bool known = entry->address, live = known && entry->slot;
+  if (step->acquires ? live : known ? !live : !balance->late)
+    balance->missing++;
+  if (known && !step->acquires && !balance->late)
+    address_map_remove(&balance->map, entry);
+  else if (known)
+    entry->slot = step->acquires;
+  else if ((step->acquires || balance->late) &&
+           !address_map_add(&balance->map, entry, step->address, step->acquires, false))
+    balance->buckets = 0; /* without memory there is no sample */
+}
+
+static int by_stamp(const void *left, const void *right) {
+  const struct balance_step *a = left, *b = right;
+  int stamp = COMPARE(a->stamp, b->stamp);
+  return stamp ? stamp : COMPARE(a->order, b->order);
+}
+
+/* Takes the waiting steps up to that stamp. */
+static void settle(struct balance *balance, uint64_t stamp) {
+  size_t taken = 0, count = balance->steps.count;
+  vector_sort(&balance->steps, by_stamp);
+  for (; taken < count && balance->steps.at[taken].stamp <= stamp; taken++)
+    take(balance, &balance->steps.at[taken]);
+  balance->steps.count = count - taken;
+  for (size_t i = 0; i < balance->steps.count; i++) {
+    balance->steps.at[i] = balance->steps.at[taken + i];
+    balance->steps.at[i].order = (uint32_t)i;
   }
-  return missing;
+}
+
+void balance_pass(struct balance *balance) {
+  settle(balance, balance->settled);
+  balance->settled = balance->newest;
+}
+
+uint64_t balance_missing(struct balance *balance) {
+  settle(balance, UINT64_MAX);
+  return balance->missing;
 }

@@ -63,15 +63,12 @@ static inline void count_calls(struct recorded_process *process, uint32_t thread
     counts->events += calls;
 }
 
-static inline void count_balance(struct balance *balance, const struct trace_event *event) {
-  if (__builtin_expect(event->released && balance_has(balance, event->released), 0) && trace_event_releases(event))
-    balance_add(balance, event->released, -1);
-  if (__builtin_expect(event->acquired && balance_has(balance, event->acquired), 0) && trace_event_acquires(event))
-    balance_add(balance, event->acquired, 1);
+static inline void count_balance(struct recorded_process *process, uint64_t address, bool acquires, uint64_t stamp) {
+  if (__builtin_expect(address && balance_has(&process->balance, address), 0))
+    balance_add(&process->balance, address, acquires, stamp);
 }
 
 static void put_event(struct recorded_process *process, struct ring_reader *reader, const struct trace_event *event) {
-  count_balance(&process->balance, event);
   if (has_thread(process, reader) && trace_writer_event(process->writer, (uint32_t)reader->thread, event) == 0) {
     count_calls(process, (uint32_t)reader->thread, 1);
     return;
@@ -186,7 +183,7 @@ static void put_touched(struct trace_event *event, struct touched touched) {
   event->touched_parts = touched.parts;
 }
 
-static void take_begin(struct ring_reader *reader, uint64_t address, uint64_t stamp) {
+static void take_begin(struct recorded_process *process, struct ring_reader *reader, uint64_t address, uint64_t stamp) {
   if (reader->begins == BEGINS_MAX) /* handlers left by longjmp: the oldest resize can no longer end */
     memmove(reader->begun, reader->begun + 1, --reader->begins * sizeof *reader->begun);
   reader->begun[reader->begins].address = address;
@@ -194,6 +191,7 @@ static void take_begin(struct ring_reader *reader, uint64_t address, uint64_t st
   reader->begun[reader->begins].inherited = reader->last_stamp;
   reader->last_stamp = stamp ? stamp : reader->last_stamp;
   reader->begun[reader->begins++].stamp = stamp;
+  count_balance(process, address, false, reader->last_stamp);
 }
 
 static void take_columns(struct recorded_process *process, struct ring_reader *reader, struct trace_event *event) {
@@ -264,6 +262,8 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
     put_touched(&event, take_touched(reader, address));
     if (__builtin_expect(event.touched_os_pages || live_sample_has(&process->live, address), 0))
       sample_release(process, reader, &event);
+    if (trace_event_releases(&event))
+      count_balance(process, address, false, reader->last_stamp);
     if (address)
       event.release_stamp = stamp;
     else
@@ -282,7 +282,11 @@ static void take_event(struct recorded_process *process, struct ring_reader *rea
       if (trace_event_releases(&event))
         put_touched(&event, reader->begun[reader->begins].touched);
       sample_release(process, reader, &event);
+      if (!trace_event_releases(&event))
+        count_balance(process, event.released, true, reader->last_stamp);
     }
+    if (trace_event_acquires(&event))
+      count_balance(process, address, true, reader->last_stamp);
     if (__builtin_expect(live_sample_has(&process->live, address), 0) ||
         __builtin_expect(event.param || live_sample_is_exact(&process->live, word), 0))
       sample_acquire(process, reader, &event);
@@ -368,7 +372,7 @@ static void take_record(struct recorded_process *process, struct ring_reader *re
     reader->stamp = word;
     break;
   case RECORD_BEGIN:
-    take_begin(reader, head >> 8, word);
+    take_begin(process, reader, head >> 8, word);
     break;
   case RECORD_TOUCHED:
     reader->touched_address = head >> 8;
@@ -579,6 +583,7 @@ uint64_t ring_reading_drain_all(struct recorded_process *process, void (*between
       between(context);
   }
   live_sample_pass(&process->live);
+  balance_pass(&process->balance);
   stack_nodes_answer(&process->stacks, requested);
   if (process->accesses.bytes)
     take_accesses(process);

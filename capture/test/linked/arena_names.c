@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* An allocator with a malloc of its own and Firefox's functions that take an arena, none of which calls another, and
    calls of each, argv[1] rounds. What one function hands out, another takes back. With argv[2], each round takes an
-   object more, by a function of no such name, into which the compiler has copied the allocator's. */
+   object more, by a function of no such name, into which the compiler has copied the allocator's; with "forked" in a
+   fork child alone. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define OWN __attribute__((noipa))
 #define INSIDE static inline __attribute__((always_inline))
@@ -58,7 +61,9 @@ OWN void *by_another_name(size_t bytes) {
 }
 
 int main(int argc, char **argv) {
-  int rounds = argc > 1 ? atoi(argv[1]) : 1;
+  int rounds = argc > 1 ? atoi(argv[1]) : 1, status = 0;
+  if (argc > 2 && strcmp(argv[2], "forked") == 0 && fork() != 0)
+    return wait(&status) < 0 || status;
   for (int i = 0; i < rounds; i++) {
     void *volatile a = moz_arena_malloc(1, 100);
     free(a);

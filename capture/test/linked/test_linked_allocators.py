@@ -216,14 +216,15 @@ def test_functions_that_take_an_arena_are_recorded_beside_malloc(tmp_path: Path)
         assert dump.count(f" {call} = ") == ROUNDS + 1, call
 
 
-def test_calls_round_the_functions_that_are_known_are_told_at_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["hidden", "forked"])
+def test_calls_round_the_functions_that_are_known_are_told_at_the_end(tmp_path: Path, where: str) -> None:
     program = compile_c(tmp_path / "arena_names", SOURCES / "arena_names.c", "-O2")
     assert "missing" not in record(tmp_path / "all.tape", program, str(ROUNDS)).stderr
-    told = record(tmp_path / "t.tape", program, str(ROUNDS), "hidden").stderr
-    missing = check(tmp_path / "t.tape")["double_frees"] + check(tmp_path / "t.tape")["unseen_frees"]
-    assert missing == ROUNDS
+    told = record(tmp_path / "t.tape", program, str(ROUNDS), where).stderr
+    witness = max((check(tape) for tape in tmp_path.glob("t*.tape")), key=lambda one: one["events"])
+    assert witness["ok"]
+    assert witness["double_frees"] + witness["unseen_frees"] == witness["dropped"] == ROUNDS
     assert f"at least {ROUNDS} calls missing, as the program calls its allocator" in " ".join(told.split())
-    assert proved(tmp_path / "t.tape")["dropped"] == ROUNDS
 
 
 @pytest.mark.parametrize("option", ["-fcf-protection=none", "-fcf-protection=full"])
