@@ -101,10 +101,14 @@ def calls_of(calls: int, witness: Mapping | None) -> str:
 def about_workload(
     name: str, calls: int | None, threads: int | None, more: Sequence[str], witness: Mapping | None = None
 ) -> str:
-    """ "jq: 1,620,442 calls, 1 thread, ..."."""
+    """ "jq: 1,620,442 calls, 1 thread, ...", and whether calls must be missing."""
     parts = [calls_of(calls, witness)] if calls else []
     parts += [counted(threads, "thread")] if threads else []
-    return ", ".join([f"{name}: {parts[0]}", *parts[1:], *more]) + "." if parts else f"{name}."
+    said = ", ".join([f"{name}: {parts[0]}", *parts[1:], *more]) + "." if parts else f"{name}."
+    twice = [(witness or {}).get(key, 0) for key in ("double_frees", "overlapping_acquires")]
+    if not any(twice):
+        return said
+    return f"{said} Calls are missing: {counted(twice[0], 'object')} released twice, {twice[1]:,} handed out twice."
 
 
 def mean_name(over_calls: bool, usual: str = "mean\nmemory") -> str:
