@@ -14,6 +14,7 @@
 #include "core/base/os.h"
 #include "core/base/touched.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -43,10 +44,34 @@ static int make_socket(void) {
   return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
+/* Removes the files of our own that recorders left which were killed. A recorder in another PID name space may be
+   between its bind and its listen, but its number is hardly that of a process here. */
+static void remove_dead(void) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  DIR *folder = opendir(ATTACH_FOLDER);
+  for (struct dirent *entry; folder && (entry = readdir(folder));) {
+    struct stat status;
+    int pid, end = 0;
+    if (sscanf(entry->d_name, "heaptape-%7d-%*8[0-9a-f]%n", &pid, &end) != 1 || !end || entry->d_name[end])
+      continue;
+    snprintf(address.sun_path, sizeof address.sun_path, ATTACH_FOLDER "%.60s", entry->d_name);
+    if ((kill(pid, 0) == 0 || errno != ESRCH) || lstat(address.sun_path, &status) != 0 || !S_ISSOCK(status.st_mode) ||
+        status.st_uid != geteuid())
+      continue;
+    int fd = make_socket();
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0 && errno == ECONNREFUSED)
+      unlink(address.sun_path);
+    os_close(fd);
+  }
+  if (folder)
+    closedir(folder);
+}
+
 /* The socket with a path, where one can be made. All users may connect, as to the abstract one. */
 static void open_path(struct collector *collector, const char *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   snprintf(address.sun_path, sizeof address.sun_path, ATTACH_FOLDER "%.60s", name);
+  remove_dead();
   collector->other_socket = make_socket();
   mode_t mask = umask(0);
   bool bound = listen_at(collector->other_socket, &address, sizeof address) == 0;

@@ -115,6 +115,22 @@ def test_a_limit_that_leaves_no_room_for_rings_is_reported(tmp_path: Path) -> No
 
 
 @needs_root
+def sockets(recorder: int) -> list[Path]:
+    return list(Path("/tmp").glob(f"heaptape-{recorder:07}-*"))
+
+
+def test_a_killed_recorder_s_socket_is_removed_by_the_next_one_and_a_living_one_s_stays(tmp_path: Path) -> None:
+    killed = subprocess.Popen([RECORD, "-o", tmp_path / "killed.tape", "--", "sh", "-c", "kill -9 $PPID"])
+    assert killed.wait(HANG_S) == -signal.SIGKILL
+    assert len(sockets(killed.pid)) == 1
+    living = driven(tmp_path)
+    living.work()
+    record(tmp_path / "next.tape", "true")
+    assert (len(sockets(killed.pid)), len(sockets(living.process.pid))) == (0, 1)
+    living.end()
+    assert not sockets(living.process.pid)
+
+
 def test_a_removed_directory_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
