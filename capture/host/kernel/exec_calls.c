@@ -105,6 +105,8 @@ static uint32_t outlook_of(char *const *environment) {
   if (!strstr(preload, own_name))
     return EXEC_OTHER_PRELOAD;
   outlook = library_outlook(preload);
+  if (outlook == EXEC_OPEN && attach_is_cut_off())
+    return EXEC_SANDBOXED;
   return outlook == EXEC_OPEN && room_is_low() ? EXEC_LIMITED : outlook;
 }
 

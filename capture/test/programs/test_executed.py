@@ -176,6 +176,25 @@ os._exit(5)"""
     assert {*names} <= {"a sandbox", "another network namespace"}  # the second where it was seen
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may make a network namespace")
+def test_a_program_from_which_tmp_is_hidden_at_the_last_moment_is_named_with_the_reason(tmp_path: Path) -> None:
+    """As by bwrap --unshare-net --tmpfs /tmp. It ends before anything can be seen of it."""
+    script = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+libc.unshare(0x40000000)
+if not os.fork():
+    x = [bytearray(1000) for _ in range(1000)]
+    libc.unshare(0x20000)
+    libc.mount(None, b"/", None, 0x44000, None)
+    assert libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0
+    os.execv("/bin/true", ["true"])
+os.wait()"""
+    done = recorded(tmp_path, "/usr/bin/python3", "-S", "-c", script, status=0)
+    [(reason, name)] = reasons(done).items()
+    assert (reason.split(" (")[0] in {"a sandbox", "another network namespace"}, name) == (True, "true")
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may change its root directory")
 @pytest.mark.parametrize("where", [(), ("vfork",)])
 @pytest.mark.parametrize("way", EXECUTE + SPAWN)
