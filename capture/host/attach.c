@@ -38,12 +38,20 @@ static struct inherited {
 } inherited[BANKS_MAX + 3];
 static uint32_t inherited_count;
 
-/* Waits for the collector, in slices, by this process and those that it is a fork child of. */
-enum { SLICE_US = 250000, SLICES = 30 * 4, SLICES_IMPATIENT = 4 };
+/* Waits for the collector, in slices, by this process and those that it is a fork child of. A slice in which the
+   collector was at work is not a whole one: it is alive, and serves others. */
+enum { SLICE_US = 250000, WHOLE = 20, SLICES = 30 * 4, SLICES_IMPATIENT = 4 };
 static _Atomic uint32_t waited;
 
 static bool has_waited(void) {
-  return atomic_load(&waited) >= (setting_has(ATTACH_IMPATIENT[0]) ? SLICES_IMPATIENT : SLICES);
+  return atomic_load(&waited) >= WHOLE * (uint32_t)(setting_has(ATTACH_IMPATIENT[0]) ? SLICES_IMPATIENT : SLICES);
+}
+
+/* Has the collector advanced the tick since the last call? Only a fork child knows, by its parent's page. */
+static bool collector_works(void) {
+  static _Atomic uint32_t seen;
+  uint32_t tick = host_state.tables ? ownership_tick() : 0;
+  return atomic_exchange(&seen, tick) != tick && !setting_has(ATTACH_IMPATIENT[0]);
 }
 
 /* Makes the call, again where a signal or the end of a slice has ended it. A collector that does not answer (stopped,
@@ -55,9 +63,9 @@ static long retry(long number, long a, const void *b, long c, long d) {
     if (got >= 0 || (errno != EINTR && errno != EAGAIN))
       return got;
     if (errno == EAGAIN && signals_are_urgent())
-      atomic_store(&waited, SLICES);
+      atomic_store(&waited, WHOLE * SLICES);
     else if (errno == EAGAIN)
-      atomic_fetch_add(&waited, 1);
+      atomic_fetch_add(&waited, collector_works() ? 1 : WHOLE);
     errno = EAGAIN;
     if (has_waited())
       return -1;

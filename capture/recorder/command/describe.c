@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* CPU time in the program per call, besides the recorder's own, which is measured: rounded up from the table
@@ -173,7 +174,8 @@ static bool is_preloaded(const char *preloads, const char *library) {
     size_t length = strcspn(at, ": ");
     snprintf(entry, sizeof entry, "%.*s", (int)length, at);
     bool is_path = strchr(entry, '/');
-    if (is_path ? realpath(entry, resolved) && strcmp(resolved, library) == 0 : strncmp(base, entry, length) == 0)
+    if (strcmp(entry, library) == 0 ||
+        (is_path ? realpath(entry, resolved) && strcmp(resolved, library) == 0 : strncmp(base, entry, length) == 0))
       return true;
     at += length;
   }
@@ -220,18 +222,46 @@ static int open_library(int pid, const char *library) {
   return fd;
 }
 
+/* A library's; empty: it has none. */
+struct build {
+  struct stat file;
+  char version[ELF_BUILD_ID_TEXT], id[ELF_BUILD_ID_TEXT];
+};
+
+static bool is_same_file(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+         memcmp(&a->st_mtim, &b->st_mtim, sizeof a->st_mtim) == 0 &&
+         memcmp(&a->st_ctim, &b->st_ctim, sizeof a->st_ctim) == 0;
+}
+
+/* The last files are remembered, as nearly all processes have one C library, of which some 2 MB are searched. */
+static const struct build *build_of(int fd) {
+  static struct build known[4];
+  static unsigned next;
+  struct build found = {.version = "", .id = ""};
+  if (fstat(fd, &found.file) != 0)
+    return NULL;
+  for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
+    if (is_same_file(&known[i].file, &found.file))
+      return &known[i];
+  struct elf_memory memory = elf_descriptor(&fd);
+  struct elf_file file;
+  mapped_file_glibc_version(fd, found.version, sizeof found.version);
+  if (!elf_file_read(&memory, &file) || !elf_file_build_id(fd, &file, found.id))
+    found.id[0] = '\0';
+  struct build *place = &known[next++ % (sizeof known / sizeof *known)];
+  *place = found;
+  return place;
+}
+
 /* Adds the version and the build id of the process's library of that base name, as far as they are known. */
 static void add_build(json_t *info, int pid, const char *library) {
-  char text[ELF_BUILD_ID_TEXT];
-  struct elf_file file;
   int fd = open_library(pid, library);
-  if (fd < 0)
-    return;
-  if (mapped_file_glibc_version(fd, text, sizeof text))
-    json_object_set_new(info, "allocator_version", json_string(text));
-  struct elf_memory memory = elf_descriptor(&fd);
-  if (elf_file_read(&memory, &file) && elf_file_build_id(fd, &file, text))
-    json_object_set_new(info, "allocator_build_id", json_string(text));
+  const struct build *build = fd >= 0 ? build_of(fd) : NULL;
+  if (build && build->version[0])
+    json_object_set_new(info, "allocator_version", json_string(build->version));
+  if (build && build->id[0])
+    json_object_set_new(info, "allocator_build_id", json_string(build->id));
   os_close(fd);
 }
 
