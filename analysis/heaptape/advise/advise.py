@@ -94,7 +94,7 @@ class Place:
 
     home: Home
     scratch: Path
-    on_progress: Callable[[str, float], None] = lambda what, share: None
+    on_progress: Callable[[str, float | None], None] = lambda what, share: None
 
 
 def no_ends() -> Ends:
@@ -352,7 +352,7 @@ class Advisor:
 
     def _verify(self, choices: Sequence[Choice]) -> None:
         by_path = {choice.path: choice for choice in reversed(choices)}
-        self.place.on_progress("verifying the allocator", 1.0)
+        self.place.on_progress("verifying the allocator", None)
 
         def promises(choice: Choice) -> str:
             began = time.monotonic()
@@ -455,7 +455,7 @@ def replayed(source: Source, wish: Wish, place: Place, planned: Callable[[], End
     tried = [one for one in all_tried if one.label in named]
     _require(tried, now)
     if not has_accesses and CPU in AIMS[wish.objective]:
-        tell("timing calls", 1.0)
+        tell("timing calls", None)
         tried = with_time(of_all, tried, ops, ends.replays_s)
     uncounted = (whole, runs) if screens else None  # of the rest only a prefix of the calls is counted
     return Advisor(

@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
         program, load = None, Load(arguments.load) if arguments.load else None
         if arguments.input is None:
             work.progress.note(_how_often(command, arguments))
-            work.progress.update(f"recording {command[0]}", 0.0)
+            work.progress.update(f"recording {command[0]}")
             wanted = programs.Wanted(arguments.program, load=load)
             program = programs.record(command, recorded, arguments.home, wanted)
             if arguments.keep:
@@ -141,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
         if command and total_s:
             may_race = wish.objective != "memory" and not _why_not(program, run_s, load)
             if may_race and budget.must_be_timed(total_s, run_s):
-                work.progress.update(f"timing a run of {command[0]}", 0.0)
+                work.progress.update(f"timing a run of {command[0]}")
                 own_s = programs.seconds_of_a_run(command, load, total_s / budget.LIVE_RUNS)
                 timed, run_s = own_s < math.inf, min(own_s, run_s)
                 total_s = budget.default_s(run_s) if arguments.budget is None else total_s
@@ -275,7 +275,7 @@ class _Again:
 
         if not share:
             return []
-        self.work.progress.update(f"recording data accesses of {self.command[0]}", 0.0)
+        self.work.progress.update(f"recording data accesses of {self.command[0]}")
         same = self.program.trace.program if self.program and self.program.others else ""
         try:
             with scratch_folder() as folder:

@@ -190,8 +190,8 @@ LEAST_SHARE, AGREE = 0.05, 2.0  # the time left is known from this share on, whe
 
 class WorkProgress:
     """Shows what is in progress and the time left, on stderr: a bar at a terminal for work that takes more than
-    QUIET_S; elsewhere a line every LINE_S. Where `share` falls, another part of the work begins, and the time left is
-    that part's. `ends`: of time.monotonic(), when the whole is to end.
+    QUIET_S; elsewhere at most a line every LINE_S, none twice. Where `share` falls, another part of the work begins,
+    and the time left is that part's. `ends`: of time.monotonic(), when the whole is to end.
     """
 
     def __init__(self) -> None:
@@ -200,7 +200,8 @@ class WorkProgress:
         self._at_terminal = sys.stderr.isatty()
         self._wanted = not is_quiet()
         self._last_line = self._begin
-        self._last_text, self._last_left_s = "", 0.0
+        self._said: set[str] = set()
+        self._last_left_s, self._left = 0.0, ""
         self._bar: Progress | None = None
         self._task: TaskID | None = None
 
@@ -213,29 +214,32 @@ class WorkProgress:
         if self._bar:
             self._bar.stop()
 
-    def update(self, what: str, share: float) -> None:
-        """Shows that `what` is in progress, and `share` (0 to 1) of the whole is done."""
+    def update(self, what: str, share: float | None = None) -> None:
+        """Shows that `what` is in progress, and `share` (0 to 1) of the whole is done; None: how much is not known."""
         now = time.monotonic()
-        if share < self._share:
-            self._part_begin, self._last_left_s = now, 0.0
-        self._share = share
+        if share is None or share < self._share:
+            self._part_begin, self._last_left_s, self._left = now, 0.0, ""
+        self._share = share or 0.0
         if not self._wanted or now - self._begin < QUIET_S:
             return
-        if not self._at_terminal:
-            if now - self._last_line >= LINE_S:
-                self._last_line = now
-                text = f"{what}: {100 * share:.0f} % done{self._time_left(now, share)}"
-                if text != self._last_text:
-                    note(text)
-                self._last_text = text
-            return
-        if self._bar is None or self._task is None:
-            self._bar, self._task = _started()
-        self._bar.update(self._task, completed=share, description=what)
+        due = now - self._last_line >= LINE_S
+        if due:
+            self._last_line, self._left = now, self._time_left(now, self._share)
+        if self._at_terminal:
+            if self._bar is None or self._task is None:
+                self._bar, self._task = _started()
+            self._bar.tasks[0].total = None if share is None else 1.0  # which `update` takes for "as it was"
+            self._bar.update(self._task, completed=self._share, description=what, left=self._left.removeprefix(", "))
+        elif due:
+            known = share is not None and share < 1
+            text = f"{what}: {int(100 * self._share + 1e-6)} % done{self._left}" if known else what
+            if text not in self._said:
+                note(text)
+            self._said.add(text)
 
     def _time_left(self, now: float, share: float) -> str:
         """ ", 3 min left"; empty until it is known."""
-        if not LEAST_SHARE < share < 1:
+        if share <= LEAST_SHARE:
             return ""
         left_s, before_s = (now - self._part_begin) * (1 - share) / share, self._last_left_s
         left_s = min(left_s, max(self.ends - now, 0.0))
@@ -275,15 +279,10 @@ def duration(seconds: float) -> str:
 
 
 def _started() -> "tuple[Progress, TaskID]":
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TextColumn("left"))
-    bar = Progress(
-        *columns,
-        TimeRemainingColumn(elapsed_when_finished=True),
-        console=rich_console(sys.stderr),
-        transient=True,
-    )
-    task = bar.add_task("", total=1.0)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    bar = Progress(*columns, TextColumn("{task.fields[left]}"), console=rich_console(sys.stderr), transient=True)
+    task = bar.add_task("", total=1.0, left="")
     bar.start()
     return bar, task

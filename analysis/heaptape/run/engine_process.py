@@ -17,11 +17,13 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import IO, TypeVar
 
-from heaptape.allocators.registry import Choice
+from heaptape.allocators.registry import Choice, choose_all, load
+from heaptape.common.home import Home
 from heaptape.common.process import InProc, last_message, processes, send_signal
 
 Item = TypeVar("Item")
@@ -251,14 +253,26 @@ TIMEOUT_S = 20
 NOBODYS = re.compile(r"(libc\.so|ld-linux|linux-vdso|libheaptape\.so|vgpreload_)")  # in every process, or ours
 
 
-def also_loaded(info: dict, choices: Iterable[Choice]) -> list[str]:
-    """Paths to preload after each allocator. `info`: of the workload; without "libraries" (imports) there are none."""
+def also_loaded(info: dict, choices: Iterable[Choice], home: Home) -> list[str]:
+    """Paths to preload after each allocator: what the program had loaded and one of `choices` or of the usual
+    allocators needs, so that an allocator's figures do not depend on which others stand beside it. `info`: of the
+    workload; without "libraries" (imports) there are none.
+    """
     names = info.get("libraries")
     if not isinstance(names, list):
         return []
     mapped = {name for name in names if isinstance(name, str) and not NOBODYS.match(name)}
-    needed = {path for choice in choices if choice.preload for path in needs(choice.preload)}
+    needed = _need(choices) | _usual_need(home)
     return sorted(path for path in needed if Path(path).resolve().name in mapped)
+
+
+@lru_cache
+def _usual_need(home: Home) -> frozenset[str]:
+    return _need(choose_all([], load(home)))
+
+
+def _need(choices: Iterable[Choice]) -> frozenset[str]:
+    return frozenset(path for choice in choices if choice.preload for path in needs(choice.preload))
 
 
 def needs(library: str) -> list[str]:

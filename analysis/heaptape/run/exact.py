@@ -107,7 +107,7 @@ class Bench:
         workload at all.
         """
         info = read_workload(workload)
-        also = tuple(engine_process.also_loaded(info.info, list(choices)))
+        also = tuple(engine_process.also_loaded(info.info, choices, home))
         settings, _ = replay.with_sizes(
             Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also, memory_map=False)
         )

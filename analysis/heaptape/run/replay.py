@@ -240,7 +240,7 @@ def replay(
     about_machine = machine.describe()
     started = time.time()
     settings = replace(
-        settings, also_loaded=tuple(engine_process.also_loaded(read_workload(workload_path).info, choices))
+        settings, also_loaded=tuple(engine_process.also_loaded(read_workload(workload_path).info, choices, home))
     )
     settings, sizes = with_sizes(settings)
     program = home.program("replay")

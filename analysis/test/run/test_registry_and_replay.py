@@ -288,26 +288,34 @@ def test_what_the_program_has_and_an_allocator_needs_is_loaded_on_every_allocato
     allocator, runtime = libraries
     choices = [choice("glibc", ""), choice("other", allocator)]
     info = {"libraries": ["libc.so.6", "libruntime.so.1", "libxyz.so"], "allocator": "libc.so.6"}
-    assert engine_process.also_loaded(info, choices) == [runtime]
+    assert engine_process.also_loaded(info, choices, default_home()) == [runtime]
     assert engine_process.preloads(choices[0], [runtime]) == ["/lib/libc.so.6", runtime]
     assert engine_process.preloads(choices[1], [runtime]) == [allocator, runtime]
+
+
+def test_what_is_loaded_with_an_allocator_does_not_depend_on_the_others_that_are_named(libraries, monkeypatch):
+    allocator, runtime = libraries
+    choices = [choice("glibc", ""), choice("other", allocator)]
+    monkeypatch.setattr(engine_process, "_usual_need", lambda home: engine_process._need(choices))
+    info = {"libraries": ["libruntime.so.1"]}
+    assert engine_process.also_loaded(info, choices[:1], default_home()) == [runtime]
 
 
 def test_a_program_that_is_linked_with_an_allocator_has_it_behind_every_other(libraries):
     allocator, runtime = libraries
     choices = [choice("glibc", ""), choice("other", allocator)]
     info = {"libraries": ["liballocator.so", "libruntime.so.1"], "allocator": "liballocator.so"}
-    assert engine_process.also_loaded(info, choices) == [allocator, runtime]
+    assert engine_process.also_loaded(info, choices, default_home()) == [allocator, runtime]
     assert engine_process.preloads(choices[1], [allocator, runtime]) == [allocator, runtime]
 
 
 def test_what_the_program_lacks_is_not_loaded(libraries):
     allocator, runtime = libraries
     choices = [choice("glibc", ""), choice("other", allocator)]
-    assert engine_process.also_loaded({"libraries": ["libxyz.so", 7]}, choices) == []
+    assert engine_process.also_loaded({"libraries": ["libxyz.so", 7]}, choices, default_home()) == []
     assert (
-        engine_process.also_loaded({}, choices)
-        == engine_process.also_loaded({"libraries": "libruntime.so.1"}, choices)
+        engine_process.also_loaded({}, choices, default_home())
+        == engine_process.also_loaded({"libraries": "libruntime.so.1"}, choices, default_home())
         == []
     )
     assert engine_process.preloads(choices[0], []) == []

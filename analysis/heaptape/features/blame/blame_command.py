@@ -313,7 +313,7 @@ def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
         )
         data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.keep_failure)
         if len(work.failed) < len(choices):
-            work.progress.update("other settings", 1.0)
+            work.progress.update("other settings")
             of = Replayed(Path(path), workload, choices, arguments.home)
             data = with_memory(data, of, not arguments.table and len(arguments.inputs) == 1)
     failed = work.failed

@@ -127,7 +127,7 @@ def _install(arguments: argparse.Namespace, folder: Path) -> int:
     failed: list[str] = []
     for plan in _plans(arguments):
         with WorkProgress() as progress:
-            wishes = Wishes(folder, not arguments.no_verify, arguments.rebuild, lambda line: progress.update(line, 0))
+            wishes = Wishes(folder, not arguments.no_verify, arguments.rebuild, progress.update)
             try:
                 one, new = install(plan, arguments.home, wishes)
             except HeaptapeError as error:
