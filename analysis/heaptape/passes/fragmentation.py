@@ -153,7 +153,7 @@ def tables(peak: pd.DataFrame) -> list[Table]:
     ]
     out = []
     for workload, rows in peak.groupby("workload", sort=False):
-        title = f"What RSS consists of at its peak: {workload}"
+        title = f"What RSS consists of at its largest sample: {workload}"
         out.append(Table(title, columns, [_row(row) for _, row in rows.iterrows()], list(NOTES)))
     return out
 

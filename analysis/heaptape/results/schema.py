@@ -24,7 +24,17 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import file_bytes
 from heaptape.results.latency import latency
 from heaptape.results.memory_map import CompactMap, decode, without_gaps
-from heaptape.results.structs import SYSTEM_CALLS, WALL_TIME, ResultsFile, Run, Workload, label, number, timeline_frame
+from heaptape.results.structs import (
+    SYSTEM_CALLS,
+    WALL_TIME,
+    ResultsFile,
+    Run,
+    Workload,
+    label,
+    number,
+    timeline_frame,
+    timeline_of,
+)
 from heaptape.tape.embedded import is_page, unpack
 
 if TYPE_CHECKING:
@@ -143,10 +153,10 @@ class Results:
         return call_details([self])
 
     def timelines(self) -> "dict[str, pd.DataFrame]":
-        """Memory over progress, of each allocator's first memory pass: position (ops), rss_anon_bytes, vm_size_bytes,
-        live_bytes. Allocators without one are left out.
+        """Memory over progress with its exact peak, of each allocator's first memory pass: position (ops),
+        rss_anon_bytes, vm_size_bytes, live_bytes. Allocators without one are left out.
         """
-        return {name: timeline_frame(run.timeline) for name, run in self.first_runs("timeline").items()}
+        return {name: timeline_frame(timeline_of(run)) for name, run in self.first_runs("timeline").items()}
 
     def memory_maps(self) -> "dict[str, CompactMap]":
         """Fullness of each region of the address space over progress, of each allocator's first memory pass. Raises

@@ -6,6 +6,7 @@ Every key except "runs" and a run's "allocator" may be missing or null, and unkn
 elsewhere can be written as results. A known key must have its type.
 """
 
+import bisect
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -640,6 +641,17 @@ def number(value: object) -> float | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     return None
+
+
+def timeline_of(run: Run) -> list[Quadruple]:
+    """A run's timeline, with its exact peak where no sample met that: a row that repeats what else the one before it
+    has.
+    """
+    rows, at, peak = list(run.timeline or ()), run.rss_anon_peak_position, run.rss_anon_peak_bytes or 0.0
+    if rows and at is not None and at >= 0 and peak > max(row[1] for row in rows):
+        place = bisect.bisect_right([row[0] for row in rows], at)
+        rows.insert(place, [at, peak, *rows[max(place - 1, 0)][2:]])
+    return rows
 
 
 def timeline_frame(rows: Sequence[Sequence[float]] | None) -> "pd.DataFrame":

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.results.judged import mean_over_time
-from heaptape.results.structs import Run
+from heaptape.results.structs import Run, timeline_of
 from heaptape.tape.trace import call_ns_of, open_trace, times_ns
 from heaptape.tape.workload_format import read_workload
 
@@ -65,14 +65,8 @@ def replayed(run: Run, samples: Samples) -> dict[str, float]:
 
 
 def rss_at(run: Run, position: np.ndarray) -> np.ndarray:
-    """RssAnon of a memory run at each position: from the last row at or before it. The exact peak
-    (`rss_anon_peak_position`) is a separate row.
-    """
-    rows, rss = np.array([row[:2] for row in run.timeline or []], dtype=float).reshape(-1, 2).T
-    at, peak = run.rss_anon_peak_position, run.rss_anon_peak_bytes or 0.0
-    if at is not None and at >= 0 and len(rows) and peak > rss.max():
-        place = int(np.searchsorted(rows, at, "right"))
-        rows, rss = np.insert(rows, place, at), np.insert(rss, place, peak)
+    """RssAnon of a memory run at each position: from the last row at or before it."""
+    rows, rss = np.array([row[:2] for row in timeline_of(run)], dtype=float).reshape(-1, 2).T
     return rss[np.clip(np.searchsorted(rows, position, "right") - 1, 0, len(rss) - 1)]
 
 

@@ -16,10 +16,13 @@ from heaptape.commands.main import COMMANDS
 from heaptape.common.home import Home
 from heaptape.common.tables import Table
 from heaptape.decide.answer import answer
+from heaptape.features.plot import pictures
 from heaptape.results.comparing.compare import choose_baseline
-from heaptape.results.schema import all_results
+from heaptape.results.schema import Results, all_results
 from heaptape.show.screen import answer_table
 from heaptape.show.tables.kinds import KINDS, Question
+from heaptape.show.tables.usual import comparison
+from matplotlib.figure import Figure
 
 from tests.support import CONVERT, HEAPTAPE, OUT, REPOSITORY, call_heaptape, import_text, record, succeed, workload
 
@@ -44,8 +47,18 @@ COLUMNS = {
     "Ideal": "ideal RSS, MiB", "overhead": "OH, MiB",
     "OH": "OH, MiB", "malloc": "malloc", "free": "free", "calloc": "calloc", "Total, M": "instructions, M",
     "instructions, M": "instructions, M", "malloc instr.": "instructions, M", "Total, M cycles": "cycles, M",
-    "page faults": "page faults", "change": "peak RSS, %", "mean": "mean",
+    "RSS, MiB": "largest sample, MiB", "page faults": "page faults", "change": "peak RSS, %", "mean": "mean",
 }  # fmt: skip
+
+# What JSON says of a recording: key -> label.
+KEYS = {
+    "events": "calls", "ops": "calls that are replayed", "threads": "threads", "peak_live_bytes": "peak live",
+    "ideal_rss_bytes": "peak live", "peak_live_objects": "most live objects", "live_at_end": "live at the end",
+    "live_objects_end": "live at the end", "live_bytes_at_end": "bytes live at the end", "allocated_bytes": "requested",
+}  # fmt: skip
+# Figures of searches (run/exact.py) -> their names in COLUMNS.
+SEARCHED = {"rss-peak": "peak RSS, MiB", "rss-mean": "mean RSS, MiB", "instructions": "instructions, M",
+            "faults": "page faults"}  # fmt: skip
 
 
 def spike(i: int) -> str:
@@ -100,6 +113,19 @@ def said(text: str) -> Iterator[tuple[str, tuple[float, float]]]:
             yield label, interval(*found)
 
 
+def keyed(data: object) -> Iterator[tuple[str, float]]:
+    """(label, number) of all keys of KEYS that are of the whole recording."""
+    if isinstance(data, list):
+        for one in data:
+            yield from keyed(one)
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            if key in KEYS and isinstance(value, int | float):
+                yield KEYS[key], value
+            elif key not in ("marks", "minimised", "runs"):  # of a thread, of a part
+                yield from keyed(value)
+
+
 def differing(figures: dict[str, dict[str, tuple[float, float]]]) -> list[str]:
     """Labels where not all figures may be one number, with the two that are furthest apart."""
     found = []
@@ -108,6 +134,32 @@ def differing(figures: dict[str, dict[str, tuple[float, float]]]) -> list[str]:
         if by[most][0] > by[least][1] * (1 + 1e-9):
             found.append(f"{label}: {least} {by[least]}, {most} {by[most]}")
     return found
+
+
+def json_answers(tape: Path, results: Path, searches: dict[str, dict]) -> dict[str, object]:
+    """Command -> its JSON."""
+    python = {"profile": ["profile", tape, "--format", "json"], "compare": ["compare", results, "--json"],
+              "advise": ["advise", tape, "-a", "jemalloc", "--json"], "blame": ["blame", tape, "--json"],
+              "diff": ["diff", tape, tape, "--json"]}  # fmt: skip
+    found = {name: call_heaptape(*words).stdout for name, words in python.items() if words[0] in COMMANDS}
+    found |= {name: succeed(HEAPTAPE, name, tape, "--json").stdout for name in ("info", "check")}
+    return {
+        "replay": all_results(results)[0].data,
+        **searches,
+        **{name: json.loads(text) for name, text in found.items()},
+    }
+
+
+@pytest.fixture(scope="module")
+def searches(recording, tmp_path_factory) -> dict[str, dict]:
+    """What gate and tune found of it, as JSON."""
+    made = tmp_path_factory.mktemp("searches")
+    wanted = {"gate": ["--old", "glibc", "--new", "jemalloc", "--minimise", "none", "--artefacts", made / "a"],
+              "tune": ["-a", "glibc", "--objective", "rss-peak,rss-mean,instructions", "--budget", "3", "--storage",
+                       made / "journal"]}  # fmt: skip
+    wanted = {name: words for name, words in wanted.items() if name in COMMANDS}
+    return {name: json.loads(call_heaptape(name, recording[0], *words, "--json").stdout)
+            for name, words in wanted.items()}  # fmt: skip
 
 
 def answers(tape: Path, results: Path, made: Path, recorded: str) -> dict[str, str]:
@@ -137,9 +189,12 @@ def answers(tape: Path, results: Path, made: Path, recorded: str) -> dict[str, s
     return {name: plain(text) for name, text in (texts | pages | {"record": recorded}).items()}
 
 
-def test_what_commands_say_of_a_recording_under_one_name_is_one_number(recording, results, tmp_path):
+def test_what_commands_say_of_a_recording_under_one_name_is_one_number(recording, results, searches, tmp_path):
     tape, recorded = recording
     figures = defaultdict(dict)
+    for command, data in json_answers(tape, results, searches).items():
+        for n, (label, value) in enumerate(keyed(data)):
+            figures[label][f"{command} --json {n}"] = (value, value)
     for command, text in answers(tape, results, tmp_path, recorded).items():
         for n, (label, value) in enumerate(said(text)):
             figures[label][f"{command} {n}"] = value
@@ -180,7 +235,7 @@ def cells(title: str, table: Table) -> Iterator[tuple[str, str, str]]:
 
 def number(text: str, name: str) -> tuple[float, float]:
     """As `interval`; whole numbers may be rounded."""
-    found = re.match(r"([+-]?)([0-9][0-9,.]*) ?(bytes?|[KMG]iB|[kMG]|%)?( \(|$)", text)
+    found = re.match(r"([+-]?)([0-9][0-9,.]*) ?(bytes?|[KMG]iB|[kMG]|%)?( [(±]|$)", text)
     assert found, text
     unit = found[3] or (name[-3:] if name.endswith("MiB") else name[-1] if name.endswith(" M") else "")
     factor = UNITS.get(unit, {"k": 1e3, "M": 1e6, "G": 1e9}.get(unit, 1))
@@ -189,11 +244,55 @@ def number(text: str, name: str) -> tuple[float, float]:
     return (low + 100, high + 100) if found[1] and name.endswith("% of the baseline") else (low, high)  # a change
 
 
-def test_what_tables_say_of_an_allocator_under_one_name_is_one_number(results):
+def drawn(file: Results) -> Iterator[tuple[str, str, float]]:
+    """(allocator, what, number) of what pictures show."""
+    figure = {kind: Figure(figsize=(7, 4), layout="constrained") for kind in ("memory", "scatter", "calls", "latency",
+              "peak")}  # fmt: skip
+    for kind, one in figure.items():
+        pictures.KINDS[kind](one, file, pictures.Look())
+    (memory,), (scatter,), (peak,) = (figure[kind].axes for kind in ("memory", "scatter", "peak"))
+    for line in memory.lines:
+        if line.get_label() in file.labels:
+            yield line.get_label(), "peak RSS, MiB", max(line.get_ydata()) * UNITS["MiB"]
+    for name in scatter.texts:
+        for what, value in zip(("instructions, M", "peak RSS"), name.xy):
+            yield name.get_text(), f"{what}, % of the baseline", value
+    for at, name in enumerate(peak.get_yticklabels()):
+        yield (
+            name.get_text(),
+            "largest sample, MiB",
+            sum(part[at].get_width() for part in peak.containers) * UNITS["MiB"],
+        )
+    for axes in figure["calls"].axes:
+        call = re.match(r"instructions (?:in|per) (.*),", axes.get_xlabel())[1]
+        what = "instructions, M" if call == "all calls" else f"{call}, instructions"
+        for row, bar in zip(axes.get_yticklabels(), axes.containers):
+            yield row.get_text(), f"{what}, % of the baseline", bar[0].get_xdata()[0]
+    for axes in figure["latency"].axes:
+        (means,) = (one for one in axes.collections if one.get_label() == "mean")
+        for row, (value, _) in zip(axes.get_yticklabels(), means.get_offsets()):
+            yield row.get_text(), f"{axes.get_title()}, cycles", value
+
+
+def searched(searches: dict[str, dict]) -> Iterator[tuple[str, str, str, float]]:
+    """(command, allocator, what, number) of gate and tune."""
+    for name, one in searches["gate"]["workloads"][0]["figures"].items() if "gate" in searches else ():
+        for side, allocator in (("old", "glibc"), ("new", "jemalloc")):
+            yield "gate", allocator, name, min(one[side])
+    for point in searches["tune"]["points"] if "tune" in searches else ():
+        if not point["settings"]:
+            for name, value in next(iter(point["figures"].values())).items():
+                yield "tune", "glibc", name, value
+
+
+def test_what_tables_and_pictures_say_of_an_allocator_under_one_name_is_one_number(results, searches):
     files = all_results(results)
     question = Question(files, choose_baseline(files, None))
-    shown = {"answer": [answer_table(answer(files, question.baseline))]}
-    for kind in ("memory", "calls", "cycles", "latency", "syscalls", "published", "overhead", "fragmentation"):
+    shown = {
+        "answer": [answer_table(answer(files, question.baseline))],
+        "usual": comparison(files, question.baseline),
+    }
+    for kind in ("latency", "published", "overhead", "fragmentation"):
         if kind in KINDS:
             shown[kind] = KINDS[kind].view(KINDS[kind].frame(question), question)
     figures = defaultdict(dict)
@@ -201,5 +300,46 @@ def test_what_tables_say_of_an_allocator_under_one_name_is_one_number(results):
         for table in tables:
             for allocator, name, text in cells(table.title, table):
                 figures[f"{allocator}: {name}"][f"{kind}, {table.title}: {text}"] = number(text, name)
+    of_tables = set(figures)
+    for allocator, name, value in drawn(files[0]):
+        figures[f"{allocator}: {name}"][f"plot {value}"] = (value, value)
+    for command, allocator, name, value in searched(searches):
+        if name in SEARCHED:
+            figures[f"{allocator}: {SEARCHED[name]}"][f"{command}: {value}"] = (value, value)
     assert differing(figures) == []
-    assert sum(len(by) >= 2 for by in figures.values()) >= 7
+    assert sum(len(by) >= 2 for by in figures.values()) >= 12
+    assert len(set(figures) - of_tables) <= 4, set(figures) - of_tables  # what only a picture says
+
+
+def ranges(text: str) -> list[tuple[str, str]]:
+    return re.findall(r"\(([-+]?[0-9.]+) to ([-+]?[0-9.]+)\)", text)
+
+
+def test_a_change_of_cpu_time_and_its_range_are_the_same_in_answer_table_words_and_json(results):
+    files = all_results(results)
+    said = answer(files, choose_baseline(files, None))
+    question = Question(files, said.baseline)
+    frame = KINDS["time"].frame(question)
+    whole = frame[frame["part"] == "all"].set_index("allocator")
+    table, words = KINDS["time"].view(frame, question)[:2]
+    rows = {row[0].text: row[1].text for row in table.rows}
+    answered = {re.sub(r" [0-9.]+.*", "", row[0].text): row[1].text for row in answer_table(said).rows}
+    compared = [row for row in said.rows if row.cpu]
+    assert compared
+    for row in compared:
+        exact = [row.cpu.ms, row.cpu.ms_low, row.cpu.ms_high]
+        assert exact == [whole.at[row.label, key] / 1e6 for key in ("ns", "ns_low", "ns_high")]
+        low, high = interval(re.search(r"[0-9.]+", answered[row.label])[0])
+        assert low <= abs(exact[0]) <= high or "to" in answered[row.label]
+        (ends,) = ranges(rows[row.label])
+        for end, shown in zip(exact[1:], ends):
+            low, high = interval(shown.lstrip("+-"))
+            assert low <= abs(end) <= high
+        line = next(one for one in words.notes if one.startswith(f"{row.label} against"))
+        spoken = sorted(float(one) for one in ranges(line)[0])
+        assert spoken == [pytest.approx(abs(end), rel=0.05) for end in sorted(exact[1:], key=abs)]
+
+
+def test_replay_prints_what_compare_prints_of_its_results(recording, tmp_path):
+    replayed = call_heaptape("replay", recording[0], "-a", "glibc", "-a", "jemalloc", "-o", tmp_path / "r.json")
+    assert replayed.stdout == call_heaptape("compare", tmp_path / "r.json").stdout
