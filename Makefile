@@ -10,6 +10,12 @@ PREFIX ?= /usr/local
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+# To compile and to run works in a folder with a space; other targets need names that make does not take apart.
+ifneq ($(words $(CURDIR)$(DESTDIR)$(PREFIX)),1)
+ifneq ($(filter-out all everything python-environment setup demo clean help,$(MAKECMDGOALS)),)
+$(error A folder's name has a space ($(CURDIR), PREFIX=$(PREFIX)): `make $(MAKECMDGOALS)` works in and into folders without)
+endif
+endif
 # CROSS=aarch64: everything for that processor, into out/aarch64/. `make setup-aarch64` installs what that needs. CROSS_LINK: options that
 # choose another C library than CROSS_ROOT's.
 CROSS ?=

@@ -294,6 +294,18 @@ def test_what_root_installs_every_user_can_use(folder: Path) -> None:
     assert "larson" in as_other(folder, heaptape, "workloads")
 
 
+def test_a_package_is_refused_before_it_is_made_where_make_would_take_a_name_apart(tmp_path: Path) -> None:
+    checkout = tmp_path / "My Projects"
+    checkout.mkdir()
+    for path in REPOSITORY.iterdir():
+        (checkout / path.name).symlink_to(path)
+    for folder, goal in ((checkout, "wheel"), (checkout, "test"), (".", f"install PREFIX={tmp_path}/My\\ Tools")):
+        done = run("sh", "-c", f"make -C '{folder}' {goal}", cwd=REPOSITORY)
+        assert done.status == 2, done
+        assert re.fullmatch(r"Makefile:\d+: \*\*\* A folder's name has a space .*\n", done.stderr), done
+    assert run("make", "-nC", checkout, "all").status == 0
+
+
 BASH = r"""
 source "$1"
 shift
