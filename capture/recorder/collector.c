@@ -66,41 +66,20 @@ static void *wake_loop(void *context) {
   return NULL;
 }
 
-/* The kernel marks this word when the collector's thread ends, however it ends. Hosts read it instead of checking the
-   process id, which may be another process's in another name space. */
-static void register_robust_futex(struct collector *collector) {
-  collector->robust.entry.next = &collector->robust.head.list;
-  collector->robust.head.list.next = &collector->robust.entry;
-  collector->robust.head.futex_offset =
-      (long)((char *)&collector->control->collector_futex - (char *)&collector->robust.entry);
-  collector->robust.head.list_op_pending = NULL;
-  atomic_store(&collector->control->collector_futex, (uint32_t)os_thread_id());
-  syscall(SYS_set_robust_list, &collector->robust.head, sizeof collector->robust.head);
-}
-
-_Static_assert(sizeof(struct control) <= CONTROL_BYTES, "the control page is one of the smallest OS pages");
-
-static int open_control(struct collector *collector) {
-  void *memory;
-  collector->control_fd = shared_memory_open("heaptape-control", CONTROL_BYTES, &memory);
-  if (collector->control_fd < 0)
-    return -1;
-  collector->control = memory;
-  return 0;
-}
-
 int collector_open(struct collector **out, const struct collector_settings *settings, struct error *error) {
   struct collector *collector = calloc(1, sizeof *collector);
   *out = collector;
   if (!collector)
     return error_set(error, "collector", "out of memory");
   collector->settings = settings;
-  collector->socket = collector->other_socket = collector->epoll = collector->control_fd = -1;
+  collector->socket = collector->other_socket = collector->epoll = -1;
   collector->origin = os_read_clocks(CLOCK_MONOTONIC);
-  if (open_control(collector) != 0 || connections_open(collector) != 0 ||
+  collector->robust.list.next = &collector->robust.list;
+  collector->robust.futex_offset = (long)(os_page_bytes() + offsetof(struct control, collector_futex));
+  syscall(SYS_set_robust_list, &collector->robust, sizeof collector->robust);
+  if (!collector_page(collector, getuid()) || connections_open(collector) != 0 ||
       (collector->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
     return error_errno(error, "collector", "cannot make socket or shared memory");
-  register_robust_futex(collector);
   collector_watch(collector, collector->socket);
   if (collector->other_socket >= 0)
     collector_watch(collector, collector->other_socket);
@@ -121,7 +100,7 @@ void collector_close(struct collector *collector) {
   pthread_join(collector->waker, NULL);
   connections_close(collector);
   close(collector->epoll);
-  close(collector->control_fd);
+  collector_free_pages(collector);
   free(collector->processes.at);
   free(collector->unfollowed.at);
   free(collector->executed.at);
@@ -199,7 +178,7 @@ static void tick(void *context) {
   if (now - collector->tick_ns < TICK_NS)
     return;
   collector->tick_ns = now;
-  control_advance_tick(collector->control);
+  collector_advance_ticks(collector);
 }
 
 static uint64_t drain_all(struct collector *collector) {
@@ -217,7 +196,7 @@ static void sample_all(struct collector *collector) {
     struct recorded_process *process = collector->processes.at[i];
     if (!sampler_is_due(&process->sampler, now_ns))
       continue;
-    recorded_process_sample(process, collector_stamp(collector));
+    recorded_process_sample(process, collector_stamp(collector, process->control));
     if (process->sampler.executed) {
       unfollowed_executed(collector, process->pid);
       collector_end_process(collector, process, "exec", NULL);
@@ -291,6 +270,12 @@ static bool attached_is_over(struct collector *collector) {
   return collector->ended || (collector->has_main && collector->processes.count == 0);
 }
 
+/* Processes of other users can't wake us: half a ring is room for the records of 30 M calls per second meanwhile. */
+static uint64_t idle_ns(const struct collector *collector, uint32_t idle_passes) {
+  bool idle = idle_passes > IDLE_PASSES;
+  return collector->pages.count == 1 ? (idle ? IDLE_NS : TICK_NS) : (idle ? TICK_NS : TICK_NS / 4);
+}
+
 int collector_serve(struct collector *collector) {
   struct lingering lingering = {0};
   uint32_t idle_passes = 0;
@@ -335,7 +320,7 @@ int collector_serve(struct collector *collector) {
       continue;
     idle_passes = records ? 0 : idle_passes + 1;
     atomic_store(&collector->control->sleeping, 1);
-    uint64_t sleep_ns = upkeep_sleep_ns(collector, idle_passes > IDLE_PASSES ? IDLE_NS : TICK_NS);
+    uint64_t sleep_ns = upkeep_sleep_ns(collector, idle_ns(collector, idle_passes));
     if (atomic_load(&collector->control->wake) == seen)
       os_futex_wait((const uint32_t *)&collector->control->wake, seen, sleep_ns, true);
     atomic_store(&collector->control->sleeping, 0);

@@ -165,7 +165,8 @@ static struct recorded_process *add_process(struct collector *collector, const s
                                             const struct pending *from) {
   if (!vector_reserve(&collector->processes, collector->processes.count + 1))
     return NULL;
-  int pid = from->peer.pid, pid_fd = peer_pid_fd(from->fd, pid);
+  const struct user_page *page = collector_page(collector, from->peer.uid);
+  int pid = from->peer.pid, pid_fd = page ? peer_pid_fd(from->fd, pid) : -1;
   if (pid_fd < 0 && errno == ESRCH) /* killed while it waited for us: it has recorded nothing */
     return NULL;
   char path[4096 + 32];
@@ -175,7 +176,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
   else
     describe_further_path(collector->settings, pid, path, sizeof path);
   struct describe_clock clock = {collector_counts(collector), collector_clock_hz(collector),
-                                 collector_stamp(collector)};
+                                 page ? collector_stamp(collector, page->control) : 0};
   struct recorded_process *parent = request->forked ? collector_find(collector, request->parent_pid) : NULL;
   uint32_t paused = (parent ? parent->paused : collector->paused) & ~(uint32_t)PAUSED_BY_BUDGET;
   bool late = paused != 0 || collector->settings->restorer_pid;
@@ -187,6 +188,8 @@ static struct recorded_process *add_process(struct collector *collector, const s
   struct process_upkeep *upkeep = NULL;
   if (!info || upkeep_first_file(collector, &upkeep, path, sizeof path, &info) != 0)
     error_set(&error, path, "out of memory");
+  else if (!page)
+    error_set(&error, path, "no memory to share with user %u", from->peer.uid);
   else if (pid_fd < 0)
     error_set(&error, path, "process %d cannot be watched: no descriptor for it", pid);
   else
@@ -215,6 +218,7 @@ static struct recorded_process *add_process(struct collector *collector, const s
     error_set(&error, path, "the program, or a library before ours, defines malloc itself: its calls are not recorded");
     report_error(&error);
   }
+  process->control = page->control;
   process->forked = request->forked;
   if (has_calls)
     balance_open(&process->balance, late || request->forked);
@@ -364,6 +368,7 @@ static void serve_process(struct collector *collector, const struct pending *fro
     report_error(&error);
   }
   if (fds[0] >= 0) {
+    fds[1] = first ? collector_page(collector, from->peer.uid)->fd : -1;
     reply->refused = 0;
     reply->rings = rings;
   }
@@ -381,7 +386,7 @@ static bool serve_connection(struct collector *collector, const struct pending *
                                .stack_depth = (uint16_t)collector->settings->stack_depth,
                                .stack_unwind = (uint16_t)collector->settings->stack_unwind,
                                .touch_min_bytes = touch_min_bytes ? touch_min_bytes : TOUCHED_MIN_BYTES};
-  int fds[2] = {-1, collector->control_fd};
+  int fds[2] = {-1, -1};
   struct pollfd readable = {from->fd, POLLIN | POLLRDHUP, 0};
   if (poll(&readable, 1, 0) != 1)
     return false;
@@ -454,7 +459,7 @@ static void keep_pending(struct collector *collector, const struct pending *from
 uint32_t connections_lack(const struct collector *collector) {
   enum { OF_ONE_PROCESS = 16 };
   int taken[OF_ONE_PROCESS], count = 0;
-  while (count < OF_ONE_PROCESS && (taken[count] = fcntl(collector->control_fd, F_DUPFD_CLOEXEC, 0)) >= 0)
+  while (count < OF_ONE_PROCESS && (taken[count] = fcntl(collector->socket, F_DUPFD_CLOEXEC, 0)) >= 0)
     count++;
   for (int i = 0; i < count; i++)
     close(taken[i]);

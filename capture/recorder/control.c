@@ -276,7 +276,7 @@ static void change(struct collector *collector, struct recorded_process *process
     set_running(process, run);
   else
     set_all_running(collector, run);
-  control_advance_tick(collector->control);
+  collector_advance_ticks(collector);
   if (run)
     begin_duration(collector);
 }
@@ -298,7 +298,7 @@ static void set_burst(struct collector *collector, struct recorded_process *only
     if (!only || only == process)
       process_banks_set_bursts(process, next_bursts(process->bursts, begins));
   }
-  control_advance_tick(collector->control);
+  collector_advance_ticks(collector);
 }
 
 void control_burst(struct collector *collector, enum burst_request request) {

@@ -42,14 +42,15 @@ void collector_end_process(struct collector *collector, struct recorded_process 
 /* Each thread is drained at another time, and a ring drained later may have events that follow from events which an
    earlier drained ring did not show yet. So all are cut at one stamp, and the pass that closes them has begun after it.
    The tick is advanced in between, so that no step that follows an unrecorded step of a stopped thread can inherit a
-   stamp below the cut. */
+   stamp below the cut. A history is one process's, so each may have a stamp of its own. */
 void collector_end_recording(struct collector *collector, const char *why) {
   collector->ended = true;
-  uint64_t stamp = collector_stamp(collector);
-  control_advance_tick(collector->control);
   for (uint32_t i = 0; i < collector->processes.count; i++) {
-    process_banks_stop(collector->processes.at[i]);
-    recorded_process_cut(collector->processes.at[i], stamp, why);
+    struct recorded_process *process = collector->processes.at[i];
+    uint64_t stamp = collector_stamp(collector, process->control);
+    control_advance_tick(process->control);
+    process_banks_stop(process);
+    recorded_process_cut(process, stamp, why);
   }
   while (collector->processes.count > 0)
     collector_end_process(collector, collector->processes.at[0], "stopped", NULL);

@@ -89,8 +89,9 @@ static bool attached_is(const struct attached *attached, int pid) {
   return attached->pid == pid || (attached->inner_pid && attached->inner_pid == pid);
 }
 
-bool executed_has_attached(const struct collector *collector, int pid, uint32_t tick) {
-  for (size_t i = collector->attached.count; i-- > 0 && (int32_t)(collector->attached.at[i].tick - tick) >= 0;)
+/* Has a process of that number, in our PID namespace or its own, asked after so many others? */
+static bool has_attached(const struct collector *collector, int pid, uint32_t asked) {
+  for (size_t i = collector->attached.count; i-- > asked;)
     if (attached_is(&collector->attached.at[i], pid))
       return true;
   return false;
@@ -126,7 +127,7 @@ static void look_at_note(struct collector *collector, struct recorded_process *p
   struct executed executed = {.pid = pid < 0 ? -1 : pid ? pid : process->pid, .is_inner = process->is_inner && pid > 0};
   bool lives = executed.pid > 0 && !executed.is_inner && proc_stat_of(executed.pid, "stat", &stat);
   executed.start = lives ? stat.start : 0;
-  bool attached = pid > 0 && executed_has_attached(collector, pid, note->tick);
+  bool attached = pid > 0 && has_attached(collector, pid, note->asked);
   if (ends || is_settled(process, pid, attached, lives ? &stat : NULL))
     take(collector, process, note, executed, attached);
   else
@@ -176,7 +177,6 @@ bool executed_attached(struct collector *collector, int pid) {
       .pid = pid,
       .inner_pid = inner_pid == pid ? 0 : inner_pid,
       .start = proc_stat_of(pid, "stat", &stat) ? stat.start : 0,
-      .tick = collector_tick(collector),
   };
   for (size_t i = collector->executed.count; i-- > 0;)
     if (is_of(&collector->executed.at[i], &attached))
@@ -184,5 +184,7 @@ bool executed_attached(struct collector *collector, int pid) {
   struct attached *place = vector_add(&collector->attached);
   if (place)
     *place = attached;
+  for (size_t i = 0; i < collector->pages.count; i++)
+    atomic_store(&collector->pages.at[i]->control->asked, (uint32_t)collector->attached.count);
   return attached.inner_pid != 0;
 }

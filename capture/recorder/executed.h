@@ -5,9 +5,6 @@
 
 #include "capture/recorder/recording.h"
 
-/* Has a process of that number, in our PID namespace or its own, asked in that tick of the recording, or later? */
-bool executed_has_attached(const struct collector *collector, int pid, uint32_t tick);
-
 /* Looks at the notes of all processes that have made at least that many since the last look. 0: of all. */
 void executed_serve(struct collector *collector, uint32_t least);
 

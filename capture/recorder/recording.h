@@ -125,9 +125,18 @@ struct executed {
 /* A process that has asked to be recorded. */
 struct attached {
   int pid, inner_pid;       /* inner_pid: in a PID namespace of its own; 0: in ours */
-  uint32_t tick;            /* of the recording, when it asked */
   unsigned long long start; /* as in struct proc_stat; 0: not known */
 };
+
+/* What we share with the processes of one user: in an OS page behind this one, so that the futexes are all at one
+   distance from their entries in the robust list. */
+struct user_page {
+  struct robust_list entry;
+  uint32_t user;
+  int fd;
+  struct control *control;
+};
+enum { USERS_MOST = 1024 }; /* the kernel follows 2048 entries */
 
 /* The state of a recording.
 
@@ -146,12 +155,9 @@ struct collector {
   bool crowded;     /* connections wait in the backlog, for descriptors or for a place in pending */
   struct pending pending[PENDING_OF_OTHERS + PENDING_OF_OWN]; /* whose request has not arrived yet */
   uint32_t pending_count;
-  struct control *control;
-  int control_fd;
-  struct {
-    struct robust_list_head head;
-    struct robust_list entry;
-  } robust;
+  struct control *control; /* of our own user's page, the first */
+  VECTOR(struct user_page *) pages;
+  struct robust_list_head robust;
   VECTOR(struct recorded_process *) processes;
   struct collector_outcome outcome;
   _Atomic bool stopping;  /* signal handlers set it */
@@ -183,15 +189,17 @@ static inline bool collector_counts(const struct collector *collector) {
   return collector->settings->flags & ATTACH_COUNTER;
 }
 
-/* Takes a stamp of the recording's clock. */
-static inline uint64_t collector_stamp(const struct collector *collector) {
-  return collector_counts(collector) ? atomic_load(&collector->control->counter) : os_stamp();
+/* Takes a stamp of the clock of the processes that share that page. */
+static inline uint64_t collector_stamp(const struct collector *collector, const struct control *control) {
+  return collector_counts(collector) ? atomic_load(&control->counter) : os_stamp();
 }
 
-/* The recording's tick, as the hosts see it. */
-static inline uint32_t collector_tick(const struct collector *collector) {
-  return (uint32_t)(atomic_load(&collector->control->tick) >> 32);
-}
+/* The page of that user, made at its first process; NULL with errno: there can be none. */
+struct user_page *collector_page(struct collector *collector, uint32_t user);
+void collector_free_pages(struct collector *collector);
+
+/* Of all pages. */
+void collector_advance_ticks(struct collector *collector);
 
 /* Cycles per second, measured since the collector was opened; 0: the clock has no rate. */
 static inline double collector_clock_hz(const struct collector *collector) {

@@ -197,7 +197,7 @@ static void switch_bursts(struct collector *collector, bool between) {
     if (!between)
       process->sampler.next_ns = 0;
   }
-  control_advance_tick(collector->control);
+  collector_advance_ticks(collector);
 }
 
 static void keep_budget(struct collector *collector, uint64_t now_ns) {
@@ -245,20 +245,20 @@ static uint32_t oldest_kept(const struct collector *collector, const struct file
   return number - files->first > keep ? number - keep : files->first;
 }
 
-static void advance_tick(void *context) {
-  control_advance_tick(context);
+static void advance_ticks(void *context) {
+  collector_advance_ticks(context);
 }
 
 /* Begins the next file at one stamp for all threads, after which the tick is advanced, as for the end of a recording
    (collector.c). */
 static void rotate(struct collector *collector, struct recorded_process *process) {
   struct process_upkeep *upkeep = process->upkeep;
-  recorded_process_flush_in_turns(process, advance_tick, collector->control);
+  recorded_process_flush_in_turns(process, advance_ticks, collector);
   if (process->given_up)
     return;
   uint32_t number = upkeep->files.number + 1;
-  uint64_t stamp = collector_stamp(collector);
-  control_advance_tick(collector->control);
+  uint64_t stamp = collector_stamp(collector, process->control);
+  control_advance_tick(process->control);
   char path[4096 + 32], before[4096 + 32];
   file_set_path(&upkeep->files, number, path, sizeof path);
   snprintf(before, sizeof before, "%s", process->path);

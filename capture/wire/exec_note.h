@@ -38,6 +38,6 @@ struct exec_note {
   int32_t pid;      /* of the child that executes it; 0: the process itself; -1: the host may not ask for it; -2: nor
                                  is the note ever taken back */
   uint32_t outlook; /* enum exec_outlook */
-  uint32_t tick;    /* of the recording, before the call: a process of that number that asked earlier is another one */
+  uint32_t asked;   /* as in struct control, before the call: a process of that number among these is another one */
   char path[EXEC_PATH_BYTES]; /* its end, where it is longer, without a zero then */
 };

@@ -189,15 +189,16 @@ static inline uint64_t bank_bytes(uint32_t rings) {
 /* The first bank is small: most processes have few threads, and a bank adds to their VmSize. */
 enum { BANK_RINGS_FIRST = 16, BANK_RINGS_MORE = 256, BANKS_MAX = 260 };
 
-/* One page for all processes of a recording. */
+/* A page for each user that has processes in a recording: what one user's processes write there harms no other's. */
 enum { CONTROL_BYTES = 4096 };
 struct control {
   /* The upper half is the tick, which is advanced about every millisecond (control_advance_tick); a thread that finds
      it changed stamps its next step. The lower half is 0, so that a hook can add something to it. */
   _Alignas(64) _Atomic uint64_t tick;
-  _Alignas(64) _Atomic uint32_t wake; /* futex: the collector sleeps on it */
+  _Alignas(64) _Atomic uint32_t wake; /* futex: the collector sleeps on its own user's */
   _Atomic uint32_t sleeping;          /* 1 while it does */
   _Atomic uint32_t collector_futex;   /* the collector's robust futex: the kernel sets FUTEX_OWNER_DIED when it ends */
+  _Atomic uint32_t asked;             /* processes of all users that have asked to be recorded so far */
   _Alignas(64) _Atomic uint64_t counter; /* stamps, where the cycle counter can't be used */
 };
 

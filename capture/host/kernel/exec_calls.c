@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/host/kernel/exec_calls.h"
 
-#include "capture/host/ownership.h"
 #include "capture/host/process.h"
 #include "capture/host/real/real.h"
 #include "capture/host/room.h"
@@ -181,12 +180,12 @@ static void put_path(char *to, const char *path, int fd) {
   message_put_number(to + sizeof of_descriptor - 1, (uint32_t)fd);
 }
 
-static uint32_t tick_now(void) {
-  return host_state.tables ? ownership_tick() : 0;
+static uint32_t asked_now(void) {
+  return host_state.tables ? atomic_load(&host_state.tables->control.asked) : 0;
 }
 
-/* fd: used where there is no path. tick: before the call. */
-static struct exec_note *note(const char *path, int fd, char *const *environment, int pid, uint32_t tick) {
+/* fd: used where there is no path. asked: before the call. */
+static struct exec_note *note(const char *path, int fd, char *const *environment, int pid, uint32_t asked) {
   struct bank *bank = (struct bank *)host_state.bank;
   for (int i = 0; bank && i < EXEC_NOTES; i++) {
     struct exec_note *free_one = &bank->notes[i];
@@ -194,7 +193,7 @@ static struct exec_note *note(const char *path, int fd, char *const *environment
     if (!atomic_compare_exchange_strong(&free_one->state, &expected, EXEC_NOTE_FILLING))
       continue;
     free_one->pid = pid;
-    free_one->tick = tick;
+    free_one->asked = asked;
     free_one->outlook = outlook_of(environment);
     put_path(free_one->path, path, fd);
     atomic_store(&free_one->state, EXEC_NOTE_STANDS);
@@ -212,7 +211,7 @@ struct exec_note *exec_begins(const char *path, int fd, char *const *environment
   uintptr_t known = UINTPTR_MAX;
   if (!host_state.bank || (path && !is_readable(path, &known)))
     return NULL;
-  return note(path && *path ? path : NULL, fd, environment, child_number(), tick_now());
+  return note(path && *path ? path : NULL, fd, environment, child_number(), asked_now());
 }
 
 void exec_failed(struct exec_note *taken_back) {
@@ -338,11 +337,11 @@ ENTRY(execle, (const char *path, const char *first, ...)) {
     exec_calls_resolve();                                                                                              \
   if (!real_calls_of.name.data)                                                                                        \
     return ENOSYS;                                                                                                     \
-  uint32_t tick = tick_now();                                                                                          \
+  uint32_t asked = asked_now();                                                                                        \
   PASS(environment);                                                                                                   \
   int result = real_calls_of.name.code(number, path, actions, attributes, words, passed);                              \
   if (result == 0)                                                                                                     \
-    note(path, -1, environment, *number, tick);                                                                        \
+    note(path, -1, environment, *number, asked);                                                                       \
   return result
 
 ENTRY(posix_spawn, (pid_t * child, const char *path, const posix_spawn_file_actions_t *actions,
@@ -368,7 +367,7 @@ static size_t bytes_of(const char *preload) {
    is, so that our library is left out there, while they run. */
 static void shell_begins(char *preload, char *before) {
   if (preload || filters_outlook() != EXEC_OPEN)
-    note("/bin/sh", -1, environ, EXEC_CERTAIN, tick_now());
+    note("/bin/sh", -1, environ, EXEC_CERTAIN, asked_now());
   if (preload) {
     memcpy(before, preload, bytes_of(preload));
     copy_others(preload, before);

@@ -91,6 +91,7 @@ enum { PROCESS_THREADS_MOST = 1 << 22 };
 
 struct recorded_process {
   int pid, pid_fd;
+  struct control *control; /* the page of its user; the collector's */
   char *path;
   struct trace_writer *writer;
   const char *given_up; /* why nothing more is written; NULL: the trace is being written */

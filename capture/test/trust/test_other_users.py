@@ -2,6 +2,7 @@
 """Other users of the machine reach the recorder's socket, and its name once it has ended."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -67,6 +68,12 @@ int main(int count, char **arguments) {
   if (KIND == 8) { usleep(300); execl(arguments[0], arguments[0], "again", (char *)0); }
   for (;;) pause();
 }
+"""
+
+# Makes 200,000 calls.
+CALLS = """
+#include <stdlib.h>
+int main(void) { for (int i = 0; i < 100000; i++) { void *volatile object = malloc(16); free(object); } }
 """
 
 
@@ -159,6 +166,24 @@ def test_a_process_cannot_ask_in_the_name_of_one_that_has_executed_another_progr
     printed, said = recorder.communicate("\n", timeout=60)
     assert printed == "refused\n", said
     assert info(folder / "t.tape")["events"] > 0
+
+
+def test_a_users_program_ends_no_recording_of_another_user(folder: Path) -> None:
+    """Nor those of root, whose recorder it is; what it ends are its own user's."""
+    program = compile_c(
+        folder / "overwrites", REPOSITORY / "capture/test/trust/overwrites_the_shared_page.c", "-I", REPOSITORY
+    )
+    calls = compile_c(folder / "calls", CALLS)
+    as_attacker, as_victim = (f"setpriv --reuid={user} --clear-groups" for user in (ATTACKER, VICTIM))
+    recorder, _ = begin_recording(
+        folder, 0, f"{as_attacker} {program}; {as_victim} {calls}; {as_attacker} {calls}; exec {calls}"
+    )
+    _, said = recorder.communicate("\n", timeout=60)
+    victims, attackers, roots = (
+        int(count.replace(",", "")) for count in re.findall(r"calls \(\d+\): ([\d,]+) calls", said)
+    )
+    assert victims == roots == 200_000, said
+    assert attackers < 100
 
 
 @pytest.mark.parametrize(
