@@ -60,6 +60,7 @@ static long retry(long number, long a, const void *b, long c, long d) {
   for (;;) {
     errno = 0;
     long got = syscall(number, a, b, c, d, 0, 0);
+    errno = errno == EPERM ? EACCES : errno; /* EPERM says whose the other end is: exchange() */
     if (got >= 0 || (errno != EINTR && errno != EAGAIN))
       return got;
     if (errno == EAGAIN && signals_are_urgent())
@@ -134,12 +135,11 @@ static bool make_path(struct sockaddr_un *address, socklen_t bytes) {
   return true;
 }
 
-/* To the abstract socket, else to the one with a path. Returns 0, or -1 with errno of the first, where EACCES stands
-   for EPERM: that says whose the other end is. */
+/* To the abstract socket, else to the one with a path. Returns 0, or -1 with errno of the first. */
 static int connect_to(int sock, struct sockaddr_un *address, socklen_t bytes) {
   if (retry(SYS_connect, sock, address, bytes, 0) == 0)
     return 0;
-  int why = errno == EPERM ? EACCES : errno;
+  int why = errno;
   if ((why == ECONNREFUSED || why == EACCES) && make_path(address, bytes) &&
       retry(SYS_connect, sock, address, sizeof *address, 0) == 0) {
     came_by_path = true;
@@ -180,7 +180,7 @@ static int exchange(const struct attach_request *request, struct attach_reply *r
     errno = EAGAIN;
     return -1;
   }
-  int sock = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  int sock = (int)retry(SYS_socket, AF_UNIX, (void *)(uintptr_t)(SOCK_SEQPACKET | SOCK_CLOEXEC), 0, 0);
   if (sock < 0)
     return -1;
   if (!has_descriptors()) {

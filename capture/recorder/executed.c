@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EXECUTED_MOST = 4096 };
+enum { EXECUTED_MOST = 4096, EXEC_LEAST_NS = 1000 /* no call that executes is shorter */ };
 
 /* Do the processes tell us of what they execute that is to be recorded? Under Valgrind a program attaches at its first
    call of malloc, if ever. */
@@ -157,7 +157,8 @@ uint32_t executed_end(struct collector *collector, struct recorded_process *proc
     return 0;
   const struct bank *bank = process->bank[0].memory;
   look_at(collector, process, 0, true);
-  collector->unnamed += atomic_load(&bank->notes_lost);
+  uint64_t lost = atomic_load(&bank->notes_lost), most = (os_monotonic_ns() - process->began_ns) / EXEC_LEAST_NS;
+  collector->unnamed += lost < most ? lost : most;
   uint32_t children = atomic_load(&bank->children);
   return children < EXECUTED_MOST ? children : EXECUTED_MOST;
 }

@@ -3,6 +3,7 @@
 
 #include "capture/wire/redirect.h"
 #include "core/base/os.h"
+#include "core/system/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,14 +38,29 @@ static int64_t make_descriptor(const struct lent *lent) {
   return high;
 }
 
-/* Opens it here; -1, with errno: the process has closed it. */
+/* Is that memory without a path, of the process's user? Else the process has put another file at that number. */
+static bool is_own_memory(const struct lent *lent, int place) {
+  char status[4096];
+  struct stat its, like;
+  int memory = memfd_create("", MFD_CLOEXEC);
+  bool is_memory = fstat(place, &its) == 0 && fstat(memory, &like) == 0 && its.st_dev == like.st_dev;
+  os_close(memory);
+  return is_memory && proc_read_file(lent->tracee->pid, "status", status, sizeof status) &&
+         proc_status_number(status, "\nUid:", UINT64_MAX) == its.st_uid;
+}
+
+/* Opens it here, with our rights; -1, with errno: the process has closed it, or another file is there. What is opened
+   is what was looked at. */
 static int open_copy(const struct lent *lent) {
-  char path[64], name[64] = "";
+  char path[64];
   snprintf(path, sizeof path, "/proc/%d/fd/%d", lent->tracee->pid, lent->fd);
+  int place = open(path, O_PATH | O_CLOEXEC), fd = -1;
+  snprintf(path, sizeof path, "/proc/self/fd/%d", place);
+  if (place >= 0 && is_own_memory(lent, place))
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+  os_close(place);
   errno = EBADF;
-  if (readlink(path, name, sizeof name - 1) < 0 || !strstr(name, "/memfd:" REDIRECT_LIBRARY))
-    return -1;
-  return open(path, O_WRONLY | O_CLOEXEC);
+  return fd;
 }
 
 static bool copy(const struct lent *lent, const char *library) {

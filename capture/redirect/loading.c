@@ -443,6 +443,7 @@ static bool has_thread(const struct tracee *tracee, uint32_t id) {
    that was not written since.) */
 static bool loader_is_locked(const struct bringing *b) {
   enum { BYTES_MAX = 1 << 16, KIND = 4, OWNER = 2, RECURSIVE = 1 }; /* indices of 4 bytes in a mutex */
+  int left = 64;                                                    /* that look held: the linker has few mutexes */
   struct symbol variables;
   const struct object *loader = objects_loader(&b->objects);
   if (!loader || !object_symbol(loader, b->tracee, "_rtld_global", &variables) || variables.bytes > BYTES_MAX)
@@ -453,7 +454,7 @@ static bool loader_is_locked(const struct bringing *b) {
   for (size_t i = 0; i + KIND < variables.bytes / 4; i += 2) {
     if (!words[i] || words[i + KIND] != RECURSIVE || !words[i + OWNER])
       continue;
-    if (has_thread(b->tracee, words[i + OWNER]))
+    if (left-- == 0 || has_thread(b->tracee, words[i + OWNER]))
       return true;
   }
   return false;

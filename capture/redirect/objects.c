@@ -14,7 +14,7 @@
 
 /* Limits for values that are read from the process. */
 enum { OBJECTS_MAX = 65536, DYNAMIC_MAX = 4096 };
-static const uint64_t TABLE_BYTES_MAX = (uint64_t)256 << 20;
+static const uint64_t TABLES_BYTES_MAX = (uint64_t)1 << 30; /* of all objects */
 
 static bool read_process(const void *tracee, uint64_t address, void *to, size_t bytes) {
   return tracee_read(tracee, address, to, bytes);
@@ -184,8 +184,10 @@ bool object_symbol(const struct object *object, const struct tracee *tracee, con
   return true;
 }
 
-static void *read_table(const struct tracee *tracee, uint64_t address, uint64_t bytes) {
-  void *table = bytes && bytes <= TABLE_BYTES_MAX ? malloc(bytes) : NULL;
+/* left: bytes that may still be read; updated. */
+static void *read_table(const struct tracee *tracee, uint64_t address, uint64_t bytes, uint64_t *left) {
+  void *table = bytes && bytes <= *left ? malloc(bytes) : NULL;
+  *left -= table ? bytes : 0;
   if (table && !tracee_read(tracee, address, table, bytes)) {
     free(table);
     return NULL;
@@ -220,16 +222,16 @@ static bool add_reference(struct references *references, const struct names *nam
 
 /* Takes the references of an object, bound or not, as far as they can be read. False: no memory. */
 static bool take_references(struct references *references, const struct names *names, const struct elf_dynamic *object,
-                            const struct tracee *tracee) {
+                            const struct tracee *tracee, uint64_t *left) {
   /* Linkers put the names behind the symbols, whose length is not stored. */
   uint64_t symbol_bytes = object->names > object->symbols ? object->names - object->symbols : 0;
-  Elf64_Sym *symbol = read_table(tracee, object->symbols, symbol_bytes);
-  uint8_t *texts = read_table(tracee, object->names, object->name_bytes);
+  Elf64_Sym *symbol = read_table(tracee, object->symbols, symbol_bytes, left);
+  uint8_t *texts = read_table(tracee, object->names, object->name_bytes, left);
   const struct elf_memory memory = {.bytes = texts, .from = object->names, .size = object->name_bytes};
   bool whole = symbol && texts, taken = true;
   for (int table = 0; table < 2 && whole; table++) {
     uint64_t bytes = object->relocation_bytes[table];
-    Elf64_Rela *relocation = read_table(tracee, object->relocations[table], bytes);
+    Elf64_Rela *relocation = read_table(tracee, object->relocations[table], bytes, left);
     for (uint64_t i = 0; relocation && i < bytes / sizeof *relocation; i++) {
       uint32_t number = elf_referred_symbol(&relocation[i]);
       bool known = number && number < symbol_bytes / sizeof *symbol;
@@ -248,13 +250,14 @@ static bool take_references(struct references *references, const struct names *n
 int references_read(struct references *references, const struct objects *objects, const struct tracee *tracee,
                     const struct names *names, const struct object *except) {
   *references = (struct references){.objects = 0};
+  uint64_t left = TABLES_BYTES_MAX;
   bool taken = true;
   for (size_t i = 0; i < objects->all.count; i++) {
     const struct object *object = &objects->all.at[i];
     size_t before = references->all.count;
     if (object->is_loader || object == except)
       continue;
-    taken &= take_references(references, names, &object->dynamic, tracee);
+    taken &= take_references(references, names, &object->dynamic, tracee, &left);
     references->objects += references->all.count > before;
   }
   return taken ? 0 : -1;

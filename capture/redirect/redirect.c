@@ -45,6 +45,9 @@ static bool read_table(struct view *view) {
       !tracee_read(view->tracee, symbol.address, &view->table, sizeof view->table) ||
       view->table.magic != REDIRECT_MAGIC || view->table.version != REDIRECT_VERSION)
     return false;
+  for (int part = 0; part < REDIRECT_THREAD_PARTS; part++)
+    if (view->table.thread[part].bytes > REDIRECT_THREAD_MOST)
+      return false;
   view->table_at = symbol.address;
   for (uint32_t i = 0; i < REDIRECT_CALLS_MAX && view->table.call[i].name; i++) {
     if (!tracee_read(view->tracee, (uint64_t)(uintptr_t)view->table.call[i].name, view->text[i], NAME_BYTES - 1))

@@ -38,9 +38,10 @@ struct redirect_call {
 
 /* Per-thread state of the library, in static TLS. When the recorder begins a recording in a program that was recorded
    before, it sets the state of each thread to these values. */
+enum { REDIRECT_THREAD_MOST = 4096 };
 struct redirect_thread_part {
   uint64_t address; /* of the part of the calling thread, when thread_pointer was read */
-  uint64_t bytes;   /* a multiple of 8; 0: none */
+  uint64_t bytes;   /* a multiple of 8, at most REDIRECT_THREAD_MOST; 0: none */
   uint64_t first;   /* value of the first 8 bytes; the others are 0 */
 };
 

@@ -226,7 +226,7 @@ enum { ATTACH_FILTERS_DIGITS = 4, ATTACH_FILTERS_MOST = 254, ATTACH_FILTERS_FORB
 
 /* What a host says, once, when it goes on without a recording. */
 #define ATTACH_ENDED "the collector has ended; recording stops, the program continues"
-#define ATTACH_NOT_OURS "another process has the collector's address: this process is not recorded"
+#define ATTACH_NOT_OURS "another user, or not the collector, has the collector's address: this process is not recorded"
 #define ATTACH_FAILED "cannot reach the collector: this process is not recorded"
 
 enum attach_kind { ATTACH_PROCESS = 1, ATTACH_BANK = 2, ATTACH_STACK_AREA = 3, ATTACH_ACCESS_STREAM = 4 };

@@ -289,9 +289,11 @@ static bool is_set_up(const char *name) {
   return (call >= 0 && control_sets_up((uint8_t)call)) || is_among(name, others);
 }
 
-/* What the program's file says by its symbols. */
+/* What the program's file says by its symbols, of which no more are looked at than the largest programs have. */
+enum { SYMBOLS_MOST = 1 << 25 };
 struct program_symbols {
   bool calls_jemalloc, sets_up;
+  uint32_t looked_at;
   uint64_t settings_at[JEMALLOC_SETTINGS]; /* addresses in the file; 0: it has no such variable */
   uint64_t entry;
 };
@@ -307,7 +309,7 @@ static bool look_at_symbol(void *context, const Elf64_Sym *symbol, const char *n
   for (size_t i = 0; is_here && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && i < JEMALLOC_SETTINGS; i++)
     if (strcmp(name, jemalloc_settings[i].variable) == 0)
       program->settings_at[i] = symbol->st_value;
-  return true;
+  return ++program->looked_at < SYMBOLS_MOST;
 }
 
 static struct program_symbols symbols_of_program(int pid) {
@@ -331,7 +333,7 @@ static bool objects_set_up(int pid) {
   struct proc_mapping mapping;
   uint64_t last = 0;
   FILE *maps = proc_open_maps(pid);
-  while (maps && !symbols.sets_up && proc_maps_next(maps, &mapping)) {
+  while (maps && !symbols.sets_up && symbols.looked_at < SYMBOLS_MOST && proc_maps_next(maps, &mapping)) {
     struct elf_memory content;
     struct elf_file file;
     shown = true;
@@ -348,7 +350,7 @@ static bool objects_set_up(int pid) {
   }
   if (maps)
     fclose(maps);
-  return symbols.sets_up || !shown;
+  return symbols.sets_up || !shown || symbols.looked_at >= SYMBOLS_MOST;
 }
 
 /* Reads what the variable at that address points to in the process's memory. It is empty where that can't be read. */
@@ -362,11 +364,11 @@ static void read_text_of(int memory, uint64_t address, char *text, size_t bytes)
 
 /* Puts what the program itself and the system set before what the environment does: jemalloc reads them in this
    order. */
-static void add_jemalloc_settings(int pid, const char *allocator, const struct program_symbols *program,
+static void add_jemalloc_settings(int pid, int memory, const char *allocator, const struct program_symbols *program,
                                   json_t *settings) {
   if (!settings || strncmp(allocator, "libc.", 5) == 0 || strncmp(allocator, "ld-musl-", 8) == 0)
     return;
-  int auxiliary = proc_open(pid, "auxv"), memory = proc_open(pid, "mem");
+  int auxiliary = proc_open(pid, "auxv");
   uint64_t bias = proc_auxiliary(auxiliary, AT_ENTRY) - program->entry;
   for (size_t i = 0; i < JEMALLOC_SETTINGS; i++) {
     const struct jemalloc_setting *setting = &jemalloc_settings[i];
@@ -386,7 +388,6 @@ static void add_jemalloc_settings(int pid, const char *allocator, const struct p
       json_object_set_new(settings, setting->environment, json_string(whole));
   }
   os_close(auxiliary);
-  os_close(memory);
 }
 
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
@@ -400,6 +401,9 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   allocator[sizeof allocator - 1] = '\0';
   json_t *describe = settings->describe_json ? json_loads(settings->describe_json, 0, NULL) : NULL;
   uint64_t unix_ns = os_unix_ns();
+  /* Opened first: it may execute a program of more rights meanwhile, of whose memory its own symbols must tell
+     nothing. */
+  int memory = proc_open(request->pid, "mem");
   struct program_symbols symbols = symbols_of_program(request->pid);
   json_t *lacks = json_array();
   if (!(settings->flags & ATTACH_USABLE) || request->no_usable_size)
@@ -413,7 +417,8 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   if (late || request->forked)
     json_array_append_new(lacks, json_string("start"));
   json_t *of_allocator = settings_of(request->pid);
-  add_jemalloc_settings(request->pid, allocator, &symbols, of_allocator);
+  add_jemalloc_settings(request->pid, memory, allocator, &symbols, of_allocator);
+  os_close(memory);
   json_t *accesses = NULL;
   if (settings->flags & ATTACH_ACCESSES)
     accesses = json_pack("{s:i,s:I}", "granule_bytes", ACCESS_GRANULE_BYTES, "filter_bytes",

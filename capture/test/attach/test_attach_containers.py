@@ -6,12 +6,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from capture.test.attach.attached import (
+    HANG_S,
+    SOURCES,
     Attached,
     Worker,
     jumps,
@@ -23,7 +26,7 @@ from capture.test.attach.attached import (
     workers,
 )
 from capture.test.attach.filters import ALLOW, KILL, Rule, compile_filtered, docker, make_filter
-from tests.support import RECORD, check, info, refused
+from tests.support import RECORD, check, compile_c, info, refused
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can make a container, and enter it")
 
@@ -129,6 +132,32 @@ def test_another_root_under_dockers_filter(contained, programs, tmp_path: Path) 
     files = root_of(tmp_path, programs("plain")[0], tool, rules)
     under = ["unshare", *ALL, "--", sys.executable, "-c", PIVOT, files, tmp_path / "root", "with proc"]
     record(contained(*under, tool, rules, "--"), tmp_path)
+
+
+def test_no_other_file_is_written_in_the_place_of_the_lent_library() -> None:
+    """The process, of another user, puts a file of root at the number of the descriptor that it was given. Whether it
+    is in time is up to the scheduler: so it tries several times.
+    """
+    options, user, tries = ("--user", "--mount"), 61002, 4
+    if not may_unshare(*options):
+        pytest.skip("this machine does not allow such a namespace")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        program = compile_c(folder / "swaps", SOURCES / "swaps.c", "-pthread")
+        file = folder / "memfd:libheaptape-attach.so"  # as a bind mount in its own name space may be called
+        file.write_text("root's own")
+        for _ in range(tries):
+            process = subprocess.Popen(
+                ["unshare", *options, program, file], user=user, group=user, stdout=subprocess.PIPE
+            )
+            assert process.stdout
+            assert process.stdout.readline() == b"\n"
+            command = [RECORD, "--attach", str(process.pid), "--duration", "0.1", "-o", folder / "t.tape"]
+            recorder = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S)
+            process.kill()
+            process.communicate()
+            assert file.read_text() == "root's own", recorder.stderr
 
 
 def leave_alone(program: Worker, folder: Path, says: str) -> None:
