@@ -16,6 +16,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets take a cell that beg
 _NUMBER = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 _MARKDOWN = str.maketrans({one: f"\\{one}" for one in "\\|~`*[&$"} | {"<": "&lt;"})
 _OUTER_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")  # within a word it marks nothing up
+_REFERENCE = re.compile(r"(?<!\w)@(?=\w)|[#!](?=\d)")  # a user, an issue, a merge request, where it is shown in one
 _CODE = re.compile(r"(`[^`|~*\[&<\\]+`)")  # what marks up nothing, even where it were no code
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -48,12 +49,15 @@ def _csv_cell(value: object) -> object:
 
 
 def markdown(text: str) -> str:
-    """A text within Markdown: no markup, no cell's end.
+    """A text within Markdown: no markup, no cell's end; in a comment of GitHub or GitLab, it notifies nobody.
 
     >>> markdown("a|<b>*")
     'a\\\\|&lt;b>\\\\*'
+    >>> markdown("@user, {lambda()#1}, malloc@GLIBC_2.2.5")
+    '@&#8203;user, {lambda()#&#8203;1}, malloc@GLIBC_2.2.5'
     """
-    return _OUTER_UNDERSCORE.sub(r"\\_", printable(text).translate(_MARKDOWN))
+    safe = _OUTER_UNDERSCORE.sub(r"\\_", printable(text).translate(_MARKDOWN))
+    return _REFERENCE.sub(r"\g<0>&#8203;", safe)
 
 
 def markdown_prose(text: str) -> str:

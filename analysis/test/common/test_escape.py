@@ -4,6 +4,7 @@
 import csv
 import io
 import json
+import re
 import xml.dom.minidom
 from contextlib import redirect_stdout
 
@@ -29,6 +30,7 @@ HOSTILE = (
     "<script>alert(1)</script>", "</title><b>", "a&b;\"'", "]]>", "<!--",  # markup
     "a|b", r"a\|b", r"\[x](y)", "` <b> ``", "`` <i> `x", "_x_", "&lt;",
     "[x](javascript:y)", "![i](http://h)", "`code`", "**bold**", "~~gone~~",  # Markdown
+    "@user", "f(@a-team/b)", "x/y#12", "{lambda()#1}", "!7",  # who is told of a comment
     r"\input{/etc/passwd}", "$x^2$", "a_b#c%d&e~f^g", "{", "--x",  # LaTeX
 )  # fmt: skip
 CONTROLS = [chr(one) for one in (*range(32), 127, *range(128, 160), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F))]
@@ -60,14 +62,18 @@ def test_no_format_controls_a_terminal(form, name):
 
 
 def said_in_markdown(made: str, where: str) -> list[str]:
-    """The text of each such element, by CommonMark and its tables. Fails if any is more than a text."""
+    """The text of each such element, by CommonMark and its tables. Fails if any is more than a text, or names a user or
+    an issue to GitHub or GitLab, which code does not.
+    """
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(made)
     said = []
     for before, inline in zip(tokens, tokens[1:]):
         assert not before.type.startswith("html")
         if before.type == f"{where}_open":
             assert {one.type for one in inline.children or []} <= {"text", "text_special", "code_inline"}
-            said.append("".join(one.content for one in inline.children or []))
+            texts = "".join("`" if one.type == "code_inline" else one.content for one in inline.children or [])
+            assert not re.search(r"(?<!\w)@[A-Za-z0-9]|[#!][0-9]", texts)
+            said.append("".join(one.content for one in inline.children or []).replace("\u200b", ""))
     return said
 
 
