@@ -11,7 +11,7 @@ from heaptape.common.phrases import any_of, change_of_size, counted, percent, si
 from heaptape.common.tables import Cell, Table, cut
 from heaptape.common.version import __version__
 from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu, cpu_text, range_text
-from heaptape.decide.verdict import AIMS, BOTH, CPU, MEMORY, Candidate, Judge, Pick, between
+from heaptape.decide.verdict import AIMS, BOTH, CPU, MEMORY, Candidate, Judge, Pick, between, once_each
 from heaptape.decide.worth import NO_REASON
 from heaptape.results.recorded_on import short_version
 from heaptape.show.screen import Screen
@@ -96,13 +96,13 @@ def _changes(advice: Advice, columns: list[str]) -> tuple[list[str], Table | Non
 
 def _is_group(advice: Advice, pick: Pick) -> bool:
     """Is it only estimated which of several is the fastest? Then none of them is picked."""
-    return pick.aim == CPU and bool(pick.rivals) and not any(advice.row(label).live for label in pick.group)
+    return pick.aim == CPU and bool(pick.other_rivals) and not any(advice.row(label).live for label in pick.group)
 
 
 def _group(advice: Advice, pick: Pick) -> dict[str, Cpu]:
-    """The labels that may be the fastest, and their changes of CPU time."""
+    """The labels that may be the fastest, each allocator once, and their changes of CPU time."""
     now = advice.row(advice.today)
-    return {label: cpu for label in pick.group if (cpu := advice.judge.cpu(now, advice.row(label)))}
+    return {label: cpu for label in pick.families if (cpu := advice.judge.cpu(now, advice.row(label)))}
 
 
 def _group_row(advice: Advice, pick: Pick) -> list[Cell]:
@@ -119,7 +119,7 @@ def _undecided(advice: Advice, pick: Pick) -> str:
     """What decides which of a group is the fastest."""
     raced = [live for label in pick.group if (live := advice.row(label).live) and live.standing]
     now = advice.row(advice.today)
-    peaks = {label: percent(-advice.judge.saves(advice.row(label), now)) for label in pick.group}
+    peaks = {label: percent(-advice.judge.saves(advice.row(label), now)) for label in pick.families}
     which = any_of([f"{label} (peak memory {change})" for label, change in peaks.items()], MOST_NAMES)
     if raced:
         rounds = counted(max(live.rounds for live in raced), "round")
@@ -216,9 +216,10 @@ def _alternatives(advice: Advice) -> list[str]:
     """Ties, and candidates that no other candidate beats in both aims."""
     out = []
     for pick in advice.picks:
-        if pick.ties and pick.label != advice.today and not _is_group(advice, pick):
-            out.append(f"As good for {AIM[pick.aim]}, within the error: {_names(pick.ties)}.")
-        if pick.aim == CPU and pick.rivals:
+        ties = once_each((pick.label, *pick.ties))[1:]
+        if ties and pick.label != advice.today and not _is_group(advice, pick):
+            out.append(f"As good for {AIM[pick.aim]}, within the error: {_names(ties)}.")
+        if pick.aim == CPU and pick.other_rivals:
             out.append(_undecided(advice, pick))
     if {pick.aim for pick in advice.picks} != set(AIMS[BOTH]):
         return out

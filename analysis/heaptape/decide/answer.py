@@ -310,8 +310,8 @@ def _marked(rows: Sequence[Row], baseline: str, picks: Sequence[Pick]) -> list[R
     cpu = next((pick for pick in picks if pick.aim == CPU), None)
     if cpu and (cpu.label != baseline or _is_open_in_ms(cpu, rows)):
         best = cpu.label if cpu.label != baseline else str(cpu.best)
-        for label in cpu.group if cpu.rivals else [best]:
-            marks[label].append(AMONG_FASTEST if cpu.rivals else FASTEST)
+        for label in cpu.group if cpu.other_rivals else [best]:
+            marks[label].append(AMONG_FASTEST if cpu.other_rivals else FASTEST)
     elif cpu and not any(row.cpu.gain > 0 for row in rows if row.cpu):
         marks[baseline].append(FASTEST)
     if baseline in marks:
@@ -354,7 +354,7 @@ def _sentences(rows: Sequence[Row], baseline: str, picks: Sequence[Pick]) -> lis
     cpu, memory = by_aim.get(CPU), by_aim.get(MEMORY)
     if not picks:
         return _more(rows, baseline)
-    if cpu and memory and cpu.label == memory.label != baseline and not cpu.rivals:
+    if cpu and memory and cpu.label == memory.label != baseline and not cpu.other_rivals:
         row = by_label[cpu.label]
         return [f"Use {cpu.label}: CPU time {cpu_text(row.cpu) if row.cpu else ''}, {_memory_gain(row, memory)}."]
     more = [] if cpu else _more(rows, baseline)
@@ -379,11 +379,13 @@ def _sentences(rows: Sequence[Row], baseline: str, picks: Sequence[Pick]) -> lis
 
 def _for_cpu(pick: Pick, rows: Mapping[str, Row], baseline: str) -> str:
     """The fastest and what it costs; where several may be it, all of them, and what decides."""
-    changes = [cpu for label in pick.group if (cpu := rows[label].cpu)]
-    if not pick.rivals:
+    changes = [cpu for label in pick.families if (cpu := rows[label].cpu)]
+    if not pick.other_rivals:
         return f"{pick.label} ({cpu_text(changes[0])}){_price(rows[pick.label], rows[baseline])}"
     span = range_text(min(cpu.low for cpu in changes), max(cpu.high for cpu in changes))
-    return f"{phrases.any_of([cut(one, MOST_OF_A_NAME) for one in pick.group], MOST_NAMES)} ({span}): live runs decide"
+    return (
+        f"{phrases.any_of([cut(one, MOST_OF_A_NAME) for one in pick.families], MOST_NAMES)} ({span}): live runs decide"
+    )
 
 
 def _more(rows: Sequence[Row], baseline: str) -> list[str]:

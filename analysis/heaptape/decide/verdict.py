@@ -3,9 +3,9 @@
 
 For memory the candidate with the least peak RSS; for CPU time the one with the least time. Candidates that can't be
 told from it are its ties: in memory within the error, in CPU time where what was counted is the same. Of ties, the one
-that is best in the other aim is picked. For CPU time, candidates whose range reaches the pick's estimate are its
-rivals: any of them may be the fastest, and only a measurement decides. Today's allocator is replaced only where the
-gain is a reason to change (worth.py).
+that is best in the other aim is picked, and of settings of one allocator that are as good in both its default ones.
+For CPU time, candidates whose range reaches the pick's estimate are its rivals: any of them may be the fastest, and
+only a measurement decides. Today's allocator is replaced only where the gain is a reason to change (worth.py).
 """
 
 import math
@@ -72,6 +72,18 @@ class Pick:
     def group(self) -> tuple[str, ...]:
         """All that may be the best."""
         return (self.label, *self.ties, *self.rivals)
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """The group, each allocator once: the pick with its settings, others with their default ones where these are
+        in the group, too.
+        """
+        return once_each(self.group)
+
+    @property
+    def other_rivals(self) -> tuple[str, ...]:
+        """The rivals of other allocators, each once: without any the pick is named, as its settings are much alike."""
+        return once_each((self.label, *self.rivals))[1:]
 
 
 @dataclass(frozen=True)
@@ -168,6 +180,19 @@ class Judge:
         return cpus.mean(found)
 
 
+def once_each(labels: Sequence[str]) -> tuple[str, ...]:
+    """The first label, and of each other allocator its default settings if they are there, else its first."""
+    found: dict[str, str] = {}
+    for label in labels:
+        name = _allocator_of(label)
+        found.setdefault(name, name if found and name in labels else label)
+    return tuple(found.values())
+
+
+def _allocator_of(label: str) -> str:
+    return label.partition(":")[0]
+
+
 def _is_of(live: Live, before: Candidate) -> bool:
     return live.than == before.label and not math.isnan(live.low)
 
@@ -202,11 +227,8 @@ def finalists(rows: Sequence[Candidate], now: Candidate, kept: Collection[str], 
     change by the end of their range. Settings of one allocator are much alike, so each allocator is there once.
     """
     costs = {row.label: cpu for row in rows if row.label in kept and (cpu := judge.cpu(now, row))}
-    out: dict[str, str] = {}
-    for label, cpu in sorted(costs.items(), key=lambda item: item[1].ms):
-        if label != now.label and cpu.may_be_reason:
-            out.setdefault(label.partition(":")[0], label)
-    return list(out.values())[:MOST_FINALISTS]
+    able = {label: cpu.ms for label, cpu in costs.items() if label != now.label and cpu.may_be_reason}
+    return _of_each(rows, able, judge)[:MOST_FINALISTS]
 
 
 def racers(
@@ -218,11 +240,22 @@ def racers(
     """
     costs = {row.label: cpu for row in rows if row.label in kept and (cpu := judge.cpu(now, row))}
     able = {label: cpu for label, cpu in costs.items() if label != now.label and (cpu.may_be_reason or not whole)}
-    out: dict[str, str] = {}
     best = min((cpu.ms for cpu in able.values()), default=0.0)
-    for label, cpu in sorted(able.items(), key=lambda item: item[1].ms):
-        if cpu.ms_low <= best or not whole:
-            out.setdefault(label.partition(":")[0], label)
+    return _of_each(rows, {label: cpu.ms for label, cpu in able.items() if cpu.ms_low <= best or not whole}, judge)
+
+
+def _of_each(rows: Sequence[Candidate], costs: Mapping[str, float], judge: Judge) -> list[str]:
+    """The label of each allocator with the least cost, the least first; but its default settings, which need no
+    variable, unless the other's calls are known to cost less.
+    """
+    out: dict[str, str] = {}
+    for label in sorted(costs, key=costs.__getitem__):
+        out.setdefault(_allocator_of(label), label)
+    by_label = {row.label: row for row in rows}
+    for name, label in out.items():
+        apart = judge.cpu(by_label[name], by_label[label]) if name in costs else None
+        if apart and not apart.counts_differ:
+            out[name] = name
     return list(out.values())
 
 
@@ -327,6 +360,7 @@ def _for_cpu(now: Candidate, others: Sequence[Candidate], judge: Judge, leave: b
     leanest = min(equal, key=_peak)
     as_lean = [row for row in equal if not judge.memory_apart(row, leanest)]
     picked = min(as_lean, key=lambda row: -costs[row.label].gain)
+    picked = next((row for row in as_lean if row.label == _allocator_of(picked.label)), picked)
     rivals = [] if leave else [row for row in able if row not in equal and _is_rival(row, costs[row.label], cpu)]
     rivals.sort(key=lambda row: -costs[row.label].gain)
     return Pick(CPU, picked.label, best.label, _labels(equal, picked), _labels(rivals, picked))

@@ -19,9 +19,10 @@ from heaptape.allocators.registry import Choice
 from heaptape.common.home import default_home
 from heaptape.common.tables import MIB
 from heaptape.decide.cpu import ESTIMATED, Cpu, cpu_text
-from heaptape.decide.verdict import BOTH, CPU, MEMORY, Judge, between, contenders, decide, finalists
+from heaptape.decide.verdict import BOTH, CPU, MEMORY, Judge, Pick, between, contenders, decide, finalists, racers
 from heaptape.decide.weighing import LIKELY, USUAL, Live, weighed
 from heaptape.results.comparing import race
+from heaptape.results.model.counts import Timed
 from heaptape.run import recorded
 from heaptape.run.condition import parse
 from heaptape.show.screen import render
@@ -258,6 +259,29 @@ def test_who_is_beaten_in_both_aims_is_no_contender():
 def test_a_finalist_stands_for_all_settings_of_its_allocator():
     rows = [row(NOW, 100, 5000), row("a", 100, 100), row("a:x", 100, 110), row("b", 100, 400), row("c", 100, 300)]
     assert finalists(rows, rows[0], ["a", "a:x", "b"], Judge(no_error, {"": 1e9})) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("calls_ms", "raced"), [(220, "a"), (180, "a"), (150, "a:x")])
+def test_an_allocator_races_with_its_default_settings_unless_others_are_known_to_be_faster(calls_ms, raced):
+    """Bare passes, each off by 20 ms, of which those of the default settings take 200."""
+    rows = [row(NOW, 100, 9000), row("a", 100, 3000), row("a:x", 100, 3000)]
+    for at, ms in enumerate((900, 200, calls_ms)):
+        (counted,) = rows[at].counts[""]
+        rows[at] = replace(rows[at], counts={"": [replace(counted, timed=Timed(ms * 1e6, 20e6, 0.0))]})
+    assert racers(rows, rows[0], ["a", "a:x"], Judge(no_error, {"": 2e9})) == [raced]
+
+
+def test_of_settings_that_are_equal_in_both_aims_the_default_ones_are_picked():
+    rows = [row(NOW, 100, 5000), row("a:x", 90, 200), row("b", 95, 200), row("a", 90, 200)]
+    pick = picks(rows, CPU)[CPU]
+    assert (pick.label, set(pick.ties)) == ("a", {"a:x", "b"})
+
+
+def test_a_group_names_each_allocator_once_and_settings_of_the_pick_alone():
+    pick = Pick(CPU, "a:x", "a:x", ("a", "b:y"), ("c:z", "b", "c:w", "a:v"))
+    assert pick.families == ("a:x", "b", "c:z")
+    assert pick.other_rivals == ("c:z", "b")
+    assert not Pick(CPU, "a", "a", rivals=("a:x",)).other_rivals
 
 
 def test_a_tenth_of_a_mebibyte_changes_nothing():
