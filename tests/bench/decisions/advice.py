@@ -12,7 +12,9 @@ on a machine without other work. Needs the packages of advice_programs.py.
 """
 
 import argparse
+import contextlib
 import csv
+import ctypes
 import json
 import math
 import os
@@ -29,8 +31,9 @@ from heaptape.allocators import registry
 from heaptape.common.home import Home
 from heaptape.run.environment import without_allocator
 from heaptape.run.live import settings_of
+from heaptape.run.recipes import PR_SET_CHILD_SUBREAPER
 
-from tests.bench.decisions.advice_programs import PROGRAMS, Program, prepare
+from tests.bench.decisions.advice_programs import PROGRAMS, TWELVE, Program, prepare
 from tests.bench.harness import heading, row
 from tests.support import HEAPTAPE, OUT
 
@@ -49,15 +52,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--folder", type=Path, default=OUT / "advice", help="of the inputs, which are made if missing")
     parser.add_argument("--table", action="store_true", help="print the results")
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM")
-    arguments = parser.parse_args()
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: the twelve")
+    arguments = parser.parse_intermixed_args()
     if arguments.table:
         table(read(arguments.results))
         return
     results = arguments.results.resolve()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     os.chdir(arguments.folder)
-    for name in arguments.programs or list(PROGRAMS):
+    for name in arguments.programs or list(TWELVE):
         prepare(PROGRAMS[name])
         judge(name, PROGRAMS[name], results, arguments.rounds)
 
@@ -116,9 +119,10 @@ def _span(name: str, percent: float, low: float, high: float) -> Row:
 
 
 def cpu_s(program: Program, choice: registry.Choice) -> float:
-    """CPU time of one run, with that of all children for which it waited."""
+    """CPU time of one run, with that of all its descendants: orphans (spamd ends before its children) become ours."""
     others = without_allocator(os.environ)
     environment = others | settings_of(choice, others)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     process = subprocess.Popen(shlex.split(program.command), env=environment, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
     load = Load(program.load) if program.load else None
@@ -133,7 +137,13 @@ def cpu_s(program: Program, choice: registry.Choice) -> float:
         load.end()
     elif process.returncode:
         raise SystemExit(f"{program.command} on {choice.label}: status {process.returncode}")
-    return used.ru_utime + used.ru_stime
+    all_s = used.ru_utime + used.ru_stime
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            used = os.wait4(-1, 0)[2]
+            all_s += used.ru_utime + used.ru_stime
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    return all_s
 
 
 def append(results: Path, program: str, step: str, rows: Iterable[Row]) -> None:
