@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`heaptape observe`: the observer's result as a table, on the requested allocator."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from capture.test.attach.filters import ALLOW, Rule, compile_filtered, error, make_filter
 from tests.support import published
 
 OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[3] / "out"))
@@ -59,6 +61,29 @@ def test_the_processor_time_of_a_child_of_fork_counts_from_its_birth(tmp_path):
     if "task_clock_ns" in counters:  # where counting is permitted, also without a PMU
         assert counters["task_clock_ns"] == pytest.approx(sum(times), rel=0.1)
     assert ("core_cycles" in counters) != ("counters_missing_because" in found)
+
+
+REFUSED = {
+    errno.EACCES: "perf_event_open is not permitted (see /proc/sys/kernel/perf_event_paranoid)",
+    errno.EPERM: "perf_event_open is not permitted (see /proc/sys/kernel/perf_event_paranoid)",
+    errno.ENOENT: "this machine shows no PMU",
+    errno.ENOSYS: "the kernel has no perf_event_open",
+    errno.EMFILE: "Too many open files",
+}
+
+
+@pytest.mark.parametrize("number", REFUSED, ids=errno.errorcode.get)
+def test_where_a_filter_refuses_counters_processor_time_is_measured_without_a_word(number, tmp_path):
+    denied = make_filter(tmp_path / "filter", ALLOW, [Rule("perf_event_open", error(number))])
+    program = ["sh", "-c", "i=0; while [ $i -lt 9999 ]; do i=$((i + 1)); done"]
+    observed = [OUT / "bin/heaptape", "observe", "--time-only", "--format", "json", "-o", tmp_path / "o.json", "--"]
+    done = subprocess.run(
+        [compile_filtered(tmp_path), denied, "--", *observed, *program], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    found = published("observe", (tmp_path / "o.json").read_text())
+    assert found["programs"][0]["cpu_ns"] > 0
+    assert (found["counters"], found["counters_missing_because"]) == ({}, REFUSED[number])
 
 
 @needs_tool
