@@ -157,7 +157,7 @@ class Observer:
         within_s = self.left_s if self.command.within else math.inf
         ended = run_program(words, environment, load.begin if load else None, within_s)
         if load:
-            load.end()
+            load.end(ended.status)
         printed.write_bytes(ended.last_words)
         if self._status is None:
             self._status = ended.status

@@ -19,6 +19,7 @@ LISTENS_S = 60.0  # how long to wait until the server listens; Valgrind makes it
 LOOK_S = 0.05
 LISTENING = "0A"  # the state in /proc/net/tcp
 ACCEPTING = "00010000"  # the flag in /proc/net/unix
+OF_A_RECORDER = ("@heaptape-", "/tmp/heaptape-")  # names of sockets (capture/recorder/connections.c)
 
 
 class Load:
@@ -36,11 +37,16 @@ class Load:
         self._thread = threading.Thread(target=self._run, args=(wrapper,), daemon=True)
         self._thread.start()
 
-    def end(self) -> None:
-        """To be called when the server has ended. Raises HeaptapeError where it never listened, or the load failed."""
+    def end(self, status: int = 0) -> None:
+        """To be called when the server has ended, with this status (negative, or less 128: by a signal). Raises
+        HeaptapeError where it never listened, or the load failed.
+        """
         self._thread.join(LOOK_S + 10)
+        number = max(-status, status - 128, 0)
+        is_killed = number in signal.valid_signals() and number != signal.SIGTERM
+        killed = f"; the server was ended by {signal.Signals(number).name}" if is_killed else ""
         if self._failed:
-            raise HeaptapeError(f"--load: {self._failed}")
+            raise HeaptapeError(f"--load: {self._failed}{killed}")
 
     def _run(self, wrapper: int) -> None:
         server, until = None, time.monotonic() + LISTENS_S
@@ -48,7 +54,9 @@ class Load:
             time.sleep(LOOK_S)
             server = listening(wrapper)
         if server is None:
-            self._failed = f"the server did not listen within {LISTENS_S:.0f} s, or ended before"
+            self._failed = (
+                f"the server did not listen on TCP or a Unix socket within {LISTENS_S:.0f} s, or ended before"
+            )
         else:
             self._make_requests()
         for pid, seen in [server] if server else _family(wrapper).items():
@@ -100,5 +108,6 @@ def _listening_inodes(pid: int) -> set[str]:
         except OSError:
             continue
         cells = (row.split() for row in rows)
-        found |= {row[inode] for row in cells if len(row) > inode and row[column] == wanted}
+        listening = (row for row in cells if len(row) > inode and row[column] == wanted)
+        found |= {row[inode] for row in listening if not row[-1].startswith(OF_A_RECORDER)}
     return found

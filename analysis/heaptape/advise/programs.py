@@ -148,7 +148,7 @@ def record(command: Sequence[str], folder: Path, home: Home, wanted: Wanted = Wa
         begins = [one.begin for one in (bursts, load) if one]
         ended = run(whole, own, lambda pid: [begin(pid) for begin in begins], wanted.within_s)
         if load:
-            load.end()
+            load.end(ended.status)
     wall_s = time.monotonic() - began
     paths = sorted(folder.glob("*.tape"), key=lambda path: (path != first, -path.stat().st_size))[:MOST_PROCESSES]
     traces = [Trace(path, convert_json(home, "info", str(path))) for path in paths]
@@ -180,11 +180,11 @@ def seconds_of_a_run(command: Sequence[str], load: Load | None, within_s: float)
     line, began = line_of(command), time.monotonic()
     own = {name: os.environ[name] for name in left_out(os.environ)} | dict(line.settings)
     try:
-        run(line.words, own, load.begin if load else None, within_s)
+        ended = run(line.words, own, load.begin if load else None, within_s)
     except TimeUpError:
         return math.inf
     if load:
-        load.end()
+        load.end(ended.status)
     return time.monotonic() - began
 
 

@@ -24,6 +24,8 @@ SERVER = """
 #include <sys/socket.h>
 #include <unistd.h>
 int main(int argc, char **argv) {
+  int ready_s = argc > 2 ? atoi(argv[2]) : 0, left = argc > 3 ? atoi(argv[3]) : -1;
+  sleep(ready_s);
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[1]))};
   int one = 1, s = socket(AF_INET, SOCK_STREAM, 0);
   setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
@@ -34,6 +36,7 @@ int main(int argc, char **argv) {
     while (read(c, &byte, 1) == 1) {
       char *object = malloc(1000);
       memset(object, byte, 1000);
+      if (left-- == 0) abort();
       write(c, object, 1);
       free(object);
     }
@@ -73,6 +76,19 @@ def test_a_server_is_advised_by_the_requests_of_its_load(server, port, tmp_path)
     workload = json.loads(done.stdout)["workload"]
     assert workload["program"] == "server"
     assert 1000 <= workload["ops"] < 1100  # a malloc and a free for each request
+
+
+def test_the_recorder_is_not_taken_for_a_server_that_is_not_ready_yet(server, port, tmp_path):
+    words = ("--load", client(tmp_path, port), "-a", "glibc", "--budget", "0", "--json", "--", server, str(port), "1")
+    done = call_heaptape("advise", *words)
+    assert done.status == 0, done.stderr
+
+
+def test_a_server_that_dies_under_its_load_is_said(server, port, tmp_path):
+    words = ("--load", client(tmp_path, port), "--budget", "0", "--", server, str(port), "0", "9")
+    done = call_heaptape("advise", *words)
+    assert done.status == 1
+    assert done.stderr.splitlines()[-1].endswith("; the server was ended by SIGABRT")
 
 
 def test_the_descendant_that_listens_is_found_and_asked_to_end(server, port, tmp_path):
