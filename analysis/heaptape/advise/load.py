@@ -15,7 +15,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.process import InProc, descendants, processes, send_signal
 from heaptape.run.environment import without_allocator
 
-LISTENS_S = 60.0  # how long to wait until the server listens; Valgrind makes it 50 times slower
+PATIENCE_S = 60.0  # how long to wait until the server listens, or has ended; Valgrind makes it 50 times slower
 LOOK_S = 0.05
 LISTENING = "0A"  # the state in /proc/net/tcp
 ACCEPTING = "00010000"  # the flag in /proc/net/unix
@@ -49,18 +49,20 @@ class Load:
             raise HeaptapeError(f"--load: {self._failed}{killed}")
 
     def _run(self, wrapper: int) -> None:
-        server, until = None, time.monotonic() + LISTENS_S
-        while server is None and time.monotonic() < until and Path(f"/proc/{wrapper}").exists():
+        server, until = None, time.monotonic() + PATIENCE_S
+        while server is None and time.monotonic() < until and _runs(wrapper):
             time.sleep(LOOK_S)
             server = listening(wrapper)
-        if server is None:
-            self._failed = (
-                f"the server did not listen on TCP or a Unix socket within {LISTENS_S:.0f} s, or ended before"
-            )
-        else:
+        if server:
             self._make_requests()
+            if not self._failed and _runs(server[0]) and not _runs(wrapper):
+                self._failed = "the server went to the background: it has to stay in the foreground"
+        elif _runs(wrapper):
+            self._failed = f"the server did not listen on TCP or a Unix socket within {PATIENCE_S:.0f} s"
+        else:
+            self._failed = "the server ended before it listened on TCP or a Unix socket"
         for pid, seen in [server] if server else _family(wrapper).items():
-            send_signal(pid, seen, signal.SIGTERM)
+            _end(pid, seen)
 
     def _make_requests(self) -> None:
         try:
@@ -91,6 +93,19 @@ def listening(ancestor: int) -> tuple[int, InProc] | None:
         if links & sockets:
             return pid, seen
     return None
+
+
+def _runs(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def _end(pid: int, seen: InProc) -> None:
+    """By SIGTERM, or SIGKILL where that is ignored."""
+    until = time.monotonic() + PATIENCE_S
+    send_signal(pid, seen, signal.SIGTERM)
+    while _runs(pid) and time.monotonic() < until:
+        time.sleep(LOOK_S)
+    send_signal(pid, seen, signal.SIGKILL)
 
 
 def _family(ancestor: int) -> dict[int, InProc]:

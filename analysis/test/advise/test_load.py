@@ -5,8 +5,10 @@ import json
 import math
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from heaptape.advise.load import Load, listening
@@ -108,7 +110,7 @@ def test_a_run_without_a_recorder_is_timed_by_its_requests(server, port, tmp_pat
 
 @pytest.mark.parametrize(
     ("server_is", "load", "why"),
-    [("true", "true", "did not listen"), ("", "false", "exit status 1"), ("", "/no/such", "No such file")],
+    [("true", "true", "ended before it listened"), ("", "false", "exit status 1"), ("", "/no/such", "No such file")],
 )
 def test_a_load_that_fails_is_said(server, port, server_is, load, why):
     made = Load(load)
@@ -117,3 +119,26 @@ def test_a_load_that_fails_is_said(server, port, server_is, load, why):
         shell.wait()
         with pytest.raises(HeaptapeError, match=why):
             made.end()
+
+
+def test_a_server_that_leaves_the_foreground_is_said(server, port, tmp_path):
+    """The load goes on until the shell that began the server has ended."""
+    number, begun = tmp_path / "number", tmp_path / "begun"
+    made = Load(f"sh -c 'touch {begun}; while kill -0 $(cat {number}); do sleep 0.05; done'")
+    with subprocess.Popen(["sh", "-c", f"{server} {port} & read line"], stdin=subprocess.PIPE) as shell:
+        number.write_text(str(shell.pid))
+        made.begin(shell.pid)
+        while not begun.exists():
+            time.sleep(0.01)
+        shell.communicate()
+        with pytest.raises(HeaptapeError, match="stay in the foreground"):
+            made.end()
+
+
+def test_a_server_that_ignores_sigterm_is_killed(server, port, tmp_path, monkeypatch):
+    monkeypatch.setattr("heaptape.advise.load.PATIENCE_S", 1.0)
+    load = Load("true")
+    with subprocess.Popen(["sh", "-c", f"trap '' TERM; exec {server} {port}"]) as process:
+        load.begin(process.pid)
+        assert process.wait() == -signal.SIGKILL
+        load.end(process.returncode)
