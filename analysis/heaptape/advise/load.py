@@ -9,14 +9,16 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.process import InProc, descendants, processes, send_signal
+from heaptape.common.process import InProc, adopt_orphans, descendants, processes, reap, send_signal
 from heaptape.run.environment import without_allocator
 
 PATIENCE_S = 60.0  # how long to wait until the server listens, or has ended; Valgrind makes it 50 times slower
 LOOK_S = 0.05
+LAST_REQUESTS_S = 10.0  # how long the load may go on when the server has ended
 LISTENING = "0A"  # the state in /proc/net/tcp
 ACCEPTING = "00010000"  # the flag in /proc/net/unix
 OF_A_RECORDER = ("@heaptape-", "/tmp/heaptape-")  # names of sockets (capture/recorder/connections.c)
@@ -30,56 +32,69 @@ class Load:
     def __init__(self, command: str) -> None:
         self.printed = ""
         self._words, self._thread, self._failed = shlex.split(command), threading.Thread(), ""
+        self._client: subprocess.Popen | None = None
 
     def begin(self, wrapper: int) -> None:
         """Waits, in another thread, until the process `wrapper` or a descendant listens."""
-        self._failed = self.printed = ""
-        self._thread = threading.Thread(target=self._run, args=(wrapper,), daemon=True)
+        self._failed, self.printed, self._client = "", "", None
+        others = set(descendants(os.getpid())) - set(_family(wrapper))
+        adopt_orphans(True)  # a server that goes to the background
+        self._thread = threading.Thread(target=self._run, args=(wrapper, others), daemon=True)
         self._thread.start()
 
     def end(self, status: int = 0) -> None:
         """To be called when the server has ended, with this status (negative, or less 128: by a signal). Raises
         HeaptapeError where it never listened, or the load failed.
         """
-        self._thread.join(LOOK_S + 10)
+        self._thread.join(LAST_REQUESTS_S)
+        if self._thread.is_alive() and self._client:
+            self._client.kill()
+        self._thread.join()
+        adopt_orphans(False)
         number = max(-status, status - 128, 0)
         is_killed = number in signal.valid_signals() and number != signal.SIGTERM
         killed = f"; the server was ended by {signal.Signals(number).name}" if is_killed else ""
         if self._failed:
             raise HeaptapeError(f"--load: {self._failed}{killed}")
 
-    def _run(self, wrapper: int) -> None:
+    def _run(self, wrapper: int, others: Collection[int]) -> None:
         server, until = None, time.monotonic() + PATIENCE_S
         while server is None and time.monotonic() < until and _runs(wrapper):
             time.sleep(LOOK_S)
             server = listening(wrapper)
         if server:
             self._make_requests()
-            if not self._failed and _runs(server[0]) and not _runs(wrapper):
-                self._failed = "the server went to the background: it has to stay in the foreground"
         elif _runs(wrapper):
             self._failed = f"the server did not listen on TCP or a Unix socket within {PATIENCE_S:.0f} s"
         else:
             self._failed = "the server ended before it listened on TCP or a Unix socket"
-        for pid, seen in [server] if server else _family(wrapper).items():
-            _end(pid, seen)
+        orphans = {}
+        if not _runs(wrapper):
+            ours = descendants(os.getpid()).items()
+            orphans = {pid: seen for pid, seen in ours if pid not in others and pid != wrapper}
+        if orphans and (server is None or _runs(server[0])):
+            self._failed = "the server went to the background: it has to stay in the foreground"
+        for pid, seen in (orphans | (dict([server]) if server else _family(wrapper))).items():
+            _end(pid, seen, wrapper)
 
     def _make_requests(self) -> None:
         try:
-            done = subprocess.run(
+            self._client = subprocess.Popen(
                 self._words,
                 env=without_allocator(os.environ),
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
                 errors="replace",
             )
         except OSError as error:
             self._failed = f"{self._words[0]}: {error.strerror}"
             return
-        self.printed = done.stdout
-        if done.returncode:
-            said = (done.stderr.strip().splitlines() or [""])[-1][:200]
-            self._failed = f"{self._words[0]}: exit status {done.returncode}{f' ({said})' if said else ''}"
+        self.printed, errors = self._client.communicate()
+        if status := self._client.returncode:
+            said = (errors.strip().splitlines() or [""])[-1][:200]
+            self._failed = f"{self._words[0]}: exit status {status}{f' ({said})' if said else ''}"
 
 
 def listening(ancestor: int) -> tuple[int, InProc] | None:
@@ -99,13 +114,16 @@ def _runs(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def _end(pid: int, seen: InProc) -> None:
-    """By SIGTERM, or SIGKILL where that is ignored."""
+def _end(pid: int, seen: InProc, wrapper: int) -> None:
+    """By SIGTERM, or SIGKILL where that is ignored. For the wrapper somebody else waits."""
     until = time.monotonic() + PATIENCE_S
     send_signal(pid, seen, signal.SIGTERM)
     while _runs(pid) and time.monotonic() < until:
         time.sleep(LOOK_S)
-    send_signal(pid, seen, signal.SIGKILL)
+        if pid != wrapper:
+            reap(pid)
+    if send_signal(pid, seen, signal.SIGKILL) and pid != wrapper:
+        reap(pid, wait=True)
 
 
 def _family(ancestor: int) -> dict[int, InProc]:

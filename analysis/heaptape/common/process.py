@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 
+PR_SET_CHILD_SUBREAPER = 36
+
+
 @contextlib.contextmanager
 def scratch_folder(below: Path | None = None, prefix: str = "heaptape.") -> Iterator[Path]:
     """A new folder, in TMPDIR or `below`, removed at the end, even after an interrupt: its name is known before it is
@@ -302,6 +305,19 @@ def send_signal(number: int, seen: InProc, what: int) -> bool:
     except (OSError, ValueError, IndexError):
         return False
     return True
+
+
+def adopt_orphans(adopts: bool) -> None:
+    """Whether orphaned descendants become children of this process instead of init's."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
+
+
+def reap(number: int, wait: bool = False) -> None:
+    """Takes the status of a child that has ended, so that it leaves /proc; of another process: does nothing."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(number, 0 if wait else os.WNOHANG)
 
 
 def descendants(ancestor: int) -> dict[int, InProc]:

@@ -11,7 +11,6 @@ daemons, are ended with it.
 """
 
 import contextlib
-import ctypes
 import fnmatch
 import glob
 import hashlib
@@ -32,7 +31,7 @@ import msgspec
 from heaptape.common.checked import read_named
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, cache_folder
-from heaptape.common.process import descendants, end_group, has_ended, scratch_folder, send_signal
+from heaptape.common.process import adopt_orphans, descendants, end_group, has_ended, scratch_folder, send_signal
 from heaptape.run.environment import PRELOAD, without_allocator
 
 KINDS = ("desktop", "languages", "servers", "tools")
@@ -42,7 +41,6 @@ STOP_LIMIT_S = 60
 END_LIMIT_S = 2
 NOBODY = "nobody"
 DESKTOP = ("XDG_", "DBUS_", "DISPLAY", "WAYLAND_")
-PR_SET_CHILD_SUBREAPER = 36
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -248,8 +246,7 @@ def _own_orphans() -> Iterator[None]:
     children of this process instead of init's, and are ended at its end.
     """
     before = set(descendants(os.getpid()))
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans(True)
     try:
         yield
     finally:
@@ -259,7 +256,7 @@ def _own_orphans() -> Iterator[None]:
             for pid in left:
                 with contextlib.suppress(ChildProcessError):  # a grandchild becomes ours when its parent has gone
                     os.waitpid(pid, 0)
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        adopt_orphans(False)
 
 
 def _end_session(process: subprocess.Popen) -> int:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from heaptape.advise.load import Load, listening
@@ -133,6 +134,30 @@ def test_a_server_that_leaves_the_foreground_is_said(server, port, tmp_path):
         shell.communicate()
         with pytest.raises(HeaptapeError, match="stay in the foreground"):
             made.end()
+    assert listening(os.getpid()) is None
+
+
+def test_a_server_that_is_in_the_background_before_it_listens_is_ended(server, port):
+    made = Load("true")
+    with subprocess.Popen(["sh", "-c", f"{server} {port} 1 & read line"], stdin=subprocess.PIPE) as shell:
+        made.begin(shell.pid)
+        shell.communicate()
+        with pytest.raises(HeaptapeError, match="stay in the foreground"):
+            made.end()
+    assert not [pid for pid in descendants(os.getpid()) if "server" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+
+def test_a_load_that_waits_for_a_dead_server_is_ended(server, port, tmp_path, monkeypatch):
+    monkeypatch.setattr("heaptape.advise.load.LAST_REQUESTS_S", 0.1)
+    begun = tmp_path / "begun"
+    made = Load(f"sh -c 'touch {begun}; exec sleep 1000'")
+    with subprocess.Popen([str(server), str(port)]) as process:
+        made.begin(process.pid)
+        while not begun.exists():
+            time.sleep(0.01)
+        process.kill()
+        with pytest.raises(HeaptapeError, match="sh: exit status -9; the server was ended by SIGKILL"):
+            made.end(process.wait())
 
 
 def test_a_server_that_ignores_sigterm_is_killed(server, port, tmp_path, monkeypatch):

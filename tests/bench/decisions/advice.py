@@ -14,7 +14,6 @@ on a machine without other work. Needs the packages of advice_programs.py.
 import argparse
 import contextlib
 import csv
-import ctypes
 import json
 import math
 import os
@@ -29,9 +28,9 @@ from statistics import median
 from heaptape.advise.load import Load
 from heaptape.allocators import registry
 from heaptape.common.home import Home
+from heaptape.common.process import adopt_orphans
 from heaptape.run.environment import without_allocator
 from heaptape.run.live import settings_of
-from heaptape.run.recipes import PR_SET_CHILD_SUBREAPER
 
 from tests.bench.decisions.advice_programs import PROGRAMS, TWELVE, Program, prepare
 from tests.bench.harness import heading, row
@@ -122,7 +121,7 @@ def cpu_s(program: Program, choice: registry.Choice) -> float:
     """CPU time of one run, with that of all its descendants: orphans (spamd ends before its children) become ours."""
     others = without_allocator(os.environ)
     environment = others | settings_of(choice, others)
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans(True)
     process = subprocess.Popen(shlex.split(program.command), env=environment, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
     load = Load(program.load) if program.load else None
@@ -142,7 +141,7 @@ def cpu_s(program: Program, choice: registry.Choice) -> float:
         while True:
             used = os.wait4(-1, 0)[2]
             all_s += used.ru_utime + used.ru_stime
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    adopt_orphans(False)
     return all_s
 
 
