@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
+from heaptape.features.whatif.tables import whatif_tables
+from heaptape.results.schema import results
 from heaptape.tape.workload_format import read_workload
 
 from tests.support import CONVERT, OUT, call_heaptape, record, succeed
@@ -88,6 +90,11 @@ def test_whatif_prints_each_experiment_beside_the_original_and_keeps_results(tap
     removed = data["whatif"][0]
     assert removed["labels"] == {"glibc": "glibc:frame=group_new*=remove"}
     assert removed["workload"]["ideal_rss_bytes"] < data["workload"]["ideal_rss_bytes"]
+    peaks = {run["variant"]: run["rss_anon_peak_bytes"] for run in data["runs"]}
+    (table,) = whatif_tables(results(output))
+    whole, *experiments = [row[2].value for row in table.rows]
+    assert [whole, *experiments] == pytest.approx(list(peaks.values()), rel=0.001)
+    assert [row[3].value for row in table.rows[1:]] == pytest.approx([100 * one / whole for one in experiments])
     compared = call_heaptape("compare", output, "--table", "memory")
     assert compared.status == 0, compared.stderr
     assert "glibc:frame=group_new*=remove" in compared.stdout
