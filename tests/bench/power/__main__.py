@@ -2,7 +2,7 @@
 """Planted faults: which share of small changes to the product the default tests of the changed part notice.
 
     pip install universalmutator
-    python -m tests.bench.power FOLDER [--faults N]   # in a built copy of the checkout: faults are planted there
+    python -m tests.bench.power FOLDER [--faults N] [--seed N]   # plants them in the checkout: use a built copy
 
 Plans N faults in C and N in Python (100; FOLDER/planned.jsonl), then, with one fault at a time, runs the tests of its
 part until one fails (FOLDER/judged.jsonl; the same command continues), and prints the shares. They are lower bounds:
@@ -30,7 +30,6 @@ from scipy.stats import binomtest
 
 from .faults import REPOSITORY, plan, planted
 
-SEED = 41
 LIMIT_S = 600.0  # of one fault; then it is undecided
 SPARE_KB = 2 << 20  # likewise for a fault that takes all memory but this
 MARKS = "not long and not packages and not aarch64"
@@ -109,8 +108,8 @@ def tests_of(file: Path) -> list[str]:
             of_folder = Path(*file.parts[:4], "test")
         docstrings = "analysis/test/commands/test_python_interface.py"
         return nearest_first([str(of_folder), docstrings] if of_folder.is_dir() else [str(of_folder.parent)], file)
-    if part == "core":  # what reads and writes files
-        folders = ["convert/test"]
+    if part == "core":  # what reads and writes files; what starts programs
+        folders = ["replay/test/passes"] if file.parts[1] == "system" else ["convert/test"]
     own = [part] if (REPOSITORY / part / "test").is_dir() or part == "core" else []
     return ["tests/test_c_programs.py", *own, *folders, "-k", f"not test_program or {part}/"]  # the fast ones first
 
@@ -178,6 +177,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--faults", type=int, default=100, help="in each language")
+    parser.add_argument("--seed", type=int, default=41)
     given = parser.parse_args()
     folder = given.folder.resolve()
     folder.mkdir(exist_ok=True)
@@ -185,8 +185,8 @@ def main() -> int:
     os.chdir(REPOSITORY)
     os.environ |= {"HEAPTAPE_EXAMPLES": "few", "HEAPTAPE_OUT": str(REPOSITORY / "out"), "OPENBLAS_NUM_THREADS": "1"}
     if not planned.exists():
-        faults = [fault for language in ("c", "python") for fault in plan(language, given.faults, SEED)]
-        random.Random(SEED).shuffle(faults)  # any first part of them is a sample
+        faults = [fault for language in ("c", "python") for fault in plan(language, given.faults, given.seed)]
+        random.Random(given.seed).shuffle(faults)  # any first part of them is a sample
         planned.write_text("".join(json.dumps(fault) + "\n" for fault in faults))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended; the planted fault is taken out"))
     unfit: list[str] = []
