@@ -114,7 +114,9 @@ static void write_trace(const char *path, uint64_t seed, int events, const char 
                                   .rss_anon_bytes = 4096 * (20 - i),
                                   .vm_size_bytes = i << 20,
                                   .queued_ns = i * i * 77,
-                                  .reading_ns = i * 3};
+                                  .reading_ns = i * 3,
+                                  .waited_ns = i * 5,
+                                  .calls = i};
     sample.user_ns = sample.system_ns = TRACE_SAMPLE_MISSING;
     CHECK(trace_writer_sample(writer, &sample) == 0, "sample");
   }

@@ -164,6 +164,14 @@ bool ring_room_is_hopeless(const struct producer *producer) {
   return producer->idle_waits >= WAITS_MOST && !host_may(HOST_SLEEP);
 }
 
+/* Counts the wait that began then, without what the thread waits for a processor once it is woken. */
+static void count_wait(struct ring *ring, uint64_t began) {
+  uint64_t now = os_stamp(), woken = atomic_load(&ring->woken);
+  uint64_t all = atomic_load_explicit(&ring->waited_stamps, memory_order_relaxed);
+  uint64_t ended = woken > began && woken < now ? woken : now;
+  atomic_store_explicit(&ring->waited_stamps, all + (ended > began ? ended - began : 0), memory_order_relaxed);
+}
+
 /* Signals are blocked, as a handler's events have only the small side buffer; they are delivered between two waits. */
 void ring_room_wait(struct producer *producer) {
   struct ring *ring = producer->ring;
@@ -176,8 +184,11 @@ void ring_room_wait(struct producer *producer) {
   signals_block(&mask);
   atomic_store(&ring->waiting, 1);
   if (tail == atomic_load(&ring->tail)) {
+    uint64_t began = host_state.flags & ATTACH_COUNTER ? 0 : os_stamp();
     host_wake_collector();
     os_futex_wait((const uint32_t *)&ring->drained, seen, WAIT_NS, true);
+    if (began)
+      count_wait(ring, began);
   }
   signals_restore(&mask);
 }

@@ -130,8 +130,10 @@ struct ring {
   _Atomic uint64_t skipped;           /* calls made in pauses, including those that DROPPED records report */
   _Atomic uint64_t marks_lost;        /* heaptape_mark found the ring full */
   _Atomic uint64_t large_stamps;      /* how long it took to record large objects */
+  _Atomic uint64_t waited_stamps;     /* how long the host has waited for room, until it was woken */
   _Alignas(64) _Atomic uint32_t tail; /* bytes from the ring's start up to which the collector is done */
   _Atomic uint32_t drained;           /* futex: changes when tail has moved and the host waits */
+  _Atomic uint64_t woken;             /* stamp of that change */
   _Atomic uint32_t stopped;           /* tail plus 1 while the collector has found an empty slot there; else 0 */
 };
 

@@ -46,6 +46,16 @@ static void set_string(json_t *object, const char *key, const char *value) {
     json_object_set_new(object, key, json_string(value));
 }
 
+/* [[recorded ns, ns of it that the recording took], ...] */
+static json_t *program_clock_json(const struct program_clock *clock, const struct trace_summary *summary) {
+  json_t *points = json_array();
+  for (uint32_t i = 0; i < clock->count; i++)
+    json_array_append_new(points,
+                          json_pack("[I,I]", (json_int_t)trace_stamp_ns(summary, clock->points[i].stamp),
+                                    (json_int_t)clock->points[i].taken_ns));
+  return points;
+}
+
 static json_t *accesses_json(const struct compile_info *info) {
   const struct trace_summary *summary = trace_reader_summary(info->reader);
   const struct trace_access_totals *totals = &summary->accesses;
@@ -88,8 +98,12 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   json_object_set_new(object, "recorded", recorded_samples_json(samples));
   if (samples->user_ns != TRACE_SAMPLE_MISSING && samples->system_ns != TRACE_SAMPLE_MISSING)
     json_set_count(object, "cpu_ns", samples->user_ns + samples->system_ns - samples->cpu_before_ns);
-  if (samples->asleep_of_ns > 0)
-    json_object_set_new(object, "asleep", json_real(samples->asleep_ns / samples->asleep_of_ns));
+  const struct program_clock *clock = &samples->clock;
+  double taken_ns = clock->count ? clock->points[clock->count - 1].taken_ns : 0;
+  if (samples->asleep_of_ns > taken_ns)
+    json_object_set_new(object, "asleep", json_real(samples->asleep_ns / (samples->asleep_of_ns - taken_ns)));
+  if (clock->count)
+    json_object_set_new(object, "program_clock", program_clock_json(clock, trace_reader_summary(info->reader)));
   if (trace_reader_summary(info->reader)->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(info));
   if (info->rewritten)

@@ -33,9 +33,12 @@ struct compile_info *compile_info_new(struct trace_reader *reader, struct error 
 /* info may be NULL. */
 void compile_info_free(struct compile_info *info);
 
-/* Recorded time of the op passed last, in ns from the beginning of the recording; 0 if times are not known. */
+/* Program time (program_clock.h) of the op passed last, in ns from the beginning of the recording; 0 if times are not
+   known. */
 static inline uint64_t compile_info_time_ns(const struct compile_info *info) {
-  return (uint64_t)trace_stamp_ns(trace_reader_summary(info->reader), info->stamp);
+  double recorded_ns = trace_stamp_ns(trace_reader_summary(info->reader), info->stamp);
+  double taken_ns = program_clock_taken_ns(&info->samples.clock, info->stamp);
+  return recorded_ns > taken_ns ? (uint64_t)(recorded_ns - taken_ns) : 0;
 }
 
 /* A point of the time line, before that op. */

@@ -82,7 +82,8 @@ static void add_sleep(struct recorded_samples *samples, const struct trace_sampl
     double passed_ns = (double)(now->stamp - from->stamp) * 1e9 / samples->clock_hz;
     double queued_ns = (double)now->queued_ns - (double)from->queued_ns; /* of threads that ended: gone */
     ran_ns = cpu_ns(now) - cpu_ns(from);
-    double asleep_ns = passed_ns - ran_ns - (queued_ns > 0 ? queued_ns : 0) - samples->ran_ahead_ns;
+    double waited_ns = now->waited_ns == TRACE_SAMPLE_MISSING ? 0 : (double)now->waited_ns - (double)from->waited_ns;
+    double asleep_ns = passed_ns - ran_ns - (queued_ns > 0 ? queued_ns : 0) - waited_ns - samples->ran_ahead_ns;
     samples->asleep_ns = samples->asleep_before_ns + (asleep_ns > 0 ? asleep_ns : 0);
     samples->asleep_of_ns += (double)(now->stamp - samples->last.stamp) * 1e9 / samples->clock_hz;
     if (ran_ns != 0)
@@ -100,6 +101,7 @@ static int take_sample(void *context, const struct trace_sample *sample) {
   if (samples->seen == 0 && sample->user_ns != TRACE_SAMPLE_MISSING && sample->system_ns != TRACE_SAMPLE_MISSING)
     samples->cpu_before_ns = sample->user_ns + sample->system_ns;
   add_sleep(samples, sample);
+  program_clock_sample(&samples->clock, sample);
   samples->seen++;
   samples->last = *sample;
   raise_to(&samples->rss_anon_peak_bytes, rss_anon_bytes);
@@ -142,7 +144,10 @@ static void take_final(struct recorded_samples *samples, const char *footer_json
 int recorded_samples_load(struct recorded_samples *samples, struct trace_reader *reader, struct error *error) {
   memset(samples, 0, sizeof *samples);
   samples->group_size = 1;
+  json_t *info = json_loads(trace_reader_summary(reader)->info_json, 0, NULL);
   samples->clock_hz = trace_reader_summary(reader)->clock_hz;
+  program_clock_begin(&samples->clock, samples->clock_hz, json_number_value(json_object_get(info, "call_ns")));
+  json_decref(info);
   samples->rss_anon_peak_bytes = samples->vm_size_peak_bytes = samples->vm_hwm_bytes = TRACE_SAMPLE_MISSING;
   samples->minor_faults = samples->major_faults = samples->user_ns = samples->system_ns = TRACE_SAMPLE_MISSING;
   int result = trace_reader_samples(reader, take_sample, samples, error);

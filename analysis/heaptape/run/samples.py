@@ -76,7 +76,7 @@ def read_samples(tape: Path, workload: Path) -> tuple[Samples, np.ndarray]:
     line = compiled.timeline()
     with open_trace(tape) as trace:
         rows = trace.samples()
-        times = times_ns(trace, rows["stamp"].to_numpy(np.uint64)).astype(float)
+        times = compiled.program_time_ns(times_ns(trace, rows["stamp"].to_numpy(np.uint64)).astype(float))
         call_ns = call_ns_of(trace)
     cpu = (rows["user_ns"] + rows["system_ns"]).to_numpy(float)
     line_ns, position = line["time_ns"].to_numpy(float), line["position"].to_numpy(float)
@@ -129,14 +129,15 @@ def idle_share(time_ns: np.ndarray, position: np.ndarray, cpu_ns: float | None =
 @lru_cache(maxsize=8)
 def idle_of(workload: Path) -> float:
     """The share of its recording's time in which the program idled: what its threads slept (`asleep`), less what that
-    may have been for the recorder; in recordings without it, `idle_share`.
+    may have been for the recorder, where its waits are not known; in recordings without it, `idle_share`.
     """
     compiled = read_workload(workload)
     line, asleep = compiled.timeline(), compiled.info.get("asleep")
     clock = line["time_ns"].to_numpy(float), line["position"].to_numpy(float)
     if asleep is None:
         return idle_share(*clock, compiled.info.get("cpu_ns"))
-    return min(asleep, idle_share(*clock, ops=RECORDER_WAITS_OPS))
+    waits_known = "program_clock" in compiled.info
+    return asleep if waits_known else min(asleep, idle_share(*clock, ops=RECORDER_WAITS_OPS))
 
 
 def smooth(time_ns: np.ndarray, cpu_ns: np.ndarray) -> np.ndarray:

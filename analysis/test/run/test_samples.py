@@ -15,12 +15,15 @@ from heaptape.run import replay
 from heaptape.run.samples import (
     Samples,
     idle_share,
+    read_samples,
     replayed,
     rss_at,
     samples_at,
     spread_times,
     without_recording,
 )
+from heaptape.tape.trace import open_trace, times_ns
+from heaptape.tape.workload_format import read_workload
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -198,3 +201,47 @@ def test_a_program_idles_where_it_sleeps_not_where_it_waits_for_a_processor(
             one.wait()
     work = replay.prepare(str(tmp_path / "F.tape"), default_home(), tmp_path)
     assert (replay.describe_workload(work, "")["idle_percent"] > 50) == idles
+
+
+WAITS_FOR_ITS_RECORDER = """#include <signal.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <unistd.h>
+    static char state(const char *path) {
+      char text[64] = "", found = 0;
+      FILE *file = fopen(path, "r");
+      if (file && fgets(text, sizeof text, file)) sscanf(text, "%*d (%*[^)]) %c", &found);
+      if (file) fclose(file);
+      return found;
+    }
+    int main(void) {
+      char path[64];
+      pid_t recorder = getppid();
+      snprintf(path, sizeof path, "/proc/%d/stat", getpid());
+      for (int i = 0; i < 1000; i++) free(malloc(100 + i));
+      kill(recorder, SIGSTOP);
+      if (fork() == 0) { /* lets the recorder go on when its program has slept for 300 ms */
+        for (int asleep = 0; asleep < 30; asleep += state(path) == 'S') usleep(10000);
+        kill(recorder, SIGCONT);
+        _exit(0);
+      }
+      for (int i = 0; i < 200000; i++) free(malloc(100));
+    }"""
+
+
+def test_program_time_is_without_waits_for_the_recorder(tmp_path: Path) -> None:
+    program, tape = compile_c(tmp_path / "program", WAITS_FOR_ITS_RECORDER), tmp_path / "F.tape"
+    record(tape, program)
+    work = replay.prepare(str(tape), default_home(), tmp_path)
+    workload = read_workload(work)
+    end_ns = workload.timeline()["time_ns"].iloc[-1]
+    with open_trace(tape) as trace:
+        recorded_ns = max(
+            times_ns(trace, trace.samples()["stamp"].to_numpy(np.uint64)[-1:])[0],
+            *times_ns(trace, np.array([trace.last_stamp], np.uint64)),
+        )
+    taken_ns = workload.info["program_clock"][-1][1]
+    assert taken_ns > 250 * MS
+    assert end_ns == pytest.approx(recorded_ns - taken_ns, abs=100)
+    samples, _ = read_samples(tape, work)
+    assert samples.time_ns[-1] <= end_ns + 100

@@ -105,12 +105,24 @@ static void note_peak(struct recorded_process *process, const struct trace_sampl
   process->sampled = *sample;
 }
 
+/* None is counted by another clock than the processor's. */
+static uint64_t stamps_ns(const struct recorded_process *process, uint64_t stamps) {
+  uint64_t passed_ns = os_monotonic_ns() - process->origin_ns;
+  return stamps ? (uint64_t)((double)stamps * ((double)passed_ns / (double)(os_stamp() - process->origin_stamp))) : 0;
+}
+
 uint64_t recorded_process_reading_ns(const struct recorded_process *process) {
-  uint64_t passed_ns = os_monotonic_ns() - process->origin_ns, stamps = 0;
+  uint64_t stamps = 0;
   for (uint32_t i = 0; i < process->readers.count; i++)
     stamps += atomic_load_explicit(&process->readers.at[i].ring->large_stamps, memory_order_relaxed);
-  double rate = (double)passed_ns / (double)(os_stamp() - process->origin_stamp); /* none is counted by another clock */
-  return stamps ? (uint64_t)((double)stamps * rate) : 0;
+  return stamps_ns(process, stamps);
+}
+
+static uint64_t waited_ns(const struct recorded_process *process) {
+  uint64_t stamps = 0;
+  for (uint32_t i = 0; i < process->readers.count; i++)
+    stamps += atomic_load_explicit(&process->readers.at[i].ring->waited_stamps, memory_order_relaxed);
+  return stamps_ns(process, stamps);
 }
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
@@ -125,6 +137,8 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
     ring_reading_name(process, &process->readers.at[i]);
   sample.stamp = stamp;
   sample.reading_ns = recorded_process_reading_ns(process);
+  sample.waited_ns = waited_ns(process);
+  sample.calls = trace_writer_totals(process->writer)->events;
   if (process->simulated) /* it is the simulator's memory */
     return;
   note_peak(process, &sample);

@@ -441,6 +441,7 @@ static uint64_t drain(struct recorded_process *process, struct ring_reader *read
     atomic_store(&ring->stopped, reader->tail + 1);
   if (atomic_load(&ring->waiting)) {
     atomic_store(&ring->waiting, 0);
+    atomic_store(&ring->woken, os_stamp());
     atomic_fetch_add(&ring->drained, 1);
     os_futex_wake((const uint32_t *)&ring->drained, 1, true);
   }
