@@ -4,10 +4,12 @@
 #include "convert/compile/accesses.h"
 #include "convert/compile/info.h"
 #include "convert/compile/origins.h"
+#include "convert/compile/reused.h"
 #include "core/workload/slots.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define THREAD_NONE UINT32_MAX
 
@@ -22,6 +24,7 @@ struct compiler {
   struct compile_thread *threads; /* by number in the trace */
   uint32_t thread_count;          /* in the workload */
   struct touched_words touched;
+  struct reused reused;
   struct compile_info *info;
   struct compile_accesses *accesses; /* NULL: not wanted */
   struct origins_writer *origins;    /* likewise */
@@ -53,12 +56,15 @@ static struct touched touched_since_resize(const struct touched_word *word, stru
 
 /* A map that can't be the object's means nothing (core/trace/FORMAT.md). */
 static void patch_touched(struct compiler *compiler, const struct touched_word *word, struct touched touched) {
+  uint32_t resident = touched.os_pages;
+  touched.os_pages = reused_touched(&compiler->reused, word->bytes, word->reused, resident);
+  uint64_t estimated = touched.os_pages < resident ? TOUCHED_ESTIMATED : 0;
   if (!touched_is_possible(word->bytes, touched))
     touched.parts = 0;
   if (word->old_bytes && word->bytes >= TOUCHED_PARTS_MIN_BYTES)
     touched = touched_since_resize(word, touched);
   workload_patch_touched(compiler->writer, word->thread, word->offset,
-                         touched_payload(touched.os_pages + 1ull, touched.parts));
+                         touched_payload(touched.os_pages + 1ull, touched.parts) | estimated);
 }
 
 /* TOUCHED words: patches the word of the released object, reserves one for the acquired object. */
@@ -75,6 +81,10 @@ static bool note_touched(struct compiler *compiler, const struct history_op *op,
   }
   if (!acquires || op->request_bytes < TOUCHED_MIN_BYTES)
     return true;
+  if (op->event)
+    next.reused = reused_acquire(&compiler->reused, op->event->acquired, op->request_bytes);
+  if (op->kind == HISTORY_MOVE || !op->event) /* what a copy touched is not known by its size */
+    next.reused = REUSED_UNKNOWN;
   next.offset = workload_put_touched(compiler->writer, thread);
   return touched_words_put(&compiler->touched, op->slot, &next);
 }
@@ -198,7 +208,9 @@ static int compile_history(struct compiler *compiler, struct trace_reader *reade
   compiler->info = compile_info_new(reader, error);
   if (!compiler->info)
     return -1;
-  if (!compiler->threads || !touched_words_init(&compiler->touched))
+  const char *allocator = compiler->info->trace.allocator;
+  bool is_glibc = strcmp(allocator, "libc.so.6") == 0 || strncmp(allocator, "libc-2.", 7) == 0;
+  if (!compiler->threads || !touched_words_init(&compiler->touched) || !reused_init(&compiler->reused, is_glibc))
     return error_set(error, compiler->path, "out of memory");
   for (uint32_t i = 0; i < threads; i++)
     compiler->threads[i].number = THREAD_NONE;
@@ -223,6 +235,7 @@ static int finish(struct compiler *compiler, const struct witness *witness, stru
                                    .peak_position = witness->peak_position};
   size_t points;
   const struct workload_time_point *time_line = compile_info_time_line(compiler->info, witness, &points);
+  compiler->info->estimated_bytes = compiler->reused.estimated_bytes;
   char *json = compile_info_json(compiler->info, witness);
   int result = -1;
   if (time_line && json)
@@ -275,6 +288,7 @@ int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, 
   compile_accesses_free(compiler.accesses);
   origins_writer_free(compiler.origins);
   touched_words_free(&compiler.touched);
+  reused_free(&compiler.reused);
   free(compiler.threads);
   return result;
 }

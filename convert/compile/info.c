@@ -50,9 +50,8 @@ static void set_string(json_t *object, const char *key, const char *value) {
 static json_t *program_clock_json(const struct program_clock *clock, const struct trace_summary *summary) {
   json_t *points = json_array();
   for (uint32_t i = 0; i < clock->count; i++)
-    json_array_append_new(points,
-                          json_pack("[I,I]", (json_int_t)trace_stamp_ns(summary, clock->points[i].stamp),
-                                    (json_int_t)clock->points[i].taken_ns));
+    json_array_append_new(points, json_pack("[I,I]", (json_int_t)trace_stamp_ns(summary, clock->points[i].stamp),
+                                            (json_int_t)clock->points[i].taken_ns));
   return points;
 }
 
@@ -95,6 +94,7 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   json_object_set_new(object, "calls", call_counts_json(info->calls));
   json_object_set_new(object, "witness", witness_json(witness));
   json_object_set_new(object, "request_sizes", size_histogram_json(&info->sizes));
+  json_set_count(object, "touched_estimated_bytes", info->estimated_bytes);
   json_object_set_new(object, "recorded", recorded_samples_json(samples));
   if (samples->user_ns != TRACE_SAMPLE_MISSING && samples->system_ns != TRACE_SAMPLE_MISSING)
     json_set_count(object, "cpu_ns", samples->user_ns + samples->system_ns - samples->cpu_before_ns);

@@ -12,7 +12,7 @@
 
 #include <jansson.h>
 
-/* The members are for compile.c to read; rewritten and compiled are for it to set. */
+/* The members are for compile.c to read; estimated_bytes, rewritten and compiled are for it to set. */
 struct compile_info {
   struct trace_reader *reader;
   struct trace_info trace;
@@ -20,8 +20,9 @@ struct compile_info {
   uint64_t calls[CALL_LIMIT];
   struct size_histogram sizes;
   struct recorded_samples samples;
-  uint64_t stamp;   /* highest so far */
-  uint64_t changed; /* ops of which an argument was changed */
+  uint64_t stamp;           /* highest so far */
+  uint64_t changed;         /* ops of which an argument was changed */
+  uint64_t estimated_bytes; /* as reused.h has it */
   struct time_line time_line;
   const struct access_order_counts *compiled; /* NULL: no accesses were compiled */
   json_t *rewritten;                          /* what a rewriting did; owned by the rewriter. NULL: none */

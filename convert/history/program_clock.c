@@ -33,7 +33,8 @@ static void put_point(struct program_clock *clock, const struct trace_sample *at
   clock->last = *at;
 }
 
-/* How much of the time since the last point is the recording's; the kernel may tell of up to a tick more than passed. */
+/* How much of the time since the last point is the recording's; the kernel may tell of up to a tick more than passed.
+ */
 static double taken_since(struct program_clock *clock, const struct trace_sample *now, double passed_ns) {
   const struct trace_sample *last = &clock->last;
   double ran_ns = rise(last->user_ns + last->system_ns, now->user_ns + now->system_ns);

@@ -87,8 +87,9 @@ static void check_run(const char *path, const struct run *run, uint64_t sample_u
     bare_ns += bare_burst_ns(run);
     double found_ns = recorded_ns - program_clock_taken_ns(&samples.clock, (uint64_t)recorded_ns);
     double step_ns = 1e6 * (20 + 10) + (double)sample_us * 1e3; /* of the clock, a tick, a sample */
-    CHECK(fabs(found_ns - bare_ns) < 0.02 * bare_ns + step_ns, "%s, samples at %lu us, ticks of %lu us: %.1f of %.1f ms",
-          run->name, sample_us, tick_us, found_ns / 1e6, bare_ns / 1e6);
+    CHECK(fabs(found_ns - bare_ns) < 0.02 * bare_ns + step_ns,
+          "%s, samples at %lu us, ticks of %lu us: %.1f of %.1f ms", run->name, sample_us, tick_us, found_ns / 1e6,
+          bare_ns / 1e6);
     CHECK(found_ns > before_ns, "%s: time stands still", run->name);
     before_ns = found_ns;
     recorded_ns += (double)run->sleep_ms * 1e6;

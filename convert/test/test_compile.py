@@ -5,6 +5,9 @@ import json
 import struct
 from pathlib import Path
 
+import pytest
+from heaptape.tape.workload_format import read_workload
+
 from convert.test.models.workload_ops import END, MARK, START, WAIT, ops_of, streams_of
 from tests.support import CONVERT, run, succeed
 
@@ -73,6 +76,29 @@ def test_touched_os_pages_of_a_release_stand_before_its_acquire(tmp_path):
     streams, _ = streams_of(compiled(tmp_path, lines))
     touched = [word >> 8 for word in streams[0] if word & 0xFF == TOUCHED]
     assert touched == [6, 1, 0, 0]
+
+
+LIKE = ["malloc(81920) = 0x100000", "malloc(81920) = 0x200000", "free(0x100000) touched=5", "free(0x200000) touched=5"]
+
+
+@pytest.mark.parametrize(
+    ("address", "resident", "touched"),
+    [
+        (0x300000, 20, 20),  # new memory
+        (0x100000, 20, 5),  # as the two before
+        (0x100000, 3, 3),  # no more than is resident
+        (0x108000, 20, 8),  # 8 OS pages can't be from before
+    ],
+)
+def test_in_memory_used_before_as_much_was_touched_as_of_like_objects_in_new_memory(
+    tmp_path, address, resident, touched
+):
+    lines = [*LIKE, f"malloc(81920) = {address}", f"free({address}) touched={resident}"]
+    work = compiled(tmp_path, [f"{at} 0 {line}" for at, line in enumerate(lines)])
+    words = [word >> 8 for word in streams_of(work)[0][0] if word & 0xFF == TOUCHED]
+    estimated = (touched < resident) << 23
+    assert words == [6, 6, touched + 1 | estimated]
+    assert read_workload(work).info["touched_estimated_bytes"] == (0 if touched == resident else 81920)
 
 
 def sparse(folder: Path, parts: int, os_pages: int = 40) -> Path:

@@ -40,8 +40,8 @@ struct trace_mark {
 /* One row of a SAMPLES block; TRACE_SAMPLE_MISSING where a quantity could not be read. */
 #define TRACE_SAMPLE_MISSING UINT64_MAX
 /* Its columns in the order of FORMAT.md section 6. queued_ns: waits of live threads for a processor, while they could
-   run; reading_ns: of user and system time, reads of which OS pages are resident, for the recording; waited_ns: waits of
-   threads for room in their rings; calls: events recorded by then. */
+   run; reading_ns: of user and system time, reads of which OS pages are resident, for the recording; waited_ns: waits
+   of threads for room in their rings; calls: events recorded by then. */
 /* clang-format off */
 #define TRACE_SAMPLE_QUANTITIES(X) \
   X(stamp) X(rss_anon_bytes) X(rss_file_bytes) X(rss_shmem_bytes) X(vm_size_bytes) X(vm_hwm_bytes) \

@@ -144,6 +144,7 @@ struct touched_word {
   uint64_t bytes;     /* the object's request */
   uint64_t old_bytes; /* before the resize that acquired it; 0: there was none, or what it had is not known */
   uint32_t had;       /* the most OS pages that it had before */
+  uint32_t reused;    /* its OS pages that an earlier object had, of large ones (convert/compile/reused.h) */
   bool moved;         /* by that resize */
   uint32_t thread;    /* the thread whose stream it is in */
 };

@@ -57,11 +57,11 @@ enum workload_code {
 /* Memory apart is numbered from 1. */
 enum { WORKLOAD_MOST_REGIONS = 15 };
 
-/* The payload of a TOUCHED word: OS pages plus 1, and where they are. */
-enum { TOUCHED_OS_PAGES_BITS = 24 };
+/* The payload of a TOUCHED word: OS pages plus 1, are they estimated, and where they are. */
+enum { TOUCHED_OS_PAGES_BITS = 23, TOUCHED_ESTIMATED = 1 << TOUCHED_OS_PAGES_BITS, TOUCHED_PARTS_SHIFT = 24 };
 static inline uint64_t touched_payload(uint64_t os_pages_plus_1, uint32_t parts) {
   uint64_t most = (1 << TOUCHED_OS_PAGES_BITS) - 1;
-  return (os_pages_plus_1 < most ? os_pages_plus_1 : most) | (uint64_t)parts << TOUCHED_OS_PAGES_BITS;
+  return (os_pages_plus_1 < most ? os_pages_plus_1 : most) | (uint64_t)parts << TOUCHED_PARTS_SHIFT;
 }
 
 static inline uint32_t touched_word_os_pages(uint64_t payload) {
@@ -69,7 +69,7 @@ static inline uint32_t touched_word_os_pages(uint64_t payload) {
 }
 
 static inline uint32_t touched_word_parts(uint64_t payload) {
-  return (uint32_t)(payload >> TOUCHED_OS_PAGES_BITS);
+  return (uint32_t)(payload >> TOUCHED_PARTS_SHIFT);
 }
 
 static inline uint8_t word_code(uint64_t word) {

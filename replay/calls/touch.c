@@ -47,7 +47,9 @@ void touch_unusual(uint8_t *memory, uint64_t old_bytes, uint64_t bytes, uint64_t
   if (policy <= TOUCH_LEAST && touched != 0) {
     uint64_t steps = touched_word_os_pages(touched) - 1ull,
              all = bytes / TOUCH_STEP_BYTES + (bytes % TOUCH_STEP_BYTES != 0);
-    if (touched_word_parts(touched))
+    if (policy == TOUCH_SPREAD && (touched & TOUCHED_ESTIMATED))
+      touch_whole(memory, bytes);
+    else if (touched_word_parts(touched))
       touch_parts(memory, bytes, (struct touched){(uint32_t)steps, touched_word_parts(touched)});
     else if (steps && steps < all && policy == TOUCH_SPREAD && bytes >= TOUCHED_PARTS_MIN_BYTES)
       touch_evenly(memory, bytes, steps);

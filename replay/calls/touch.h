@@ -6,7 +6,8 @@
    where it touched them, or from the start on where these are not named (the first byte if there are none, as an OS
    page that the object shares with others does not count alone); else like `lines`, and a byte of each OS page of the
    first TOUCH_WHOLE_BYTES, as programs fill what they request, except large buffers; `spread`: the same, but where the
-   parts of a large object are not named, its touched OS pages are spread over it evenly; `least`: the same as
+   parts of a large object are not named, its touched OS pages are spread over it evenly, and where their number is
+   estimated, all are touched; `least`: the same as
    `recorded`, but of an object of more than an OS page that is not large only what `lines` touches; `lines`: a byte in
    every 64 up to touch_bound_bytes (256 by default); `first`: the first byte; `pages`: a byte of each OS page; `all`:
    every byte; `none`. This applies to zeroed memory, too. An object that a realloc makes larger was filled, or it would

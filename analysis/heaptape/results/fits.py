@@ -83,7 +83,7 @@ def range_note(
     peaks: Mapping[str, tuple[float, float]],
     name: str = "",
     rule: str = '"fits in" takes the upper end',
-    why: str = "it is not known which parts of large objects were touched, which huge pages depend on (record again)",
+    why: str = "it is not known what was touched of large objects (where, under huge pages; how much, in used memory)",
 ) -> str:
     """That peaks are ranges, and why; empty: none is. `peaks`: what -> both ends. `rule`: which end counts."""
     ranges = [f"{what} {size(low)} to {size(high)}" for what, (low, high) in peaks.items() if high > MUCH_MORE * low]

@@ -197,9 +197,12 @@ def describe_workload(path: Path, name: str) -> dict:
 @lru_cache(maxsize=8)
 def _parts_matter(workload: Path) -> bool:
     """Does the peak depend on which parts of large objects were touched, and does the workload not say it? It does
-    where the kernel gives huge pages.
+    where the kernel gives huge pages, and where what was touched is estimated.
     """
-    info = read_workload(workload).info
+    compiled = read_workload(workload)
+    info = compiled.info
+    if info.get("touched_estimated_bytes", 0) > MATTERS * compiled.peak_live_bytes:
+        return True
     large = any(row[0] >= TOUCHED_PARTS_MIN_BYTES for row in info.get("request_sizes") or ())
     return large and not info.get("touched_parts") and machine.transparent_huge_pages() != "never"
 

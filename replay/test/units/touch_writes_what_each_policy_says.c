@@ -119,7 +119,24 @@ static void check_spread(uint64_t bytes, uint64_t os_pages) {
   free(object);
 }
 
+/* Of an object whose number of touched OS pages is estimated, spread touches all, other policies that number. */
+static void check_estimated(enum touch_policy policy, uint64_t bytes, uint64_t os_pages) {
+  uint8_t *object = calloc(1, bytes + 5000);
+  uint64_t written = 0, wanted = policy == TOUCH_SPREAD ? (bytes + 4095) / 4096 : os_pages;
+  touch_setup(policy, TOUCH_BOUND_BYTES);
+  touch_object(object, 0, bytes, touched_payload(os_pages + 1, 0) | TOUCHED_ESTIMATED);
+  for (uint64_t at = 0; at < bytes; at += 4096)
+    written += memchr(object + at, 1, bytes - at < 4096 ? bytes - at : 4096) != NULL;
+  if (written != wanted) {
+    printf("policy %d: %" PRIu64 " OS pages, not %" PRIu64 "\n", (int)policy, written, wanted);
+    exit(1);
+  }
+  free(object);
+}
+
 int main(void) {
+  for (enum touch_policy policy = TOUCH_RECORDED; policy <= TOUCH_LEAST; policy++)
+    check_estimated(policy, 100000, 3);
   static const uint64_t sizes[] = {0,   1,   15,  16,  63,   64,   65,   127,  128,   129,   191,   192,
                                    193, 255, 256, 257, 4095, 4096, 4097, 8192, 12289, 65536, 65537, 70000};
   static const uint64_t bounds[] = {TOUCH_BOUND_BYTES, 0, 1, 64, 65, 300, 4096, 1 << 20};
