@@ -93,7 +93,7 @@ LIKE = ["malloc(81920) = 0x100000", "malloc(81920) = 0x200000", "free(0x100000) 
 def test_in_memory_used_before_as_much_was_touched_as_of_like_objects_in_new_memory(
     tmp_path, address, resident, touched
 ):
-    lines = [*LIKE, f"malloc(81920) = {address}", f"free({address}) touched={resident}"]
+    lines = [*LIKE, f"malloc(81920) = {address:#x}", f"free({address:#x}) touched={resident}"]
     work = compiled(tmp_path, [f"{at} 0 {line}" for at, line in enumerate(lines)])
     words = [word >> 8 for word in streams_of(work)[0][0] if word & 0xFF == TOUCHED]
     estimated = (touched < resident) << 23
