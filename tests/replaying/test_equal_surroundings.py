@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from heaptape.allocators.registry import Choice
 from heaptape.common.home import Home
-from heaptape.run import engine_process, live, recipes
+from heaptape.run import live, recipes
 
 from tests.bench.fidelity import counted
 from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, RECORD, run, succeed
@@ -60,21 +60,28 @@ def test_a_recording_names_the_libraries_that_the_program_has(tmp_path):
     assert not any("/" in name for name in names)
 
 
-@pytest.mark.long
-def test_a_cpp_programs_own_runtime_is_loaded_on_every_allocator_and_the_result_says_so(tmp_path):
-    """Where an allocator here needs the C++ library; the exact instructions are still among the passes."""
+def test_the_figures_of_an_allocator_are_the_same_alone_and_beside_others(tmp_path):
+    """jemalloc needs the C++ library, which a program written in C++ has on every allocator."""
     allocators = json.loads(succeed(HEAPTAPE_HERE, "allocators", "--json").stdout)["allocators"]
     if not any(row["name"] == "jemalloc" and row.get("path") for row in allocators):
         pytest.skip("jemalloc is not installed")
-    tape, results = tmp_path / "t.tape", tmp_path / "r.json"
-    runtime = next(path for path in engine_process.needs("libjemalloc.so.2") if "libstdc++" in path)
-    source, program = tmp_path / "p.cc", tmp_path / "p"
+    tape, source, program = tmp_path / "t.tape", tmp_path / "p.cc", tmp_path / "p"
     source.write_text("#include <string>\nint main(int c, char **) { return std::string(100 + c, 'x').empty(); }\n")
     succeed("c++", "-O0", "-o", program, source)
     succeed(RECORD, "-o", tape, "--", program)
-    wanted = ("-a", "glibc", "-a", "jemalloc", "--passes", "instructions", "-n", "1")
-    succeed(HEAPTAPE_HERE, "replay", tape, *wanted, "-o", results)
+    alone, beside = (figures(tape, *names) for names in (["glibc"], ["glibc", "jemalloc"]))
+    assert alone == beside
+    assert alone["startup_process_instructions"] > 1_000_000  # the C++ library's relocations
+
+
+def figures(tape: Path, *allocators: str) -> dict:
+    """Those of glibc, replayed with these allocators."""
+    results = tape.with_name("r.json")
+    wanted = [word for name in allocators for word in ("-a", name)]
+    passes = ("--passes", "memory,instructions", "-n", "1")
+    succeed(HEAPTAPE_HERE, "replay", tape, *wanted, *passes, "-o", results)
     data = json.loads(results.read_text())
-    assert Path(runtime).name in data["settings"]["also_loaded"]
-    starts = {one["allocator"]: one["startup_process_instructions"] for one in data["runs"]}
-    assert starts["glibc"] > 1_000_000  # the C++ library's relocations, which jemalloc alone would be charged for
+    assert "libstdc++.so.6" in data["settings"]["also_loaded"]
+    names = ("rss_anon_peak_bytes", "rss_anon_mean_bytes", "instructions_total", "startup_process_instructions")
+    runs = [one for one in data["runs"] if one["allocator"] == "glibc"]
+    return {name: one[name] for name in names for one in runs if name in one}

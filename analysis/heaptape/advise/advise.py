@@ -271,7 +271,6 @@ class Advisor:
         `forced`: whatever time is left. Returns why that is of no use; empty: it was done.
         """
         labels = [self.now.label, *self.finalists()]
-        choices = [one.choice for one in self.tried if one.label in labels]
         workload, bench, about = self.workload, self.bench, self.about
         if trace:
             scratch = self.place.scratch / "accesses"
@@ -280,9 +279,10 @@ class Advisor:
             about = _about_workload(workload, self.source)
             if abs(about["ops"] / self.about["ops"] - 1) > REPEATS:
                 return f"the program made {about['ops']:,} calls when it ran again, not {self.about['ops']:,}"
-            bench = Bench(workload, self.place.home, choices)
+            bench = Bench(workload, self.place.home)
         tell = partial(self.place.on_progress, "simulating caches")
         bounds = Bounds(("memory", *OF_ACCESSES), self.penalties, until=math.inf if forced else self.ends)
+        choices = [one.choice for one in self.tried if one.label in labels]
         found = replay_all(bench, choices, bounds, about, tell)[0]
         self.simulated = {one.label: one.counts for one in found if one.counts and not one.failure}
         self.measured, self.share_of_accesses = labels, share
@@ -434,7 +434,7 @@ def replayed(source: Source, wish: Wish, place: Place, planned: Callable[[], End
     recorded = Recorded()
     if not has_accesses:
         recorded = read_recorded(source.path, workload)
-    of_all = Bench(workload, home, choices.values())
+    of_all = Bench(workload, home)
     penalties = _penalties(home)
     limited = has_accesses and any(FIGURES[one.figure].pass_ in OF_ACCESSES for one in wish.limits)
     passes = ("memory", "instructions", *(OF_ACCESSES if limited else ()))

@@ -104,7 +104,7 @@ def calibrate(passes: Sequence[str], home: Home, work: Work) -> None:
         return
     work.progress.note("measuring the costs of this machine, once; this takes a few seconds")
     with contextlib.suppress(HeaptapeError):
-        machine.measure_costs(home)
+        machine.of_this_machine(home)
 
 
 def results_of(paths: Sequence[str], command: Sequence[str], home: Home, more: Sequence[str] = ()) -> "list[Results]":

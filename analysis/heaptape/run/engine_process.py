@@ -17,13 +17,11 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import IO, TypeVar
 
-from heaptape.allocators.registry import Choice, choose_all, load
-from heaptape.common.home import Home
+from heaptape.allocators.registry import Choice, files_of
 from heaptape.common.process import InProc, last_message, processes, send_signal
 
 Item = TypeVar("Item")
@@ -247,46 +245,21 @@ def failure(status: int, stderr: str) -> str:
 #
 # A replay's start-up is counted, and jemalloc loads the C++ library. But a program written in C++ has that library
 # anyway, and one linked with tcmalloc has tcmalloc, with the memory that it takes when it is loaded (3.8 MiB), where
-# another is preloaded. So the engine loads these libraries on every allocator.
-LINKER = "/lib64/ld-linux-x86-64.so.2"
-TIMEOUT_S = 20
+# another is preloaded. So the engine loads these libraries on every allocator. Which, depends on the recording alone:
+# with those that the choices need, a figure of one allocator would depend on which others it is compared with.
+RUNTIMES = ("libstdc++.so.6", "libgcc_s.so.1", "libm.so.6")
 NOBODYS = re.compile(r"(libc\.so|ld-linux|linux-vdso|libheaptape\.so|vgpreload_)")  # in every process, or ours
 
 
-def also_loaded(info: dict, choices: Iterable[Choice], home: Home) -> list[str]:
-    """Paths to preload after each allocator: what the program had loaded and one of `choices` or of the usual
-    allocators needs, so that an allocator's figures do not depend on which others stand beside it. `info`: of the
-    workload; without "libraries" (imports) there are none.
-    """
-    names = info.get("libraries")
+def also_loaded(info: Mapping) -> list[str]:
+    """Paths to preload after each allocator. `info`: of the workload; without "libraries" (imports) there are none."""
+    names, own = info.get("libraries"), info.get("allocator")
     if not isinstance(names, list):
         return []
     mapped = {name for name in names if isinstance(name, str) and not NOBODYS.match(name)}
-    needed = _need(choices) | _usual_need(home)
-    return sorted(path for path in needed if Path(path).resolve().name in mapped)
-
-
-@lru_cache
-def _usual_need(home: Home) -> frozenset[str]:
-    return _need(choose_all([], load(home)))
-
-
-def _need(choices: Iterable[Choice]) -> frozenset[str]:
-    return frozenset(path for choice in choices if choice.preload for path in needs(choice.preload))
-
-
-def needs(library: str) -> list[str]:
-    """The paths of the library and of all libraries that the dynamic linker loads for it; only its own if it can't be
-    loaded.
-    """
-    command = [LINKER, "--list", library]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, errors="replace", timeout=TIMEOUT_S
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return [library]
-    return [library, *re.findall(r"=> (/\S+) \(", done.stdout)]
+    wanted = [one for one in RUNTIMES if any(name.startswith(one) for name in mapped)]
+    wanted += [own] if isinstance(own, str) and own in mapped and "/" not in own else []
+    return [str(files[0]) for files in files_of(wanted, []).values() if files]
 
 
 def preloads(choice: Choice, also: Sequence[str]) -> list[str]:

@@ -89,17 +89,14 @@ FIGURES = {
 
 
 class Bench:
-    """A workload that is set up once and replayed for each request of figures. `choices`: all allocators that will be
-    compared, as far as they are known: the libraries that they need are loaded on each of them (engine_process.py).
-
-    Runs are not kept: a caller that needs a figure twice keeps it.
+    """A workload that is set up once and replayed for each request of figures. Runs are not kept: a caller that needs a
+    figure twice keeps it.
     """
 
     def __init__(
         self,
         workload: Path,
         home: Home,
-        choices: Iterable[Choice] = (),
         timeout_s: float = 0,
         processes: Processes | None = None,
     ) -> None:
@@ -107,7 +104,7 @@ class Bench:
         workload at all.
         """
         info = read_workload(workload)
-        also = tuple(engine_process.also_loaded(info.info, choices, home))
+        also = tuple(engine_process.also_loaded(info.info))
         settings, _ = replay.with_sizes(
             Settings(repeats=1, passes=PASSES, timeout_s=timeout_s, also_loaded=also, memory_map=False)
         )

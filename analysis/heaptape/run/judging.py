@@ -89,7 +89,7 @@ def judged(source: Path, workload: Path, home: Home, made: Mapping[str, Run] | N
     if own is None:
         return ""
     try:
-        run = (made or {}).get(own.label) or Bench(workload, home, [own]).run(own, "memory")
+        run = (made or {}).get(own.label) or Bench(workload, home).run(own, "memory")
     except RunError:
         return ""  # whoever needs this replay fails, too, and says why
     return disproved(run, recorded, workload_of(replay.describe_workload(workload, "")))

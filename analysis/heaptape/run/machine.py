@@ -3,6 +3,8 @@
 a run is measured; what misses, faults and instructions cost on it, measured once by heaptape-machine and kept.
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -20,7 +22,7 @@ import msgspec
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import write_text
-from heaptape.common.process import processors
+from heaptape.common.process import locked, processors
 from heaptape.results.model.costs import Described, Sizes
 from heaptape.results.model.penalties import (
     Geometry,
@@ -216,8 +218,17 @@ def measure_costs(home: Home, rounds: int = ROUNDS, path: Path | None = None) ->
 
 
 def of_this_machine(home: Home) -> dict[str, Any]:
-    """The kept measurement, else a new one, which takes a few seconds."""
-    return known_costs() or measure_costs(home)
+    """The kept measurement, else a new one, which takes a few seconds. Of several processes that need one, the first
+    measures, and the others wait for it: so all predict from the same costs.
+    """
+    if known := known_costs():
+        return known
+    place = cache_file()
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):  # a folder that can't be written: each measures for itself
+            place.parent.mkdir(parents=True, exist_ok=True)
+            held.enter_context(locked(place.with_suffix(".lock"), fcntl.LOCK_EX))
+        return known_costs() or measure_costs(home)
 
 
 def for_passes(passes: Sequence[str], home: Home) -> dict[str, Any] | None:

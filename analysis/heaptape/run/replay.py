@@ -242,9 +242,7 @@ def replay(
     require_accesses(workload_path, workload["name"], settings.passes)
     about_machine = machine.describe()
     started = time.time()
-    settings = replace(
-        settings, also_loaded=tuple(engine_process.also_loaded(read_workload(workload_path).info, choices, home))
-    )
+    settings = replace(settings, also_loaded=tuple(engine_process.also_loaded(read_workload(workload_path).info)))
     settings, sizes = with_sizes(settings)
     program = home.program("replay")
     engine = Engine(program, workload_path, settings, workload["ops"], baseline(program, workload_path))

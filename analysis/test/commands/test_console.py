@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ from heaptape.commands.main import make_parser, parsers_of_commands
 from heaptape.commands.programs import PROGRAMS
 from heaptape.common import console
 from heaptape.common.home import default_home
+from heaptape.common.process import locked
 from heaptape.results.schema import Results
 from heaptape.run import machine, replay, rounds
+from results.planted import keep_measurement
 from synthetic_results import make_results, write
 
 from tests.support import CONVERT, HEAPTAPE, HEAPTAPE_HERE, OUT, RECORD, call_heaptape, import_text, run
@@ -212,10 +215,21 @@ def test_durations_are_short():
     assert [console.duration(one) for one in (40, 170, 7500)] == ["40 s", "3 min", "2 h 5 min"]
 
 
-def test_a_machine_that_was_not_measured_is_measured_once(monkeypatch, tmp_path):
+def test_a_machine_that_another_process_measures_is_not_measured_again(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(machine, "measure_costs", lambda home: pytest.fail("measured again"))
+    (tmp_path / "heaptape").mkdir()
+    with ThreadPoolExecutor() as pool:
+        with locked(tmp_path / "heaptape" / "machine.lock"):
+            found = pool.submit(machine.of_this_machine, default_home())
+            keep_measurement(tmp_path)
+        assert found.result() == machine.known_costs()
+
+
+def test_a_machine_that_was_not_measured_is_measured_once(monkeypatch):
     measured = []
     monkeypatch.setattr(machine, "known_costs", lambda: None)
-    monkeypatch.setattr(machine, "measure_costs", measured.append)
+    monkeypatch.setattr(machine, "of_this_machine", measured.append)
     with replaying.work() as work:
         replaying.calibrate(["memory", "time"], default_home(), work)
         assert measured == []

@@ -75,7 +75,7 @@ def keep_measurement(folder: Path) -> None:
     load.
     """
     place = folder / "heaptape" / "machine.json"
-    place.parent.mkdir(parents=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(json.dumps(measurement() | {"cpu": describe()["cpu"]}))
 
 

@@ -131,7 +131,7 @@ def bench(tmp_path_factory):
     workload = replay.prepare(
         str(REPOSITORY / "workloads" / "corpus" / "gs.tape"), HOME, tmp_path_factory.mktemp("exact")
     )
-    return exact.Bench(workload, HOME, [GLIBC])
+    return exact.Bench(workload, HOME)
 
 
 def test_figures_are_the_same_twice_except_faults(bench):

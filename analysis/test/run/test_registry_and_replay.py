@@ -273,53 +273,38 @@ def choice(name: str, preload: str, path: str = "/lib/libc.so.6") -> Choice:
 
 
 @pytest.fixture
-def libraries(tmp_path):
-    """The paths of an allocator and of a library that only it needs."""
-    source, runtime, allocator = tmp_path / "x.c", tmp_path / "libruntime.so.1", tmp_path / "liballocator.so"
-    source.write_text("int used(void); int asked(void) { return used(); }\n")
-    (tmp_path / "r.c").write_text("int used(void) { return 1; }\n")
-    build = ["cc", "-shared", "-fPIC", "-o"]
-    subprocess.run([*build, runtime, tmp_path / "r.c", "-Wl,-soname,libruntime.so.1"], check=True)
-    subprocess.run([*build, allocator, source, runtime, f"-Wl,-rpath,{tmp_path}"], check=True)
-    return str(allocator), str(runtime)
+def linkers(monkeypatch):
+    """The dynamic linker has a file of every name, but of "libabsent.so"."""
+    has = lambda names, own: {name: [Path("/lib", name)] * (name != "libabsent.so") for name in names}  # noqa: E731
+    monkeypatch.setattr(engine_process, "files_of", has)
 
 
-def test_what_the_program_has_and_an_allocator_needs_is_loaded_on_every_allocator(libraries):
-    allocator, runtime = libraries
-    choices = [choice("glibc", ""), choice("other", allocator)]
-    info = {"libraries": ["libc.so.6", "libruntime.so.1", "libxyz.so"], "allocator": "libc.so.6"}
-    assert engine_process.also_loaded(info, choices, default_home()) == [runtime]
-    assert engine_process.preloads(choices[0], [runtime]) == ["/lib/libc.so.6", runtime]
-    assert engine_process.preloads(choices[1], [runtime]) == [allocator, runtime]
+@pytest.mark.usefixtures("linkers")
+def test_the_runtimes_that_the_program_has_are_loaded_on_every_allocator():
+    info = {"libraries": ["libc.so.6", "libstdc++.so.6.0.30", "libxyz.so"], "allocator": "libc.so.6"}
+    also = engine_process.also_loaded(info)
+    assert also == ["/lib/libstdc++.so.6"]
+    assert engine_process.preloads(choice("glibc", ""), also) == ["/lib/libc.so.6", *also]
+    assert engine_process.preloads(choice("other", "/x/liballocator.so"), also) == ["/x/liballocator.so", *also]
 
 
-def test_what_is_loaded_with_an_allocator_does_not_depend_on_the_others_that_are_named(libraries, monkeypatch):
-    allocator, runtime = libraries
-    choices = [choice("glibc", ""), choice("other", allocator)]
-    monkeypatch.setattr(engine_process, "_usual_need", lambda home: engine_process._need(choices))
-    info = {"libraries": ["libruntime.so.1"]}
-    assert engine_process.also_loaded(info, choices[:1], default_home()) == [runtime]
+@pytest.mark.usefixtures("linkers")
+def test_a_program_that_is_linked_with_an_allocator_has_it_behind_every_other():
+    info = {"libraries": ["liballocator.so", "libm.so.6"], "allocator": "liballocator.so"}
+    also = engine_process.also_loaded(info)
+    assert also == ["/lib/libm.so.6", "/lib/liballocator.so"]
+    assert engine_process.preloads(choice("allocator", "/lib/liballocator.so"), also) == also[::-1]
+    preloaded = info | {"libraries": ["libm.so.6"]}
+    assert engine_process.also_loaded(preloaded) == ["/lib/libm.so.6"]
 
 
-def test_a_program_that_is_linked_with_an_allocator_has_it_behind_every_other(libraries):
-    allocator, runtime = libraries
-    choices = [choice("glibc", ""), choice("other", allocator)]
-    info = {"libraries": ["liballocator.so", "libruntime.so.1"], "allocator": "liballocator.so"}
-    assert engine_process.also_loaded(info, choices, default_home()) == [allocator, runtime]
-    assert engine_process.preloads(choices[1], [allocator, runtime]) == [allocator, runtime]
-
-
-def test_what_the_program_lacks_is_not_loaded(libraries):
-    allocator, runtime = libraries
-    choices = [choice("glibc", ""), choice("other", allocator)]
-    assert engine_process.also_loaded({"libraries": ["libxyz.so", 7]}, choices, default_home()) == []
-    assert (
-        engine_process.also_loaded({}, choices, default_home())
-        == engine_process.also_loaded({"libraries": "libruntime.so.1"}, choices, default_home())
-        == []
-    )
-    assert engine_process.preloads(choices[0], []) == []
-    assert engine_process.preloads(choices[1], []) == [allocator]
+@pytest.mark.usefixtures("linkers")
+def test_what_the_program_or_this_system_lacks_is_not_loaded():
+    assert engine_process.also_loaded({"libraries": ["libxyz.so", 7], "allocator": 7}) == []
+    assert engine_process.also_loaded({"libraries": ["libabsent.so"], "allocator": "libabsent.so"}) == []
+    assert engine_process.also_loaded({}) == engine_process.also_loaded({"libraries": "libm.so.6"}) == []
+    assert engine_process.preloads(choice("glibc", ""), []) == []
+    assert engine_process.preloads(choice("other", "/x/liballocator.so"), []) == ["/x/liballocator.so"]
 
 
 # Candidates are tested if they are installed.

@@ -15,6 +15,7 @@ from heaptape.decide.answer import answer
 from heaptape.show.screen import MOST_ROWS, answer_table, of_answer, render
 from hypothesis import given
 from hypothesis import strategies as st
+from results.planted import keep_measurement
 from show.test_answer import counted
 from synthetic_results import make_results
 
@@ -32,6 +33,15 @@ def test_the_tables_that_are_to_be_typed_have_the_intervals_that_were_asked_for(
     asked = [command for command in json.loads(found)["next"] if " --table " in command]
     assert [command.endswith(" --ci bootstrap") for command in asked] == [method == "bootstrap"]
     assert ("--ci bootstrap" in text) == (method == "bootstrap")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def costs_that_no_other_test_measures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    keep_measurement(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield
 
 
 @pytest.fixture(scope="module")

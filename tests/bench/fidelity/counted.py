@@ -191,7 +191,7 @@ def _replay_accesses(
     tell("recording accesses")
     workload = record_accesses(recipe, place, cache)
     paths = libraries(choices, place.scratch / "replayed-libraries")
-    also = tuple(engine_process.also_loaded(read_workload(workload).info, choices, place.home))
+    also = tuple(engine_process.also_loaded(read_workload(workload).info))
     engine = replay.Engine(place.home.program("replay"), workload, Settings(also_loaded=also))
     runs = []
     for choice in choices:

@@ -134,7 +134,7 @@ def verify(choice: Choice, home: Home, tell: Callable[[str], None] = lambda what
 
 def _broken(choice: Choice, workload: Path, home: Home) -> str:
     """The rule that the candidate breaks, in words; empty: none."""
-    bench = exact.Bench(workload, home, [choice], timeout_s=TIMEOUT_S)
+    bench = exact.Bench(workload, home, timeout_s=TIMEOUT_S)
     try:
         bench.run(choice, "verify")
     except exact.RunError as error:

@@ -244,7 +244,7 @@ def prepare(
         caches=settings.caches,
         tlbs=settings.tlbs,
         choices=tuple(_planned_choice(choice, store) for choice in choices),
-        workloads=tuple(_planned(workload, choices, store, home) for workload in workloads),
+        workloads=tuple(_planned(workload, store) for workload in workloads),
     )
     store.put(f"plans/{digest(msgspec.to_builtins(plan))}.json", plan)
     return Prepared(plan, refused)
@@ -273,10 +273,9 @@ def _planned_choice(choice: Choice, store: Store) -> PlannedChoice:
         raise HeaptapeError(f"{choice.label}: can't be sent to others: {error}") from None
 
 
-def _planned(workload: Workload, choices: Sequence[Choice], store: Store, home: Home) -> PlannedWorkload:
+def _planned(workload: Workload, store: Store) -> PlannedWorkload:
     beside = {
-        sha256_of(path): path
-        for path in (Path(one).resolve() for one in engine_process.also_loaded(workload.about, choices, home))
+        sha256_of(path): path for path in (Path(one).resolve() for one in engine_process.also_loaded(workload.about))
     }
     for sha256, path in beside.items():
         store.files.upload(path, file_of_library(sha256))

@@ -135,7 +135,7 @@ def compare(
         workload = replay.prepare(str(source), home, scratch)
         described = replay.describe_workload(workload, name)
         found.about = {key: described[key] for key in ("sha256", "ops", "threads", "ideal_rss_bytes")}
-        bench = Bench(workload, home, [pairing.old, pairing.new], pairing.timeout_s, processes)
+        bench = Bench(workload, home, pairing.timeout_s, processes)
     except HeaptapeError as error:
         found.errors.append(str(error) or f"{source}: can't be compiled")
         return found

@@ -160,7 +160,7 @@ class Judge:
             where = Path(folder) / "candidate.tape"
             write_candidate(self._workload, candidate, where, self._home)
             workload = replay.prepare(str(where), self._home, Path(folder))
-            yield exact.Bench(workload, self._home, [self.question.old, self.question.new], processes=processes)
+            yield exact.Bench(workload, self._home, processes=processes)
 
     def _figures(self, bench: exact.Bench) -> Pair:
         question = self.question

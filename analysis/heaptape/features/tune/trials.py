@@ -77,11 +77,8 @@ class Trials:
         self._space, self._goals = space, goals
         # Before a bench needs this machine's caches, which are measured with the penalties.
         self._penalties = read_penalties(machine.of_this_machine(home)) if CPU in goals.figures else None
-        default = [space.choice({})]
         self._processes = Processes()
-        self._benches = {
-            name: exact.Bench(path, home, default, processes=self._processes) for name, path in workloads.items()
-        }
+        self._benches = {name: exact.Bench(path, home, processes=self._processes) for name, path in workloads.items()}
 
     def measure(self, wanted: Sequence[Settings], jobs: int, again: int = 0) -> Iterator[Point]:
         """Yields a point for each settings as it is measured; `jobs` at once, or fewer where memory is short. Raises
