@@ -78,8 +78,8 @@ static json_t *accesses_json(const struct compile_info *info) {
 }
 
 char *compile_info_json(struct compile_info *info, const struct witness *witness) {
-  static const char *const kept[] = {"allocator_version", "allocator_build_id", "settings",
-                                     "libraries",         "touched_parts",      "transparent_huge_pages"};
+  static const char *const kept[] = {"linked",    "allocator_version", "allocator_build_id",    "settings",
+                                     "libraries", "touched_parts",     "transparent_huge_pages"};
   json_t *object = json_object();
   const struct trace_info *trace = &info->trace;
   const struct recorded_samples *samples = &info->samples;

@@ -140,9 +140,11 @@ static void add_origin(struct text_line *words, const struct shown *shown) {
     text_add(words, ", %s", seconds_text(number, json_number_value(ns)));
   text_add(words, workload ? ". A workload, recorded" : ". Recorded");
   if (json_object_get(shown->about, "allocator"))
-    add_allocator(words, string_of(shown->about, "allocator", "?"));
+    add_allocator(words, string_of(shown->about, "linked", string_of(shown->about, "allocator", "?")));
   if (json_object_get(shown->about, "allocator_version"))
     text_add(words, " %s", string_of(shown->about, "allocator_version", "?"));
+  if (json_object_get(shown->about, "linked"))
+    text_add(words, ", linked");
   add_settings(words, json_object_get(shown->about, "settings"));
   if (strcmp(source, "heaptape-record 0.1") != 0)
     text_add(words, "; source: %s", source);

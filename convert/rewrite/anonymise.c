@@ -195,6 +195,7 @@ static json_t *anonymous_info(const struct trace_summary *summary) {
   if (source.allocator[0])
     json_object_set_new(info, "allocator", json_string(source.allocator));
   json_object_set(info, "touched_parts", json_object_get(source.json, "touched_parts"));
+  json_object_set(info, "linked", json_object_get(source.json, "linked"));
   json_object_set(info, "allocator_version", json_object_get(source.json, "allocator_version"));
   json_object_set(info, "allocator_build_id", json_object_get(source.json, "allocator_build_id"));
   json_object_set(info, "transparent_huge_pages", json_object_get(source.json, "transparent_huge_pages"));

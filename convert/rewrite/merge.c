@@ -308,7 +308,8 @@ static void add_lacks(json_t *lacks, const json_t *source, bool continues) {
 
 static json_t *about_process(const json_t *source, uint32_t threads) {
   static const char *const copied[] = {
-      "program", "pid", "parent_pid", "allocator", "allocator_version", "allocator_build_id", "settings", "order"};
+      "program",  "pid",  "parent_pid", "allocator", "linked", "allocator_version", "allocator_build_id",
+      "settings", "order"};
   json_t *about = json_object();
   for (size_t key = 0; key < sizeof copied / sizeof *copied; key++)
     if (json_object_get(source, copied[key]))

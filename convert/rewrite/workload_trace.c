@@ -177,8 +177,9 @@ static bool has_times(const struct workload *workload) {
 }
 
 static json_t *info_of(const struct tracing *tracing) {
-  static const char *const kept[] = {"program",       "allocator", "allocator_version", "allocator_build_id",
-                                     "os_page_bytes", "libraries", "settings",          "transparent_huge_pages"};
+  static const char *const kept[] = {"program",           "allocator",          "linked",
+                                     "allocator_version", "allocator_build_id", "os_page_bytes",
+                                     "libraries",         "settings",           "transparent_huge_pages"};
   static const char *const lost[] = {"addresses", "failures", "times"};
   size_t bytes;
   bool timed = tracing->timed;

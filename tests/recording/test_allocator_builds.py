@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 
+import pytest
 from heaptape.allocators.elf_files import build_id
 from heaptape.allocators.registry import c_library
 from heaptape.tape.workload_format import read_workload
@@ -54,3 +55,37 @@ def test_a_library_that_is_loaded_by_a_link_is_named_by_its_build_id(tmp_path):
     record(tmp_path / "t.tape", program)
     expected = {"allocator": "libreference.so", "allocator_build_id": build_id(library)}
     assert named(open_trace(tmp_path / "t.tape").info) == expected
+
+
+# An allocator in the program: it never frees.
+IN_PROGRAM = """
+#include <stddef.h>
+#include <string.h>
+static char heap[1 << 20], *at = heap;
+void *malloc(size_t size) { char *made = at; at += (size + 31) & ~(size_t)15; return made; }
+void free(void *object) { (void)object; }
+void *calloc(size_t count, size_t size) { return malloc(count * size); }
+void *realloc(void *old, size_t size) { void *made = malloc(size); return old ? memcpy(made, old, size) : made; }
+const char *volatile texts[] = {TEXTS};
+int mi_version(void) { return 209; }
+int main(void) { return !realloc(malloc(9), 99) || !texts[0]; }
+"""
+TEXTS = {
+    ("jemalloc", "5.3.0"): ("<jemalloc>: ", "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c"),
+    ("jemalloc", None): ("<jemalloc>: ", "0.0.0-0-g000000missing_version_try_git_fetch_tags"),
+    ("tcmalloc", "2.10"): ("gperftools 2.10",),
+    ("mimalloc", "2.0.9"): ("mimalloc: warning: ",),
+    (None, None): ("another",),
+}
+
+
+@pytest.mark.parametrize("expected", TEXTS, ids=str)
+def test_an_allocator_in_the_program_is_named_with_its_version(expected, tmp_path):
+    source, program, tape, work = (tmp_path / name for name in ("p.c", "program", "t.tape", "t.work"))
+    source.write_text(IN_PROGRAM.replace("TEXTS", ", ".join(f'"{one}"' for one in TEXTS[expected])))
+    compile_c(program, source, "-rdynamic", "-fno-builtin", "-O2")
+    record(tape, program)
+    succeed(CONVERT, "compile", tape, "-o", work)
+    for info in (open_trace(tape).info, read_workload(work).info):
+        assert info["allocator"] == "program"
+        assert (info.get("linked"), info.get("allocator_version")) == expected

@@ -20,7 +20,7 @@ from heaptape.advise.tried import (
     with_own_memory,
     with_time,
 )
-from heaptape.advise.words import Advice, environment
+from heaptape.advise.words import Advice
 from heaptape.allocators import registry
 from heaptape.allocators.registry import DEFAULT_VARIANT, GLIBC, Choice
 from heaptape.common import phrases
@@ -255,7 +255,7 @@ class Advisor:
             return []
         judge, rows = self._judge(), self._rows
         refused = self._decide(rows, judge)[1]
-        able = {one.label for one in self.tried if one.label not in refused and self._can_be_set(one)}
+        able = {one.label for one in self.tried if one.label not in refused and self._can_be_raced(one)}
         now = _of(rows, self.now.label)
         alone = {one.label for one in self.tried if one.choice.variant == DEFAULT_VARIANT} - {self.now.label}
         if not self.source.alone:  # of the other processes nothing is predicted
@@ -301,12 +301,13 @@ class Advisor:
         base = _of(rows, now.label)
         idle = phrases.idle(self.about.get("idle_percent"))
         summary = " ".join(filter(None, [_about(self.about, tried, base, self._cpu_ns), self.source.others, idle]))
-        choices = {one.label: one.choice for one in tried}
+        linked = self.about.get("linked") or ""  # the program has it without a preload
+        choices = {one.label: replace(one.choice, preload="" if linked else one.choice.preload) for one in tried}
         said = self._caveats(rows, judge, picks)
         live = tuple(one.line for one in self.live if one.line)
         fits_in = {one.label: one.smallest_limit_bytes for one in tried if one.smallest_limit_bytes}
         advice = Advice(summary, now.label, rows, picks, judge, choices, self.doubt, refused, said, live)
-        advice = replace(advice, fits_in=fits_in, upgrades=self._upgrades())
+        advice = replace(advice, fits_in=fits_in, upgrades=self._upgrades(), linked=linked)
         return Found(advice, tried, self.about)
 
     def _decide(self, rows: Sequence[Candidate], judge: Judge) -> tuple[list[Pick], dict[str, str]]:
@@ -341,6 +342,10 @@ class Advisor:
 
     def _can_be_set(self, one: Tried) -> bool:
         return one.choice.c_library is None or one.label == self.now.label
+
+    def _can_be_raced(self, one: Tried) -> bool:
+        in_program = self.about.get("linked") and one.choice.allocator != self.now.allocator
+        return self._can_be_set(one) and not in_program
 
     def _upgrades(self) -> tuple[str, ...]:
         """What each other glibc brings to a program that runs on one: its calls' instructions, and its peak memory."""
@@ -595,7 +600,6 @@ def as_json(found: Found, confirmed: Sequence[Confirmed] = ()) -> dict:
 
 
 def _pick_json(advice: Advice, pick: Pick) -> dict:
-    choice = advice.choices[pick.label]
     stays = pick.label == advice.today
     return {
         "aim": pick.aim,
@@ -604,7 +608,7 @@ def _pick_json(advice: Advice, pick: Pick) -> dict:
         "why": pick.why,
         "ties": list(pick.ties),
         "rivals": list(pick.rivals),
-        "environment": {} if stays else environment(choice, advice.today, c_library()),
+        "environment": {} if stays else advice.environment(pick.label, c_library()),
     }
 
 

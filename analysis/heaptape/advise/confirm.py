@@ -238,7 +238,7 @@ def confirm(advice: Advice, raced: Raced, observe: Observer) -> list[Confirmed]:
     """A result for each racer, and for each pick of memory that is not today's, with peaks of live runs on what is
     advised. Raises HeaptapeError where the program fails live.
     """
-    picks = [(pick, label) for pick in advice.picks if (label := to_run(advice, pick))]
+    picks = [(pick, label) for pick in advice.picks if (label := to_run(advice, pick)) and advice.can_be_set(label)]
     measured = raced.live
     advised = [label for pick, label in picks if pick.aim == CPU and label in measured]
     of_memory = [label for pick, label in picks if pick.aim == MEMORY]

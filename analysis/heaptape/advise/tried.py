@@ -62,7 +62,7 @@ def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) ->
         return named, ""
     if recorded:
         return recorded, ""
-    library = info.get("allocator")
+    library = info.get("linked") or info.get("allocator")
     other = of_same_name(info, registry)
     if other:
         version = info.get("allocator_version")

@@ -30,7 +30,8 @@ class Advice:
     `live`: the results of live runs, a sentence each. `next_step`: (label, command) of what else can be done.
     `command`: the program's, to print it with the variables to set. `left_out`: of the budget's steps, in words.
     `upgrades`: what other glibcs bring, a sentence each. `race`: the command that has time for a race. `fits_in`: label
-    -> memory limit in bytes under which the program runs, where that is known.
+    -> memory limit in bytes under which the program runs, where that is known. `linked`: the allocator that is in the
+    program itself, which LD_PRELOAD does not replace; empty: none is.
     """
 
     about: str
@@ -49,6 +50,17 @@ class Advice:
     fits_in: Mapping[str, float] = field(default_factory=dict)
     upgrades: Sequence[str] = ()
     race: str = ""
+    linked: str = ""
+
+    def can_be_set(self, label: str) -> bool:
+        """Does the environment bring the program on it?"""
+        return not self.linked or self.choices[label].allocator == self.choices[self.today].allocator
+
+    def environment(self, label: str, c_library: str) -> dict[str, str]:
+        """The variables to set: LD_PRELOAD and the allocator's own."""
+        choice = self.choices[label]
+        library = choice.preload or (c_library if self.today.partition(":")[0] != choice.allocator else "")
+        return ({"LD_PRELOAD": library} if library and not self.linked else {}) | choice.environment
 
     def row(self, label: str) -> Candidate:
         return next(row for row in self.rows if row.label == label)
@@ -57,7 +69,7 @@ class Advice:
 def screen(advice: Advice, c_library: str) -> Screen:
     """The screen. `c_library`: path of the C library, to be preloaded for its allocator."""
     labels, table = _changes(advice, ["", "", "", ""])
-    said = [f"  {_line_to_set(advice, label, c_library)}" for label in labels]
+    said = [_to_link(advice, label) or f"  {_line_to_set(advice, label, c_library)}" for label in labels]
     said += [""] * bool(labels)
     said += _staying(advice) + _alternatives(advice) + _why(advice, labels)
     said += [*advice.upgrades, *advice.live]
@@ -74,7 +86,8 @@ def pasted(advice: Advice, c_library: str, repeat: str) -> Screen:
     was measured, and the command that repeats it.
     """
     labels, table = _changes(advice, ["", "of the program", "change", "measured by"])
-    said = [f"- Set: `{_line_to_set(advice, label, c_library)}`" for label in labels]
+    lines = [_to_link(advice, label) or f"Set: `{_line_to_set(advice, label, c_library)}`" for label in labels]
+    said = [f"- {line}" for line in lines]
     said += [f"- {line}" for line in (*_staying(advice), *advice.upgrades, *advice.live)]
     choices = {label.partition(":")[0]: advice.choices[label] for label in (advice.today, *labels)}
     versions = ", ".join(f"{name} {short_version(one.version)}".strip() for name, one in choices.items())
@@ -129,9 +142,17 @@ def _undecided(advice: Advice, pick: Pick) -> str:
 
 
 def _line_to_set(advice: Advice, label: str, c_library: str) -> str:
-    settings = environment(advice.choices[label], advice.today, c_library)
+    settings = advice.environment(label, c_library)
     words = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
     return " ".join([*words, *([shlex.join(advice.command)] if advice.command else [])])
+
+
+def _to_link(advice: Advice, label: str) -> str:
+    """Where no variable does it: a sentence; else empty."""
+    choice = advice.choices[label]
+    settings = f" ({' '.join(f'{name}={value}' for name, value in choice.environment.items())})"
+    instead = f"Link it with {choice.allocator}{settings * bool(choice.environment)} instead of {advice.linked}"
+    return "" if advice.can_be_set(label) else f"{instead}, which is in the program: LD_PRELOAD has no effect on it."
 
 
 def candidates(advice: Advice) -> Table:
@@ -150,12 +171,6 @@ def candidates(advice: Advice) -> Table:
         rows.append([Cell(row.label), *figures, *[Cell("")] * (5 - len(figures)), unit])
     columns = ["allocator", "peak bytes", "mean bytes", "CPU time change", "at least", "at most", "unit"]
     return Table("", columns, rows)
-
-
-def environment(choice: Choice, today: str, c_library: str) -> dict[str, str]:
-    """The variables to set: LD_PRELOAD and the allocator's own."""
-    library = choice.preload or (c_library if today.partition(":")[0] != choice.allocator else "")
-    return ({"LD_PRELOAD": library} if library else {}) | choice.environment
 
 
 def _figures(advice: Advice, label: str, changes: Sequence[Pick]) -> list[list[Cell]]:

@@ -174,9 +174,13 @@ def _versions(files: Sequence[Results]) -> dict[str, str]:
 
 
 def _of_recording(file: Results) -> Column | None:
-    """The first allocator whose library has the file name of the recording's; it may be another version."""
-    columns = file.parsed.allocators or []
-    return next((one for one in columns if one.path and Path(one.path).name == file.workload.allocator), None)
+    """The first allocator that was linked into the program, or whose library has the file name of the recording's; it
+    may be another version.
+    """
+    columns, about = file.parsed.allocators or [], file.workload
+    if about.linked:
+        return next((one for one in columns if one.name == about.linked), None)
+    return next((one for one in columns if one.path and Path(one.path).name == about.allocator), None)
 
 
 def _is_recorded_on(file: Results, baseline: str) -> bool:
@@ -189,12 +193,12 @@ def _recorded_on(file: Results) -> str:
     """The allocator that the program was recorded on, with its version where that is known; empty: unknown."""
     about, column = file.workload, _of_recording(file)
     if column is None:
-        return f"{about.allocator or ''} {about.allocator_version or ''}".strip()
+        return f"{about.linked or about.allocator or ''} {about.allocator_version or ''}".strip()
     known_here = column.build_id and column.build_id == about.allocator_build_id
     version = about.allocator_version or (short_version(column.version) if known_here else "")
     name = column.name or ""
     if not version and about.allocator_build_id and not known_here:
-        name = f"another build of {about.allocator}"
+        name = f"another build of {about.linked or about.allocator}"
     return f"{name} {version}" if version and "@" not in name else name
 
 

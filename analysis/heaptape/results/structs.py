@@ -84,6 +84,7 @@ class Workload(msgspec.Struct):
     program: Text = None
     source: Text = None
     allocator: Text = None
+    linked: Text = None
     allocator_version: Text = None
     allocator_build_id: Text = None
     settings: dict[str, str] | None = None

@@ -27,7 +27,12 @@ def recorded_on(info: Mapping, registry: Mapping[str, Allocator]) -> Choice | No
 
 
 def of_same_name(info: Mapping, registry: Mapping[str, Allocator]) -> Allocator | None:
-    """The allocator here whose library has the name of the recording's, of any version."""
+    """The allocator here whose library has the name of the recording's, or which was linked into the program, of any
+    version.
+    """
+    if linked := info.get("linked"):
+        there = registry.get(linked)
+        return there if there and there.path else None
     library = info.get("allocator")
     for allocator in registry.values():
         if (
@@ -44,9 +49,10 @@ def _is_other(info: Mapping, here: Allocator) -> bool:
 
 
 def _candidate(info: Mapping) -> str | None:
-    recorded_id = info.get("allocator_build_id")
-    known = installed.find_all(installed.root()) + installed.of_wheel() if recorded_id else []
-    return next((one.record.label for one in known if one.record.build_id == recorded_id), None)
+    recorded_id, linked = info.get("allocator_build_id"), (info.get("linked"), info.get("allocator_version"))
+    known = [one.record for one in installed.find_all(installed.root()) + installed.of_wheel()] if recorded_id else []
+    same = (one.label for one in known if one.build_id == recorded_id or (one.name, one.version) == linked)
+    return next(same, None)
 
 
 def _file_of(info: Mapping) -> Path | None:

@@ -179,6 +179,7 @@ def describe_workload(path: Path, name: str) -> dict:
         "program",
         "source",
         "allocator",
+        "linked",
         "allocator_version",
         "allocator_build_id",
         "settings",

@@ -13,7 +13,7 @@ from advise.made_up import NOW, error_of, no_error, row
 from heaptape.advise import confirm
 from heaptape.advise import tried as candidates
 from heaptape.advise.advise import _beyond_limits
-from heaptape.advise.words import Advice, environment, screen
+from heaptape.advise.words import Advice, screen
 from heaptape.allocators import registry
 from heaptape.allocators.registry import Choice
 from heaptape.common.home import default_home
@@ -402,13 +402,15 @@ def choice(label, **settings):
     return Choice(name, variant or "default", Path(preload or "/lib/libc.so.6"), preload, settings)
 
 
-def advice(rows, judge, objective=BOTH, refused=(), live=()):
+def advice(rows, judge, objective=BOTH, refused=(), live=(), linked=""):
     kept = [one.label for one in rows if one.label not in refused]
     choices = {one.label: choice(one.label, A="b c") for one in rows}
     picks = decide(rows, NOW, objective, judge, kept)
     said = ["What could change it."]
     race = "heaptape advise --budget 2m -- x"
-    return Advice("p: 1 call.", NOW, rows, picks, judge, choices, "", dict(refused), said, live, race=race)
+    return Advice(
+        "p: 1 call.", NOW, rows, picks, judge, choices, "", dict(refused), said, live, race=race, linked=linked
+    )
 
 
 def text(*arguments, **settings):
@@ -440,8 +442,17 @@ def test_the_line_to_set_is_what_a_shell_takes():
 
 
 def test_going_back_to_the_c_library_preloads_it():
-    assert environment(choice(NOW), "jemalloc", "/c.so") == {"LD_PRELOAD": "/c.so"}
-    assert environment(choice(f"{NOW}:a", A="1"), NOW, "/c.so") == {"A": "1"}
+    made = SimpleNamespace(choices={NOW: choice(NOW), "a": choice(f"{NOW}:a", A="1")}, today="jemalloc", linked="")
+    assert Advice.environment(made, NOW, "/c.so") == {"LD_PRELOAD": "/c.so"}
+    made.today = NOW
+    assert Advice.environment(made, "a", "/c.so") == {"A": "1"}
+
+
+def test_an_allocator_that_is_in_the_program_is_replaced_by_linking_not_by_preload():
+    rows = [row(NOW, 100), row("x:one", 50)]
+    made = said(rows, Judge(no_error), MEMORY, linked=NOW)
+    assert "LD_PRELOAD=" not in made
+    assert "Link it with x (A=b c) instead of glibc, which is in the program: LD_PRELOAD has no effect" in made
 
 
 def test_staying_is_said_with_the_reason():

@@ -2,9 +2,11 @@
 """A replay on the recorded allocator has the settings that the recorded program's environment had."""
 
 import pytest
+from heaptape.advise.tried import today
 from heaptape.allocators import registry
 from heaptape.allocators.elf_files import build_id
 from heaptape.common.home import default_home
+from heaptape.results.recorded_on import short_version
 from heaptape.run.recorded import as_recorded, recorded_on
 
 KNOWN = registry.load(default_home())
@@ -67,3 +69,14 @@ def test_a_library_that_only_the_linker_knows_is_found_by_its_name_and_build_id(
     assert recorded_on(about | {"allocator_build_id": "00"}, KNOWN) is None
     assert recorded_on(about | {"allocator": f"../{path.name}"}, KNOWN) is None
     assert recorded_on(about | {"settings": {"LD_AUDIT": "/no.so"}}, KNOWN) is None
+
+
+def test_an_allocator_that_was_linked_into_the_program_is_its_own():
+    about = {"allocator": "program", "allocator_build_id": "00", "linked": "reference", "settings": ARENAS}
+    assert recorded_on(about, KNOWN) is None  # of which version is not known
+    found = recorded_on(about | {"linked": "glibc", "allocator_version": short_version(KNOWN["glibc"].version)}, KNOWN)
+    assert found is not None
+    assert (found.label, found.as_recorded) == ("glibc:MALLOC_ARENA_MAX=2", True)
+    now, doubt = today(None, about | {"linked": "glibc", "allocator_version": "2.5"}, KNOWN)
+    assert now.label == "glibc"
+    assert "recorded on glibc 2.5, which is not on this machine" in doubt

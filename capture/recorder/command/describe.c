@@ -222,49 +222,6 @@ static int open_library(int pid, const char *library) {
   return fd;
 }
 
-/* A library's; empty: it has none. */
-struct build {
-  struct stat file;
-  char version[ELF_BUILD_ID_TEXT], id[ELF_BUILD_ID_TEXT];
-};
-
-static bool is_same_file(const struct stat *a, const struct stat *b) {
-  return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-         memcmp(&a->st_mtim, &b->st_mtim, sizeof a->st_mtim) == 0 &&
-         memcmp(&a->st_ctim, &b->st_ctim, sizeof a->st_ctim) == 0;
-}
-
-/* The last files are remembered, as nearly all processes have one C library, of which some 2 MB are searched. */
-static const struct build *build_of(int fd) {
-  static struct build known[4];
-  static unsigned next;
-  struct build found = {.version = "", .id = ""};
-  if (fstat(fd, &found.file) != 0)
-    return NULL;
-  for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
-    if (is_same_file(&known[i].file, &found.file))
-      return &known[i];
-  struct elf_memory memory = elf_descriptor(&fd);
-  struct elf_file file;
-  mapped_file_glibc_version(fd, found.version, sizeof found.version);
-  if (!elf_file_read(&memory, &file) || !elf_file_build_id(fd, &file, found.id))
-    found.id[0] = '\0';
-  struct build *place = &known[next++ % (sizeof known / sizeof *known)];
-  *place = found;
-  return place;
-}
-
-/* Adds the version and the build id of the process's library of that base name, as far as they are known. */
-static void add_build(json_t *info, int pid, const char *library) {
-  int fd = open_library(pid, library);
-  const struct build *build = fd >= 0 ? build_of(fd) : NULL;
-  if (build && build->version[0])
-    json_object_set_new(info, "allocator_version", json_string(build->version));
-  if (build && build->id[0])
-    json_object_set_new(info, "allocator_build_id", json_string(build->id));
-  os_close(fd);
-}
-
 /* INFO's `accesses`.`bursts`; marks are any bytes, and those that are not UTF-8 are left out. */
 static json_t *burst_ends(const struct burst_ends *burst) {
   json_t *ends = json_object();
@@ -295,6 +252,7 @@ struct program_symbols {
   bool calls_jemalloc, sets_up;
   uint32_t looked_at;
   uint64_t settings_at[JEMALLOC_SETTINGS]; /* addresses in the file; 0: it has no such variable */
+  uint64_t mi_version;                     /* likewise the function */
   uint64_t entry;
 };
 
@@ -306,6 +264,8 @@ static bool look_at_symbol(void *context, const Elf64_Sym *symbol, const char *n
     program->calls_jemalloc |= is_among(name, of_jemalloc);
     program->sets_up |= is_set_up(name);
   }
+  if (is_here && strcmp(name, "mi_version") == 0)
+    program->mi_version = symbol->st_value;
   for (size_t i = 0; is_here && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && i < JEMALLOC_SETTINGS; i++)
     if (strcmp(name, jemalloc_settings[i].variable) == 0)
       program->settings_at[i] = symbol->st_value;
@@ -390,6 +350,78 @@ static void add_jemalloc_settings(int pid, int memory, const char *allocator, co
   os_close(auxiliary);
 }
 
+/* mimalloc's, from its function's code (mov $209, %eax: 2.0.9; from 2.3 on 20300), as no text in it says it. */
+static void mimalloc_version(int pid, const struct program_symbols *program, char *version, size_t bytes) {
+  static const uint8_t branch_target[] = {0xf3, 0x0f, 0x1e, 0xfa};
+  uint8_t code[16] = {0};
+  uint32_t number = 0;
+  int auxiliary = proc_open(pid, "auxv"), memory = proc_open(pid, "mem");
+  uint64_t at = proc_auxiliary(auxiliary, AT_ENTRY) - program->entry + program->mi_version;
+  ssize_t got = program->mi_version ? pread(memory, code, sizeof code, (off_t)at) : -1;
+  const uint8_t *move = code + (memcmp(code, branch_target, sizeof branch_target) == 0 ? sizeof branch_target : 0);
+  if (got == sizeof code && move[0] == 0xb8)
+    memcpy(&number, move + 1, sizeof number);
+  if (number >= 10000)
+    snprintf(version, bytes, "%u.%u.%u", number / 10000, number / 100 % 100, number % 100);
+  else if (number >= 100)
+    snprintf(version, bytes, "%u.%u.%u", number / 100, number / 10 % 10, number % 10);
+  os_close(auxiliary);
+  os_close(memory);
+}
+
+/* A library's, or that of the allocator in a program; empty: it has none. linked: that allocator's name; NULL: none. */
+struct build {
+  struct stat file;
+  const char *linked;
+  char version[ELF_BUILD_ID_TEXT], id[ELF_BUILD_ID_TEXT];
+};
+
+static bool is_same_file(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+         memcmp(&a->st_mtim, &b->st_mtim, sizeof a->st_mtim) == 0 &&
+         memcmp(&a->st_ctim, &b->st_ctim, sizeof a->st_ctim) == 0;
+}
+
+/* The last files are remembered, as nearly all processes have one C library, of which some 2 MB are searched. */
+static const struct build *build_of(int fd, bool is_program) {
+  static struct build known[4];
+  static unsigned next;
+  struct build found = {.linked = NULL};
+  if (fstat(fd, &found.file) != 0)
+    return NULL;
+  for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
+    if (is_same_file(&known[i].file, &found.file))
+      return &known[i];
+  struct elf_memory memory = elf_descriptor(&fd);
+  struct elf_file file;
+  if (!mapped_file_glibc_version(fd, found.version, sizeof found.version) && is_program)
+    found.linked = mapped_file_linked_allocator(fd, found.version, sizeof found.version);
+  if (!elf_file_read(&memory, &file) || !elf_file_build_id(fd, &file, found.id))
+    found.id[0] = '\0';
+  struct build *place = &known[next++ % (sizeof known / sizeof *known)];
+  *place = found;
+  return place;
+}
+
+/* Adds the version and the build id of the process's library of that base name, as far as they are known; of the
+   program itself also which allocator is in it. */
+static void add_build(json_t *info, int pid, const char *library, const struct program_symbols *program) {
+  bool is_program = strcmp(library, json_string_value(json_object_get(info, "program"))) == 0;
+  int fd = open_library(pid, library);
+  const struct build *build = fd >= 0 ? build_of(fd, is_program) : NULL;
+  char version[ELF_BUILD_ID_TEXT];
+  snprintf(version, sizeof version, "%s", build ? build->version : "");
+  if (build && build->linked)
+    json_object_set_new(info, "linked", json_string(build->linked));
+  if (build && build->linked && strcmp(build->linked, "mimalloc") == 0)
+    mimalloc_version(pid, program, version, sizeof version);
+  if (version[0])
+    json_object_set_new(info, "allocator_version", json_string(version));
+  if (build && build->id[0])
+    json_object_set_new(info, "allocator_build_id", json_string(build->id));
+  os_close(fd);
+}
+
 char *describe_info(const struct collector_settings *settings, const struct attach_request *request,
                     const struct describe_clock *clock, const struct describe_past *past) {
   bool late = past->late;
@@ -440,7 +472,7 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     json_object_set_new(info, "call_ns", json_real(describe_call_ns(settings)));
     if (past->parent)
       settings_made_describe(&past->parent->settings, info);
-    add_build(info, request->pid, allocator);
+    add_build(info, request->pid, allocator, &symbols);
   }
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   json_decref(info);

@@ -64,19 +64,60 @@ static bool find_version(const char *text, char *version, size_t bytes) {
   return true;
 }
 
-bool mapped_file_glibc_version(int fd, char *version, size_t bytes) {
-  static const char BANNER[] = "GNU C Library";
-  char chunk[CHUNK_BYTES + BANNER_MOST], line[BANNER_MOST + 1];
-  version[0] = '\0';
+/* The place of the text in the file from there on, -1: it is not in it. line: BANNER_MOST + 1 bytes from there. */
+static off_t find_text(int fd, off_t from, const char *text, char *line) {
+  char chunk[CHUNK_BYTES + BANNER_MOST];
   ssize_t got;
-  for (off_t at = 0; at < LIBRARY_MOST && (got = pread(fd, chunk, sizeof chunk, at)) > 0; at += CHUNK_BYTES) {
-    const char *banner = memmem(chunk, (size_t)got, BANNER, sizeof BANNER - 1);
-    if (!banner)
+  for (off_t at = from; at < LIBRARY_MOST && (got = pread(fd, chunk, sizeof chunk, at)) > 0; at += CHUNK_BYTES) {
+    const char *found = memmem(chunk, (size_t)got, text, strlen(text));
+    if (!found)
       continue;
-    got = pread(fd, line, BANNER_MOST, at + (banner - chunk));
+    got = pread(fd, line, BANNER_MOST, at + (found - chunk));
     line[got > 0 ? got : 0] = '\0';
-    line[strcspn(line, "\n")] = '\0';
-    return find_version(line, version, bytes);
+    return at + (found - chunk);
   }
-  return false;
+  return -1;
+}
+
+bool mapped_file_glibc_version(int fd, char *version, size_t bytes) {
+  char line[BANNER_MOST + 1];
+  version[0] = '\0';
+  if (find_text(fd, 0, "GNU C Library", line) < 0)
+    return false;
+  line[strcspn(line, "\n")] = '\0';
+  return find_version(line, version, bytes);
+}
+
+/* jemalloc's is as in "5.3.0-0-g54eaed1d": commits since the release, and the last one; "0.0.0": it was not known. */
+static void jemalloc_version(int fd, char *version, size_t bytes) {
+  char line[BANNER_MOST + 1], before[16];
+  for (off_t at = 0; (at = find_text(fd, at, "-0-g", line)) >= 0; at++) {
+    ssize_t got = pread(fd, before, sizeof before, at < (off_t)sizeof before ? 0 : at - (off_t)sizeof before);
+    size_t from = got == sizeof before ? sizeof before : 0, length;
+    while (from > 0 && strchr("0123456789.", before[from - 1]) && before[from - 1])
+      from--;
+    length = sizeof before - from;
+    if (length < sizeof "0.0.0" - 1 || length >= bytes || strncmp(before + from, "0.0.0", length) == 0)
+      continue;
+    memcpy(version, before + from, length);
+    version[length] = '\0';
+    return;
+  }
+}
+
+const char *mapped_file_linked_allocator(int fd, char *version, size_t bytes) {
+  char line[BANNER_MOST + 1];
+  version[0] = '\0';
+  if (find_text(fd, 0, "<jemalloc>: ", line) >= 0) {
+    jemalloc_version(fd, version, bytes);
+    return "jemalloc";
+  }
+  if (find_text(fd, 0, "gperftools ", line) >= 0) {
+    snprintf(version, bytes, "%.*s", (int)strspn(line + sizeof "gperftools", "0123456789."),
+             line + sizeof "gperftools");
+    return "tcmalloc";
+  }
+  if (find_text(fd, 0, "mimalloc: warning: ", line) >= 0)
+    return "mimalloc";
+  return find_text(fd, 0, "malloc(): corrupted top size", line) >= 0 ? "glibc" : NULL;
 }

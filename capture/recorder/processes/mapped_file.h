@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that a recorded process has mapped, and of glibc its version. The process chooses the file, and may change it
-   meanwhile: it is read, never mapped, and up to a limit. */
+/* Files that a recorded process has mapped, and of their allocators the names and versions. The process chooses the
+   file, and may change it meanwhile: it is read, never mapped, and up to a limit. */
 #pragma once
 
 #include "core/system/process.h"
@@ -16,3 +16,7 @@ int mapped_file_open(int pid, const struct proc_mapping *mapping);
 
 /* The version of glibc ("2.36"), if the file is its C library. False: it is not (version is empty then). */
 bool mapped_file_glibc_version(int fd, char *version, size_t bytes);
+
+/* The allocator in an executable that defines malloc, by the texts in it, as allocators.toml names it, and its version
+   ("": not known). NULL: none of those that are told apart. */
+const char *mapped_file_linked_allocator(int fd, char *version, size_t bytes);

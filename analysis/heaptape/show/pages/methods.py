@@ -65,7 +65,7 @@ def recording(file: Results) -> Rows:
     rows = [
         ("recorded program", workload.program),
         ("recorded by", workload.source),
-        ("its allocator", " ".join(filter(None, (workload.allocator, workload.allocator_version)))),
+        ("its allocator", " ".join(filter(None, (workload.linked or workload.allocator, workload.allocator_version)))),
         ("replayed", calls_of(workload.ops, workload.witness) if workload.ops else None),
         ("threads", _grouped(workload.threads)),
         ("calls", ", ".join(f"{name} {_plain(count)}" for name, count in _items(file.workload.calls))),

@@ -203,6 +203,8 @@ def _point(row: answers.Row, found: answers.Answer) -> dict | None:
 def _command(found: answers.Answer, files: Sequence[Results]) -> str:
     """The line that runs the program under the choice: for CPU time, else for memory. Empty where nothing is better."""
     label = next((found.use[aim] for aim in ("cpu", "memory") if found.use.get(aim) not in (None, found.baseline)), "")
+    if any(file.workload.linked for file in files):
+        return ""  # LD_PRELOAD has no effect
     for one in [one for file in files for one in file.parsed.allocators or []]:
         name = one.name if one.variant in (None, "", "default") else f"{one.name}:{one.variant}"
         if label and name == label:
