@@ -5,7 +5,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -14,10 +14,11 @@ from heaptape.advise import costs, latency
 from heaptape.advise.budget import SHORTEST_S
 from heaptape.advise.costs import Cost
 from heaptape.advise.load import Load
-from heaptape.advise.programs import line_of
+from heaptape.advise.programs import last_line, line_of
 from heaptape.advise.programs import run as run_program
 from heaptape.advise.words import Advice
 from heaptape.allocators.registry import Choice
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.phrases import counted
 from heaptape.decide.cpu import cpu_text
@@ -78,7 +79,7 @@ class Confirmed:
 class Raced:
     """A race: its racers, and the runs of each round; none: there was no race. `replayed`: as of Command. `left_out`:
     racers for which there was no time, and the seconds that they would take. `repeated`: how many runs were made
-    again, as something disturbed them.
+    again, as something disturbed them. `failed`: who left the race as the program fails on it, and why.
     """
 
     today: str
@@ -87,6 +88,7 @@ class Raced:
     left_out: tuple[int, float] = (0, 0.0)
     runs: list[dict[str, Cost]] = field(default_factory=list)
     repeated: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
 
     @property
     def rounds(self) -> list[dict[str, float]]:
@@ -96,7 +98,7 @@ class Raced:
     @property
     def live(self) -> dict[str, Live]:
         """racer -> its change against today's, the leader first."""
-        if not self.runs:
+        if not self.runs or not self.racers:
             return {}
         rounds, counted = self.rounds, costs.counted(self.runs)
         today_ns = statistics.median(one[self.today] for one in rounds)
@@ -157,7 +159,7 @@ class Observer:
         within_s = self.left_s if self.command.within else math.inf
         ended = run_program(words, environment, load.begin if load else None, within_s)
         if load:
-            load.end(ended.status)
+            load.end(ended.status, last_line(ended.last_words))
         printed.write_bytes(ended.last_words)
         if self._status is None:
             self._status = ended.status
@@ -168,7 +170,7 @@ class Observer:
 def run_race(advice: Advice, racers: Sequence[str], observe: Observer, run_s: float, reserved_s: float) -> Raced:
     """Rounds of `racers` and today's until the race is decided, or until less than `reserved_s` of the budget would be
     left after another one. `run_s`: wall time of one run; 0: not known, so a run of today's first, whose CPU time is
-    not used, shows how many there is time for. Raises HeaptapeError where the program fails live.
+    not used, shows how many there is time for. Raises HeaptapeError where the program fails live on today's.
     """
     began = time.monotonic()
     try:
@@ -187,20 +189,32 @@ def run_race(advice: Advice, racers: Sequence[str], observe: Observer, run_s: fl
         random.Random(f"{observe.command.name} {len(made.runs)}").shuffle(order)
         began = time.monotonic()
         try:
-            made.runs.append(_run_each(advice, order, observe))
+            made.runs.append(_run_each(advice, order, observe, made.failed))
             each_s = max(each_s, (time.monotonic() - began) / len(order))
             again = costs.disturbed(made.runs) if made.repeated < REPEATED * len(made.runs) * len(order) else []
             if again and observe.left_s - each_s * (len(again) + 1 + len(running)) >= reserved_s:
-                made.runs[-1] |= _run_each(advice, again, observe)
+                made.runs[-1] |= _run_each(advice, again, observe, made.failed)
                 made.repeated += len(again)
         except TimeUpError:
             break
-        running = race.goes_on(made.rounds, made.racers, advice.today)
+        made.racers = tuple(label for label in made.racers if label not in made.failed)
+        running = race.goes_on(made.rounds, made.racers, advice.today) if made.racers else []
     return made
 
 
-def _run_each(advice: Advice, labels: Sequence[str], observe: Observer) -> dict[str, Cost]:
-    return {label: costs.of_run(observe(advice.choices[label], memory=False)) for label in labels}
+def _run_each(
+    advice: Advice, labels: Sequence[str], observe: Observer, failed: MutableMapping[str, str]
+) -> dict[str, Cost]:
+    """`failed`: gets the reason of each racer on which the program fails."""
+    runs = {}
+    for label in labels:
+        try:
+            runs[label] = costs.of_run(observe(advice.choices[label], memory=False))
+        except HeaptapeError as error:
+            if label == advice.today or isinstance(error, TimeUpError):
+                raise
+            failed[label] = str(error)
+    return runs
 
 
 class Advising(Protocol):
@@ -209,6 +223,7 @@ class Advising(Protocol):
     live: Sequence[Confirmed]
     left_out: tuple[tuple[str, float], ...]
     verifying_s: float
+    broken: dict[Path, str]
 
     def advice(self) -> Advice: ...
 
@@ -226,6 +241,7 @@ def made(
     raced = run_race(advice, racers, observe, run_s if timed else 0.0, reserved_s) if racers else Raced(advice.today)
     if raced.left_out[0]:
         advisor.left_out += ((f"live runs of {raced.left_out[0]} more", raced.left_out[1]),)
+    advisor.broken |= {advice.choices[label].path: f"live, {why}" for label, why in raced.failed.items()}
     advisor.live = [_cpu(advice, label, one, raced, "", {}) for label, one in raced.live.items()]
     if raced.runs:  # counts say why
         advisor.count(

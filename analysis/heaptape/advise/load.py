@@ -9,15 +9,16 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Collection
 from pathlib import Path
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.process import InProc, adopt_orphans, descendants, processes, reap, send_signal
+from heaptape.common.process import InProc, adopt_orphans, descendants, processes, send_signal
 from heaptape.run.environment import without_allocator
 
 PATIENCE_S = 60.0  # how long to wait until the server listens, or has ended; Valgrind makes it 50 times slower
 LOOK_S = 0.05
+ENDED = ("Z", "X")
+ENDED_EARLY = "the server ended before it listened on TCP or a Unix socket"
 LAST_REQUESTS_S = 10.0  # how long the load may go on when the server has ended
 LISTENING = "0A"  # the state in /proc/net/tcp
 ACCEPTING = "00010000"  # the flag in /proc/net/unix
@@ -33,31 +34,35 @@ class Load:
         self.printed = ""
         self._words, self._thread, self._failed = shlex.split(command), threading.Thread(), ""
         self._client: subprocess.Popen | None = None
+        self._others: set[int] = set()  # the wrapper, and what does not belong to it
 
     def begin(self, wrapper: int) -> None:
         """Waits, in another thread, until the process `wrapper` or a descendant listens."""
         self._failed, self.printed, self._client = "", "", None
-        others = set(descendants(os.getpid())) - set(_family(wrapper))
-        adopt_orphans(True)  # a server that goes to the background
-        self._thread = threading.Thread(target=self._run, args=(wrapper, others), daemon=True)
+        self._others = {wrapper, *descendants(os.getpid())} - descendants(wrapper).keys()
+        adopt_orphans(True)  # a server that goes to the background, and workers that it leaves there
+        self._thread = threading.Thread(target=self._run, args=(wrapper,), daemon=True)
         self._thread.start()
 
-    def end(self, status: int = 0) -> None:
-        """To be called when the server has ended, with this status (negative, or less 128: by a signal). Raises
-        HeaptapeError where it never listened, or the load failed.
+    def end(self, status: int = 0, said: str = "") -> None:
+        """To be called when the server has ended, with this status (negative, or less 128: by a signal) and last line.
+        Raises HeaptapeError where it never listened, or the load failed.
         """
         self._thread.join(LAST_REQUESTS_S)
         if self._thread.is_alive() and self._client:
             self._client.kill()
         self._thread.join()
+        for pid, seen in self._orphans().items():
+            _end(pid, seen)
         adopt_orphans(False)
         number = max(-status, status - 128, 0)
         is_killed = number in signal.valid_signals() and number != signal.SIGTERM
         killed = f"; the server was ended by {signal.Signals(number).name}" if is_killed else ""
         if self._failed:
-            raise HeaptapeError(f"--load: {self._failed}{killed}")
+            words = f" ({said})" if said and self._failed == ENDED_EARLY else ""
+            raise HeaptapeError(f"--load: {self._failed}{words}{killed}")
 
-    def _run(self, wrapper: int, others: Collection[int]) -> None:
+    def _run(self, wrapper: int) -> None:
         server, until = None, time.monotonic() + PATIENCE_S
         while server is None and time.monotonic() < until and _runs(wrapper):
             time.sleep(LOOK_S)
@@ -67,15 +72,16 @@ class Load:
         elif _runs(wrapper):
             self._failed = f"the server did not listen on TCP or a Unix socket within {PATIENCE_S:.0f} s"
         else:
-            self._failed = "the server ended before it listened on TCP or a Unix socket"
-        orphans = {}
-        if not _runs(wrapper):
-            ours = descendants(os.getpid()).items()
-            orphans = {pid: seen for pid, seen in ours if pid not in others and pid != wrapper}
-        if orphans and (server is None or _runs(server[0])):
+            self._failed = ENDED_EARLY
+        if not _runs(wrapper) and self._orphans() and (server is None or _runs(server[0])):
             self._failed = "the server went to the background: it has to stay in the foreground"
-        for pid, seen in (orphans | (dict([server]) if server else _family(wrapper))).items():
-            _end(pid, seen, wrapper)
+        for pid, seen in [server] if server else _family(wrapper).items():
+            _end(pid, seen)
+
+    def _orphans(self) -> dict[int, InProc]:
+        """Of the wrapper, when that has ended."""
+        ours = descendants(os.getpid()).items()
+        return {pid: seen for pid, seen in ours if pid not in self._others and seen.state not in ENDED}
 
     def _make_requests(self) -> None:
         try:
@@ -111,19 +117,17 @@ def listening(ancestor: int) -> tuple[int, InProc] | None:
 
 
 def _runs(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
+    found = processes().get(pid)
+    return found is not None and found.state not in ENDED
 
 
-def _end(pid: int, seen: InProc, wrapper: int) -> None:
-    """By SIGTERM, or SIGKILL where that is ignored. For the wrapper somebody else waits."""
+def _end(pid: int, seen: InProc) -> None:
+    """By SIGTERM, or SIGKILL where that is ignored."""
     until = time.monotonic() + PATIENCE_S
     send_signal(pid, seen, signal.SIGTERM)
     while _runs(pid) and time.monotonic() < until:
         time.sleep(LOOK_S)
-        if pid != wrapper:
-            reap(pid)
-    if send_signal(pid, seen, signal.SIGKILL) and pid != wrapper:
-        reap(pid, wait=True)
+    send_signal(pid, seen, signal.SIGKILL)
 
 
 def _family(ancestor: int) -> dict[int, InProc]:

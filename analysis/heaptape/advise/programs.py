@@ -148,7 +148,7 @@ def record(command: Sequence[str], folder: Path, home: Home, wanted: Wanted = Wa
         begins = [one.begin for one in (bursts, load) if one]
         ended = run(whole, own, lambda pid: [begin(pid) for begin in begins], wanted.within_s)
         if load:
-            load.end(ended.status)
+            load.end(ended.status, last_line(ended.last_words))
     wall_s = time.monotonic() - began
     paths = sorted(folder.glob("*.tape"), key=lambda path: (path != first, -path.stat().st_size))[:MOST_PROCESSES]
     traces = [Trace(path, convert_json(home, "info", str(path))) for path in paths]
@@ -184,7 +184,7 @@ def seconds_of_a_run(command: Sequence[str], load: Load | None, within_s: float)
     except TimeUpError:
         return math.inf
     if load:
-        load.end(ended.status)
+        load.end(ended.status, last_line(ended.last_words))
     return time.monotonic() - began
 
 

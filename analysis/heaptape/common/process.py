@@ -314,12 +314,6 @@ def adopt_orphans(adopts: bool) -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
 
 
-def reap(number: int, wait: bool = False) -> None:
-    """Takes the status of a child that has ended, so that it leaves /proc; of another process: does nothing."""
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(number, 0 if wait else os.WNOHANG)
-
-
 def descendants(ancestor: int) -> dict[int, InProc]:
     """By number, children before grandchildren."""
     children: dict[int, list[int]] = {}

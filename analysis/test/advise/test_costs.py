@@ -8,6 +8,7 @@ import pytest
 from heaptape.advise import confirm, costs
 from heaptape.advise.costs import Cost
 from heaptape.allocators.registry import Choice
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.results.comparing import race
 
@@ -23,12 +24,14 @@ class Simulated:
     left_s = 1e9
     command = SimpleNamespace(name="p", replayed=True)
 
-    def __init__(self, noise, counters=True, loads=()):
+    def __init__(self, noise, counters=True, loads=(), fails=()):
         self.rng, self.noise, self.counters, self.loads = random.Random(1), noise, counters, list(loads)
-        self.runs = []
+        self.runs, self.fails = [], fails
 
     def __call__(self, choice, memory):
         self.runs.append(choice.allocator)
+        if choice.allocator in self.fails:
+            raise HeaptapeError(f"p on {choice.allocator}: exit status 7")
         busy = self.loads.pop(0) if self.loads else 0.0
         user_ns = 0.9e9 * EFFECTS[choice.allocator]
         slower = 1 + self.rng.uniform(0, self.noise) + busy / 100
@@ -55,6 +58,17 @@ def test_counted_cycles_tell_a_gain_in_few_rounds_that_time_does_not():
     timed = raced(Simulated(0.3, counters=False))
     assert not timed.live["b"].counted
     assert len(timed.rounds) > len(made.rounds)
+
+
+def test_an_allocator_on_which_the_program_fails_leaves_the_race():
+    made = raced(Simulated(0.01, fails=["b"]))
+    assert (made.racers, made.failed) == (("a",), {"b": "p on b: exit status 7"})
+    assert list(made.live) == ["a"]
+    assert len(made.runs) >= 3
+    alone = raced(Simulated(0.01, fails=["a", "b"]))
+    assert (alone.live, len(alone.runs)) == ({}, 1)
+    with pytest.raises(HeaptapeError, match="exit status 7"):
+        raced(Simulated(0.01, fails=[NOW]))
 
 
 def test_without_cycles_in_each_run_time_is_what_counts():

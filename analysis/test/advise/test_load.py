@@ -9,10 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from heaptape.advise.load import Load, listening
+from heaptape.advise.load import ENDED, Load, listening
 from heaptape.advise.programs import seconds_of_a_run
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.process import descendants
@@ -122,6 +121,13 @@ def test_a_load_that_fails_is_said(server, port, server_is, load, why):
             made.end()
 
 
+def test_a_server_that_can_not_be_started_is_said():
+    done = call_heaptape("advise", "--load", "true", "--budget", "0", "--", "/no/such")
+    assert done.status == 1
+    assert "listened" in done.stderr.splitlines()[-1]
+    assert "/no/such: no such program" in done.stderr.splitlines()[-1]
+
+
 def test_a_server_that_leaves_the_foreground_is_said(server, port, tmp_path):
     """The load goes on until the shell that began the server has ended."""
     number, begun = tmp_path / "number", tmp_path / "begun"
@@ -144,7 +150,16 @@ def test_a_server_that_is_in_the_background_before_it_listens_is_ended(server, p
         shell.communicate()
         with pytest.raises(HeaptapeError, match="stay in the foreground"):
             made.end()
-    assert not [pid for pid in descendants(os.getpid()) if "server" in Path(f"/proc/{pid}/cmdline").read_text()]
+    assert not [one for one in descendants(os.getpid()).values() if one.state not in ENDED]
+
+
+def test_workers_that_outlive_their_server_are_ended(server, port):
+    made = Load("true")
+    with subprocess.Popen(["sh", "-c", f"sleep 1000 & exec {server} {port}"]) as shell:
+        made.begin(shell.pid)
+        shell.wait()
+        made.end()
+    assert not [one for one in descendants(os.getpid()).values() if one.state not in ENDED]
 
 
 def test_a_load_that_waits_for_a_dead_server_is_ended(server, port, tmp_path, monkeypatch):

@@ -132,16 +132,16 @@ def cpu_s(program: Program, choice: registry.Choice) -> float:
         pass
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    if load:
-        load.end()
-    elif process.returncode:
-        raise SystemExit(f"{program.command} on {choice.label}: status {process.returncode}")
     all_s = used.ru_utime + used.ru_stime
     with contextlib.suppress(ChildProcessError):
         while True:
             used = os.wait4(-1, 0)[2]
             all_s += used.ru_utime + used.ru_stime
     adopt_orphans(False)
+    if load:
+        load.end()
+    elif process.returncode:
+        raise SystemExit(f"{program.command} on {choice.label}: status {process.returncode}")
     return all_s
 
 
