@@ -87,7 +87,7 @@ def add_allocator_option(parser: argparse._ActionsContainer, words: str, value: 
 
 def add_baseline_option(parser: argparse._ActionsContainer, words: str = "allocator that percentages refer to") -> None:
     """--baseline, which every command has that compares results."""
-    parser.add_argument("--baseline", metavar="NAME", help=f"{words} (default: glibc, else the first)")
+    parser.add_argument("--baseline", metavar="NAME", help=f"{words} (default: what was recorded on, else glibc)")
 
 
 def add_table_option(parser: argparse._ActionsContainer, words: str) -> None:

@@ -116,7 +116,7 @@ def unjudged(file: Results) -> str:
     runs = [run.label for run in file.measured if run.pass_ == "memory"]
     if len(about.recorded or []) < 2 or not runs or about.disproof or about.judged_on or about.recorded_on in runs:
         return ""
-    own = about.allocator or "an allocator that it does not name"
+    own = about.linked or about.allocator or "an allocator that it does not name"
     return f"Whether this replay is true is not known: it was recorded on {own}, which was not replayed."
 
 

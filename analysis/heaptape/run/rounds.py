@@ -36,7 +36,7 @@ MEMORY_FIGURES = ("rss_anon_peak_bytes", "rss_anon_mean_bytes")
 @dataclass(frozen=True)
 class Settings:
     """How to replay. `order` empty: each pass's own default. `timeout_s` 0: no limit. `until_ci_percent` 0: no stop
-    rule. `baseline`: label that the stop rule compares with; None: glibc, else the first. `caches`, `tlbs`: those that
+    rule. `baseline`: label that the stop rule compares with; None: as choose_baseline. `caches`, `tlbs`: those that
     OF_ACCESSES simulate, as heaptape-replay takes them; empty: its own. `optional`: passes that are left out, and
     reported, if they can't be made. `also_loaded`: libraries that passes whose figures they change load on every
     allocator (engine_process.py). `at`: positions at which OF_ORIGINS attribute memory beside their own, as
@@ -130,7 +130,7 @@ class Rounds:
 def baseline_of(choices: Sequence[Choice], settings: Settings) -> str:
     """Label of the allocator that the stop rule compares with."""
     labels = [choice.label for choice in choices]
-    usual = ("glibc", *(choice.label for choice in choices if choice.as_recorded), labels[0])
+    usual = (*(choice.label for choice in choices if choice.as_recorded), "glibc", labels[0])
     return settings.baseline or next(label for label in usual if label in labels)
 
 

@@ -30,15 +30,15 @@ MAIN_CALLS = ("malloc", "calloc", "realloc", "free")
 
 
 def choose_baseline(files: Sequence[Results], wanted: str | None) -> str:
-    """The allocator that percentages refer to: `wanted`, else glibc, else what the program was recorded on,
-    else the first. Raises HeaptapeError if it is
-    unknown.
+    """The allocator that percentages refer to: `wanted`, else what the programs were recorded on, if it is one, else
+    glibc, else the first. Raises HeaptapeError if it is unknown.
     """
     labels = allocator_order(files)
     if not labels:
         raise HeaptapeError("the results hold no runs")
     if wanted is None:
-        usual = ("glibc", *(file.workload.recorded_on for file in files))
+        own = list(dict.fromkeys(file.workload.recorded_on for file in files))
+        usual = [*own, "glibc"] if len(own) == 1 else ["glibc", *own]
         return next((label for label in usual if label in labels), None) or labels[0]
     if wanted not in labels:
         raise unknown("baseline", wanted, labels, "the results have")
@@ -191,7 +191,7 @@ def compared(*files: Results | str | Path, baseline: str | None = None) -> pd.Da
     """What each allocator costs, and the same as a percentage of the baseline's: `heaptape.compare(...)` calls this.
 
     `files`: results, or paths of results files and reports; several are several workloads. `baseline`: one of
-    their allocators; by default glibc, else the first. Returns `long_table`: one row per workload, allocator and
+    their allocators; by default as `choose_baseline`. Returns `long_table`: one row per workload, allocator and
     metric. Raises HeaptapeError for an unknown baseline, and what `heaptape.all_results` raises.
 
     >>> import heaptape
