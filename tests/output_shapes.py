@@ -78,7 +78,8 @@ Witness = shape("Witness", "The proof of the history (docs/methods/CHECK.md). Co
     {"ok truncated lacks_start lacks_calls": bool,
      "events ops unseen_frees double_frees unseen_touches overlapping_acquires inversions_repaired "
      "max_inversion_depth failed_calls live_at_end live_bytes_at_end peak_live_bytes peak_live_os_page_bytes "
-     "peak_live_objects threads dropped": Count, "overlapping_ranges": maybe(Count), "controls": maybe(Controls)})
+     "peak_live_objects threads dropped": Count, "overlapping_ranges untold_bytes_at_end": maybe(Count),
+     "controls": maybe(Controls)})
 Check = shape("Check", Witness,
     "`heaptape check --json` of a trace: the proof of its history (docs/methods/CHECK.md). Counts, bytes.",
     {"schema": Literal[1]})

@@ -6,6 +6,7 @@
 #include "convert/history/trace_info.h"
 #include "core/base/address_map.h"
 #include "core/base/assert.h"
+#include "core/base/touched.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -569,6 +570,21 @@ static int touched_at_end(void *context, uint64_t address, struct touched touche
   return 0;
 }
 
+/* Bytes of large objects of which it is not known how much is resident. */
+static uint64_t untold_bytes(const struct history *history, const struct trace_info *info, const char *footer_json) {
+  json_t *footer = json_loads(footer_json, 0, NULL);
+  const char *end = json_string_value(json_object_get(footer, "end"));
+  bool killed = end && strcmp(end, "killed") == 0 && json_is_true(json_object_get(info->json, "touched_parts"));
+  uint64_t room = killed ? address_map_room(&history->map) : 0, bytes = 0;
+  for (uint64_t i = 0; i < room; i++) {
+    const struct address_entry *entry = &history->map.entries[i];
+    uint64_t size_bytes = entry->address ? object_bytes(history, entry->slot) : 0;
+    bytes += size_bytes >= TOUCHED_MIN_BYTES ? size_bytes : 0;
+  }
+  json_decref(footer);
+  return bytes;
+}
+
 int history_run(struct trace_reader *reader, const struct history_options *options,
                 const struct history_consumer *consumer, struct witness *witness, struct error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
@@ -598,6 +614,7 @@ int history_run(struct trace_reader *reader, const struct history_options *optio
     result = trace_reader_touched(reader, touched_at_end, &history, error);
   witness->live_at_end = history.live.state.live_objects;
   witness->live_bytes_at_end = history.live.state.live_bytes;
+  witness->untold_bytes_at_end = result == 0 ? untold_bytes(&history, &info, summary->footer_json) : 0;
   history_free(&history);
   trace_info_free(&info);
   return result;

@@ -317,7 +317,16 @@ static void cautions(const struct sheet *sheet, const struct shown *shown) {
   char unexplained[MEMORY_UNEXPLAINED_BYTES];
   if (count_of(shown->info, "events") < FEW_CALLS)
     sentence(sheet, "So few calls that start-up decides their instructions and time.");
-  if (json_object_get(shown->recorded, "rss_anon_peak_bytes") && !lacks_calls(shown))
+  uint64_t untold_bytes = count_of(shown->witness, "untold_bytes_at_end");
+  if (untold_bytes) {
+    struct text_line words = {.used = 0};
+    char size[TEXT_NUMBER_BYTES];
+    text_add(&words,
+             "It was killed: of %s in large objects that lived then it is not known what was touched: a "
+             "replay guesses.",
+             text_size(size, (double)untold_bytes));
+    sentence(sheet, words.text);
+  } else if (json_object_get(shown->recorded, "rss_anon_peak_bytes") && !lacks_calls(shown))
     sentence(sheet, memory_unexplained_text(unexplained, (double)count_of(shown->info, "peak_live_bytes"),
                                             (double)count_of(shown->recorded, "rss_anon_peak_bytes"),
                                             string_of(shown->about, "program", "")));

@@ -27,6 +27,8 @@ struct witness {
   uint64_t inversions_repaired;  /* steps placed after a step with a later stamp, because that made them possible */
   uint64_t max_inversion_depth;  /* most steps placed while one of those steps waited */
   uint64_t live_at_end, live_bytes_at_end;
+  uint64_t untold_bytes_at_end; /* of these, of large objects of a killed program, which had no time to tell how much of
+                                   them was resident */
   uint64_t peak_live_bytes, peak_live_os_page_bytes, peak_live_objects;
   uint64_t objects_at_peak;   /* live when live bytes were first at their peak: peak_live_objects has its own time */
   uint64_t peak_position;     /* op after which live bytes were first at their peak */

@@ -468,6 +468,8 @@ json_t *witness_json(const struct witness *witness) {
     json_set_count(object, counts[i].key, counts[i].value);
   if (witness->arguments_changed)
     json_set_count(object, "arguments_changed", witness->arguments_changed);
+  if (witness->untold_bytes_at_end)
+    json_set_count(object, "untold_bytes_at_end", witness->untold_bytes_at_end);
   json_t *controls = control_counts_json(&witness->controls);
   if (controls)
     json_object_set_new(object, "controls", controls);

@@ -448,7 +448,18 @@ def _about(one: Results | None, workloads: Mapping[str, Results], cpu_ns: float 
     recorded = f" Recorded on {library}" if library else " Recorded" * bool(cpu_ns)
     if recorded:
         text += recorded + (f": {phrases.seconds(cpu_ns)} CPU." if cpu_ns else ".")
-    return " ".join(filter(None, [text, phrases.idle(about.idle_percent), control_calls(about)]))
+    return " ".join(filter(None, [text, phrases.idle(about.idle_percent), control_calls(about), untold(about)]))
+
+
+def untold(workload: Workload) -> str:
+    """A sentence where a killed program left large objects of which it is not known what was touched; else empty."""
+    found = (workload.witness or {}).get("untold_bytes_at_end")
+    if not found:
+        return ""
+    return (
+        f"It was killed: of {phrases.size(found)} in large objects that lived then it is not known what was touched: "
+        "a replay guesses."
+    )
 
 
 def control_calls(workload: Workload) -> str:
@@ -503,7 +514,7 @@ def bypassed(workload: Workload, replayed: float | None) -> str:
     where that is not so, or not known (None).
     """
     peak = max((row[1] for row in workload.recorded or []), default=0)
-    if not peak or replayed is None or peak - replayed < 4 * MIB or replayed >= peak / 2:
+    if not peak or replayed is None or untold(workload) or peak - replayed < 4 * MIB or replayed >= peak / 2:
         return ""
     hint = ""
     if (workload.program or "").startswith("python"):
