@@ -10,6 +10,7 @@ import csv, math, random, statistics, sys, json
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from heaptape.advise.confirm import Raced
+from heaptape.advise.costs import Cost
 from heaptape.decide import weighing, verdict
 from heaptape.decide.cpu import ESTIMATED, Cpu
 from heaptape.decide.weighing import Live
@@ -159,7 +160,7 @@ for key, m in T.items():
                         running = []
                     last = not running or spent + 1 + len(running) > m.runs
                     if last or (mode == "race" and len(made) in race.LOOKS):
-                        R = Raced("today", made, tuple(racers))
+                        R = Raced("today", tuple(racers), runs=[{l: Cost(1e9 * v) for l, v in one.items()} for one in made])
                         live = R.live
                         if mode == "race":
                             ws = post(live, m.predicted)
