@@ -69,7 +69,7 @@ def ask(name: str, verb: str, pid: int) -> dict[str, Any] | None:
     until = time.monotonic() + TIMEOUT_S
     while True:
         try:
-            return _ask_now(name, verb, pid)
+            return _ask_now(name, verb, pid, until)
         except BlockingIOError:
             if time.monotonic() > until:
                 return None
@@ -78,14 +78,15 @@ def ask(name: str, verb: str, pid: int) -> dict[str, Any] | None:
 
 def asked(verb: str, pid: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Asks one recorder after the other, and gives its socket's name and its reply. pid None: of each its own number.
-    Sockets at which too many connections wait come last: together they get a second, as they may be anybody's.
+    Sockets at which too many connections wait come last: together they get a second, as they may be anybody's. Those of
+    other users, of whom root asks some, together get the time of one.
     """
-    names, until = recorder_sockets(), time.monotonic() + CROWDED_S
+    names, until, others_until = recorder_sockets(), time.monotonic() + CROWDED_S, time.monotonic() + TIMEOUT_S
     while names:
         crowded = []
         for name in names:
             try:
-                reply = _ask_now(name, verb, int(name.split("-")[1]) if pid is None else pid)
+                reply = _ask_now(name, verb, int(name.split("-")[1]) if pid is None else pid, others_until)
             except BlockingIOError:
                 crowded.append(name)
             else:
@@ -95,8 +96,10 @@ def asked(verb: str, pid: int | None = None) -> Iterator[tuple[str, dict[str, An
         time.sleep(AGAIN_S if names else 0)
 
 
-def _ask_now(name: str, verb: str, pid: int) -> dict[str, Any] | None:
-    """As `ask`. Raises BlockingIOError where too many connections wait there."""
+def _ask_now(name: str, verb: str, pid: int, others_until: float) -> dict[str, Any] | None:
+    """As `ask`; waits for another user's reply until that time. Raises BlockingIOError where too many connections wait
+    there.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.setblocking(False)
         try:
@@ -104,13 +107,14 @@ def _ask_now(name: str, verb: str, pid: int) -> dict[str, Any] | None:
             listener, uid, _ = CREDENTIALS.unpack(
                 connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
             )
-            if uid not in _trusted(pid) or not _is_known(uid, listener):
+            wait_s = TIMEOUT_S if uid in {os.geteuid(), 0} else others_until - time.monotonic()
+            if uid not in _trusted(pid) or not _is_known(uid, listener) or wait_s <= 0:
                 return None
         except BlockingIOError:
             raise
         except OSError:
             return None
-        connection.settimeout(TIMEOUT_S)
+        connection.settimeout(wait_s)
         try:
             connection.send(msgspec.json.encode({"verb": verb, "pid": pid}))
             reply = msgspec.json.decode(connection.recv(REPLY_BYTES) or b"null")

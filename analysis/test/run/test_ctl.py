@@ -32,6 +32,21 @@ while True:
     peer = one.accept()[0]
     print(repr(peer.recv(100)), flush=True)
 """
+# Of 20 recorders' names; says at the end how many requests came.
+SILENT = """
+import os, socket, sys
+os.setuid(int(sys.argv[1]))
+names = [f"heaptape-{os.getpid()}-{number:08x}" for number in range(20)]
+held = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for name in names]
+for one, name in zip(held, names): one.bind(b"\\0" + name.encode()); one.listen(5); one.setblocking(False)
+print(*names, flush=True)
+sys.stdin.readline()
+requests = 0
+for one in held:
+    try: requests += len(one.accept()[0].recv(100)) > 0
+    except OSError: pass
+print(requests)
+"""
 
 
 @pytest.fixture
@@ -102,6 +117,18 @@ def test_another_users_socket_is_neither_asked_nor_believed(within):
         assert asked.stdout == "None\n"
         assert impostor.stdout.readline() == "b''\n"  # not even the request
         impostor.kill()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to act as another user")
+def test_silent_sockets_of_another_user_keep_root_waiting_once(monkeypatch):
+    """Root asks them, as they have the numbers of that user's processes. Each has 0.2 s, all together no more."""
+    arguments = [sys.executable, "-c", SILENT, "65534"]
+    monkeypatch.setattr(ctl, "TIMEOUT_S", 0.2)
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as silent:
+        names = silent.stdout.readline().split()
+        monkeypatch.setattr(ctl, "recorder_sockets", lambda: names)
+        assert list(ctl.asked("status")) == []
+        assert silent.communicate("\n")[0] == "1\n"
 
 
 def test_sockets_that_nobody_serves_keep_nobody_waiting(answering, monkeypatch):
