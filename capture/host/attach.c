@@ -39,7 +39,7 @@ static struct inherited {
 static uint32_t inherited_count;
 
 /* Waits for the collector, in slices, by this process and those that it is a fork child of. A slice in which the
-   collector was at work is not a whole one: it is alive, and serves others. */
+   collector has served others is not a whole one. */
 enum { SLICE_US = 250000, WHOLE = 20, SLICES = 30 * 4, SLICES_IMPATIENT = 4 };
 static _Atomic uint32_t waited;
 
@@ -47,11 +47,11 @@ static bool has_waited(void) {
   return atomic_load(&waited) >= WHOLE * (uint32_t)(setting_has(ATTACH_IMPATIENT[0]) ? SLICES_IMPATIENT : SLICES);
 }
 
-/* Has the collector advanced the tick since the last call? Only a fork child knows, by its parent's page. */
-static bool collector_works(void) {
+/* Has the collector served others since the last call? Only a fork child knows, by its parent's page. */
+static bool collector_serves(void) {
   static _Atomic uint32_t seen;
-  uint32_t tick = host_state.tables ? ownership_tick() : 0;
-  return atomic_exchange(&seen, tick) != tick && !setting_has(ATTACH_IMPATIENT[0]);
+  uint32_t served = host_state.tables ? atomic_load(&host_state.tables->control.served) : 0;
+  return atomic_exchange(&seen, served) != served && !setting_has(ATTACH_IMPATIENT[0]);
 }
 
 /* Makes the call, again where a signal or the end of a slice has ended it. A collector that does not answer (stopped,
@@ -66,7 +66,7 @@ static long retry(long number, long a, const void *b, long c, long d) {
     if (errno == EAGAIN && signals_are_urgent())
       atomic_store(&waited, WHOLE * SLICES);
     else if (errno == EAGAIN)
-      atomic_fetch_add(&waited, collector_works() ? 1 : WHOLE);
+      atomic_fetch_add(&waited, collector_serves() ? 1 : WHOLE);
     errno = EAGAIN;
     if (has_waited())
       return -1;

@@ -508,11 +508,13 @@ void connections_serve(struct collector *collector) {
   enum { AT_ONCE = 512 };
   uint32_t accepted = 0;
   serve_pending(collector);
-  for (struct pending from; accepted < AT_ONCE && accept_next(collector, &from); accepted++)
+  for (struct pending from; accepted < AT_ONCE && accept_next(collector, &from); accepted++) {
+    collector_served(collector);
     if (!may_come(from.peer.uid) || serve_connection(collector, &from))
       close(from.fd);
     else
       keep_pending(collector, &from);
+  }
   if (accepted == AT_ONCE)
     atomic_store(&collector->attention, true);
 }

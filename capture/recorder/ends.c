@@ -34,6 +34,7 @@ void collector_end_process(struct collector *collector, struct recorded_process 
   struct recording_end ending = {end, how, collector_clock_hz(collector)};
   struct process_upkeep *upkeep = process_upkeep_end(&collector->upkeep, process);
   recorded_process_close(process, &ending, &totals, &error);
+  collector_served(collector);
   process_upkeep_free(upkeep);
   collector->closed_bytes += totals.totals.file_bytes;
   report_process(&summary, &error);

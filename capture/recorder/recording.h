@@ -194,6 +194,12 @@ static inline uint64_t collector_stamp(const struct collector *collector, const 
   return collector_counts(collector) ? atomic_load(&control->counter) : os_stamp();
 }
 
+/* A connection was accepted, or a process has ended. */
+static inline void collector_served(const struct collector *collector) {
+  for (size_t i = 0; i < collector->pages.count; i++)
+    atomic_fetch_add(&collector->pages.at[i]->control->served, 1);
+}
+
 /* The page of that user, made at its first process; NULL with errno: there can be none. */
 struct user_page *collector_page(struct collector *collector, uint32_t user);
 void collector_free_pages(struct collector *collector);

@@ -201,6 +201,7 @@ struct control {
   _Atomic uint32_t sleeping;          /* 1 while it does */
   _Atomic uint32_t collector_futex;   /* the collector's robust futex: the kernel sets FUTEX_OWNER_DIED when it ends */
   _Atomic uint32_t asked;             /* processes of all users that have asked to be recorded so far */
+  _Atomic uint32_t served; /* connections, and ends of processes: those that wait for their turn see that it comes */
   _Alignas(64) _Atomic uint64_t counter; /* stamps, where the cycle counter can't be used */
 };
 
