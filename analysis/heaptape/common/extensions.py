@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How the command's process loads numpy and scipy: within the limits that it was given.
+"""How the command's process loads numpy and scipy: within the limits that it was given; and matplotlib: silently.
 
 Their OpenBLAS starts a thread per processor, with 40 MiB of address space each. heaptape needs none of them, and where
 a limit forbids them, OpenBLAS hangs, or raises SIGINT. The setting is in the environment only while a library is
@@ -8,6 +8,7 @@ loaded: recorded programs must not inherit it.
 
 import os
 import resource
+import sys
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from types import ModuleType
 
@@ -20,7 +21,10 @@ def load_within_limits() -> None:
     create = ExtensionFileLoader.create_module
 
     def create_module(self: ExtensionFileLoader, spec: ModuleSpec) -> ModuleType:
-        if spec.name.partition(".")[0] not in ("numpy", "scipy"):
+        library = spec.name.partition(".")[0]
+        if library == "matplotlib":  # which warns where it can keep no fonts, as in a home that can't be written
+            sys.modules["logging"].getLogger(library).setLevel("ERROR")
+        if library not in ("numpy", "scipy"):
             return create(self, spec)
         if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_ADDRESS_SPACE:
             raise MemoryError

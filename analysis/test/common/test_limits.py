@@ -68,6 +68,18 @@ def test_numpy_and_scipy_start_no_threads_and_leave_the_environment(given: str |
     assert done.stdout == f"{given} 1\n"
 
 
+def test_matplotlib_says_nothing_where_it_can_keep_no_files() -> None:
+    """As in a home that can't be written: it would print two warnings before each picture and report."""
+    told = []
+    for loading in ("", LOADING):
+        script = f"import sys; sys.path.insert(0, sys.argv[1])\n{loading}\nimport matplotlib; matplotlib.get_cachedir()"
+        command = [sys.executable, "-c", script, str(Path(outcome.__file__).parents[2])]
+        environment = os.environ | {"MPLCONFIGDIR": "/dev/null/none"}
+        told.append(subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stderr)
+    assert "temporary cache" in told[0]
+    assert told[1] == ""
+
+
 @pytest.mark.parametrize("mib", [60, 100, 140, 240, 310])  # of these, OpenBLAS and numpy failed in other ways
 def test_a_command_in_a_small_address_space_names_the_limit(mib: int, tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text("{}")
