@@ -34,13 +34,13 @@ class Load:
         self.printed = ""
         self._words, self._thread, self._failed = shlex.split(command), threading.Thread(), ""
         self._client: subprocess.Popen | None = None
-        self._others: set[int] = set()  # the wrapper, and what does not belong to it
+        self._wrapper, self._since = 0, 0  # and when it began
+        adopt_orphans(True)  # a server that goes to the background, and workers that it leaves there
 
     def begin(self, wrapper: int) -> None:
         """Waits, in another thread, until the process `wrapper` or a descendant listens."""
         self._failed, self.printed, self._client = "", "", None
-        self._others = {wrapper, *descendants(os.getpid())} - descendants(wrapper).keys()
-        adopt_orphans(True)  # a server that goes to the background, and workers that it leaves there
+        self._wrapper, self._since = wrapper, processes()[wrapper].began
         self._thread = threading.Thread(target=self._run, args=(wrapper,), daemon=True)
         self._thread.start()
 
@@ -54,7 +54,6 @@ class Load:
         self._thread.join()
         for pid, seen in self._orphans().items():
             _end(pid, seen)
-        adopt_orphans(False)
         number = max(-status, status - 128, 0)
         is_killed = number in signal.valid_signals() and number != signal.SIGTERM
         killed = f"; the server was ended by {signal.Signals(number).name}" if is_killed else ""
@@ -81,7 +80,8 @@ class Load:
     def _orphans(self) -> dict[int, InProc]:
         """Of the wrapper, when that has ended."""
         ours = descendants(os.getpid()).items()
-        return {pid: seen for pid, seen in ours if pid not in self._others and seen.state not in ENDED}
+        later = {pid: seen for pid, seen in ours if pid != self._wrapper and seen.began >= self._since}
+        return {pid: seen for pid, seen in later.items() if seen.state not in ENDED}
 
     def _make_requests(self) -> None:
         try:

@@ -145,9 +145,10 @@ def test_a_server_that_leaves_the_foreground_is_said(server, port, tmp_path):
 
 def test_a_server_that_is_in_the_background_before_it_listens_is_ended(server, port):
     made = Load("true")
-    with subprocess.Popen(["sh", "-c", f"{server} {port} 1 & read line"], stdin=subprocess.PIPE) as shell:
+    with subprocess.Popen(["sh", "-c", f"{server} {port} 1 &"]) as shell:
+        os.waitid(os.P_PID, shell.pid, os.WEXITED | os.WNOWAIT)
         made.begin(shell.pid)
-        shell.communicate()
+        shell.wait()
         with pytest.raises(HeaptapeError, match="stay in the foreground"):
             made.end()
     assert not [one for one in descendants(os.getpid()).values() if one.state not in ENDED]
