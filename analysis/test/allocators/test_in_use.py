@@ -11,7 +11,7 @@ from heaptape.allocators import in_use, registry
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 
-from tests.support import call_heaptape, compile_c, published
+from tests.support import compile_c
 
 KNOWN = registry.load(default_home())
 JEMALLOC = KNOWN["jemalloc"].path
@@ -38,10 +38,8 @@ def test_a_preloaded_allocator_is_named_with_the_settings_that_it_reads(started)
     pid = started("sleep", "60", LD_PRELOAD=str(JEMALLOC), MALLOC_CONF="narenas:2", OTHER="1")
     while str(JEMALLOC.resolve()) not in Path(f"/proc/{pid}/maps").read_text():
         time.sleep(0.01)
-    done = call_heaptape("allocators", "--of", pid, "--json")
-    found = published("allocators-of", done.stdout)
-    assert (found["allocator"], found["how"]) == ("jemalloc", "library")
-    assert found["settings"] == {"MALLOC_CONF": "narenas:2"}
+    found = in_use.of_process(pid, KNOWN)
+    assert (found.allocator, found.how, found.settings) == ("jemalloc", "library", {"MALLOC_CONF": "narenas:2"})
 
 
 def test_the_first_library_that_defines_malloc_is_the_one(tmp_path, monkeypatch):

@@ -69,7 +69,7 @@ def test_a_live_programs_other_preloads_and_tunables_stay_behind_the_choices():
 
 def test_an_observed_program_has_no_allocator_but_the_one_that_was_named(tmp_path):
     inherited = {
-        "LD_PRELOAD": f"libm.so.6:{OUT}/lib/libmagazine.so",
+        "LD_PRELOAD": f"libm.so.6:{registry.load(default_home())['jemalloc'].path}",
         "MALLOC_ARENA_MAX": "1",
         "REFERENCE_TUNABLES": "x",
     }

@@ -312,7 +312,7 @@ HERE = [
     allocator for allocator in KNOWN.values() if allocator.tunables and (allocator.found or not allocator.candidate)
 ]
 ALL = [(allocator.name, name) for allocator in HERE for name in allocator.tunables.space]
-OWN = ("reference", "magazine", "bucket")
+OWN = [name for name in ("reference", "magazine", "bucket") if (REPOSITORY / "allocators" / name).is_dir()]
 LIBMTMALLOC = ("bucket", "libmtmalloc-names")  # sets variables that Solaris has
 LINKER = "/lib64/ld-linux-x86-64.so.2"
 

@@ -270,10 +270,6 @@ def test_help_of_a_command_in_c_shows_twelve_options_and_help_all_the_rest(comma
     assert (f"--help-all shows {len(every) - len(own)} more options." in short) == (len(every) > len(own))
 
 
-def test_american_spellings_are_accepted():
-    assert call_heaptape("minimize", "--help").stdout == call_heaptape("minimise", "--help").stdout != ""
-
-
 def test_a_recording_where_results_are_wanted_is_replayed_and_its_results_are_kept(tape, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "few.results.json").write_text("mine")

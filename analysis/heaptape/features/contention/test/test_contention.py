@@ -171,3 +171,11 @@ def test_settings_that_make_an_allocator_count_join_those_that_are_there():
     tunables = Tunables("T", ("a", "stats"), "{name}={value}", ":", {"stats": "1"})
     assert tunables.with_counting({}) == {"T": "stats=1"}
     assert tunables.with_counting({"T": "a=2", "U": "3"}) == {"T": "a=2:stats=1", "U": "3"}
+
+
+def test_without_restartable_sequences_switches_are_said_to_be_missing(small_tape):
+    """As on a glibc before 2.35."""
+    allocator = "reference:GLIBC_TUNABLES=glibc.pthread.rseq=0"
+    done = call_heaptape("replay", small_tape, "-n", "1", "--passes", "contention", "-a", allocator, "--json")
+    (run,) = json.loads(done.stdout)["runs"]
+    assert "restartable sequences" in run["contention"]["switches_missing_because"]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.support import CONVERT, check, compile_trace, refused, succeed
+from tests.support import CONVERT, call_heaptape, check, compile_trace, refused, succeed
 
 HOME = default_home()
 
@@ -121,3 +121,7 @@ def test_a_search_that_is_ended_has_the_best_so_far(objects):
     with pytest.raises(KeyboardInterrupt):
         search.run()
     assert search.best is tried[1]
+
+
+def test_american_spellings_are_accepted():
+    assert call_heaptape("minimize", "--help").stdout == call_heaptape("minimise", "--help").stdout != ""
