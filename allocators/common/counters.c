@@ -96,7 +96,8 @@ void counters_after_fork(void) {
     list(mine);
 }
 
-void counters_sum(uint64_t sums[COUNTERS]) {
+/* All counts, of live and ended threads. */
+static void counters_sum(uint64_t sums[COUNTERS]) {
   lock_take_uncounted(&list_lock);
   for (size_t index = 0; index < COUNTERS; index++) {
     sums[index] = __atomic_load_n(&ended[index], __ATOMIC_RELAXED);

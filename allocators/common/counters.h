@@ -68,9 +68,6 @@ void counters_add(enum counter counter, uint64_t amount);
 /* Adds this thread's counts to the common sum. Call when the thread ends. */
 void counters_end_thread(void);
 
-/* Returns all counts, of live and ended threads. */
-void counters_sum(uint64_t sums[COUNTERS]);
-
 /* Call in a forked child: other threads are gone, and so is the holder of the lock. */
 void counters_after_fork(void);
 

@@ -67,13 +67,6 @@ const char *escape_controls(char *to, size_t room, const char *text) {
   return to;
 }
 
-bool has_controls(const char *text) {
-  size_t bytes = 1;
-  for (; *text && bytes; text += bytes)
-    bytes = printable_bytes((const unsigned char *)text);
-  return bytes == 0;
-}
-
 void print_escaped(FILE *out, const char *text) {
   for (char shown[8]; *text; fputs(shown, out))
     text += escape_one(shown, text);

@@ -31,9 +31,6 @@ int error_errno(struct error *error, const char *path, const char *what);
    into room bytes is cut off. Returns to. */
 const char *escape_controls(char *to, size_t room, const char *text);
 
-/* Has the text a character that would be replaced there? */
-bool has_controls(const char *text);
-
 /* The same for a text of any length. */
 void print_escaped(FILE *out, const char *text);
 

@@ -60,7 +60,7 @@ void members_run(struct actor *parent, uint64_t first, uint64_t count, void (*ru
   actors_run(parent, count, run, members, sizeof *members);
 }
 
-void semaphore_init(struct semaphore *semaphore, uint64_t count) {
+static void semaphore_init(struct semaphore *semaphore, uint64_t count) {
   *semaphore = (struct semaphore){.count = count};
   sem_init(&semaphore->real, 0, (unsigned)count);
 }

@@ -81,7 +81,6 @@ struct semaphore {
   uint64_t count;
   struct part *first, *last; /* waiting, in a script */
 };
-void semaphore_init(struct semaphore *semaphore, uint64_t count);
 void semaphore_wait(struct actor *actor, struct semaphore *semaphore);
 void semaphore_post(struct actor *actor, struct semaphore *semaphore);
 

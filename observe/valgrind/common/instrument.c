@@ -53,7 +53,8 @@ IRExpr *keep(IRSB *into, IRType type, IRExpr *expression) {
   return IRExpr_RdTmp(temporary);
 }
 
-IRExpr *load_word(IRSB *into, const void *address) {
+/* An atom: the word at address, read when it is executed. */
+static IRExpr *load_word(IRSB *into, const void *address) {
   return keep(into, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, mkIRExpr_HWord((HWord)address)));
 }
 

@@ -33,9 +33,6 @@ void call_helper(IRSB *into, const HChar *name, void *function, IRExpr **argumen
 /* An atom with that value. */
 IRExpr *keep(IRSB *into, IRType type, IRExpr *expression);
 
-/* An atom: the word at address, read when it is executed. */
-IRExpr *load_word(IRSB *into, const void *address);
-
 /* An atom of type I1: does the word at address, read when it is executed, equal value? */
 IRExpr *word_equals(IRSB *into, const UWord *address, UWord value);
 
