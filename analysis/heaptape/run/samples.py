@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from heaptape.results.judged import mean_over_time
 from heaptape.results.structs import Run, timeline_of
 from heaptape.tape.trace import call_ns_of, open_trace, times_ns
 from heaptape.tape.workload_format import read_workload
@@ -48,20 +47,6 @@ def samples_at(
         if time_ns[-1] > line_ns[-1]:
             line_ns, line_position = np.append(line_ns, time_ns[-1]), np.append(line_position, ops + 1.0)
     return Samples(time_ns, smooth(time_ns, cpu_ns), np.interp(time_ns, line_ns, line_position), ops)
-
-
-def replayed(run: Run, samples: Samples) -> dict[str, float]:
-    """Figures of a memory run of a result: its peaks, and its means over the recorded run's processor and wall time."""
-    rss = rss_at(run, samples.position)
-    wall = run.rss_anon_wall_mean_bytes  # rows of the time line are too far apart where calls are rare
-    mean = mean_over_time(samples.cpu_ns, rss)
-    return {
-        "rss_anon_peak_bytes": run.rss_anon_peak_bytes or 0.0,
-        "vm_size_peak_bytes": run.vm_size_peak_bytes or 0.0,
-        "rss_anon_mean_bytes": mean,
-        "rss_anon_wall_mean_bytes": mean_over_time(samples.time_ns, rss) if wall is None else float(wall),
-        "rss_anon_aligned_mean_bytes": mean,
-    }
 
 
 def rss_at(run: Run, position: np.ndarray) -> np.ndarray:

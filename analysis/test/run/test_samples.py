@@ -16,7 +16,6 @@ from heaptape.run.samples import (
     Samples,
     idle_share,
     read_samples,
-    replayed,
     rss_at,
     samples_at,
     spread_times,
@@ -27,7 +26,7 @@ from heaptape.tape.workload_format import read_workload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.fidelity.prediction import aligned_mean, thinned
+from tests.bench.fidelity.prediction import aligned_mean, replayed, thinned
 from tests.support import compile_c, record
 
 MS = 1e6

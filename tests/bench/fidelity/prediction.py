@@ -18,11 +18,26 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from heaptape.results.judged import mean_over_time
-from heaptape.run.samples import Samples
+from heaptape.results.structs import Run
+from heaptape.run.samples import Samples, rss_at
 
 # An allocator's library makes some calls itself before the program's first: tbbmalloc 14, tcmalloc 3, jemalloc 1. The
 # calls of runs that differ by at most this many are counted from the end: with few calls, shares would not match.
 STARTUP_CALLS = 64
+
+
+def replayed(run: Run, samples: Samples) -> dict[str, float]:
+    """Figures of a memory run of a result: its peaks, and its means over the recorded run's processor and wall time."""
+    rss = rss_at(run, samples.position)
+    wall = run.rss_anon_wall_mean_bytes  # rows of the time line are too far apart where calls are rare
+    mean = mean_over_time(samples.cpu_ns, rss)
+    return {
+        "rss_anon_peak_bytes": run.rss_anon_peak_bytes or 0.0,
+        "vm_size_peak_bytes": run.vm_size_peak_bytes or 0.0,
+        "rss_anon_mean_bytes": mean,
+        "rss_anon_wall_mean_bytes": mean_over_time(samples.time_ns, rss) if wall is None else float(wall),
+        "rss_anon_aligned_mean_bytes": mean,
+    }
 
 
 def aligned_mean(own: Samples, rss: np.ndarray, clock: Samples) -> float:

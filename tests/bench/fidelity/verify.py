@@ -18,7 +18,6 @@ from heaptape.results.structs import Run, label
 from heaptape.run import live, machine, replay
 from heaptape.run.recipes import Recipe
 from heaptape.run.rounds import Settings
-from heaptape.run.samples import replayed
 
 from tests.bench.fidelity import prediction, recorded
 from tests.bench.fidelity.certificate import BASELINE
@@ -171,7 +170,8 @@ def _predict(
         raise HeaptapeError(f"{base.tape.stem}: {failures.get(BASELINE, 'no replay on the recording allocator')}")
     kept = {label: runs for label, runs in memory.items() if label not in failures}
     replays = {
-        label: [replayed(msgspec.convert(run, Run), base.samples) for run in runs] for label, runs in kept.items()
+        label: [prediction.replayed(msgspec.convert(run, Run), base.samples) for run in runs]
+        for label, runs in kept.items()
     }
     return prediction.predict(replays, lived, BASELINE)
 
