@@ -99,3 +99,11 @@ def test_a_pair_is_compared_by_a_trimmed_mean_and_rounds_that_are_far_off_hardly
     logs[-5:] += 9
     again = race.trimmed(logs)
     assert (again.mean, again.interval(0.95)) == (pytest.approx(found.mean), pytest.approx(found.interval(0.95)))
+
+
+def test_the_rounds_of_a_single_pair_are_not_counted_twice():
+    """Three rounds have two degrees of freedom."""
+    rounds = [{TODAY: 1.0, "a": 0.97}, {TODAY: 1.1, "a": 1.06}, {TODAY: 0.9, "a": 0.88}]
+    found = race.compared(rounds, "a", TODAY, 1)
+    assert found.freedom == 2
+    assert found.low < 0 < found.high

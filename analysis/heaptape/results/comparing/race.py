@@ -74,7 +74,8 @@ def changes(rounds: Rounds, labels: Sequence[str], than: str, racers: int) -> di
 def _compared(logs: Sequence[float | None], noise: tuple[float, float], racers: int) -> Decision:
     known = [value for value in logs if value is not None]
     variance, freedom = noise
-    ratio = _moderated(trimmed(np.asarray(known, float)), 2 * variance, min(freedom, PRIOR), len(known))
+    others = freedom - max(len(known) - 1, 0)  # of what the other pairs say
+    ratio = _moderated(trimmed(np.asarray(known, float)), 2 * variance, min(others, PRIOR), len(known))
     low, high = ratio.interval(1 - (1 - LEVEL) / (len(LOOKS) * racers))
     percent, deviation = 100 * math.expm1(ratio.mean), math.sqrt(ratio.variance)
     return Decision(percent, 100 * (low - 1), 100 * (high - 1), len(known), deviation, ratio.freedom)
