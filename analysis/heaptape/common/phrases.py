@@ -98,6 +98,11 @@ def calls_of(calls: int, witness: Mapping | None) -> str:
     return counted(calls, "call")
 
 
+def calls_replayed(calls: int, witness: Mapping | None) -> str:
+    """ "90 calls"; where not all that were recorded are replayed, "90 replayed calls"."""
+    return f"{calls:,} replayed calls" if " of " in calls_of(calls, witness) else counted(calls, "call")
+
+
 def about_workload(
     name: str, calls: int | None, threads: int | None, more: Sequence[str], witness: Mapping | None = None
 ) -> str:

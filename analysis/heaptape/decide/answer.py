@@ -438,9 +438,12 @@ def _price(row: Row, base: Row) -> str:
 
 def _about(one: Results | None, workloads: Mapping[str, Results], cpu_ns: float | None) -> str:
     if one is None:
-        calls = sum(file.workload.ops or 0 for file in workloads.values())
+        every = [file.workload for file in workloads.values()]
+        calls = sum(one.ops or 0 for one in every)
+        recorded = sum((one.witness or {}).get("events") or one.ops or 0 for one in every)
         shown = ", ".join(list(workloads)[:4]) + (", …" if len(workloads) > 4 else "")
-        return f"{len(workloads)} workloads ({shown}), {calls:,} calls. Changes are geometric means."
+        made = phrases.calls_of(calls, {"events": recorded})
+        return f"{len(workloads)} workloads ({shown}), {made}. Changes are geometric means."
     about = one.workload
     more = [f"peak live {size(about.ideal_rss_bytes)}"] if about.ideal_rss_bytes else []
     text = phrases.about_workload(one.name, about.ops, about.threads, more, about.witness)

@@ -80,6 +80,8 @@ def test_a_capacity_is_exact(value):
         (phrases.about_workload("jq", 90, 1, [], {"events": 90}), "jq: 90 calls, 1 thread."),
         (phrases.about_workload("jq", 9, 1, [], {"events": 9, "double_frees": 1, "overlapping_acquires": 1200}),
          "jq: 9 calls, 1 thread. Calls are missing: 1 object released twice, 1,200 handed out twice."),
+        (phrases.calls_replayed(90, {"events": 100}), "90 replayed calls"),
+        (phrases.calls_replayed(90, None), "90 calls"),
         (phrases.about_workload("jq", None, 2, []), "jq: 2 threads."),
         (phrases.about_workload("jq", None, None, ["x"]), "jq."),
         (phrases.idle(None), ""),

@@ -190,7 +190,7 @@ def _screens(asked: _Shown) -> "list[Screen]":
         place = position_at(holder.found, view.places[-1])
         promised = library.promising(view, holder)
         source = asked.traces.get(holder.source, f"{holder.source}.tape")
-        about = holder.source, holder.allocator, holder.ops
+        about = holder.source, holder.allocator, holder.calls
         groupings = view.groupings(holder) if view.by else (holders.first_grouping(holder.found),)
         file = asked.files[holder.source]
         remedies = holding.Remedies(promised, best(file, holder.allocator, place), disproof_of(file))

@@ -45,22 +45,22 @@ class Remedies:
 
 def screen(
     found: Blame,
-    about: tuple[str, str, int],
+    about: tuple[str, str, str],
     where: tuple[str, int],
     grouping: str,
     remedies: Remedies,
     source: str,
     given: str = "",
 ) -> Screen:
-    """`about`: name of the workload, allocator, its number of calls. `where`: position by name and by number.
+    """`about`: name of the workload, allocator, its calls in words. `where`: position by name and by number.
     `source`: the file as the user named it; `given`: the options that he gave.
     """
-    name, label, ops = about
+    name, label, calls = about
     rows = holders.at_position(found, label, where[1], grouping)
     at = found.positions[found.positions["position"] == where[1]].iloc[0]
     resident, live = size(at["rss_anon_bytes"]), size(at["live_resident_bytes"])
     place = PLACES.get(where[0], "" if where[0].isdecimal() else f'at mark "{where[0]}"')
-    text = f"{name} on {label}{' ' + place if place else ''}, after {where[1]:,} of {counted(ops, 'call')}: "
+    text = f"{name} on {label}{' ' + place if place else ''}, after {where[1]:,} of {calls}: "
     verdict = holders.verdict(found, where[1])
     sentence = printable(verdict.sentence)
     merged = found.groups[(found.groups["grouping"] == grouping) & (found.groups["group"] < 0)]

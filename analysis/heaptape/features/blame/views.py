@@ -9,7 +9,7 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import records, write_bytes
-from heaptape.common.phrases import NO_STACKS
+from heaptape.common.phrases import NO_STACKS, calls_replayed
 from heaptape.common.tables import Table
 from heaptape.features.blame import data as blame_data
 from heaptape.features.blame import holders, proposals
@@ -28,13 +28,15 @@ WEIGHTS: flame_graph.Weights = {
 
 @dataclass(frozen=True)
 class Holder:
-    """One allocator's "blame" in one results file. `label`: its name in the output; `source`: the file's name."""
+    """One allocator's "blame" in one results file. `label`: its name in the output; `source`: the file's name; `calls`:
+    how many, in words.
+    """
 
     label: str
     allocator: str
     source: str
     found: Blame
-    ops: int
+    calls: str
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ def of_results(file: Results, allocators: Sequence[str] | None = None, name: str
     if unknown and not (set(allocators or ()) & set(there)):
         raise HeaptapeError(f"{file.path}: {unknown[0]} is not in it: there are {', '.join(there)}")
     wanted = [label for label in there if not allocators or label in allocators]
-    ops = int(file.workload.ops or 0)
-    return [Holder(label, label, name or file.name, there[label], ops) for label in wanted]
+    calls = calls_replayed(file.workload.ops or 0, file.workload.witness)
+    return [Holder(label, label, name or file.name, there[label], calls) for label in wanted]
 
 
 def _several_sources(found: Sequence[Holder]) -> bool:
@@ -243,9 +245,9 @@ def write_graph(files: Sequence[Results], found: Sequence[Holder], grouping: str
 def of_report(file: Results, order: Sequence[str]) -> View | None:
     """All allocators but those of experiments, at the widest gap."""
     there = blame_data.of_allocators(file)
-    ops = int(file.workload.ops or 0)
+    calls = calls_replayed(file.workload.ops or 0, file.workload.witness)
     known = [label for label in order if label in there and label not in file.experiment_labels]
-    found = [Holder(label, label, file.name, there[label], ops) for label in known]
+    found = [Holder(label, label, file.name, there[label], calls) for label in known]
     return View(found, ["widest"]) if found else None
 
 

@@ -106,7 +106,7 @@ def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "S
     from heaptape.show.screen import Screen
 
     name = replaying.name_of(arguments.input)
-    about = f"{name}: {counted(found.ops, 'call')}, replayed on {allocator} with "
+    about = f"{name}: {found.calls}, replayed on {allocator} with "
     about += counted(len(found.tried), "placement") + "."
     rows = [[Cell("as recorded"), *_cells(found.base, found.base)]]
     rows += [[Cell(printable(one.candidate.name)), *_cells(one.figures, found.base)] for one in found.tried]
@@ -185,7 +185,7 @@ def _as_json(found: "Found") -> dict:
         return {"name": one.candidate.name, "sites": [sorted(part) for part in one.candidate.regions], **one.figures}
 
     return {
-        "ops": found.ops,
+        "ops": found.samples.ops,
         "as_recorded": found.base,
         "placements": [row(one) for one in found.tried],
         "best": found.best.candidate.name if found.best else None,

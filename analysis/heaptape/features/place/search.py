@@ -11,6 +11,7 @@ import pandas as pd
 from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
+from heaptape.common.phrases import calls_of
 from heaptape.decide.worth import is_reason
 from heaptape.features.blame import data as blame_data
 from heaptape.features.blame import proposals
@@ -57,13 +58,13 @@ class Tried:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found. `base`: figures as recorded, `base_run` their memory pass. `samples`: when the recorded
-    program was sampled. `tried`: the best first, by the aim. `best`: None: nothing is worth a change. `held_out`: the
-    figures of the second recording as recorded and with the plan; None: not asked for. `left_out`: call sites of the
-    best that the plan can't tell from others.
+    """What a search found. `calls`: in words. `base`: figures as recorded, `base_run` their memory pass. `samples`:
+    when the recorded program was sampled. `tried`: the best first, by the aim. `best`: None: nothing is worth a change.
+    `held_out`: the figures of the second recording as recorded and with the plan; None: not asked for. `left_out`: call
+    sites of the best that the plan can't tell from others.
     """
 
-    ops: int
+    calls: str
     samples: Samples
     base: dict[str, float]
     base_run: MemoryRun
@@ -98,7 +99,7 @@ def search(asked: Search, scratch: Path) -> Found:
     made = candidates(found, asked.choice.label, bench.sites, asked.aim)
     workloads = {one: bench.compile(one.regions, f"candidate-{at}") for at, one in enumerate(made)}
     tried = [Tried(one, *bench.memory(workload)) for one, workload in workloads.items()]
-    nothing = Found(bench.ops, bench.samples, base, base_run, tried, None, None, None, 0)
+    nothing = Found(bench.calls, bench.samples, base, base_run, tried, None, None, None, 0)
     metric = AIMS[asked.aim]
     tried.sort(key=lambda one: one.figures[UPPER if metric == "peak_rss" else metric])
     if tried and _is_worth(base, tried[0].figures, metric):
@@ -119,7 +120,7 @@ def search(asked: Search, scratch: Path) -> Found:
         held_out = _held_out(asked, plan, scratch) if asked.held_out else None
         if held_out and not _is_worth(*held_out, metric):
             return replace(nothing, base=base, held_out=held_out, left_out=len(left_out))
-        return Found(bench.ops, bench.samples, base, base_run, tried, best, plan, held_out, len(left_out))
+        return Found(bench.calls, bench.samples, base, base_run, tried, best, plan, held_out, len(left_out))
     return replace(nothing, base=base)
 
 
@@ -227,7 +228,8 @@ class _Bench:
         with open_trace(source) as trace:
             self.sites, self.program = plans.sites_of(trace, origins), str(trace.info.get("program", ""))
         self.samples, _ = read_samples(source, self.workload)
-        self.ops = read_workload(self.workload).ops
+        compiled = read_workload(self.workload)
+        self.calls = calls_of(compiled.ops, compiled.info.get("witness"))
 
     def compile(self, regions: Iterable[Iterable[int]], name: str) -> Path:
         """The workload with these sites segregated."""

@@ -41,7 +41,7 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="F", help="results (.json), or a recording")
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help="what to draw")
+    parser.add_argument("kinds", nargs="*", default=[], metavar="KIND", help="what to draw")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="a .png, .svg or .pdf, of one KIND (default NAME.KIND.png of each)"
     )

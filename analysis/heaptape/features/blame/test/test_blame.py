@@ -140,7 +140,7 @@ def test_the_largest_share_is_named_and_the_other_beside_it(empty_pages):
     removals = proposals.estimates(found, "glibc", layouts[-1].position)["action"] == "remove"
     assert removals.any() == (verdict.kind == "leak")
     promised = proposals.promising(proposals.estimates(found, "glibc", layouts[-1].position))
-    about, where = ("w", "glibc", 8000), ("end", layouts[-1].position)
+    about, where = ("w", "glibc", "8,000 calls"), ("end", layouts[-1].position)
     made = holding.screen(found, about, where, "site", holding.Remedies(promised), "w.tape")
     settings = ("Settings", "heaptape advise --objective memory w.tape")
     assert (settings == made.more[0]) == (verdict.kind == "retention")
@@ -154,7 +154,7 @@ def test_a_setting_comes_before_a_change_of_the_code_unless_that_promises_clearl
     code = float(promised.iloc[0]["saving_bytes"])
     before = float(promised.iloc[0]["rss_bytes"])
     setting = Setting("glibc:one-arena", {"MALLOC_ARENA_MAX": "1"}, before, left_kib * 1024.0)
-    about = ("w", "glibc", 8000), ("end", place), "site"
+    about = ("w", "glibc", "8,000 calls"), ("end", place), "site"
     said = holding.screen(found, *about, holding.Remedies(promised, setting), "w.tape").sentences[1:]
     tried = [line for line in said if line.startswith("To try:")]
     ahead = proposals.BETTER * setting.saving_bytes >= code
