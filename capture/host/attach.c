@@ -121,47 +121,18 @@ static bool has_descriptors(void) {
   return two >= 0;
 }
 
-static bool came_by_path; /* a fork child finds its parent's: it is where its parent was */
-
-/* Makes the name of the abstract socket that of the one with a path. False: it does not fit. */
-static bool make_path(struct sockaddr_un *address, socklen_t bytes) {
-  static const char folder[] = ATTACH_FOLDER;
-  size_t name_bytes = bytes - offsetof(struct sockaddr_un, sun_path) - 1;
-  if (sizeof folder + name_bytes > sizeof address->sun_path)
-    return false;
-  memmove(address->sun_path + sizeof folder - 1, address->sun_path + 1, name_bytes);
-  memcpy(address->sun_path, folder, sizeof folder - 1);
-  address->sun_path[sizeof folder - 1 + name_bytes] = '\0';
-  return true;
-}
-
 /* To the abstract socket, else to the one with a path. Returns 0, or -1 with errno of the first. */
 static int connect_to(int sock, struct sockaddr_un *address, socklen_t bytes) {
   if (retry(SYS_connect, sock, address, bytes, 0) == 0)
     return 0;
   int why = errno;
-  if ((why == ECONNREFUSED || why == EACCES) && make_path(address, bytes) &&
+  if ((why == ECONNREFUSED || why == EACCES) && setting_make_path(address, bytes) &&
       retry(SYS_connect, sock, address, sizeof *address, 0) == 0) {
-    came_by_path = true;
+    setting_came_by_path = true;
     return 0;
   }
   errno = why;
   return -1;
-}
-
-bool attach_is_cut_off(void) {
-  struct sockaddr_un address;
-  socklen_t bytes;
-  uint64_t secret;
-  if (!came_by_path || !host_may(HOST_FILES) || !setting_parse(&address, &bytes, &secret) ||
-      !make_path(&address, bytes))
-    return false;
-  int error = errno;
-  long fd = syscall(SYS_openat, AT_FDCWD, address.sun_path, O_PATH | O_CLOEXEC, 0);
-  if (fd >= 0)
-    syscall(SYS_close, fd);
-  errno = error;
-  return fd < 0;
 }
 
 /* One request, one reply with up to two descriptors (-1 where there is none). Returns 0, or -1 with errno set; EPERM:

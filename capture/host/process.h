@@ -151,10 +151,6 @@ void process_stop(struct process *process, const char *why);
    locked. */
 struct process *attach_process(void);
 
-/* Is the recorder out of reach of what the process executes now? It is not seen where another network namespace is
-   entered by this very program. */
-bool attach_is_cut_off(void);
-
 /* Adds a bank; called with the process locked. False: the collector provides none. */
 bool attach_bank(struct process *process);
 

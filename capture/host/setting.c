@@ -128,3 +128,30 @@ void setting_set_filters(struct setting_filters filters) {
   if (same)
     memcpy(place + (mark - setting), mark, ATTACH_FILTERS_DIGITS);
 }
+
+bool setting_came_by_path;
+
+bool setting_make_path(struct sockaddr_un *address, socklen_t bytes) {
+  static const char folder[] = ATTACH_FOLDER;
+  size_t name_bytes = bytes - offsetof(struct sockaddr_un, sun_path) - 1;
+  if (sizeof folder + name_bytes > sizeof address->sun_path)
+    return false;
+  memmove(address->sun_path + sizeof folder - 1, address->sun_path + 1, name_bytes);
+  memcpy(address->sun_path, folder, sizeof folder - 1);
+  address->sun_path[sizeof folder - 1 + name_bytes] = '\0';
+  return true;
+}
+
+bool setting_is_cut_off(void) {
+  struct sockaddr_un address;
+  socklen_t bytes;
+  uint64_t secret;
+  if (!setting_came_by_path || !setting_parse(&address, &bytes, &secret) || !setting_make_path(&address, bytes))
+    return false;
+  int error = errno;
+  long fd = syscall(SYS_openat, AT_FDCWD, address.sun_path, O_PATH | O_CLOEXEC, 0);
+  if (fd >= 0)
+    syscall(SYS_close, fd);
+  errno = error;
+  return fd < 0;
+}

@@ -22,6 +22,15 @@ bool setting_has(char mark);
 /* The address and the secret; false: it is not of that form. */
 bool setting_parse(struct sockaddr_un *address, socklen_t *address_bytes, uint64_t *secret);
 
+/* Makes the name of the abstract socket that of the one with a path. False: it does not fit. */
+bool setting_make_path(struct sockaddr_un *address, socklen_t bytes);
+
+/* Was the recorder reached by that path? A fork child finds its parent's: it is where its parent was. */
+extern bool setting_came_by_path __attribute__((visibility("hidden")));
+
+/* Is the recorder out of reach of what the process executes now, as that path is? */
+bool setting_is_cut_off(void);
+
 /* Filters of system calls: the recorder's, and those set since that permit attaching (ATTACH_FILTERS_FORBID: one does
    not), by programs that executed this one. setting_set_filters: for programs that this one executes; changes the
    variable in place, if it is still where the kernel put it. */

@@ -4,6 +4,7 @@
 #include "capture/host/process.h"
 #include "capture/host/real/real.h"
 #include "capture/host/room.h"
+#include "capture/host/setting.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -104,7 +105,7 @@ static uint32_t outlook_of(char *const *environment) {
   if (!strstr(preload, own_name))
     return EXEC_OTHER_PRELOAD;
   outlook = library_outlook(preload);
-  if (outlook == EXEC_OPEN && attach_is_cut_off())
+  if (outlook == EXEC_OPEN && host_may(HOST_FILES) && setting_is_cut_off())
     return EXEC_SANDBOXED;
   return outlook == EXEC_OPEN && room_is_low() ? EXEC_LIMITED : outlook;
 }
