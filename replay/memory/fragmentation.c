@@ -29,22 +29,18 @@ static int fragmentation_setup(struct memory_figures *into) {
   fragmentation_rounding = os_map(bytes, true);
   if (!fragmentation_rounding)
     return -1;
-  memset(fragmentation_rounding, 0xff, bytes);
   return 0;
 }
 
-static __attribute__((noinline)) uint32_t measure_rounding(uint32_t slot, const struct object *object) {
+void fragmentation_measure_rounding(uint32_t slot, const struct object *object) {
   size_t usable = engine.spec->null_allocator ? SIZE_MAX : call_usable_size(object->pointer);
   uint64_t rounding = usable == SIZE_MAX || usable < object->size_bytes ? 0 : usable - object->size_bytes;
   result->usable_size_missing |= usable == SIZE_MAX;
-  return fragmentation_rounding[slot] = rounding < ROUNDING_UNKNOWN ? (uint32_t)rounding : ROUNDING_UNKNOWN - 1;
+  fragmentation_rounding[slot] = rounding < UINT32_MAX ? (uint32_t)rounding : UINT32_MAX;
 }
 
-uint32_t fragmentation_rounding_of(uint32_t slot, const struct object *object) {
-  if (!fragmentation_rounding)
-    return 0;
-  uint32_t known = fragmentation_rounding[slot];
-  return known != ROUNDING_UNKNOWN ? known : measure_rounding(slot, object);
+uint32_t fragmentation_rounding_of(uint32_t slot) {
+  return fragmentation_rounding ? fragmentation_rounding[slot] : 0;
 }
 
 static void add_walked(const void *address, size_t bytes, unsigned state, void *context) {
@@ -152,8 +148,7 @@ static uint64_t add_objects(void) {
     if (!object.pointer || object.size_bytes == OBJECT_MISSING)
       continue;
     live_bytes += object.size_bytes;
-    os_pages_add_object((uint64_t)(uintptr_t)object.pointer, object.size_bytes,
-                        fragmentation_rounding_of(slot, &object));
+    os_pages_add_object((uint64_t)(uintptr_t)object.pointer, object.size_bytes, fragmentation_rounding_of(slot));
   }
   return live_bytes;
 }

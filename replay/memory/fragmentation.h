@@ -5,27 +5,29 @@
    (figures.h) over it; keep each object's usable size. Not its job: when to sum up (memory.c); naming what remains of
    RssAnon beside these sums (the reader of the results does).
    Invariants: only under orders by turns, as nothing may change while it sums; calls malloc_usable_size once per
-   object, at the first position after its acquire, never inside an op; its tables are shared mappings; the measured
-   sums of a position are of disjoint bytes. */
+   object, right after its acquire and on its thread: jemalloc gives no cache to a thread that only frees, but one to a
+   thread that asks for a size; its tables are shared mappings; the measured sums of a position are of disjoint
+   bytes. */
 #pragma once
 
 #include "replay/engine/state.h"
 #include "replay/memory/figures.h"
 #include "replay/memory/os_pages.h"
 
-enum { ROUNDING_UNKNOWN = UINT32_MAX };
-
 /* Usable minus requested bytes of each slot's object. NULL: fragmentation is not measured in this run. */
 extern uint32_t *fragmentation_rounding;
 
 /* Returns the usable minus the requested bytes of the object in a slot; 0 where that is not measured. */
-uint32_t fragmentation_rounding_of(uint32_t slot, const struct object *object);
+uint32_t fragmentation_rounding_of(uint32_t slot);
+
+/* Only where it is measured: notes that of the object in a slot. */
+void fragmentation_measure_rounding(uint32_t slot, const struct object *object);
 
 /* Call after each acquire of the memory pass. */
 static inline void fragmentation_note_acquire(uint32_t slot, const struct object *object) {
   if (!fragmentation_rounding || !object->pointer)
     return;
-  fragmentation_rounding[slot] = ROUNDING_UNKNOWN;
+  fragmentation_measure_rounding(slot, object);
   os_pages_note_object((uint64_t)(uintptr_t)object->pointer, object->size_bytes);
 }
 

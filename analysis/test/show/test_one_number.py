@@ -310,8 +310,7 @@ def test_what_tables_and_pictures_say_of_an_allocator_under_one_name_is_one_numb
             continue
         figures[f"{allocator}: {name}"][f"plot {value}"] = (value, value)
     for command, allocator, name, value in searched(searches):
-        # With several threads, jemalloc purges when its clock says so.
-        if name in SEARCHED and same[allocator] and (allocator == "glibc" or files[0].workload.threads == 1):
+        if name in SEARCHED and same[allocator]:
             figures[f"{allocator}: {SEARCHED[name]}"][f"{command}: {value}"] = (value, value)
     assert differing(figures) == []
     assert sum(len(by) >= 2 for by in figures.values()) >= 12

@@ -285,7 +285,7 @@ static void collect_players(uint64_t position) {
     struct player *player = &players[player_count++];
     player->address = (uint64_t)(uintptr_t)object->pointer;
     player->size_bytes = object->size_bytes;
-    player->rounding_bytes = fragmentation_rounding_of(slot, object);
+    player->rounding_bytes = fragmentation_rounding_of(slot);
     place_player(player, &births.of_slot[slot], position);
     page_lists_count(player->address, player->size_bytes + player->rounding_bytes);
   }
