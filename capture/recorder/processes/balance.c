@@ -31,8 +31,11 @@ static void thin_out(struct balance *balance) {
 static void drop_steps(struct balance *balance) {
   size_t kept = 0;
   for (size_t i = 0; i < balance->steps.count; i++)
-    if (balance_has(balance, balance->steps.at[i].address))
-      balance->steps.at[kept++] = balance->steps.at[i];
+    if (balance_has(balance, balance->steps.at[i].address)) {
+      balance->steps.at[kept] = balance->steps.at[i];
+      balance->steps.at[kept].order = (uint32_t)kept; /* below those of steps to come */
+      kept++;
+    }
   balance->steps.count = kept;
 }
 

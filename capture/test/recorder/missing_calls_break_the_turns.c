@@ -67,6 +67,15 @@ static void a_step_that_is_shown_late_comes_in_its_place(void) {
   check_missing(&balance, 0);
 }
 
+/* As they inherit one stamp. */
+static void steps_of_one_thread_keep_their_order_however_many_wait(void) {
+  struct balance balance;
+  balance_open(&balance, false);
+  for (uint64_t i = 0; i < 2 * BALANCE_STEPS_MOST; i++)
+    add(&balance, address_of(i / 2 % 1000), i % 2 == 0, 7);
+  check_missing(&balance, 0);
+}
+
 static void all_that_is_missing_in_a_short_history_is_counted(void) {
   struct balance balance;
   balance_open(&balance, false);
@@ -108,6 +117,7 @@ static void a_share_of_what_is_missing_in_a_long_history_is_counted(void) {
 int main(void) {
   legal_histories_lack_nothing();
   a_step_that_is_shown_late_comes_in_its_place();
+  steps_of_one_thread_keep_their_order_however_many_wait();
   all_that_is_missing_in_a_short_history_is_counted();
   what_is_missing_on_both_sides_is_counted();
   a_share_of_what_is_missing_in_a_long_history_is_counted();
