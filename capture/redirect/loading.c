@@ -340,7 +340,7 @@ static int prepare(struct bringing *b, struct error *error) {
     return -1;
   const struct object *libc = objects_find(&b->objects, "libc.so.6");
   if (!libc)
-    return error_set(error, "--attach", "the program does not use the GNU C library");
+    return error_set(error, "--attach", "the program does not use the GNU C library, or has not loaded it yet");
   b->syscall_instruction = objects_syscall_instruction(&b->objects, b->tracee);
   if (!b->syscall_instruction)
     return error_set(error, "--attach", "the program's C library is not one that is known");

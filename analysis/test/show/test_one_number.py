@@ -29,7 +29,7 @@ from tests.support import CONVERT, HEAPTAPE, OUT, REPOSITORY, call_heaptape, imp
 
 # A program that is recorded, and recordings of the corpus.
 OTHERS = ("mtmalloc", "sqlite3", "git", "memcached", "389-ds", "cc1", "gs", "nginx", "perl", "python3", "redis")
-UNITS = {"byte": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+UNITS = {"ms": 1, "byte": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 SIZE = r"([0-9][0-9,.]*) (bytes?|KiB|MiB|GiB)"
 # What commands say of a recording, by label. The first group is the figure, the second its unit.
 SAID = {
@@ -314,7 +314,7 @@ def test_what_tables_and_pictures_say_of_an_allocator_under_one_name_is_one_numb
             figures[f"{allocator}: {SEARCHED[name]}"][f"{command}: {value}"] = (value, value)
     assert differing(figures) == []
     assert sum(len(by) >= 2 for by in figures.values()) >= 12
-    assert len(set(figures) - of_tables) <= 4, set(figures) - of_tables  # what only a picture says
+    assert len(set(figures) - of_tables) <= 5, set(figures) - of_tables  # what only a picture says
 
 
 def ranges(text: str) -> list[tuple[str, str]]:
@@ -337,15 +337,16 @@ def test_a_change_of_cpu_time_and_its_range_are_the_same_in_answer_table_words_a
             continue  # of the CPU time of the recording; the table has percent only where the program's own was counted
         exact = [row.cpu.ms, row.cpu.ms_low, row.cpu.ms_high]
         assert exact == [whole.at[row.label, key] / 1e6 for key in ("ns", "ns_low", "ns_high")]
-        low, high = interval(re.search(r"[0-9.]+", answered[row.label])[0])
+        low, high = interval(re.search(r"[0-9.]+", answered[row.label])[0], "ms")
         assert low <= abs(exact[0]) <= high or "to" in answered[row.label]
         (ends,) = ranges(rows[row.label])
         for end, shown in zip(exact[1:], ends):
-            low, high = interval(shown.lstrip("+-"))
+            low, high = interval(shown.lstrip("+-"), "ms")
             assert low <= abs(end) <= high
         line = next(one for one in words.notes if one.startswith(f"{row.label} against"))
-        spoken = sorted(float(one) for one in ranges(line)[0])
-        assert spoken == [pytest.approx(abs(end), rel=0.05) for end in sorted(exact[1:], key=abs)]
+        undecided = re.findall(r"predicted, ([-+][0-9.]+) to ([-+][0-9.]+) ms", line)
+        spoken = sorted(abs(float(one)) for one in (undecided or ranges(line))[0])
+        assert spoken == [pytest.approx(abs(end), rel=0.05, abs=0.05) for end in sorted(exact[1:], key=abs)]
 
 
 def test_replay_prints_what_compare_prints_of_its_results(recording, tmp_path):

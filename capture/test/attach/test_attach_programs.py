@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -98,6 +99,9 @@ def test_java(tmp_path: Path) -> None:
     need("java")
     (tmp_path / "T.java").write_text(JAVA)
     with running("java", tmp_path / "T.java") as process:
+        maps = Path(f"/proc/{process.pid}/maps")
+        while "libjvm" not in maps.read_text():  # before that it may not have loaded the C library
+            time.sleep(0.1)
         record_twice(process.pid, tmp_path)
 
 

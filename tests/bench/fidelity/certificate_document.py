@@ -26,7 +26,8 @@ before each system call that may shrink it. It is recorded **once, on glibc**, a
 
 - **Prediction**: the replay's peak or mean, plus the program's own part: what the live run on glibc had above the glibc
   replay. glibc's own error is 0 by construction, so summaries leave it out; pairs may contain glibc.
-- **Mean over each run's own time**: live, over the processor time of that run; predicted, over the recording's.
+- **Mean over each run's own time**: live, over the processor time of that run; predicted, over the recording's. The
+  means that commands print are over wall time, which is the same where a program of one thread neither idles nor waits.
   **Over the recording's time**: the program also runs live under the recorder, and both are compared at the same points
   of the program (a share of its calls), so that a run that was slowed in one phase changes nothing.
 - **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator's part*: both less the
