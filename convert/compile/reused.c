@@ -3,7 +3,7 @@
 
 #include "core/base/touched.h"
 
-enum { ENOUGH = 2, CHUNK_SHIFT = 21, CHUNK_PAGES = 512, PAGE_SHIFT = 12 };
+enum { ENOUGH = 2, CHUNK_PAGES = 512, PAGE_SHIFT = 12, CHUNKS_MOST = 1 << 20 };
 static const double OLDER = 7. / 8, NEARLY_WHOLE = 0.9;
 
 bool reused_init(struct reused *reused, bool maps_large) {
@@ -21,7 +21,7 @@ static struct reused_chunk *chunk_of(struct reused *reused, uint64_t page) {
   struct address_entry *entry = address_map_find(&reused->chunks, key);
   if (entry->address == key)
     return &reused->bits.at[entry->slot];
-  struct reused_chunk *chunk = vector_add(&reused->bits);
+  struct reused_chunk *chunk = reused->bits.count < CHUNKS_MOST ? vector_add(&reused->bits) : NULL;
   if (!chunk)
     return NULL;
   *chunk = (struct reused_chunk){0};
@@ -35,21 +35,27 @@ static bool is_mapping(const struct reused *reused, uint64_t address, uint64_t b
   return reused->maps_large && bytes >= 128 << 10 && address % (1 << PAGE_SHIFT) == 16;
 }
 
+/* Those of OS pages from..end among the 64 that begin with `page`. */
+static uint64_t bits_of(uint64_t page, uint64_t from, uint64_t end) {
+  uint64_t low = from > page ? from - page : 0, high = end > page ? end - page : 0;
+  high = high < 64 ? high : 64;
+  return low < high ? (~0ull >> (64 - (high - low))) << low : 0;
+}
+
 uint32_t reused_acquire(struct reused *reused, uint64_t address, uint64_t bytes) {
   if (bytes < TOUCHED_MIN_BYTES || bytes > REUSED_MOST_BYTES || address + bytes < address)
     return 0;
   uint32_t had = 0;
-  uint64_t end = (address + bytes - 1) >> PAGE_SHIFT, first_whole = (address + (1 << PAGE_SHIFT) - 1) >> PAGE_SHIFT,
-           end_whole = (address + bytes) >> PAGE_SHIFT; /* it shares the others with its neighbours */
-  for (uint64_t page = address >> PAGE_SHIFT; page <= end;) {
+  uint64_t end = ((address + bytes - 1) >> PAGE_SHIFT) + 1;
+  uint64_t first_whole = (address + (1 << PAGE_SHIFT) - 1) >> PAGE_SHIFT;
+  uint64_t end_whole = (address + bytes) >> PAGE_SHIFT; /* it shares the others with its neighbours */
+  for (uint64_t page = (address >> PAGE_SHIFT) & ~63ull; page < end; page += 64) {
     struct reused_chunk *chunk = chunk_of(reused, page);
     if (!chunk)
       return REUSED_UNKNOWN;
-    for (uint64_t stop = (page | (CHUNK_PAGES - 1)) + 1; page <= end && page < stop; page++) {
-      uint64_t *word = &chunk->had[page % CHUNK_PAGES / 64], bit = 1ull << page % 64;
-      had += page >= first_whole && page < end_whole && (*word & bit) != 0;
-      *word |= bit;
-    }
+    uint64_t *word = &chunk->had[page % CHUNK_PAGES / 64];
+    had += (uint32_t)__builtin_popcountll(*word & bits_of(page, first_whole, end_whole));
+    *word |= bits_of(page, address >> PAGE_SHIFT, end);
   }
   return had && is_mapping(reused, address, bytes) ? REUSED_UNKNOWN : had;
 }

@@ -5,7 +5,8 @@
    an earlier large object was, some may be resident since then. Of such an object it is estimated: the share that the
    program touched of objects of like size in new memory, latest ones first; at least what can't be from before, at most
    what was resident. Without enough of them, and where their share is nearly whole, all that was resident counts.
-   Not its job: where in the object. Memory: 64 bytes for each 2 MiB that large objects ever had. Not thread-safe. */
+   Not its job: where in the object. Memory: 64 bytes for each 2 MiB that large objects ever had, of 2 TiB;
+   of objects beyond these all that was resident counts. Not thread-safe. */
 #pragma once
 
 #include "core/base/address_map.h"
