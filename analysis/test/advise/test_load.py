@@ -143,7 +143,13 @@ def test_a_server_that_leaves_the_foreground_is_said(server, port, tmp_path):
     assert listening(os.getpid()) is None
 
 
+def running():
+    """Our descendants: other tests of this worker may have left some."""
+    return {number for number, one in descendants(os.getpid()).items() if one.state not in ENDED}
+
+
 def test_a_server_that_is_in_the_background_before_it_listens_is_ended(server, port):
+    before = running()
     made = Load("true")
     with subprocess.Popen(["sh", "-c", f"{server} {port} 1 &"]) as shell:
         os.waitid(os.P_PID, shell.pid, os.WEXITED | os.WNOWAIT)
@@ -151,16 +157,17 @@ def test_a_server_that_is_in_the_background_before_it_listens_is_ended(server, p
         shell.wait()
         with pytest.raises(HeaptapeError, match="stay in the foreground"):
             made.end()
-    assert not [one for one in descendants(os.getpid()).values() if one.state not in ENDED]
+    assert running() == before
 
 
 def test_workers_that_outlive_their_server_are_ended(server, port):
+    before = running()
     made = Load("true")
     with subprocess.Popen(["sh", "-c", f"sleep 1000 & exec {server} {port}"]) as shell:
         made.begin(shell.pid)
         shell.wait()
         made.end()
-    assert not [one for one in descendants(os.getpid()).values() if one.state not in ENDED]
+    assert running() == before
 
 
 def test_a_load_that_waits_for_a_dead_server_is_ended(server, port, tmp_path, monkeypatch):
