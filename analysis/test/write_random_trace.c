@@ -64,19 +64,21 @@ static struct trace_event heap_event(struct heap *heap, struct generator *g) {
   return event;
 }
 
-enum { NODES = 300 };
-
-static void write_nodes(struct trace_writer *writer, uint64_t *random) {
-  for (uint32_t i = 0; i < NODES; i++) {
+static uint32_t write_nodes(struct trace_writer *writer, uint64_t *random) { // returns the number of the last one
+  uint32_t last = 0;
+  for (uint32_t i = 0; i < 300; i++) {
     struct trace_module module = {.name = "lib.so", .start = i, .end = i + 7};
     if (i % 100 == 1) {
       trace_writer_forget_stacks(writer);
       CHECK(trace_writer_module(writer, &module) == 0, "module");
     }
-    uint32_t parent = (uint32_t)test_below(random, i + 1);
-    CHECK(trace_writer_stack_node(writer, parent, split_mix_next(random) >> test_below(random, 64)), "node %u", i);
+    uint32_t parent = (uint32_t)test_below(random, last + 1);
+    uint32_t node = trace_writer_stack_node(writer, parent, split_mix_next(random) >> test_below(random, 64));
+    CHECK(node, "node %u", i);
+    last = node > last ? node : last; // the same frame has the same node
   }
   CHECK(trace_writer_thread_name(writer, 1, "worker") == 0, "name");
+  return last;
 }
 
 static void write_trace(const char *path, uint64_t seed, int events, const char *clock_hz) {
@@ -95,9 +97,9 @@ static void write_trace(const char *path, uint64_t seed, int events, const char 
         (struct generator){.random = split_mix_next(&random), .aligned = thread % 2, .stamp_every = 20};
   }
   if (seed % 3 == 0) {
-    write_nodes(writer, &random);
+    uint32_t nodes = write_nodes(writer, &random);
     for (uint32_t thread = 0; thread < THREADS; thread++)
-      generators[thread].stack_nodes = NODES;
+      generators[thread].stack_nodes = nodes;
   }
   for (int i = 0; i < events; i++) {
     uint32_t thread = i < THREADS ? (uint32_t)i : (uint32_t)test_below(&random, THREADS);

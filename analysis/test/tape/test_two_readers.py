@@ -84,7 +84,7 @@ def test_the_library_and_the_oracle_agree(seed, tmp_path, write_random_trace):
     assert_same(tmp_path / "c.tape")
 
 
-@pytest.mark.parametrize("seed", [3, 6, 9])
+@pytest.mark.parametrize("seed", [3, 6, 9, 12])  # 12: some nodes are the same
 def test_two_readers_agree_on_stacks(seed, tmp_path, write_random_trace):
     write_random_trace(seed, 500, tmp_path / "a.tape")
     expected = pd.read_csv(tmp_path / "a.tape.nodes", dtype="uint64").set_index("node")
@@ -92,7 +92,7 @@ def test_two_readers_agree_on_stacks(seed, tmp_path, write_random_trace):
         found = trace.stacks()
         assert list(trace.modules()["start"]) == [1, 101, 201]
         assert trace.thread_names() == {1: "worker"}
-    assert len(expected) == 300
+    assert len(expected) == 300 if seed != 12 else 250 < len(expected) < 300
     assert set(expected["modules"]) == {0, 1, 2, 3}
     pd.testing.assert_frame_equal(found, expected, check_dtype=False, check_index_type=False)
 
