@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from heaptape.allocators.c_libraries import own_loader
 
 from tests.repository.test_documents import ROOT
 from tests.support import OUT, RECORD, compile_c, made_once, succeed
@@ -27,20 +28,13 @@ ELSEWHERE = {
     "dask ": "two servers; features/fleet/test",
     "heaptape fleet run workloads/corpus/*.tape -a glibc -a jemalloc --store /shared": "the same servers",
     "git bisect": "a repository with a fault; features/gate/test/test_git_bisect.py",
-    "cp build/libmine.so": "the same repository",
     "heaptape allocators install": "from the network; features/candidates/test",
     "heaptape replay prog.tape -a glibc -a glibc@": "what that installs",
     "heaptape advise prog.tape -a glibc -a glibc@": "what that installs",
     "heaptape advise --load": "a server; analysis/test/advise/test_load.py",
     "git clone": "from the network, and half an hour of compiling",
     "(cd ": "that clone",
-    "heaptape replay prog.tape -a glibc=old": "that clone",
-    "COLUMNS=72 heaptape compare R.json": "that clone",
-    "heaptape gate --old glibc=old": "that clone",
     "make -s -C ../glibc": "that clone",
-    "heaptape record --budget 2%": "a week",
-    "heaptape info /var/tmp": "that week",
-    "heaptape convert --merge /var/tmp": "that week",
 }  # fmt: skip
 
 # Objects that stay live, each among others that are freed: a reason for every command to find something.
@@ -123,8 +117,14 @@ def reader(tmp_path: Path, own: Path) -> Path:
     (tmp_path / "out" / "bin").symlink_to(OUT / "bin")
     for folder in ("build", "build-main"):
         (tmp_path / folder).mkdir()
-        shutil.copy(OUT / "lib" / "libreference.so", tmp_path / folder / "libfoo.so")
-    (tmp_path / "old").mkdir()
+        for name in ("libfoo.so", "libmine.so"):
+            shutil.copy(OUT / "lib" / "libreference.so", tmp_path / folder / name)
+    loader = own_loader()
+    assert loader
+    for folder in ("old", "new"):  # as where glibc was built
+        (tmp_path / folder).mkdir()
+        for path in (loader, *loader.parent.glob("lib[cm].so.6")):
+            shutil.copy(path, tmp_path / folder)
     shutil.copy(ROOT / "docs" / "atlas" / "atlas.json", tmp_path / "old")
     (tmp_path / "test_import.py").write_text("def test_import():\n    assert bytearray(100_000)\n")
     return tmp_path
