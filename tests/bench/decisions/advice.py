@@ -23,7 +23,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 from heaptape.advise.load import Load
 from heaptape.allocators import registry
@@ -179,11 +179,42 @@ def changes(steps: Mapping[str, Step], today: str) -> dict[str, tuple[float, flo
     return found
 
 
+def regrets_of(steps: Mapping[str, Step], pick: str, today: str) -> tuple[float, float, float]:
+    """CPU time of the pick over that of the best in life, in points of today's: against the best of all rounds, which
+    chance makes too large; against the best of one half of the rounds in the other half, mean of 400 divisions, which
+    chance doesn't; the first of allocators that are equal: each round's times, without their medians, dealt anew.
+    """
+    rounds = [{label: float(one[0]) for label, one in step.items()} for name, step in steps.items() if ROUND in name]
+    labels, chance = list(rounds[0]), random.Random(1)
+
+    def percent(label: str, of: Sequence[Mapping[str, float]]) -> float:
+        return median(100 * (one[label] / one[today] - 1) for one in of)
+
+    def best(of: Sequence[Mapping[str, float]]) -> str:
+        return min(labels, key=lambda label: percent(label, of))
+
+    factor = {label: 1 + percent(label, rounds) / 100 for label in labels}
+    halves, equal = [], []
+    for _ in range(400):
+        chance.shuffle(rounds)
+        half = len(rounds) // 2
+        for chosen, judged in ((rounds[:half], rounds[half:]), (rounds[half:], rounds[:half])):
+            halves.append(percent(pick, judged) - percent(best(chosen), judged))
+        dealt = []
+        for one in rounds:
+            times = [one[label] / factor[label] for label in labels]
+            chance.shuffle(times)
+            dealt.append(dict(zip(labels, times)))
+        equal.append(percent(pick, dealt) - percent(best(dealt), dealt))
+    return percent(pick, rounds) - percent(best(rounds), rounds), fmean(halves), median(equal)
+
+
 def table(found: Mapping[str, Mapping[str, Step]]) -> None:
     """A row for each program that ran live, then how often the aim was met."""
     heading("", "calls", "pick by tape", "pick by race", f"live: {', '.join(NAMES[1:])}", "best",
-            "regret, points: tape, race", "ranges held: tape, race", "answer after: tape, race")  # fmt: skip
-    regrets: dict[str, list[float]] = {TAPE: [], RACE: []}
+            "regret, points (by halves): tape, race", "ranges held: tape, race",
+            "answer after: tape, race")  # fmt: skip
+    regrets: dict[str, list[tuple[float, float, float]]] = {TAPE: [], RACE: []}
     losses: dict[str, list[str]] = {TAPE: [], RACE: []}
     held: dict[str, list[bool]] = {TAPE: [], RACE: []}
     for program, steps in found.items():
@@ -194,20 +225,28 @@ def table(found: Mapping[str, Mapping[str, Step]]) -> None:
         cells = {}
         for step in (TAPE, RACE):
             pick = steps[step]["pick"][0]
-            regrets[step].append(live[pick][0] - live[best][0])
+            regrets[step].append(regrets_of(steps, pick, steps[RACE]["today"][0]))
             losses[step] += [program] if live[pick][0] > WORTH_POINTS else []
             holds = [_holds(steps[step][label], live[label][0]) for label in NAMES[1:] if label in steps[step]]
             held[step] += holds
             after = f"{float(steps[step]['answer_s'][0]):.0f} s"
-            cells[step] = _pick(steps[step]), f"{regrets[step][-1]:.1f}", f"{sum(holds)} of {len(holds)}", after
+            cells[step] = (
+                _pick(steps[step]),
+                f"{regrets[step][-1][0]:.1f} ({regrets[step][-1][1]:.1f})",
+                f"{sum(holds)} of {len(holds)}",
+                after,
+            )
         picks, *others = zip(cells[TAPE], cells[RACE])
         shown = ", ".join(f"{live[label][0]:+.0f}±{live[label][1]:.0f}" for label in NAMES[1:])
         row(program, f"{int(steps[RACE]['calls'][0]):,}", *picks, shown, best, *map(", ".join, others))
     for step, points in regrets.items():
-        within = sum(one <= WORTH_POINTS for one in points)
-        print(f"{step}: regret {median(points):.1f} (median), at most {WORTH_POINTS:g} in {within} of {len(points)}; "
-              f"slower than today's: {', '.join(losses[step]) or 'none'}; "
-              f"ranges that held: {sum(held[step])} of {len(held[step])}")  # fmt: skip
+        all_rounds, halves, equal = (f"{median(one):.1f}" for one in zip(*points))
+        within = [sum(one <= WORTH_POINTS for one in kind) for kind in zip(*points)]
+        print(
+            f"{step}: median regret {all_rounds}, by halves {halves}, of equal allocators {equal}; at most "
+            f"{WORTH_POINTS:g} in {within[0]}, by halves {within[1]}, of {len(points)}; slower than today's: "
+            f"{', '.join(losses[step]) or 'none'}; ranges that held: {sum(held[step])} of {len(held[step])}"
+        )
 
 
 def _holds(predicted: tuple[str, str, str], percent: float) -> bool:
