@@ -338,13 +338,10 @@ static uint64_t find_restorer(const struct bringing *b) {
 static int prepare(struct bringing *b, struct error *error) {
   if (objects_read(&b->objects, b->tracee, error) != 0)
     return -1;
-  const struct object *libc = objects_find(&b->objects, "libc.so.6");
-  if (!libc)
-    return error_set(error, "--attach", "the program does not use the GNU C library, or has not loaded it yet");
   b->syscall_instruction = objects_syscall_instruction(&b->objects, b->tracee);
   if (!b->syscall_instruction)
     return error_set(error, "--attach", "the program's C library is not one that is known");
-  if (find_functions(b, libc, error) != 0)
+  if (find_functions(b, objects_find(&b->objects, "libc.so.6"), error) != 0)
     return -1;
   uint64_t restorer = find_restorer(b);
   b->handlers = (struct code_range){restorer, restorer + 1, COUNTS_AT_FRAME};
@@ -590,6 +587,30 @@ static int wait_for_thread(struct bringing *b, struct error *error) {
     usleep(POLL_US);
   }
   return -1;
+}
+
+/* A list without the C library is consistent also for a moment before the linker begins: so more than one look. */
+int loading_wait_for_libc(const struct loading *loading, const struct tracee *tracee, struct error *error) {
+  enum { LOOKS = 5 };
+  int settled = 0;
+  for (int i = 0; i < TRIES && settled < LOOKS; i++) {
+    struct error ignored = {0};
+    struct objects objects;
+    bool found = objects_read(&objects, tracee, &ignored) == 0 && objects_find(&objects, "libc.so.6");
+    settled += objects.list && objects_are_settled(&objects, tracee);
+    objects_free(&objects);
+    if (found)
+      return 0;
+    if (!loading->should_continue(loading->context))
+      return -1;
+    uint64_t word;
+    if (!tracee_read_word(tracee, objects_entry(tracee), &word))
+      return error_set(error, "--attach", "the process has ended, or has executed another program");
+    usleep(TRY_US);
+  }
+  return error_set(error, "--attach", "%s",
+                   settled ? "the program does not use the GNU C library"
+                           : "the program is still being loaded by the dynamic linker: try again later");
 }
 
 int loading_bring(const struct loading *loading, struct tracee *tracee, struct error *error) {

@@ -20,6 +20,10 @@ struct loading {
   void *context;
 };
 
+/* Waits while the dynamic linker loads a program that has just begun, for some seconds at most. -1: it has no GNU C
+   library, or not yet; error as below. */
+int loading_wait_for_libc(const struct loading *loading, const struct tracee *tracee, struct error *error);
+
 /* -1: the library is not loaded; error is empty where it was not wanted any more. After success, references may lead to
    the relay's entries, and functions of the executable do. */
 int loading_bring(const struct loading *loading, struct tracee *tracee, struct error *error);

@@ -477,10 +477,12 @@ static bool is_loaded(struct redirection *redirection, uint64_t *room, struct er
 
 static int begin(struct redirection *redirection, const struct redirect_orders *orders, struct error *error) {
   uint64_t room;
+  struct loading loading = orders->loading;
+  if (loading_wait_for_libc(&loading, &redirection->tracee, error) != 0)
+    return -1;
   bool loaded = is_loaded(redirection, &room, error);
   if (error->text[0] || linked_running_open(&redirection->linked, &redirection->tracee, room, error) != 0)
     return -1;
-  struct loading loading = orders->loading;
   loading.setting = orders->setting;
   loading.linked = &redirection->linked;
   if (!loaded && loading_bring(&loading, &redirection->tracee, error) != 0)

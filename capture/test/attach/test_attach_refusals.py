@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A process that can't be attached to safely is refused in one line, and continues as before."""
+"""A process that can't be attached to safely is refused in one line, and continues as before.
+
+Long: one that stays in the dynamic linker, for which the recorder waits some seconds.
+"""
 
 import ctypes
 import os
@@ -11,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from capture.test.attach.attached import wait_until
 from tests.support import RECORD, compile_c, refused
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can make such a process")
@@ -47,6 +51,17 @@ VFORKED = """
 int main(void) {
   if (vfork() == 0) { write(1, "\\n", 1); for (;;) pause(); }
   return 0;
+}
+"""
+ACQUIRES = """
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) { for (;;) { free(malloc(777)); usleep(1000); } }
+"""
+WITHOUT_C_LIBRARY = """
+void _start(void) {
+  __asm__ volatile("syscall" : : "a"(1), "D"(1), "S"("\\n"), "d"(1) : "rcx", "r11", "memory");
+  for (;;) __asm__ volatile("syscall" : : "a"(34) : "rcx", "r11", "memory");
 }
 """
 
@@ -160,6 +175,43 @@ def test_a_program(start, tmp_path: Path, source: str, options: tuple[str, ...],
 @pytest.mark.skipif(not shutil.which("musl-gcc"), reason="musl-tools is not installed")
 def test_a_program_of_musl(start, tmp_path: Path) -> None:
     refuse(start(compiler="musl-gcc").pid, "uses musl", tmp_path)
+
+
+@pytest.fixture
+def loading(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """A process whose dynamic linker waits for the writer of a pipe, and that pipe."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    program = compile_c(tmp_path / "program", ACQUIRES, "-fno-builtin")
+    with subprocess.Popen([program], env={"LD_PRELOAD": str(pipe)}, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: "wait_for_partner" in Path(f"/proc/{process.pid}/wchan").read_text())
+        yield process.pid, pipe
+        process.kill()
+
+
+def is_asleep(pid: int) -> bool:
+    """Has the recorder's restorer looked at the process, and sleeps now?"""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return bool(children) and "nanosleep" in Path(f"/proc/{children[0]}/wchan").read_text()
+
+
+def test_a_process_that_is_still_being_loaded_is_waited_for(loading, tmp_path: Path) -> None:
+    pid, pipe = loading
+    command = [RECORD, "--attach", str(pid), "-o", tmp_path / "t.tape", "--duration", "0.2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as recorder:
+        wait_until(lambda: is_asleep(recorder.pid) or recorder.poll() is not None)
+        os.close(os.open(pipe, os.O_WRONLY))
+        assert "recording begins" in recorder.communicate(timeout=HANG_S)[1]
+    assert recorder.returncode == 0
+
+
+@pytest.mark.long
+def test_a_process_that_stays_in_the_dynamic_linker(loading, tmp_path: Path) -> None:
+    refuse(loading[0], "is still being loaded by the dynamic linker", tmp_path)
+
+
+def test_a_program_without_a_c_library(start, tmp_path: Path) -> None:
+    refuse(start(WITHOUT_C_LIBRARY, "-nostdlib").pid, "does not use the GNU C library", tmp_path)
 
 
 def test_a_vfork_child(start, tmp_path: Path) -> None:
