@@ -170,9 +170,10 @@ static int compile(const char *in, const struct settings *settings) {
                                   .positions = {settings->positions.at, settings->positions.count}};
   int result = out ? compile_to(reader, &job, &witness, &error) : -1;
   trace_reader_close(reader);
-  if (result == 0 && !witness_ok(&witness))
-    diagnostics_warning(CONVERT, "%s: not a legal history: see 'heaptape check'", in);
-  if (result == 0 && witness.ops == 0 && !settings->json) /* with --json the witness says it */
+  bool warns = result == 0 && !settings->json; /* with --json the witness says it */
+  if (warns && !witness_ok(&witness))
+    diagnostics_warning(CONVERT, "%s: not a legal history: heaptape check says why", in);
+  if (warns && witness.ops == 0)
     diagnostics_warning(CONVERT, "%s: has no calls: there is nothing to replay", in);
   int status = result == 0 ? print_result(out, &witness, settings->json) : failed(&error);
   free(out);

@@ -196,7 +196,7 @@ static int judge(struct trace_reader **readers, uint32_t count, const struct con
       return failed(error);
     if (witness_ok(&witness))
       continue;
-    diagnostics_warning(CONVERT, "%s: not a legal history: see 'heaptape check'", conversion->in[i]);
+    diagnostics_warning(CONVERT, "%s: not a legal history: heaptape check says why", conversion->in[i]);
     status = EXIT_FAILED;
   }
   return status;

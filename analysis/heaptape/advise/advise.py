@@ -275,7 +275,7 @@ class Advisor:
         if trace:
             scratch = self.place.scratch / "accesses"
             scratch.mkdir()
-            workload = replay.prepare(str(trace), self.place.home, scratch)
+            workload = replay.prepare(str(trace), self.place.home, scratch, name=self.source.name)
             about = _about_workload(workload, self.source)
             if abs(about["ops"] / self.about["ops"] - 1) > REPEATS:
                 return f"the program made {about['ops']:,} calls when it ran again, not {self.about['ops']:,}"
@@ -426,7 +426,7 @@ def replayed(source: Source, wish: Wish, place: Place, planned: Callable[[], End
     can't be replayed.
     """
     home = place.home
-    workload = replay.prepare(str(source.path), home, place.scratch)
+    workload = replay.prepare(str(source.path), home, place.scratch, name=source.name)
     ends = planned()
     about = _about_workload(workload, source)
     known = registry.load(home)

@@ -65,10 +65,12 @@ class Engine:
     processes: Processes = field(default_factory=Processes)
 
 
-def prepare(source: str, home: Home, directory: Path, origins: bool = False, options: Sequence[str] = ()) -> Path:
+def prepare(
+    source: str, home: Home, directory: Path, origins: bool = False, options: Sequence[str] = (), name: str = ""
+) -> Path:
     """The workload to replay: `source` itself if it is one, else compiled into `directory`. Its data accesses, if it
     has any, are put beside it (`accesses_of`), and with `origins` who acquired its objects (`origins_of`). `-` is
-    standard input.
+    standard input. `name`: what a warning calls a file that the user does not know.
     """
     path = Path(source)
     if source == "-":
@@ -83,13 +85,15 @@ def prepare(source: str, home: Home, directory: Path, origins: bool = False, opt
         return path
     compiled = directory / f"{path.stem}.work"
     options = [*options, *(["--accesses", str(_accesses_path(compiled))] if _has_accesses(path) else [])]
-    compile_trace(path, compiled, options, home, origins)
+    compile_trace(path, compiled, options, home, origins, name or ("standard input" if source == "-" else ""))
     return compiled
 
 
-def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home, origins: bool = False) -> None:
-    """Runs the compiler; `origins`: for `origins_of`, too. Raises HeaptapeError (UsageError for wrong options) with the
-    compiler's error, empty if the compiler has printed it, and for a trace without calls.
+def compile_trace(
+    path: Path, compiled: Path, options: Sequence[str], home: Home, origins: bool = False, name: str = ""
+) -> None:
+    """Runs the compiler; `origins`, `name`: as for `prepare`. Raises HeaptapeError (UsageError for wrong options) with
+    the compiler's error, empty if the compiler has printed it, and for a trace without calls.
     """
     # --json: the witness goes to standard output, and not as a line to stderr. At a terminal the compiler shows its
     # own progress, and prints its own error.
@@ -108,8 +112,13 @@ def compile_trace(path: Path, compiled: Path, options: Sequence[str], home: Home
         kind = UsageError if result.returncode == 2 else HeaptapeError
         raise kind("" if terminal else last_message(result.stderr, "convert") or f"{path}: can't be compiled")
     sys.stderr.write(result.stderr or "")
-    if not json.loads(result.stdout)["witness"]["ops"]:
-        raise HeaptapeError(f"{path}: holds no calls of malloc, so there is nothing to replay")
+    witness = json.loads(result.stdout)["witness"]
+    if not witness["ok"]:
+        console.warning(
+            f"{name}: not a legal history" if name else f"{path}: not a legal history: heaptape check says why"
+        )
+    if not witness["ops"]:
+        raise HeaptapeError(f"{name or path}: holds no calls of malloc, so there is nothing to replay")
 
 
 def accesses_of(workload: Path) -> Path | None:

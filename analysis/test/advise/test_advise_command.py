@@ -266,6 +266,23 @@ def test_a_pipe_is_read_once_and_that_is_said(planted, tmp_path):
     assert "Not done: live runs, as its standard input is a pipe" in " ".join(done.stdout.decode().split())
 
 
+def test_a_recording_that_is_deleted_is_named_by_its_program(planted, tmp_path):
+    """Every second object is of the C library's malloc by its address, which nobody sees."""
+    by_address = """
+    #include <dlfcn.h>
+    #include <stdlib.h>
+    int main(void) {
+      void *(*take)(size_t) = dlsym(dlopen("libc.so.6", RTLD_LAZY), "malloc");
+      for (int i = 0; i < 2000; i++) free((i % 2 ? malloc : take)(777));
+    }
+    """
+    program = compile_c(tmp_path / "program", by_address, "-O0", "-fno-builtin")
+    done = call_heaptape("advise", "-a", planted["lean"], "--objective", "memory", "--budget", "0", "--", program)
+    assert done.status == 0, done.stderr
+    assert "program: not a legal history" in done.stderr
+    assert ".tape" not in done.stderr
+
+
 @pytest.mark.long
 def test_data_accesses_are_simulated_for_the_finalists_alone(planted, program):
     names = [word for name in ("lean", "fat", "slow") for word in ("-a", planted[name])]

@@ -165,7 +165,7 @@ def convert(arguments: Sequence[str], home: Home) -> int:
         else:
             status = subprocess.run([program, "check", source], stdout=subprocess.DEVNULL, check=False).returncode
             if status != 0:
-                warning(f"{source}: not a legal history: see 'heaptape check'")
+                warning(f"{source}: not a legal history: heaptape check says why")
         with open_trace(source) as trace, whole_path(Path(out)) as path:
             _writer(name, home)(trace, path)
     return status
