@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* Limits for values that are read from the process. */
-enum { OBJECTS_MAX = 65536, DYNAMIC_MAX = 4096 };
+enum { OBJECTS_MAX = 8192, DYNAMIC_MAX = 4096 };
 static const uint64_t TABLES_BYTES_MAX = (uint64_t)1 << 30; /* of all objects */
 
 static bool read_process(const void *tracee, uint64_t address, void *to, size_t bytes) {
@@ -130,7 +130,10 @@ int objects_read(struct objects *objects, const struct tracee *tracee, struct er
   if (!objects->list || !tracee_read(tracee, objects->list, &list, sizeof list))
     return error_set(error, "--attach", "the program has no dynamic linker's list of objects: statically linked?");
   uint64_t at = (uint64_t)list.r_map;
-  for (int i = 0; at && i < OBJECTS_MAX && tracee_read(tracee, at, &map, sizeof map); i++) {
+  for (int i = 0; at && tracee_read(tracee, at, &map, sizeof map); i++) {
+    if (i ==
+        OBJECTS_MAX) /* each is asked for each function: a list without an end kept the recorder busy for minutes */
+      return error_set(error, "--attach", "the program's list of objects has more than %d, or no end", OBJECTS_MAX);
     if (!add(objects, tracee, &map))
       return error_set(error, "--attach", "out of memory");
     at = (uint64_t)map.l_next;

@@ -31,7 +31,7 @@ struct objects {
   uint64_t loader_from, loader_to;
 };
 
-/* -1: the process has no dynamic linker, or an unknown one. */
+/* -1: the process has no dynamic linker, or an unknown one, or its list is too long. */
 int objects_read(struct objects *objects, const struct tracee *tracee, struct error *error);
 void objects_free(struct objects *objects);
 

@@ -64,6 +64,18 @@ void _start(void) {
   for (;;) __asm__ volatile("syscall" : : "a"(34) : "rcx", "r11", "memory");
 }
 """
+ENDLESS = """
+#define _GNU_SOURCE
+#include <link.h>
+#include <unistd.h>
+int main(void) {
+  struct link_map *last = _r_debug.r_map;
+  while (last->l_next) last = last->l_next;
+  last->l_next = _r_debug.r_map;
+  write(1, "\\n", 1);
+  for (;;) pause();
+}
+"""
 
 # Calls malloc until our library has been loaded by such a call, and then no more.
 QUIET_ONCE_LOADED = """
@@ -165,6 +177,7 @@ def test_a_thread_of_a_process(start, tmp_path: Path) -> None:
         pytest.param(
             OWN_MALLOC, ("-rdynamic",), "has an allocator that can't be redirected: free is too short", id="own malloc"
         ),
+        pytest.param(ENDLESS, (), "list of objects has more than 8192, or no end", id="endless list"),
         pytest.param(CHANGED_USER, (), "has changed its user", id="user", marks=as_root),
     ],
 )
