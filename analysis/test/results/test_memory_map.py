@@ -10,7 +10,7 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.memory_map import DRAWN_GAP_REGIONS, without_gaps
 from heaptape.results.schema import Results
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from planted_runs import map_of
 from synthetic_results import encode_memory_map, encode_resident_map
@@ -77,10 +77,18 @@ def test_any_cells_are_read_or_refused(raw):
         assert map_of(table).region_bytes == 4096
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [{}, 3, [], {"region_bytes": 0}, {"region_bytes": 1, "positions": [0], "encoding": "zlib+base64", "cells": "%"}],
-)
-def test_a_malformed_map_is_refused(broken):
-    with pytest.raises(HeaptapeError, match="can't be read|memory_map: Expected"):
-        map_of(broken)
+SOUND = encode_resident_map(4096, [0, 10], [{7: (1, 4096)}, {7: (0, 4096), 8: (1, 0)}])
+OTHERS = {
+    "region_bytes": st.integers(max_value=0),
+    "encoding": st.text(),
+    "columns": st.permutations(SOUND["columns"]) | st.lists(st.text()),
+    "positions": st.lists(st.integers(0, 99)).filter(lambda found: len(found) != 2),
+    "cells": st.text() | st.integers(0, len(SOUND["cells"]) - 1).map(lambda cut: SOUND["cells"][:cut]),
+}
+
+
+@given(st.one_of(*(st.tuples(st.just(key), other | st.none() | st.just(3)) for key, other in OTHERS.items())))
+def test_a_map_of_which_any_part_is_another_is_refused(changed):
+    assume(SOUND[changed[0]] != changed[1] and changed != ("region_bytes", 3))
+    with pytest.raises(HeaptapeError, match="can't be read|memory_map.*: Expected"):
+        map_of(SOUND | dict([changed]))

@@ -33,6 +33,8 @@ from .faults import REPOSITORY, plan, planted
 LIMIT_S = 600.0  # of one fault; then it is undecided
 SPARE_KB = 2 << 20  # likewise for a fault that takes all memory but this
 MARKS = "not long and not packages and not aarch64"
+# As `make test`, but file by file in the order in which they are named.
+AT_A_TIME = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
 NEW_PIDS, NEW_MOUNTS = 0x20000000, 0x20000  # flags of unshare(2)
 PRIVATE = 0x4000 | 0x40000  # MS_REC | MS_PRIVATE
 
@@ -134,7 +136,8 @@ def verdict(tests: list[str]) -> tuple[str, str]:
             if subprocess.run(["make", "-s", "-j2", "everything", "programs"], check=False).returncode != 0:
                 failed.write_text("the build")
                 return 1
-            return pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", MARKS, *tests], [FirstFailure(failed)])
+            options = ["-x", "-q", "-p", "no:cacheprovider", "-m", MARKS, *(AT_A_TIME if len(tests) > 1 else [])]
+            return pytest.main([*options, *tests], [FirstFailure(failed)])
 
         status = contained(run, REPOSITORY / "out/fault.log")
         if failed.exists() and status is not None:
