@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 from heaptape.tape.workload_format import read_workload
+from hypothesis import given
+from hypothesis import strategies as st
 
+from convert.test.models.tape_maker import INFO, Tape
 from convert.test.models.workload_ops import END, MARK, START, WAIT, ops_of, streams_of
-from tests.support import CONVERT, run, succeed
+from tests.examples import examples
+from tests.support import CONVERT, import_text, run, succeed
 
 TOUCHED = 0xF2
 
@@ -53,6 +57,28 @@ def test_a_wait_that_an_earlier_one_implies_is_left_out(tmp_path):
     lines += [f"{100 + i} 1 free({hex(0x1000 + 16 * (9 - i))})" for i in range(10)]
     remote = ops_of(compiled(tmp_path, lines))[10:]
     assert [op.waits for op in remote] == [[(0, 10)]] + [[]] * 9
+
+
+MALLOC, MALLOPT, MALLCTL = 0, 13, 55  # as in calls.def
+
+
+@examples(30)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([MALLOC, MALLOPT, MALLCTL, 99]), st.integers(0, 255), st.integers(0, 1 << 40)),
+        max_size=6,
+    )
+)
+def test_settings_from_before_the_trace_are_its_first_ops_all_in_their_order(tmp_path, given_before):
+    """What is no control call is none of them."""
+    tape = import_text(tmp_path, "1 0 malloc(8) = 0x1000\n2 0 free(0x1000)\n")
+    parts = Tape.read(tape)
+    about = parts.first(INFO).columns[0]
+    about.raw = json.dumps(json.loads(about.raw) | {"set_before": given_before}).encode()
+    parts.write(tape)
+    succeed(CONVERT, "compile", tape, "-o", tmp_path / "c.work")
+    *first, _, _ = [(op.call, op.param, op.size) for op in ops_of(tmp_path / "c.work")]
+    assert first == [one for one in given_before if one[0] in (MALLOPT, MALLCTL)]
 
 
 def test_a_thread_is_started_by_the_one_before_its_first_op(tmp_path):

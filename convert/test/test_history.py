@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from convert.test.models.history_maker import damage, jitter, legal
 from convert.test.models.history_model import ACQUIRES, COUNTED, Event, Op, judge, text
-from convert.test.models.tape_maker import Tape
+from convert.test.models.tape_maker import INFO, Tape
 from convert.test.models.workload_ops import NO_SLOT, ops_of
 from tests.examples import examples
 from tests.support import CONVERT, OUT, REPOSITORY, import_text, run, succeed
@@ -132,6 +132,50 @@ def test_lost_and_repeated_events_are_counted_as_the_model_does(
 ):
     events = jitter(seed + 1, damage(seed, legal(seed, threads, steps, addresses), lost, repeated), most_ns)
     compare_with_model(tmp_path, events, threads, horizon_ns)
+
+
+PRINTED = {
+    "frees of objects never seen": "unseen_frees",
+    "double frees": "double_frees",
+    "other calls on objects that were not live": "unseen_touches",
+    "objects handed out at an address where another lived": "overlapping_acquires",
+    "steps recorded in the wrong order, corrected": "inversions_repaired",
+    "steps moved before one of them, at most": "max_inversion_depth",
+    "failed calls": "failed_calls",
+    "the file is truncated": "truncated",
+    "the recording began after the program did": "lacks_start",
+    "the recorder did not see all calls": "lacks_calls",
+}
+
+
+@PROPERTY
+@given(
+    **SHAPES,
+    most_ns=st.integers(0, 20),
+    lost=st.floats(0, 0.4),
+    repeated=st.floats(0, 0.3),
+    lacks=st.sets(st.sampled_from(["start", "calls"])),
+    cut=st.booleans(),
+)
+def test_what_check_prints_is_what_its_json_counts(
+    tmp_path, seed, threads, steps, addresses, most_ns, lost, repeated, lacks, cut
+):
+    events, threads = used_threads(
+        jitter(seed, damage(seed, legal(seed, threads, steps, addresses), lost, repeated), most_ns)
+    )
+    tape = import_text(tmp_path, text(events, threads))
+    parts = Tape.read(tape)
+    about = parts.first(INFO).columns[0]
+    about.raw = json.dumps(json.loads(about.raw) | {"lacks": sorted(lacks)}).encode()
+    parts.write(tape)
+    tape.write_bytes(tape.read_bytes()[: -20 if cut else None])
+    printed = run(CONVERT, "check", tape).stdout
+    witness = json.loads(run(CONVERT, "check", tape, "--json").stdout)
+    lines = dict(re.findall(r"^  ([^:\n]*?)(?:: ([0-9,]+))?$", printed, re.M))
+    found = {PRINTED[line]: int(number.replace(",", "") or 1) for line, number in lines.items() if line in PRINTED}
+    assert found == {key: int(witness[key]) for key in PRINTED.values() if witness[key]}
+    assert {witness["lacks_start"], witness["lacks_calls"]} == {"start" in lacks, "calls" in lacks}
+    assert ("NOT a legal history" in printed) == (not witness["ok"])
 
 
 @PROPERTY
