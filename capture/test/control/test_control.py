@@ -88,6 +88,58 @@ def test_stop_and_start_leave_out_what_is_between_and_count_it(start, whose: str
     assert check(recording.trace)["ok"]
 
 
+# Three processes, which make 1,000 pairs of malloc and free of 100, 200 and 300 bytes for each line of the input.
+TREE = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+malloc, free = libc.malloc, libc.free
+malloc.restype, free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+def work(size_bytes):
+    for i in range(1000):
+        free(malloc(size_bytes))
+children = []
+for size_bytes in (200, 300):
+    (asked, ask), (answered, answer) = os.pipe(), os.pipe()
+    if os.fork() == 0:
+        os.close(ask)
+        while os.read(asked, 1):
+            work(size_bytes)
+            os.write(answer, b"x")
+        os._exit(0)
+    children.append((ask, answered))
+for line in sys.stdin:
+    for ask, answered in children:
+        os.write(ask, b"x")
+        os.read(answered, 1)
+    work(100)
+    print(flush=True)
+"""
+
+
+def test_a_request_to_the_recorder_is_for_each_process_and_one_to_a_process_for_that_alone(tmp_path: Path) -> None:
+    recording = Driven(tmp_path / "t.tape", program=["/usr/bin/python3", "-c", TREE])
+    recorder, sizes = recording.process.pid, (100, 200, 300)
+
+    def counts(trace: Path) -> list[int]:
+        dumped = succeed(CONVERT, "dump", trace).stdout
+        return [dumped.count(f"malloc({size})") // 1000 for size in sizes]
+
+    recording.work()
+    flushed = ctl(recorder, "flush")["processes"]
+    assert sorted(counts(Path(one["trace"])) for one in flushed) == [[0, 0, 1], [0, 1, 0], [1, 0, 0]]
+    assert [one["state"] for one in ctl(recorder, "stop")["processes"]] == ["stopped"] * 3
+    recording.work()
+    chosen = flushed[1]["pid"]
+    ctl(chosen, "start")
+    states = {one["pid"]: one["state"] for one in ctl(recorder, "status")["processes"]}
+    assert states == {one["pid"]: "recording" if one["pid"] == chosen else "stopped" for one in flushed}
+    recording.work()
+    ctl(recorder, "start")
+    recording.work()
+    recording.end()
+    assert sorted(max(counts(tape)) for tape in tmp_path.glob("*.tape")) == [2, 2, 3]
+
+
 def test_a_late_start_says_that_the_beginning_is_unseen(start) -> None:
     recording = start("--start-paused")
     assert ctl(recording.pid, "status")["processes"][0]["state"] == "not started"

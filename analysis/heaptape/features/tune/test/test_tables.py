@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What a search's results say: the front, what each tunable contributes, what further replays and live runs showed."""
 
-from heaptape.features.tune.tables import conclusion, live_lines, tune_answer, tune_tables
+from heaptape.features.tune.tables import conclusion, effects_table, live_lines, tune_answer, tune_tables
+from heaptape.features.tune.trials import Effect
 
 MIB = 1 << 20
 
@@ -103,3 +104,16 @@ def test_live_runs_are_a_line_for_each_figure():
         "  rss-peak, by RSS: -20.0 % (-25.0 to -15.0)",
     ]
     assert live_lines({}) == []
+
+
+def test_effects_are_a_row_for_each_value_with_where_they_are_largest():
+    found = [
+        Effect("a", "64", {"x": (-3.0, "v"), "y": (25.0, "w")}),
+        Effect("b", "1", {}, "killed"),
+        Effect("c", "2", {}),
+    ]
+    table = effects_table("g", found, ["x", "y"], ["v", "w"], ["c"])
+    assert texts(table) == [
+        ["a", "64", "-3.00", "+25.0", "w"], ["b", "1", "failed", "failed", "–"], ["c", "2", "–", "–", "–"],
+    ]  # fmt: skip
+    assert table.notes[1:] == ["b=1 failed: killed", "Change nothing in any of these workloads: c."]
