@@ -246,6 +246,12 @@ BAD_LINES = [
     ("logalloc", "7 7 malloc(5)=#1\n7 7 free(0x10)\n", "2: addresses and numbers of addresses"),
     ("logalloc", "7 7 malloc(5)=0x10\n8 7 free(0x10)\n", "2: of process 8"),
     ("columns", "op,ptr\n", "needs --columns"),
+    # One more than the largest number that does not overflow.
+    ("logalloc", f"7 7 malloc(5)=#{2**64 // 16}\n", "1: not a line"),
+    ("heaptrack", HEAPTRACK + f"c {2**64 // 2_000_000 + 1:x}\n", "2: not a line"),
+    ("memray", MEMRAY + f"MEMORY_RECORD time={2**64 // 2_000_000 + 1} memory=1\n", "2: not a line"),
+    ("lttng", LTTNG + LTTNG.replace("[1795241222.", f"[{2**64 // 10**9 + 1}."), "2: not a line"),
+    ("lttng", LTTNG + LTTNG.replace("[1795241222.", f"[{2**64 // 120 + 1}:00."), "2: not a line"),
 ]
 
 
@@ -259,6 +265,7 @@ BAD_BYTES = [
     ("bytehound", bytehound(1, [(4, 0, 0, 5)]), "offset 16: operation of unknown kind 4"),
     ("bytehound", bytehound(1, [(1, 0, 0, 5), (2, 0, 0, 5)], promised=1), "offset 48: more than the 1"),
     ("bytehound", bytehound(1 << 50, []), "offset 0: claims"),
+    ("bytehound", bytehound(1, [(1, 0, 0, 5), (2, 0, 2**64 // 2000 + 1, 5)]), "offset 48: time"),
     ("mallocbench", b"", "it is empty"),
     ("mallocbench", mallocbench_sample()[:-4], "offset 69: cut off"),
     ("mallocbench", mallocbench_line(5, {}), "offset 0: not a line"),
