@@ -30,6 +30,8 @@ $(call c_test,core/test/line_of_slots_is_taken_from_by_one_thread_until_it_ends.
 $(call c_test,core/test/command_lines_are_parsed_by_their_commands_table.c,,core/base,-ljansson)
 $(call c_test,core/test/time_line_has_equal_steps_its_peak_and_its_end.c,,$(WORKLOAD),$(CORE_LIBS))
 $(call c_test,core/test/generated_workload_reads_back.c,,$(WORKLOAD),$(CORE_LIBS))
+NO_MEMORY := -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=reallocarray -Wl,--wrap=strdup
+$(call c_test,core/test/without_memory_there_is_an_error_or_the_whole_file.c,,core/workload $(TRACE),$(NO_MEMORY) $(CORE_LIBS))
 $(call c_test,core/test/each_call_frame_instruction_gives_its_rule.c,,core/elf,)
 $(OUT)/obj/core/test/each_call_frame_instruction_gives_its_rule.o: HT_CFLAGS += -fexceptions # entries with augmentation data
 $(call c_fuzzer,core/test/fuzz_trace_read.c,,$(TRACE),$(CORE_LIBS))

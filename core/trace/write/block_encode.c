@@ -464,12 +464,22 @@ static size_t encode_places(struct archive_encoder *encoder, struct buffer *plac
   return cost;
 }
 
+static bool lacks_memory(const struct encoded_block *block) {
+  bool lacks = false;
+  for (int id = 0; id < EVENT_COLUMNS; id++)
+    lacks |= block->columns[id].failed;
+  return lacks;
+}
+
 void archive_encode(struct archive_encoder *encoder, struct encoded_block *block, const struct trace_event *events,
                     uint32_t count) {
   static const uint8_t replaced[] = {COLUMN_CALL,        COLUMN_SIZE,           COLUMN_PARAM, COLUMN_RELEASE_DISTANCE,
                                      COLUMN_ACQUIRE_HIT, COLUMN_ACQUIRE_ADDRESS};
   struct buffer *places = &block->columns[COLUMN_PLACES], *other = &encoder->other_places;
-  encode_rows(encoder, block, events, count);
+  if (!lacks_memory(block))
+    encode_rows(encoder, block, events, count);
+  if (lacks_memory(block))
+    return;
   encoder->shift = block->address_shift;
   size_t cost = encode_places(encoder, places, events, count, CLASSES_EVEN);
   if (encode_places(encoder, other, events, count, CLASSES_GEOMETRIC) < cost) {

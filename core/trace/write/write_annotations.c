@@ -88,43 +88,54 @@ static int add_row(struct trace_writer *writer, json_t **rows, json_t *row) {
   return json_array_size(*rows) >= ROWS_PER_BLOCK ? flush_annotations(writer) : 0;
 }
 
-static void set_text(json_t *row, const char *key, const char *text, size_t max_bytes) {
+/* *row is NULL where there is no memory: readers refuse a row that lacks a key. */
+static void set(json_t **row, const char *key, json_t *value) {
+  if (json_object_set_new(*row, key, value) == 0)
+    return;
+  json_decref(*row);
+  *row = NULL;
+}
+
+static void set_text(json_t **row, const char *key, const char *text, size_t max_bytes) {
   if (text)
-    json_object_set_new(row, key, json_text(text, max_bytes));
+    set(row, key, json_text(text, max_bytes));
 }
 
 /* Numbers in these blocks are below 2^63, a limit of JSON readers. */
-static void set_number(json_t *row, const char *key, uint64_t value) {
-  json_object_set_new(row, key, json_integer(value < INT64_MAX ? (json_int_t)value : INT64_MAX));
+static void set_number(json_t **row, const char *key, uint64_t value) {
+  set(row, key, json_integer(value < INT64_MAX ? (json_int_t)value : INT64_MAX));
 }
 
 int trace_writer_module(struct trace_writer *writer, const struct trace_module *module) {
   if (module->start >= module->end)
     return 0;
   json_t *row = json_object();
-  set_text(row, "name", module->name ? module->name : "", 255);
-  set_text(row, "path", module->path, 4095);
-  set_text(row, "build_id", module->build_id, 2 * TRACE_MAX_BUILD_ID_BYTES);
-  set_number(row, "start", module->start);
-  set_number(row, "end", module->end);
-  set_number(row, "bias", module->bias);
+  set_text(&row, "name", module->name ? module->name : "", 255);
+  set_text(&row, "path", module->path, 4095);
+  set_text(&row, "build_id", module->build_id, 2 * TRACE_MAX_BUILD_ID_BYTES);
+  set_number(&row, "start", module->start);
+  set_number(&row, "end", module->end);
+  set_number(&row, "bias", module->bias);
   return add_row(writer, &writer->modules, row);
 }
 
 int trace_writer_mark(struct trace_writer *writer, const struct trace_mark *mark) {
   const struct thread_state *state = mark->thread < writer->threads.count ? &writer->threads.at[mark->thread] : NULL;
   json_t *row = json_object();
-  set_number(row, "stamp", mark->stamp);
-  set_number(row, "thread", mark->thread);
-  set_number(row, "events", mark->events != TRACE_MARK_HERE ? mark->events : state ? state->written + state->count : 0);
-  set_text(row, "text", mark->text, TRACE_MARK_MAX_BYTES);
+  set_number(&row, "stamp", mark->stamp);
+  set_number(&row, "thread", mark->thread);
+  set_number(&row, "events",
+             mark->events != TRACE_MARK_HERE ? mark->events
+             : state                         ? state->written + state->count
+                                             : 0);
+  set_text(&row, "text", mark->text, TRACE_MARK_MAX_BYTES);
   return add_row(writer, &writer->marks, row);
 }
 
 int trace_writer_thread_name(struct trace_writer *writer, uint32_t thread, const char *name) {
   json_t *row = json_object();
-  set_number(row, "thread", thread);
-  set_text(row, "name", name, 255);
+  set_number(&row, "thread", thread);
+  set_text(&row, "name", name, 255);
   return add_row(writer, &writer->thread_names, row);
 }
 
