@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/test/hosts/recording.h"
+#include "capture/wire/ring.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -214,9 +220,105 @@ static int crowd_test(void) {
   return 0;
 }
 
+/* Fork children wait for a collector that answers none of them: 30 s, or 10 minutes while it serves others; in slices
+   of a quarter of a second. Their parent makes these take no time: it traces them, and each wait for the reply ends at
+   once, in vain. In a few of them the collector has served someone in truth: the child before has ended. */
+
+enum { PATIENT_BYTES = 3000, SLICES_ALONE = 120, SLICES_SERVED = 2400 };
+
+static const struct patience {
+  int slices;     /* after which the collector answers */
+  bool is_served; /* does it serve others meanwhile? */
+  bool is_recorded;
+} patience[] = {
+    {SLICES_ALONE - 2, false, true},
+    {SLICES_ALONE + 5, false, false},
+    {SLICES_SERVED - 2, true, true},
+    {SLICES_SERVED, true, false},
+};
+enum { PATIENT_CHILDREN = sizeof patience / sizeof *patience };
+
+#if defined(__x86_64__)
+static struct control *shared_page(void) {
+  FILE *maps = fopen("/proc/self/maps", "r");
+  char line[512];
+  uintptr_t from = 0;
+  while (maps && !from && fgets(line, sizeof line, maps))
+    if (!strstr(line, "heaptape-control") || sscanf(line, "%" SCNxPTR "-", &from) != 1)
+      from = 0;
+  if (!from)
+    exit(2);
+  fclose(maps);
+  return (struct control *)from;
+}
+
+static void let_wait(int child, const struct patience *its, struct control *page) {
+  struct user_regs_struct registers;
+  int status, left = its->slices;
+  while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+    ptrace(PTRACE_GETREGS, child, NULL, &registers);
+    if (left && WSTOPSIG(status) == (SIGTRAP | 0x80) && registers.orig_rax == SYS_recvmsg) { /* before the call */
+      registers.orig_rax = (unsigned long long)-1;
+      ptrace(PTRACE_SETREGS, child, NULL, &registers);
+      ptrace(PTRACE_SYSCALL, child, NULL, NULL);
+      if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status))
+        exit(3);
+      registers.rax = (unsigned long long)-EAGAIN;
+      ptrace(PTRACE_SETREGS, child, NULL, &registers);
+      left--;
+      atomic_fetch_add(&page->served, its->is_served);
+    }
+    ptrace(PTRACE_SYSCALL, child, NULL, NULL);
+  }
+  if (status != 0)
+    exit(4);
+}
+
+static int patience_host(void) {
+  struct control *page = shared_page();
+  for (int i = 0; i < PATIENT_CHILDREN; i++) {
+    int child = fork();
+    if (child == 0) {
+      ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+      raise(SIGSTOP);
+      free(keep(malloc((size_t)(PATIENT_BYTES + i))));
+      _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_TRACESYSGOOD);
+    ptrace(PTRACE_SYSCALL, child, NULL, NULL);
+    let_wait(child, &patience[i], page);
+  }
+  return 0;
+}
+#else
+static int patience_host(void) {
+  return 77;
+}
+#endif
+
+static int patience_test(void) {
+  char paths[PATIENT_CHILDREN + 2][256];
+  int status = record_self((const char *const[]){"--all-processes", NULL});
+  if (status == 77 << 8) {
+    puts("system calls are ended for x86-64 only");
+    return 77;
+  }
+  CHECK(status == 0, "the host ended with wait status %#x", status);
+  int traces = list_traces(paths, PATIENT_CHILDREN + 2);
+  for (int i = 0; i < PATIENT_CHILDREN; i++) {
+    uint64_t calls = 0;
+    for (int k = 0; k < traces; k++)
+      calls += count_events(paths[k], CALL_malloc, (uint64_t)(PATIENT_BYTES + i));
+    CHECK(calls == patience[i].is_recorded, "child %d: %llu calls", i, (unsigned long long)calls);
+  }
+  return 0;
+}
+
 const struct claim claims[] = {
     {"calls_after_the_end_are_recorded", late_test, late_host},
     {"exec_starts_a_new_trace", exec_test, exec_host},
+    {"fork_child_waits_longer_for_a_collector_that_serves_others", patience_test, patience_host},
     {"host_survives_collector_killed", orphan_test, orphan_host},
     {"ten_thousand_short_threads_are_all_recorded", brief_test, brief_host},
     {"thousand_live_threads_are_recorded", crowd_test, crowd_host},
