@@ -6,15 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.stacks.stack_hosts import SOURCES, record
-from tests.support import OUT, REPOSITORY, compile_c
+from capture.test.stacks import stack_hosts
+from tests.support import OUT, REPOSITORY, compile_c, record
+
+pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="steps are for x86-64")
+
+# glibc's malloc may not be left in the middle
+OPTIONS = ("--stacks", "--preload", str(OUT / "lib/test/libbump.so"))
 
 
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="steps are for x86-64")
-@pytest.mark.parametrize("mode", ["alone", "and-another", "ends"])
-def test_every_stack_is_taken_after_a_call_was_left_that_held_the_lock(mode: str, tmp_path: Path) -> None:
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
     include = ("-std=gnu11", "-D_GNU_SOURCE", f"-I{REPOSITORY}")
-    host = compile_c(tmp_path / "host", SOURCES / "leaves_by_longjmp.c", "-pthread", *include)
-    # glibc's malloc may not be left in the middle
-    options = ("--stacks", "--preload", str(OUT / "lib/test/libbump.so"))
-    assert record(tmp_path / "t.tape", host, mode, options=options).status == 0
+    return compile_c(tmp_path / "host", stack_hosts.SOURCES / "leaves_by_longjmp.c", "-pthread", *include)
+
+
+@pytest.mark.parametrize("mode", ["alone", "and-another", "ends"])
+def test_every_stack_is_taken_after_a_call_was_left_that_held_the_lock(host: Path, mode: str, tmp_path: Path) -> None:
+    assert stack_hosts.record(tmp_path / "t.tape", host, mode, options=OPTIONS).status == 0
+
+
+def test_a_lock_that_was_waited_for_in_vain_is_not_waited_for_again(host: Path, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.tape", host, "twice", options=OPTIONS)
+    assert "2 call stacks could not be taken" in done.stderr
