@@ -64,16 +64,16 @@ $(OUT)/components/$(1).a: $(call c_objects,$(wildcard $(1)/*.c))
 	rm -f $$@
 	$(AR) rcs $$@ $$^
 endef
-# $(call c_registry,folder): a component whose files register themselves in a section of the linker, as nothing else refers to
-# them: one object, so that whoever needs part of it gets all.
+# $(call c_registry,folder,reader): a component whose files register themselves in a section of the linker, as nothing else
+# refers to them: one object, with the folder that reads the section, so that whoever needs part of it gets all.
 define c_registry_rule
-$(OUT)/components/$(1).a: $(call c_objects,$(sort $(wildcard $(1)/*.c)))
+$(OUT)/components/$(1).a: $(call c_objects,$(sort $(wildcard $(addsuffix /*.c,$(1) $(2)))))
 	$$(start)
 	rm -f $$@
 	$(CC) -r -nostdlib -o $$(@:.a=.o) $$^
 	$(AR) rcs $$@ $$(@:.a=.o)
 endef
-c_registry   = $(eval $(call c_registry_rule,$(1)))
+c_registry   = $(eval $(call c_registry_rule,$(1),$(2)))
 c_components = $(foreach component,$(1),$(eval $(call c_component_rule,$(component))))
 
 # Programs and libraries linked from objects, components and libraries:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 CONVERT_COMPONENTS := $(addprefix convert/,commands inspect rewrite compile whatif stacks formats history)
 $(call c_components,$(filter-out convert/formats,$(CONVERT_COMPONENTS)))
-$(call c_registry,convert/formats)
+$(call c_registry,convert/formats,convert/foreign)
 
 # $(COMPILE): traces in, workloads out. $(IMPORT): foreign formats in, traces out.
 HISTORY := convert/history core/workload $(TRACE)
@@ -9,14 +9,14 @@ COMPILE := convert/compile convert/whatif convert/stacks core/elf $(HISTORY)
 COMPILE_LIBS := $(CORE_LIBS) -ldw -lelf
 IMPORT  := convert/formats
 
-$(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/workload core/sharing core/elf $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
-$(call c_sanitized,address,convert,$(call c_component_sources,$(CONVERT_COMPONENTS) core/workload core/sharing core/elf $(TRACE)),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
+$(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/command core/workload core/sharing core/elf $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
+$(call c_sanitized,address,convert,$(call c_component_sources,$(CONVERT_COMPONENTS) convert/foreign core/command core/workload core/sharing core/elf $(TRACE)),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
 $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks core/elf $(TRACE),$(CORE_LIBS) -ldw -lelf)
 $(call c_test,convert/test/a_program_that_computes_is_not_asleep.c,,$(HISTORY),$(CORE_LIBS) -lm)
 $(call c_test,convert/test/overlaps_are_found_whatever_was_removed.c,,$(HISTORY),$(CORE_LIBS) -lm)
 $(call c_test,convert/test/program_time_is_that_of_the_bare_run.c,,$(HISTORY),$(CORE_LIBS) -lm)
-$(call c_test_program,convert_server,convert/test/convert_server.c,$(CONVERT_COMPONENTS) core/workload core/sharing core/elf $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
-$(call c_test_program,formats_that_recognise,convert/test/formats_that_recognise.c,convert/formats $(HISTORY),$(CORE_LIBS) -lzip)
+$(call c_test_program,convert_server,convert/test/convert_server.c,$(CONVERT_COMPONENTS) core/command core/workload core/sharing core/elf $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
+$(call c_test_program,formats_that_recognise,convert/test/formats_that_recognise.c,$(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip)
 $(call c_bench,convert/bench/bench_trace.c,,$(TRACE),$(CORE_LIBS))
 $(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,convert/inspect $(COMPILE) core/sharing core/base,$(COMPILE_LIBS) -lm)
 

@@ -2,7 +2,7 @@
 # The common base. Depends on nothing above it.
 CORE_LIBS := -lzstd -lz -ljansson
 
-$(call c_components,core/base core/elf core/isolated core/system core/trace core/trace/write core/trace/read core/sharing core/workload)
+$(call c_components,core/base core/command core/elf core/isolated core/system core/trace core/trace/write core/trace/read core/sharing core/workload)
 
 # $(TRACE): reads and writes traces. $(WORKLOAD): reads and writes workloads.
 TRACE    := core/trace/write core/trace/read core/trace core/base
@@ -27,7 +27,7 @@ $(call c_test,core/test/isolated_heap_keeps_the_rules_of_malloc.c,,core/isolated
 $(call c_test,core/test/control_names_have_a_number_each_and_come_back.c,,core/base,)
 $(call c_test,core/test/counted_control_calls_are_those_that_were_made.c,,$(WORKLOAD),$(CORE_LIBS))
 $(call c_test,core/test/line_of_slots_is_taken_from_by_one_thread_until_it_ends.c,,core/workload core/base,)
-$(call c_test,core/test/command_lines_are_parsed_by_their_commands_table.c,,core/base,-ljansson)
+$(call c_test,core/test/command_lines_are_parsed_by_their_commands_table.c,,core/command core/base,-ljansson)
 $(call c_test,core/test/time_line_has_equal_steps_its_peak_and_its_end.c,,$(WORKLOAD),$(CORE_LIBS))
 $(call c_test,core/test/generated_workload_reads_back.c,,$(WORKLOAD),$(CORE_LIBS))
 NO_MEMORY := -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=reallocarray -Wl,--wrap=strdup

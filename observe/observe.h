@@ -11,8 +11,8 @@
    kernel forbids notification, only the command's own process is seen, and only at even intervals. Single-threaded. */
 #pragma once
 
-#include "core/base/cli.h"
 #include "core/base/error.h"
+#include "core/command/cli.h"
 
 #include <stdbool.h>
 #include <stdint.h>

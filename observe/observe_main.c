@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-observe: runs a command and reports the memory and processor time of each of its programs, or its counts in
    a simulation. */
-#include "core/base/cli.h"
-#include "core/base/diagnostics.h"
 #include "core/base/files.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
+#include "core/command/cli.h"
+#include "core/command/diagnostics.h"
 #include "core/system/pmu_json.h"
 #include "observe/observe.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-replay: one run of one workload on one allocator. In the process that it starts: the engine. */
-#include "core/base/diagnostics.h"
 #include "core/base/files.h"
 #include "core/base/json.h"
+#include "core/command/diagnostics.h"
 #include "core/system/valgrind_requests.h"
 #include "core/workload/workload_read.h"
 #include "replay/engine/recorded_clock.h"

@@ -128,7 +128,7 @@ static int connect_to(int sock, struct sockaddr_un *address, socklen_t bytes) {
   int why = errno;
   if ((why == ECONNREFUSED || why == EACCES) && setting_make_path(address, bytes) &&
       retry(SYS_connect, sock, address, sizeof *address, 0) == 0) {
-    setting_came_by_path = true;
+    setting_note_path();
     return 0;
   }
   errno = why;

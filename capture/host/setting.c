@@ -129,8 +129,6 @@ void setting_set_filters(struct setting_filters filters) {
     memcpy(place + (mark - setting), mark, ATTACH_FILTERS_DIGITS);
 }
 
-bool setting_came_by_path;
-
 bool setting_make_path(struct sockaddr_un *address, socklen_t bytes) {
   static const char folder[] = ATTACH_FOLDER;
   size_t name_bytes = bytes - offsetof(struct sockaddr_un, sun_path) - 1;
@@ -142,11 +140,17 @@ bool setting_make_path(struct sockaddr_un *address, socklen_t bytes) {
   return true;
 }
 
+static bool came_by_path;
+
+void setting_note_path(void) {
+  came_by_path = true;
+}
+
 bool setting_is_cut_off(void) {
   struct sockaddr_un address;
   socklen_t bytes;
   uint64_t secret;
-  if (!setting_came_by_path || !setting_parse(&address, &bytes, &secret) || !setting_make_path(&address, bytes))
+  if (!came_by_path || !setting_parse(&address, &bytes, &secret) || !setting_make_path(&address, bytes))
     return false;
   int error = errno;
   long fd = syscall(SYS_openat, AT_FDCWD, address.sun_path, O_PATH | O_CLOEXEC, 0);

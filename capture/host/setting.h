@@ -25,8 +25,8 @@ bool setting_parse(struct sockaddr_un *address, socklen_t *address_bytes, uint64
 /* Makes the name of the abstract socket that of the one with a path. False: it does not fit. */
 bool setting_make_path(struct sockaddr_un *address, socklen_t bytes);
 
-/* Was the recorder reached by that path? A fork child finds its parent's: it is where its parent was. */
-extern bool setting_came_by_path __attribute__((visibility("hidden")));
+/* The recorder was reached by that path. A fork child finds its parent's: it is where its parent was. */
+void setting_note_path(void);
 
 /* Is the recorder out of reach of what the process executes now, as that path is? */
 bool setting_is_cut_off(void);

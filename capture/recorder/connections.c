@@ -9,7 +9,7 @@
 #include "capture/recorder/recording.h"
 #include "capture/recorder/unfollowed.h"
 #include "capture/recorder/upkeep.h"
-#include "capture/redirect/linked.h"
+#include "capture/redirect/linked/linked.h"
 #include "capture/redirect/target.h"
 #include "core/base/os.h"
 #include "core/base/touched.h"

@@ -14,9 +14,9 @@
 #include "capture/redirect/loading.h"
 #include "capture/redirect/redirect.h"
 #include "capture/redirect/target.h"
-#include "core/base/diagnostics.h"
 #include "core/base/files.h"
 #include "core/base/os.h"
+#include "core/command/diagnostics.h"
 #include "core/elf/elf_file.h"
 #include "core/system/process.h"
 

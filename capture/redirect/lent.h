@@ -5,8 +5,8 @@
    count on the lowest free one; it is closed where the process executes another program, and when it is taken back. */
 #pragma once
 
-#include "capture/redirect/objects.h"
-#include "capture/redirect/tracee.h"
+#include "capture/redirect/tracee/objects.h"
+#include "capture/redirect/tracee/tracee.h"
 
 struct lent {
   struct tracee *tracee;

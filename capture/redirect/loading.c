@@ -2,8 +2,8 @@
 #include "capture/redirect/loading.h"
 
 #include "capture/redirect/lent.h"
-#include "capture/redirect/objects.h"
 #include "capture/redirect/target.h"
+#include "capture/redirect/tracee/objects.h"
 #include "capture/wire/linked.h"
 #include "core/base/os.h"
 

@@ -4,8 +4,8 @@
    were. Allocates with malloc. */
 #pragma once
 
-#include "capture/redirect/linked.h"
-#include "capture/redirect/tracee.h"
+#include "capture/redirect/linked/linked.h"
+#include "capture/redirect/tracee/tracee.h"
 #include "core/base/error.h"
 
 #include <stdbool.h>

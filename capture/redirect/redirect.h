@@ -8,7 +8,7 @@
    recorder can do it, at any time. Allocates with malloc. */
 #pragma once
 
-#include "capture/redirect/linked.h"
+#include "capture/redirect/linked/linked.h"
 #include "capture/redirect/loading.h"
 #include "capture/wire/redirect.h"
 

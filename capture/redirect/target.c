@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/redirect/target.h"
 
-#include "capture/redirect/linked.h"
-#include "capture/redirect/linked_patches.h"
-#include "capture/redirect/objects.h"
-#include "capture/redirect/seccomp.h"
+#include "capture/redirect/linked/linked.h"
+#include "capture/redirect/linked/linked_patches.h"
+#include "capture/redirect/tracee/objects.h"
+#include "capture/redirect/tracee/seccomp.h"
 #include "core/base/os.h"
 #include "core/elf/elf_file.h"
 #include "core/system/process.h"

@@ -6,10 +6,10 @@
    which a workload is wanted is compiled into a temporary one. Not thread-safe. */
 #pragma once
 
-#include "convert/formats/formats.h"
+#include "convert/foreign/format.h"
 #include "convert/history/history.h"
-#include "core/base/cli.h"
-#include "core/base/diagnostics.h"
+#include "core/command/cli.h"
+#include "core/command/diagnostics.h"
 #include "core/trace/read/trace_read.h"
 #include "core/workload/workload_read.h"
 

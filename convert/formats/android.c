@@ -13,8 +13,7 @@
    that the merged order is the file's ("order": "file"); with them a release has the start and an acquire the end, as
    in capture. Recordings begin when the app is forked from its template process, so objects may be freed that were
    never handed out: "lacks" has "start". */
-#include "convert/formats/formats.h"
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 
 #include <inttypes.h>
 

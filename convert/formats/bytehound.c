@@ -11,7 +11,7 @@
    in the order of time, which is in microseconds. A slot is an object's number, used again after its release; its
    address here is 16 (slot + 1), which only distinguishes objects ("addresses" in `lacks`). A filtered export has fewer
    operations than its header claims. */
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 
 #include <inttypes.h>
 

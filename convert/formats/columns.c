@@ -16,8 +16,7 @@
    ms, us), perhaps with a fraction. A column is named by the table's first line, or by its number from 1; if all are
    named by number, the first line is a call. Columns are separated by tabs, else semicolons, else commas; "..." quotes.
    Rows are in the order of the calls. */
-#include "convert/formats/formats.h"
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 
 #include <inttypes.h>
 #include <stdio.h>

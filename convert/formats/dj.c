@@ -16,7 +16,7 @@
 
    A record takes its place when the call begins, so an acquire may precede the release that made it possible. The
    stamps are the records' numbers, and the history repairs such inversions ("order": "logged"). */
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 
 struct dj_record {
   int32_t thread;

@@ -17,7 +17,7 @@
 
    becomes malloc(942) and free(...) of one thread at those times, with the tree as STACKS and the modules as MODULES. A
    realloc is logged as `-` and `+` after the call, and can't be distinguished from a free and a malloc, so it becomes
-   these; if the old address was handed out again before that, the release is moved to its place (importing.h).
+   these; if the old address was handed out again before that, the release is moved to its place (late_releases.h).
    calloc and the aligned calls look like malloc. heaptrack 1.4 does not see memalign and pvalloc, nor that realloc(p,
    0) frees, nor failed calls and free(NULL): hence "calls" and "start" in `lacks`.
 
@@ -35,7 +35,8 @@
    An object gets a made-up address, 16 times its number + 16, and the release ends the kind's youngest object (as
    heaptrack counts temporary objects). Sizes, stacks, order and live bytes are those of the recording; which of several
    like objects ended is not: hence "addresses" and "lifetimes" in `lacks`. */
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
+#include "convert/foreign/late_releases.h"
 #include "core/base/vector.h"
 
 #include <inttypes.h>

@@ -12,8 +12,9 @@
    calloc and the aligned calls look like malloc. malloc(0), realloc(p, 0) and free all look like free of the pointer
    passed in. That is right for realloc; malloc(0) becomes free(NULL), and the later free of its object is of an object
    never acquired. A realloc is logged after the call. If threads are known, the history repairs an inversion; otherwise
-   importing.h does. The times are in microseconds; the file's order is kept. */
-#include "convert/formats/importing.h"
+   late_releases.h does. The times are in microseconds; the file's order is kept. */
+#include "convert/foreign/format.h"
+#include "convert/foreign/late_releases.h"
 
 struct kdump_import {
   struct import *import;

@@ -12,8 +12,7 @@
    order is the calls'. logalloc_munge.py replaces pointers by numbers, `#1`: such an address becomes 16 times its
    number
    ("addresses" in `lacks`). Of a log of several processes --process chooses one. C++ operators are malloc and free. */
-#include "convert/formats/formats.h"
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 
 #include <inttypes.h>
 

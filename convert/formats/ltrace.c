@@ -27,7 +27,7 @@
    pointer that posix_memalign hands out: such a call becomes a gap of the trace. By default it sees the calls of the
    program itself, not those of its libraries, so objects may be acquired or released unseen: hence "calls" and "start"
    in `lacks`. */
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 #include "core/base/vector.h"
 
 #include <inttypes.h>

@@ -21,8 +21,7 @@
 
    A trace whose tracer discarded events is refused, unless --allow-gaps is given; then the number that babeltrace2
    reports becomes a gap. (Record with lttng enable-channel --blocking-timeout=inf and LTTNG_UST_ALLOW_BLOCKING=1.) */
-#include "convert/formats/formats.h"
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -376,11 +375,13 @@ static bool holds_ctf(const char *path, int depth) {
   return found;
 }
 
-bool import_lttng_is_trace(const char *path) {
+/* Is there a file named metadata in the directory, or a few levels below it? */
+static bool recognises_folder(const char *path) {
   return holds_ctf(path, 0);
 }
 
-static const struct import_format import_format = {.recognises_line = recognises, .run = run};
+static const struct import_format import_format = {
+    .recognises_line = recognises, .recognises_folder = recognises_folder, .run = run};
 
 REGISTER_FORMAT(.name = "lttng",
                 .description =

@@ -12,7 +12,7 @@
    An id is an object's number, used again after its release; its address here is 16 (id + 1), which only distinguishes
    objects ("addresses" in `lacks`). A call without a result returned NULL, or nobody asked for what it returned; free
    without an id is free(NULL). Field 2 of the file is the largest number of live objects: not used. */
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 
 #include <inttypes.h>
 

@@ -14,7 +14,7 @@
 
    calloc's size is the product, so it becomes calloc(1, size); alignments are missing and become 16. A realloc is
    logged after the call: the history repairs an inversion ("order": "logged"). */
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 
 #include <inttypes.h>
 

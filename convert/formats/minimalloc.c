@@ -8,7 +8,7 @@
    after the last call. A realloc ends one object and begins another at the same call. Objects of 0 bytes get 1 byte.
    Rows are in the order of the acquires, so all are kept until the end: 24 bytes each. Lost: threads, times,
    alignments, which call it was, failed calls, and everything in the trace besides its objects. */
-#include "convert/formats/formats.h"
+#include "convert/foreign/format.h"
 #include "core/base/vector.h"
 
 #include <inttypes.h>

@@ -13,9 +13,9 @@
    become malloc(942), free(...), realloc(...). calloc and the aligned calls look like malloc; realloc(p, 0) is logged
    as `-`, realloc(NULL, n) as `+`; free(NULL) is not logged. A failed malloc is `+ (nil) SIZE`. A realloc is logged
    after the call: if the old address was handed out again before that, its release is moved to its place
-   (importing.h). */
-#include "convert/formats/formats.h"
-#include "convert/formats/importing.h"
+   (late_releases.h). */
+#include "convert/foreign/format.h"
+#include "convert/foreign/late_releases.h"
 
 #include <inttypes.h>
 

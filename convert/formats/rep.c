@@ -16,8 +16,7 @@
    pointers, and a realloc to 0 bytes frees and leaves one: so `r` of an id without an object before is realloc(NULL),
    and `f` of it, or `f -1`, free(NULL). `w 0 512` writes into object 0: a request, but no call; left out. Memory is
    also a bit per id that the header claims. Some labs' files have only the second and third of the four numbers. */
-#include "convert/formats/formats.h"
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 #include "core/base/address_map.h"
 
 #include <inttypes.h>

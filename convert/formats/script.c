@@ -10,8 +10,7 @@
    distinguishes objects ("addresses" in `lacks`). The harness begins with null pointers, and a free and a realloc to 0
    bytes leave one: so `r` of an id without an object is realloc(NULL), and `f` of it free(NULL). Memory is also a bit
    per id up to the highest. */
-#include "convert/formats/formats.h"
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 #include "core/base/vector.h"
 
 #include <inttypes.h>

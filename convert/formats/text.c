@@ -19,7 +19,7 @@
    first, which may set clock=ordinal (times only give order; the file's own order is used) or clock=nanoseconds (the
    default), and then start=unseen (objects from before the first line may be freed). Threads get dense numbers in the
    order of their first lines. */
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 
 #define HEADER "# heaptape-text 1"
 

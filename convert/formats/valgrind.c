@@ -20,7 +20,7 @@
 
    valgrind runs one thread at a time, so the file's order is the calls'; it does not give the thread. At the end
    valgrind itself frees the memory of the C library, unless --run-libc-freeres=no is given. */
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 
 struct valgrind_import {
   struct import *import;

@@ -7,8 +7,7 @@
    becomes malloc(552) = 0x10, free(0x10): the address of object n is 16 (n + 1), which only distinguishes objects
    ("addresses" in `lacks`). A Free of an object that is not alive means nothing in the format: left out. calloc and
    aligned calls are malloc, realloc is free and malloc. Memory is also a bit per object. */
-#include "convert/formats/formats.h"
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 #include "core/base/vector.h"
 
 #include <inttypes.h>

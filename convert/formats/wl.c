@@ -12,8 +12,7 @@
    0x10, free(0x10): the address of pointer P is 16 P, which only distinguishes objects ("addresses" in `lacks`). The
    file orders its threads only by the syncs. Here they take turns, 16 calls each, and wait as in the file: a legal
    order, but not the recorded one, which the format has lost ("order" in `lacks`). */
-#include "convert/formats/formats.h"
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 #include "core/base/files.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"

@@ -3,7 +3,7 @@
    resulting trace goes through the history with two horizons and through compile. Traps if an importer writes a trace
    that can't be read, or fails without an error that names its input. */
 #include "convert/compile/compile.h"
-#include "convert/formats/formats.h"
+#include "convert/foreign/format.h"
 
 #include <stdio.h>
 #include <string.h>

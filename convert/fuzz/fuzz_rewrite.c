@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer target: any history as heaptape text, a slice of it, and the slice anonymised into an archive. For any
    history, both must be legal without repairs. The first three bytes choose the window and the kind of slice. */
-#include "convert/formats/formats.h"
+#include "convert/foreign/format.h"
 #include "convert/rewrite/rewrite.h"
 #include "core/workload/witness.h"
 

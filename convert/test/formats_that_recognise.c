@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* formats_that_recognise FILE: the names of all formats that recognise the file's beginning or the first line that any
    recognises, one per line. Detection takes the first in no particular order, so there must be one. */
-#include "convert/formats/formats.h"
-#include "convert/formats/reading.h"
+#include "convert/foreign/format.h"
+#include "convert/foreign/reading.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Two commands with different tables: what each takes, and the one line and status with which it refuses the rest. */
-#include "core/base/cli.h"
+#include "core/command/cli.h"
 #include "core/test/check.h"
 
 #include <jansson.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* heaptape-machine: the costs of instructions, cache misses, TLB misses, page faults and system calls on this machine,
    as JSON on stdout. */
-#include "core/base/cli.h"
-#include "core/base/diagnostics.h"
+#include "core/command/cli.h"
+#include "core/command/diagnostics.h"
 #include "observe/machine/chains.h"
 #include "observe/machine/measurement.h"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The costs of this machine's misses, faults and instructions: for the model of time (docs/methods/TIME_MODEL.md).
 $(call c_components,observe/machine)
-$(call c_program,machine,observe/machine/machine_main.c,observe/machine core/base,-ljansson -lm -ldl)
+$(call c_program,machine,observe/machine/machine_main.c,observe/machine core/command core/base,-ljansson -lm -ldl)
 # Loaded lazily unless asked otherwise, and calls through the procedure linkage table.
 MACHINE_LIBRARY := $(OUT)/lib/libheaptape-machine-loads.so
 ALL += $(MACHINE_LIBRARY)

@@ -78,7 +78,7 @@ def _listed(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def described(command: Path, name: str) -> dict[str, Any]:
-    """A C program's description of its command (core/base/cli.h)."""
+    """A C program's description of its command (core/command/cli.h)."""
     done = subprocess.run([command, name, "--describe-options"], capture_output=True, text=True, check=True)
     return next(table for table in json.loads(done.stdout)["commands"] if table["called"] == f"heaptape {name}")
 

@@ -4,7 +4,7 @@
    Job: parse, refuse, check what excludes or needs what: here and nowhere else. Prints errors; for main only. */
 #pragma once
 
-#include "core/base/cli.h"
+#include "core/command/cli.h"
 #include "replay/engine/run_spec.h"
 
 extern const char *const order_names[ORDERS];

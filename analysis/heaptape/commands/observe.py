@@ -32,7 +32,7 @@ DETAILS = [
     "--simulate, instructions and misses of caches and TLBs, separately for the allocator and the program itself. "
     "Exits with CMD's status.",
 ]
-# Rows as core/base/cli.h describes them: those of this module, before heaptape-observe's, whose --output is another.
+# Rows as core/command/cli.h describes them: those of this module, before heaptape-observe's, whose --output is another.
 OPTIONS: list[dict[str, Any]] = [
     {
         "flags": ["-a", "--allocator"],
@@ -58,7 +58,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 def described(home: Home) -> dict[str, Any]:
-    """Describes the command in the form of core/base/cli.h: our options, then those of heaptape-observe."""
+    """Describes the command in the form of core/command/cli.h: our options, then those of heaptape-observe."""
     done = subprocess.run([home.program("observe"), "--describe-options"], stdout=subprocess.PIPE, check=True)
     described: dict[str, Any] = json.loads(done.stdout)
     (command,) = described["commands"]

@@ -20,7 +20,7 @@ EVERYWHERE = {"-h", "--help", "--help-all", "--color", "--quiet"}
 
 
 def all_options(hidden: int) -> str:
-    """The last line of a help text that shows not all options; core/base/cli.c has the same words."""
+    """The last line of a help text that shows not all options; core/command/cli.c has the same words."""
     return f"--help-all shows {hidden} more options."
 
 

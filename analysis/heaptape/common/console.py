@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Lines on standard error, and the options for them, --color and --quiet, which every command takes. For the C
-programs, core/base/diagnostics.h does the same.
+programs, core/command/diagnostics.h does the same.
 
 Errors and warnings are always printed; notes and progress are not with --quiet. With --color auto, there is colour at
 a terminal that is not "dumb", unless NO_COLOR is set and not empty; so never in a pipe or a file.
@@ -147,7 +147,7 @@ def line(kind: Kind, text: str, name: str = "heaptape") -> str:
 
 def _limit(text: str) -> str:
     """A thread that finds no address space for its stack fails with EAGAIN, too. /proc may be missing instead.
-    print_limit of core/base/diagnostics.c says the same for the C programs: what has no memory loads no library to
+    print_limit of core/command/diagnostics.c says the same for the C programs: what has no memory loads no library to
     share it.
     """
     if text.endswith(os.strerror(errno.ENOENT)) and not os.path.lexists("/proc/self"):

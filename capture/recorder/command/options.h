@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The command line of heaptape-record: one table, from which words are parsed and refused, and --help and
-   --describe-options are printed (core/base/cli.h); which options exclude or need one another */
+   --describe-options are printed (core/command/cli.h); which options exclude or need one another */
 #pragma once
 
 #include "capture/recorder/command/settings.h"
-#include "core/base/cli.h"
+#include "core/command/cli.h"
 
 struct command {
   struct collector_settings settings; /* as the options set it */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/command/preflight.h"
 
-#include "capture/redirect/linked_patches.h"
+#include "capture/redirect/linked/linked_patches.h"
 #include "capture/redirect/target.h"
 #include "core/base/os.h"
 #include "core/system/preloadable.h"

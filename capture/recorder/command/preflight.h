@@ -3,7 +3,7 @@
 #pragma once
 
 #include "capture/recorder/command/options.h"
-#include "capture/redirect/linked_patches.h"
+#include "capture/redirect/linked/linked_patches.h"
 #include "core/base/error.h"
 
 /* Finds command as execvp would (path is filled in) and checks it: an ELF program of this machine, without rights that

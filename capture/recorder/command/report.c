@@ -2,9 +2,9 @@
 #include "capture/recorder/command/report.h"
 
 #include "capture/recorder/command/describe.h"
-#include "core/base/diagnostics.h"
 #include "core/base/text.h"
 #include "core/base/vector.h"
+#include "core/command/diagnostics.h"
 
 #include <errno.h>
 #include <limits.h>

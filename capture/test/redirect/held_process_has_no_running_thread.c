@@ -3,7 +3,7 @@
    where a thread that was asked to stop makes another one between the reading of the list of threads and the check of
    these threads. The test makes this likely: threads are asked late, when the next list has been read and one more
    thread was made. */
-#include "capture/redirect/tracee.h"
+#include "capture/redirect/tracee/tracee.h"
 #include "capture/test/hosts/recording.h"
 
 #include <dirent.h>

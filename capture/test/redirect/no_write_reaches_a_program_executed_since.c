@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A process of another user asks root's recorder to write into its memory, and executes a setuid program at each step
    in between: nothing can be written into that program, nor into another one of the user's. */
-#include "capture/redirect/peer.h"
-#include "capture/redirect/tracee.h"
+#include "capture/redirect/tracee/peer.h"
+#include "capture/redirect/tracee/tracee.h"
 #include "core/system/process.h"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* Random functions with instructions that depend on their place, and the functions of libm, are redirected to a hook
    that counts and calls the trampoline: their results, and the return addresses that they pass to called functions, are
    unchanged. Functions that can't be moved are refused for the right reason. */
-#include "capture/redirect/entry_patch.h"
+#include "capture/redirect/linked/entry_patch.h"
 #include "core/base/split_mix.h"
 #include "core/test/check.h"
 

@@ -11,7 +11,7 @@ from tests.support import check, run
 
 ROOT = Path(__file__).resolve().parents[3]
 IMPORTER = """/* SPDX-License-Identifier: MIT */
-#include "convert/formats/importing.h"
+#include "convert/foreign/format.h"
 
 static bool recognises(const char *line) {
   return strcmp(line, "one object") == 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/entry_patch.h"
+#include "capture/redirect/linked/entry_patch.h"
 
 #include <string.h>
 

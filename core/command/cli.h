@@ -3,7 +3,7 @@
    its --help is printed and described as JSON.
 
    Job: parsing with getopt_long (abbreviated names, options among arguments), errors of usage, --help,
-   --describe-options, and the options that all programs have: --color and --quiet (core/base/diagnostics.h). Not its
+   --describe-options, and the options that all programs have: --color and --quiet (core/command/diagnostics.h). Not its
    job: which options exclude or need one another; a command checks that and calls cli_wrong. Texts of help are wrapped
    here: a table has them without line breaks.
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/linked_patches.h"
+#include "capture/redirect/linked/linked_patches.h"
 
 #include "capture/wire/ring.h"
 #include "core/base/os.h"
@@ -21,7 +21,7 @@ static const struct family {
   const char *prefix, *marks;
 } families[] = {
 #define FAMILY(letter, prefix, marks) {letter, prefix, marks},
-#include "capture/redirect/linked_functions.def"
+#include "capture/redirect/linked/linked_functions.def"
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 _Static_assert((int)FAMILIES <= (int)LINKED_FAMILIES_MOST, "too many families");
@@ -33,7 +33,7 @@ static const struct described {
 } table[] = {
 #define FUNCTION(letters, name, kind, call, object, size, param, count, style)                                         \
   {letters, name, {0, 0, LINKED_##kind, CALL_##call, LINKED_##style, object, size, param, count, 0, 0, 0, 0}},
-#include "capture/redirect/linked_functions.def"
+#include "capture/redirect/linked/linked_functions.def"
 };
 #undef N
 enum { FUNCTIONS = sizeof table / sizeof *table };

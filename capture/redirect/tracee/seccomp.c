@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/seccomp.h"
+#include "capture/redirect/tracee/seccomp.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
    allocation beyond a limit. The list is a snapshot. Allocates with malloc. */
 #pragma once
 
-#include "capture/redirect/tracee.h"
+#include "capture/redirect/tracee/tracee.h"
 #include "core/base/error.h"
 #include "core/base/vector.h"
 #include "core/elf/elf.h"

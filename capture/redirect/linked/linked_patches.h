@@ -7,7 +7,7 @@
    malloc. */
 #pragma once
 
-#include "capture/redirect/entry_patch.h"
+#include "capture/redirect/linked/entry_patch.h"
 #include "capture/wire/linked.h"
 #include "core/base/vector.h"
 #include "core/elf/elf_file.h"

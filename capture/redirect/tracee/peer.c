@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/peer.h"
+#include "capture/redirect/tracee/peer.h"
 
 #include "core/base/os.h"
 #include "core/system/process.h"

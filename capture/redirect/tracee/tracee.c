@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/tracee.h"
+#include "capture/redirect/tracee/tracee.h"
 
 #include "core/base/os.h"
 

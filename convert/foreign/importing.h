@@ -1,14 +1,55 @@
 /* SPDX-License-Identifier: MIT */
-/* Gives a foreign format's thread ids dense numbers in the order of their first appearance. Memory is O(ids in use). */
+/* Importers: convert foreign recordings to traces. Each is one file whose header comment shows a sample of the input
+   and what it becomes, and only has its grammar: opening and closing, INFO, thread numbers, stamps, the text of common
+   errors are here.
+
+   They are strict: the first violation of the format is an error "FILE:LINE: what" or "FILE: offset N: what". Nothing
+   is invented: what the format can't record is listed in INFO's `lacks`, with a `note` for people. Memory is O(live
+   objects + threads), plus the nodes of the call stacks if the format has them.
+
+   An importer's run() calls import_begin once, before the first event, then one of the import_*event functions for each
+   record, and returns 0, or -1 with import->error filled in. For formats of lines, import_lines does the loop; for
+   those of bytes, import_bytes opens and closes. Not thread-safe. */
 #pragma once
 
-#include "convert/formats/formats.h"
-#include "convert/formats/reading.h"
+#include "convert/foreign/reading.h"
 #include "core/base/address_map.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
 #include "core/trace/write/trace_write.h"
 
 #include <jansson.h>
 
+struct import; /* below */
+
+struct import_options {
+  bool allow_gaps; /* accept a recording that reports missing events: each loss becomes a GAP of the trace */
+  bool has_process;
+  uint64_t process;         /* of a recording of several processes: the pid of the one to import */
+  const char *columns;      /* of the format `columns`: what its columns are; NULL: not given */
+  struct text_line *report; /* gets what was left out or corrected, in words; empty: nothing. NULL: not wanted */
+};
+
+/* A file's beginning and size, to recognise a format by. */
+struct import_sample {
+  const unsigned char *bytes;
+  size_t count; /* at least 4,096, unless the file is shorter */
+  uint64_t file_bytes;
+};
+
+struct import_format {
+  bool (*recognises_line)(const char *line);                   /* NULL: not recognised by lines */
+  bool (*recognises_bytes)(const struct import_sample *start); /* NULL: not recognised by bytes */
+  bool (*recognises_folder)(const char *path);                 /* NULL: a recording is a file */
+  int (*run)(struct import *import);
+  const char *without_calls; /* the error where import_lines met no event; NULL: run judges that itself */
+};
+
+/* Reads path ("-": standard input) and writes the trace to out. Returns 0, or -1 with error; then out is incomplete. */
+int import_file(const struct import_format *format, const char *path, const struct import_options *options,
+                const char *out, struct error *error);
+
+/* Gives a foreign format's thread ids dense numbers in the order of their first appearance. Memory is O(ids in use). */
 struct thread_numbers {
   struct address_map map; /* id + 1 to number */
   uint32_t count;
@@ -34,13 +75,6 @@ static inline bool thread_number_end(struct thread_numbers *numbers, uint64_t id
   address_map_remove(&numbers->map, entry);
   return true;
 }
-
-/* What the importers share: opening and closing, INFO, thread numbers, stamps, the text of common errors. So each
-   importer only contains its grammar.
-
-   An importer's run() calls import_begin once, before the first event, then one of the import_*event functions for each
-   record, and returns 0, or -1 with import->error filled in. For formats of lines, import_lines does the loop; for
-   those of bytes, import_bytes opens and closes. Not thread-safe. */
 
 struct import {
   const char *path, *out, *without_calls;
@@ -193,44 +227,3 @@ static inline struct trace_event event_of_realloc(int call, uint64_t from, uint6
                               .param = count,
                               .call = (uint8_t)(call | (from ? 0 : CALL_NULL_IN) | (to ? 0 : CALL_NULL_OUT))};
 }
-
-/* Moves releases that the recorder logged too late to their place, in a stream without thread ids.
-
-   heaptrack, mtrace and jemalloc's utrace log a realloc after the call. Meanwhile another thread may have been handed
-   the old address, and its acquire is logged before the release. Without threads the history can't repair that: it
-   keeps each thread's order. So events pass through a window here. An acquire of an address that is live leaves an
-   empty place before itself; if a late release (of a realloc) of that address comes within the window, it moves there.
-   If none comes, the place stays empty, and the history counts the overlap.
-
-   Invariants: events keep their order, except the releases moved; each is passed on once. Memory is O(live objects).
-   Not thread-safe. */
-
-/* A thread may be descheduled between its call and the log: on a busy machine up to 27,000 events were seen between
-   them (heaptrack, four threads that realloc, load 8). */
-enum { LATE_RELEASE_WINDOW = 1 << 16 };
-
-struct late_place {
-  struct trace_event event;
-  uint64_t now;
-  uint64_t awaited; /* not 0: an empty place, for a release of this address */
-  uint32_t earlier; /* the previous empty place that awaits the same address, numbered as in live; 0: none */
-};
-
-struct late_releases {
-  struct import *import;
-  struct address_map live; /* slot: low 32 bits of the number of the place that awaits a release; 0: none */
-  uint64_t first, next;    /* numbers of the places in the window, from 1 */
-  uint64_t moved;
-  struct late_place places[LATE_RELEASE_WINDOW];
-};
-
-/* NULL with import->error if there is no memory. */
-struct late_releases *late_releases_new(struct import *import);
-void late_releases_free(struct late_releases *late); /* may be NULL */
-
-/* Takes an event of the stream; now as for import_event_in_order. may_be_late: the event is a free whose address may be
-   the old one of a realloc. Returns 0, or -1. */
-int late_releases_event(struct late_releases *late, uint64_t now, const struct trace_event *event, bool may_be_late);
-
-/* Passes on the events in the window, and reports how many releases were moved. */
-int late_releases_finish(struct late_releases *late);

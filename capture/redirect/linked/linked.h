@@ -14,9 +14,9 @@
    handler. So the functions can be put back wherever threads are, and the next recording uses the same room. */
 #pragma once
 
-#include "capture/redirect/linked_patches.h"
-#include "capture/redirect/peer.h"
-#include "capture/redirect/tracee.h"
+#include "capture/redirect/linked/linked_patches.h"
+#include "capture/redirect/tracee/peer.h"
+#include "capture/redirect/tracee/tracee.h"
 #include "capture/wire/linked.h"
 #include "core/base/text.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/objects.h"
+#include "capture/redirect/tracee/objects.h"
 
-#include "capture/redirect/tracee.h"
+#include "capture/redirect/tracee/tracee.h"
 #include "core/base/os.h"
 
 #include <fcntl.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The bytes of a foreign recording: from a file, standard input, the only file in a zip archive, or gzip or zstd data,
-   recognised by its first bytes; or from an open descriptor (a child's output).
+   recognised by its first bytes; or from an open descriptor (a child's output). Its lines, with their numbers, and
+   strict scanners for one line.
 
    Invariants: memory is bounded whatever the input claims (a zstd frame may need a window of at most 128 MiB);
-   compressed data that is cut off or damaged is an error, after the bytes before that, never a shorter file. Not
-   thread-safe. */
+   compressed data that is cut off or damaged is an error, after the bytes before that, never a shorter file. Of lines,
+   memory is bounded by the longest allowed; a NUL byte or a line that is too long is an error; the last may lack its
+   newline; a byte-order mark of UTF-8 before the first is left out. Not thread-safe. */
 #pragma once
 
 #include "core/base/error.h"
@@ -25,12 +27,6 @@ void byte_source_close(struct byte_source *source);
 
 /* Reads up to room bytes (> 0). Returns the count; 0 at the end; -1 with error. */
 int64_t byte_source_read(struct byte_source *source, void *bytes, size_t room);
-
-/* Lines of a foreign recording, with their numbers, for the importers.
-
-   Invariants: memory is bounded by the longest line allowed, whatever the input; a NUL byte or a line that is too long
-   is an error; the last line may lack its newline; a byte-order mark of UTF-8 before the first line is left out. Also
-   the strict scanners for one line. Not thread-safe. */
 
 enum { LINE_MAX_BYTES = 1 << 16 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/formats/reading.h"
+#include "convert/foreign/reading.h"
 
 #include "core/base/os.h"
 

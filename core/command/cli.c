@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/base/cli.h"
+#include "core/command/cli.h"
 
-#include "core/base/diagnostics.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
+#include "core/command/diagnostics.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/base/diagnostics.h"
+#include "core/command/diagnostics.h"
 
 #include "core/base/error.h"
 #include "core/base/os.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/redirect/linked.h"
+#include "capture/redirect/linked/linked.h"
 
-#include "capture/redirect/linked_patches.h"
-#include "capture/redirect/objects.h"
+#include "capture/redirect/linked/linked_patches.h"
+#include "capture/redirect/tracee/objects.h"
 #include "core/base/os.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
    malloc. */
 #pragma once
 
-#include "capture/redirect/tracee.h"
+#include "capture/redirect/tracee/tracee.h"
 #include "core/system/seccomp_filter.h"
 
 /* Holds the process for a moment. elsewhere: has it other files than we? -1: a call is forbidden, or the filters can't

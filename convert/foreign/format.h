@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* The formats that convert reads and writes, and recognition of a file by its content. Not thread-safe. */
+#pragma once
+
+#include "convert/foreign/exporting.h"
+#include "convert/foreign/importing.h"
+#include "core/base/error.h"
+
+struct format {
+  const char *name;
+  const char *description;
+  const char *suffix;                 /* of output files; NULL: the format can't be written */
+  const struct import_format *import; /* NULL: no importer */
+  const struct export_format
+      *export; /* NULL: none, or written by other code of convert: tape, work, text, csv, jsonl */
+};
+
+/* A format is registered by being in convert/formats: at its file's end, REGISTER_FORMAT(.name = ...) puts a pointer to
+   it into a section of the linker, whose bounds the linker names. Their order means nothing. */
+#define REGISTER_FORMAT(...) REGISTER_FORMAT_AS(this_file, __VA_ARGS__)
+#define REGISTER_FORMAT_AS(name_in_file, ...)                                                                          \
+  static const struct format registered_##name_in_file = {__VA_ARGS__};                                                \
+  __attribute__((used, section("convert_formats"))) static const struct format *const entry_##name_in_file =           \
+      &registered_##name_in_file
+
+__attribute__((visibility("hidden"))) extern const struct format *const __start_convert_formats[],
+    *const __stop_convert_formats[];
+
+#define FOR_EACH_FORMAT(entry)                                                                                         \
+  for (const struct format *const *entry = __start_convert_formats; entry < __stop_convert_formats; entry++)
+
+const struct format *format_by_name(const char *name);
+
+/* The format with the suffix of path; NULL if none has it. */
+const struct format *format_by_suffix(const char *path);
+
+/* The format of the file at path. "-" is standard input, which is spooled to a temporary file first if it is a pipe,
+   and stays readable from its beginning. Returns NULL with error if the format is unknown. */
+const struct format *format_detect(const char *path, struct error *error);
