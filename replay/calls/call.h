@@ -90,7 +90,7 @@ static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, con
                                                               uint64_t *cycles) {
   void *out = NULL;
   uint64_t begin = 0;
-/* The error of other ways to fence the readings: replay/bench/counter_reads.c, docs/measurements/replay.md. */
+/* The error of other ways to fence the readings: replay/bench/counter_reads.c, docs/measurements/pace.md. */
 #define TIMED(statement)                                                                                               \
   if (timed)                                                                                                           \
     begin = os_span_begin();                                                                                           \

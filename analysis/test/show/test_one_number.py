@@ -17,7 +17,6 @@ from heaptape.commands.main import COMMANDS
 from heaptape.common.home import Home
 from heaptape.common.tables import Table
 from heaptape.decide.answer import answer
-from heaptape.features.plot import pictures
 from heaptape.results.comparing.compare import choose_baseline, exactness
 from heaptape.results.schema import Results, all_results
 from heaptape.show.screen import answer_table
@@ -249,6 +248,10 @@ def number(text: str, name: str) -> tuple[float, float]:
 
 def drawn(file: Results) -> Iterator[tuple[str, str, float]]:
     """(allocator, what, number) of what pictures show."""
+    if "plot" not in COMMANDS:
+        return
+    from heaptape.features.plot import pictures
+
     figure = {kind: Figure(figsize=(7, 4), layout="constrained") for kind in ("memory", "scatter", "calls", "latency",
               "peak")}  # fmt: skip
     for kind, one in figure.items():

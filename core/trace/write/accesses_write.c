@@ -296,7 +296,7 @@ static void access_encoder_next_block(struct access_encoder *encoder) {
   address_map_clear(&encoder->pages);
 }
 
-/* The lowest level used. Measured on recordings of perl, python3 and sqlite3 (docs/measurements/accesses.md): 7 takes 2
+/* The lowest level used. Measured on recordings of perl, python3 and sqlite3 (docs/measurements/capture.md): 7 takes 2
    to 3 % fewer bytes and a seventh more instructions, 5 takes 3 to 5 % more bytes; 12 takes six times as long. */
 enum { ACCESSES_ZSTD_LEVEL = 6 };
 
