@@ -30,6 +30,7 @@ from heaptape.common.phrases import counted
 from heaptape.decide.answer import bypassed
 from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu
 from heaptape.decide.verdict import AIMS, CPU, Candidate, CountsOf, Judge, Pick, contenders, decide, finalists, racers
+from heaptape.decide.worth import most_percent
 from heaptape.results import replay_errors
 from heaptape.results.fits import killed_at, least_note, may_be_less, range_note
 from heaptape.results.model.counts import Counts, without_instructions
@@ -78,7 +79,7 @@ class Wish:
 @dataclass(frozen=True)
 class Source:
     """A trace or workload, and its name in the advice. `cpu_ns`: CPU time of the recorded program, where known.
-    `others`: programs that ran beside it, in words. `alone`: it took nearly all CPU time of the command.
+    `others`: programs that ran beside it, in words. `alone`: what was recorded took nearly all CPU time of the command.
     """
 
     path: Path
@@ -242,7 +243,7 @@ class Advisor:
 
     def finalists(self) -> list[str]:
         """Labels of the candidates whose CPU time is worth measuring further; none if that is not asked for."""
-        if CPU not in AIMS[self.wish.objective] or self.penalties is None:
+        if CPU not in AIMS[self.wish.objective] or self.penalties is None or negligible(self.about, self.source):
             return []
         judge, rows = self._judge(), self._rows
         refused = self._decide(rows, judge)[1]
@@ -251,7 +252,7 @@ class Advisor:
 
     def racers(self) -> list[str]:
         """Labels of the candidates that may be the fastest in life, the most promising first."""
-        if CPU not in AIMS[self.wish.objective]:
+        if CPU not in AIMS[self.wish.objective] or negligible(self.about, self.source):
             return []
         judge, rows = self._judge(), self._rows
         refused = self._decide(rows, judge)[1]
@@ -275,7 +276,8 @@ class Advisor:
         if trace:
             scratch = self.place.scratch / "accesses"
             scratch.mkdir()
-            workload = replay.prepare(str(trace), self.place.home, scratch, name=self.source.name)
+            within_s = math.inf if forced else self.ends - time.monotonic()
+            workload = replay.prepare(str(trace), self.place.home, scratch, name=self.source.name, within_s=within_s)
             about = _about_workload(workload, self.source)
             if abs(about["ops"] / self.about["ops"] - 1) > REPEATS:
                 return f"the program made {about['ops']:,} calls when it ran again, not {self.about['ops']:,}"
@@ -333,6 +335,8 @@ class Advisor:
                 judge,
                 kept,
             )
+            if self.now.label in kept and CPU in AIMS[wish.objective] and (why := negligible(self.about, self.source)):
+                picks = [*(pick for pick in picks if pick.aim != CPU), Pick(CPU, self.now.label, None, why=why)]
             labels = {label for pick in picks for label in pick.group} - {self.now.label}
             labels |= {pick.best for pick in picks if pick.best and pick.open}
             unchecked = [one.choice for one in tried if one.label in labels and one.choice.path not in self.broken]
@@ -407,7 +411,7 @@ class Advisor:
         return may_be_less(peaks, self.now.label)
 
     def _on_cpu(self, counts: Counts | None, known: Sequence[Cpu]) -> str:
-        if counts is None and self.left_out:
+        if counts is None and (self.left_out or negligible(self.about, self.source)):
             return ""  # said there
         if counts is None:
             return "CPU time is not estimated, as instructions could not be counted."
@@ -420,13 +424,24 @@ class Advisor:
         return ""
 
 
-def replayed(source: Source, wish: Wish, place: Place, planned: Callable[[], Ends] = no_ends) -> Advisor:
+def negligible(about: Mapping, source: Source) -> str:
+    """Why no allocator can be a reason to change for CPU time, whatever is measured; empty: one may be."""
+    all_known = source.alone and "calls" not in about.get("lacks", ())
+    live_bytes = about.get("peak_live_os_page_bytes", math.inf)
+    most = most_percent(about["ops"], live_bytes, source.cpu_ns if all_known else None)
+    return "" if math.isnan(most) else phrases.negligible(about["ops"], most)
+
+
+def replayed(
+    source: Source, wish: Wish, place: Place, planned: Callable[[], Ends] = no_ends, until: float = math.inf
+) -> Advisor:
     """Replays the calls on every candidate. `planned`: gives the ends, as of time.monotonic(), when the workload is
-    made, which takes long of many calls. Raises HeaptapeError where the source can't be read or today's allocator
-    can't be replayed.
+    made, which takes long of many calls; `until`: what any advice needs ends then, too. Raises HeaptapeError where the
+    source can't be read or today's allocator can't be replayed.
     """
     home = place.home
-    workload = replay.prepare(str(source.path), home, place.scratch, name=source.name)
+    within_s = until - time.monotonic()
+    workload = replay.prepare(str(source.path), home, place.scratch, name=source.name, within_s=within_s)
     ends = planned()
     about = _about_workload(workload, source)
     known = registry.load(home)
@@ -442,10 +457,14 @@ def replayed(source: Source, wish: Wish, place: Place, planned: Callable[[], End
     of_all = Bench(workload, home)
     penalties = _penalties(home)
     limited = has_accesses and any(FIGURES[one.figure].pass_ in OF_ACCESSES for one in wish.limits)
-    passes = ("memory", "instructions", *(OF_ACCESSES if limited else ()))
+    needs_whole = any(one.figure == "instructions" for one in wish.limits)
+    counts = wish.exact or needs_whole or not negligible(about, source)
+    passes = ("memory", *(["instructions"] if counts else []), *(OF_ACCESSES if limited else ()))
     needed = {one.label for one in (now, made_on) if one}
-    bounds = Bounds(passes, penalties, until=ends.counted_s, alone_until=ends.alone_s, needed=needed)
-    ops, needs_whole = about["ops"], any(one.figure == "instructions" for one in wish.limits)
+    bounds = Bounds(
+        passes, penalties, until=ends.counted_s, alone_until=ends.alone_s, needed=needed, needed_until=until
+    )
+    ops = about["ops"]
     whole = of_all.counting(ops) if wish.exact else of_all
     screens = ops > SCREENED * SCREEN_OPS and not wish.exact and not needs_whole
     first = of_all.counting(SCREEN_OPS) if screens else whole

@@ -17,6 +17,11 @@ from heaptape.common.console import SECONDS, duration
 from heaptape.common.errors import UsageError
 
 LEAST_S, PROGRAMS = 60.0, 20.0  # the default budget: the longer of this, and of so many runs of the program
+# Of a budget that was given: recording ends after RECORDED of it, as compiling and a replay take about as long each,
+# and the program after ENDED, as there is no time to race it. By default recording needs no end: it makes a program a
+# few times slower, not PROGRAMS times.
+RECORDED, ENDED = 0.25, 0.35
+RECORDING_RUNS = 3.0  # what is recorded takes so many times longer
 # Replays end after half of what the recording leaves, and earlier where a race of RACE_RUNS needs the rest, but
 # LEAST_REPLAYS of it is theirs. What is counted ends before what is timed. All ends with ENDING of the budget left.
 REPLAYS, LEAST_REPLAYS, COUNTED, ENDING = 0.5, 0.2, 0.7, 0.05
@@ -79,6 +84,11 @@ def ends(total_s: float, spent_s: float, run_s: float) -> Ends:
     counted_s = spent_s + COUNTED * (replays_s - spent_s)
     alone_s = max(min(half_s, last_s - (LIVE_RUNS + 1) * run_s), counted_s)
     return Ends(counted_s, alone_s, replays_s, last_s)
+
+
+def rest_s(recorded_s: float, wall_s: float) -> float:
+    """What a budget has to have beyond `wall_s`, so that all of a program is recorded; `recorded_s` of that was."""
+    return (recorded_s + RECORDING_RUNS * max(wall_s - recorded_s, 0.0)) / RECORDED - wall_s
 
 
 def must_be_timed(total_s: float, recorded_s: float) -> bool:

@@ -21,17 +21,17 @@ from heaptape.common import console
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.phrases import counted, seconds
-from heaptape.common.process import convert_json, descendants, send_signal
+from heaptape.common.process import descendants, send_signal
 from heaptape.run import ctl
-from heaptape.run.capture import Trace
 from heaptape.run.environment import left_out, without_allocator
 from heaptape.run.exact import TimeUpError
-from heaptape.tape.trace import recorded_cpu_ns
+from heaptape.tape.trace import open_trace, recorded_cpu_ns
 
 GOOD_PART = 0.1  # of the calls or the CPU time of another process
 MOST_OTHERS, MOST_PROCESSES = 2, 64
 KEPT_BYTES = 2000  # of a program's output
 NOT_STARTED = (126, 127)
+STOPPED = "stopped"
 BURST_S = 3.0
 IN_BURST_RUNS = WHOLE_RUNS / 2  # recording alone, without what follows
 RETRY_S = 0.2
@@ -44,18 +44,40 @@ LAST_WORDS_S = 2  # how long to wait for the last output: a daemon that the prog
 
 
 @dataclass(frozen=True)
+class Process:
+    """A recorded process: its trace, base name of its executable (empty: not known), calls, CPU time, and how the
+    recording ended (core/trace/FORMAT.md).
+    """
+
+    path: Path
+    program: str
+    calls: float
+    cpu_ns: float
+    end: str = "exit"
+
+
+def _read(path: Path) -> Process:
+    """Without its calls, which take as long as compiling them."""
+    with open_trace(path) as trace:
+        end = (trace.footer or {}).get("end", STOPPED)
+        return Process(path, trace.info.get("program", ""), trace.event_count, recorded_cpu_ns(path) or 0.0, end)
+
+
+@dataclass(frozen=True)
 class Program:
     """A recorded command. `trace`: of the process that is advised (`chosen`); `status`: exit status of the command;
     `wall_s`: of the run; `others`: what else it ran, in words; `share`: of the CPU time of all its processes, that of
-    this one.
+    this one. Not `whole`: the recording ended before it; `ended`: it was ended here, as its time was up.
     """
 
     command: tuple[str, ...]
-    trace: Trace
+    trace: Process
     status: int
     wall_s: float = 0.0
     others: str = ""
     share: float = 1.0
+    whole: bool = True
+    ended: bool = False
 
     @property
     def cpu_ns(self) -> float | None:
@@ -120,13 +142,14 @@ class Ended:
 class Wanted:
     """Of a recording. `name`: base name of the wanted process; `accesses`: the share of the program whose data accesses
     are recorded, too: 0 none, 1 all, else in bursts; `load`: what makes requests of a server; `within_s`: the time for
-    it.
+    it; `recorded_s`: recording ends after so long, and what there is of it is used although the program did not end.
     """
 
     name: str = ""
     accesses: float = 0.0
     load: Load | None = None
     within_s: float = math.inf
+    recorded_s: float = math.inf
 
 
 def record(command: Sequence[str], folder: Path, home: Home, wanted: Wanted = Wanted()) -> Program:
@@ -140,39 +163,48 @@ def record(command: Sequence[str], folder: Path, home: Home, wanted: Wanted = Wa
     options += ["--accesses"] if accesses else []
     in_bursts = 0 < accesses < 1
     options += ["--burst", "ctl..ctl"] if in_bursts else []
+    is_part = wanted.recorded_s < math.inf
+    options += ["--duration", f"{wanted.recorded_s:.9f}"] if is_part else []
     began = time.monotonic()
     with _interrupts_are_its_own(), _Bursts(accesses) if in_bursts else contextlib.nullcontext() as bursts:
         line = line_of(command)
         whole = [str(home.program("record")), "--quiet", "-o", str(first), *options, "--", *line.words]
         own = {name: os.environ[name] for name in left_out(os.environ)} | dict(line.settings)
         begins = [one.begin for one in (bursts, load) if one]
-        ended = run(whole, own, lambda pid: [begin(pid) for begin in begins], wanted.within_s)
+        in_time = True
+        try:
+            ended = run(whole, own, lambda pid: [begin(pid) for begin in begins], wanted.within_s)
+        except TimeUpError:
+            if not is_part or load:
+                raise
+            ended, in_time = Ended(-signal.SIGTERM, b""), False
         if load:
             load.end(ended.status, last_line(ended.last_words))
     wall_s = time.monotonic() - began
     paths = sorted(folder.glob("*.tape"), key=lambda path: (path != first, -path.stat().st_size))[:MOST_PROCESSES]
-    traces = [Trace(path, convert_json(home, "info", str(path))) for path in paths]
-    if not traces or (ended.status in NOT_STARTED and not any(one.about["events"] for one in traces)):
+    processes = [_read(path) for path in paths]
+    called = [one for one in processes if one.calls]
+    if not processes or (ended.status in NOT_STARTED and not called):
         raise HeaptapeError(last_line(ended.last_words) or f"{command[0]}: nothing was recorded")
-    called = [one for one in traces if one.about["events"]]
     meant = [one for one in called if name in ("", one.program)]
     if not called:
         raise HeaptapeError(f"{command[0]}: made no calls of malloc that could be recorded")
     if not meant:
         seen = ", ".join(sorted({one.program or "?" for one in called}))
         raise HeaptapeError(f"{command[0]}: no process '{name}' among those recorded: {seen}")
-    processes = [Process(one, float(one.about["events"]), recorded_cpu_ns(one.path) or 0.0) for one in called]
-    of = chosen([one for one in processes if one.trace in meant])
-    busiest, share = of.trace, share_of(of, processes)
+    busiest = chosen(meant)
     for missed in NOT_RECORDED.findall(ended.last_words.decode(errors="replace")):
         console.warning(" ".join(missed.split()))
-    if not name and launched_another(busiest.about):
+    if not name and busiest.end == "exec":
         raise HeaptapeError(
             f"{busiest.program}, which made most of the recorded calls, then executed another program: advise that "
             f"one, with what is set for it before it, as in: heaptape advise -- env LD_PRELOAD=LIBRARY PROGRAM"
         )
-    others = " ".join(filter(None, [share_text(of, processes, bool(name)), others_than(busiest.program, processes)]))
-    return Program(tuple(command), busiest, ended.status, wall_s, others, share)
+    is_whole = in_time and not (is_part and busiest.end == STOPPED)
+    part = "" if is_whole else f"Recorded are its first {seconds(1e9 * wanted.recorded_s)}."
+    said = [part, share_text(busiest, called, bool(name)), others_than(busiest.program, called)]
+    others, share = " ".join(filter(None, said)), share_of(busiest, called)
+    return Program(tuple(command), busiest, ended.status, wall_s, others, share, is_whole, not in_time)
 
 
 def seconds_of_a_run(command: Sequence[str], load: Load | None, within_s: float) -> float:
@@ -186,15 +218,6 @@ def seconds_of_a_run(command: Sequence[str], load: Load | None, within_s: float)
     if load:
         load.end(ended.status, last_line(ended.last_words))
     return time.monotonic() - began
-
-
-@dataclass(frozen=True)
-class Process:
-    """A recorded process, its calls, and its CPU time."""
-
-    trace: Trace
-    calls: float
-    cpu_ns: float
 
 
 def chosen(processes: Sequence[Process]) -> Process:
@@ -223,7 +246,7 @@ def share_text(one: Process, processes: Sequence[Process], named: bool = False) 
     of_cpu = f" and {100 * of_all:.0f} % of their CPU time" if any(other.cpu_ns for other in processes) else ""
     return (
         f"Replayed is one of {len(processes)} processes, with {100 * of_calls:.0f} % of their calls{of_cpu}; "
-        f"live runs measure the CPU time of all{f' named {one.trace.program}' if named else ''}."
+        f"live runs measure the CPU time of all{f' named {one.program}' if named else ''}."
     )
 
 
@@ -231,8 +254,8 @@ def others_than(name: str, processes: Sequence[Process]) -> str:
     """The other programs among the processes that make or take a good part of what this one does, in words."""
     of: dict[str, tuple[float, float]] = {}
     for one in processes:
-        calls, cpu_ns = of.get(one.trace.program, (0.0, 0.0))
-        of[one.trace.program] = calls + one.calls, cpu_ns + one.cpu_ns
+        calls, cpu_ns = of.get(one.program, (0.0, 0.0))
+        of[one.program] = calls + one.calls, cpu_ns + one.cpu_ns
     calls, cpu_ns = of.pop(name)
     large = [other for other, (made, took) in of.items() if made > GOOD_PART * calls or took > GOOD_PART * cpu_ns]
     large.sort(key=lambda other: -of[other][1])
@@ -242,12 +265,6 @@ def others_than(name: str, processes: Sequence[Process]) -> str:
     ]
     more = [f"{len(large) - MOST_OTHERS} more"] * (len(large) > MOST_OTHERS)
     return f"It ran, too, and --program advises: {', '.join([*shown, *more])}." if large else ""
-
-
-def launched_another(about: Mapping) -> bool:
-    """Did the recorded program end by executing another one? `about`: of its trace."""
-    footer = about.get("footer")
-    return isinstance(footer, Mapping) and footer.get("end") == "exec"
 
 
 class _Bursts:

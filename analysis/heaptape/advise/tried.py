@@ -107,8 +107,8 @@ class Tried:
 class Bounds:
     """How replays are made: which `passes`; this machine's `penalties`, None where they are not known. `memory`: by
     label, memory runs that were made before. `until`: of time.monotonic(): none goes on longer, but memory runs of
-    allocators alone until `alone_until`, and of the labels `needed` to their end. `took_s`: what the passes took, the
-    longest of each, for whoever plans more of them.
+    allocators alone until `alone_until`, and of the labels `needed` until `needed_until`. `took_s`: what the passes
+    took, the longest of each, for whoever plans more of them.
     """
 
     passes: tuple[str, ...]
@@ -117,6 +117,7 @@ class Bounds:
     until: float = math.inf
     alone_until: float = -math.inf
     needed: Collection[str] = ()
+    needed_until: float = math.inf
     took_s: dict[str, float] = field(default_factory=dict)
 
 
@@ -134,7 +135,7 @@ def replay_all(
         until = bounds.until
         if pass_ == "memory":
             until = max(until, bounds.alone_until) if choice.variant == DEFAULT_VARIANT else until
-            until = math.inf if choice.label in bounds.needed else until
+            until = bounds.needed_until if choice.label in bounds.needed else until
         try:
             return bench.run(choice, pass_, until - began)
         except HeaptapeError as error:

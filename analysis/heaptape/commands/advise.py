@@ -110,13 +110,15 @@ def run(arguments: argparse.Namespace) -> int:
     from heaptape.advise import advise, budget, programs, words
     from heaptape.advise.load import Load
     from heaptape.allocators import registry
+    from heaptape.decide import worth
     from heaptape.run.live import c_library
     from heaptape.show import screen
     from heaptape.tape.trace import recorded_cpu_ns
 
     command = _checked(arguments)
-    wish = _wish(arguments)
+    wish, given_s = _wish(arguments), None if arguments.budget is None else budget.parse(arguments.budget)
     output = STANDARD_OUTPUT if arguments.json else arguments.output
+    allowed_s = given_s or math.inf
     for path in (one for one in (output, arguments.keep) if one):
         check_writable(path)
     if not wish.names:
@@ -126,7 +128,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.input is None:
             work.progress.note(_how_often(command, arguments))
             work.progress.update(f"recording {command[0]}")
-            wanted = programs.Wanted(arguments.program, load=load)
+            parts_s = budget.ENDED * allowed_s, budget.RECORDED * allowed_s
+            wanted = programs.Wanted(arguments.program, 0.0, load, *parts_s)
             program = programs.record(command, recorded, arguments.home, wanted)
             if arguments.keep:
                 write_bytes(arguments.keep, program.trace.path.read_bytes())
@@ -134,17 +137,18 @@ def run(arguments: argparse.Namespace) -> int:
         name = program.trace.program if program else replaying.name_of(arguments.input)
         cpu_ns = program.cpu_ns if program else recorded_cpu_ns(source)
         run_s = program.wall_s if program else (cpu_ns or 0.0) / 1e9
-        total_s = budget.default_s(run_s) if arguments.budget is None else budget.parse(arguments.budget)
-        alone = not program or program.share > 1 - programs.GOOD_PART
+        total_s = budget.default_s(run_s) if given_s is None else given_s
+        alone = not program or (program.whole and program.share > 1 - programs.GOOD_PART)
         place, timed = advise.Place(arguments.home, work.scratch, work.progress.update), False
         planned = advise.no_ends
         if command and total_s:
             may_race = wish.objective != "memory" and not _why_not(program, run_s, load)
-            if may_race and budget.must_be_timed(total_s, run_s):
+            matters = not program or math.isnan(worth.most_percent(int(program.trace.calls), 0.0, cpu_ns))
+            if may_race and matters and budget.must_be_timed(total_s, run_s):
                 work.progress.update(f"timing a run of {command[0]}")
                 own_s = programs.seconds_of_a_run(command, load, total_s / budget.LIVE_RUNS)
                 timed, run_s = own_s < math.inf, min(own_s, run_s)
-                total_s = budget.default_s(run_s) if arguments.budget is None else total_s
+                total_s = budget.default_s(run_s) if given_s is None else total_s
             work.progress.ends = began + total_s
             each_s = run_s if may_race else 0.0
 
@@ -152,7 +156,11 @@ def run(arguments: argparse.Namespace) -> int:
                 return budget.Ends(*(began + end_s for end_s in budget.ends(total_s, time.monotonic() - began, each_s)))
 
         others = program.others if program else ""
-        advisor = advise.replayed(advise.Source(source, name, cpu_ns, others, alone), wish, place, planned)
+        until = began + (1 - budget.ENDING) * allowed_s
+        advisor = advise.replayed(advise.Source(source, name, cpu_ns, others, alone), wish, place, planned, until)
+        if program and not program.whole:
+            rest = f"recording the rest of {command[0]}", budget.rest_s(wanted.recorded_s, program.wall_s)
+            advisor.left_out += (rest,)
         if advisor.has_accesses:
             advisor.count()
             advisor.simulate(None)
@@ -321,6 +329,8 @@ def _why_not(program: "Program | None", run_s: float, load: "Load | None") -> st
 
     if program is None or load:
         return ""
+    if program.ended:
+        return "it did not end in its part of the budget"
     cpu_ns = program.cpu_ns
     return budget.not_repeatable(program.status, programs.input_kind(), run_s, cpu_ns / 1e9 if cpu_ns else None)
 

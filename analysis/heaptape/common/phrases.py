@@ -139,6 +139,13 @@ def serialising(name: str, environment: Mapping[str, str]) -> list[str]:
     return [f"{name} makes all threads share one arena, and so wait for each other."] if found else []
 
 
+def negligible(calls: int, most_percent: float) -> str:
+    """Why nothing can be faster: "its 7 calls take less than 0.1 % of its CPU time"."""
+    return (
+        f"its {counted(calls, 'call')} take less than {max(math.ceil(10 * most_percent) / 10, 0.1):g} % of its CPU time"
+    )
+
+
 def too_small_gain(which: str, name: str, gain: str, why: str) -> str:
     """Why the best is no reason to change: "the fastest, mimalloc, saves 1.2 % of CPU time, less than 2 %"."""
     return f"the {which}, {name}, saves {gain}, {why}"

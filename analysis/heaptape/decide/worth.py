@@ -5,11 +5,15 @@ A gain counts if it is at least LEAST_PERCENT, and larger than its error; a gain
 LEAST_BYTES. A change costs work and trust, so smaller gains are "no reason to change".
 """
 
+import math
+
 from heaptape.common.tables import significant
 
 LEAST_PERCENT = 2.0
 LEAST_BYTES = 1 << 20
 LEAST_MEMORY = f"{LEAST_BYTES >> 20} MiB"
+# So few calls for so little memory change nothing else of a program: 5 us is a call with system calls and page faults.
+FEW_CALLS, FEW_BYTES, CALL_NS, NEGLIGIBLE_PERCENT = 1000, LEAST_BYTES, 5000.0, 0.5
 LEAST_SAVING = f"{LEAST_PERCENT:g} % and {LEAST_MEMORY}"  # of memory
 NO_REASON = "no reason to change"
 WITHIN_ERROR = "within the error"
@@ -22,6 +26,14 @@ def is_reason(gain_percent: float, error_percent: float = 0.0, gain_bytes: float
     """
     enough = gain_percent >= LEAST_PERCENT and gain_percent > error_percent
     return bool(enough and (gain_bytes is None or gain_bytes >= LEAST_BYTES))
+
+
+def most_percent(calls: int, live_bytes: float, cpu_ns: float | None) -> float:
+    """What the calls take at most of a program's CPU time, in percent, where that is negligible whatever serves them;
+    else NaN. `live_bytes`: their most; `cpu_ns`: the program's; None: not known.
+    """
+    most = 100 * calls * CALL_NS / cpu_ns if cpu_ns else math.inf
+    return most if calls <= FEW_CALLS and live_bytes <= FEW_BYTES and most <= NEGLIGIBLE_PERCENT else math.nan
 
 
 def why_not(gain_percent: float, error_percent: float = 0.0, gain_bytes: float | None = None) -> str:

@@ -66,11 +66,18 @@ class Engine:
 
 
 def prepare(
-    source: str, home: Home, directory: Path, origins: bool = False, options: Sequence[str] = (), name: str = ""
+    source: str,
+    home: Home,
+    directory: Path,
+    origins: bool = False,
+    options: Sequence[str] = (),
+    name: str = "",
+    within_s: float = math.inf,
 ) -> Path:
     """The workload to replay: `source` itself if it is one, else compiled into `directory`. Its data accesses, if it
     has any, are put beside it (`accesses_of`), and with `origins` who acquired its objects (`origins_of`). `-` is
-    standard input. `name`: what a warning calls a file that the user does not know.
+    standard input. `name`: what a warning calls a file that the user does not know. Raises HeaptapeError where
+    compiling takes longer than `within_s`.
     """
     path = Path(source)
     if source == "-":
@@ -85,15 +92,21 @@ def prepare(
         return path
     compiled = directory / f"{path.stem}.work"
     options = [*options, *(["--accesses", str(_accesses_path(compiled))] if _has_accesses(path) else [])]
-    compile_trace(path, compiled, options, home, origins, name or ("standard input" if source == "-" else ""))
+    compile_trace(path, compiled, options, home, origins, name or ("standard input" if source == "-" else ""), within_s)
     return compiled
 
 
 def compile_trace(
-    path: Path, compiled: Path, options: Sequence[str], home: Home, origins: bool = False, name: str = ""
+    path: Path,
+    compiled: Path,
+    options: Sequence[str],
+    home: Home,
+    origins: bool = False,
+    name: str = "",
+    within_s: float = math.inf,
 ) -> None:
     """Runs the compiler; `origins`, `name`: as for `prepare`. Raises HeaptapeError (UsageError for wrong options) with
-    the compiler's error, empty if the compiler has printed it, and for a trace without calls.
+    the compiler's error, empty if the compiler has printed it, for a trace without calls, and as `prepare`.
     """
     # --json: the witness goes to standard output, and not as a line to stderr. At a terminal the compiler shows its
     # own progress, and prints its own error.
@@ -101,13 +114,17 @@ def compile_trace(
     command = [str(home.program("convert")), "compile", *console.words(), str(path), "-o", str(compiled), "--json"]
     command += options
     command += ["--origins", str(_origins_path(compiled))] if origins else []
-    result = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=None if terminal else subprocess.PIPE,
-        errors="replace",
-    )
+    try:
+        result = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=None if terminal else subprocess.PIPE,
+            errors="replace",
+            timeout=None if within_s == math.inf else max(within_s, 0.0),
+        )
+    except subprocess.TimeoutExpired:
+        raise HeaptapeError(f"{name or path.name}: the budget has no time to compile it; a larger one has") from None
     if result.returncode != 0:
         kind = UsageError if result.returncode == 2 else HeaptapeError
         raise kind("" if terminal else last_message(result.stderr, "convert") or f"{path}: can't be compiled")

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from heaptape.advise import advise, words
+from heaptape.advise import advise, programs, words
+from heaptape.common.errors import HeaptapeError
 from results.planted import keep_measurement
 
 from tests.support import (
@@ -23,6 +24,15 @@ from tests.support import (
     run,
 )
 
+FEW = """
+#include <stdlib.h>
+#include <time.h>
+int main(void) {
+  for (int i = 0; i < 9; i++) free(malloc(100));
+  while (clock() < CLOCKS_PER_SEC / 2) {}
+  return 0;
+}
+"""
 SOURCE = (Path(__file__).parents[1] / "small_allocator.c").read_text()
 CHANGED = {
     "lean": {},
@@ -145,6 +155,31 @@ def test_the_command_of_a_race_has_the_options_that_were_given(planted, tape, mo
     advised(tape, *given)
     advised(*given, tape)
     assert said == [f"heaptape advise {shlex.join(given)} -- CMD"] * 2
+
+
+def test_few_calls_of_a_long_program_are_answered_at_once(planted, tmp_path):
+    """Nothing is counted, timed or run live for them; --exact counts."""
+    program = compile_c(tmp_path / "program", FEW)
+    options = ["-a", planted["slow"], "--baseline", planted["lean"]]
+    whole = advised(*options, "--", program)
+    assert [one["label"] for one in whole["candidates"]] == ["lean.so", "slow.so"]
+    assert not [one for one in whole["candidates"] if "instructions" in one["figures"]]
+    assert whole["live"] == []
+    (why,) = (pick["why"] for pick in whole["picks"] if pick["aim"] == "cpu")
+    assert re.fullmatch(r"its \d+ calls take less than 0\.\d % of its CPU time", why)
+    exact = advised(*options, "--exact", "--", program)
+    assert all(one["figures"]["instructions"] > 0 for one in exact["candidates"])
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"), [(["--budget", "40"], "14.0 10.0"), (["--budget", "0"], "inf inf"), ([], "inf inf")]
+)
+def test_recording_has_its_part_of_a_budget_that_was_given(given, parts, monkeypatch):
+    def record(command, folder, home, wanted):
+        raise HeaptapeError(f"{wanted.within_s} {wanted.recorded_s}")
+
+    monkeypatch.setattr(programs, "record", record)
+    assert parts in call_heaptape("advise", *given, "--", "true").stderr
 
 
 def test_a_program_on_the_best_allocator_stays(planted, tape):

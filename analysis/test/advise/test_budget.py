@@ -10,7 +10,7 @@ import pytest
 from heaptape.advise import advise, budget, confirm, tried
 from heaptape.advise.budget import ACCESSES, LIVE, LIVE_RUNS, WHOLE_RUNS, default_s, not_done, not_repeatable, plan
 from heaptape.allocators.registry import Choice
-from heaptape.common.errors import UsageError
+from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import default_home
 from heaptape.results.model.counts import Counts
 from heaptape.results.structs import Run
@@ -294,13 +294,70 @@ def test_by_default_a_race_is_run_and_the_budget_kept_whatever_replays_take(
 def test_the_ends_are_planned_when_the_workload_is_made(monkeypatch):
     """Compiling 10^8 calls takes longer than what follows."""
     done = []
-    monkeypatch.setattr(advise.replay, "prepare", lambda *_: done.append("workload"))
+    monkeypatch.setattr(advise.replay, "prepare", lambda *_, **within: done.append("workload"))
 
     def planned():
         raise UsageError(str(done))
 
     with pytest.raises(UsageError, match="'workload'"):
         advise.replayed(advise.Source(Path(), "w"), advise.Wish("both"), advise.Place(default_home(), Path()), planned)
+
+
+def test_what_any_advice_needs_ends_with_a_budget_that_was_given(monkeypatch):
+    """The workload and today's memory; by default these go on."""
+    clock, within = Clock(monkeypatch), []
+
+    def prepare(*_, within_s, **about):
+        within.append(within_s)
+        clock.now += 30
+        raise HeaptapeError
+
+    monkeypatch.setattr(advise.replay, "prepare", prepare)
+    place = advise.Place(default_home(), Path())
+    for until in (math.inf, clock.now + 90):
+        with pytest.raises(HeaptapeError):
+            advise.replayed(advise.Source(Path(), "w"), advise.Wish("both"), place, until=until)
+    assert within == [math.inf, 60]
+    bounds = tried.Bounds(("memory",), None, until=0.0, needed={"glibc"}, needed_until=clock.now + 20)
+    made, runs = tried.replay_all(Bench(clock, {"memory": 1000.0}), CHOICES[:1], bounds, {"name": "w"})
+    assert (made[0].failure, runs, clock.now) == (str(TimeUpError()), {}, bounds.needed_until)
+
+
+@pytest.mark.parametrize(
+    ("calls", "live_bytes", "cpu_ns", "lacks", "alone", "races"),
+    [
+        (7, 4096, 1e9, [], True, False),
+        (7, 4096, None, [], True, True),
+        (7, 4096, 1e6, [], True, True),
+        (7, 4096, 1e9, ["calls"], True, True),
+        (7, 4096, 1e9, [], False, True),
+        (7, 1 << 30, 1e9, [], True, True),
+        (100_000, 4096, 1e12, [], True, True),
+    ],
+)
+def test_a_program_races_unless_all_its_calls_take_next_to_nothing_of_it(
+    calls, live_bytes, cpu_ns, lacks, alone, races, monkeypatch
+):
+    about = {"ops": calls, "name": "w", "threads": 1, "peak_live_os_page_bytes": live_bytes, "lacks": lacks}
+    found = [tried.Tried(choice, 1.0) for choice in CHOICES[::2]]
+    made = advisor(advise.Place(default_home(), Path()), about, Bench(), found, monkeypatch)
+    made.source = advise.Source(Path("w.tape"), "w", cpu_ns, alone=alone)
+    assert bool(made.racers()) == races
+    whys = [pick.why for pick in made.advice().picks]
+    assert whys == ([] if races else ["its 7 calls take less than 0.1 % of its CPU time"])
+
+
+def test_the_parts_of_a_budget_that_was_given_leave_time_to_compile_and_replay():
+    """Each as long as recording."""
+    assert 3 * budget.RECORDED <= 1 - budget.ENDING
+    assert budget.RECORDED < budget.ENDED < 1 - budget.ENDING - budget.RECORDED
+
+
+@given(RUNS, st.floats(0, 1e4))
+def test_a_budget_with_room_for_the_rest_of_a_program_records_all_of_it(recorded_s, more_s):
+    wall_s = recorded_s + more_s
+    named_s = budget.with_room(wall_s, budget.rest_s(recorded_s, wall_s), recorded_s / budget.RECORDED)
+    assert budget.RECORDED * named_s >= recorded_s + budget.RECORDING_RUNS * more_s
 
 
 def test_replays_leave_time_for_a_race():

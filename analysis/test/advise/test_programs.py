@@ -1,11 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Of a command behind wrappers, which settings are the allocator's, and what is left to run."""
 
+import sys
 from pathlib import Path
 
 import pytest
-from heaptape.advise.programs import NOT_RECORDED, Line, Process, chosen, launched_another, line_of, others_than
-from heaptape.run.capture import Trace
+from heaptape.advise.programs import (
+    NOT_RECORDED,
+    STOPPED,
+    Line,
+    Process,
+    Wanted,
+    chosen,
+    line_of,
+    others_than,
+    record,
+)
+from heaptape.common.home import default_home
 
 SET = {"LD_PRELOAD": "/no/libj.so", "MALLOC_CONF": "narenas:1"}
 WORDS = tuple(f"{name}={value}" for name, value in SET.items())
@@ -40,10 +51,25 @@ def test_settings_of_the_allocator_are_taken_out_of_env_behind_wrappers(command,
     assert line_of(command) == Line(left, settings)
 
 
-def test_a_program_that_only_executed_another_is_known_by_its_end():
-    assert launched_another({"footer": {"end": "exec"}})
-    assert not launched_another({"footer": {"end": "exit"}})
-    assert not launched_another({"footer": None})
+def python(code):
+    return [sys.executable, "-S", "-c", code]
+
+
+def test_a_program_that_does_not_end_in_its_time_is_advised_by_what_was_recorded(tmp_path):
+    stays = python("import time; time.sleep(3600)")
+    made = record(stays, tmp_path, default_home(), Wanted(within_s=8, recorded_s=2))
+    assert (made.ended, made.whole, made.trace.end) == (True, False, STOPPED)
+    assert made.trace.calls > 0
+    assert made.others == "Recorded are its first 2 s."
+
+
+def test_a_recording_that_ended_before_its_program_is_not_of_all_of_it(tmp_path):
+    program = python("import time; time.sleep(3)")
+    (tmp_path / "whole").mkdir()
+    made = record(program, tmp_path, default_home(), Wanted(within_s=600, recorded_s=1))
+    assert (made.ended, made.whole, made.status) == (False, False, 0)
+    whole = record(program, tmp_path / "whole", default_home(), Wanted(within_s=600, recorded_s=600))
+    assert (whole.ended, whole.whole, whole.others) == (False, True, "")
 
 
 def test_what_the_recorder_missed_is_found_in_its_output():
@@ -52,7 +78,7 @@ def test_what_the_recorder_missed_is_found_in_its_output():
 
 
 def process(name, calls, cpu_ms):
-    return Process(Trace(Path(f"{name}.tape"), {"info": {"program": name}, "events": calls}), calls, cpu_ms * 1e6)
+    return Process(Path(f"{name}.tape"), name, calls, cpu_ms * 1e6)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +93,7 @@ def process(name, calls, cpu_ms):
 )
 def test_of_several_processes_the_one_that_does_the_work_is_advised_and_others_are_named(processes, advised, others):
     made = [process(*one) for one in processes]
-    found = chosen(made).trace.program
+    found = chosen(made).program
     assert found == advised
     said = others_than(found, made)
     assert others in said
