@@ -255,8 +255,24 @@ void operators_find(void *caller) {
   find_from(&scope);
 }
 
+static bool are_loaded(void) {
+  uintptr_t from, to;
+  bool all = true;
+#define OPERATOR(ident, symbol, kind, result, declaration, arguments, size, param)                                     \
+  {                                                                                                                    \
+    union {                                                                                                            \
+      result(*code) declaration;                                                                                       \
+      void *data;                                                                                                      \
+    } its = {operators.ident};                                                                                         \
+    all = all && real_library_of(its.data, &from, &to);                                                                \
+  }
+#include "capture/host/real/entry_points.def"
+  return all;
+}
+
+/* Others would not know the objects that there are. */
 void operators_forget(void) {
-  if (real_began_with_cpp() || redirected_table())
+  if (real_began_with_cpp() || redirected_table() || are_loaded())
     return;
 #define QUICK_NEW_FORGET(ident)
 #define QUICK_DELETE_FORGET(ident) operators.quick_##ident = NULL;

@@ -210,7 +210,7 @@ void operators_find(void *caller);
 /* Where the library is called too early for that: an operator takes memory from real.malloc, until they are found. */
 void operators_serve_early(void);
 
-/* After a library was closed: operators that came by dlopen are looked up again. */
+/* After a library was closed: if operators that came by dlopen were in it, they are looked up again. */
 void operators_forget(void);
 
 /* Is a call made from this address, during an operator's call, a part of it? It is if it comes from another library

@@ -17,6 +17,7 @@ from tests.support import (
     REPLAY,
     assert_clean,
     check,
+    compile_c,
     counted_calls,
     info,
     made_once,
@@ -186,6 +187,47 @@ def test_operators_that_come_with_dlopen_are_recorded(own: bool, folder: Path, t
     succeed("gcc", "-o", folder / "loads", SOURCES / "loads_a_library.c")
     record(tmp_path / "t.tape", folder / "loads", library)
     assert operators_of(tmp_path / "t.tape") == dict.fromkeys(PLAIN, 100)
+
+
+# A library whose operators have memory of their own and end the program for any other.
+POOL = """
+#include <cstdlib>
+#include <new>
+static char pool[1 << 20];
+static size_t used;
+void *operator new(size_t bytes) { return pool + (used += (bytes + 31) & ~(size_t)15) - ((bytes + 31) & ~(size_t)15); }
+void operator delete(void *object) noexcept { if ((size_t)((char *)object - pool) >= sizeof pool) abort(); }
+void operator delete(void *object, size_t) noexcept { operator delete(object); }
+"""
+KEEPS = """
+#include <new>
+static void *kept;
+extern "C" void turn() { if (kept) operator delete(kept), kept = nullptr; else kept = operator new(777); }
+"""
+TURNS = """
+#include <dlfcn.h>
+int main(int argc, char **argv) {
+  void (*turn[2])(void);
+  for (int i = 0; i < 2; i++) {
+    turn[i] = (void (*)(void))dlsym(dlopen(argv[1 + i], RTLD_NOW), "turn");
+    turn[i]();
+    dlclose(dlopen("libm.so.6", RTLD_NOW)), dlclose(dlopen(argv[3], RTLD_NOW));
+  }
+  for (int i = 0; i < 2; i++) turn[i]();
+  return 0;
+}
+"""
+
+
+def test_operators_stay_as_long_as_they_are_loaded(folder: Path, tmp_path: Path) -> None:
+    libraries = []
+    for name, source in (("pool", POOL + KEEPS), ("plain", KEEPS), ("closed", "")):
+        (folder / f"{name}.cc").write_text(source)
+        libraries.append(folder / f"lib{name}.so")
+        build("-shared", "-fPIC", "-o", libraries[-1], folder / f"{name}.cc")
+    program = compile_c(folder / "turns", TURNS)
+    record(tmp_path / "t.tape", program, *libraries)
+    assert operators_of(tmp_path / "t.tape") == {"operator new": 2, "operator delete": 2}
 
 
 def test_what_the_dynamic_linker_frees_for_us_is_recorded(folder: Path, tmp_path: Path) -> None:
