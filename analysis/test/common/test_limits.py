@@ -102,7 +102,7 @@ def test_the_c_programs_name_the_limit_too(tmp_path: Path) -> None:
     assert "(ulimit -v is 20480 KiB)" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["record -o {}/t.tape -- true", "allocators"])
+@pytest.mark.parametrize("command", ["record -o {}/t.tape -- true", "replay {} -a glibc"])
 def test_where_proc_is_missing_it_is_named(command: str, tmp_path: Path) -> None:
     hidden = ("unshare", "-rm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh")
     if run(*hidden, "true").status != 0:
