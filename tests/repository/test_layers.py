@@ -107,6 +107,15 @@ def test_a_c_function_of_six_parameters_is_found(tmp_path):
     (found,) = c_parameters.offences(root, {"low"}, ["imposed"])
     assert found.startswith("low/a.c:4: six takes 6 parameters, more than 5")
     assert len(c_parameters.offences(root, {"low"}, [])) == 2
+    assert c_parameters.offences(root, {"low"}, ["imposed", "six", "five"]) == [
+        "layers.toml: no five takes more than 5 parameters"
+    ]
+
+
+def test_a_part_of_a_feature_that_is_not_there_is_an_offence(tmp_path):
+    table = {"c": {}, "python": {}, "features": {}, "parameters": {"imposed": []}, "parts": {"one": ["a.c", "b"]}}
+    found = layers.offences(plant_c(tmp_path, {"b/c.c": ""}), table)
+    assert found == ["layers.toml: there is no a.c"]
 
 
 def test_the_table_of_arrows_has_no_cycle_and_names_what_is_there():

@@ -5,8 +5,8 @@
 Three rules, for both C and Python: an include or import that the table does not allow is an offence; so is a folder
 that is not in the table; and so is a cycle of files, where a file is a C source with its header, or a Python
 module. Two more for C: a function of more than five parameters, tests included (c_parameters.py); and an arrow or a
-cycle by symbols, of the objects below the folder that is the argument (c_symbols.py). With that folder, a row of the
-table that nothing needs is an offence, too.
+cycle by symbols, of the objects below the folder that is the argument (c_symbols.py). A row of the table for what is
+not there is an offence, too; with that folder, also one that nothing needs.
 """
 
 import re
@@ -109,6 +109,8 @@ def offences(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
         + c_internals(root)
     )
     found += c_parameters.offences(root, C_PARTS, table["parameters"]["imposed"])
+    gone = [path for paths in table["parts"].values() for path in paths if not (root / path).exists()]
+    found += [f"layers.toml: there is no {path}" for path in gone]
     for graph in (c_arrows.graph(root, table["c"]), python_arrows.graph(root)):
         found += in_cycles(graph)
     return found
