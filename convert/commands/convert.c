@@ -2,7 +2,7 @@
 #include "convert/commands/commands.h"
 
 #include "convert/history/merge.h"
-#include "convert/inspect/inspect.h"
+#include "convert/inspect/dump.h"
 #include "convert/rewrite/rewrite.h"
 #include "core/base/files.h"
 #include "core/base/text.h"

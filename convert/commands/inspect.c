@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/inspect/inspect.h"
 #include "convert/commands/commands.h"
 #include "convert/history/merge.h"
+#include "convert/inspect/dump.h"
+#include "convert/inspect/info.h"
+#include "convert/inspect/profile.h"
+#include "convert/inspect/spans.h"
 #include "convert/stacks/site_names.h"
 #include "convert/stacks/symbols.h"
 #include "core/workload/witness.h"
@@ -362,7 +365,7 @@ const struct cli_command command_spans = {
     .summary = "what a program acquired in the spans that it marked",
     .synopsis = "[OPTION...] F.tape",
     .details =
-        "What a program acquired in the spans that it marked in its recording, as JSON (convert/inspect/inspect.h). "
+        "What a program acquired in the spans that it marked in its recording, as JSON (convert/inspect/spans.h). "
         "The trace may still be being written.",
     .options = spans_option_rows,
     .least = 1,

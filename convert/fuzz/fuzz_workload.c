@@ -2,7 +2,8 @@
 /* libFuzzer target: any bytes as a workload; then runs all of check, info and dump on it. */
 #include "convert/fuzz/workload_fuzzing.h"
 #include "convert/history/merge.h"
-#include "convert/inspect/inspect.h"
+#include "convert/inspect/dump.h"
+#include "convert/inspect/info.h"
 #include "core/workload/workload_read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);

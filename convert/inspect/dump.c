@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include "convert/inspect/dump.h"
 #include "convert/history/merge.h"
 #include "convert/history/trace_info.h"
-#include "convert/inspect/lines.h"
 #include "convert/stacks/symbols.h"
 #include "core/base/json.h"
 #include "core/trace/layout.h"

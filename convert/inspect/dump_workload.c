@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/history/merge.h"
-#include "convert/inspect/lines.h"
+#include "convert/inspect/dump.h"
 #include "core/trace/event.h"
 #include "core/workload/workload_read.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/inspect/inspect.h"
+#include "convert/inspect/info.h"
 
 #include "convert/history/trace_info.h"
 #include "core/base/json.h"

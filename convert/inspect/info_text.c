@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/inspect/inspect.h"
+#include "convert/inspect/info.h"
 
 #include "core/base/text.h"
 #include "core/trace/summary.h"

@@ -6,8 +6,10 @@
    room in the buffer as long as lines_flush_full is called before it. Not thread-safe. */
 #pragma once
 
-#include "convert/inspect/inspect.h"
+#include "core/base/files.h"
 #include "core/trace/event.h"
+
+enum dump_format { DUMP_TEXT, DUMP_CSV, DUMP_JSONL };
 
 enum { LINES_BYTES = 1 << 16, LINE_ROOM = 2048 };
 

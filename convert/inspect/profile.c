@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "convert/inspect/profile.h"
 #include "convert/history/trace_info.h"
-#include "convert/inspect/inspect.h"
 #include "core/base/json.h"
 #include "core/base/vector.h"
 #include "core/sharing/line_sharing.h"

@@ -2,8 +2,8 @@
 /* The marks with which a program selects the parts of its recording that are counted: "heaptape:begin NAME", then
    alternately "heaptape:own" and "heaptape:rest", finally "heaptape:end"; and "heaptape:at N" for the place in its own
    source at which a thread is. The first four kinds hold for all threads, "at" for its own. Other marks are skipped. */
+#include "convert/inspect/spans.h"
 #include "convert/history/trace_info.h"
-#include "convert/inspect/inspect.h"
 #include "convert/stacks/symbols.h"
 #include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"
