@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
+import msgspec
+
 from heaptape.common.checked import checked
 from heaptape.common.console import printable
 from heaptape.common.errors import HeaptapeError
@@ -222,12 +224,25 @@ CALLERS = 3  # functions in a site's name
 PARAMETERS = re.compile(r"(?<!^)(?<!:)(?<!operator)\((?!anonymous namespace\)).*$")  # of a C++ function's name
 
 
+class Function(msgspec.Struct):
+    """Of an instruction, as `heaptape-convert names` prints it."""
+
+    function: str = ""
+    module: str = ""
+    offset: str = "0x0"
+    wrapper: bool = False
+
+
+class Named(msgspec.Struct):
+    names: list[list[Function]]  # of each instruction the innermost first
+
+
 class Names:
     """Names of frames by process, as far as they were looked up."""
 
     def __init__(self, home: Home, recording: Recording) -> None:
         self._home, self._recording = home, recording
-        self._frames: dict[int, dict[int, list[dict[str, Any]]]] = {}
+        self._frames: dict[int, dict[int, list[Function]]] = {}
 
     def of_sites(self, process: Counts) -> dict[int, str]:
         """Node -> name, for the sites of a reading."""
@@ -240,7 +255,7 @@ class Names:
         return {site["node"]: site_name([known[frame] for frame in site["frames"]]) for site in sites}
 
 
-def look_up(home: Home, modules: list[dict[str, Any]], instructions: list[int]) -> list[list[dict[str, Any]]]:
+def look_up(home: Home, modules: list[dict[str, Any]], instructions: list[int]) -> list[list[Function]]:
     """The functions of each instruction, innermost first; empty where they can't be looked up."""
     done = subprocess.run(
         [str(home.program("convert")), "names", "-"],
@@ -250,25 +265,21 @@ def look_up(home: Home, modules: list[dict[str, Any]], instructions: list[int]) 
     )
     if done.returncode != 0:
         return [[] for _ in instructions]
-    names: list[list[dict[str, Any]]] = json.loads(done.stdout)["names"]
-    return names
+    return msgspec.json.decode(done.stdout, type=Named).names
 
 
-def site_name(frames: list[list[dict[str, Any]]]) -> str:
+def site_name(frames: list[list[Function]]) -> str:
     """The function that requested memory and its callers; wrappers, which only return what they allocate, are left out
     unless there are only wrappers.
     """
-    functions = [function for frame in frames for function in frame if function.get("function") or "module" in function]
-    while len(functions) > 1 and functions[0].get("wrapper"):
+    functions = [function for frame in frames for function in frame if function.function or function.module]
+    while len(functions) > 1 and functions[0].wrapper:
         functions = functions[1:]
     return " < ".join(_called(function) for function in functions[:CALLERS])
 
 
-def _called(function: dict[str, Any]) -> str:
-    name = function.get("function")
-    if not name:
-        return f"{function['module']}+{function.get('offset', '0x0')}"
-    return PARAMETERS.sub("", str(name))
+def _called(function: Function) -> str:
+    return PARAMETERS.sub("", function.function) or f"{function.module}+{function.offset}"
 
 
 Z = 1.96

@@ -2,7 +2,7 @@
 """A sample as text: in any size of terminal, with figures in words that fit, and faults reported first."""
 
 import pytest
-from heaptape.features.top.recording import Memory, Reading, sample, site_name
+from heaptape.features.top.recording import Function, Memory, Reading, sample, site_name
 from heaptape.features.top.screen import History, View, count, lines, sparkline
 
 
@@ -139,11 +139,11 @@ def test_a_sparkline_shows_the_last_values_beside_their_greatest() -> None:
 
 
 def test_a_site_is_called_by_who_asked_for_memory() -> None:
-    wrapper = {"function": "xmalloc", "module": "a", "wrapper": True}
-    frames = [[wrapper], [{"function": "(anonymous namespace)::parse(char const*)", "module": "a"}]]
-    assert site_name([*frames, [{"module": "libx.so", "offset": "0x12"}], []]) == (
+    wrapper = Function("xmalloc", "a", wrapper=True)
+    frames = [[wrapper], [Function("(anonymous namespace)::parse(char const*)", "a")]]
+    assert site_name([*frames, [Function(module="libx.so", offset="0x12")], []]) == (
         "(anonymous namespace)::parse < libx.so+0x12"
     )
     assert site_name([[wrapper]]) == "xmalloc"
-    assert site_name([[{"function": "list::operator()(int)", "module": "a"}]]) == "list::operator()"
+    assert site_name([[Function("list::operator()(int)", "a")]]) == "list::operator()"
     assert site_name([[], []]) == ""
