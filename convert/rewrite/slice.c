@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include "convert/rewrite/slice.h"
+
 #include "convert/history/trace_info.h"
-#include "convert/rewrite/rewrite.h"
-#include "convert/rewrite/trace_out.h"
 #include "core/base/vector.h"
 #include "core/trace/control_names.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/rewrite.h"
+#include "convert/rewrite/workload_trace.h"
 
 #include "convert/history/history.h"
 #include "convert/rewrite/trace_out.h"
