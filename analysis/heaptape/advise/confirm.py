@@ -14,7 +14,7 @@ from heaptape.advise import costs, latency
 from heaptape.advise.budget import SHORTEST_S
 from heaptape.advise.costs import Cost
 from heaptape.advise.load import Load
-from heaptape.advise.programs import last_line, line_of
+from heaptape.advise.programs import line_of
 from heaptape.advise.programs import run as run_program
 from heaptape.advise.words import Advice
 from heaptape.allocators.registry import Choice
@@ -154,12 +154,9 @@ class Observer:
 
     def _run(self, wrapper: Sequence[str], environment: Mapping[str, str], printed: Path) -> Finished:
         began = time.monotonic()
-        load = self.command.load
         words = [*wrapper, *line_of(self.command.command).words]
         within_s = self.left_s if self.command.within else math.inf
-        ended = run_program(words, environment, load.begin if load else None, within_s)
-        if load:
-            load.end(ended.status, last_line(ended.last_words))
+        ended = run_program(words, environment, None, within_s, self.command.load)
         printed.write_bytes(ended.last_words)
         if self._status is None:
             self._status = ended.status

@@ -170,16 +170,15 @@ def record(command: Sequence[str], folder: Path, home: Home, wanted: Wanted = Wa
         line = line_of(command)
         whole = [str(home.program("record")), "--quiet", "-o", str(first), *options, "--", *line.words]
         own = {name: os.environ[name] for name in left_out(os.environ)} | dict(line.settings)
-        begins = [one.begin for one in (bursts, load) if one]
         in_time = True
         try:
-            ended = run(whole, own, lambda pid: [begin(pid) for begin in begins], wanted.within_s)
+            ended = run(whole, own, bursts.begin if bursts else None, wanted.within_s, load)
         except TimeUpError:
-            if not is_part or load:
+            if load:
+                raise HeaptapeError("--load: the budget has no time for its requests; a larger one has") from None
+            if not is_part:
                 raise
             ended, in_time = Ended(-signal.SIGTERM, b""), False
-        if load:
-            load.end(ended.status, last_line(ended.last_words))
     wall_s = time.monotonic() - began
     paths = sorted(folder.glob("*.tape"), key=lambda path: (path != first, -path.stat().st_size))[:MOST_PROCESSES]
     processes = [_read(path) for path in paths]
@@ -212,11 +211,9 @@ def seconds_of_a_run(command: Sequence[str], load: Load | None, within_s: float)
     line, began = line_of(command), time.monotonic()
     own = {name: os.environ[name] for name in left_out(os.environ)} | dict(line.settings)
     try:
-        ended = run(line.words, own, load.begin if load else None, within_s)
+        run(line.words, own, None, within_s, load)
     except TimeUpError:
         return math.inf
-    if load:
-        load.end(ended.status, last_line(ended.last_words))
     return time.monotonic() - began
 
 
@@ -306,12 +303,13 @@ def run(
     environment: Mapping[str, str] | None = None,
     started: Callable[[int], object] | None = None,
     within_s: float = math.inf,
+    load: Load | None = None,
 ) -> Ended:
     """Runs the command in this folder to its end, in this environment; with `environment` in that and what of this one
     selects no allocator. Its output is read, not shown: some programs do less
     where their output is discarded. A file on standard input is read from its start each time. If an exception is
-    raised here, the command is terminated. `started` gets its process number. Raises TimeUpError where it takes longer
-    than `within_s`.
+    raised here, the command is terminated. `started` gets its process number. `load`: of a server; ends with it. Raises
+    TimeUpError where it takes longer than `within_s`, and as `Load.end`.
     """
     with contextlib.closing(os.fdopen(_standard_input(), "rb")) as source:
         process = subprocess.Popen(
@@ -321,8 +319,9 @@ def run(
             stderr=subprocess.PIPE,
             env=None if environment is None else without_allocator(os.environ) | dict(environment),
         )
-    if started:
-        started(process.pid)
+    for begin in (started, load.begin if load else None):
+        if begin:
+            begin(process.pid)
     last = bytearray()
     assert process.stdout
     assert process.stderr
@@ -336,6 +335,9 @@ def run(
         status = process.wait(None if within_s == math.inf else max(within_s, 0.0))
     except subprocess.TimeoutExpired:
         _end(process)
+        if load:
+            with contextlib.suppress(HeaptapeError):
+                load.end()
         raise TimeUpError from None
     except BaseException:
         process.terminate()
@@ -344,6 +346,8 @@ def run(
     finally:
         for reader in readers:
             reader.join(LAST_WORDS_S)
+    if load:
+        load.end(status, last_line(bytes(last)))
     return Ended(status, bytes(last))
 
 

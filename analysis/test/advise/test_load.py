@@ -12,8 +12,9 @@ import time
 
 import pytest
 from heaptape.advise.load import ENDED, Load, listening
-from heaptape.advise.programs import seconds_of_a_run
+from heaptape.advise.programs import Wanted, record, seconds_of_a_run
 from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import default_home
 from heaptape.common.process import descendants
 
 from tests.support import call_heaptape, compile_c
@@ -181,6 +182,14 @@ def test_a_load_that_waits_for_a_dead_server_is_ended(server, port, tmp_path, mo
         process.kill()
         with pytest.raises(HeaptapeError, match="sh: exit status -9; the server was ended by SIGKILL"):
             made.end(process.wait())
+
+
+def test_a_load_that_takes_longer_than_there_is_time_is_ended(server, port, tmp_path, monkeypatch):
+    monkeypatch.setattr("heaptape.advise.load.LAST_REQUESTS_S", 0.1)
+    load = Load("sleep 1000")
+    with pytest.raises(HeaptapeError, match="no time for its requests"):
+        record([str(server), str(port)], tmp_path, default_home(), Wanted("", 0.0, load, 8, 1))
+    assert load._client is None or load._client.poll() is not None
 
 
 def test_a_server_that_ignores_sigterm_is_killed(server, port, tmp_path, monkeypatch):
