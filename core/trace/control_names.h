@@ -119,6 +119,36 @@ static inline const char *control_name_text(uint64_t option, char *to) {
   return to;
 }
 
+/* What mallctl was given. */
+struct mallctl_passed {
+  const void *old, *value;
+  size_t bytes; /* of the value */
+};
+
+/* What was passed, as the event's size. */
+static inline uint64_t control_value_passed(const struct mallctl_passed *passed, enum control_value kind) {
+  if (kind == BOOL && passed->bytes == sizeof(bool))
+    return *(const unsigned char *)passed->value;
+  if (kind == UINT && passed->bytes == sizeof(unsigned))
+    return *(const unsigned *)passed->value;
+  if (kind == SIZE && passed->bytes == sizeof(uint64_t))
+    return control_value_kept(*(const int64_t *)passed->value);
+  return 0;
+}
+
+/* Has that call of mallctl, which succeeded, changed something, or may it have? *size: then the event's. */
+static inline bool control_mallctl(uint64_t option, const struct mallctl_passed *passed, uint64_t *size) {
+  const struct control_name *name = control_name_of(option);
+  enum control_value kind = name ? name->value : passed->old ? OF_PROGRAM : NOTHING_PASSED;
+  bool has_value = passed->value && passed->bytes > 0;
+  *size = 0;
+  if (kind == RETURNED && passed->old)
+    *size = *(const unsigned *)passed->old;
+  else if (has_value)
+    *size = control_value_passed(passed, kind);
+  return kind == NOTHING_PASSED || kind == RETURNED || has_value;
+}
+
 /* Does a replay pass it on? */
 static inline bool control_is_replayed(uint64_t option) {
   const struct control_name *name = control_name_of(option);

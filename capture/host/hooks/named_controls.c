@@ -16,26 +16,9 @@ struct mibs {
 
 static struct mibs mibs_of[MOST_PREFIXES];
 
-static uint64_t value_of(const struct mallctl_passed *passed, enum control_value kind) {
-  if (kind == BOOL && passed->bytes == sizeof(bool))
-    return *(const unsigned char *)passed->value;
-  if (kind == UINT && passed->bytes == sizeof(unsigned))
-    return *(const unsigned *)passed->value;
-  if (kind == SIZE && passed->bytes == sizeof(uint64_t))
-    return control_value_kept(*(const int64_t *)passed->value);
-  return 0;
-}
-
 bool named_mallctl(uint64_t option, const struct mallctl_passed *passed, struct hook_sizes *sizes) {
-  const struct control_name *name = control_name_of(option);
-  enum control_value kind = name ? name->value : passed->old ? OF_PROGRAM : NOTHING_PASSED;
-  bool has_value = passed->value && passed->bytes > 0;
   *sizes = (struct hook_sizes){0, option};
-  if (kind == RETURNED && passed->old)
-    sizes->size = *(const unsigned *)passed->old;
-  else if (has_value)
-    sizes->size = value_of(passed, kind);
-  return kind == NOTHING_PASSED || kind == RETURNED || has_value;
+  return control_mallctl(option, passed, &sizes->size);
 }
 
 static void find_all(struct mibs *mibs, const void *to_mib) {

@@ -7,12 +7,6 @@
 #include "capture/host/producer.h"
 #include "core/trace/control_names.h"
 
-/* What mallctl was given. */
-struct mallctl_passed {
-  const void *old, *value;
-  size_t bytes; /* of the value */
-};
-
 /* Returns whether that call of mallctl changed something, or may have; then what the trace has of it. */
 bool named_mallctl(uint64_t option, const struct mallctl_passed *passed, struct hook_sizes *sizes);
 

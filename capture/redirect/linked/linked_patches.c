@@ -414,7 +414,8 @@ int linked_list_read(struct linked_list *list, const char *program) {
   for (size_t i = 0; result == 0 && i < patches.count; i++) {
     const struct linked_symbol *symbol = &patches.symbols.at[i];
     uint64_t offset;
-    bool listed = symbol->means.kind != LINKED_LOOK_UP && symbol->means.style < LINKED_RATE;
+    uint8_t style = symbol->means.style;
+    bool listed = style != LINKED_RATE && style != LINKED_PROPERTY;
     if (listed && !symbol->chosen_at_run_time && elf_file_offset(&patches.file, symbol->address, 1, &offset))
       list->at[list->count++] = (struct linked_listed){offset, symbol->bytes, symbol->means};
   }

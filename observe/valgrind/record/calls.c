@@ -6,6 +6,11 @@
 #include "observe/valgrind/common/allocator.h"
 #include "observe/valgrind/record/rings.h"
 
+#include <string.h>
+#define strcmp VG_(strcmp) /* in control_names.h: there is no C library */
+#define strlen VG_(strlen)
+#include "core/trace/control_names.h"
+
 #include <libvex_guest_amd64.h>
 #include <pub_tool_aspacemgr.h>
 #include <pub_tool_libcfile.h>
@@ -32,8 +37,36 @@ struct call {
   Addr stack, returns_to;
   UWord object, size, param, result_at;
   UChar op, kind;
+  struct mallctl_passed passed; /* of a mallctl, whose option is param; of LINKED_LOOK_UP: the mib, its parts */
 };
 static struct call *calls;
+
+/* The mibs that the program has looked up. */
+static struct { UWord option, parts, part[MIB_PARTS_MOST]; } mibs[MALLCTL_NAMES_MOST];
+static UInt mib_count;
+
+/* 0: it was not looked up, or is another than control_names.def's. */
+static UWord option_of_mib(const UWord *mib, UWord parts) {
+  for (UInt i = 0; i < mib_count; i++) {
+    const struct control_name *name = control_name_of(mibs[i].option);
+    UWord any = control_index_part(name->name), part = 0;
+    while (parts == mibs[i].parts && part < parts && (part == any || mibs[i].part[part] == mib[part]))
+      part++;
+    if (part == parts && parts)
+      return control_option(name, any < parts && mib[any] < CONTROL_INDEX_LIMIT ? mib[any] : 0);
+  }
+  return 0;
+}
+
+static void remember_mib(const struct call *call) {
+  UWord parts = *(const UWord *)call->passed.value;
+  Bool fits = parts <= MIB_PARTS_MOST && mib_count < MALLCTL_NAMES_MOST;
+  if (!call->param || !fits || option_of_mib(call->passed.old, parts))
+    return;
+  mibs[mib_count].option = call->param;
+  mibs[mib_count].parts = parts;
+  VG_(memcpy)(mibs[mib_count++].part, call->passed.old, parts * sizeof(UWord));
+}
 
 Bool calls_open(const HChar *path) {
   SysRes opened = VG_(open)(path, VKI_O_RDONLY, 0);
@@ -106,12 +139,12 @@ static void put_step(const struct call *call, UWord address, UWord size) {
 
 /* Where a superblock begins, the registers are in the guest's state. */
 static void describe(struct call *call, ThreadId thread) {
-  static const Int registers[LINKED_PARAMETERS] = {
-      offsetof(VexGuestAMD64State, guest_RDI), offsetof(VexGuestAMD64State, guest_RSI),
-      offsetof(VexGuestAMD64State, guest_RDX), offsetof(VexGuestAMD64State, guest_RCX)};
+  static const Int registers[] = {offsetof(VexGuestAMD64State, guest_RDI), offsetof(VexGuestAMD64State, guest_RSI),
+                                  offsetof(VexGuestAMD64State, guest_RDX), offsetof(VexGuestAMD64State, guest_RCX),
+                                  offsetof(VexGuestAMD64State, guest_R8),  offsetof(VexGuestAMD64State, guest_R9)};
   const struct linked_function *function = call->function;
-  UWord parameters[LINKED_PARAMETERS];
-  for (UInt number = 0; number < LINKED_PARAMETERS; number++)
+  UWord parameters[sizeof registers / sizeof *registers];
+  for (UInt number = 0; number < sizeof registers / sizeof *registers; number++)
     VG_(get_shadow_regs_area)
   (thread, (UChar *)&parameters[number], 0, registers[number], sizeof *parameters);
   call->object = function->object == LINKED_NONE ? 0 : parameters[function->object];
@@ -123,8 +156,21 @@ static void describe(struct call *call, ThreadId thread) {
   call->op = function->call;
   if (function->style == LINKED_FLAGS)
     apply_flags(call);
-  if (function->kind == LINKED_CONTROL)
+  Bool by_mib = function->style == LINKED_MALLCTL_MIB;
+  if (by_mib || function->style == LINKED_MALLCTL || function->kind == LINKED_LOOK_UP) {
+    call->param = by_mib ? option_of_mib((const UWord *)parameters[0], parameters[1])
+                         : control_option_named(MALLCTL, (const char *)parameters[0]);
+    const UWord *passed = &parameters[by_mib ? 2 : 1];
+    UWord value = function->kind == LINKED_LOOK_UP ? passed[1] : passed[2];
+    call->passed = (struct mallctl_passed){(const void *)passed[0], (const void *)value, passed[3]};
+  } else if (function->kind == LINKED_CONTROL) {
     narrow(call);
+  }
+}
+
+/* Is it known only at the call's end what it was? */
+static Bool ends_by_itself(const struct linked_function *function) {
+  return function->style == LINKED_MALLCTL || function->style == LINKED_MALLCTL_MIB || function->kind == LINKED_LOOK_UP;
 }
 
 /* The end of a call. result 0: it has acquired nothing. */
@@ -132,6 +178,10 @@ static void finish(struct call *call, UWord result) {
   allocator_leave();
   if (!call->function)
     return;
+  if (ends_by_itself(call->function)) {
+    call->function = NULL;
+    return;
+  }
   call->op |= result ? 0 : CALL_NULL_OUT;
   put_step(call, result, call->size);
   call->function = NULL;
@@ -176,7 +226,7 @@ static void begin(const struct linked_listed *listed, Addr stack) {
     call->op |= call->object ? 0 : CALL_NULL_IN;
     put_step(call, call->object, call->size);
     call->function = NULL;
-  } else if (kind == LINKED_CONTROL) {
+  } else if (kind == LINKED_CONTROL && !ends_by_itself(call->function)) {
     put_step(call, 0, call->size);
     call->function = NULL;
   } else if (kind == LINKED_RESIZE) {
@@ -189,8 +239,14 @@ static void begin(const struct linked_listed *listed, Addr stack) {
 /* At an address to which a call may return, with the stack pointer above the outermost call's. */
 static void end(Addr address, Addr stack, UWord result) {
   struct call *call = &calls[VG_(get_running_tid)()];
+  uint64_t size_bytes;
   if (address != call->returns_to || stack != call->stack + sizeof stack)
     result = 0;
+  else if (call->function && call->kind == LINKED_LOOK_UP && !(UInt)result)
+    remember_mib(call);
+  else if (call->function && ends_by_itself(call->function) && !(UInt)result &&
+           control_mallctl(call->param, &call->passed, &size_bytes))
+    put_step(call, 0, size_bytes);
   else if (call->function && call->kind == LINKED_RESULT)
     result = (UInt)result ? 0 : *(const UWord *)call->result_at;
   finish(call, result);
