@@ -63,20 +63,14 @@ def test_the_best_of_243_settings_is_found_in_60(seed):
 
 
 def test_no_settings_are_tried_twice():
-    formula = Formula()
-    points, _ = search_in(None, 60, trials=formula)
-    assert len(points) == len(formula.measured) == len({(point.key, point.again) for point in points})
+    points, _ = searched(60)
+    assert len(points) == len({(point.key, point.again) for point in points})
     assert len(keys(points)) > 50
 
 
-def test_the_same_seed_gives_the_same_points_and_another_does_not():
-    one, again, other = (search_in(None, 30, seed=seed)[0] for seed in (3, 3, 4))
-    assert keys(one) == keys(again)
-    assert keys(one) != keys(other)
-
-
-def test_the_number_of_replays_at_once_changes_no_point():
+def test_the_same_seed_gives_the_same_points_however_many_replays_run_at_once_and_another_does_not():
     assert keys(searched(40)[0]) == keys(search_in(None, 40, jobs=3)[0])
+    assert keys(searched(60)[0]) != keys(searched(60, 1)[0])
 
 
 class Interrupted(Formula):
@@ -114,7 +108,7 @@ def test_a_search_with_a_larger_budget_answers_as_if_it_were_the_first_and_repea
     assert len(formula.measured) == len({(key_of(one), again) for one, again in formula.measured}) < 60
 
 
-@pytest.mark.parametrize("budget", [1, 2, 3, 7, 24, 40, 60])
+@pytest.mark.parametrize("budget", [1, 2, 3, 7, 40, 50, 60])
 def test_the_budget_is_spent_but_for_one_replay_of_a_new_winner(budget):
     assert budget - 1 <= len(searched(budget)[0]) <= budget
 
@@ -149,7 +143,7 @@ def test_a_default_that_fails_ends_the_search():
 
 def test_the_winner_keeps_a_limit_that_the_best_breaks():
     limited = dataclasses.replace(GOALS, limits=goals.limits(["syscalls<=1.024*default"]))
-    _, best = search_in(None, 80, goals=limited)
+    _, best = search_in(None, 50, goals=limited)
     assert best.settings == BEST | {"a": "24"}
 
 
@@ -159,7 +153,7 @@ def test_a_limit_that_nothing_keeps_leaves_no_winner():
 
 
 def test_two_objectives_give_the_whole_front():
-    points, _ = search_in(None, 120, goals=TWO)
+    points, _ = search_in(None, 60, goals=TWO)
     found = [row.settings.get("a", "0") for row in front(judged(points, TWO))]
     assert found == ["40", "32", "24", "16", "8", "0"]  # each with the best b and mode
     assert all(
