@@ -14,12 +14,14 @@ import time
 from pathlib import Path
 
 import pytest
+from heaptape.commands import replaying
 from heaptape.commands.main import COMMANDS
 from heaptape.commands.programs import PROGRAMS
+from heaptape.common.home import Home
 from heaptape.run.passes import PASSES
 from synthetic_results import make_results, write
 
-from tests.support import ALLOCATORS, call_heaptape, compile_c, published, take_interrupts
+from tests.support import ALLOCATORS, OUT, call_heaptape, compile_c, info, published, take_interrupts
 
 # A command, then its exit status and its line.
 LINES = (Path(__file__).parent / "wrong_usage.txt").read_text().splitlines()
@@ -291,6 +293,20 @@ def test_an_allocator_that_dies_is_reported_and_other_runs_continue(small_tape, 
     assert runs["glibc"]["wall_ns"] > 0
     reported = call_heaptape("report", output, "-o", tmp_path / "r.html")
     assert "libdies.so" in reported.stderr + (tmp_path / "r.html").read_text()
+
+
+def test_results_of_files_and_a_command_are_theirs_and_those_of_its_recording(small_results, monkeypatch):
+    """Replays are left out: what would be replayed, and under which name."""
+    replayed = []
+
+    def note(path, shown, home, more):
+        replayed.append((info(Path(path))["info"]["program"], Path(shown).name, more))
+        return "replayed"
+
+    monkeypatch.setattr(replaying, "_replayed", note)
+    first, last = replaying.results_of([str(small_results)], ["/bin/ls", "/"], Home(OUT), ["blame"])
+    assert (first.path, last) == (str(small_results), "replayed")
+    assert replayed == [("ls", "ls", ["blame"])]
 
 
 def test_a_recording_without_calls_is_refused_and_one_with_a_single_call_is_reported(tmp_path):
