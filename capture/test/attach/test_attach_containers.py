@@ -125,6 +125,12 @@ def test_namespaces(contained, tmp_path: Path, options: tuple[str, ...]) -> None
     record(contained("unshare", *options, "--"), tmp_path)
 
 
+def test_where_few_descriptors_are_allowed_the_library_is_lent_at_a_low_one(contained, tmp_path: Path) -> None:
+    if not may_unshare(*ALL):
+        pytest.skip("this machine does not allow such a namespace")
+    record(contained("prlimit", "--nofile=64", "unshare", *ALL, "--"), tmp_path)
+
+
 def test_another_root_under_dockers_filter(contained, programs, tmp_path: Path) -> None:
     if not may_unshare(*ALL):
         pytest.skip("this machine does not allow such a namespace")
