@@ -22,6 +22,7 @@ from tests.support import (
     published,
     refused,
     run,
+    succeed,
 )
 
 FEW = """
@@ -253,7 +254,7 @@ def test_live_runs_say_whether_the_advice_holds(planted, program, tape):
 def test_what_is_predicted_to_be_fast_has_its_memory_measured_live(planted, program):
     """Whether it is fast is up to this machine; its memory is not."""
     options = ["--baseline", planted["slow"], "-a", planted["fat"], "--objective", "cpu", "--live", "--budget", "0"]
-    made = json.loads(call_heaptape("advise", "--json", *options, "--", program).stdout)
+    made = json.loads(succeed(HEAPTAPE_HERE, "advise", "--json", *options, "--", program).stdout)
     (live,) = made["live"]
     assert (live["label"], live["held"]) in [("fat.so", True), ("fat.so", False), ("fat.so", None)]
     memory = live["figures"]["memory"]

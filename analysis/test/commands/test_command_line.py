@@ -21,7 +21,17 @@ from heaptape.common.home import Home
 from heaptape.run.passes import PASSES
 from synthetic_results import make_results, write
 
-from tests.support import ALLOCATORS, OUT, call_heaptape, compile_c, info, published, take_interrupts
+from tests.support import (
+    ALLOCATORS,
+    HEAPTAPE_HERE,
+    OUT,
+    call_heaptape,
+    compile_c,
+    info,
+    published,
+    succeed,
+    take_interrupts,
+)
 
 # A command, then its exit status and its line.
 LINES = (Path(__file__).parent / "wrong_usage.txt").read_text().splitlines()
@@ -326,7 +336,7 @@ def test_a_recording_without_calls_is_refused_and_one_with_a_single_call_is_repo
 
 
 def test_compare_json_is_json_and_csv_has_its_rows(small_results):
-    rows = published("compare", call_heaptape("compare", small_results, "--format", "json").stdout)["rows"]
+    rows = published("compare", succeed(HEAPTAPE_HERE, "compare", small_results, "--format", "json").stdout)["rows"]
     lines = call_heaptape("compare", small_results, "--format", "csv").stdout.splitlines()
     assert len(lines) == len(rows) + 1
     assert {"workload", "allocator", "metric", "value", "percent", "low", "high", "supported"} <= set(rows[0])

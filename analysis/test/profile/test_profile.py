@@ -20,7 +20,7 @@ from heaptape.tape.stack_names import Frame
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import call_heaptape, published
+from tests.support import HEAPTAPE_HERE, call_heaptape, published, succeed
 
 
 def made_up(**keys) -> Profile:
@@ -170,7 +170,7 @@ def count_one_by_one(path) -> dict[int, dict]:
 
 
 def test_sites_are_what_counting_each_event_gives(tape):
-    found = Profile(published("profile", call_heaptape("profile", tape, "--format", "json").stdout))
+    found = Profile(published("profile", succeed(HEAPTAPE_HERE, "profile", tape, "--format", "json").stdout))
     counted = count_one_by_one(tape)
     assert len(counted) > 5
     rows = {row["node"]: row for row in found.sites.to_dict("records")}

@@ -14,7 +14,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.run import capture, recipes, workloads
 
-from tests.support import call_heaptape
+from tests.support import HEAPTAPE_HERE, call_heaptape, succeed
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_program_that_refuses_root_runs_as_nobody_and_is_recorded(cache, out):
 
 
 def test_the_list_gives_kind_and_reason(out, monkeypatch):
-    listed = json.loads(call_heaptape("workloads", "--json").stdout)["workloads"]
+    listed = json.loads(succeed(HEAPTAPE_HERE, "workloads", "--json").stdout)["workloads"]
     by_name = {one["name"]: one for one in listed}
     assert by_name["cfrac"]["kind"] == "synthetic"
     assert by_name["cfrac"]["can_run"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from tests.support import call_heaptape
+from tests.support import HEAPTAPE_HERE, succeed
 
 EMPTY = Profile({})
 
@@ -100,7 +100,7 @@ def test_no_call_is_lost_in_the_rates(steps, last, bins, timed):
 
 
 def test_all_plots_of_a_real_profile_can_be_drawn(tmp_path, small_tape):
-    found = Profile(json.loads(call_heaptape("profile", small_tape, "--format", "json").stdout))
+    found = Profile(json.loads(succeed(HEAPTAPE_HERE, "profile", small_tape, "--format", "json").stdout))
     figure = Figure(figsize=(8, 8))
     drawn = figure.subplots(3, 3).ravel()
     profile_plots.sizes(drawn[0], found.sizes)

@@ -11,7 +11,7 @@ from heaptape.results.structs import json_schema
 from jsonschema import Draft202012Validator
 
 from tests.output_shapes import OUTPUTS, conforms, schemas, write
-from tests.support import CONVERT, call_heaptape, published, succeed
+from tests.support import CONVERT, HEAPTAPE_HERE, published, succeed
 
 
 def test_the_published_schemas_are_those_of_the_code(tmp_path):
@@ -30,7 +30,7 @@ def test_each_names_the_version_of_its_shape(name):
 
 
 def test_a_list_has_its_shape_in_both_forms():
-    output = published("workloads", call_heaptape("workloads", "--json").stdout)
+    output = published("workloads", succeed(HEAPTAPE_HERE, "workloads", "--json").stdout)
     Draft202012Validator(schemas()["workloads"]).validate(output)
 
 

@@ -22,7 +22,7 @@ from heaptape.show.pages.profile_page import make as profile_page_of
 from heaptape.tape.stack_names import Frame, StackNames
 from synthetic_results import make_results
 
-from tests.support import call_heaptape
+from tests.support import HEAPTAPE_HERE, succeed
 
 browser_module = pytest.importorskip("browser", reason="selenium is not installed")
 if browser_module.MISSING:
@@ -453,7 +453,7 @@ def picture(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def profile_page(tmp_path_factory, small_tape):
-    data = json.loads(call_heaptape("profile", small_tape, "--format", "json").stdout)
+    data = json.loads(succeed(HEAPTAPE_HERE, "profile", small_tape, "--format", "json").stdout)
     path = tmp_path_factory.mktemp("profile") / "profile.html"
     path.write_text(profile_page_of(Profile(data | {"sites": ROWS}), NAMES))
     return path

@@ -23,7 +23,7 @@ from heaptape.common.home import Home, default_home
 from heaptape.features.candidates import build as building
 from heaptape.features.candidates import install, sources
 
-from tests.support import HEAPTAPE, OUT, REPOSITORY, call_heaptape, published, take_interrupts
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, REPOSITORY, call_heaptape, published, succeed, take_interrupts
 
 HOME = Home(OUT)
 NO_MALLOC = "echo 'void free(void *p) { (void)p; }' >x.c; $CC -shared -fPIC -o libplanted.so x.c"
@@ -129,7 +129,7 @@ def test_the_record_has_sources_and_build(place, monkeypatch):
     output = call_heaptape("allocators").stdout
     assert "planted@2.0.0" in output
     assert "not verified" in output
-    assert published("allocators", call_heaptape("allocators", "--json").stdout)["installed"] == [one]
+    assert published("allocators", succeed(HEAPTAPE_HERE, "allocators", "--json").stdout)["installed"] == [one]
 
 
 @pytest.fixture

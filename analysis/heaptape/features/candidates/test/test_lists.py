@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.output_shapes import schemas
-from tests.support import call_heaptape, published
+from tests.support import HEAPTAPE_HERE, published, succeed
 
 
 @pytest.mark.parametrize(
@@ -20,5 +20,5 @@ from tests.support import call_heaptape, published
     ],
 )
 def test_a_list_has_its_shape_in_both_forms(name, options):
-    output = published(name, call_heaptape("allocators", *options, "--json").stdout)
+    output = published(name, succeed(HEAPTAPE_HERE, "allocators", *options, "--json").stdout)
     Draft202012Validator(schemas()[name]).validate(output)

@@ -13,7 +13,7 @@ from heaptape.results.schema import Results
 from heaptape.results.structs import LockWaits
 from planted_runs import file_of, runs_of
 
-from tests.support import call_heaptape
+from tests.support import HEAPTAPE_HERE, call_heaptape, succeed
 
 MS = 1_000_000
 
@@ -148,7 +148,7 @@ def test_compare_and_report_have_the_table_and_the_sentence(tmp_path):
         assert said.status == 0, said.stderr
         assert "main_arena" in said.stdout
     assert "main_arena" in call_heaptape("compare", path, "--verdict").stdout
-    rows = json.loads(call_heaptape("compare", path, "--table", "contention", "--format", "json").stdout)
+    rows = json.loads(succeed(HEAPTAPE_HERE, "compare", path, "--table", "contention", "--format", "json").stdout)
     assert {row["by"] for row in rows["tables"]["contention"]} == {"all", "lock", "call", "size"}
     page = tmp_path / "r.html"
     assert call_heaptape("report", path, "-o", page).status == 0
