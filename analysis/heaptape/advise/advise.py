@@ -127,7 +127,7 @@ class Advisor:
     source: Source
     workload: Path
     about: Mapping
-    now: Choice
+    pass
     doubt: str
     recorded: Recorded
     bench: Bench
