@@ -337,6 +337,10 @@ class Advisor:
             )
             if self.now.label in kept and CPU in AIMS[wish.objective] and (why := negligible(self.about, self.source)):
                 picks = [*(pick for pick in picks if pick.aim != CPU), Pick(CPU, self.now.label, None, why=why)]
+            if len(tried) > 1 and all(
+                one.failure == str(TimeUpError()) for one in tried if one.label != self.now.label
+            ):
+                picks = [replace(pick, why="there was no time to replay another allocator") for pick in picks]
             labels = {label for pick in picks for label in pick.group} - {self.now.label}
             labels |= {pick.best for pick in picks if pick.best and pick.open}
             unchecked = [one.choice for one in tried if one.label in labels and one.choice.path not in self.broken]

@@ -379,6 +379,16 @@ def test_candidates_that_there_was_no_time_to_replay_are_named_with_what_they_ta
     assert advise._not_replayed(found[:1], 4.0) == ()
 
 
+def test_where_there_was_no_time_for_any_other_candidate_that_is_why_todays_stays(monkeypatch):
+    late = [tried.Tried(choice, failure=str(TimeUpError())) for choice in CHOICES[1:]]
+    about = {"ops": 20_000_000, "name": "w", "threads": 1}
+    made = advisor(
+        advise.Place(default_home(), Path()), about, Bench(), [tried.Tried(CHOICES[0], 1.0), *late], monkeypatch
+    )
+    made.wish = advise.Wish("memory")
+    assert [pick.why for pick in made.advice().picks] == ["there was no time to replay another allocator"]
+
+
 def test_what_there_was_no_time_to_replay_is_not_counted_whole_either(monkeypatch):
     """Another glibc is, with whatever is picked."""
     other = replace(CHOICES[2], c_library="/other/libc.so.6")
