@@ -116,9 +116,14 @@ def about_workload(
     return f"{said} Calls are missing: {counted(twice[0], 'object')} released twice, {twice[1]:,} handed out twice."
 
 
-def mean_name(over_calls: bool, usual: str = "mean\nmemory") -> str:
-    """The column of means of memory; the usual ones are over wall time."""
-    return "mean over\ncalls" if over_calls else usual
+def mean_name(over_calls: bool) -> str:
+    """The name of means of memory; the usual ones are over wall time."""
+    return "mean over calls" if over_calls else "mean memory"
+
+
+def mean_head(over_calls: bool) -> str:
+    """The name as a column's head."""
+    return "\n".join(mean_name(over_calls).rsplit(" ", 1))
 
 
 MOSTLY_PERCENT = 50

@@ -119,7 +119,7 @@ def answer_table(answer: Answer, most: int = MOST_ROWS) -> Table:
             [_change(row.peak_percent, row, answer) for row in rows],
         ),
         (
-            phrases.mean_name(answer.mean_over_calls),
+            phrases.mean_head(answer.mean_over_calls),
             [_with_base(row, answer, row.mean_percent, row.mean_bytes, phrases.size) for row in rows],
         ),
         ("malloc\ninstr.", instructions),

@@ -115,6 +115,11 @@ class Workload:
             raise FormatError(str(self.path), None, "the time line is not whole groups of four words")
         return pd.DataFrame(words.reshape(-1, 4), columns=["position", "time_ns", "live_bytes", "live_objects"])
 
+    @property
+    def mean_over_calls(self) -> bool:
+        """Is a replay's mean of memory over calls, as there are no times, not over wall time?"""
+        return not self.timeline()["time_ns"].any()
+
     def program_time_ns(self, recorded_ns: np.ndarray) -> np.ndarray:
         """The time line's time of recorded times: less what the recording took, as far as that is known."""
         points = np.array(self.info.get("program_clock") or [[0, 0]], float)

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from heaptape.common.escape import markdown_prose
-from heaptape.common.phrases import counted, percent, size
+from heaptape.common.phrases import counted, mean_name, percent, size
 from heaptape.common.tables import Cell, Table, render_markdown
 from heaptape.features.gate.tables import gate_lines
 
 MARK = "<!-- heaptape gate -->"
 LEAST_PERCENT, MOST_ROWS = 1.0, 10
 REFUSED = (401, 403, 404)
-NAMES = {"instructions": "malloc and free, instructions", "rss-peak": "peak memory", "rss-mean": "mean memory",
+NAMES = {"instructions": "malloc and free, instructions", "rss-peak": "peak memory", "rss-mean": mean_name(over_calls=False),
          "syscalls": "system calls"}  # fmt: skip
 
 
@@ -47,17 +47,17 @@ def body(data: Mapping) -> str:
     return "\n\n".join([MARK, *filter(None, [*parts, left])]) + "\n"
 
 
-def _row(workload: str, figure: str, one: Mapping) -> list[Cell]:
+def _row(workload: str, name: str, one: Mapping) -> list[Cell]:
     values = [Cell(_shown(one, min(one[side]))) for side in ("old", "new")]
     beyond = f" worse (tolerated: {one['tolerated']})" if one["verdict"] == "worse" else ""
     change = Cell(_change(one) + beyond, one["change_percent"])
-    return [Cell(workload), Cell(NAMES.get(figure, figure)), *values, change]
+    return [Cell(workload), Cell(name), *values, change]
 
 
 def _changes(data: Mapping) -> list[tuple[str, str, Mapping]]:
-    """(workload, figure, what `gate` held of it) of those in NAMES that changed, and of all that are worse."""
+    """(workload, name of a figure, what `gate` held of it) of those in NAMES that changed, and of all that are worse."""
     found = [
-        (workload["name"], figure, one)
+        (workload["name"], _name(figure, workload), one)
         for workload in data["workloads"]
         for figure, one in workload["figures"].items()
         if one["verdict"] == "worse"
@@ -66,11 +66,16 @@ def _changes(data: Mapping) -> list[tuple[str, str, Mapping]]:
     return sorted(found, key=lambda row: (row[2]["verdict"] != "worse", -abs(row[2]["change_percent"] or 0)))
 
 
+def _name(figure: str, workload: Mapping) -> str:
+    if figure == "rss-mean":
+        return mean_name(workload["workload"].get("mean_over_calls", False))
+    return NAMES.get(figure, figure)
+
+
 def _headline(rows: list[tuple[str, str, Mapping]]) -> str:
     """The largest change of each figure, and where."""
-    largest = {figure: (workload, one) for workload, figure, one in reversed(rows)}
-    names = NAMES | {figure: figure for figure in largest if figure not in NAMES}
-    wanted = [(name, *largest[figure]) for figure, name in names.items() if figure in largest]
+    largest = {name: (workload, one) for workload, name, one in reversed(rows)}
+    wanted = [(name, *largest[name]) for name in dict.fromkeys([*NAMES.values(), *largest]) if name in largest]
     return "; ".join(f"{name} {_change(one)} on {workload}" for name, workload, one in wanted) + "."
 
 

@@ -30,6 +30,7 @@ from heaptape.run.condition import Condition, parse, tolerated
 from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.exact import FIGURES, PEAK, UPPER, Bench, RunError
 from heaptape.run.passes import OF_ACCESSES
+from heaptape.tape.workload_format import read_workload
 
 MOST_RUNS = 8
 # Figures that are shown even without a tolerance.
@@ -135,6 +136,7 @@ def compare(
         workload = replay.prepare(str(source), home, scratch)
         described = replay.describe_workload(workload, name)
         found.about = {key: described[key] for key in ("sha256", "ops", "threads", "ideal_rss_bytes")}
+        found.about["mean_over_calls"] = read_workload(workload).mean_over_calls
         bench = Bench(workload, home, pairing.timeout_s, processes)
     except HeaptapeError as error:
         found.errors.append(str(error) or f"{source}: can't be compiled")

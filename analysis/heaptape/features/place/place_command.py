@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "Screen":
     from heaptape.common.console import printable
-    from heaptape.common.phrases import counted, mean_name
+    from heaptape.common.phrases import counted, mean_head
     from heaptape.common.tables import Cell, Table
     from heaptape.features.place.search import UPPER
     from heaptape.results.fits import range_note
@@ -110,7 +110,7 @@ def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "S
     about += counted(len(found.tried), "placement") + "."
     rows = [[Cell("as recorded"), *_cells(found.base, found.base)]]
     rows += [[Cell(printable(one.candidate.name)), *_cells(one.figures, found.base)] for one in found.tried]
-    mean = mean_name(found.base_run.mean_over != WALL_TIME)
+    mean = mean_head(found.base_run.mean_over != WALL_TIME)
     columns = ["placement", "peak\nmemory", "change", mean, "change", "malloc\ninstr."]
     more = []
     if found.plan:

@@ -5,7 +5,7 @@ anything.
 
 from collections.abc import Mapping, Sequence
 
-from heaptape.common.phrases import counted, percent, serialising
+from heaptape.common.phrases import counted, mean_name, percent, serialising
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
 from heaptape.decide.worth import NO_REASON, why_not
 from heaptape.features.tune.trials import Effect
@@ -17,7 +17,7 @@ UNITS = {"rss-peak": (MIB, "MiB"), "rss-mean": (MIB, "MiB"), "vmsize-peak": (MIB
 MILLIONS = {"instructions": (1e6, "M"), "misses": (1e6, "M")}
 FEW_ON_FRONT = 20  # rows of the front that a terminal shows
 FEW_ROWS, FEW_TUNABLES = 9, 5  # of an answer
-WORDS = {"rss-peak": "peak memory", "rss-mean": "mean memory", "vmsize-peak": "address space", "cpu": "CPU time"}
+WORDS = {"rss-peak": "peak memory", "vmsize-peak": "address space", "cpu": "CPU time"}
 
 
 def tune_answer(data: Mapping) -> Table:
@@ -33,7 +33,7 @@ def tune_answer(data: Mapping) -> Table:
     wanted += [row for row in more if row not in wanted][: FEW_ROWS - len(wanted)]
     columns = [""]
     for name in figures:
-        columns += [_words(name), "change"] if single else [_words(name)]
+        columns += [_words(name, data), "change"] if single else [_words(name, data)]
     rows = []
     for row in sorted(wanted, key=lambda row: (not _is_winner(row, data), row["ratios"][figures[0]])):
         cells = [Cell(_name(row))]
@@ -60,12 +60,14 @@ def _is_winner(row: Mapping, data: Mapping) -> bool:
     return data["winner"] is not None and row["settings"] == data["winner"]["settings"]
 
 
-def _words(figure: str) -> str:
+def _words(figure: str, data: Mapping) -> str:
+    if figure == "rss-mean":
+        return mean_name(data.get("mean_over_calls", False))
     return WORDS.get(figure, figure)
 
 
 def _together(data: Mapping) -> str:
-    return " and ".join(map(_words, data["search"]["objectives"]))
+    return " and ".join(_words(name, data) for name in data["search"]["objectives"])
 
 
 def tune_tables(data: Mapping) -> list[Table]:
@@ -149,7 +151,7 @@ def conclusion(data: Mapping) -> list[str]:
     if not best["settings"]:
         by = " by the product of all objectives" if len(data["search"]["objectives"]) > 1 else ""
         return [f"{NO_REASON.capitalize()}: nothing tried is better than the default{by}.", *_varying(data)]
-    changes = ", ".join(f"{_words(name)} {_change_in_words(best, name)}" for name in figures)
+    changes = ", ".join(f"{_words(name, data)} {_change_in_words(best, name)}" for name in figures)
     reasons = {name: _why_not(data, name) for name in data["search"]["objectives"]}
     if _default_breaks_a_limit(data) or not all(reasons.values()):
         lines = [
@@ -159,7 +161,7 @@ def conclusion(data: Mapping) -> list[str]:
             *serialising("That", best["environment"]),
         ]
     else:
-        found = [f"{_words(name)} {_change_in_words(best, name)}, {why}" for name, why in reasons.items()]
+        found = [f"{_words(name, data)} {_change_in_words(best, name)}, {why}" for name, why in reasons.items()]
         lines = [f"{NO_REASON.capitalize()}: the best setting brings {'; '.join(found)}."]
     if best["standing"] == "open":
         lines.append(
@@ -186,8 +188,10 @@ def _default_breaks_a_limit(data: Mapping) -> bool:
 
 def _errors(data: Mapping) -> str:
     """The errors of replays against live programs, where they are certified."""
-    known = [f"{_words(name)} {rounded(one)} %" for name in _figures(data) if (one := data["error_percent"][name])]
-    unknown = [_words(name) for name in _figures(data) if data["error_percent"][name] is None]
+    known = [
+        f"{_words(name, data)} {rounded(one)} %" for name in _figures(data) if (one := data["error_percent"][name])
+    ]
+    unknown = [_words(name, data) for name in _figures(data) if data["error_percent"][name] is None]
     parts = [f"error against live programs: {', '.join(known)}"] * bool(known)
     parts += [f"that of {', '.join(unknown)} is not certified"] * bool(unknown)
     return f" ({'; '.join(parts)})" if parts else ""

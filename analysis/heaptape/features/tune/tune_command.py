@@ -172,6 +172,7 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
     from heaptape.features.tune.search import Search
     from heaptape.features.tune.trials import Trials, opened
     from heaptape.run import judging, replay
+    from heaptape.tape.workload_format import read_workload
 
     with replaying.work() as work:
         prepared = {}
@@ -189,6 +190,7 @@ def _searched(request: Request, arguments: argparse.Namespace) -> tuple[dict, bo
             if not any(not point.settings and not point.error for point in search.points):
                 raise KeyboardInterrupt  # before there was anything to report
             found = answer(request.space, request.goals, search.points, about)
+            found["mean_over_calls"] = any(read_workload(path).mean_over_calls for path in prepared.values())
             return found, interrupted
 
 

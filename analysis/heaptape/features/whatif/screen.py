@@ -4,7 +4,7 @@
 import pandas as pd
 
 from heaptape.common.console import printable
-from heaptape.common.phrases import calls_of, count, mean_name, percent, size
+from heaptape.common.phrases import calls_of, count, mean_head, percent, size
 from heaptape.common.tables import Cell, Table
 from heaptape.decide.worth import LEAST_SAVING, NO_REASON, is_reason
 from heaptape.results.comparing.compare import absolute
@@ -47,7 +47,7 @@ def screen(file: Results, again: str) -> Screen:
     columns = ["experiment"]
     for metric in metrics:
         name = FIGURES[metric]
-        columns += [mean_name(file.mean_over_calls) if metric == "mean_rss" else name, "change"]
+        columns += [mean_head(file.mean_over_calls) if metric == "mean_rss" else name, "change"]
     about = (
         f"{file.name}: {calls_of(file.workload.ops or 0, file.workload.witness)}, replayed on {', '.join(originals)}."
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from heaptape.common.phrases import mean_name
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
 from heaptape.results.cells import in_unit
 from heaptape.results.comparing.compare import absolute, relative
@@ -46,7 +47,7 @@ def whatif_tables(file: Results) -> list[Table]:
     values = absolute(table)
     metrics = [m for m in METRICS if m in values.columns]
     columns = ["allocator", "experiment"]
-    mean = "mean over calls, MiB" if file.mean_over_calls else METRICS["mean_rss"][0]
+    mean = f"{mean_name(over_calls=True)}, MiB" if file.mean_over_calls else METRICS["mean_rss"][0]
     names = {metric: name for metric, (name, _) in METRICS.items()} | {"mean_rss": mean}
     columns += [text for metric in metrics for text in (names[metric], "% of original")]
     rows = []

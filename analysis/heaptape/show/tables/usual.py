@@ -126,7 +126,7 @@ def by_subject(files: Sequence[Results], baseline: str, method: Method = "t") ->
 
 
 def _with_means_over_calls(table: Table) -> Table:
-    named = mean_name(over_calls=True).replace("\n", " ")
+    named = mean_name(over_calls=True)
     return replace(table, columns=[named if name == MEAN_RSS else name for name in table.columns])
 
 

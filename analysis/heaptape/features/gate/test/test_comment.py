@@ -52,6 +52,13 @@ def test_worse_says_which_figure_fails():
     assert text.count("+20 %") == 2
 
 
+def test_a_mean_over_calls_is_named_so():
+    changed = data(rss_mean=(1 << 20, 2 << 20, "within"))
+    assert "mean memory +100 % on redis" in comment.body(changed)
+    changed["workloads"][0]["workload"]["mean_over_calls"] = True
+    assert "mean over calls +100 % on redis" in comment.body(changed)
+
+
 def test_a_failing_recording_is_named():
     failing = data() | {"passed": False}
     failing["workloads"][0] |= {"failed": True, "errors": ["the replay was killed"]}

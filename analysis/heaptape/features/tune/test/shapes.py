@@ -9,7 +9,7 @@ from tests.shapes import SAID, Count, Figures, Output, maybe, shape
 Tuned = shape("Tuned", Output, "`heaptape tune -o` (docs/use/TUNING.md).",
     {"heaptape machine search": dict[str, Any], "created_unix_s": Count, "variants_left_out": list[str],
      "points tunables": list[dict[str, Any]], "winner": dict[str, Any] | None, "error_percent": Figures,
-     "live": maybe(dict[str, Any] | None)} | SAID)
+     "live": maybe(dict[str, Any] | None), "mean_over_calls": bool} | SAID)
 # fmt: on
 
 OUTPUTS: dict[str, tuple[Any, ...]] = {
