@@ -22,8 +22,8 @@ from heaptape.features.gate.tables import gate_lines
 MARK = "<!-- heaptape gate -->"
 LEAST_PERCENT, MOST_ROWS = 1.0, 10
 REFUSED = (401, 403, 404)
-NAMES = {"instructions": "malloc and free, instructions", "rss-peak": "peak memory", "rss-mean": mean_name(over_calls=False),
-         "syscalls": "system calls"}  # fmt: skip
+NAMES = {"instructions": "malloc and free, instructions", "rss-peak": "peak memory",
+         "rss-mean": mean_name(over_calls=False), "syscalls": "system calls"}  # fmt: skip
 
 
 def body(data: Mapping) -> str:
@@ -55,7 +55,7 @@ def _row(workload: str, name: str, one: Mapping) -> list[Cell]:
 
 
 def _changes(data: Mapping) -> list[tuple[str, str, Mapping]]:
-    """(workload, name of a figure, what `gate` held of it) of those in NAMES that changed, and of all that are worse."""
+    """(workload, name, what `gate` held of it) of the figures in NAMES that changed, and of all that are worse."""
     found = [
         (workload["name"], _name(figure, workload), one)
         for workload in data["workloads"]

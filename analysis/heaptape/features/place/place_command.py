@@ -4,6 +4,7 @@
 import argparse
 import math
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     shown = _screen(found, asked.choice.label, arguments)
     shown = replace(shown, sentences=[*shown.sentences, *(_live(confirmed) if confirmed else [])])
     if arguments.json:
-        print_json(_as_json(found) | {"live": confirmed and asdict(confirmed)} | screen.as_json(shown))
+        print_json(_as_json(found, asked.choice.label, confirmed) | screen.as_json(shown))
     elif arguments.code and found.plan:
         write_text(STANDARD_OUTPUT, code.lines(found.plan, arguments.code))
     else:
@@ -180,18 +181,28 @@ def _live(confirmed: "Confirmed") -> list[str]:
     return said
 
 
-def _as_json(found: "Found") -> dict:
-    def row(one: "Tried") -> dict:
-        return {"name": one.candidate.name, "sites": [sorted(part) for part in one.candidate.regions], **one.figures}
+KEYS = {"peak_rss": "peak_rss_bytes", "upper_peak_rss": "upper_peak_rss_bytes", "mean_rss": "mean_rss_bytes",
+        "total_instructions": "instructions"}  # fmt: skip
 
+
+def _as_json(found: "Found", allocator: str, confirmed: "Confirmed | None") -> dict:
+    def keyed(figures: Mapping[str, float]) -> dict[str, float]:
+        return {KEYS[metric]: value for metric, value in figures.items()}
+
+    def placement(one: "Tried") -> dict:
+        sites = [sorted(part) for part in one.candidate.regions]
+        return {"label": one.candidate.name, "sites": sites, "figures": keyed(one.figures)}
+
+    sides = dict(zip(("as_recorded", "placed"), map(keyed, found.held_out))) if found.held_out else None
+    live = confirmed and {name: keyed(getattr(confirmed, name)) for name in ("before", "after", "predicted")}
     return {
         "ops": found.samples.ops,
-        "as_recorded": found.base,
-        "placements": [row(one) for one in found.tried],
-        "best": found.best.candidate.name if found.best else None,
-        "held_out": dict(zip(("as_recorded", "placed"), found.held_out)) if found.held_out else None,
-        "sites": [{"region": one.region, "function": one.function, "frames": one.frames} for one in found.plan.sites]
-        if found.plan
-        else [],
+        "allocator": allocator,
+        "as_recorded": keyed(found.base),
+        "placements": [placement(one) for one in found.tried],
+        "pick": found.best.candidate.name if found.best else None,
+        "held_out": sides,
+        "sites": [asdict(one) for one in found.plan.sites] if found.plan else [],
         "left_out": found.left_out,
+        "live": live and live | {"cpu": confirmed.cpu},
     }

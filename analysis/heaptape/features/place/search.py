@@ -132,7 +132,7 @@ def _is_worth(before: dict[str, float], after: dict[str, float], metric: str) ->
 
 
 def _predicted(asked: Search, base: dict[str, float], after: dict[str, float]) -> dict[str, str | int]:
-    figures = {f"{metric}_{when}": round(values[metric]) for metric in AIMS.values()
+    figures = {f"{metric}_{when}_bytes": round(values[metric]) for metric in AIMS.values()
                for when, values in (("before", base), ("after", after))}  # fmt: skip
     return {"allocator": asked.choice.label, "recording": asked.source.name, **figures}
 

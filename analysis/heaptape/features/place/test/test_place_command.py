@@ -3,14 +3,13 @@
 nothing is to be won.
 """
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
 from heaptape.features.place import code, plan
 
-from tests.support import HEAPTAPE, OUT, RECORD, refused, succeed
+from tests.support import HEAPTAPE, OUT, RECORD, published, refused, succeed
 
 PLANTED = OUT / "test-programs" / "planted"
 
@@ -42,12 +41,12 @@ def test_the_site_that_pins_is_found_and_held_against_another_recording(pins):
 
 def test_live_runs_save_what_was_predicted(pins):
     words = ("--limit", "1000", "--live-runs", "2", "--json", "--", PLANTED, "pins")
-    live = json.loads(succeed(HEAPTAPE, "place", pins / "pins.tape", *words).stdout)["live"]
-    saved = live["before"]["peak_rss"] - live["after"]["peak_rss"]
-    assert saved == pytest.approx(live["predicted"]["peak_rss"], rel=0.05)
-    assert live["before"]["mean_rss"] - live["after"]["mean_rss"] == pytest.approx(
-        live["predicted"]["mean_rss"], rel=0.5
-    )
+    live = published("place", succeed(HEAPTAPE, "place", pins / "pins.tape", *words).stdout)["live"]
+    before, after, predicted = (live[key] for key in ("before", "after", "predicted"))
+    saved = before["peak_rss_bytes"] - after["peak_rss_bytes"]
+    assert saved == pytest.approx(predicted["peak_rss_bytes"], rel=0.05)
+    saved = before["mean_rss_bytes"] - after["mean_rss_bytes"]
+    assert saved == pytest.approx(predicted["mean_rss_bytes"], rel=0.5)
     assert live["cpu"]["low"] <= live["cpu"]["ratio"] <= live["cpu"]["high"]
 
 
