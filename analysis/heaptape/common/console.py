@@ -188,15 +188,20 @@ LINE_S = 10.0
 LEAST_SHARE, AGREE = 0.05, 2.0  # the time left is known from this share on, where two estimates agree by that factor
 
 
+class Counted(float):
+    """A share by number, of parts that take unlike times, of which not each kind is known: tells no time left."""
+
+
 class WorkProgress:
     """Shows what is in progress and the time left, on stderr: a bar at a terminal for work that takes more than
     QUIET_S; elsewhere at most a line every LINE_S, none twice. Where `share` falls, another part of the work begins,
-    and the time left is that part's. `ends`: of time.monotonic(), when the whole is to end.
+    and the time left is by that part's speed. `ends`: of time.monotonic(), when the whole is to end.
     """
 
     def __init__(self) -> None:
         self._begin = self._part_begin = time.monotonic()
-        self._share, self.ends = 0.0, math.inf
+        self._share, self._part_share, self.ends = 0.0, 0.0, math.inf
+        self._counted = False
         self._at_terminal = sys.stderr.isatty()
         self._wanted = not is_quiet()
         self._last_line = self._begin
@@ -217,8 +222,10 @@ class WorkProgress:
     def update(self, what: str, share: float | None = None) -> None:
         """Shows that `what` is in progress, and `share` (0 to 1) of the whole is done; None: how much is not known."""
         now = time.monotonic()
-        if share is None or share < self._share:
-            self._part_begin, self._last_left_s, self._left = now, 0.0, ""
+        counted_before, self._counted = self._counted, isinstance(share, Counted)
+        if share is None or share < self._share or self._counted or counted_before:
+            self._last_left_s, self._left = 0.0, ""
+            self._part_begin, self._part_share = now, share or 0.0
         self._share = share or 0.0
         if not self._wanted or now - self._begin < QUIET_S:
             return
@@ -239,9 +246,10 @@ class WorkProgress:
 
     def _time_left(self, now: float, share: float) -> str:
         """ ", 3 min left"; empty until it is known."""
-        if share <= LEAST_SHARE:
+        done = share - self._part_share
+        if done <= LEAST_SHARE:
             return ""
-        left_s, before_s = (now - self._part_begin) * (1 - share) / share, self._last_left_s
+        left_s, before_s = (now - self._part_begin) * (1 - share) / done, self._last_left_s
         left_s = min(left_s, max(self.ends - now, 0.0))
         self._last_left_s = left_s
         known = before_s and max(left_s, before_s) <= AGREE * (min(left_s, before_s) + LINE_S)

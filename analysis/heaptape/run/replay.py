@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -20,6 +21,7 @@ import msgspec
 from heaptape.allocators.elf_files import build_id
 from heaptape.allocators.registry import Choice, sha256_of
 from heaptape.common import console
+from heaptape.common.console import Counted
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import PACKAGE, Home
 from heaptape.common.process import last_message, processors, scratch_folder
@@ -277,15 +279,14 @@ def replay(
     engine = replace(engine, settings=settings)
     warmed = warm_up(engine, choices)
     rounds = Rounds(choices, settings)
+    progress = _Progress(on_progress, rounds.least())
     finished: list[dict] = []
     measured: list[structs.Run] = []  # the same
     interrupted = False
     while not interrupted and (runs := rounds.next(measured)):
-        total = max(rounds.least(), len(finished) + len(runs))
-        progress = _Progress(on_progress, len(finished), runs, total)
         made: dict[int, dict] = {}
         try:
-            make_runs(engine, runs, progress.of, on_failure, made)
+            make_runs(engine, runs, progress.of_each(runs), on_failure, made)
         except KeyboardInterrupt:
             interrupted = True
             made = {number: run for number, run in made.items() if "error" not in run}
@@ -321,25 +322,42 @@ def replay(
 
 
 class _Progress:
-    """The progress of a round: how many runs there were before it, and the share done of each of its own. Any thread
-    may report to it.
+    """The share done of all runs: of their number; once each pass has a finished run, of their time, as far as what a
+    pass took until then tells. `least`: runs of each pass, at least. Any thread may report to it.
     """
 
-    def __init__(
-        self, on_progress: Callable[[Run | None, float], None], done: int, runs: Sequence[Run], total: int
-    ) -> None:
-        self._on_progress, self._done, self._runs, self._total = on_progress, done, runs, total
-        self._shares = [0.0] * len(runs)
+    def __init__(self, on_progress: Callable[[Run | None, float], None], least: Mapping[str, int]) -> None:
+        self._on_progress, self._planned, self._share = on_progress, Counter(least), 0.0
+        self._runs: list[tuple[str, float, float]] = []  # pass, seconds, share done
 
-    def of(self, number: int) -> Callable[[float], None]:
-        """A function to report the share done of the round's run of that number."""
+    def of_each(self, runs: Sequence[Run]) -> Callable[[int], Callable[[float], None]]:
+        """Another round: what returns the function to report the share done of its run of a number."""
+        first = len(self._runs)
+        self._runs += [(run.pass_, 0.0, 0.0) for run in runs]
+        self._planned |= Counter(pass_ for pass_, _, _ in self._runs)
 
-        def tell(share: float) -> None:
-            self._shares[number] = share
-            self._on_progress(self._runs[number], (self._done + sum(self._shares)) / self._total)
+        def of(number: int) -> Callable[[float], None]:
+            run, begin = runs[number], time.monotonic()
 
-        tell(0.0)
-        return tell
+            def tell(share: float) -> None:
+                self._runs[first + number] = run.pass_, time.monotonic() - begin, share
+                self._on_progress(run, self._done())
+
+            tell(0.0)
+            return tell
+
+        return of
+
+    def _done(self) -> float:
+        spent, done = defaultdict[str, float](float), defaultdict[str, float](float)
+        for pass_, seconds, share in self._runs:
+            spent[pass_] += seconds
+            done[pass_] += share
+        if any(done[pass_] < 1 for pass_ in self._planned):
+            return Counted(sum(done.values()) / self._planned.total())
+        whole = sum(spent[pass_] * count / done[pass_] for pass_, count in self._planned.items())
+        self._share = max(self._share, sum(spent.values()) / whole)
+        return self._share
 
 
 def make_runs(

@@ -97,12 +97,12 @@ class Rounds:
         self.number += 1
         return runs
 
-    def least(self) -> int:
-        """How many runs there will be at least."""
+    def least(self) -> dict[str, int]:
+        """How many runs of each pass there will be at least."""
         of_pass = {REPEATED: self._settings.repeats, ONCE: 1}
         few = min(self._settings.repeats, FEW_REPEATS)
         often = {name: of_pass.get(one.repeats, few) for name, one in BY_NAME.items()} | {"instructions": FEW_REPEATS}
-        return len(self._choices) * sum(often[pass_] for pass_ in self._settings.passes)
+        return {pass_: len(self._choices) * often[pass_] for pass_ in self._settings.passes}
 
     def _wants(self, choice: Choice, pass_: str, finished: Sequence[results.Run]) -> bool:
         repeats = BY_NAME[pass_].repeats

@@ -201,6 +201,16 @@ def test_without_a_terminal_progress_says_what_is_known_once(shares, lines, monk
     assert capsys.readouterr().err.splitlines() == [f"heaptape: replaying: {line}".rstrip(": ") for line in lines]
 
 
+def test_no_time_is_left_of_shares_by_number(monkeypatch, capsys):
+    clock = iter([0.0, 1.0, *(21.0 + 20.0 * number for number in range(6))])
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    with console.WorkProgress() as shown:
+        for share in (*map(console.Counted, (0.0, 0.3, 0.6)), 0.2, 0.4, 0.6):
+            shown.update("replaying", share)
+    said = [line.partition("replaying: ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert said == ["30 % done", "60 % done", "20 % done", "40 % done", "60 % done, 40 s left"]
+
+
 def test_no_more_time_is_left_than_until_the_end_that_is_set(monkeypatch, capsys):
     clock = iter([0.0, 1.0, 101.0, 201.0])
     monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))

@@ -12,10 +12,11 @@ from collections import Counter
 import msgspec
 import pytest
 from heaptape.allocators.registry import Choice
+from heaptape.common.console import Counted
 from heaptape.results import disturbance
 from heaptape.results.structs import AllNoise
 from heaptape.results.structs import Run as Made
-from heaptape.run import machine
+from heaptape.run import machine, replay
 from heaptape.run.passes import PASSES
 from heaptape.run.replay import _stop_rule
 from heaptape.run.rounds import FEW_REPEATS, FEWEST_ROUNDS, Rounds, Run, Settings, memory_varies, widest_interval
@@ -48,7 +49,7 @@ def test_every_run_is_made_once_and_again_with_the_same_seed(choices, repeats, s
     wanted = [(c.label, p, r) for c in choices for p in PASSES for r in range(often.get(p, min(repeats, FEW_REPEATS)))]
     assert Counter((run.choice.label, run.pass_, run.repeat) for run in runs) == Counter(wanted)
     assert play(choices, settings) == runs
-    assert Rounds(choices, settings).least() == len(runs)
+    assert Rounds(choices, settings).least() == Counter(run.pass_ for run in runs)
     # Interleaved: within a round all allocators of a pass are together, rounds never mix.
     assert [run.repeat for run in runs] == sorted(run.repeat for run in runs)
     for repeat in range(repeats):
@@ -202,3 +203,18 @@ def test_runs_of_a_round_share_the_engines_own_cost(small_results):
     }
     assert all(len(figures) == 2 and len(set(figures)) == 1 for figures in own.values())
     assert len({figures[0] for figures in own.values()}) == len(own) == 2
+
+
+def test_the_share_done_is_of_time_once_each_pass_has_a_run(monkeypatch):
+    """Two runs of a second, then two of nine."""
+    clock, told = [0.0], []
+    monkeypatch.setattr(replay.time, "monotonic", lambda: clock[0])
+    runs = [Run(choice, pass_, 0) for pass_ in ("memory", "misses") for choice in make_choices(2)]
+    of = replay._Progress(lambda run, share: told.append(share), {"memory": 2, "misses": 2}).of_each(runs)
+    for number, seconds in enumerate((1, 1, 9, 9)):
+        tell = of(number)
+        for share in (0.5, 1.0):
+            clock[0] += seconds / 2
+            tell(share)
+    assert told == pytest.approx([0, 1 / 8, 1 / 4, 1 / 4, 3 / 8, 1 / 2, 1 / 2, 5 / 8, 11 / 20, 11 / 20, 31 / 40, 1])
+    assert [isinstance(share, Counted) for share in told] == [True] * 8 + [False] * 4
