@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import heaptape.features
 import msgspec
-from heaptape.results.structs import json_schema
+from heaptape.results.structs import ResultsFile, json_schema
 
 from tests.shapes import SAID, Count, Figures, Output, Row, maybe, shape
 
@@ -49,10 +49,15 @@ Observation = shape("Observation", Output,
     {"status": int, "notified": bool, "programs_lost": Count, "programs": list[Observed], "system_ns": maybe(Count),
      "counters": maybe(dict[str, Count]), "counters_share": maybe(dict[str, float]),
      "counters_missing_because": maybe(str)})
+Comparison = shape("Comparison",
+    "A metric of a workload on an allocator. `percent`: of the baseline's, with its interval; `supported`: by more "
+    "than chance, by `reason`; `exact`: the same in every run.",
+    {"workload allocator metric unit reason": str, "value percent low high": float | None, "repetitions": Count,
+     "supported exact": bool | None})
 Compared = shape("Compared", Output,
     "`heaptape compare --format json`. `rows`: the whole comparison, a row for each workload, allocator and metric; "
     "`tables`, with --table: rows of each table by its name. `level`: of the intervals.",
-    {"level": float, "baseline interval": maybe(str), "corners": maybe(list[str]), "rows": maybe(list[dict[str, Any]]),
+    {"level": float, "baseline interval": maybe(str), "corners": maybe(list[str]), "rows": maybe(list[Comparison]),
      "tables": maybe(dict[str, list[dict[str, Any]]]), "about": maybe(str),
      "sentences caveats next": maybe(list[str])})
 Pick = shape("Pick",
@@ -147,9 +152,20 @@ def schemas() -> dict[str, dict]:
     return found
 
 
+OF_LISTS = {"allocators": ("list", "of", "tunables", "variants"), "fleet": ("status", "atlas")}
+
+
+def output_of(command: str, *words: str) -> str:
+    """The output that this command line prints with --json: a key of OUTPUTS, or "results"."""
+    if command in ("replay", "whatif"):
+        return "results"
+    given = [word.removeprefix("--") for word in words]
+    return next((f"{command}-{name}" for name in OF_LISTS.get(command, ()) if name in given), command)
+
+
 def conforms(name: str, data: bytes) -> None:
     """Raises msgspec.ValidationError, for the last shape, if the JSON has none of the shapes of that output."""
-    shapes = OUTPUTS[name]
+    shapes = OUTPUTS[name] if name != "results" else (ResultsFile,)
     for one in shapes[:-1]:
         try:
             msgspec.json.decode(data, type=one)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests import convert_server
-from tests.output_shapes import conforms
+from tests.output_shapes import conforms, output_of
 
 if TYPE_CHECKING:
     import pytest
@@ -125,6 +125,9 @@ def call_heaptape(*arguments: str | Path) -> Result:
             status = run(words, Home(OUT))
         except SystemExit as ended:
             status = int(ended.code or 0)
+    own = words[: words.index("--")] if "--" in words else words
+    if "--json" in own and out.getvalue() and "-n" not in own:  # top -n N: a line each
+        conforms(output_of(*own), out.getvalue().encode())
     return Result(status, out.getvalue(), errors.getvalue())
 
 

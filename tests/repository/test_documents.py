@@ -7,9 +7,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from heaptape.commands.main import make_parser
 from heaptape.results import structs
 
-from tests.output_shapes import OUTPUTS
+from tests.output_shapes import OF_LISTS, OUTPUTS, output_of, schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,6 +47,36 @@ def test_each_function_that_architecture_names_is_in_its_file() -> None:
     named = NAME.findall((ROOT / "docs/ARCHITECTURE.md").read_text())
     assert {"capture", "core", "convert", "replay", "analysis"} <= {file.partition("/")[0] for file, _ in named}
     assert [(file, name) for file, name in named if not re.search(rf"\b{name}\b", (ROOT / file).read_text())] == []
+
+
+def keys_of(schema: dict) -> set[str]:
+    return {key for part in schema["$defs"].values() for key in part.get("properties", {})}
+
+
+def test_every_command_with_json_has_a_published_shape() -> None:
+    parsers = next(one.choices for one in make_parser()._actions if isinstance(one.choices, dict))
+    commands = [(name,) for name, one in parsers.items() if "--json" in one._option_string_actions]
+    commands += [(command, name) for command, names in OF_LISTS.items() for name in names]
+    assert len(commands) > 15
+    assert {output_of(*words) for words in commands} - {"results"} <= set(OUTPUTS)
+
+
+def test_each_key_that_agents_are_told_to_read_is_printed() -> None:
+    rows = re.findall(r"^\| `heaptape (\w+) [^|]*\| (.*) \|$", (ROOT / "docs/AGENTS.md").read_text(), re.MULTILINE)
+    published = schemas()
+    told = {
+        (row[0], key) for row in rows for name in re.findall("`([^`]*)`", row[1]) for key in re.findall(r"\w+", name)
+    }
+    assert len(told) > 15
+    assert sorted((command, key) for command, key in told if key not in keys_of(published[command])) == []
+
+
+def test_agents_are_told_which_answers_have_sentences() -> None:
+    (line,) = re.findall(r"^All but (.*) have `about`", (ROOT / "docs/AGENTS.md").read_text(), re.MULTILINE)
+    without, also = (set(re.findall(r"`(\w+)`", part)) for part in line.split(", and ", 1))
+    rows = set(re.findall(r"^\| `heaptape (\w+) ", (ROOT / "docs/AGENTS.md").read_text(), re.MULTILINE))
+    with_sentences = {name for name, schema in schemas().items() if "sentences" in keys_of(schema)}
+    assert rows - without | also == with_sentences | {"replay", "whatif"}  # results, with the answer's keys added
 
 
 def words_of(*names: str) -> set[str]:

@@ -7,6 +7,7 @@ sentences into a `Screen`, and give the text of `render` to `write_text`. Cells 
 work.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +32,7 @@ from heaptape.decide.cpu import cpu_text
 from heaptape.show.tables.latex import render_latex
 
 MOST_ROWS = 9
+MANY_TABLES = re.compile(r"--table \S+\|")  # of which --table takes one; the last is `all`
 CLEAR_PERCENT = 2.0  # from this change on, a cell is coloured
 
 
@@ -73,7 +75,7 @@ def as_json(screen: Screen) -> dict[str, Any]:
         "about": screen.about,
         "sentences": list(screen.sentences),
         "caveats": list(screen.caveats),
-        "next": [command for _, command in screen.more],
+        "next": [MANY_TABLES.sub("--table ", command) for _, command in screen.more],
     }
 
 
