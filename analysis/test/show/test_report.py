@@ -9,6 +9,7 @@ import json
 import re
 from html.parser import HTMLParser
 from importlib import resources
+from types import SimpleNamespace
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -114,6 +115,22 @@ def test_the_answer_comes_first_with_all_choices_and_what_follows_from_them(page
     assert ["".join(row) for row in rows] == [row.name for row in found.rows]
     for sentence in found.sentences:
         assert html.escape(sentence, quote=False) in html.unescape(first)
+
+
+@pytest.mark.parametrize(
+    ("recorded_on", "pick", "line"),
+    [
+        ("jemalloc", "glibc", "LD_PRELOAD=/lib/libc.so.6 prog"),
+        ("glibc", "jemalloc", "LD_PRELOAD=/lib/libjemalloc.so.2 prog"),
+        ("glibc:tcache_count=0", "glibc", "prog"),
+    ],
+)
+def test_the_line_to_run_brings_the_program_on_the_pick(recorded_on, pick, line):
+    libraries = {"glibc": "/lib/libc.so.6", "jemalloc": "/lib/libjemalloc.so.2"}
+    allocators = [{"name": name, "path": path} for name, path in libraries.items()]
+    file = Results("r.json", {"schema": 1, "runs": [], "workload": {"name": "w", "program": "prog", "recorded_on":
+                   recorded_on}, "allocators": allocators})  # fmt: skip
+    assert report._command(SimpleNamespace(use={"memory": pick}, baseline=recorded_on), [file]) == line
 
 
 def test_there_is_one_line_per_allocator_and_its_map_in_two_pickers(page, data):

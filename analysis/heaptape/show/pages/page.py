@@ -205,11 +205,12 @@ def _command(found: answers.Answer, files: Sequence[Results]) -> str:
     label = next((found.use[aim] for aim in ("cpu", "memory") if found.use.get(aim) not in (None, found.baseline)), "")
     if any(file.workload.linked for file in files):
         return ""  # LD_PRELOAD has no effect
+    today = str(files[0].workload.recorded_on or "glibc").partition(":")[0]
     for one in [one for file in files for one in file.parsed.allocators or []]:
         name = one.name if one.variant in (None, "", "default") else f"{one.name}:{one.variant}"
         if label and name == label:
             settings = " ".join(f"{key}={value}" for key, value in (one.environment or {}).items())
-            library = f"LD_PRELOAD={one.path}" if one.path and one.name != "glibc" else ""
+            library = f"LD_PRELOAD={one.path}" if one.path and {one.name, today} != {"glibc"} else ""
             program = files[0].workload.program if len(files) == 1 else None
             return " ".join(part for part in (settings, library, str(program or "…")) if part)
     return ""
