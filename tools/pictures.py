@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "analysis"), str(ROOT / "analysis" / "test")]
 
 from browser import browser  # noqa: E402
+from heaptape.results.comparing.compare import choose_baseline  # noqa: E402
 from heaptape.results.schema import results  # noqa: E402
 from heaptape.show.pages import page  # noqa: E402
 
@@ -26,7 +27,8 @@ def main() -> int:
         return 2
     source = Path(sys.argv[1]).resolve()
     report = source.with_suffix(".html")
-    report.write_text(page.make([results(source)], "glibc"))
+    files = [results(source)]
+    report.write_text(page.make(files, choose_baseline(files, None)))
     print(f"{report}: {report.stat().st_size:,} bytes")
     with browser() as chromium:
         for name, (width, height, scheme) in PICTURES.items():
