@@ -194,7 +194,7 @@ def _as_json(found: "Found", allocator: str, confirmed: "Confirmed | None") -> d
         return {"label": one.candidate.name, "sites": sites, "figures": keyed(one.figures)}
 
     sides = dict(zip(("as_recorded", "placed"), map(keyed, found.held_out))) if found.held_out else None
-    live = confirmed and {name: keyed(getattr(confirmed, name)) for name in ("before", "after", "predicted")}
+    live = confirmed and {key: value if key == "cpu" else keyed(value) for key, value in asdict(confirmed).items()}
     return {
         "ops": found.samples.ops,
         "allocator": allocator,
@@ -204,5 +204,5 @@ def _as_json(found: "Found", allocator: str, confirmed: "Confirmed | None") -> d
         "held_out": sides,
         "sites": [asdict(one) for one in found.plan.sites] if found.plan else [],
         "left_out": found.left_out,
-        "live": live and live | {"cpu": confirmed.cpu},
+        "live": live,
     }
