@@ -52,8 +52,8 @@ Observation = shape("Observation", Output,
 Comparison = shape("Comparison",
     "A metric of a workload on an allocator. `percent`: of the baseline's, with its interval; `supported`: by more "
     "than chance, by `reason`; `exact`: the same in every run.",
-    {"workload allocator metric unit reason": str, "value percent low high": float | None, "repetitions": Count,
-     "supported exact": bool | None})
+    {"workload allocator metric": str, "unit reason": str | None, "value percent low high": float | None,
+     "repetitions": Count | None, "supported exact": bool | None})
 Compared = shape("Compared", Output,
     "`heaptape compare --format json`. `rows`: the whole comparison, a row for each workload, allocator and metric; "
     "`tables`, with --table: rows of each table by its name. `level`: of the intervals.",

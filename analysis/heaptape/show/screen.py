@@ -32,7 +32,7 @@ from heaptape.decide.cpu import cpu_text
 from heaptape.show.tables.latex import render_latex
 
 MOST_ROWS = 9
-MANY_TABLES = re.compile(r"--table \S+\|")  # of which --table takes one; the last is `all`
+CHOICES = re.compile(r"(--table|--by) \S+\|")  # of which one is to be typed
 CLEAR_PERCENT = 2.0  # from this change on, a cell is coloured
 
 
@@ -75,7 +75,7 @@ def as_json(screen: Screen) -> dict[str, Any]:
         "about": screen.about,
         "sentences": list(screen.sentences),
         "caveats": list(screen.caveats),
-        "next": [MANY_TABLES.sub("--table ", command) for _, command in screen.more],
+        "next": [CHOICES.sub(r"\1 ", command) for _, command in screen.more],
     }
 
 

@@ -16,10 +16,10 @@ OF_RESULTS = {
     "memory": "resident memory of each allocator over progress, with live bytes",
     "address-space": "the same of virtual memory",
     "map": "address by progress, coloured by how full each region is; side by side, one scale",
-    "calls": "instructions, else cycles, of all calls and of each kind of call, % of the baseline's",
+    "calls": "instructions, else cycles, of all calls and of the most frequent kinds, % of the baseline's",
     "scatter": "cost of calls against peak memory, % of the baseline",
-    "latency": "median to 99.9th percentile of the most frequent calls, in cycles",
-    "peak": "what resident memory consists of at its peak",
+    "latency": "median, mean, 99th and 99.9th percentile and most of the frequent kinds of calls, in cycles",
+    "peak": "what resident memory consists of at its largest sample",
     "corners": "the four allocators of --corners, % of the first",
 } | {module.KIND: module.SUMMARY for module in modules("plot_kinds")}
 OF_RECORDINGS = {
