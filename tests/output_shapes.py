@@ -57,9 +57,14 @@ Comparison = shape("Comparison",
 Compared = shape("Compared", Output,
     "`heaptape compare --format json`. `rows`: the whole comparison, a row for each workload, allocator and metric; "
     "`tables`, with --table: rows of each table by its name. `level`: of the intervals.",
-    {"level": float, "baseline interval": maybe(str), "corners": maybe(list[str]), "rows": maybe(list[Comparison]),
+    {"level": float, "baseline interval": maybe(str), "corners": maybe(dict[str, str]), "rows": maybe(list[Comparison]),
      "tables": maybe(dict[str, list[dict[str, Any]]]), "about": maybe(str),
      "sentences caveats next": maybe(list[str])})
+Corner = shape("Corner", "A figure of a workload: percent of the first corner, or one corner against another.",
+    {"figure workload column": str, "value low high": float | None, "repetitions": Count | None,
+     "supported": bool | None, "reason": str | None})
+Corners = shape("Corners", Output, "`heaptape compare --corners --json`. `corners`: their allocators.",
+    {"level": float, "corners": dict[str, str], "rows": list[Corner]})
 Pick = shape("Pick",
     "The advice for an aim. `stay`: keep today's allocator; `ties`: equally good ones; `rivals`: that may be better; "
     "`environment`: what to set.",
@@ -131,7 +136,7 @@ Control = shape("Control", Output, "`heaptape ctl --json`: the state of the reco
 OUTPUTS: dict[str, tuple[Any, ...]] = {
     "advise": (Advice,),
     "check": (Check, WorkloadCheck),
-    "compare": (Compared,),
+    "compare": (Compared, Corners),
     "ctl": (Control,),
     "info": (Info, WorkloadInfo),
     "machine": (Machine,),
