@@ -526,14 +526,19 @@ __attribute__((destructor)) static void record_live_objects(void) {
     large_visit(record_live);
 }
 
-/* Names by which glibc exports the same functions: what one name acquires, another may release. By the assembler, as
-   compilers compare the attributes of an alias with those of its target. */
+/* Names by which glibc exports the same functions: what one name acquires, another may release. They continue to the
+   hook, or to real_libc_. The hook's second name is local: the program may define the first. */
+#if defined(__x86_64__)
+#define CONTINUE(ident)                                                                                                \
+  "  endbr64\n  mov real_libc_" #ident "(%rip), %rax\n  test %rax, %rax\n"                                             \
+  "  jz own_" #ident "\n  jmp *%rax\n"
+#else
+#define CONTINUE(ident)                                                                                                \
+  "  adrp x16, real_libc_" #ident "\n  ldr x16, [x16, :lo12:real_libc_" #ident "]\n"                                   \
+  "  cbz x16, 1f\n  br x16\n1:  b own_" #ident "\n"
+#endif
 #define ALSO_OF_LIBC(ident)                                                                                            \
-  __asm__(".globl __libc_" #ident "\n.type __libc_" #ident ", %function\n.set __libc_" #ident ", " #ident "\n");
-ALSO_OF_LIBC(malloc)
-ALSO_OF_LIBC(free)
-ALSO_OF_LIBC(calloc)
-ALSO_OF_LIBC(realloc)
-ALSO_OF_LIBC(memalign)
-ALSO_OF_LIBC(valloc)
-ALSO_OF_LIBC(pvalloc)
+  __asm__(".text\n.set own_" #ident ", " #ident "\n.globl __libc_" #ident "\n.type __libc_" #ident ", %function\n"     \
+          "__libc_" #ident ":\n  .cfi_startproc\n" CONTINUE(ident) "  .cfi_endproc\n.size __libc_" #ident              \
+                                                                   ", .-__libc_" #ident "\n");
+REAL_LIBC_NAMES(ALSO_OF_LIBC)

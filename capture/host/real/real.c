@@ -382,10 +382,15 @@ static bool resolve_from_recorder(const struct redirect_table *table) {
   return true;
 }
 
+#define REAL_LIBC(ident) void *real_libc_##ident;
+REAL_LIBC_NAMES(REAL_LIBC)
+#undef REAL_LIBC
+
 enum {
 #define HOOK(ident, ...) WANTED_##ident,
 #include "capture/host/real/entry_points.def"
-  WANTED_GLIBC,
+#define WANTED_OF_LIBC(ident) WANTED_LIBC_##ident,
+  REAL_LIBC_NAMES(WANTED_OF_LIBC) WANTED_GLIBC,
   WANTED_LIBC,
   WANTED_NEW,
   WANTED
@@ -403,7 +408,8 @@ bool real_resolve(void) {
   struct symbols_wanted wanted[WANTED] = {
 #define HOOK(ident, ...) {#ident, NULL},
 #include "capture/host/real/entry_points.def"
-      {"gnu_get_libc_version", NULL}, {"__libc_start_main", NULL}, {"_Znwm", NULL}};
+#define NAME_OF_LIBC(ident) {"__libc_" #ident, NULL},
+      REAL_LIBC_NAMES(NAME_OF_LIBC){"gnu_get_libc_version", NULL}, {"__libc_start_main", NULL}, {"_Znwm", NULL}};
   symbols_begin();
   symbols_next_all(wanted, WANTED);
   find_libc(wanted[WANTED_GLIBC].code, wanted[WANTED_LIBC].code);
@@ -421,6 +427,10 @@ bool real_resolve(void) {
       note_allocator(symbol.data); /* for each function, as they need not come from one library */                     \
   }
 #include "capture/host/real/entry_points.def"
+#define TAKE_OF_LIBC(ident)                                                                                            \
+  if (base_of(wanted[WANTED_LIBC_##ident].code) != base_of(wanted[WANTED_##ident].code))                               \
+    real_libc_##ident = wanted[WANTED_LIBC_##ident].code;
+  REAL_LIBC_NAMES(TAKE_OF_LIBC)
   void *malloc_code = wanted[WANTED_malloc].code, *array_code = wanted[WANTED_reallocarray].code;
   /* libc's reallocarray, and that of a library with no other such function (libbsd), call realloc through us: the call
      would be recorded as both, or as realloc. */

@@ -30,6 +30,13 @@ struct real_calls {
 };
 extern struct real_calls real __attribute__((visibility("hidden")));
 
+/* Functions that glibc exports as __libc_NAME, too. real_libc_NAME: that function, where the real one is another
+   library's, which may be made of it; else NULL. */
+#define REAL_LIBC_NAMES(X) X(malloc) X(free) X(calloc) X(realloc) X(memalign) X(valloc) X(pvalloc)
+#define REAL_LIBC(ident) extern void *real_libc_##ident __attribute__((visibility("hidden")));
+REAL_LIBC_NAMES(REAL_LIBC)
+#undef REAL_LIBC
+
 /* Looks the real functions up; later calls return at once. False: this thread is already looking them up (dlsym
    allocates). Keeps errno. */
 bool real_resolve(void);

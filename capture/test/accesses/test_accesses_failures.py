@@ -205,6 +205,31 @@ def test_a_static_child_runs_unrecorded(tmp_path):
     assert all(program_of(trace) != "static" for trace in tmp_path.glob("*.tape"))
 
 
+def test_a_setuid_child_is_not_permitted(tmp_path):
+    child = compile_c(tmp_path / "child", "int main(void) { return 0; }")
+    child.chmod(0o4755)
+    done = run(RECORD, "-o", tmp_path / "a.tape", "--accesses", "--", "sh", "-c", '"$1"; echo $?', "sh", child)
+    assert (done.status, done.stdout) == (0, "126\n")
+    assert "child: Permission denied" in done.stderr
+
+
+def test_an_allocator_in_the_executable_is_not_redirected(tmp_path):
+    own = """
+    #include <stddef.h>
+    static char arena[1 << 20] __attribute__((aligned(16)));
+    static volatile size_t used, freed;
+    void *malloc(size_t bytes) { used += (bytes + 15) & ~(size_t)15; return arena + used % (1 << 19); }
+    void free(void *object) { freed += object != NULL; freed ^= (size_t)object >> 4; }
+    int main(void) { for (int i = 0; i < 50; i++) free(malloc(777)); return 0; }
+    """
+    program = compile_c(tmp_path / "own", own, "-O1", "-fno-builtin")
+    for options, calls in (((), 50), (("--accesses",), 0)):
+        done = run(RECORD, "-o", tmp_path / "a.tape", *options, "--", program)
+        assert done.status == 0, done.stderr
+        assert info(tmp_path / "a.tape")["calls"].get("malloc", 0) == calls
+        assert ("calls" in info(tmp_path / "a.tape")["info"]["lacks"]) == (calls == 0)
+
+
 def test_a_recording_without_any_data_access_has_failed(planted, tmp_path):  # noqa: F811
     """The tool is told of bursts that never begin, of which the recorder knows nothing: it counts no access."""
     shutil.copytree(OUT / "libexec", tmp_path / "libexec", symlinks=True)

@@ -232,6 +232,15 @@ def test_ctl_refuses_another_user(start) -> None:
     recording.end()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a network name space")
+def test_ctl_of_another_network_name_space_reaches_no_recorder(start) -> None:
+    recording = start()
+    done = run("unshare", "--net", OUT / "bin" / "heaptape", "ctl", str(recording.pid), "stop")
+    assert (done.status, "neither a recorder of yours" in done.stderr) == (1, True), done.stderr
+    assert ctl(recording.pid, "status")["processes"][0]["state"] == "recording"
+    recording.end()
+
+
 def test_marks_show_in_dump_and_info(tmp_path: Path) -> None:
     trace = tmp_path / "t.tape"
     marking = OUT / "test" / "capture" / "hosts" / "records" / "marks_stand_where_the_program_set_them"

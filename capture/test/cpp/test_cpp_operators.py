@@ -165,6 +165,48 @@ def test_a_program_that_replaces_an_operator_is_recorded_by_what_that_calls(fold
     assert info(tmp_path / "t.tape")["calls"]["malloc"] >= 200
 
 
+def test_a_standard_library_in_the_executable_is_recorded_by_what_its_operators_call(tmp_path: Path) -> None:
+    build("-static-libstdc++", "-static-libgcc", "-o", tmp_path / "own", SOURCES / "uses_new.cc")
+    record(tmp_path / "t.tape", tmp_path / "own")
+    assert operators_of(tmp_path / "t.tape") == Counter()
+    assert info(tmp_path / "t.tape")["calls"]["malloc"] >= 200
+
+
+# A library with operators of its own, whose new calls the new-handler.
+GIVES_BACK = """
+#include <cstdlib>
+#include <new>
+void *operator new(size_t bytes) {
+  for (;;) {
+    void *object = bytes > 1 << 30 ? nullptr : malloc(bytes);
+    if (object) return object;
+    std::new_handler handler = std::get_new_handler();
+    if (!handler) throw std::bad_alloc();
+    handler();
+  }
+}
+static void *reserve;
+static void give_back() { free(reserve); std::set_new_handler(nullptr); }
+void fail() {
+  reserve = malloc(777);
+  std::set_new_handler(give_back);
+  try { operator new((size_t)1 << 40); } catch (std::bad_alloc &) { free(malloc(778)); }
+}
+"""
+
+
+def test_what_a_handler_in_a_library_with_operators_of_its_own_releases_is_not_recorded(tmp_path: Path) -> None:
+    (tmp_path / "library.cc").write_text(GIVES_BACK)
+    (tmp_path / "main.cc").write_text("void fail(); int main() { fail(); }")
+    build("-shared", "-fPIC", "-o", tmp_path / "library.so", tmp_path / "library.cc")
+    build("-o", tmp_path / "fails", tmp_path / "main.cc", tmp_path / "library.so")
+    succeed(RECORD, "-o", tmp_path / "t.tape", "--", tmp_path / "fails")
+    dumped = succeed(CONVERT, "dump", tmp_path / "t.tape").stdout
+    kept, known = (re.findall(rf" malloc\({size}\) = (\w+)", dumped)[0] for size in (777, 778))
+    assert f"free({known})" in dumped
+    assert kept == known or f"free({kept})" not in dumped
+
+
 def test_operators_replaced_in_a_library_are_recorded(folder: Path, tmp_path: Path) -> None:
     library = folder / "libown.so"
     build("-shared", "-fPIC", "-o", library, SOURCES / "own_operators.cc")

@@ -159,6 +159,17 @@ def test_a_handler_at_any_instruction_of_a_hook_ends_no_recording(tmp_path: Path
     assert dump.count(" malloc(3003) = ") == after
 
 
+def test_of_a_stripped_program_only_what_the_dynamic_linker_needs_is_found(
+    with_jemalloc: Path, with_a_prefix: Path, tmp_path: Path
+) -> None:
+    """malloc, as the C library refers to it, but no name with a prefix."""
+    for program, allocator in ((with_jemalloc, "stripped"), (with_a_prefix, "libc.so.6")):
+        succeed("strip", "-o", tmp_path / "stripped", program)
+        record(tmp_path / "t.tape", tmp_path / "stripped", "10")
+        assert info(tmp_path / "t.tape")["info"]["allocator"] == allocator
+        assert (info(tmp_path / "t.tape")["calls"]["malloc"] > 10 * THREADS) == (program == with_jemalloc)
+
+
 def test_a_prefixed_allocator_and_libcs_are_both_recorded(with_a_prefix: Path, tmp_path: Path) -> None:
     assert_counted(with_a_prefix, tmp_path, WITH_FLAGS)
     assert info(tmp_path / "t.tape")["info"]["allocator"] == "libc.so.6 and every_call"

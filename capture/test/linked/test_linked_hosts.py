@@ -121,6 +121,24 @@ def test_calls_that_others_show_to_be_missing_are_told_at_the_end(tmp_path: Path
     assert not check(tmp_path / "t.tape")["ok"]
 
 
+def test_calls_that_an_allocators_library_makes_of_its_own_functions_are_not_recorded(tmp_path: Path) -> None:
+    """Nor are those of what else is in that library."""
+    library = """
+    #include <stddef.h>
+    void *__libc_malloc(size_t);
+    void __libc_free(void *);
+    void *malloc(size_t bytes) { return __libc_malloc(bytes); }
+    void free(void *object) { __libc_free(object); }
+    void work(void) { for (int i = 0; i < 20; i++) free(malloc(555)); }
+    """
+    uses = "#include <stdlib.h>\nvoid work(void); int main(void) { work(); free(malloc(777)); }"
+    built = compile_c(tmp_path / "libmore.so", library, "-w", "-O1", "-fno-builtin", "-shared", "-fPIC")
+    program = compile_c(tmp_path / "uses", uses, "-O1", "-fno-builtin", str(built))
+    record(tmp_path / "t.tape", program)
+    dumped = run(CONVERT, "dump", tmp_path / "t.tape").stdout
+    assert (dumped.count(" malloc(555)"), dumped.count(" malloc(777)")) == (0, 1)
+
+
 @pytest.mark.parametrize("linking", ["-Wl,-z,lazy", "-Wl,-z,relro,-z,now"])
 def test_a_deeply_bound_library_is_recorded_too(tmp_path: Path, linking: str) -> None:
     library = compile_c(tmp_path / "libdeep.so", DEEP_LIBRARY, "-O1", "-shared", "-fPIC", linking)

@@ -186,3 +186,29 @@ def test_where_the_recorder_was_killed_the_first_file_says_that_its_process_beca
     assert sorted(programs(tmp_path)) == [f"t.{program}.tape", "t.tape"]
     said = " ".join(succeed(CONVERT, "info", tmp_path / "t.tape").stdout.split())
     assert "end the process then executed another program" in said
+
+
+CHILDREN = """
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void call(size_t bytes) { for (int i = 0; i < 10; i++) free(malloc(bytes)); }
+int main(void) {
+  call(100);
+  if (syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0) { call(555); _exit(0); }
+  wait(NULL);
+  if (vfork() == 0) { call(666); _exit(0); }
+  return wait(NULL) < 0;
+}
+"""
+
+
+def test_a_child_by_a_raw_clone_has_its_own_recording_and_one_by_vfork_its_parents(tmp_path: Path) -> None:
+    program = compile_c(tmp_path / "children", CHILDREN, "-w", "-fno-builtin")
+    recorded(tmp_path, str(program), options=("--all-processes",))
+    dumped = [succeed(CONVERT, "dump", trace).stdout for trace in tmp_path.glob("*.tape")]
+    found = [[text.count(f" malloc({size})") for size in (100, 555, 666)] for text in dumped]
+    assert sorted(found) == [[0, 10, 0], [10, 0, 10]]

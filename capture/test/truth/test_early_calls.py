@@ -102,3 +102,20 @@ def test_calls_before_the_librarys_relocation_are_served_and_counted(
         assert check(tmp_path / "t.tape")["ok"]
         assert info(tmp_path / "t.tape")["dropped"] == missing
         assert info(tmp_path / "t.tape")["calls"]["malloc"] >= 1000
+
+
+def test_calls_before_the_librarys_relocation_share_64_kib(tmp_path: Path) -> None:
+    takes = """
+    #include <stdlib.h>
+    int taken;
+    void acquire(void) { while (taken < 100 && malloc(1000)) taken++; }
+    int release(void) { return taken; }
+    """
+    flags = ("-w", "-O1", "-fno-builtin", "-fno-plt", "-L", tmp_path, f"-Wl,-z,now,-rpath,{tmp_path}")
+    compile_c(tmp_path / "libacquires.so", takes, "-shared", "-fPIC", *flags)
+    compile_c(tmp_path / "libresolves.so", RESOLVES, "-shared", "-fPIC", *flags, "-lacquires")
+    program = compile_c(tmp_path / "uses", USES, *flags, "-lresolves", "-lacquires")
+    assert run(program).stdout == "3 100\n"
+    done = run(RECORD, "--quiet", "-o", tmp_path / "t.tape", "--", program)
+    assert (done.status, done.stdout) == (3, "3 63\n"), "of 1 KiB each with their heads"
+    assert info(tmp_path / "t.tape")["dropped"] > 0

@@ -102,6 +102,21 @@ def test_a_malloc_of_the_program_that_calls_glibcs_by_that_name_is_recorded_once
     assert (calls["malloc"], calls["free"]) == (200, 400)
 
 
+def test_an_allocator_that_is_made_of_glibcs_by_those_names_is_recorded(tmp_path: Path) -> None:
+    """Where they led to our hooks, which call that allocator, its first call had no end."""
+    names = {"malloc": "size_t a", "free": "void *a", "calloc": "size_t a, size_t b", "realloc": "void *a, size_t b"}
+    made = "".join(
+        f"void *__libc_{name}({takes});\nvoid *{name}({takes}) {{ return __libc_{name}(a{', b' * (',' in takes)}); }}\n"
+        for name, takes in names.items()
+    )
+    library = compile_c(tmp_path / "made.so", "#include <stddef.h>\n" + made, "-w", "-fno-builtin", "-shared", "-fPIC")
+    program = compile_c(
+        tmp_path / "calls", "#include <stdlib.h>\nint main(void) { free(realloc(malloc(9), 99)); }", "-O0"
+    )
+    record(tmp_path, str(program), options=("--preload", str(library)))
+    assert info(tmp_path / "t.tape")["calls"] == {"malloc": 1, "realloc": 1, "free": 1}
+
+
 def test_libraries_of_a_recording_are_those_that_were_not_preloaded(tmp_path: Path) -> None:
     linked, preloaded = ((tmp_path / f"lib{name}.so.1") for name in ("linked", "preloaded"))
     for library in (linked, preloaded):
