@@ -17,6 +17,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,16 +60,16 @@ def make(target: str, *settings: str) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
 
 
-def made_twice(target: str, pattern: str) -> Path:
-    """The package, made twice with the same bytes. The second make finds sources that look new."""
+@cache
+def made_twice(target: str) -> tuple[Path, bool]:
+    """The package, and whether a second make, which finds sources that look new, made the same bytes."""
     digests = []
     for _ in range(2):
         make(target)
-        (package,) = (OUT / target).glob(pattern)
+        (package,) = (path for path in (OUT / target).iterdir() if path.suffix in (".whl", ".deb"))
         digests.append(hashlib.sha256(package.read_bytes()).hexdigest())
         (REPOSITORY / "replay" / "main.c").touch()
-    assert digests[0] == digests[1]
-    return package
+    return package, digests[0] == digests[1]
 
 
 def as_other(folder: Path, *command: str | Path) -> str:
@@ -106,7 +107,8 @@ def needed_glibc(path: Path) -> tuple[int, int]:
 
 
 def test_a_wheel_is_whole_and_the_same_twice(folder: Path) -> None:
-    wheel = made_twice("wheel", "*.whl")
+    wheel, same = made_twice("wheel")
+    assert same
     assert wheel.stat().st_size <= 15 * MIB
     python = run(REPOSITORY / "packaging" / "public_python").stdout.strip()
     succeed(python, "-m", "venv", folder / "venv")
@@ -128,8 +130,7 @@ def test_a_wheel_is_whole_and_the_same_twice(folder: Path) -> None:
 @pytest.mark.parametrize(("target", "least"), [("wheel", 20), ("wheel-allocators", 3)])
 def test_a_wheels_tag_is_true(target: str, least: int, folder: Path) -> None:
     """No file in it needs a newer C library than its name states, nor than 2.28, whoever made it."""
-    make(target)
-    (wheel,) = (OUT / target).glob("*.whl")
+    wheel, _ = made_twice(target)
     promised = re.search(r"manylinux_(\d+)_(\d+)_x86_64", wheel.name)
     assert promised
     assert (int(promised[1]), int(promised[2])) <= (2, 28)
@@ -148,11 +149,10 @@ def test_a_wheel_works_on_other_systems_with_the_same_counts() -> None:
     mirror = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
     if run("curl", "-sfIm", "20", f"{mirror}/dists/trixie/Release").status != 0:
         pytest.skip(f"{mirror} can't be reached")
-    make("wheel")
-    wheels = [next((OUT / "wheel").glob("*.whl")), made_twice("wheel-allocators", "*.whl")]
-    make("deb")
-    rows = ("bookworm", f"bookworm:{next((OUT / 'deb').glob('*.deb'))}", "trixie")
-    succeed(REPOSITORY / "packaging" / "matrix", *wheels, *rows, timeout_s=7200)
+    (wheel, _), (allocators, same), (deb, _) = map(made_twice, ("wheel", "wheel-allocators", "deb"))
+    assert same
+    rows = ("bookworm", f"bookworm:{deb}", "trixie")
+    succeed(REPOSITORY / "packaging" / "matrix", wheel, allocators, *rows, timeout_s=7200)
 
 
 @pytest.mark.skipif(
@@ -182,7 +182,8 @@ def test_a_wheel_for_aarch64_records_replays_and_reports_under_emulation(folder:
 
 def test_a_debian_package_is_clean_and_the_same_twice(folder: Path) -> None:
     """`make deb` fails where lintian warns."""
-    package = made_twice("deb", "*.deb")
+    package, same = made_twice("deb")
+    assert same
     subprocess.run(["dpkg-deb", "-x", package, folder / "root"], check=True, umask=0o022)
     folder.joinpath("root").chmod(0o755)
     records(folder, folder / "root/usr/bin/heaptape")
@@ -204,12 +205,6 @@ def test_reports_and_tables_are_right_with_debian_12s_libraries(folder: Path) ->
     tests = [f"analysis/test/{part}" for part in ("results", "show")]
     command = (folder / "venv/bin/python", "-m", "pytest", "-p", "no:cacheprovider", "-m", "not long", *tests)
     subprocess.run(command, check=True, cwd=REPOSITORY)
-
-
-@pytest.fixture(scope="module")
-def wheel() -> Path:
-    make("wheel")
-    return next((OUT / "wheel").glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +240,7 @@ def python_of(version: str) -> str | None:
     [("3.10", "lowest-direct"), ("3.11", "lowest-direct"), *((f"3.{n}", "highest") for n in range(10, 15))],
 )
 def test_a_wheel_beside_the_oldest_and_the_newest_libraries_runs_the_tutorial_and_prints_the_same(
-    version: str, resolution: str, uv: Path, wheel: Path, figures: Path, folder: Path
+    version: str, resolution: str, uv: Path, figures: Path, folder: Path
 ) -> None:
     """The versions of the metadata's lower bounds, and today's; every table in every format, in several locales."""
     python = python_of(version)
@@ -253,7 +248,7 @@ def test_a_wheel_beside_the_oldest_and_the_newest_libraries_runs_the_tutorial_an
         pytest.skip(f"no Python {version} on this machine")
     succeed(uv, "venv", "-q", "--python", python, folder / "venv")
     install = ("pip", "install", "-q", "--python", folder / "venv/bin/python", "--only-binary", ":all:")
-    succeed(uv, *install, "--resolution", resolution, wheel, timeout_s=900)
+    succeed(uv, *install, "--resolution", resolution, made_twice("wheel")[0], timeout_s=900)
     assert run_all(folder, list(commands_of(REPOSITORY / "docs/TUTORIAL.md")), folder / "venv/bin") == []
     assert texts(folder / "venv/bin/heaptape", figures, folder) == texts(HEAPTAPE, figures, folder)
 
