@@ -127,7 +127,7 @@ class Advisor:
     source: Source
     workload: Path
     about: Mapping
-    pass
+    now: Choice
     doubt: str
     recorded: Recorded
     bench: Bench
