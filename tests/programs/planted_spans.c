@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Marks spans as a test runner does, with objects of known sizes in and between them (tests/recording/test_spans.py).
+/* Marks spans as a test runner does, with objects of known sizes in and between them (convert/test/test_spans.py).
    With an argument it kills itself in the last span. */
 #include "capture/wire/heaptape.h"
 
