@@ -14,7 +14,6 @@
 enum {
   LAP_BUSY_TICKS = 8, /* after a lap completed in fewer ticks, the next one is longer */
   RESERVE_BYTES = PRODUCER_RESERVE * PRODUCER_RECORD_BYTES,
-  WAIT_NS = 20000000,
 };
 
 void ring_room_begin_lap(struct producer *producer) {
@@ -165,11 +164,12 @@ bool ring_room_is_hopeless(const struct producer *producer) {
 }
 
 /* Counts the wait that began then, without what the thread waits for a processor once it is woken. */
-static void count_wait(struct ring *ring, uint64_t began) {
+static void count_wait(struct ring *ring, uint64_t began, bool woke_by_itself) {
   uint64_t now = os_stamp(), woken = atomic_load(&ring->woken);
-  uint64_t all = atomic_load_explicit(&ring->waited_stamps, memory_order_relaxed);
+  _Atomic uint64_t *counter = woke_by_itself ? &ring->waits_ended : &ring->waited_stamps;
   uint64_t ended = woken > began && woken < now ? woken : now;
-  atomic_store_explicit(&ring->waited_stamps, all + (ended > began ? ended - began : 0), memory_order_relaxed);
+  uint64_t more = woke_by_itself ? 1 : ended > began ? ended - began : 0;
+  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
 /* Signals are blocked, as a handler's events have only the small side buffer; they are delivered between two waits. */
@@ -184,11 +184,12 @@ void ring_room_wait(struct producer *producer) {
   signals_block(&mask);
   atomic_store(&ring->waiting, 1);
   if (tail == atomic_load(&ring->tail)) {
+    host_wake_collector(); /* which may take this thread's processor */
     uint64_t began = host_state.flags & ATTACH_COUNTER ? 0 : os_stamp();
-    host_wake_collector();
-    os_futex_wait((const uint32_t *)&ring->drained, seen, WAIT_NS, true);
+    errno = 0;
+    os_futex_wait((const uint32_t *)&ring->drained, seen, RING_WAIT_NS, true);
     if (began)
-      count_wait(ring, began);
+      count_wait(ring, began, errno == ETIMEDOUT);
   }
   signals_restore(&mask);
 }

@@ -120,6 +120,8 @@ static inline int ring_is_given_up(char *memory, uint32_t place) {
   return (bits & ring_given_up_bit(place)) != 0;
 }
 
+enum { RING_WAIT_NS = 20000000 };
+
 /* One thread's ring: separate cache lines of host and collector, so that neither writes what the other spins on. */
 struct ring {
   _Alignas(64) _Atomic uint32_t lap;  /* bytes of the ring that are or were in use */
@@ -131,6 +133,7 @@ struct ring {
   _Atomic uint64_t marks_lost;        /* heaptape_mark found the ring full */
   _Atomic uint64_t large_stamps;      /* how long it took to record large objects */
   _Atomic uint64_t waited_stamps;     /* how long the host has waited for room, until it was woken */
+  _Atomic uint64_t waits_ended;       /* waits of RING_WAIT_NS besides, after which nothing had woken it */
   _Alignas(64) _Atomic uint32_t tail; /* bytes from the ring's start up to which the collector is done */
   _Atomic uint32_t drained;           /* futex: changes when tail has moved and the host waits */
   _Atomic uint64_t woken;             /* stamp of that change */

@@ -100,7 +100,8 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
     json_set_count(object, "cpu_ns", samples->user_ns + samples->system_ns - samples->cpu_before_ns);
   const struct program_clock *clock = &samples->clock;
   double taken_ns = clock->count ? clock->points[clock->count - 1].taken_ns : 0;
-  double of_ns = samples->asleep_of_ns - taken_ns, asleep_ns = samples->asleep_ns;
+  double of_ns = samples->asleep_of_ns - taken_ns,
+         asleep_ns = clock->count > 1 ? program_clock_asleep_ns(clock) : samples->asleep_ns;
   if (of_ns > 0)
     json_object_set_new(object, "asleep", json_real(asleep_ns < of_ns ? asleep_ns / of_ns : 1));
   if (clock->count)

@@ -3,14 +3,18 @@
 
 #include <stdbool.h>
 
-static const double FIRST_STEP_NS = 20e6, LONGEST_TICK_NS = 10e6, MOST = 0.98;
+static const double FIRST_STEP_NS = 20e6, MOST = 0.9999;
 
-void program_clock_begin(struct program_clock *clock, double hz, double call_ns) {
-  *clock = (struct program_clock){.hz = hz, .call_ns = call_ns, .step_ns = FIRST_STEP_NS, .at_once = 1};
+void program_clock_begin(struct program_clock *clock, double hz, double call_ns, double processors) {
+  *clock = (struct program_clock){.hz = hz, .call_ns = call_ns, .processors = processors, .step_ns = FIRST_STEP_NS};
 }
 
 static double least(double one, double other) {
   return one < other ? one : other;
+}
+
+static double most(double one, double other) {
+  return one > other ? one : other;
 }
 
 /* 0 where a value went back: of threads that have ended. */
@@ -20,57 +24,86 @@ static double rise(uint64_t from, uint64_t to) {
 
 /* Every second point, and twice as far apart. */
 static void thin_out(struct program_clock *clock) {
-  for (uint32_t i = 1; i < PROGRAM_CLOCK_POINTS / 2; i++)
-    clock->points[i] = clock->points[2 * i];
+  for (uint32_t i = 1; i < PROGRAM_CLOCK_POINTS / 2; i++) {
+    struct program_clock_point skipped = clock->points[2 * i - 1], *point = &clock->points[i];
+    *point = clock->points[2 * i];
+    point->ran_ns += skipped.ran_ns;
+    point->waits_ns += skipped.waits_ns;
+    point->recording_ns += skipped.recording_ns;
+    point->threads = most(point->threads, skipped.threads);
+  }
   clock->count = PROGRAM_CLOCK_POINTS / 2;
   clock->step_ns *= 2;
 }
 
-static void put_point(struct program_clock *clock, const struct trace_sample *at, double taken_ns) {
-  if (clock->count == PROGRAM_CLOCK_POINTS)
-    thin_out(clock);
-  clock->points[clock->count++] = (struct program_clock_point){at->stamp, taken_ns};
-  clock->last = *at;
+static double span_ns(const struct program_clock *clock, const struct program_clock_point *to) {
+  return rise(to[-1].stamp, to->stamp) * 1e9 / clock->hz;
 }
 
-/* How much of the time since the last point is the recording's; the kernel may tell of up to a tick more than passed.
- */
-static double taken_since(struct program_clock *clock, const struct trace_sample *now, double passed_ns) {
-  const struct trace_sample *last = &clock->last;
-  double ran_ns = rise(last->user_ns + last->system_ns, now->user_ns + now->system_ns);
-  double queued_ns = rise(last->queued_ns, now->queued_ns), waited_ns = rise(last->waited_ns, now->waited_ns);
-  double recording_ns = clock->call_ns * rise(last->calls, now->calls) + rise(last->reading_ns, now->reading_ns);
-  double own = ran_ns > 0 ? 1 - least(recording_ns / ran_ns, 0.5) : 1;
-  double active_ns = ran_ns + queued_ns + waited_ns;
-  if (active_ns <= 0)
-    return 0;
-  bool several = active_ns > passed_ns + LONGEST_TICK_NS;
-  double at_once = several ? active_ns / passed_ns : clock->at_once; /* the last span of a burst is not full */
-  clock->at_once = several ? at_once : 1;
-  double taken_ns = (active_ns - (ran_ns + queued_ns) * own) / at_once + clock->carried_ns;
-  double now_ns = least(taken_ns, MOST * passed_ns);
-  clock->carried_ns = least(taken_ns - now_ns, LONGEST_TICK_NS);
-  return now_ns;
+/* How much of the time since the point before threads were active, and how much of that is the recording's or the
+   machine's. */
+static void take(const struct program_clock *clock, struct program_clock_point *to) {
+  double passed_ns = span_ns(clock, to), all_ns = to->ran_ns + to->waits_ns, threads = most(to->threads, 1);
+  to->at_once = least(most(all_ns / passed_ns, 1), threads);
+  double at_once = least(most(to->at_once, to[-1].at_once), threads); /* the last span of a burst is not full */
+  double own_ns = to->ran_ns - least(to->recording_ns, to->ran_ns / 2);
+  to->active_ns = least(all_ns / at_once, passed_ns);
+  double taken_ns = to->active_ns - own_ns / least(at_once, clock->processors);
+  to->taken_ns = to[-1].taken_ns + least(most(taken_ns, 0), MOST * passed_ns);
+}
+
+static void put_point(struct program_clock *clock) {
+  if (clock->count == PROGRAM_CLOCK_POINTS)
+    thin_out(clock);
+  struct program_clock_point *first = &clock->points[1], *last = &clock->points[clock->count++], *late = last;
+  *last = clock->now;
+  clock->now = (struct program_clock_point){0};
+  double threads = last->threads;
+  for (;; late--) {
+    late->threads = most(late->threads, threads);
+    double excess_ns = late->ran_ns + late->waits_ns - span_ns(clock, late) * late->threads;
+    if (excess_ns <= 0 || late == first)
+      break;
+    excess_ns = least(excess_ns, late->waits_ns);
+    late->waits_ns -= excess_ns; /* the kernel tells of a wait when it has ended: it began before */
+    late[-1].waits_ns += excess_ns;
+  }
+  for (; late <= last; late++)
+    take(clock, late);
 }
 
 static bool is_known(const struct trace_sample *sample) {
   return sample->user_ns != TRACE_SAMPLE_MISSING && sample->system_ns != TRACE_SAMPLE_MISSING &&
          sample->queued_ns != TRACE_SAMPLE_MISSING && sample->waited_ns != TRACE_SAMPLE_MISSING &&
-         sample->calls != TRACE_SAMPLE_MISSING && sample->reading_ns != TRACE_SAMPLE_MISSING;
+         sample->calls != TRACE_SAMPLE_MISSING && sample->reading_ns != TRACE_SAMPLE_MISSING &&
+         sample->active_threads != TRACE_SAMPLE_MISSING;
 }
 
 void program_clock_sample(struct program_clock *clock, const struct trace_sample *sample) {
-  const struct trace_sample *last = &clock->last;
-  if (clock->hz <= 0 || !is_known(sample))
+  const struct trace_sample last = clock->last;
+  struct program_clock_point *now = &clock->now;
+  if (clock->hz <= 0 || clock->processors <= 0 || !is_known(sample))
     return;
+  clock->last = *sample;
+  now->stamp = sample->stamp;
   if (!clock->count) {
-    put_point(clock, sample, 0);
+    clock->points[clock->count++] = *now;
     return;
   }
-  double passed_ns = rise(last->stamp, sample->stamp) * 1e9 / clock->hz;
-  bool ran = sample->user_ns + sample->system_ns != last->user_ns + last->system_ns;
-  if (passed_ns >= clock->step_ns && ran)
-    put_point(clock, sample, clock->points[clock->count - 1].taken_ns + taken_since(clock, sample, passed_ns));
+  now->ran_ns += rise(last.user_ns + last.system_ns, sample->user_ns + sample->system_ns);
+  now->waits_ns += rise(last.queued_ns, sample->queued_ns) + rise(last.waited_ns, sample->waited_ns);
+  now->recording_ns += clock->call_ns * rise(last.calls, sample->calls) + rise(last.reading_ns, sample->reading_ns);
+  now->threads = most(now->threads, (double)sample->active_threads);
+  const struct program_clock_point *from = &clock->points[clock->count - 1];
+  if (rise(from->stamp, now->stamp) * 1e9 / clock->hz >= clock->step_ns)
+    put_point(clock);
+}
+
+double program_clock_asleep_ns(const struct program_clock *clock) {
+  double asleep_ns = 0;
+  for (uint32_t i = 1; i < clock->count; i++)
+    asleep_ns += span_ns(clock, &clock->points[i]) - clock->points[i].active_ns;
+  return asleep_ns;
 }
 
 double program_clock_taken_ns(const struct program_clock *clock, uint64_t stamp) {

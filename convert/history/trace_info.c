@@ -146,7 +146,8 @@ int recorded_samples_load(struct recorded_samples *samples, struct trace_reader 
   samples->group_size = 1;
   json_t *info = json_loads(trace_reader_summary(reader)->info_json, 0, NULL);
   samples->clock_hz = trace_reader_summary(reader)->clock_hz;
-  program_clock_begin(&samples->clock, samples->clock_hz, json_number_value(json_object_get(info, "call_ns")));
+  program_clock_begin(&samples->clock, samples->clock_hz, json_number_value(json_object_get(info, "call_ns")),
+                      json_number_value(json_object_get(info, "processors")));
   json_decref(info);
   samples->rss_anon_peak_bytes = samples->vm_size_peak_bytes = samples->vm_hwm_bytes = TRACE_SAMPLE_MISSING;
   samples->minor_faults = samples->major_faults = samples->user_ns = samples->system_ns = TRACE_SAMPLE_MISSING;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A bare run's bursts and sleeps, recorded: bursts take longer by the recorder's work, by waits for it and by waits for
-   a processor, as the samples tell, at any distance and with late ticks. Program time is that of the bare run at each
-   burst's end, whatever it was stretched by. */
+   a processor, as the samples tell, at any distance, with late ticks and waits that are told when they end. Program
+   time is that of the bare run at each burst's end, whatever it was stretched by. */
 #include "convert/history/trace_info.h"
 #include "core/test/check.h"
 #include "core/trace/write/trace_write.h"
@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { STEP_US = 100, CALL_NS = 10, BURSTS = 8 };
+enum { STEP_US = 100, CALL_NS = 10, BURSTS = 8, PROCESSORS = 2 };
 
 /* What the threads of the program do; each period begins with a burst. Shares are of a dense thread's time in bursts:
-   the rest of it runs. */
+   the rest of it runs. Threads beyond the processors wait for each other. */
 struct run {
   const char *name;
-  uint64_t burst_ms, sleep_ms; /* of the bare run, on a machine with no other load */
+  uint64_t burst_ms, sleep_ms; /* of the bare run, on a machine with no other load: what a thread runs, and sleeps */
   uint32_t threads;            /* dense ones, at once */
   double recording;            /* of what runs */
   double waited, queued;
@@ -28,14 +28,15 @@ static const struct run runs[] = {
     {"short bursts", 15, 40, 1, 0.4, 0.5, 0.1},
     {"never idle", 200, 0, 1, 0.5, 0.5, 0.3},
     {"three threads at once", 100, 200, 3, 0.3, 0.5, 0.2},
-    {"waits for a processor stay", 100, 300, 1, 0, 0, 0.7},
+    {"starves in bursts", 100, 300, 1, 0, 0, 0.9},
+    {"two threads starve", 100, 300, 2, 0.2, 0.2, 0.6},
+    {"four threads on two processors", 100, 300, 4, 0, 0, 0.5},
+    {"four threads on two processors starve", 100, 300, 4, 0, 0, 0.9},
 };
 
-/* How long a burst of the run lasts when it is not recorded, beside the same load: waits for a processor are in
-   proportion to what runs. */
+/* How long a burst of the run lasts when it is not recorded. */
 static double bare_burst_ns(const struct run *run) {
-  double runs_ns = (double)run->burst_ms * 1e6;
-  return runs_ns + runs_ns * run->queued / (1 - run->waited - run->queued);
+  return (double)run->burst_ms * 1e6 * (run->threads > PROCESSORS ? (double)run->threads / PROCESSORS : 1);
 }
 
 static double recorded_burst_ns(const struct run *run) {
@@ -47,23 +48,28 @@ static uint64_t whole(double value) {
 }
 
 static void write_samples(const char *path, const struct run *run, uint64_t sample_us, uint64_t tick_us) {
+  enum { WAIT_US = 60000 };
   struct trace_writer *writer;
   struct error error = {0};
   struct trace_writer_options options = {0};
-  CHECK(trace_writer_open(&writer, path, "{\"clock\":{\"kind\":\"nanoseconds\",\"hz\":1e9},\"call_ns\":10}", &options,
+  CHECK(trace_writer_open(&writer, path,
+                          "{\"clock\":{\"kind\":\"nanoseconds\",\"hz\":1e9},\"call_ns\":10,\"processors\":2}", &options,
                           &error) == 0,
         "%s", error.text);
-  double ran_ns = 0, told_ns = 0, queued_ns = 0, waited_ns = 0;
+  double ran_ns = 0, told_ns = 0, queued_ns = 0, waited_ns = 0, queued_told_ns = 0;
   double period_ns = recorded_burst_ns(run) + (double)run->sleep_ms * 1e6, step_ns = STEP_US * 1000 * run->threads;
   for (uint64_t us = 0; (double)us * 1000 <= BURSTS * period_ns; us += STEP_US) {
     bool works = fmod((double)us * 1000, period_ns) < recorded_burst_ns(run);
     if (us % tick_us == 0 || !works)
       told_ns = ran_ns;
+    if (us % WAIT_US == 0 || !works)
+      queued_told_ns = queued_ns;
     struct trace_sample sample = {.stamp = us * 1000,
                                   .user_ns = whole(told_ns),
-                                  .queued_ns = whole(queued_ns),
+                                  .queued_ns = whole(queued_told_ns),
                                   .waited_ns = whole(waited_ns),
-                                  .calls = whole(ran_ns * run->recording / CALL_NS)};
+                                  .calls = whole(ran_ns * run->recording / CALL_NS),
+                                  .active_threads = run->threads};
     if (us % sample_us == 0)
       CHECK(trace_writer_sample(writer, &sample) == 0, "sample");
     ran_ns += works ? step_ns * (1 - run->waited - run->queued) : 0;

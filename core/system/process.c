@@ -107,25 +107,49 @@ uint64_t proc_cpu_ns(int pid) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-uint64_t proc_queued_ns(int pid, uint64_t missing) {
+/* The thread in the list, from a place on where it mostly is; a new one comes to that place. */
+static struct proc_queued_thread *queued_thread(struct proc_queue *queue, int at, int tid) {
+  struct proc_queued_thread *threads = queue->threads;
+  int found = at;
+  while (found < queue->count && threads[found].tid != tid)
+    found++;
+  struct proc_queued_thread thread = found < queue->count ? threads[found] : (struct proc_queued_thread){.tid = tid};
+  if (found == queue->count && queue->count < PROC_QUEUED_THREADS)
+    queue->count++;
+  else if (found == PROC_QUEUED_THREADS)
+    found--;
+  memmove(&threads[at + 1], &threads[at], (size_t)(found - at) * sizeof *threads);
+  threads[at] = thread;
+  return &threads[at];
+}
+
+bool proc_queue_read(int pid, struct proc_queue *queue) {
+  enum { ACTIVE_NS = 1000000000 };
   char path[32], text[96];
   snprintf(path, sizeof path, "/proc/%d/task", pid);
   DIR *threads = opendir(path);
   if (!threads)
-    return missing;
-  uint64_t sum_ns = 0;
+    return false;
+  uint64_t now_ns = os_monotonic_ns();
   int read = 0;
+  queue->active = 0;
   for (struct dirent *entry; read < PROC_QUEUED_THREADS && (entry = readdir(threads));) {
-    unsigned long long queued_ns;
+    unsigned long long ran_ns, queued_ns;
     int tid = atoi(entry->d_name); /* of "." and "..": 0 */
     snprintf(path, sizeof path, "task/%d/schedstat", tid);
-    if (!tid || !proc_read_file(pid, path, text, sizeof text) || sscanf(text, "%*u %llu", &queued_ns) != 1)
+    if (!tid || !proc_read_file(pid, path, text, sizeof text) || sscanf(text, "%llu %llu", &ran_ns, &queued_ns) != 2)
       continue;
-    sum_ns += queued_ns;
-    read++;
+    struct proc_queued_thread *thread = queued_thread(queue, read++, tid);
+    if (ran_ns < thread->ran_ns || queued_ns < thread->queued_ns) /* another thread of that number */
+      *thread = (struct proc_queued_thread){.tid = tid};
+    queue->queued_ns += queued_ns - thread->queued_ns;
+    if (ran_ns != thread->ran_ns || queued_ns != thread->queued_ns)
+      *thread = (struct proc_queued_thread){tid, ran_ns, queued_ns, now_ns};
+    queue->active += thread->active_at_ns && now_ns - thread->active_at_ns < ACTIVE_NS;
   }
   closedir(threads);
-  return read ? sum_ns : missing;
+  queue->count = read;
+  return read > 0;
 }
 
 FILE *proc_open_maps(int pid) {

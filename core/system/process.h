@@ -60,10 +60,21 @@ bool proc_stat_read(int fd, struct proc_stat *stat);
 /* CPU time of all threads of the process, including ended ones, to the ns; 0: the process is gone. */
 uint64_t proc_cpu_ns(int pid);
 
-/* How long the threads that live, PROC_QUEUED_THREADS of them at most, have waited for a processor while they could
-   run. missing: returned where the kernel does not tell. */
+/* Waits of a process's threads for a processor while they could run; of PROC_QUEUED_THREADS at a time. All zero: not
+   read yet. */
 enum { PROC_QUEUED_THREADS = 64 };
-uint64_t proc_queued_ns(int pid, uint64_t missing);
+struct proc_queue {
+  struct proc_queued_thread {
+    int tid;
+    uint64_t ran_ns, queued_ns, active_at_ns; /* when it last had run or waited */
+  } threads[PROC_QUEUED_THREADS];
+  int count;
+  uint64_t queued_ns; /* of all threads so far; those that have ended: until the reading before */
+  uint32_t active;    /* threads that ran or waited in the second before the last reading */
+};
+
+/* Reads them again. False: the kernel does not tell. */
+bool proc_queue_read(int pid, struct proc_queue *queue);
 
 /* Opens /proc/PID/maps; NULL: it can't be opened. The caller closes it. */
 FILE *proc_open_maps(int pid);

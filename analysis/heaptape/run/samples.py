@@ -121,8 +121,9 @@ def idle_of(workload: Path) -> float:
     clock = line["time_ns"].to_numpy(float), line["position"].to_numpy(float)
     if asleep is None:
         return idle_share(*clock, compiled.info.get("cpu_ns"))
-    waits_known = "program_clock" in compiled.info
-    return asleep if waits_known else min(asleep, idle_share(*clock, ops=RECORDER_WAITS_OPS))
+    if compiled.program_clock is not None:
+        return asleep
+    return min(asleep, idle_share(*clock, ops=RECORDER_WAITS_OPS))
 
 
 def smooth(time_ns: np.ndarray, cpu_ns: np.ndarray) -> np.ndarray:

@@ -120,10 +120,18 @@ class Workload:
         """Is a replay's mean of memory over calls, as there are no times, not over wall time?"""
         return not self.timeline()["time_ns"].any()
 
+    @property
+    def program_clock(self) -> np.ndarray | None:
+        """Rows of recorded ns since the recording began, and ns until then that are not the program's; None: the
+        recording does not tell.
+        """
+        points = self.info.get("program_clock")
+        return np.array(points, float).reshape(-1, 2) if points else None
+
     def program_time_ns(self, recorded_ns: np.ndarray) -> np.ndarray:
-        """The time line's time of recorded times: less what the recording took, as far as that is known."""
-        points = np.array(self.info.get("program_clock") or [[0, 0]], float)
-        return recorded_ns - np.interp(recorded_ns, points[:, 0], points[:, 1])
+        """The time line's time of recorded times: less what is not the program's, as far as that is known."""
+        points = self.program_clock
+        return recorded_ns if points is None else recorded_ns - np.interp(recorded_ns, points[:, 0], points[:, 1])
 
 
 def is_workload(path: Path) -> bool:

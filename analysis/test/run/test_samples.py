@@ -239,7 +239,9 @@ def test_program_time_is_without_waits_for_the_recorder(tmp_path: Path) -> None:
             times_ns(trace, trace.samples()["stamp"].to_numpy(np.uint64)[-1:])[0],
             *times_ns(trace, np.array([trace.last_stamp], np.uint64)),
         )
-    taken_ns = workload.info["program_clock"][-1][1]
+    clock = workload.program_clock
+    assert clock is not None
+    taken_ns = clock[-1, 1]
     assert taken_ns > 250 * MS
     assert end_ns == pytest.approx(recorded_ns - taken_ns, abs=100)
     samples, _ = read_samples(tape, work)

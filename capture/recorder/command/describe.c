@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -470,6 +471,9 @@ char *describe_info(const struct collector_settings *settings, const struct atta
   if (info) {
     json_object_set_new(info, "transparent_huge_pages", huge_pages_of(request->pid));
     json_object_set_new(info, "call_ns", json_real(describe_call_ns(settings)));
+    cpu_set_t allowed;
+    if (sched_getaffinity(request->pid, sizeof allowed, &allowed) == 0)
+      json_object_set_new(info, "processors", json_integer(CPU_COUNT(&allowed)));
     if (past->parent)
       settings_made_describe(&past->parent->settings, info);
     add_build(info, request->pid, allocator, &symbols);

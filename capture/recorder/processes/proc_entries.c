@@ -93,7 +93,10 @@ static bool read_sample(struct sampler *sampler, struct trace_sample *sample) {
   sample->minor_faults = stat.minor_faults;
   sample->major_faults = stat.major_faults;
   take_cpu_time(sampler, &stat, sample);
-  sample->queued_ns = proc_queued_ns(sampler->pid, TRACE_SAMPLE_MISSING);
+  if (proc_queue_read(sampler->pid, &sampler->queue)) {
+    sample->queued_ns = sampler->queue.queued_ns;
+    sample->active_threads = sampler->queue.active;
+  }
   return !sampler->executed;
 }
 

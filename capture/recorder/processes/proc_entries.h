@@ -7,6 +7,7 @@
    its start, and may change; so it is read at the thread's first event and then less and less often. */
 #pragma once
 
+#include "core/system/process.h"
 #include "core/trace/write/trace_write.h"
 
 #include <stdbool.h>
@@ -22,6 +23,7 @@ struct sampler {
   uint32_t filters_before, filters; /* of system calls, of the main thread: at the first sample, and set since */
   uint64_t stack;                   /* where the image's first stack begins; 0: not known */
   unsigned long owner;              /* effective user */
+  struct proc_queue queue;
   bool executed; /* the process is another image than at the first sample, which no sample is taken of */
 };
 

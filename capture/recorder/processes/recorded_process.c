@@ -119,10 +119,12 @@ uint64_t recorded_process_reading_ns(const struct recorded_process *process) {
 }
 
 static uint64_t waited_ns(const struct recorded_process *process) {
-  uint64_t stamps = 0;
-  for (uint32_t i = 0; i < process->readers.count; i++)
+  uint64_t stamps = 0, ended = 0;
+  for (uint32_t i = 0; i < process->readers.count; i++) {
     stamps += atomic_load_explicit(&process->readers.at[i].ring->waited_stamps, memory_order_relaxed);
-  return stamps_ns(process, stamps);
+    ended += atomic_load_explicit(&process->readers.at[i].ring->waits_ended, memory_order_relaxed);
+  }
+  return stamps_ns(process, stamps) + ended * RING_WAIT_NS;
 }
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
