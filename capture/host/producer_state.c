@@ -165,11 +165,15 @@ bool ring_room_is_hopeless(const struct producer *producer) {
 
 /* Counts the wait that began then, without what the thread waits for a processor once it is woken. */
 static void count_wait(struct ring *ring, uint64_t began, bool woke_by_itself) {
+  if (woke_by_itself) {
+    uint32_t ended = atomic_load_explicit(&ring->waits_ended, memory_order_relaxed);
+    atomic_store_explicit(&ring->waits_ended, ended + 1, memory_order_relaxed);
+    return;
+  }
   uint64_t now = os_stamp(), woken = atomic_load(&ring->woken);
-  _Atomic uint64_t *counter = woke_by_itself ? &ring->waits_ended : &ring->waited_stamps;
+  uint64_t all = atomic_load_explicit(&ring->waited_stamps, memory_order_relaxed);
   uint64_t ended = woken > began && woken < now ? woken : now;
-  uint64_t more = woke_by_itself ? 1 : ended > began ? ended - began : 0;
-  atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
+  atomic_store_explicit(&ring->waited_stamps, all + (ended > began ? ended - began : 0), memory_order_relaxed);
 }
 
 /* Signals are blocked, as a handler's events have only the small side buffer; they are delivered between two waits. */

@@ -127,13 +127,13 @@ struct ring {
   _Alignas(64) _Atomic uint32_t lap;  /* bytes of the ring that are or were in use */
   _Atomic uint32_t waiting;           /* the host sleeps on drained */
   _Atomic uint32_t owner;             /* the kernel's id of its thread */
+  _Atomic uint32_t waits_ended;       /* waits of RING_WAIT_NS after which nothing had woken it */
   _Atomic uint64_t nested;            /* calls that the allocator made inside another call */
   _Atomic uint64_t dropped;           /* events dropped, including those that DROPPED records report */
   _Atomic uint64_t skipped;           /* calls made in pauses, including those that DROPPED records report */
   _Atomic uint64_t marks_lost;        /* heaptape_mark found the ring full */
   _Atomic uint64_t large_stamps;      /* how long it took to record large objects */
-  _Atomic uint64_t waited_stamps;     /* how long the host has waited for room, until it was woken */
-  _Atomic uint64_t waits_ended;       /* waits of RING_WAIT_NS besides, after which nothing had woken it */
+  _Atomic uint64_t waited_stamps;     /* how long the host has waited for room besides, until it was woken */
   _Alignas(64) _Atomic uint32_t tail; /* bytes from the ring's start up to which the collector is done */
   _Atomic uint32_t drained;           /* futex: changes when tail has moved and the host waits */
   _Atomic uint64_t woken;             /* stamp of that change */
