@@ -27,10 +27,11 @@ Workload = shape("Workload",
      "packages workloads allocators": maybe(list[str]), "source": maybe(str)})
 Workloads = shape("Workloads", Output, "`heaptape workloads --json`.",
     {"workloads": list[Workload]})
-Machine = shape("Machine", Output,
+Machine = shape("Machine",
     "`heaptape machine --json`: costs here, ns, with quantiles over the rounds (docs/methods/TIME_MODEL.md).",
-    {"rounds independent_chains line_bytes cores created_unix_s": Count,
-     "tlbs working_sets os_page_sets": list[dict[str, Any]], "code kernel geometry": dict[str, Any],
+    {"schema": Literal[6], "rounds independent_chains line_bytes cores created_unix_s": Count,
+     "tlbs working_sets os_page_sets": list[dict[str, Any]], "code strings kernel geometry": dict[str, Any],
+     "loading": maybe(dict[str, Any]),
      "cpu kernel_release": str, "load_before": list[float]})
 Observed = shape("Observed",
     "A program that ran. Rows of `timeline`: time, CPU time (ns), RssAnon, VmSize (bytes). `peaks`: how they are "
