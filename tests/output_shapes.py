@@ -72,11 +72,11 @@ Pick = shape("Pick",
     {"aim use why": str, "stay": bool, "ties": list[str], "rivals": list[str], "environment": dict[str, str]})
 Tried = shape("Tried",
     "A candidate, replayed. Bytes are the whole program's; `figures`: the allocator's alone. CPU time is against "
-    "today's, in ns and, if the program's own time is known, in percent of it. `smallest_limit_bytes`: memory limit "
-    "under which the program runs.",
+    "today's, in ns and, if the program's own time is known, in percent of it. `cpu_chance`: that it is faster. "
+    "`smallest_limit_bytes`: memory limit under which the program runs.",
     {"label allocator variant path": str, "error": maybe(str),
      "peak_bytes mean_bytes smallest_limit_bytes": maybe(Count), "figures": maybe(Figures),
-     "cpu_ns cpu_low_ns cpu_high_ns cpu_percent cpu_low_percent cpu_high_percent": maybe(float),
+     "cpu_ns cpu_low_ns cpu_high_ns cpu_percent cpu_low_percent cpu_high_percent cpu_chance": maybe(float),
      "cpu_from": maybe(Literal["calls", "accesses", "live"]), "cpu_steps": maybe(list[dict[str, Any]])})
 Advice = shape("Advice", Output,
     "`heaptape advise --json`. `refused`: allocator -> the broken rule; `live`: what --live found.",

@@ -594,13 +594,18 @@ int loading_wait_for_libc(const struct loading *loading, const struct tracee *tr
   enum { LOOKS = 5 };
   int settled = 0;
   for (int i = 0; i < TRIES && settled < LOOKS; i++) {
-    struct error ignored = {0};
+    struct error unread = {0};
     struct objects objects;
-    bool found = objects_read(&objects, tracee, &ignored) == 0 && objects_find(&objects, "libc.so.6");
+    bool found = objects_read(&objects, tracee, &unread) == 0 && objects_find(&objects, "libc.so.6");
+    bool too_many = unread.text[0] && objects.all.count;
     settled += objects.list && objects_are_settled(&objects, tracee);
     objects_free(&objects);
     if (found)
       return 0;
+    if (too_many) {
+      *error = unread;
+      return -1;
+    }
     if (!loading->should_continue(loading->context))
       return -1;
     uint64_t word;

@@ -4,13 +4,14 @@
 import argparse
 import errno
 import json
+import math
 import os
 import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from heaptape.common.console import uncontrolled
 from heaptape.common.errors import HeaptapeError, UsageError
@@ -78,14 +79,30 @@ def write_text(output: str, text: str) -> None:
 
 def write_json(output: str, value: object) -> None:
     """Writes JSON for programs, as `write_text`: without white space, which would be most of R.json's bytes."""
-    write_text(output, json.dumps(value, separators=(",", ":")) + "\n")
+    write_text(output, _json(value, separators=(",", ":")) + "\n")
 
 
 def print_json(value: Mapping, output: str = STANDARD_OUTPUT) -> None:
     """Prints a command's --json output, with the version of its shape (docs/formats/SCHEMAS.md), or writes it to a
     file. Raises HeaptapeError.
     """
-    write_text(output, json.dumps({"schema": 1} | dict(value), indent=1) + "\n")
+    write_text(output, _json({"schema": 1} | dict(value), indent=1) + "\n")
+
+
+def _json(value: object, **form: Any) -> str:  # noqa: ANN401
+    """JSON has no number that is not finite (an end of an interval of one round): null, which is not known."""
+    try:
+        return json.dumps(value, allow_nan=False, **form)
+    except ValueError:
+        return json.dumps(_finite(value), **form)
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def records(frame: "pd.DataFrame") -> list[dict]:

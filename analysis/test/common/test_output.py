@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where a command's output goes: through links of this user and of root, never through another user's."""
 
+import json
 import os
 
 import pytest
@@ -79,3 +80,9 @@ def test_a_file_of_holes_is_not_read_into_memory(tmp_path):
     with (tmp_path / "r.json").open("wb") as file:
         file.truncate(1 << 42)
     refused(HEAPTAPE_HERE, "compare", tmp_path / "r.json", says="r.json: is larger than 4 GiB")
+
+
+def test_a_number_that_is_not_finite_is_null_in_json(tmp_path):
+    """JSON has no such number, and most readers refuse the whole text."""
+    output.print_json({"a": [1.5, {"b": float("nan")}], "c": (float("inf"), -float("inf"))}, str(tmp_path / "one"))
+    assert json.loads((tmp_path / "one").read_text()) == {"schema": 1, "a": [1.5, {"b": None}], "c": [None, None]}
