@@ -40,14 +40,17 @@ static double span_ns(const struct program_clock *clock, const struct program_cl
   return rise(to[-1].stamp, to->stamp) * 1e9 / clock->hz;
 }
 
+static double at_once_of(const struct program_clock *clock, const struct program_clock_point *to) {
+  return least(most((to->ran_ns + to->waits_ns) / span_ns(clock, to), 1), most(to->threads, 1));
+}
+
 /* How much of the time since the point before threads were active, and how much of that is the recording's or the
-   machine's. */
-static void take(const struct program_clock *clock, struct program_clock_point *to) {
-  double passed_ns = span_ns(clock, to), all_ns = to->ran_ns + to->waits_ns, threads = most(to->threads, 1);
-  to->at_once = least(most(all_ns / passed_ns, 1), threads);
-  double at_once = least(most(to->at_once, to[-1].at_once), threads); /* the last span of a burst is not full */
+   machine's. next: of the span behind; 0: there is none yet. */
+static void take(const struct program_clock *clock, struct program_clock_point *to, double next) {
+  double passed_ns = span_ns(clock, to), around = most(to[-1].at_once, next);
+  double at_once = least(most(to->at_once, around), most(to->threads, 1)); /* a burst's first and last are not full */
   double own_ns = to->ran_ns - least(to->recording_ns, to->ran_ns / 2);
-  to->active_ns = least(all_ns / at_once, passed_ns);
+  to->active_ns = least((to->ran_ns + to->waits_ns) / at_once, passed_ns);
   double taken_ns = to->active_ns - own_ns / least(at_once, clock->processors);
   to->taken_ns = to[-1].taken_ns + least(most(taken_ns, 0), MOST * passed_ns);
 }
@@ -68,8 +71,10 @@ static void put_point(struct program_clock *clock) {
     late->waits_ns -= excess_ns; /* the kernel tells of a wait when it has ended: it began before */
     late[-1].waits_ns += excess_ns;
   }
-  for (; late <= last; late++)
-    take(clock, late);
+  for (struct program_clock_point *point = late; point <= last; point++)
+    point->at_once = at_once_of(clock, point);
+  for (late -= late > first; late <= last; late++)
+    take(clock, late, late < last ? late[1].at_once : 0);
 }
 
 static bool is_known(const struct trace_sample *sample) {
