@@ -2,7 +2,6 @@
 """`heaptape workloads`: lists, sets up, records, writes and runs workloads, and runs suites."""
 
 import argparse
-import json
 import subprocess
 import sys
 import time
@@ -143,7 +142,7 @@ def _capture(names: Sequence[str], arguments: argparse.Namespace) -> int:
         if not arguments.json:
             _print_captured(done, arguments.all, home)
     if arguments.json:
-        print(json.dumps(rows[0] if len(chosen) == 1 else {"workloads": rows}, indent=1))
+        print_json({"workloads": rows})
     return 1 if any("failure" in row or not row["check"]["ok"] for row in rows) else 0
 
 
