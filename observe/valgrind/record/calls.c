@@ -6,6 +6,7 @@
 #include "observe/valgrind/common/allocator.h"
 #include "observe/valgrind/record/rings.h"
 
+#include <pub_tool_libcbase.h>
 #include <string.h>
 #define strcmp VG_(strcmp) /* in control_names.h: there is no C library */
 #define strlen VG_(strlen)
