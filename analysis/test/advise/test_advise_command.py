@@ -248,7 +248,8 @@ def test_live_runs_say_whether_the_advice_holds(planted, program, tape):
     assert live["figures"]["change_percent"] < -30
     done = call_heaptape("advise", tape, *options, "--", "/bin/true")
     assert done.status == 1
-    assert "smaller than predicted" in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())  # an OS page more or less of /bin/true's few
+    assert "smaller than predicted" in said or "the opposite of the prediction" in said
 
 
 def test_what_is_predicted_to_be_fast_has_its_memory_measured_live(planted, program):
