@@ -389,12 +389,23 @@ REAL_LIBC_NAMES(REAL_LIBC)
 enum {
 #define HOOK(ident, ...) WANTED_##ident,
 #include "capture/host/real/entry_points.def"
-#define WANTED_OF_LIBC(ident) WANTED_LIBC_##ident,
-  REAL_LIBC_NAMES(WANTED_OF_LIBC) WANTED_GLIBC,
+  WANTED_GLIBC,
   WANTED_LIBC,
   WANTED_NEW,
   WANTED
 };
+
+/* For allocators of other libraries alone: at the start of each process it would take 15,000 instructions. */
+static void find_of_libc(const struct symbols_wanted *wanted) {
+#define NAME_OF_LIBC(ident) {"__libc_" #ident, NULL},
+  struct symbols_wanted of_libc[] = {REAL_LIBC_NAMES(NAME_OF_LIBC)}, *at = of_libc;
+  symbols_next_all(of_libc, sizeof of_libc / sizeof *of_libc);
+#define TAKE_OF_LIBC(ident)                                                                                            \
+  if (base_of(at->code) != base_of(wanted[WANTED_##ident].code))                                                       \
+    real_libc_##ident = at->code;                                                                                      \
+  at++;
+  REAL_LIBC_NAMES(TAKE_OF_LIBC)
+}
 
 bool real_resolve(void) {
   if (atomic_load_explicit(&resolved, memory_order_acquire))
@@ -408,8 +419,7 @@ bool real_resolve(void) {
   struct symbols_wanted wanted[WANTED] = {
 #define HOOK(ident, ...) {#ident, NULL},
 #include "capture/host/real/entry_points.def"
-#define NAME_OF_LIBC(ident) {"__libc_" #ident, NULL},
-      REAL_LIBC_NAMES(NAME_OF_LIBC){"gnu_get_libc_version", NULL}, {"__libc_start_main", NULL}, {"_Znwm", NULL}};
+      {"gnu_get_libc_version", NULL}, {"__libc_start_main", NULL}, {"_Znwm", NULL}};
   symbols_begin();
   symbols_next_all(wanted, WANTED);
   find_libc(wanted[WANTED_GLIBC].code, wanted[WANTED_LIBC].code);
@@ -427,10 +437,8 @@ bool real_resolve(void) {
       note_allocator(symbol.data); /* for each function, as they need not come from one library */                     \
   }
 #include "capture/host/real/entry_points.def"
-#define TAKE_OF_LIBC(ident)                                                                                            \
-  if (base_of(wanted[WANTED_LIBC_##ident].code) != base_of(wanted[WANTED_##ident].code))                               \
-    real_libc_##ident = wanted[WANTED_LIBC_##ident].code;
-  REAL_LIBC_NAMES(TAKE_OF_LIBC)
+  if (allocator_count > 0)
+    find_of_libc(wanted);
   void *malloc_code = wanted[WANTED_malloc].code, *array_code = wanted[WANTED_reallocarray].code;
   /* libc's reallocarray, and that of a library with no other such function (libbsd), call realloc through us: the call
      would be recorded as both, or as realloc. */
