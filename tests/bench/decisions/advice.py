@@ -165,14 +165,25 @@ def read(results: Path) -> dict[str, dict[str, Step]]:
     return found
 
 
+def rounds_of(steps: Mapping[str, Step]) -> list[dict[str, float]]:
+    """CPU time of each allocator, by label, in each round."""
+    rounds = (step for name, step in steps.items() if name.startswith(ROUND))
+    return [{label: float(one[0]) for label, one in step.items()} for step in rounds]
+
+
+def percents(label: str, today: str, rounds: Sequence[Mapping[str, float]]) -> list[float]:
+    """Change of CPU time against today's in percent, in each round."""
+    return [100 * (one[label] / one[today] - 1) for one in rounds]
+
+
 def changes(steps: Mapping[str, Step], today: str) -> dict[str, tuple[float, float]]:
     """label -> change of CPU time against today's in percent: median of the rounds' ratios, and half the width of its
     interval of 95 %, by ranks.
     """
-    rounds = [step for name, step in steps.items() if name.startswith(ROUND)]
+    rounds = rounds_of(steps)
     found = {}
     for label in rounds[0]:
-        ratios = sorted(100 * (float(one[label][0]) / float(one[today][0]) - 1) for one in rounds)
+        ratios = sorted(percents(label, today, rounds))
         below = (sum(math.comb(len(ratios), i) for i in range(k + 1)) / 2 ** len(ratios) for k in range(len(ratios)))
         cut = max(sum(chance <= 0.025 for chance in below) - 1, 0)
         found[label] = median(ratios), (ratios[-1 - cut] - ratios[cut]) / 2
@@ -184,11 +195,11 @@ def regrets_of(steps: Mapping[str, Step], pick: str, today: str) -> tuple[float,
     chance makes too large; against the best of one half of the rounds in the other half, mean of 400 divisions, which
     chance doesn't; the first of allocators that are equal: each round's times, without their medians, dealt anew.
     """
-    rounds = [{label: float(one[0]) for label, one in step.items()} for name, step in steps.items() if ROUND in name]
-    labels, chance = list(rounds[0]), random.Random(1)
+    rounds, chance = rounds_of(steps), random.Random(1)
+    labels = list(rounds[0])
 
     def percent(label: str, of: Sequence[Mapping[str, float]]) -> float:
-        return median(100 * (one[label] / one[today] - 1) for one in of)
+        return median(percents(label, today, of))
 
     def best(of: Sequence[Mapping[str, float]]) -> str:
         return min(labels, key=lambda label: percent(label, of))
