@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/test/hosts/recording.h"
-#include "capture/wire/ring.h"
+#include "capture/test/shared_page.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -239,19 +238,6 @@ static const struct patience {
 enum { PATIENT_CHILDREN = sizeof patience / sizeof *patience };
 
 #if defined(__x86_64__)
-static struct control *shared_page(void) {
-  FILE *maps = fopen("/proc/self/maps", "r");
-  char line[512];
-  uintptr_t from = 0;
-  while (maps && !from && fgets(line, sizeof line, maps))
-    if (!strstr(line, "heaptape-control") || sscanf(line, "%" SCNxPTR "-", &from) != 1)
-      from = 0;
-  if (!from)
-    exit(2);
-  fclose(maps);
-  return (struct control *)from;
-}
-
 static void let_wait(int child, const struct patience *its, struct control *page) {
   struct user_regs_struct registers;
   int status, left = its->slices;
@@ -276,6 +262,8 @@ static void let_wait(int child, const struct patience *its, struct control *page
 
 static int patience_host(void) {
   struct control *page = shared_page();
+  if (!page)
+    return 2;
   for (int i = 0; i < PATIENT_CHILDREN; i++) {
     int child = fork();
     if (child == 0) {
