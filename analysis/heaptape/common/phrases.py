@@ -5,7 +5,7 @@ once, with slots for what differs. What a sentence may claim is decided elsewher
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from heaptape.common.tables import MIB, significant
 
@@ -76,6 +76,12 @@ def any_of(names: Sequence[str], most: int) -> str:
     more = [f"{len(names) - most} more"] if len(names) > most else []
     *first, last = [*names[:most], *more]
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def names_of_workloads(names: Iterable[str]) -> str:
+    """ "a, b, c"; of more than three "a, b and 2 other workloads". Each name once."""
+    once = list(dict.fromkeys(names))
+    return ", ".join(once) if len(once) < 4 else f"{', '.join(once[:2])} and {len(once) - 2} other workloads"
 
 
 def share(part: float, whole: float) -> str:

@@ -7,8 +7,8 @@ from heaptape.results.disturbance import doubts
 from planted_runs import file_of
 
 
-def results(machine=None, runs=({"allocator": "a"}, {"allocator": "b"}), **workload):
-    file = file_of([{"pass": "memory", "repeat": 0} | run for run in runs], **workload)
+def results(machine=None, runs=({"allocator": "a"}, {"allocator": "b"}), made="time", **workload):
+    file = file_of([{"pass": made, "repeat": 0} | run for run in runs], **workload)
     return type(file)(file.path, file.data | {"machine": machine or {}})
 
 
@@ -25,6 +25,7 @@ def results(machine=None, runs=({"allocator": "a"}, {"allocator": "b"}), **workl
             results({"governor": "powersave"}),
             ["w: the processor's frequency was governed by 'powersave'."],
         ),
+        (results({"load_before": [1.25, 0, 0], "cores": 2, "governor": "powersave"}, made="memory"), []),
         (results(runs=[{"allocator": "a"}] * 2), ["w: one allocator only, so there is nothing to compare."]),
         (
             results({"governor": "x"}, [{"allocator": "a", "stderr": " oh\nno"}, {"allocator": "b"}],
@@ -36,6 +37,16 @@ def results(machine=None, runs=({"allocator": "a"}, {"allocator": "b"}), **workl
 )  # fmt: skip
 def test_each_reason_to_doubt_results_is_said_the_recordings_first(file, says):
     assert warnings([file, file]) == says
+
+
+def test_a_reason_that_several_workloads_share_is_one_with_their_names_and_the_highest_load():
+    names = {"a": 1.5, "b": 4.0, "c": 2.0, "d": 0.5}
+    machines = [{"load_before": [load, 0, 0], "cores": 2, "governor": "x"} for load in names.values()]
+    files = [results(machine, name=name) for name, machine in zip(names, machines)]
+    assert warnings(files) == [
+        "a, b, c: the machine was busy before the replay (load up to 4.0 on 2 cores).",
+        "a, b and 2 other workloads: the processor's frequency was governed by 'x'.",
+    ]
 
 
 def test_what_the_witness_counts_is_said_in_its_number():

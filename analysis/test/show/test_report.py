@@ -212,6 +212,19 @@ def test_several_workloads_have_their_memory_over_time_on_the_first_page(data):
     assert [f'data-kind="small" data-of="{number}"' in first for number in range(3)] == [True, True, False]
 
 
+def test_the_first_page_maps_the_workload_whose_peak_changes_most(data):
+    other = copy.deepcopy(data) | {"workload": data["workload"] | {"name": "other"}}
+    for run in other["runs"]:
+        if run["allocator"] == "jemalloc" and run["pass"] == "memory":
+            run["rss_anon_peak_bytes"] *= 9
+    for files, number in (([data, other], 1), ([other, data], 0)):
+        page = report.make([Results("r", file) for file in files], "glibc")
+        first = page[page.index("Where it lies") : page.index('<details class="workload"')]
+        assert f'<a href="#w{number + 1}">other</a>, jemalloc +' in first
+        assert f'<div class="columns maps" data-of="{number}">' in first
+        assert re.findall("<option selected>(.*?)</option>", first) == ["glibc", "jemalloc"]
+
+
 def test_a_report_of_several_workloads_gives_all_of_them(page_of_two, tmp_path):
     (tmp_path / "both.html").write_text(page_of_two)
     assert [file.name for file in all_results(tmp_path / "both.html")] == ["made <up>", "other"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from heaptape.common.phrases import counted
+from heaptape.common.phrases import counted, names_of_workloads
 from heaptape.common.tables import MIB
 from heaptape.results import disturbance
 from heaptape.results.comparing.compare import GEOMETRIC, absolute, allocator_order, choose_baseline
@@ -15,6 +15,7 @@ from heaptape.results.schema import Results, call_details, figures
 from heaptape.results.structs import Machine
 
 NOISY = 0.05
+TIMED = ("time", "bare", "contention")  # passes that read a clock
 
 
 def in_words(files: Results | Sequence[Results], baseline: str | None = None) -> list[str]:
@@ -148,22 +149,39 @@ def spread_of_cycles(file: Results) -> float | None:
     return None if spread.empty else float(spread.median())
 
 
+def is_timed(file: Results) -> bool:
+    """Did a pass read a clock? Other work on the machine disturbs no other figures."""
+    return any(run.pass_ in TIMED for run in file.measured)
+
+
 def warnings(files: Sequence[Results]) -> list[str]:
-    """Why to doubt the results, the worst first: what the recordings lack, errors of allocators, then the machine."""
-    lacks, errors, machines = [], [], []
+    """Why to doubt the results, the worst first: what the recordings lack, errors of allocators, then the machine. Each
+    reason stands once, with the workloads that it is true of.
+    """
+    lacks: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
+    governed: dict[str, list[str]] = {}
+    busy: dict[str, tuple[float, int]] = {}
     for file in files:
-        machine = file.parsed.machine or Machine()
+        machine = (is_timed(file) and file.parsed.machine) or Machine()
         load, cores = machine.load_before, machine.cores
         if load and cores and load[0] > cores / 2:
-            text = f"the machine was busy before the replay (load {load[0]:.1f} on {cores} cores)"
-            machines.append(f"{file.name}: {text}.")
+            busy[file.name] = max(busy.get(file.name, (0.0, 1)), (load[0], cores), key=lambda one: one[0] / one[1])
         if machine.governor not in (None, "performance"):
-            machines.append(f"{file.name}: the processor's frequency was governed by '{machine.governor}'.")
-        lacks += [f"{file.name}: {doubt}." for doubt in disturbance.doubts(file.workload.witness)]
+            text = f"the processor's frequency was governed by '{machine.governor}'."
+            governed.setdefault(text, []).append(file.name)
+        for doubt in disturbance.doubts(file.workload.witness):
+            lacks.setdefault(f"{doubt}.", []).append(file.name)
         if len(allocator_order([file])) == 1:
-            errors.append(f"{file.name}: one allocator only, so there is nothing to compare.")
+            errors.setdefault("one allocator only, so there is nothing to compare.", []).append(file.name)
         for run in file.measured:
             if run.stderr:
                 first = run.stderr.strip().splitlines()[0][:200]
-                errors.append(f"{file.name}: {run.allocator} wrote to standard error: {first}")
-    return list(dict.fromkeys([*lacks, *errors, *machines]))
+                errors.setdefault(f"{run.allocator} wrote to standard error: {first}", []).append(file.name)
+    machines = {}
+    if busy:
+        highest, of = max(busy.values(), key=lambda one: one[0] / one[1])
+        upto = "up to " if len(busy) > 1 else ""
+        machines[f"the machine was busy before the replay (load {upto}{highest:.1f} on {of} cores)."] = list(busy)
+    found = {**lacks, **errors, **machines, **governed}
+    return [f"{names_of_workloads(names)}: {text}" for text, names in found.items()]

@@ -18,14 +18,14 @@ import pandas as pd
 from heaptape import features, passes
 from heaptape.common import process
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.phrases import percent
+from heaptape.common.phrases import names_of_workloads, percent
 from heaptape.common.tables import MIB, MISSING, Table
 from heaptape.common.version import __version__
 from heaptape.decide import answer as answers
 from heaptape.decide.cpu import MILLISECONDS, RANGE
 from heaptape.results.cells import grouped
 from heaptape.results.comparing.compare import allocator_order
-from heaptape.results.comparing.summary import VerdictTexts, sentences, verdicts_in_words, warnings
+from heaptape.results.comparing.summary import VerdictTexts, is_timed, sentences, verdicts_in_words, warnings
 from heaptape.results.model import time_model
 from heaptape.results.model.time_model import prediction
 from heaptape.results.schema import Results, figures
@@ -86,6 +86,15 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Worst:
+    """Of several workloads, the largest change of peak memory that has maps: the allocator's, in words."""
+
+    item: Item
+    label: str
+    change: str
+
+
+@dataclass(frozen=True)
 class HeatMap:
     """`groups`: (title, allocators); `cells`: by workload and group, for each allocator text and shade (-1 to 1)."""
 
@@ -134,17 +143,14 @@ def make(
     }
     doubts = warnings(files)
     return template("report.html.j2").render(
-        title=_title(files), head=_head(overall, files, labels), baseline=baseline, items=items, overall=shown,
+        title=names_of_workloads(file.name for file in files),
+        head=_head(overall, files, labels), baseline=baseline, items=items, overall=shown,
         heat=_heat_map(found, labels, baseline) if len(items) > 1 else None,
+        worst=_worst(items, found) if len(items) > 1 else None,
         doubts=doubts, labels=labels, checks=_checks(files), recordings=methods.of_recordings(files),
         methods=methods.methods(files), allocators=methods.allocators(files), means=means, raw_type=TYPE,
         left_out=not whole, version=__version__, colours=colours, data=in_script(data),
     )  # fmt: skip
-
-
-def _title(files: Sequence[Results]) -> str:
-    names = list(dict.fromkeys(file.name for file in files))
-    return ", ".join(names) if len(names) < 4 else f"{', '.join(names[:2])} and {len(names) - 2} other workloads"
 
 
 def _head(overall: answers.Answer, files: Sequence[Results], labels: Sequence[str]) -> list[str]:
@@ -163,7 +169,12 @@ def _checks(files: Sequence[Results]) -> list[str]:
     proved = [file for file in files if file.parsed.workload and file.parsed.workload.witness is not None]
     measured = sum(len(file.measured) for file in files)
     checks = ["No recording lost events, and each history was proved legal."] * (len(proved) == len(files))
-    return [*checks, "The machine was not busy, and no allocator wrote an error.", f"None of {measured:,} runs failed."]
+    idle = (
+        "The machine was not busy"
+        if any(map(is_timed, files))
+        else "No pass read a clock, which a busy machine disturbs"
+    )
+    return [*checks, f"{idle}; no allocator wrote an error.", f"None of {measured:,} runs failed."]
 
 
 def _cost(found: answers.Answer) -> tuple[str, str]:
@@ -237,6 +248,18 @@ def _heat_map(found: Sequence[answers.Answer], labels: Sequence[str], baseline: 
         for number, row in enumerate(by_label):
             cells[number].append([_shaded(row.get(label)) for label in shown])
     return HeatMap(groups, cells)
+
+
+def _worst(items: Sequence[Item], found: Sequence[answers.Answer]) -> Worst | None:
+    changes = [
+        (abs(row.peak_percent), Worst(item, row.label, percent(row.peak_percent)))
+        for item, one in zip(items, found)
+        for row in one.rows
+        if row.peak_percent is not None
+        and {row.label, item.baseline} <= item.chart["maps"].keys()
+        and row.label != item.baseline
+    ]
+    return max(changes, key=lambda change: change[0], default=(0.0, None))[1]
 
 
 def _shaded(change: float | None, strongest: float = 30.0) -> tuple[str, float]:

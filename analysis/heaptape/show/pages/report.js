@@ -210,7 +210,7 @@
     if (target) target.scrollIntoView();
   };
   window.addEventListener("hashchange", reveal);
-  all("table.heat a, .multiples a").forEach(link => link.addEventListener("click", () => setTimeout(reveal)));
+  all("#workloads a").forEach(link => link.addEventListener("click", () => setTimeout(reveal)));
   reveal();
   // Of many workloads only those are printed that are open. Paper is narrower than a screen, and no observer is called for it.
   const PAPER_WIDTH = 680; // CSS pixels: A4 and US letter without their margins
