@@ -70,19 +70,20 @@ const char *volatile texts[] = {TEXTS};
 int mi_version(void) { return 209; }
 int main(void) { return !realloc(malloc(9), 99) || !texts[0]; }
 """
-TEXTS = {
-    ("jemalloc", "5.3.0"): ("<jemalloc>: ", "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c"),
-    ("jemalloc", None): ("<jemalloc>: ", "0.0.0-0-g000000missing_version_try_git_fetch_tags"),
-    ("tcmalloc", "2.10"): ("gperftools 2.10",),
-    ("mimalloc", "2.0.9"): ("mimalloc: warning: ",),
-    (None, None): ("another",),
-}
+TEXTS = [
+    (("jemalloc", "5.3.0"), ("<jemalloc>: ", "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c")),
+    (("jemalloc", None), ("<jemalloc>: ", "0.0.0-0-g000000missing_version_try_git_fetch_tags")),
+    (("jemalloc", None), ("<jemalloc>: ", "-0-g" * 64 + " 5.3.0-0-g54eaed1d")),  # a program may have any number of them
+    (("tcmalloc", "2.10"), ("gperftools 2.10",)),
+    (("mimalloc", "2.0.9"), ("mimalloc: warning: ",)),
+    ((None, None), ("another",)),
+]
 
 
-@pytest.mark.parametrize("expected", TEXTS, ids=str)
-def test_an_allocator_in_the_program_is_named_with_its_version(expected, tmp_path):
+@pytest.mark.parametrize(("expected", "texts"), TEXTS)
+def test_an_allocator_in_the_program_is_named_with_its_version(expected, texts, tmp_path):
     source, program, tape, work = (tmp_path / name for name in ("p.c", "program", "t.tape", "t.work"))
-    source.write_text(IN_PROGRAM.replace("TEXTS", ", ".join(f'"{one}"' for one in TEXTS[expected])))
+    source.write_text(IN_PROGRAM.replace("TEXTS", ", ".join(f'"{one}"' for one in texts)))
     compile_c(program, source, "-rdynamic", "-fno-builtin", "-O2")
     record(tape, program)
     succeed(CONVERT, "compile", tape, "-o", work)

@@ -17,6 +17,7 @@ enum {
   LIBRARY_MOST = 64 << 20, /* of a C library that is searched for its version */
   CHUNK_BYTES = 1 << 16,
   BANNER_MOST = 256,
+  VERSIONS_MOST = 64, /* texts that may be jemalloc's version: a file of nothing else took more than 200 s */
 };
 
 /* Is that the mapped file? Where layers or volumes are one file system, the kernel's list of mappings has the numbers
@@ -91,7 +92,8 @@ bool mapped_file_glibc_version(int fd, char *version, size_t bytes) {
 /* jemalloc's is as in "5.3.0-0-g54eaed1d": commits since the release, and the last one; "0.0.0": it was not known. */
 static void jemalloc_version(int fd, char *version, size_t bytes) {
   char line[BANNER_MOST + 1], before[16];
-  for (off_t at = 0; (at = find_text(fd, at, "-0-g", line)) >= 0; at++) {
+  off_t at = 0;
+  for (int tried = 0; tried < VERSIONS_MOST && (at = find_text(fd, at, "-0-g", line)) >= 0; tried++, at++) {
     ssize_t got = pread(fd, before, sizeof before, at < (off_t)sizeof before ? 0 : at - (off_t)sizeof before);
     size_t from = got == sizeof before ? sizeof before : 0, length;
     while (from > 0 && strchr("0123456789.", before[from - 1]) && before[from - 1])
