@@ -352,11 +352,11 @@ static void add_jemalloc_settings(int pid, int memory, const char *allocator, co
 }
 
 /* mimalloc's, from its function's code (mov $209, %eax: 2.0.9; from 2.3 on 20300), as no text in it says it. */
-static void mimalloc_version(int pid, const struct program_symbols *program, char *version, size_t bytes) {
+static void mimalloc_version(int pid, int memory, const struct program_symbols *program, char *version, size_t bytes) {
   static const uint8_t branch_target[] = {0xf3, 0x0f, 0x1e, 0xfa};
   uint8_t code[16] = {0};
   uint32_t number = 0;
-  int auxiliary = proc_open(pid, "auxv"), memory = proc_open(pid, "mem");
+  int auxiliary = proc_open(pid, "auxv");
   uint64_t at = proc_auxiliary(auxiliary, AT_ENTRY) - program->entry + program->mi_version;
   ssize_t got = program->mi_version ? pread(memory, code, sizeof code, (off_t)at) : -1;
   const uint8_t *move = code + (memcmp(code, branch_target, sizeof branch_target) == 0 ? sizeof branch_target : 0);
@@ -367,7 +367,6 @@ static void mimalloc_version(int pid, const struct program_symbols *program, cha
   else if (number >= 100)
     snprintf(version, bytes, "%u.%u.%u", number / 100, number / 10 % 10, number % 10);
   os_close(auxiliary);
-  os_close(memory);
 }
 
 /* A library's, or that of the allocator in a program; empty: it has none. linked: that allocator's name; NULL: none. */
@@ -406,7 +405,7 @@ static const struct build *build_of(int fd, bool is_program) {
 
 /* Adds the version and the build id of the process's library of that base name, as far as they are known; of the
    program itself also which allocator is in it. */
-static void add_build(json_t *info, int pid, const char *library, const struct program_symbols *program) {
+static void add_build(json_t *info, int pid, int memory, const char *library, const struct program_symbols *program) {
   bool is_program = strcmp(library, json_string_value(json_object_get(info, "program"))) == 0;
   int fd = open_library(pid, library);
   const struct build *build = fd >= 0 ? build_of(fd, is_program) : NULL;
@@ -415,7 +414,7 @@ static void add_build(json_t *info, int pid, const char *library, const struct p
   if (build && build->linked)
     json_object_set_new(info, "linked", json_string(build->linked));
   if (build && build->linked && strcmp(build->linked, "mimalloc") == 0)
-    mimalloc_version(pid, program, version, sizeof version);
+    mimalloc_version(pid, memory, program, version, sizeof version);
   if (version[0])
     json_object_set_new(info, "allocator_version", json_string(version));
   if (build && build->id[0])
@@ -451,7 +450,6 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     json_array_append_new(lacks, json_string("start"));
   json_t *of_allocator = settings_of(request->pid);
   add_jemalloc_settings(request->pid, memory, allocator, &symbols, of_allocator);
-  os_close(memory);
   json_t *accesses = NULL;
   if (settings->flags & ATTACH_ACCESSES)
     accesses = json_pack("{s:i,s:I}", "granule_bytes", ACCESS_GRANULE_BYTES, "filter_bytes",
@@ -476,8 +474,9 @@ char *describe_info(const struct collector_settings *settings, const struct atta
       json_object_set_new(info, "processors", json_integer(CPU_COUNT(&allowed)));
     if (past->parent)
       settings_made_describe(&past->parent->settings, info);
-    add_build(info, request->pid, allocator, &symbols);
+    add_build(info, request->pid, memory, allocator, &symbols);
   }
+  os_close(memory);
   char *text = info ? json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   json_decref(info);
   return text;
