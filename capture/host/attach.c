@@ -421,10 +421,6 @@ static uint32_t possible_rings(bool forked) {
   }
   if (!invited || (setting_has(ATTACH_SIMULATED[0]) && !accesses_are_possible()))
     return 0;
-  if (filter_calls_forbid_clock()) {
-    message_print("the program may not read the cycle counter (PR_SET_TSC): this process is not recorded");
-    return 0;
-  }
   uint32_t rings = room_for_first_rings();
   if (!rings)
     room_report_none();
@@ -528,7 +524,7 @@ struct process *attach_process(void) {
   if (atomic_load_explicit(&process->state, memory_order_acquire) == PROCESS_NEW) {
     uint32_t counted = atomic_load(&process->counted);
     bool is_due = (counted & (counted - 1)) == 0; /* with more and more calls between two attempts */
-    if (!host_may(HOST_CONTACT | HOST_MAP) || !is_due) {
+    if (!host_may(HOST_CONTACT | HOST_MAP) || filter_calls_forbid_clock() || !is_due) {
       count_call_of_child(process);
       return NULL;
     }

@@ -24,7 +24,7 @@ struct image {
   uint32_t files, threads;
   uint64_t events, dropped, skipped, missing, file_bytes, accesses, switches;
   double peak_live_bytes, peak_memory_bytes;
-  bool peak_is_exact, in_bursts, calls_lost;
+  bool peak_is_exact, in_bursts, calls_lost, clockless;
   bool failed;  /* its recording lacks something: the error has been printed */
   bool small;   /* to lose its file */
   bool deleted; /* its file */
@@ -103,6 +103,7 @@ static void note_image(const struct process_summary *process, bool failed) {
   image->events += t->events;
   image->dropped += t->dropped - totals->skipped;
   image->skipped += totals->skipped;
+  image->clockless = totals->clockless;
   image->missing += t->lost;
   image->file_bytes += t->file_bytes;
   image->accesses += t->accesses.objects + t->accesses.other;
@@ -361,7 +362,8 @@ static void print_image(const struct image *image, bool accesses) {
   if (image->dropped)
     text_add(&line, ", %s dropped", text_count(number, image->dropped));
   if (image->skipped)
-    text_add(&line, ", %s not recorded in pauses", text_count(number, image->skipped));
+    text_add(&line, ", %s not recorded %s", text_count(number, image->skipped),
+             image->clockless ? "after the program had forbidden itself the clock" : "in pauses");
   if (accesses)
     add_bursts(&line, image);
   if (image->files > 1)

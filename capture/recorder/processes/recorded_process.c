@@ -231,6 +231,7 @@ static void take_totals(const struct recorded_process *process, struct trace_wri
   totals->totals = *trace_writer_totals(writer);
   totals->broken = process->broken;
   totals->skipped = process->skipped;
+  totals->clockless = process_banks_paused(process) & PAUSED_BY_SANDBOX;
   totals->stacks_lost = stack_nodes_lost(&process->stacks);
   totals->accesses_over = process->accesses_over;
   totals->cut_why = process->cut_why;

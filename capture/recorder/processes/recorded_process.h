@@ -18,6 +18,7 @@
 struct process_totals {
   struct trace_totals totals; /* of which dropped includes skipped */
   uint64_t skipped;           /* calls made in pauses */
+  bool clockless;             /* and the program may read no clock any more */
   uint64_t broken;
   uint64_t stacks_lost;       /* stacks that the process could not take */
   const char *accesses_over;  /* why the accesses end before the events; NULL: they do not */

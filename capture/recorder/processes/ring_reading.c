@@ -132,7 +132,9 @@ static void write_missing(struct recorded_process *process, struct ring_reader *
   reader->reported[why] = all;
   if (why == MISSING_PAUSED)
     process->skipped += all - before;
-  ring_reading_gap(process, reader, all - before, why == MISSING_PAUSED ? process->pause_word : "ring full");
+  const char *paused =
+      process_banks_paused(process) & PAUSED_BY_SANDBOX ? "no clock is permitted" : process->pause_word;
+  ring_reading_gap(process, reader, all - before, why == MISSING_PAUSED ? paused : "ring full");
 }
 
 void ring_reading_cut(struct ring_reader *reader) {

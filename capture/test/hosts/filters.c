@@ -3,8 +3,8 @@
    THREADS threads and in a fork child, or executes a program. Prints one line.
 
    Words: "probe-N": a request that fails, or asks for nothing; "kill:N,N", "errno:N,N": installs a filter against these
-   calls by prctl; "raw:N,N": one that kills, by an instruction of its own; "first": calls malloc once before; "fifo":
-   real-time scheduling; "wait". THEN: "threads:N", or "exec PROGRAM...". */
+   calls by prctl; "raw:N,N": one that kills, by an instruction of its own; "no-clock": forbids the cycle counter;
+   "first": calls malloc once before; "fifo": real-time scheduling; "wait". THEN: "threads:N", or "exec PROGRAM...". */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -100,6 +100,8 @@ int main(int argc, char **argv) {
       usleep(500000); /* the recorder takes a sample */
     } else if (strcmp(*word, "first") == 0)
       free(malloc(100));
+    else if (strcmp(*word, "no-clock") == 0)
+      prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
     else if (strcmp(*word, "wait") == 0)
       usleep(300000); /* the recorder looks for programs that it does not follow */
     else if (strcmp(*word, "fifo") == 0 && sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){1}) != 0)

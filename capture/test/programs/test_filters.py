@@ -103,6 +103,17 @@ def test_threads_without_rings_and_fork_children_are_counted_where_a_filter_forb
     assert all_calls >= 32 * 2 * PAIRS
 
 
+def test_calls_after_the_clock_was_forbidden_are_counted_and_the_reason_is_said(recorded, tmp_path: Path) -> None:
+    """Those of a fork child, too, which prints nothing."""
+    done = recorded("first", "no-clock", "threads:3")
+    (tape,) = tmp_path.glob("*.tape")
+    said = " ".join(done.stderr.split())
+    assert check(tape)["dropped"] >= 5 * 2 * PAIRS
+    assert "not recorded after the program had forbidden itself the clock" in said
+    assert "in pauses" not in said
+    assert "this process is not recorded" not in said
+
+
 @pytest.mark.parametrize(
     "forbidden",
     ["socket connect", "madvise", "sendto recvmsg", "getpid", "getppid", "gettid", "rt_sigprocmask", "prctl",
