@@ -31,3 +31,6 @@ struct compile_job {
    -1 with error. */
 int compile_to(struct trace_reader *reader, const struct compile_job *job, struct witness *witness,
                struct error *error);
+
+/* Warns on stderr of a history that is not legal. Returns whether it is. */
+bool told_legal(const char *in, const struct witness *witness);

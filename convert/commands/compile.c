@@ -153,6 +153,12 @@ static int print_result(const char *out, const struct witness *witness, bool jso
   return EXIT_DONE;
 }
 
+bool told_legal(const char *in, const struct witness *witness) {
+  if (!witness_ok(witness))
+    diagnostics_warning(CONVERT, "%s: not a legal history: heaptape check says why", in);
+  return witness_ok(witness);
+}
+
 static int compile(const char *in, const struct settings *settings) {
   struct error error = {0};
   struct trace_reader *reader;
@@ -171,8 +177,8 @@ static int compile(const char *in, const struct settings *settings) {
   int result = out ? compile_to(reader, &job, &witness, &error) : -1;
   trace_reader_close(reader);
   bool warns = result == 0 && !settings->json; /* with --json the witness says it */
-  if (warns && !witness_ok(&witness))
-    diagnostics_warning(CONVERT, "%s: not a legal history: heaptape check says why", in);
+  if (warns)
+    told_legal(in, &witness);
   if (warns && witness.ops == 0)
     diagnostics_warning(CONVERT, "%s: has no calls: there is nothing to replay", in);
   int status = result == 0 ? print_result(out, &witness, settings->json) : failed(&error);

@@ -194,10 +194,8 @@ static int judge(struct trace_reader **readers, uint32_t count, const struct con
     progress_end(&progress);
     if (result != 0)
       return failed(error);
-    if (witness_ok(&witness))
-      continue;
-    diagnostics_warning(CONVERT, "%s: not a legal history: heaptape check says why", conversion->in[i]);
-    status = EXIT_FAILED;
+    if (!told_legal(conversion->in[i], &witness))
+      status = EXIT_FAILED;
   }
   return status;
 }

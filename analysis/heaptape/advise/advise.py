@@ -361,7 +361,7 @@ class Advisor:
         if now.choice.allocator.partition("@")[0].partition("=")[0] != GLIBC:
             return ()
         others = [one for one in self.tried if not one.failure and not self._can_be_set(one)]
-        return tuple(phrases.upgrade(one.label, *_changes(one, now)) for one in others)
+        return tuple(filter(None, (phrases.upgrade(one.label, *_changes(one, now)) for one in others)))
 
     def _verify(self, choices: Sequence[Choice]) -> None:
         by_path = {choice.path: choice for choice in reversed(choices)}

@@ -163,12 +163,14 @@ def too_small_gain(which: str, name: str, gain: str, why: str) -> str:
 
 
 def upgrade(name: str, instructions: float | None, peak: float) -> str:
-    """What another C library brings that can't be preloaded. Changes in percent; None: not counted."""
-    calls = ""
-    if instructions is not None and abs(instructions) >= NOTHING:
-        how = "fewer" if instructions < 0 else "more"
-        calls = f"malloc and free take {percent(abs(instructions)).removeprefix('+')} {how} instructions, "
-    return f"Upgrade to {name}: {calls}peak memory {percent(peak)}. No variable sets it."
+    """What another C library brings that can't be preloaded; empty: nothing. Changes in percent; None: not counted."""
+    calls = instructions or 0.0
+    if min(calls, peak) > -NOTHING:
+        return ""
+    count = f"{percent(abs(calls)).removeprefix('+')} {'fewer' if calls < 0 else 'more'}"
+    said = [f"malloc and free take {count} instructions"] * (abs(calls) >= NOTHING)
+    said += [f"peak memory {percent(peak)}"] * (abs(peak) >= NOTHING)
+    return f"Upgrade to {name}: {', '.join(said)}. No variable sets it."
 
 
 def without_cache_effects(low: float, high: float, command: str, timed: bool = False) -> str:
@@ -178,6 +180,16 @@ def without_cache_effects(low: float, high: float, command: str, timed: bool = F
     source = "timed calls" if timed else "counts"
     moved = "" if math.isnan(low) else f", which move it by {low:+.0f} to {high:+.0f} points (95 % range)"
     return f"CPU time is estimated from {source} without cache effects{moved}. Smaller gains need them: {command}."
+
+
+def choice(before: str, words: Sequence[str], after: str = "") -> tuple[str, str]:
+    """A command of which one of these words is to be chosen: as it is shown, and as it can be typed, with the last."""
+    return f"{before} {'|'.join(words)}{after}", f"{before} {words[-1]}{after}"
+
+
+def illegal_history(name: str, kept: bool = True) -> str:
+    """Of a recording; `kept`: as a file that can be checked."""
+    return f"{name}: not a legal history" + ": heaptape check says why" * kept
 
 
 def recorded_elsewhere(recorded: str, here: str) -> str:

@@ -20,7 +20,7 @@ import msgspec
 
 from heaptape.allocators.elf_files import build_id
 from heaptape.allocators.registry import Choice, sha256_of
-from heaptape.common import console
+from heaptape.common import console, phrases
 from heaptape.common.console import Counted
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import PACKAGE, Home
@@ -133,9 +133,7 @@ def compile_trace(
     sys.stderr.write(result.stderr or "")
     witness = json.loads(result.stdout)["witness"]
     if not witness["ok"]:
-        console.warning(
-            f"{name}: not a legal history" if name else f"{path}: not a legal history: heaptape check says why"
-        )
+        console.warning(phrases.illegal_history(name or str(path), kept=not name))
     if not witness["ops"]:
         raise HeaptapeError(f"{name or path}: holds no calls of malloc, so there is nothing to replay")
 

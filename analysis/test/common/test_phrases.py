@@ -88,10 +88,12 @@ def test_a_capacity_is_exact(value):
         (phrases.idle(50), ""),
         (phrases.idle(50.6), "It idles for 51 % of its time."),
         (phrases.upgrade("glibc 2.41", -3.0, 0.01), "Upgrade to glibc 2.41: malloc and free take 3.0 % fewer "
-         "instructions, peak memory 0 %. No variable sets it."),
+         "instructions. No variable sets it."),
         (phrases.upgrade("x", 12.0, -5.0), "Upgrade to x: malloc and free take 12 % more instructions, peak memory "
          "-5.0 %. No variable sets it."),
-        (phrases.upgrade("x", None, 1.0), "Upgrade to x: peak memory +1.0 %. No variable sets it."),
+        (phrases.upgrade("x", None, -1.0), "Upgrade to x: peak memory -1.0 %. No variable sets it."),
+        (phrases.upgrade("x", None, 1.0), ""),
+        (phrases.upgrade("x", 0.0, 0.0), ""),
         (phrases.without_cache_effects(math.nan, 1.0, "C"), "CPU time is estimated from counts without cache effects. "
          "Smaller gains need them: C."),
         (phrases.without_cache_effects(-7.6, 3.2, "C", timed=True), "CPU time is estimated from timed calls without "

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import whole_path
+from heaptape.common.phrases import illegal_history
 
 if TYPE_CHECKING:
     import numpy as np
@@ -165,7 +166,7 @@ def convert(arguments: Sequence[str], home: Home) -> int:
         else:
             status = subprocess.run([program, "check", source], stdout=subprocess.DEVNULL, check=False).returncode
             if status != 0:
-                warning(f"{source}: not a legal history: heaptape check says why")
+                warning(illegal_history(source))
         with open_trace(source) as trace, whole_path(Path(out)) as path:
             _writer(name, home)(trace, path)
     return status
