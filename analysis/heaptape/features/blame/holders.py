@@ -6,6 +6,7 @@ fragmentation, and how two positions, recordings or allocators differ. docs/use/
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import pandas as pd
 
@@ -190,8 +191,8 @@ def short_site(name: str) -> str:
 
 
 def told_apart(found: Blame, numbers: Sequence[int], names: Sequence[str]) -> list[str]:
-    """The names of groups, of which several may be equal: those get the nearest caller that only their site has, else
-    the number of the site.
+    """The names of groups, of which several may be equal: those get the nearest caller that only their site has, or
+    two callers that only it has both of, else the number of the site.
     """
     return [
         name if names.count(name) == 1 else _with_caller(found, name, number, [n for n in numbers if n != number])
@@ -211,9 +212,9 @@ def names_within(found: Blame, numbers: Sequence[int], groups: Sequence[str], ro
 def _with_caller(found: Blame, name: str, number: int, others: Sequence[int]) -> str:
     innermost = name.split(CALLED_BY)[0]
     own, *rest = (_stack_from(found, one, innermost) for one in (number, *others))
-    for depth, caller in enumerate(own):
-        if all(caller not in stack[depth : depth + 1] for stack in rest if stack):
-            return f"{innermost} < … < {site_frames(CALLED_BY.join([own[0], caller]))[1]}"
+    for callers in (*combinations(enumerate(own), 1), *combinations(enumerate(own), 2)):
+        if all(any(stack[at : at + 1] != [caller] for at, caller in callers) for stack in rest if stack):
+            return " < … < ".join([innermost, *site_frames(CALLED_BY.join([own[0], *(one for _, one in callers)]))[1:]])
     return f"#{number} {name}"
 
 

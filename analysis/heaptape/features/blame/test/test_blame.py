@@ -164,7 +164,7 @@ def test_a_setting_comes_before_a_change_of_the_code_unless_that_promises_clearl
     disproved = holding.screen(found, *about, holding.Remedies(promised, setting, "The recording disproves."), "w.tape")
     assert disproved.about.startswith("The recording disproves.")
     assert len(disproved.sentences) == 1
-    assert not [command for _, command in disproved.more if "--try" in command or "advise" in command]
+    assert not [command for _, command, *_ in disproved.more if "--try" in command or "advise" in command]
 
 
 def test_the_setting_that_leaves_least_at_the_position_is_named():
@@ -334,3 +334,17 @@ def test_sites_of_one_name_are_told_apart_by_the_nearest_caller_that_differs_els
         "make_survivor < …", "make_temporary < … < fill", "make_temporary < … < go_on"
     ]  # fmt: skip
     assert holders.told_apart(found, [2, 9], ["make_temporary"] * 2)[1] == "#9 make_temporary"
+
+
+def test_sites_that_only_two_callers_together_tell_apart_are_named_by_both():
+    found = decoded(make_run("glibc", planted("leak")))
+    frame = found.sites[1].frames[0]
+    sites = {
+        number: dataclasses.replace(
+            found.sites[1], frames=tuple(dataclasses.replace(frame, function=name) for name in ("take", *callers))
+        )
+        for number, callers in enumerate((("one", "load"), ("one", "save"), ("two", "load")))
+    }
+    assert holders.told_apart(dataclasses.replace(found, sites=sites), [0, 1, 2], ["take"] * 3) == [
+        "take < … < one < … < load", "take < … < save", "take < … < two"
+    ]  # fmt: skip
