@@ -172,7 +172,8 @@ def _answer(files: "Sequence[Results]", baseline: str, method: "Method") -> "Ans
     found = answer(files, baseline)
     if method == "t":
         return found
-    more = [(what, f"{command} --ci {method}" if what == "more" else command) for what, command in found.next]
+    option = f" --ci {method}"
+    more = [(what, *(one + option * (what == "more") for one in commands)) for what, *commands in found.next]
     return replace(found, next=tuple(more))
 
 

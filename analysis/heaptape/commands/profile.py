@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from heaptape.common.phrases import choice
     from heaptape.profile import data as library
     from heaptape.profile.text import NAMES, hardness, overview, tables_by_name
     from heaptape.show import screen
@@ -44,8 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format in ("html", "svg"):
         write_text(arguments.output, _drawn_profile(arguments, found, arguments.home))
         return 0
-    more = [("More", f"heaptape profile {shlex.quote(arguments.input)} --table {'|'.join((*NAMES, ALL))}")]
-    more.append(("More", f"heaptape profile {shlex.quote(arguments.input)} --format html -o FILE.html"))
+    command = f"heaptape profile {shlex.quote(arguments.input)}"
+    more = [("More", *choice(f"{command} --table", (*NAMES, ALL))), ("More", f"{command} --format html -o FILE.html")]
     made = screen.Screen(f"{printable(found.name)}: {overview(found)}.", None, hardness(found), more=more)
     if arguments.format == "json":
         write_json(arguments.output, found.data | screen.as_json(made))

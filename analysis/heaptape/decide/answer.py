@@ -65,7 +65,7 @@ class Answer:
     program, None where that is not known; `recorded_on_baseline`: it ran on the baseline. `use`: aim ("cpu", "memory")
     -> label to use; the baseline's: no reason to change; an aim that can't be judged is missing. `sentences`: the
     answer. `caveats`: what could change it, at most two. `mean_over_calls`: of memory, else over wall time. `next`:
-    (what for, command).
+    (what for, command), as in Screen.more.
     """
 
     about: str
@@ -78,7 +78,7 @@ class Answer:
     sentences: tuple[str, ...]
     caveats: tuple[str, ...]
     mean_over_calls: bool
-    next: tuple[tuple[str, str], ...]
+    next: tuple[tuple[str, ...], ...]
 
     @property
     def has_figures(self) -> bool:
@@ -528,13 +528,16 @@ def bypassed(workload: Workload, replayed: float | None) -> str:
     )
 
 
-def _next(files: Sequence[Results], one: Results | None, baseline: str, rows: Sequence[Row]) -> list[tuple[str, str]]:
+def _next(files: Sequence[Results], one: Results | None, baseline: str, rows: Sequence[Row]) -> list[tuple[str, ...]]:
     paths = " ".join(dict.fromkeys(shlex.quote(file.path) for file in files if file.path and file.path != "-"))
     if not paths:
         return []
     paths += f" --baseline {shlex.quote(baseline)}" * (baseline != choose_baseline(files, None))
-    found = [("more", f"heaptape compare {paths} --table {'calls|memory|latency|all' if one else 'workloads|all'}")]
-    found.append(("report", f"heaptape report {paths}"))
+    tables = ("calls", "memory", "latency", "all") if one else ("workloads", "all")
+    found = [
+        ("more", *phrases.choice(f"heaptape compare {paths} --table", tables)),
+        ("report", f"heaptape report {paths}"),
+    ]
     program = one.workload.program if one else None
     if program and any(row.cpu for row in rows):
         found.append(("live", f"heaptape advise --live -- {shlex.quote(program)} …"))

@@ -7,7 +7,6 @@ sentences into a `Screen`, and give the text of `render` to `write_text`. Cells 
 work.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,22 +31,21 @@ from heaptape.decide.cpu import cpu_text
 from heaptape.show.tables.latex import render_latex
 
 MOST_ROWS = 9
-CHOICES = re.compile(r"(--table|--by) \S+\|")  # of which one is to be typed
 CLEAR_PERCENT = 2.0  # from this change on, a cell is coloured
 
 
 @dataclass(frozen=True)
 class Screen:
     """`about`: what was measured, a line. `table`: one row per choice; None: none. `sentences`: the answer. `caveats`:
-    what could change it. `more`: (label, command) for what to do next; a label that is as the one before is not
-    repeated.
+    what could change it. `more`: (label, command) for what to do next, with the command as it can be typed behind one
+    that shows a choice (phrases.choice); a label that is as the one before is not repeated.
     """
 
     about: str
     table: Table | None
     sentences: Sequence[str] = ()
     caveats: Sequence[str] = ()
-    more: Sequence[tuple[str, str]] = ()
+    more: Sequence[tuple[str, ...]] = ()
 
 
 def render(screen: Screen, form: str = "text") -> str:
@@ -75,7 +73,7 @@ def as_json(screen: Screen) -> dict[str, Any]:
         "about": screen.about,
         "sentences": list(screen.sentences),
         "caveats": list(screen.caveats),
-        "next": [CHOICES.sub(r"\1 ", command) for _, command in screen.more],
+        "next": [typed for *_, typed in screen.more],
     }
 
 
@@ -89,10 +87,10 @@ def _text(screen: Screen) -> str:
     return "\n\n".join(part for part in (*parts, "\n".join(said), "\n".join(more)) if part) + "\n"
 
 
-def _more_lines(more: Sequence[tuple[str, str]], width: int) -> list[str]:
-    indent = max((len(label) for label, _ in more), default=0) + 2
+def _more_lines(more: Sequence[tuple[str, ...]], width: int) -> list[str]:
+    indent = max((len(label) for label, *_ in more), default=0) + 2
     out, before = [], ""
-    for label, command in more:
+    for label, command, *_ in more:
         shown = f"{label}:" if label != before else ""
         out += command_lines(f"{shown:<{indent}}{printable(command)}", width, " " * (indent + 2))
         before = label
@@ -102,7 +100,7 @@ def _more_lines(more: Sequence[tuple[str, str]], width: int) -> list[str]:
 def of_answer(answer: Answer) -> Screen:
     """The answer of a comparison."""
     labels = {"more": "More", "report": "More", "live": "Live"}
-    more = [(labels[what], command) for what, command in answer.next]
+    more = [(labels[what], *commands) for what, *commands in answer.next]
     return Screen(answer.about, answer_table(answer), answer.sentences, answer.caveats, more)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from heaptape.common.console import printable
-from heaptape.common.phrases import NO_STACKS, change_of_size, counted, size
+from heaptape.common.phrases import NO_STACKS, change_of_size, choice, counted, size
 from heaptape.common.tables import MISSING, Cell, Table, screen_width
 from heaptape.features.blame import holders
 from heaptape.features.blame.data import GROUP, UNHELD, Blame
@@ -71,7 +71,7 @@ def screen(
         caveats += _nameless(rows[rows["kind"] == GROUP].head(MOST_GROUPS)["group"], source)
     said = [f"{sentence[:1].upper()}{sentence[1:]}."]
     source = shlex.quote(source)
-    more = []
+    more: list[tuple[str, ...]] = []
     if not remedies.disproof:
         more += [("Settings", f"heaptape advise --objective memory {source}")] * (verdict.kind not in ("leak", "none"))
         lines, tries = _to_try(remedies)
@@ -79,9 +79,9 @@ def screen(
         more += [("Try it", f"heaptape blame {source}{given} --try 1")] * tries
         if remedies.promised.empty:
             caveats.append(f"No change to one group of objects is expected to save {100 * LEAST_SAVING:.0f} % or more.")
-    more.append(("More", f"heaptape blame {source}{given} --table groups|states|time|all"))
+    more.append(("More", *choice(f"heaptape blame {source}{given} --table", ("groups", "states", "time", "all"))))
     flame = "" if holders.without_stacks(found) else " --flame FILE.svg"
-    more.append(("More", f"heaptape blame {source}{given} --by thread|size|age{flame}"))
+    more.append(("More", *choice(f"heaptape blame {source}{given} --by", ("thread", "size", "age"), flame)))
     text = " ".join(filter(None, [remedies.disproof, f"{text}{resident} resident, {live} live."]))
     return Screen(text, table, said, caveats, more)
 
