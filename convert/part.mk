@@ -12,7 +12,6 @@ IMPORT  := convert/formats
 $(call c_program,convert,convert/commands/convert_main.c,$(CONVERT_COMPONENTS) core/command core/workload core/sharing core/elf $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
 $(call c_sanitized,address,convert,$(call c_component_sources,$(CONVERT_COMPONENTS) convert/foreign core/command core/workload core/sharing core/elf $(TRACE)),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
 $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks core/elf $(TRACE),$(CORE_LIBS) -ldw -lelf)
-$(call c_test,convert/test/a_program_that_computes_is_not_asleep.c,,$(HISTORY),$(CORE_LIBS) -lm)
 $(call c_test,convert/test/overlaps_are_found_whatever_was_removed.c,,$(HISTORY),$(CORE_LIBS) -lm)
 $(call c_test,convert/test/program_time_is_that_of_the_bare_run.c,,$(HISTORY),$(CORE_LIBS) -lm)
 $(call c_test_program,convert_server,convert/test/convert_server.c,$(CONVERT_COMPONENTS) core/command core/workload core/sharing core/elf $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)

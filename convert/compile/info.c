@@ -5,6 +5,7 @@
 #include "core/trace/access_stream.h"
 #include "core/trace/layout.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 void compile_info_free(struct compile_info *info) {
@@ -99,11 +100,9 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   if (samples->user_ns != TRACE_SAMPLE_MISSING && samples->system_ns != TRACE_SAMPLE_MISSING)
     json_set_count(object, "cpu_ns", samples->user_ns + samples->system_ns - samples->cpu_before_ns);
   const struct program_clock *clock = &samples->clock;
-  double taken_ns = clock->count ? clock->points[clock->count - 1].taken_ns : 0;
-  double of_ns = samples->asleep_of_ns - taken_ns,
-         asleep_ns = clock->count > 1 ? program_clock_asleep_ns(clock) : samples->asleep_ns;
-  if (of_ns > 0)
-    json_object_set_new(object, "asleep", json_real(asleep_ns < of_ns ? asleep_ns / of_ns : 1));
+  double asleep = program_clock_asleep(clock);
+  if (!isnan(asleep))
+    json_object_set_new(object, "asleep", json_real(asleep));
   if (clock->count)
     json_object_set_new(object, "program_clock", program_clock_json(clock, trace_reader_summary(info->reader)));
   if (trace_reader_summary(info->reader)->accesses.recorded)

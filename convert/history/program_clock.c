@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/history/program_clock.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 static const double FIRST_STEP_NS = 20e6, MOST = 0.9999;
@@ -104,11 +105,13 @@ void program_clock_sample(struct program_clock *clock, const struct trace_sample
     put_point(clock);
 }
 
-double program_clock_asleep_ns(const struct program_clock *clock) {
-  double asleep_ns = 0;
-  for (uint32_t i = 1; i < clock->count; i++)
+double program_clock_asleep(const struct program_clock *clock) {
+  double asleep_ns = 0, of_ns = clock->count ? -clock->points[clock->count - 1].taken_ns : 0;
+  for (uint32_t i = 1; i < clock->count; i++) {
+    of_ns += span_ns(clock, &clock->points[i]);
     asleep_ns += span_ns(clock, &clock->points[i]) - clock->points[i].active_ns;
-  return asleep_ns;
+  }
+  return of_ns > 0 ? least(asleep_ns / of_ns, 1) : NAN;
 }
 
 double program_clock_taken_ns(const struct program_clock *clock, uint64_t stamp) {

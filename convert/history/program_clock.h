@@ -37,8 +37,8 @@ void program_clock_begin(struct program_clock *clock, double hz, double call_ns,
 /* Samples come in order. */
 void program_clock_sample(struct program_clock *clock, const struct trace_sample *sample);
 
-/* The time in which no thread was active, in ns. */
-double program_clock_asleep_ns(const struct program_clock *clock);
+/* The share of the program's time in which no thread was active; NAN: not known. */
+double program_clock_asleep(const struct program_clock *clock);
 
 /* What is taken out of the time until a stamp, in ns. */
 double program_clock_taken_ns(const struct program_clock *clock, uint64_t stamp);

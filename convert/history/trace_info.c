@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/history/trace_info.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,49 +57,11 @@ static void thin_out(struct recorded_samples *samples) {
   samples->group = samples->group_size;
 }
 
-static const double LONGEST_TICK_NS = 10e6;
-
-static double least(double one, double other) {
-  return one < other ? one : other;
-}
-
-static double cpu_ns(const struct trace_sample *sample) {
-  return (double)(sample->user_ns + sample->system_ns);
-}
-
-/* The kernel adds to the time that a running thread has used at its ticks, which are farther apart than samples may be:
-   what has passed counts as asleep for good only when that time has changed. More of it than has passed counts for what
-   passes next, but no more than a tick can bring: where threads run at once, it is no sign of the next. */
-static void add_sleep(struct recorded_samples *samples, const struct trace_sample *now) {
-  const struct trace_sample *from = &samples->ran_last;
-  if (now->user_ns == TRACE_SAMPLE_MISSING || now->queued_ns == TRACE_SAMPLE_MISSING || samples->clock_hz <= 0) {
-    samples->asleep_of_ns = NAN;
-    return;
-  }
-  double ran_ns = 0;
-  if (samples->seen > 0) {
-    double passed_ns = (double)(now->stamp - from->stamp) * 1e9 / samples->clock_hz;
-    double queued_ns = (double)now->queued_ns - (double)from->queued_ns; /* of threads that ended: gone */
-    ran_ns = cpu_ns(now) - cpu_ns(from);
-    double waited_ns = now->waited_ns == TRACE_SAMPLE_MISSING ? 0 : (double)now->waited_ns - (double)from->waited_ns;
-    double asleep_ns = passed_ns - ran_ns - (queued_ns > 0 ? queued_ns : 0) - waited_ns - samples->ran_ahead_ns;
-    samples->asleep_ns = samples->asleep_before_ns + (asleep_ns > 0 ? asleep_ns : 0);
-    samples->asleep_of_ns += (double)(now->stamp - samples->last.stamp) * 1e9 / samples->clock_hz;
-    if (ran_ns != 0)
-      samples->ran_ahead_ns = least(asleep_ns < 0 ? -asleep_ns : 0, least(passed_ns, LONGEST_TICK_NS));
-  }
-  if (samples->seen == 0 || ran_ns != 0) {
-    samples->ran_last = *now;
-    samples->asleep_before_ns = samples->asleep_ns;
-  }
-}
-
 static int take_sample(void *context, const struct trace_sample *sample) {
   struct recorded_samples *samples = context;
   uint64_t rss_anon_bytes = trace_sample_anon_peak(samples->seen ? &samples->last : NULL, sample);
   if (samples->seen == 0 && sample->user_ns != TRACE_SAMPLE_MISSING && sample->system_ns != TRACE_SAMPLE_MISSING)
     samples->cpu_before_ns = sample->user_ns + sample->system_ns;
-  add_sleep(samples, sample);
   program_clock_sample(&samples->clock, sample);
   samples->seen++;
   samples->last = *sample;
@@ -145,8 +106,8 @@ int recorded_samples_load(struct recorded_samples *samples, struct trace_reader 
   memset(samples, 0, sizeof *samples);
   samples->group_size = 1;
   json_t *info = json_loads(trace_reader_summary(reader)->info_json, 0, NULL);
-  samples->clock_hz = trace_reader_summary(reader)->clock_hz;
-  program_clock_begin(&samples->clock, samples->clock_hz, json_number_value(json_object_get(info, "call_ns")),
+  program_clock_begin(&samples->clock, trace_reader_summary(reader)->clock_hz,
+                      json_number_value(json_object_get(info, "call_ns")),
                       json_number_value(json_object_get(info, "processors")));
   json_decref(info);
   samples->rss_anon_peak_bytes = samples->vm_size_peak_bytes = samples->vm_hwm_bytes = TRACE_SAMPLE_MISSING;

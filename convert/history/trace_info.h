@@ -53,11 +53,6 @@ struct recorded_samples {
   /* Peaks and last values over all samples; TRACE_SAMPLE_MISSING: never available. */
   uint64_t rss_anon_peak_bytes, vm_size_peak_bytes, vm_hwm_bytes;
   uint64_t minor_faults, major_faults, user_ns, system_ns;
-  double asleep_ns;                      /* in which no thread ran, or waited for a processor or the recorder */
-  double asleep_before_ns, ran_ahead_ns; /* of it, until ran_last; and time that ran beyond what had passed then */
-  struct trace_sample ran_last;          /* at which user and system time had changed */
-  double asleep_of_ns;                   /* from the first sample to the last; NAN: the trace does not tell */
-  double clock_hz;
   struct program_clock clock;
   uint64_t cpu_before_ns; /* user and system time at the first sample: 0 unless the process ran before its recording */
 };

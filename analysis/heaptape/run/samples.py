@@ -93,13 +93,12 @@ def spread_times(position: np.ndarray, line: pd.DataFrame) -> np.ndarray:
 
 
 IDLE_SPAN_NS, IDLE_OPS = 50e6, 50
-RECORDER_WAITS_OPS = 10_000  # in IDLE_SPAN_NS: where calls are denser, the program may have waited for its recorder
 
 
-def idle_share(time_ns: np.ndarray, position: np.ndarray, cpu_ns: float | None = None, ops: float = IDLE_OPS) -> float:
-    """The share of a recording's time in which the program idled by its calls, 0 to 1: it made fewer than `ops` in
-    IDLE_SPAN_NS, and did not compute either. `cpu_ns`: the processor time that it used meanwhile; None: not known, and
-    calls alone tell. NaN where there are no times.
+def idle_share(time_ns: np.ndarray, position: np.ndarray, cpu_ns: float | None = None) -> float:
+    """The share of a recording's time in which the program idled by its calls, 0 to 1: it made fewer than IDLE_OPS
+    in IDLE_SPAN_NS, and did not compute either. `cpu_ns`: the processor time that it used meanwhile; None: not known,
+    and calls alone tell. NaN where there are no times.
     """
     if len(time_ns) < 2 or time_ns[-1] <= time_ns[0]:
         return math.nan
@@ -107,23 +106,20 @@ def idle_share(time_ns: np.ndarray, position: np.ndarray, cpu_ns: float | None =
     spans = max(int(whole / IDLE_SPAN_NS), 1)
     edges = np.linspace(time_ns[0], time_ns[-1], min(spans, 1 << 20) + 1)
     made = np.diff(np.interp(edges, time_ns, position)) * IDLE_SPAN_NS / (edges[1] - edges[0])
-    quiet = float((made < ops).mean()) if spans > 1 else 0.0
+    quiet = float((made < IDLE_OPS).mean()) if spans > 1 else 0.0
     return quiet if cpu_ns is None else min(quiet, max(1 - cpu_ns / whole, 0.0))
 
 
 @lru_cache(maxsize=8)
 def idle_of(workload: Path) -> float:
-    """The share of its recording's time in which the program idled: what its threads slept (`asleep`), less what that
-    may have been for the recorder, where its waits are not known; in recordings without it, `idle_share`.
+    """The share of its recording's time in which the program idled: what its threads slept (`asleep`); in recordings
+    without it, `idle_share`.
     """
     compiled = read_workload(workload)
-    line, asleep = compiled.timeline(), compiled.info.get("asleep")
-    clock = line["time_ns"].to_numpy(float), line["position"].to_numpy(float)
-    if asleep is None:
-        return idle_share(*clock, compiled.info.get("cpu_ns"))
-    if compiled.program_clock is not None:
+    if (asleep := compiled.info.get("asleep")) is not None:
         return asleep
-    return min(asleep, idle_share(*clock, ops=RECORDER_WAITS_OPS))
+    line = compiled.timeline()
+    return idle_share(line["time_ns"].to_numpy(float), line["position"].to_numpy(float), compiled.info.get("cpu_ns"))
 
 
 def smooth(time_ns: np.ndarray, cpu_ns: np.ndarray) -> np.ndarray:
