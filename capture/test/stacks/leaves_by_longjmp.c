@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* leaves_by_longjmp alone|and-another|ends|twice: a handler leaves calls of malloc by siglongjmp while these hold the
-   lock of the call stacks' nodes, each after a few more instructions. All calls have stacks that were never seen
+/* leaves_by_longjmp alone|and-another|ends|twice|again: a handler leaves calls of malloc by siglongjmp while these hold
+   the lock of the call stacks' nodes, each after a few more instructions. All calls have stacks that were never seen
    before. After each, this thread acquires 778 bytes, with "and-another" also a thread that is started now, 779; with
    "ends" the call that is left is of a thread that ends then, without another call. With "twice" one call is left, and
    another thread, which may not yield, waits for the lock in vain; where it waits again, in its second call, the status
-   is 4. */
+   is 4. With "again" the lock is left at each of its instructions; then malloc is called from the same stack, and from
+   another one, of 1,000 bytes and more, each size once. */
 #include "capture/wire/stack_area.h"
 
 #include <linux/filter.h>
@@ -22,7 +23,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { TIMES = 6, EACH = 7, DIGITS = 4, INSTRUCTIONS_MOST = 100000 };
+enum { TIMES = 6, EACH = 7, HELD_MOST = 200, DIGITS = 4, INSTRUCTIONS_MOST = 100000 };
 
 static struct stack_area *area;
 static sigjmp_buf back;
@@ -93,6 +94,23 @@ static void *leave(void *unused) {
   exit(3); /* the lock was not held so long */
 }
 
+/* Leaves a call, makes it again, and makes another one: all from the same frames but for the number's. */
+static void leave_and_call(void) {
+  static size_t bytes = 1000;
+  for (volatile int turn = 0; turn < 3; turn++) {
+    held = 0;
+    if (sigsetjmp(back, 1))
+      continue;
+    if (turn == 0)
+      step();
+    if (turn != 1)
+      number++;
+    acquire(number, DIGITS, turn == 0 ? 777 : bytes++);
+    if (turn == 0)
+      go_on(); /* the lock was not held so long */
+  }
+}
+
 static void *leave_and_end(void *unused) {
   leave(unused);
   syscall(SYS_exit, 0); /* pthread_exit would call free */
@@ -149,7 +167,9 @@ int main(int argc, char **argv) {
     pthread_barrier_wait(&left);
     return pthread_join(thread, NULL);
   }
-  for (int i = 0; i < TIMES; i++) {
+  for (leave_at = 0; strcmp(mode, "again") == 0 && leave_at < HELD_MOST; leave_at++)
+    leave_and_call();
+  for (int i = 0; i < TIMES && strcmp(mode, "again") != 0; i++) {
     leave_at = i * EACH;
     if (strcmp(mode, "ends") == 0)
       in_thread(leave_and_end);
