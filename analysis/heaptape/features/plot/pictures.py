@@ -37,6 +37,7 @@ PAPER = {False: ("#ffffff", "#222222"), True: ("#16181c", "#e8e8e8")}  # backgro
 NARROW_IN = 5.0  # below it, as in a paper's column: smaller letters, and axes one below the other
 LETTERS: dict[bool, dict[str, Any]] = {False: {"figure.titlesize": 10},
            True: {"font.size": 7, "xtick.labelsize": 6, "legend.fontsize": 6.5, "figure.titlesize": 8}}  # fmt: skip
+NAME_IN = 0.22  # of the height of a picture with names beside points, for each
 LETTERS_PER_INCH = {False: 14, True: 17}  # of a title
 MOST_CALLS = 4  # kinds of calls that are drawn
 PER_CALL = {"instructions": "instructions/", "cycles": "calls/"}  # metrics
@@ -164,7 +165,9 @@ def _scatter(figure: Figure, file: Results, look: Look) -> None:
     baseline = choose_baseline([file], look.baseline)
     percents = relative(file.figures(), baseline)
     percents = percents[~percents["workload"].str.endswith(" mean")]
-    plots.time_against_memory(figure.subplots(), percents, _chosen(file, look), baseline)
+    names = _chosen(file, look)
+    figure.set_figheight(max(figure.get_figheight(), NAME_IN * len(names)))
+    plots.time_against_memory(figure.subplots(), percents, names, baseline)
 
 
 def _latency(figure: Figure, file: Results, look: Look) -> None:

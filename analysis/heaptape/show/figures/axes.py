@@ -37,6 +37,7 @@ from heaptape.show.drawing import INK, OKABE_ITO, style
 
 MAP_COLOURS = "cividis"
 WIDEST_PT, THINNEST_PT = 2.6, 1.1  # lines: the first, the last
+BESIDE_IN = 0.13  # a name that near to its point needs no pointer
 
 
 def look(ink: str) -> dict:
@@ -280,8 +281,8 @@ def _corner_name(title: str, unit: str, crowded: bool) -> str:
 
 def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]], bars: Sequence[Sequence[float]]) -> None:
     """Writes names beside points, each where there is neither a name, a point, a line of the baseline nor one of `bars`
-    (left, low, right, high) yet, and nearer to its point than to others: beside it, or some lines above or below. With
-    a pointer where it is not beside.
+    (left, low, right, high) yet, and nearer to its point than to others: beside it, some lines above or below, else
+    anywhere; left out where there is no room. With a pointer where it is not beside.
     """
     letter_pt = 0.9 * rcParams["font.size"]
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
@@ -299,22 +300,29 @@ def _label_points(axes: Axes, points: Sequence[tuple[str, float, float]], bars: 
         gaps = [max(box[side] - point[side], point[side] - box[side + 2], 0) * inches[side] for side in (0, 1)]
         return math.hypot(*gaps)
 
+    def is_free(box: Sequence[float]) -> bool:
+        covers = any(box[0] <= t[2] and box[2] >= t[0] and box[1] < t[3] and box[3] > t[1] for t in taken)
+        return not covers and box[0] >= 0 and box[2] <= 1.02 and box[1] >= 0 and box[3] <= 1
+
     for label, x, y in sorted(points, key=lambda point: (-point[2], point[1])):
-        at_x, at_y = places[label]
-        free = []
-        for line, side in itertools.product((-0.5, 0.1, -1.1, 1.1, -2.1, 2.1, -3.1, 3.1), (1, -1)):
-            start = at_x + (2 * half[0] if side > 0 else -2 * half[0] - width * len(label))
-            box = (start, at_y + line * height, start + width * len(label), at_y + (line + 1) * height)
-            covers = any(box[0] <= t[2] and box[2] >= t[0] and box[1] < t[3] and box[3] > t[1] for t in taken)
-            if not covers and box[0] >= 0 and box[2] <= 1.02 and box[1] >= 0 and box[3] <= 1:
-                nearest = min(places, key=lambda name: apart(box, places[name]))  # noqa: B023
-                free.append((nearest != label, abs(line + 0.5) > 1, box))
-        far, away, box = min(free, key=lambda one: one[0], default=(True, False, box))
+        at, wide = places[label], width * len(label)
+        lines = (at[1] + line * height for line in (-0.5, 0.1, -1.1, 1.1, -2.1, 2.1, -3.1, 3.1))
+        near = itertools.product(lines, (at[0] + 2 * half[0], at[0] - 2 * half[0] - wide))
+        anywhere = itertools.product(np.arange(0, 1, height / 2), np.arange(0, 1, width))
+        free, far = (
+            [box for low, left in corners if is_free(box := (left, low, left + wide, low + height))]
+            for corners in (near, anywhere)
+        )
+        free = free or sorted(far, key=lambda box: apart(box, at))[:1]  # noqa: B023
+        anothers = {box: min(places, key=lambda name: apart(box, places[name])) != label for box in free}  # noqa: B023
+        if not free:
+            continue  # it would cover something
+        box = min(free, key=anothers.__getitem__)
         taken.append(box)
         pointer = {"arrowstyle": "-", "color": INK, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
         axes.annotate(
             label, (x, y), xytext=(box[0], box[1] + 0.2 * height), textcoords="axes fraction", fontsize=letter_pt,
-            arrowprops=pointer if far or away else None,
+            arrowprops=pointer if anothers[box] or apart(box, at) > BESIDE_IN else None,
         )  # fmt: skip
 
 

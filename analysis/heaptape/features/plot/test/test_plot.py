@@ -5,6 +5,7 @@ import itertools
 import re
 from pathlib import Path
 
+import matplotlib
 import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
@@ -130,15 +131,24 @@ def test_legends_titles_and_labels_of_ticks_are_within_the_picture_and_cover_no_
         assert not [one for one, after in itertools.pairwise(seen) if one.x1 > after.x0 - 1]
 
 
-def test_names_beside_points_cover_neither_each_other_nor_a_point() -> None:
-    """Five allocators within a percent, in a paper's column."""
-    names = ["glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc"]
-    rows = [("w", name, metric, 100.0 + number * (0.3 if metric == "peak_rss" else 0.1), float("nan"), float("nan"), "")
-            for number, name in enumerate(names) for metric in ("total_instructions", "peak_rss")]  # fmt: skip
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc"],
+        ["glibc", *(f"glibc:no-tcache-{number}" for number in range(15))],
+    ],
+    ids=len,
+)
+def test_names_beside_points_cover_neither_each_other_nor_a_point(names: list[str]) -> None:
+    """Allocators within a percent, also at the same places, in a paper's column."""
+    steps = {"total_instructions": 0.1, "peak_rss": 0.3}
+    rows = [("w", name, metric, 100.0 + number % 5 * step, float("nan"), float("nan"), "")
+            for number, name in enumerate(names) for metric, step in steps.items()]  # fmt: skip
     percents = pd.DataFrame(rows, columns=["workload", "allocator", "metric", "percent", "low", "high", "reason"])
-    figure = Figure(figsize=(3.5, 2.2), layout="constrained")
+    figure = Figure(figsize=(3.5, max(2.2, pictures.NAME_IN * len(names))), layout="constrained")
     axes = figure.subplots()
-    plots.time_against_memory(axes, percents, names, "glibc")
+    with matplotlib.rc_context(pictures.LETTERS[True]):
+        plots.time_against_memory(axes, percents, names, "glibc")
     figure.canvas.draw()
     for text in axes.texts:
         text.arrowprops = text.arrow_patch = None  # the box of the words alone
