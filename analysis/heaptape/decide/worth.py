@@ -7,6 +7,7 @@ LEAST_BYTES. A change costs work and trust, so smaller gains are "no reason to c
 
 import math
 
+from heaptape.common.phrases import percent, signed
 from heaptape.common.tables import significant
 
 LEAST_PERCENT = 2.0
@@ -17,6 +18,7 @@ FEW_CALLS, FEW_BYTES, CALL_NS, NEGLIGIBLE_PERCENT = 1000, LEAST_BYTES, 5000.0, 0
 LEAST_SAVING = f"{LEAST_PERCENT:g} % and {LEAST_MEMORY}"  # of memory
 NO_REASON = "no reason to change"
 WITHIN_ERROR = "within the error"
+NOT_KNOWN = "not known"
 
 
 def is_reason(gain_percent: float, error_percent: float = 0.0, gain_bytes: float | None = None) -> bool:
@@ -45,5 +47,19 @@ def why_not(gain_percent: float, error_percent: float = 0.0, gain_bytes: float |
     if gain_percent <= error_percent:
         return f"{WITHIN_ERROR} of {significant(error_percent)} %"
     if gain_percent < LEAST_PERCENT:
-        return f"less than {LEAST_PERCENT:g} %"
+        least = f"{LEAST_PERCENT:g} %"
+        return f"just under {least}" if round(gain_percent, 1) >= LEAST_PERCENT else f"less than {least}"
     return f"less than {LEAST_MEMORY}"
+
+
+def measured(change: float, low: float, high: float) -> str:
+    """A measured change with its range, in percent: "-3.1 % (-4.0 to -2.2)". Where that holds a gain and a loss that
+    both matter, "not known: -14 to +11 %".
+    """
+    ends = f"{signed(low)} to {signed(high)}"
+    return f"{NOT_KNOWN}: {ends} %" if low < -LEAST_PERCENT and high > LEAST_PERCENT else f"{percent(change)} ({ends})"
+
+
+def more_runs(option: str, runs: int) -> str:
+    """What makes a change known of which `measured` says that it is not, after so many runs of each."""
+    return f"To know it: {option} {4 * runs}, on a machine that does nothing else."

@@ -12,7 +12,7 @@ from heaptape.commands.comparison import print_named, write_long
 from heaptape.common.tables import render_markdown, render_text
 from heaptape.decide.answer import answer, bypassed
 from heaptape.decide.cpu import Cpu, cpu_text, reason_below_ns
-from heaptape.decide.worth import is_reason, why_not
+from heaptape.decide.worth import is_reason, measured, why_not
 from heaptape.results.comparing.compare import relative
 from heaptape.results.comparing.intervals import COUNTED_AGREES, too_noisy
 from heaptape.results.comparing.summary import in_words
@@ -51,9 +51,15 @@ def test_a_gain_below_its_error_or_the_floors_is_no_reason():
     assert not is_reason(50.0, 0.0, MIB - 1)
     assert is_reason(50.0, 0.0, MIB)
     assert not is_reason(float("nan"))
-    assert [why_not(*one) for one in ((5.0,), (-1.0,), (1.0,), (3.0, 4.0), (9.0, 0.0, 10.0))] == [
-        "", "no gain", "less than 2 %", "within the error of 4 %", "less than 1 MiB",
+    assert [why_not(*one) for one in ((5.0,), (-1.0,), (1.0,), (1.98,), (3.0, 4.0), (9.0, 0.0, 10.0))] == [
+        "", "no gain", "less than 2 %", "just under 2 %", "within the error of 4 %", "less than 1 MiB",
     ]  # fmt: skip
+
+
+def test_a_measured_change_whose_range_holds_gain_and_loss_is_not_known():
+    assert measured(-3.1, -4.0, -2.25) == "-3.1 % (-4.0 to -2.2)"
+    assert measured(0.4, -1.9, 12.0) == "+0.4 % (-1.9 to +12)"
+    assert measured(8.7, -27.0, 63.0) == "not known: -27 to +63 %"
 
 
 def test_the_fastest_and_the_leanest_are_named_with_what_they_cost():

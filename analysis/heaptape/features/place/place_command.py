@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             turns = Turns(arguments.own_options, choice, choice, arguments.live_runs, arguments.home)
             confirmed = confirm.confirm(found, path, turns, work.progress.update)
     shown = _screen(found, asked.choice.label, arguments)
-    shown = replace(shown, sentences=[*shown.sentences, *(_live(confirmed) if confirmed else [])])
+    shown = replace(shown, sentences=[*shown.sentences, *(_live(confirmed, arguments.live_runs) if confirmed else [])])
     if arguments.json:
         print_json(_as_json(found, asked.choice.label, confirmed) | screen.as_json(shown))
     elif arguments.code and found.plan:
@@ -167,8 +167,9 @@ def _sentences(found: "Found", arguments: argparse.Namespace) -> list[str]:
     return said
 
 
-def _live(confirmed: "Confirmed") -> list[str]:
+def _live(confirmed: "Confirmed", runs: int) -> list[str]:
     from heaptape.common.phrases import percent, size
+    from heaptape.decide.worth import NOT_KNOWN, measured, more_runs
 
     said = []
     for metric, name in (("peak_rss", "peak"), ("mean_rss", "mean")):
@@ -176,8 +177,9 @@ def _live(confirmed: "Confirmed") -> list[str]:
         live = f"Live, {name} memory is {size(after)} instead of {size(before)}"
         said.append(f"{live} ({percent(100 * (after / before - 1))}); predicted {percent(-100 * predicted / before)}.")
     if confirmed.cpu:
-        low, high = (percent(100 * (confirmed.cpu[end] - 1)) for end in ("low", "high"))
-        said.append(f"Processor time changes by {percent(100 * (confirmed.cpu['ratio'] - 1))} ({low} to {high}).")
+        cpu = measured(*(100 * (confirmed.cpu[key] - 1) for key in ("ratio", "low", "high")))
+        said.append(f"Live, the change of CPU time is {cpu}.")
+        said += [more_runs("--live-runs", runs)] * cpu.startswith(NOT_KNOWN)
     return said
 
 

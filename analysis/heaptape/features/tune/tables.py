@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 
 from heaptape.common.phrases import counted, mean_name, percent, serialising
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
-from heaptape.decide.worth import NO_REASON, why_not
+from heaptape.decide.worth import NO_REASON, NOT_KNOWN, measured, more_runs, why_not
 from heaptape.features.tune.trials import Effect
 from heaptape.results.cells import signed
 from heaptape.results.fits import range_note
 from heaptape.run.exact import PEAK, UPPER
+from heaptape.run.live_command import CPU
 
 UNITS = {"rss-peak": (MIB, "MiB"), "rss-mean": (MIB, "MiB"), "vmsize-peak": (MIB, "MiB"), "cpu": (1e6, "ms")}
 MILLIONS = {"instructions": (1e6, "M"), "misses": (1e6, "M")}
 FEW_ON_FRONT = 20  # rows of the front that a terminal shows
 FEW_ROWS, FEW_TUNABLES = 9, 5  # of an answer
 WORDS = {"rss-peak": "peak memory", "vmsize-peak": "address space", "cpu": "CPU time"}
+LIVE_WORDS = WORDS | {"rss-mean": mean_name(over_calls=False)}  # a live program has a clock
 
 
 def tune_answer(data: Mapping) -> Table:
@@ -252,11 +254,14 @@ def live_lines(data: Mapping) -> list[str]:
     if lived is None:
         return []
     lines = [f"Live, {lived['runs']} runs of each, alternately: {' '.join(lived['command'])}"]
-    for one in lived["figures"]:
-        change, low, high = (signed(100 * (one[key] - 1)) for key in ("ratio", "low", "high"))
-        wanted = "" if one["most"] in (None, 1) else f" (limit {signed(100 * (one['most'] - 1))} %)"
-        ends = f": {one['verdict']}" if one["verdict"] else ""
-        lines.append(f"  {one['figure']}, by {one['live']}: {change} % ({low} to {high}){wanted}{ends}")
+    changes = [measured(*(100 * (one[key] - 1) for key in ("ratio", "low", "high"))) for one in lived["figures"]]
+    for one, change in zip(lived["figures"], changes):
+        name = WORDS["cpu"] if one["live"] == CPU else LIVE_WORDS.get(one["figure"], one["figure"])
+        wanted = "" if one["most"] in (None, 1) else f", limit {signed(100 * (one['most'] - 1))} %"
+        open_ = change.startswith(NOT_KNOWN) and one["verdict"] == "undecided"
+        lines.append(f"  {name} {change}{wanted}" + (f": {one['verdict']}" if one["verdict"] and not open_ else ""))
+    if any(change.startswith(NOT_KNOWN) for change in changes):
+        lines.append(more_runs("--live-runs", lived["runs"]))
     return lines
 
 

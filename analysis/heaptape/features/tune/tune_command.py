@@ -14,6 +14,7 @@ from heaptape.commands.outcome import AS_PRINTED, add_format_option, add_table_o
 from heaptape.common import console
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.output import STANDARD_OUTPUT, check_writable, write_json, write_text
+from heaptape.common.phrases import counted, percent
 from heaptape.common.process import processors
 
 if TYPE_CHECKING:
@@ -212,8 +213,8 @@ def _run(search: "Search", budget: "Budget", work: replaying.Work) -> bool:
         elapsed = time.monotonic() - began
         share = points / budget.points if budget.points else elapsed / max(budget.until - began, 1e-3)
         best = search.leading()
-        best_so_far = f", best so far {100 * (best.balance - 1):+.1f} %" if best else ""
-        work.progress.update(f"{points} settings{best_so_far}", min(share, 1.0))
+        best_so_far = f", best so far {percent(100 * (best.balance - 1))}" if best else ""
+        work.progress.update(f"{counted(points, 'setting')}{best_so_far}", min(share, 1.0))
 
     try:
         search.run(budget, tell)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from heaptape.features.place import code, plan
+from heaptape.features.place.confirm import Confirmed
+from heaptape.features.place.place_command import _live
 
 from tests.support import HEAPTAPE, OUT, RECORD, published, refused, succeed
 
@@ -48,6 +50,19 @@ def test_live_runs_save_what_was_predicted(pins):
     saved = before["mean_rss_bytes"] - after["mean_rss_bytes"]
     assert saved == pytest.approx(predicted["mean_rss_bytes"], rel=0.5)
     assert live["cpu"]["low"] <= live["cpu"]["ratio"] <= live["cpu"]["high"]
+
+
+def test_a_change_of_cpu_time_that_is_not_known_is_said_with_what_makes_it_known():
+    memory = {"peak_rss": 4 << 20, "mean_rss": 3 << 20}
+
+    def said(low: float, high: float) -> list[str]:
+        return _live(Confirmed(memory, memory, memory, {"ratio": 1.087, "low": low, "high": high}), 3)[2:]
+
+    assert said(1.05, 1.1) == ["Live, the change of CPU time is +8.7 % (+5.0 to +10)."]
+    assert said(0.73, 1.63) == [
+        "Live, the change of CPU time is not known: -27 to +63 %.",
+        "To know it: --live-runs 12, on a machine that does nothing else.",
+    ]
 
 
 def test_nothing_to_win_is_said_and_writes_no_plan(tmp_path):

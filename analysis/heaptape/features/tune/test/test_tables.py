@@ -98,11 +98,17 @@ def test_live_runs_are_a_line_for_each_figure():
         "verdict": "holds",
     }
     lived = {"runs": 3, "command": ["p", "x"], "figures": [figure, figure | {"most": 1, "verdict": ""}]}
-    assert live_lines({"live": lived}) == [
+    lines = [
         "Live, 3 runs of each, alternately: p x",
-        "  rss-peak, by RSS: -20.0 % (-25.0 to -15.0) (limit +10.0 %): holds",
-        "  rss-peak, by RSS: -20.0 % (-25.0 to -15.0)",
+        "  peak memory -20 % (-25 to -15), limit +10.0 %: holds",
+        "  peak memory -20 % (-25 to -15)",
     ]
+    assert live_lines({"live": lived}) == lines
+    cpu = {"figure": "instructions", "live": "cpu_ns", "ratio": 1.02, "low": 0.9, "high": 1.1, "most": 1,
+           "verdict": "undecided"}  # fmt: skip
+    lived["figures"].append(cpu)
+    to_know_it = "To know it: --live-runs 12, on a machine that does nothing else."
+    assert live_lines({"live": lived}) == [*lines, "  CPU time not known: -10 to +10 %", to_know_it]
     assert live_lines({}) == []
 
 
