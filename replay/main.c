@@ -4,7 +4,7 @@
 #include "core/base/json.h"
 #include "core/command/diagnostics.h"
 #include "core/system/valgrind_requests.h"
-#include "core/workload/workload_read.h"
+#include "core/workload/workload_check.h"
 #include "replay/engine/recorded_clock.h"
 #include "replay/engine/state.h"
 #include "replay/parent/environment.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/compile/compile.h"
 #include "convert/commands/commands.h"
+#include "convert/history/access_order.h"
 #include "convert/whatif/groups.h"
 #include "convert/whatif/whatif.h"
 #include "core/base/files.h"

@@ -8,7 +8,7 @@
 #include "convert/stacks/site_names.h"
 #include "convert/stacks/symbols.h"
 #include "core/workload/witness.h"
-#include "core/workload/workload_read.h"
+#include "core/workload/workload_check.h"
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/compile/accesses.h"
 
+#include "convert/history/access_order.h"
 #include "core/trace/access_stream.h"
 #include "core/trace/summary.h"
 

@@ -7,7 +7,7 @@
    thread-safe. */
 #pragma once
 
-#include "convert/history/history.h"
+#include "convert/history/access_order.h"
 #include "core/trace/read/trace_read.h"
 
 struct compile_accesses;

@@ -7,7 +7,7 @@
    WAIT points back. Memory is O(live objects + threads). Not thread-safe. */
 #pragma once
 
-#include "convert/history/history.h"
+#include "convert/history/access_order.h"
 #include "convert/whatif/whatif.h"
 #include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"

@@ -4,7 +4,7 @@
    thread-safe. */
 #pragma once
 
-#include "convert/history/history.h"
+#include "convert/history/access_order.h"
 #include "convert/history/trace_info.h"
 #include "core/trace/read/trace_read.h"
 #include "core/workload/statistics.h"

@@ -4,7 +4,7 @@
 #include "convert/history/merge.h"
 #include "convert/inspect/dump.h"
 #include "convert/inspect/info.h"
-#include "core/workload/workload_read.h"
+#include "core/workload/workload_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/history/history.h"
+#include "convert/history/access_order.h"
 
 #include "core/base/vector.h"
 

@@ -2,7 +2,7 @@
 #include "convert/history/merge.h"
 #include "convert/inspect/dump.h"
 #include "core/trace/event.h"
-#include "core/workload/workload_read.h"
+#include "core/workload/workload_ops.h"
 
 static size_t word_count(const struct buffer *words) {
   return words->used / sizeof(uint64_t);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/rewrite.h"
 
+#include "convert/history/access_order.h"
 #include "convert/history/trace_info.h"
 #include "convert/rewrite/trace_out.h"
 #include "core/base/vector.h"

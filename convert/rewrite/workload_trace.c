@@ -5,7 +5,7 @@
 #include "convert/rewrite/trace_out.h"
 #include "core/base/os.h"
 #include "core/trace/write/trace_write.h"
-#include "core/workload/workload_read.h"
+#include "core/workload/workload_ops.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

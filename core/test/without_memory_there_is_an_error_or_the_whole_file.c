@@ -4,7 +4,8 @@
 #include "core/test/generate.h"
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
-#include "core/workload/workload_read.h"
+#include "core/workload/workload_check.h"
+#include "core/workload/workload_ops.h"
 #include "core/workload/workload_write.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/workload/workload_check.h"
+
 #include "core/base/address_map.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
@@ -7,7 +9,6 @@
 #include "core/base/vector.h"
 #include "core/trace/event.h"
 #include "core/workload/witness.h"
-#include "core/workload/workload_read.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

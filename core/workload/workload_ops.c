@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/workload/workload_ops.h"
+
 #include "core/base/json.h"
 #include "core/trace/event.h"
 #include "core/workload/statistics.h"
-#include "core/workload/workload_read.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,7 @@
    nothing is written to objects, as the program's own writes are in the stream. */
 #include "core/system/valgrind.h"
 #include "core/system/valgrind_requests.h"
+#include "core/workload/accesses_reader.h"
 #include "core/workload/workload_read.h"
 #include "replay/engine/loop.h"
 #include "replay/parent/run.h"
