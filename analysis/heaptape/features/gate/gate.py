@@ -270,7 +270,7 @@ def minimise_each(
     home: Home,
     folder: Path,
     limits: Limits,
-    tell: Callable[[str, float], None] = lambda what, share: None,
+    tell: Callable[[str], None] = lambda what: None,
 ) -> Iterator[dict]:
     """Yields the content of each minimised tape's folder, one after the other; `why` for a tape that can't be
     minimised, as another run is within the tolerance. An interrupt is raised after the best so far is written and
@@ -299,8 +299,8 @@ def minimise_each(
             raise stopped
 
 
-def _tell(tell: Callable[[str, float], None], name: str, events: int, share: float) -> None:
-    tell(f"minimise {name}: {events:,} events", share)
+def _tell(tell: Callable[[str], None], name: str, found: str) -> None:
+    tell(f"minimise {name}: {found}")
 
 
 ENDINGS = (".tape", ".work", ".zip")  # used from a folder; a file that is named may be of any format

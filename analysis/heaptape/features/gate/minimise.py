@@ -239,7 +239,7 @@ def shown(figure: str, value: float) -> str:
 
 class Minimiser:
     """A search for the smallest piece of a workload for which the question's condition holds. `scratch`: a folder for
-    candidates. `tell(events of the best so far, share of the limits that is used)`.
+    candidates. `tell(the size of the best so far, and the nearest limit)`: how much is left to do is not known.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class Minimiser:
         objects = read_objects(workload)
         if not objects.ops:
             raise HeaptapeError(f"{workload.name}: no calls")
-        self.tell: Callable[[int, float], None] = lambda events, share: None
+        self.tell: Callable[[str], None] = lambda what: None
         self._workload, self._home, self._limits = workload, home, limits or Limits()
         self._begin = time.monotonic()
         self._judge = Judge(workload, objects, question, home, scratch)
@@ -304,14 +304,14 @@ class Minimiser:
 
     def _count(self) -> None:
         """Counts a candidate. Raises SpentError where a limit is reached."""
-        minutes = (time.monotonic() - self._begin) / 60
-        self.tell(
-            self._search.size(self._search.best)[0],
-            min(max(self._tried / self._limits.runs, minutes / self._limits.minutes), 1.0),
-        )
-        if self._tried >= self._limits.runs:
+        minutes, limits = (time.monotonic() - self._begin) / 60, self._limits
+        spent = f"{minutes:.0f} of at most {limits.minutes:g} minutes"
+        if self._tried / limits.runs > minutes / limits.minutes:
+            spent = f"{self._tried:,} of at most {limits.runs:,} tries"
+        self.tell(f"{self._search.size(self._search.best)[0]:,} events, {spent}")
+        if self._tried >= limits.runs:
             raise SpentError("runs")
-        if minutes >= self._limits.minutes:
+        if minutes >= limits.minutes:
             raise SpentError("minutes")
         self._tried += 1
 

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     with replaying.work() as work:
         workload = replay.prepare(arguments.input, arguments.home, work.scratch)
         minimiser = Minimiser(workload, question, arguments.home, work.scratch, limits)
-        minimiser.tell = lambda events, share: work.progress.update(f"{events:,} events", share)
+        minimiser.tell = work.progress.update
         try:
             minimiser.run()
         finally:  # interrupted or not

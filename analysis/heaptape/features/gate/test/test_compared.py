@@ -2,15 +2,17 @@
 """When a figure is worse: with made-up figures, so that many gates can be tried."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from heaptape.allocators.registry import Choice
 from heaptape.commands.main import make_parser, parser_of
 from heaptape.commands.outcome import given
-from heaptape.features.gate import gate
+from heaptape.features.gate import gate, minimise
 from heaptape.features.gate.gate import MOST_RUNS, Compared, Pairing, Values
 from heaptape.features.gate.gate_command import LIMITS
+from heaptape.features.gate.minimise import Limits, Minimiser
 from heaptape.features.gate.tables import gate_lines, gate_next
 from heaptape.run.condition import DEFAULT, parse_tolerances
 
@@ -117,3 +119,16 @@ def test_the_default_tolerances_are_of_memory_system_calls_and_instructions():
 def test_a_tolerance_in_percent_is_not_rounded(percent):
     tolerance = parse_tolerances(f"faults={percent}%")["faults"]
     assert tolerance.bound(10**9) == pytest.approx(10**9 * (1 + float(percent) / 100), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("tried", "minutes", "says"),
+    [(100, 2.0, "23 events, 2 of at most 5 minutes"), (300, 2.0, "23 events, 300 of at most 400 tries")],
+)
+def test_a_search_ends_before_its_limits_so_its_progress_names_the_nearer_one(tried, minutes, says, monkeypatch):
+    search, said = object.__new__(Minimiser), []
+    search._limits, search._begin, search._tried, search.tell = Limits(400, 5), 0.0, tried, said.append
+    search._search = SimpleNamespace(best=None, size=lambda best: (23, 0))
+    monkeypatch.setattr(minimise.time, "monotonic", lambda: 60 * minutes)
+    search._count()
+    assert said == [says]
