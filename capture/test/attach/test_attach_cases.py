@@ -186,6 +186,18 @@ def test_a_budget_holds_and_calls_between_bursts_are_counted(worker, tmp_path: P
     assert program.end() == 0
 
 
+def test_programs_that_an_attached_process_starts_are_not_looked_for(tmp_path: Path) -> None:
+    loop = ["bash", "-c", "while env -i sleep 0.2; do echo; done"]
+    with subprocess.Popen(loop, stdout=subprocess.PIPE) as shell:
+        assert shell.stdout
+        attached = Attached(shell.pid, tmp_path / "t.tape")
+        for _ in range(3):
+            shell.stdout.readline()
+        output = attached.stop()
+        shell.kill()
+    assert "not recorded" not in output
+
+
 @pytest.mark.parametrize("options", [("--rotate", "64K"), ()])
 def test_quiet_is_quiet(worker, tmp_path: Path, options: tuple[str, ...]) -> None:
     program = worker(1)

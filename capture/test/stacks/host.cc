@@ -10,7 +10,9 @@
 #include <execinfo.h>
 #include <pthread.h>
 #include <stdexcept>
+#include <sys/auxv.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -103,6 +105,30 @@ FRAME void raises(size_t bytes, int flags) {
   raise(SIGUSR1);
   STAY;
 }
+
+#if defined(__x86_64__)
+/* A handler that interrupts the vDSO: a step after each instruction of clock_gettime. */
+FRAME void trapped(int, siginfo_t *, void *context) {
+  static size_t bytes = 1001;
+  uintptr_t at = static_cast<uintptr_t>(static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_RIP]);
+  if (at - getauxval(AT_SYSINFO_EHDR) < 4096)
+    middle(bytes++);
+  STAY;
+}
+FRAME void reads_clock() {
+  struct sigaction action = {};
+  timespec now;
+  action.sa_sigaction = trapped;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, nullptr);
+  __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::
+                       : "memory", "cc");
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::
+                       : "memory", "cc");
+  STAY;
+}
+#endif
 
 static ucontext_t here, there;
 FRAME void coroutine() {
@@ -267,6 +293,10 @@ int main(int argc, char **argv) {
     raises(1001, 0);
     raises(1002, SA_ONSTACK);
     outer(1003);
+#if defined(__x86_64__)
+  } else if (strcmp(mode, "vdso") == 0) {
+    reads_clock();
+#endif
   } else if (strcmp(mode, "coroutine") == 0) {
     run_coroutine(true);
     run_coroutine(false);

@@ -5,6 +5,8 @@ with few or many stacks; and taking it does no harm.
 Long: programs that were compiled without optimisation, and other depths.
 """
 
+import os
+
 import pandas as pd
 import pytest
 from heaptape.tape.trace import open_trace
@@ -89,6 +91,17 @@ def test_a_handler_is_called_by_what_it_interrupted(host, tmp_path):
         assert found[size][:3] == ["take", "middle", "handler"]
         assert found[size][-5:-3] == ["raises", "main"]
     assert found[1003][:4] == ["take", "middle", "outer", "main"]
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="steps are for x86-64")
+def test_a_handler_that_interrupts_the_vdso_is_called_by_what_calls_it(host, tmp_path):
+    record(tmp_path / "a.tape", host, "vdso")
+    found = functions(tmp_path / "a.tape")
+    stacks = [found[size] for size in sorted(found) if 1001 <= size < 2000]
+    assert len(stacks) > 10
+    for stack in stacks:
+        assert stack[:3] == ["take", "middle", "trapped"]
+        assert stack[stack.index("reads_clock") + 1] == "main"
 
 
 def test_a_coroutine_ends_at_its_own_stack(host, tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from capture.test.programs.test_processes import BUSY
 from tests.oracle.blocks import GAP
 from tests.oracle.reader import open_trace
 from tests.support import RECORD, REPOSITORY, check, compile_c, info, run
@@ -89,3 +90,11 @@ def test_a_counter_that_decreased_is_reported(tmp_path: Path, scribble: Path) ->
     assert "has overwritten its rings" in done.stderr
     assert check(trace)["ok"]
     assert info(trace)["dropped"] == 10
+
+
+def test_a_small_recording_that_an_error_has_made_incomplete_is_not_deleted(tmp_path: Path, scribble: Path) -> None:
+    done = run(RECORD, "-o", tmp_path / "t.tape", "--", "sh", "-c", f"{scribble} 0 {2**60}; {BUSY}")
+    programs = {info(tape)["info"]["program"] for tape in tmp_path.glob("*.tape")}
+    assert "has overwritten its rings" in done.stderr
+    assert {"scribble"} < programs
+    assert "sh" not in programs

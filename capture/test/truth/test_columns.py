@@ -47,6 +47,37 @@ def test_the_latency_of_a_call_is_between_what_is_seen_inside_and_outside_of_it(
     assert frame.loc[slowest, "request_bytes"] == 4242
 
 
+INTERRUPTED = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#if defined(LIBRARY)
+void *malloc(size_t bytes) {
+  void *(*real)(size_t) = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc"), *object = real(bytes);
+  if (bytes == 4242) raise(SIGUSR1);
+  return object;
+}
+#else
+static void handler(int signal) { free(malloc(777)); }
+int main(void) {
+  signal(SIGUSR1, handler);
+  for (int i = 0; i < 10; i++) free(malloc(4242));
+  return 0;
+}
+#endif
+"""
+
+
+def test_calls_of_a_handler_that_interrupts_another_call_have_no_latency(tmp_path):
+    library = compile_c(tmp_path / "libraises.so", INTERRUPTED, "-DLIBRARY", "-w", "-shared", "-fPIC")
+    program = compile_c(tmp_path / "interrupted", INTERRUPTED, "-w")
+    record(tmp_path / "a.tape", program, options=["--latency", "--preload", library])
+    frame = events(tmp_path / "a.tape")
+    known = {size: set(frame[frame["request_bytes"] == size]["latency"].notna()) for size in (777, 4242)}
+    assert known == {777: {False}, 4242: {True}}
+
+
 @pytest.mark.parametrize("allocator", [None, JEMALLOC], ids=["glibc", "jemalloc"])
 def test_usable_sizes_are_those_of_malloc_usable_size(allocator, folder, tmp_path):
     if allocator and not allocator.exists():
