@@ -6,6 +6,8 @@
 #include "convert/compile/origins.h"
 #include "convert/compile/reused.h"
 #include "core/workload/slots.h"
+#include "core/workload/touched_words.h"
+#include "core/workload/waits.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,7 +3,8 @@
 
 #include "convert/history/access_order.h"
 #include "convert/history/trace_info.h"
-#include "convert/rewrite/trace_out.h"
+#include "convert/rewrite/op_sink.h"
+#include "convert/rewrite/trace_copy.h"
 #include "core/base/vector.h"
 
 #include <stdlib.h>

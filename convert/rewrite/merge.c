@@ -6,6 +6,7 @@
    of all). Not thread-safe. */
 #include "convert/history/trace_info.h"
 #include "convert/rewrite/rewrite.h"
+#include "convert/rewrite/trace_copy.h"
 #include "core/base/json.h"
 #include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/rewrite.h"
 
-#include "convert/rewrite/trace_out.h"
+#include "convert/rewrite/trace_copy.h"
 #include "core/base/files.h"
 
 static int copy_sample(void *context, const struct trace_sample *sample) {

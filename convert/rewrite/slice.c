@@ -2,6 +2,7 @@
 #include "convert/rewrite/slice.h"
 
 #include "convert/history/trace_info.h"
+#include "convert/rewrite/trace_copy.h"
 #include "core/base/vector.h"
 #include "core/trace/control_names.h"
 

@@ -38,6 +38,12 @@ uint32_t trace_out_add_thread(struct trace_out *out, uint32_t thread);
 /* The number of the source's thread in the new trace; UINT32_MAX if it has no event there yet. */
 uint32_t trace_out_thread(const struct trace_out *out, uint32_t thread);
 
+/* How many events of the source's thread are in the new trace. */
+uint64_t trace_out_thread_events(const struct trace_out *out, uint32_t thread);
+
+/* Shows the user how many events the new trace has, now and then. */
+void trace_out_show_progress(struct trace_out *out);
+
 /* For records that are not events: samples, gaps and so on. */
 struct trace_writer *trace_out_writer(struct trace_out *out);
 
@@ -53,88 +59,3 @@ int trace_out_close(struct trace_out *out, const struct trace_summary *source, b
 
 /* Returns the source's INFO as an object that may be changed; the caller drops the reference. NULL: no memory. */
 json_t *trace_out_source_info(const struct trace_summary *source);
-
-/* The sink for ops whose addresses and stamps are unknown or must stay hidden: an event of the new trace for each.
-
-   Each thread's addresses are consecutive and none is used twice, so that objects of two threads never overlap, and the
-   reader's predictor expects each address. A stamp is the number of a run of events of one thread, or a time.
-   Invariant: if the ops are legal, so is the trace, and the compiler makes the same ops of it. Memory is O(threads).
-   Not thread-safe. */
-struct op_sink {
-  struct trace_out *out;
-  struct op_sink_thread {
-    uint64_t next_address, region_end;
-  } * threads;
-  uint64_t regions;
-  uint64_t stamp;       /* the last one */
-  uint32_t last_thread; /* of the current run; UINT32_MAX: the next event begins one */
-};
-
-/* Ops of threads below this number follow. False: no memory; it can be freed either way. */
-bool op_sink_init(struct op_sink *sink, struct trace_out *out, uint32_t threads);
-void op_sink_free(struct op_sink *sink);
-
-/* Appends the op as an event of that thread, not before the stamp. *address: of the object in the op's slot, kept by
-   the caller: read where the op is given it, filled in where it acquires; unused without a slot. Returns as
-   trace_out_event. */
-int op_sink_put(struct op_sink *sink, const struct history_op *op, uint32_t thread, uint64_t stamp, uint64_t *address);
-
-/* The same for an event that is not an op. Fills in its stamps. */
-int op_sink_event(struct op_sink *sink, struct trace_event *event, uint32_t thread, uint64_t stamp);
-
-/* Brings stacks, modules, marks and names of threads from one trace into another, for code that makes traces
-   (trace_out.h).
-
-   Memory is O(stack nodes + modules). Not thread-safe. */
-
-/* The node of the new trace for each node of the old one. All zeros: no stacks. */
-struct trace_stacks {
-  uint32_t *nodes; /* by the old number */
-  uint32_t count;
-};
-
-static inline uint32_t trace_stacks_node(const struct trace_stacks *stacks, uint32_t node) {
-  return node < stacks->count ? stacks->nodes[node] : 0;
-}
-void trace_stacks_free(struct trace_stacks *stacks);
-
-/* Writes the modules and the tree of stacks; call it before the events that name its nodes. address_offset is added to
-   all addresses. Returns 0, or -1 with error (empty: the writer has the reason). */
-int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, struct trace_out *out,
-                      uint64_t address_offset, struct error *error);
-
-/* Writes the names of those threads that the new trace has. threads: as in rewrite.h. */
-int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, const uint32_t *threads,
-                            struct error *error);
-
-/* Brings data accesses from one trace into another, for code that makes traces.
-
-   Not thread-safe. */
-
-/* Copies all accesses, if any, and their totals; call it after the events, since it names their threads. Memory is
-   O(block). Returns 0, or -1 with error (empty: the writer has the reason). */
-int trace_copy_accesses(struct trace_reader *reader, struct trace_out *out, struct error *error);
-
-/* Copies their totals alone: the counts of the recording stay, even if some of its items are left out. */
-void trace_copy_access_totals(const struct trace_reader *reader, struct trace_out *out);
-
-/* Copies a trace event by event into a new one with the same content, thread after thread: the same events, order,
-   gaps, samples, annotations and data accesses, in blocks of another size or form.
-
-   What a truncated trace lost stays lost; the copy is complete and INFO records the truncation (`truncated_source`).
-   Memory is O(block + threads). Not thread-safe. */
-
-/* Changes to a trace while it is copied; all zeros: none. A thread that already has
-   events in the new trace is continued there. */
-struct trace_change {
-  uint64_t (*stamp)(void *context, uint64_t stamp); /* NULL: unchanged */
-  void *context;
-  uint64_t address_offset; /* added to all addresses */
-  uint64_t address_limit;  /* addresses of the source must be below it; 0: no limit */
-  const uint32_t *threads; /* by the source's thread: its number for trace_out; NULL: unchanged */
-};
-
-/* Appends stacks, events, gaps, objects touched at the end, marks and names of the trace. Returns 0, or -1 with error,
-   which is empty if the writer has the reason. */
-int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const struct trace_change *change,
-                    struct error *error);

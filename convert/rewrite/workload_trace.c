@@ -2,7 +2,7 @@
 #include "convert/rewrite/workload_trace.h"
 
 #include "convert/history/history.h"
-#include "convert/rewrite/trace_out.h"
+#include "convert/rewrite/op_sink.h"
 #include "core/base/os.h"
 #include "core/trace/write/trace_write.h"
 #include "core/workload/workload_ops.h"

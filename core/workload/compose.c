@@ -6,6 +6,7 @@
 #include "core/trace/summary.h"
 #include "core/workload/slots.h"
 #include "core/workload/statistics.h"
+#include "core/workload/waits.h"
 #include "core/workload/witness.h"
 
 #include <stdlib.h>
