@@ -118,7 +118,7 @@ def _ask_now(name: str, verb: str, pid: int, others_until: float) -> dict[str, A
         try:
             connection.send(msgspec.json.encode({"verb": verb, "pid": pid}))
             reply = msgspec.json.decode(connection.recv(REPLY_BYTES) or b"null")
-        except (OSError, msgspec.DecodeError, RecursionError):
+        except (OSError, ValueError, RecursionError):
             return None
     return reply if isinstance(reply, dict) else None
 

@@ -81,7 +81,9 @@ def answering():
 
 
 @pytest.mark.parametrize(
-    "reply", [b"", b"[" * 100000, b"null", b"7", b"\xff", b"{", b'{"ok"}'], ids=lambda reply: repr(reply[:4])
+    "reply",
+    [b"", b"[" * 100000, b"null", b"7", b"\xff", b"{", b'{"ok"}', b'["\xff"]'],
+    ids=lambda reply: repr(reply[:4]),
 )
 def test_what_is_no_object_is_no_reply(answering, reply):
     name = answering(reply)
