@@ -127,6 +127,9 @@ def mean_name(over_calls: bool) -> str:
     return "mean over calls" if over_calls else "mean memory"
 
 
+MEAN_OF_ANY = "mean memory (over calls where there are no times)"  # of recordings with and without times
+
+
 def mean_head(over_calls: bool) -> str:
     """The name as a column's head."""
     return "\n".join(mean_name(over_calls).rsplit(" ", 1))

@@ -22,6 +22,7 @@ from heaptape.allocators import installed
 from heaptape.allocators.registry import Choice, sha256_of
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.output import write_text
+from heaptape.common.phrases import MEAN_OF_ANY
 from heaptape.common.version import __version__
 from heaptape.features.fleet.features import FEATURES, standardised
 from heaptape.features.fleet.store import Store, Workload, is_exact
@@ -35,7 +36,7 @@ CPU, SYSTEM_CALLS = "cpu", "syscalls"
 # The figures to compare by; less is better for each. CPU: percent of the program's CPU time on BASELINE.
 FIGURES = {
     "peak_rss": "peak memory",
-    "mean_rss": "mean memory",
+    "mean_rss": MEAN_OF_ANY,
     "held_rss": "memory after all is freed",
     "total_instructions": "instructions in malloc and free",
     SYSTEM_CALLS: "memory system calls",

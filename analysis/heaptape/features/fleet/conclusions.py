@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.phrases import size
+from heaptape.common.phrases import MEAN_OF_ANY, size
 from heaptape.decide.worth import NO_REASON, is_reason, why_not
 from heaptape.features.fleet.store import is_exact
 from heaptape.results.comparing.intervals import LogRatio
@@ -22,8 +22,8 @@ from heaptape.run.passes import PASSES
 # The figures to decide by (less is better), each with its name in the output. Counted figures are first.
 FIGURES = {
     "total_instructions": "instructions of the allocator's calls",
-    "peak_rss": "peak RSS",
-    "mean_rss": "mean RSS",
+    "peak_rss": "peak memory",
+    "mean_rss": MEAN_OF_ANY,
     "page_faults": "page faults",
     "total_cycles": "cycles in the allocator's calls",
     "bare_cpu": "CPU time of the replay",

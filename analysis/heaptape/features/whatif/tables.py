@@ -14,8 +14,8 @@ from heaptape.show.tables.usual import legend, percent_cell
 
 # metric -> its column, bytes or instructions of one unit
 METRICS = {
-    "peak_rss": ("peak RSS, MiB", MIB),
-    "mean_rss": ("mean RSS, MiB", MIB),
+    "peak_rss": ("peak memory, MiB", MIB),
+    "mean_rss": ("mean memory, MiB", MIB),
     "total_instructions": ("instructions, M", 1e6),
 }
 ORIGINAL = "as recorded"

@@ -28,8 +28,8 @@ GROUP = "Memory"
 TABLES = {"figures": "every figure beside the original's", "holders": "who holds the memory, before and after"}
 DEFAULT_PASSES = "memory,instructions,blame"
 DESCRIPTION = (
-    "Rewrites the trace for each experiment, replays original and experiments into allocators, and prints peak RSS, "
-    "mean RSS, instructions and who holds the memory, of each beside the original's. docs/use/BLAME.md defines how "
+    "Rewrites the trace for each experiment, replays original and experiments into allocators, and prints peak memory, "
+    "mean memory, instructions and who holds the memory, of each beside the original's. docs/use/BLAME.md defines how "
     "groups are named, and what an experiment assumes."
 )
 

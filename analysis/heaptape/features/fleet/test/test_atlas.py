@@ -186,7 +186,7 @@ def test_a_recording_s_profile_is_in_the_store_and_its_atlas_and_can_be_asked(tm
     for form, said in (("csv", "name,ops\nt,18\n"), ("json", '[{"name": "t", "ops": 18}]\n')):
         asked = call_heaptape("fleet", "query", tmp_path / "s", "SELECT name, ops FROM workloads", "--format", form)
         assert asked.stdout == said
-    assert "Peak RSS: " in call_heaptape("fleet", "query", tmp_path / "s", "--parquet", tmp_path / "p").stdout
+    assert "Peak memory: " in call_heaptape("fleet", "query", tmp_path / "s", "--parquet", tmp_path / "p").stdout
     assert len(list((tmp_path / "p").iterdir())) == 7
 
 

@@ -98,11 +98,11 @@ def test_a_store_without_the_baseline_is_refused():
 
 def test_the_sentences_name_the_saving_or_that_it_is_no_reason():
     assert sentences(conclusions(results(), "glibc", 5)) == [
-        "Peak RSS: no reason to change: y for all saves 10 bytes, 0.8 % of glibc's, less than 2 %. Left out: x (22.3 % "
-        "less): 30.0 % more on c."
+        "Peak memory: no reason to change: y for all saves 10 bytes, 0.8 % of glibc's, less than 2 %. Left out: x "
+        "(22.3 % less): 30.0 % more on c."
     ]
     (said,) = sentences(conclusions(results(), "glibc", 30))
-    assert said == "Peak RSS: x for all saves 290 bytes, 22.3 % of glibc's; at worst +30.0 % (c)."
+    assert said == "Peak memory: x for all saves 290 bytes, 22.3 % of glibc's; at worst +30.0 % (c)."
 
 
 def rows(label, values, *, pass_="bare", machine="m", figure="bare_cpu", workload="w" * 64):
