@@ -6,6 +6,7 @@ recordings.
 import json
 import math
 import re
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from html import unescape
@@ -26,10 +27,17 @@ from matplotlib.figure import Figure
 
 from tests.support import CONVERT, HEAPTAPE, OUT, REPOSITORY, call_heaptape, import_text, record, succeed, workload
 
-# A program that is recorded, and recordings of the corpus; of the largest the first 60,000 calls.
-WHOLE = ("mtmalloc", "sqlite3", "git", "memcached", "gs")
+# Programs that are recorded, and recordings of the corpus; of the largest the first 60,000 calls.
+LUA = "t = {} for i = 1, 30000 do t[i % 997] = ('x'):rep(i % 300) if i % 50 == 0 then t[i % 499] = nil end end"
+RECORDED = {
+    "mtmalloc": [workload("mtmalloc")],
+    "lua": ["lua5.4", "-e", LUA],
+    "awk": ["awk", "BEGIN { for (i = 0; i < 40000; i++) a[i % 5000] = a[i % 777] i; print length(a) }"],
+    "words": ["perl", "-e", 'push @{$l{$_ % 997}}, "w" x ($_ % 200) for 1 .. 40000; print scalar(keys %l)'],
+}
+WHOLE = ("sqlite3", "git", "memcached", "gs")
 CUT = ("389-ds", "cc1", "nginx", "perl", "python3", "redis")
-OTHERS = (*WHOLE, *CUT)
+OTHERS = (*RECORDED, *WHOLE, *CUT)
 UNITS = {"ms": 1, "byte": 1, "bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 SIZE = r"([0-9][0-9,.]*) (bytes?|KiB|MiB|GiB)"
 # What commands say of a recording, by label. The first group is the figure, the second its unit.
@@ -79,8 +87,10 @@ def recording(request, tmp_path_factory) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "spike":
         return import_text(folder, spike(7), "clock=nanoseconds"), ""
-    if request.param == "mtmalloc":
-        done = record(folder / "m.tape", workload("mtmalloc"), options=["--stacks"])
+    if command := RECORDED.get(request.param):
+        if not shutil.which(command[0]):
+            pytest.skip(f"{command[0]} is not installed")
+        done = record(folder / "m.tape", *command, options=["--stacks"])
         return folder / "m.tape", done.stderr
     whole = REPOSITORY / "workloads" / "corpus" / f"{request.param}.tape"
     if request.param in WHOLE:
