@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
@@ -31,11 +31,14 @@ HOW_TO_RECORD = "heaptape record -o F.tape -- CMD"
 Counts = dict[str, Any]
 
 
+_Variance = Annotated[float, msgspec.Meta(ge=0)]
+
+
 class _Estimate(TypedDict):
     live_bytes: float
     live_objects: float
-    live_bytes_variance: float
-    live_objects_variance: float
+    live_bytes_variance: _Variance
+    live_objects_variance: _Variance
 
 
 class _Site(_Estimate):
@@ -43,8 +46,8 @@ class _Site(_Estimate):
     frames: list[int]
     calls: float
     bytes: float
-    calls_variance: float
-    bytes_variance: float
+    calls_variance: _Variance
+    bytes_variance: _Variance
 
 
 class _Thread(TypedDict):
@@ -381,7 +384,7 @@ def _threads(old: Counts | None, new: Counts, seconds: float, names: Mapping[int
     earlier = {thread["thread"]: thread for thread in (old or {}).get("threads", [])}
     nothing = {"events": 0, "request_bytes": 0}  # a new thread had made no calls before
     threads = []
-    for thread in new["threads"]:
+    for thread in new.get("threads", []):
         before = earlier.get(thread["thread"], nothing) if old else None
         threads.append(
             thread
@@ -397,7 +400,7 @@ def _threads(old: Counts | None, new: Counts, seconds: float, names: Mapping[int
 def _sites(old: Counts | None, new: Counts, seconds: float, names: Mapping[int, str]) -> list[dict[str, Any]]:
     earlier = {site["node"]: site for site in (old or {}).get("sites", [])}
     sites = []
-    for site in new["sites"]:
+    for site in new.get("sites", []):
         before = earlier.get(site["node"])
         sites.append(
             {

@@ -326,7 +326,7 @@ class Watch:
         names: dict[int, str] = {}
         if process:
             names = self._names.of_sites(process)
-            tids = [thread["tid"] for thread in process["threads"]]
+            tids = [thread["tid"] for thread in process.get("threads", [])]
             # A thread that has ended keeps its last name.
             self._threads = {tid: thread_name(process["pid"], tid) or self._threads.get(tid, "") for tid in tids}
         made = sample(before or after, after, names, self._threads)

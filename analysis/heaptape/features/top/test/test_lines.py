@@ -37,6 +37,14 @@ def made(before: dict, after: dict, rss: int | None = 4000) -> dict:
     return sample(first, second, {node: f"site_{node}" for node in range(1, 30)}, {100: "main"})
 
 
+def test_a_reading_without_threads_and_sites_is_a_sample_without_them() -> None:
+    reading = counts(1, 100)
+    for what in ("threads", "sites"):
+        del reading["processes"][0][what]
+    shown = made(counts(0, 100), reading)["process"]
+    assert shown["threads"] == shown["sites"] == []
+
+
 SAMPLE = made(counts(1, 100), counts(3, 200))
 
 

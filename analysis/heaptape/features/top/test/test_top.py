@@ -22,6 +22,7 @@ from heaptape.common.home import Home
 from heaptape.features.top import recording
 from heaptape.features.top.recording import find
 from heaptape.features.top.screen import Watch
+from heaptape.features.top.test.test_lines import counts
 from heaptape.run.ctl import command
 
 from capture.test.driven import HANG_S, Driven, calling
@@ -341,7 +342,12 @@ def test_a_process_that_is_gone_is_reported_as_such() -> None:
     refused(HEAPTAPE_HERE, "top", str(ended.pid), says=f"there is no process {ended.pid}")
 
 
-@pytest.mark.parametrize("change", [{"time_ns": "x"}, {"processes": [{"pid": 1}]}, {"ended": None}])
+NEGATIVE = counts(1, 1, live_objects_variance=-1.0)["processes"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"time_ns": "x"}, {"processes": [{"pid": 1}]}, {"ended": None}, {"processes": NEGATIVE}]
+)
 def test_counts_of_another_shape_are_an_error(change: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     valid = {"ok": True, "recorder": 1, "processes": [], "time_ns": 1, "recorded": 0, "running": 0, "ended": False}
     monkeypatch.setattr(recording, "ask", lambda *_: valid)
