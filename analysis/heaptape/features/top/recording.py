@@ -165,10 +165,16 @@ def _first_name(counts: Counts) -> str:
 
 
 def _of_process(pid: int) -> tuple[Recording, int]:
+    fault = None  # of another recorder, as long as none has the process
     for socket, reply in asked("counts", pid):
         recording = Recording(socket, int(socket.split("-")[1]))
-        if recording.counted(reply):
-            return recording, pid
+        try:
+            if recording.counted(reply):
+                return recording, pid
+        except HeaptapeError as error:
+            fault = error
+    if fault:
+        raise fault
     if not Path(f"/proc/{pid}").exists():
         raise HeaptapeError(f"there is no process {pid}")
     command = f"heaptape record --attach {pid} -o F.tape"

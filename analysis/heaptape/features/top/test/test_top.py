@@ -342,6 +342,16 @@ def test_a_process_that_is_gone_is_reported_as_such() -> None:
     refused(HEAPTAPE_HERE, "top", str(ended.pid), says=f"there is no process {ended.pid}")
 
 
+@pytest.mark.parametrize("reply", [{"error": "unknown verb"}, {"ok": True}])
+def test_a_recorder_of_another_version_hides_no_other_recording(reply: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    replies = [("heaptape-1-00000000", reply), ("heaptape-2-00000000", {"ok": True, **counts(1, 1), "time_ns": 1})]
+    monkeypatch.setattr(recording, "asked", lambda *_: iter(replies))
+    assert find("7") == (recording.Recording("heaptape-2-00000000", 2), 7)
+    del replies[1]
+    with pytest.raises(HeaptapeError, match="heaptape-1-00000000|recorder 1 is of another version"):
+        find("7")
+
+
 NEGATIVE = counts(1, 1, live_objects_variance=-1.0)["processes"]
 
 
