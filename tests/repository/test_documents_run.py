@@ -22,31 +22,61 @@ from tests.support import OUT, RECORD, compile_c, made_once, succeed
 FOR_USERS = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "use").glob("*.md")]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SMALL = ("memcached", "postgres", "redis", "sqlite3")  # of the corpus
+FROM_NETWORK = "tests/test_packages.py"
 ELSEWHERE = {
     "make demo": "installs packages; .ci/run, README's answer",
     "make test": "these are its tests",
     "dask ": "two servers; features/fleet/test",
     "heaptape fleet run workloads/corpus/*.tape -a glibc -a jemalloc --store /shared": "the same servers",
-    "git bisect": "a repository with a fault; features/gate/test/test_git_bisect.py",
-    "heaptape allocators install": "from the network; features/candidates/test",
-    "heaptape replay prog.tape -a glibc -a glibc@": "what that installs",
-    "heaptape advise prog.tape -a glibc -a glibc@": "what that installs",
-    "heaptape advise --load": "a server; analysis/test/advise/test_load.py",
-    "git clone": "from the network, and half an hour of compiling",
+    "heaptape allocators install": FROM_NETWORK,
+    "heaptape replay prog.tape -a glibc -a glibc@": FROM_NETWORK,
+    "heaptape advise prog.tape -a glibc -a glibc@": FROM_NETWORK,
+    "git clone": "another network than packages', and half an hour of compiling",
     "(cd ": "that clone",
     "make -s -C ../glibc": "that clone",
 }  # fmt: skip
 
-# Objects that stay live, each among others that are freed: a reason for every command to find something.
+# Objects that stay live, each among others that are freed: a reason for every command to find something. By its name
+# it is a server too, or the load of one, whatever the arguments.
+SERVERS = ("SERVER", "nginx", "pdns_server", "redis-server", "setpriv")
+LOADS = ("CMD2", "ab", "dnsperf", "pgbench", "redis-benchmark")
 PROGRAM = r"""
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 enum { KEPT = 1500, BETWEEN = 20 };
 static void *kept[KEPT], *shorter[KEPT][BETWEEN];
 __attribute__((noinline)) static void *parse_value(void) { return memset(malloc(48), 1, 48); }
 static void *filled(size_t bytes) { return memset(malloc(bytes), 1, bytes); }
+static int is(const char *path, const char *names) {
+  const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *found = strstr(names, name);
+  return found && (found == names || found[-1] == ' ') && strchr(" ", found[strlen(name)]);
+}
+static struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = "served"};
+static int ask(int peer) {
+  char byte = 0;
+  if (connect(peer, (struct sockaddr *)&at, sizeof at))
+    return 1;
+  for (int i = 0; i < 500; i++)
+    if (write(peer, &byte, 1) != 1 || read(peer, &byte, 1) != 1)
+      return 1;
+  return 0;
+}
+static void serve(int peer) { /* until SIGTERM */
+  char byte;
+  unlink(at.sun_path);
+  alarm(bind(peer, (struct sockaddr *)&at, sizeof at) || listen(peer, 9) ? 1 : 5);
+  for (int one = accept(peer, NULL, NULL); read(one, &byte, 1) == 1 && write(one, &byte, 1) == 1;)
+    free(filled(100));
+  alarm(0);
+  pause();
+}
 int main(int count, char **words) {
+  int peer = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (is(words[0], LOADS))
+    return ask(peer);
   for (int i = 0; i < KEPT; i++) {
     for (int j = 0; j < BETWEEN; j++)
       shorter[i][j] = filled(300);
@@ -60,8 +90,20 @@ int main(int count, char **words) {
       }
   for (int tick = 0; strstr(words[0], "service") && tick < 40; tick++, usleep(100000))
     free(filled(100));
+  if (is(words[0], SERVERS))
+    serve(peer);
   return kept[0] == NULL || count < 1;
 }
+"""
+# The repository of an allocator, worse since one commit.
+HISTORY = r"""
+git() { command git -c user.name=a -c user.email=a@a "$@"; }
+printf 'build/libmine.so: revision\n\tcp "$$(cat $<)" $@\n' >Makefile
+git init -qb main && git add Makefile
+for library in reference reference magazine magazine; do
+  echo "$1/lib$library.so" >revision && git add revision && git commit -qm $library --allow-empty
+done
+git tag v1.2 HEAD~3
 """
 PRELUDE = """
 set -o pipefail
@@ -95,7 +137,8 @@ def own(tmp_path_factory) -> Path:
 
     def make(folder: Path) -> None:
         folder.mkdir()
-        compile_c(folder / "CMD", PROGRAM, "-g", "-O1")
+        names = [f'-D{kind}="{" ".join(of)}"' for kind, of in (("SERVERS", SERVERS), ("LOADS", LOADS))]
+        compile_c(folder / "CMD", PROGRAM, "-g", "-O1", *names)
         succeed(RECORD, "--stacks", "-o", folder / "F.tape", "--", folder / "CMD")
 
     return made_once(tmp_path_factory, "own", make)
@@ -105,7 +148,7 @@ def own(tmp_path_factory) -> Path:
 def reader(tmp_path: Path, own: Path) -> Path:
     """A user's folder."""
     (tmp_path / "bin").mkdir()
-    for name in ("CMD", "my-program", "my-service", "redis-server", "benchmark"):
+    for name in ("CMD", "my-program", "my-service", "benchmark", *SERVERS, *LOADS):
         (tmp_path / "bin" / name).symlink_to(own / "CMD")
     (tmp_path / "benchmark").symlink_to(own / "CMD")
     for name in ("F", "a", "b", "prog", "redis"):
@@ -127,6 +170,7 @@ def reader(tmp_path: Path, own: Path) -> Path:
             shutil.copy(path, tmp_path / folder)
     shutil.copy(ROOT / "docs" / "atlas" / "atlas.json", tmp_path / "old")
     (tmp_path / "test_import.py").write_text("def test_import():\n    assert bytearray(100_000)\n")
+    subprocess.run(["bash", "-ec", HISTORY, "bash", OUT / "lib"], cwd=tmp_path, check=True)
     return tmp_path
 
 
