@@ -25,6 +25,8 @@ CROSS_ROOT   := $(OUT)/root
 override CC  := $(CROSS)-linux-gnu-gcc $(or $(CROSS_LINK),--sysroot=$(abspath $(CROSS_ROOT)))
 AR           := $(CROSS)-linux-gnu-ar
 endif
+# Object files and archives. Builds that differ only in what is linked share them.
+OBJECTS := $(OUT)
 # -g1: functions and lines, which call stacks need; without local variables compiling takes a sixth less time. `make debug`
 # has them, and so has OPT="-O2 -g".
 OPT    ?= -O2 -g1
@@ -50,16 +52,16 @@ BUILD = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,
 all: ## compile everything into out/; installs nothing
 
 # $(call c_objects,sources): their object files. $(call c_pic_objects,sources): the same for shared libraries.
-c_objects     = $(patsubst %.c,$(OUT)/obj/%.o,$(1))
-c_pic_objects = $(patsubst %.c,$(OUT)/pic/%.o,$(1))
+c_objects     = $(patsubst %.c,$(OBJECTS)/obj/%.o,$(1))
+c_pic_objects = $(patsubst %.c,$(OBJECTS)/pic/%.o,$(1))
 
 # A component is a folder of C sources with one job, and becomes a static library. Where components are listed, upper layers come first.
 # $(call c_components,folders): declares them. $(call c_component_libraries,folders): their libraries.
 # $(call c_component_sources,folders): their sources, for builds with separate flags.
-c_component_libraries = $(patsubst %,$(OUT)/components/%.a,$(1))
+c_component_libraries = $(patsubst %,$(OBJECTS)/components/%.a,$(1))
 c_component_sources   = $(foreach component,$(1),$(wildcard $(component)/*.c))
 define c_component_rule
-$(OUT)/components/$(1).a: $(call c_objects,$(wildcard $(1)/*.c))
+$(OBJECTS)/components/$(1).a: $(call c_objects,$(wildcard $(1)/*.c))
 	$$(start)
 	rm -f $$@
 	$(AR) rcs $$@ $$^
@@ -67,7 +69,7 @@ endef
 # $(call c_registry,folder,reader): a component whose files register themselves in a section of the linker, as nothing else
 # refers to them: one object, with the folder that reads the section, so that whoever needs part of it gets all.
 define c_registry_rule
-$(OUT)/components/$(1).a: $(call c_objects,$(sort $(wildcard $(addsuffix /*.c,$(1) $(2)))))
+$(OBJECTS)/components/$(1).a: $(call c_objects,$(sort $(wildcard $(addsuffix /*.c,$(1) $(2)))))
 	$$(start)
 	rm -f $$@
 	$(CC) -r -nostdlib -o $$(@:.a=.o) $$^
@@ -128,13 +130,13 @@ c_fuzzer       = $(eval FUZZERS += $(basename $(notdir $(1))))$(eval LONG_TEST_E
 # core first: the other parts use its lists of components.
 include core/part.mk convert/part.mk $(filter-out core/part.mk convert/part.mk,$(wildcard */part.mk analysis/heaptape/features/*/test/part.mk))
 
-$(OUT)/obj/%.o: %.c
+$(OBJECTS)/obj/%.o: %.c
 	$(start)
 	$(CC) $(HT_CFLAGS) -MMD -MP -c -o $@ $<
-$(OUT)/pic/%.o: %.c
+$(OBJECTS)/pic/%.o: %.c
 	$(start)
 	$(CC) $(HT_CFLAGS) -fPIC -MMD -MP -c -o $@ $<
--include $(shell find $(OUT)/obj $(OUT)/pic -name '*.d' 2>/dev/null)
+-include $(shell find $(OBJECTS)/obj $(OBJECTS)/pic -name '*.d' 2>/dev/null)
 
 # Once per checkout: names missing packages before the compiler fails for them.
 $(OUT)/.checked: tools/check_build

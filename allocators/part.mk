@@ -9,7 +9,7 @@ ALLOCATOR_TEST := allocators/test
 allocator_sources = $(call c_component_sources,allocators/$(1) allocators/common)
 allocator_library = $(OUT)/lib/lib$(1).so
 allocator_archive = $(OUT)/lib/lib$(1).a
-allocator_objects = $(patsubst %.c,$(OUT)/allocators/$(1)/$(2)/%.o,$(3))
+allocator_objects = $(patsubst %.c,$(OBJECTS)/allocators/$(1)/$(2)/%.o,$(3))
 ALLOCATOR_LIBRARIES := $(foreach name,$(ALLOCATORS),$(call allocator_library,$(name)))
 ALL += $(ALLOCATOR_LIBRARIES) $(foreach name,$(ALLOCATORS),$(call allocator_archive,$(name)))
 
@@ -21,10 +21,10 @@ allocator_defines = -DALLOCATOR_NAME='"$(1)"' -DALLOCATOR_VARIABLE='"$(shell ech
 
 # libtsan defines malloc itself, so ours has only its own names there; operators.c has no other names, so it stays out.
 define allocator_rules
-$(OUT)/allocators/$(1)/pic/%.o: %.c
+$(OBJECTS)/allocators/$(1)/pic/%.o: %.c
 	$$(start)
 	$(CC) $$(HT_CFLAGS) $(ALLOCATOR_CFLAGS) $(call allocator_defines,$(1)) -fPIC -MMD -MP -c -o $$@ $$<
-$(OUT)/allocators/$(1)/tsan/%.o: %.c
+$(OBJECTS)/allocators/$(1)/tsan/%.o: %.c
 	$$(start)
 	$(CC) $$(HT_CFLAGS) $(ALLOCATOR_CFLAGS) $(call allocator_defines,$(1)) -O1 -Wno-error -DALLOCATOR_PREFIXED -fsanitize=thread -MMD -MP -c -o $$@ $$<
 # now: no lazy binding inside malloc.
@@ -40,12 +40,12 @@ $(OUT)/test-programs/$(1)_tsan: $(call allocator_objects,$(1),tsan,$(filter-out 
     $(ALLOCATOR_TEST)/model.c $(ALLOCATOR_TEST)/threads_pass_objects_and_nothing_is_lost.c)
 	$$(start)
 	$(CC) $$(HT_CFLAGS) -fsanitize=thread -o $$@ $$^ -pthread
-$(OUT)/obj/allocators/$(1)/test/%.o: HT_CFLAGS += -fno-builtin $(call allocator_defines,$(1))
+$(OBJECTS)/obj/allocators/$(1)/test/%.o: HT_CFLAGS += -fno-builtin $(call allocator_defines,$(1))
 endef
 $(foreach name,$(ALLOCATORS),$(eval $(call allocator_rules,$(name))))
--include $(shell find $(OUT)/allocators -name '*.d' 2>/dev/null)
+-include $(shell find $(OBJECTS)/allocators -name '*.d' 2>/dev/null)
 # The compiler must not move or remove any call.
-$(OUT)/obj/$(ALLOCATOR_TEST)/%.o: HT_CFLAGS += -fno-builtin
+$(OBJECTS)/obj/$(ALLOCATOR_TEST)/%.o: HT_CFLAGS += -fno-builtin
 
 # The tests link the archive, and call it by its own names, too. Those of allocators/test/ apply to each allocator.
 ALLOCATOR_TESTS := api_keeps_to_posix_and_c23 fork_among_threads_leaves_both_heaps_usable caches_of_ended_threads_return \

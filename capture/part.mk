@@ -7,15 +7,15 @@ HT_LIB_SOURCES := $(filter-out %/redirected.c,$(HT_HOST_SOURCES))
 ALL += $(HT_LIB)
 # initfirst: an allocator in the executable must be recorded from the first constructor of any library on.
 # The compiler must not know the malloc API where we define it. now: no lazy binding inside a signal handler.
-$(addprefix $(OUT)/pic/capture/host/,hooks/hooks.o real/real.o real/operators.o): HT_CFLAGS += -fno-builtin
-$(OUT)/pic/capture/host/kernel/libc.o: HT_CFLAGS += -fno-builtin
+$(addprefix $(OBJECTS)/pic/capture/host/,hooks/hooks.o real/real.o real/operators.o): HT_CFLAGS += -fno-builtin
+$(OBJECTS)/pic/capture/host/kernel/libc.o: HT_CFLAGS += -fno-builtin
 HT_OWN_LIBC := -Wl,--wrap=syscall
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
-$(addprefix $(OUT)/pic/capture/host/,hooks/hooks.o hooks/linked_hooks.o producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
+$(addprefix $(OBJECTS)/pic/capture/host/,hooks/hooks.o hooks/linked_hooks.o producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
 # Code that hooks of an allocator in the executable run in the common cases leaves the vector registers alone.
-$(addprefix $(OUT)/pic/capture/host/,hooks/linked_hooks.o producer.o producer_state.o accesses.o kernel/libc.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
+$(addprefix $(OBJECTS)/pic/capture/host/,hooks/linked_hooks.o producer.o producer_state.o accesses.o kernel/libc.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
 # Only the called functions of core/base/os.c: each further one would need more of the C library (allowed_symbols.txt).
-$(OUT)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
+$(OBJECTS)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
 $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,initfirst $(HT_OWN_LIBC) -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
@@ -24,7 +24,7 @@ $(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
 # no reference is bound to its hooks but those that the recorder redirects.
 HT_ATTACH_LIB := $(OUT)/lib/libheaptape-attach.so
 ALL += $(HT_ATTACH_LIB)
-$(OUT)/pic/capture/host/redirected.o: HT_CFLAGS += -fno-builtin
+$(OBJECTS)/pic/capture/host/redirected.o: HT_CFLAGS += -fno-builtin
 $(HT_ATTACH_LIB): $(call c_pic_objects,$(HT_HOST_SOURCES)) capture/host/redirected.map
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now $(HT_OWN_LIBC) -Wl,--gc-sections -Wl,-z,defs -Wl,--version-script=capture/host/redirected.map -Wl,-soname,libheaptape-attach.so -o $@ $(filter %.o,$^) -ldl
@@ -69,10 +69,10 @@ $(call c_test,capture/test/recorder/a_recording_ends_while_its_memory_is_written
 $(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS) core/command core/system core/elf $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)
 $(call c_test,capture/test/recorder/missing_calls_break_the_turns.c,,capture/recorder/processes core/base,)
-$(OUT)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
-$(OUT)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
-$(OUT)/lib/test/lib%.so: $(OUT)/pic/capture/test/%.o
+$(OBJECTS)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
+$(OBJECTS)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
+$(OUT)/lib/test/lib%.so: $(OBJECTS)/pic/capture/test/%.o
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
 $(call c_bench,capture/bench/host_paths.c,,,-lstdc++ -pthread)
-$(OUT)/obj/capture/bench/%.o: HT_CFLAGS += -fno-builtin
+$(OBJECTS)/obj/capture/bench/%.o: HT_CFLAGS += -fno-builtin

@@ -33,5 +33,5 @@ $(call c_test,core/test/generated_workload_reads_back.c,,$(WORKLOAD),$(CORE_LIBS
 NO_MEMORY := -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=reallocarray -Wl,--wrap=strdup
 $(call c_test,core/test/without_memory_there_is_an_error_or_the_whole_file.c,,core/workload $(TRACE),$(NO_MEMORY) $(CORE_LIBS))
 $(call c_test,core/test/each_call_frame_instruction_gives_its_rule.c,,core/elf,)
-$(OUT)/obj/core/test/each_call_frame_instruction_gives_its_rule.o: HT_CFLAGS += -fexceptions # entries with augmentation data
+$(OBJECTS)/obj/core/test/each_call_frame_instruction_gives_its_rule.o: HT_CFLAGS += -fexceptions # entries with augmentation data
 $(call c_fuzzer,core/test/fuzz_trace_read.c,,$(TRACE),$(CORE_LIBS))

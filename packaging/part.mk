@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # Packages: `make install`, a wheel, a Debian package, and their common part: the files under a prefix.
 #
-# Packages have a separate build, whose files don't name the folder in which they were made. SOURCE_DATE_EPOCH is the
-# commit's: the same commit gives the same bytes.
+# Packages have a separate build, whose files don't name the folder in which they were made; the wheel differs only in what it is linked with.
+# SOURCE_DATE_EPOCH is the commit's: the same commit gives the same bytes.
 PACKAGE_OUT := $(OUT)/package
-PACKAGE_MAKE = umask 022; $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) $(PACKAGE_CC) VENV=$(VENV) PACKAGE_VENV=$(PACKAGE_VENV) OPT="-O2 -g1 -ffile-prefix-map=$(CURDIR)=."
+PACKAGE_MAKE = umask 022; $(MAKE) --no-print-directory OUT=$(PACKAGE_OUT) OBJECTS=$(OUT)/package $(PACKAGE_CC) VENV=$(VENV) PACKAGE_VENV=$(PACKAGE_VENV) OPT="-O2 -g1 -ffile-prefix-map=$(CURDIR)=."
 # One at a time: a wheel and a Debian package may be made side by side.
 PACKAGE_BUILD = exec 9>$(OUT)/.packages && flock 9 && $(PACKAGE_MAKE) -j$(shell nproc) everything reference
 PACKAGE_VENV ?= $(patsubst %/$(CROSS),%,$(OUT))/packaging
@@ -109,7 +109,7 @@ wheel: setup-package $(PACKAGE_VENV)/.stamp $(WHEEL_ROOT)/.complete ## out/wheel
 # with the C++ library inside, hidden from programs.
 WHEEL_ALLOCATORS := mimalloc jemalloc google-tcmalloc
 ALLOCATORS_STAGE := $(OUT)/wheel-allocators/stage
-NEWER_GLIBC := $(OUT)/pic/packaging/newer_glibc.o
+NEWER_GLIBC := $(OBJECTS)/pic/packaging/newer_glibc.o
 wheel-allocators: setup-package $(PACKAGE_VENV)/.stamp $(WHEEL_ROOT)/.complete $(NEWER_GLIBC) ## out/wheel-allocators/*.whl: pip's heaptape[allocators]
 	+@$(BUILD) everything python-environment
 	rm -rf $(OUT)/wheel-allocators
@@ -145,8 +145,12 @@ install-deb-python:
 setup-package: setup-test
 	@tools/setup @package
 
-test-packages: setup-test setup-package ## make the wheel, the Debian package and an installation, and try them as other users
+RUN_PACKAGE_TESTS = $(RUN_TESTS) -n $(TEST_JOBS) --dist worksteal tests/test_packages.py $(PYTEST) -m
+package-programs: setup-test setup-package
 	+@$(BUILD) programs
-	$(RUN_TESTS) -m packages tests/test_packages.py
+test-packages: package-programs ## make the wheel, the Debian package and an installation, and try them as other users
+	$(RUN_PACKAGE_TESTS) "packages and not long"
+test-packages-all: package-programs ## the same with other systems, more Pythons and the allocators' wheel
+	$(RUN_PACKAGE_TESTS) packages
 
-.PHONY: docs reference test-packages install-files install wheel wheel-allocators deb install-deb-python setup-package
+.PHONY: docs reference package-programs test-packages test-packages-all install-files install wheel wheel-allocators deb install-deb-python setup-package

@@ -8,12 +8,12 @@ $(call c_test,tests/test/weak_memory_orders_every_history.c,$(WEAK_SOURCES),,)
 $(call c_test,tests/test/weak_machine_knows_the_litmus_tests.c,$(WEAK_SOURCES),,)
 
 # Preloaded by tests. -fno-builtin, because they define malloc themselves.
-$(OUT)/pic/tests/preload/%.o: HT_CFLAGS += -fno-builtin
-$(OUT)/pic/tests/preload/count_calls.o: HT_CFLAGS += -fexceptions
+$(OBJECTS)/pic/tests/preload/%.o: HT_CFLAGS += -fno-builtin
+$(OBJECTS)/pic/tests/preload/count_calls.o: HT_CFLAGS += -fexceptions
 $(foreach name,count_calls cpu_at_exit,$(call c_test_library,test-lib/lib$(name).so,tests/preload/$(name).c,-ldl))
 
 # -fno-builtin: each call must stay.
-$(OUT)/obj/tests/programs/every_call.o: HT_CFLAGS += -fno-builtin -fplt
+$(OBJECTS)/obj/tests/programs/every_call.o: HT_CFLAGS += -fno-builtin -fplt
 $(foreach name,call_until_killed every_call fork_storm marked_phases memory_of_threads planted_spans mispredicted_branch planted_locality planted_memory planted_pinner,\
   $(call c_test_program,$(name),tests/programs/$(name).c,,-pthread))
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Packages: complete, the same bytes twice, and usable by users who did not install them.
 
-`make test-packages`, separate from the long tests, because they install from PyPI. They test what only a package can
-lack. `packaging/try_deb` installs the Debian package in a fresh Debian.
+`make test-packages`, separate from the other tests, because they install from PyPI; the long ones too:
+`make test-packages-all`. They test what only a package can lack. `packaging/try_deb` installs the Debian package in a
+fresh Debian.
 """
 
 import argparse
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -16,17 +18,17 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 from heaptape.commands.main import COMMANDS, parsers_of_commands
 from heaptape.commands.programs import PROGRAMS
 
+from tests.repository.test_documents_run import ELSEWHERE, FOR_USERS, FROM_NETWORK, own, reader, run_all  # noqa: F401
 from tests.repository.test_documents_run import commands as commands_of
-from tests.repository.test_documents_run import run_all
-from tests.support import HEAPTAPE, OUT, REPOSITORY, run, succeed
+from tests.support import HEAPTAPE, OUT, REPOSITORY, made_once, run, succeed
 
 sys.path.insert(0, str(REPOSITORY / "packaging" / "reference"))
 import commands
@@ -41,6 +43,7 @@ DEBIAN_12 = (
 )  # fmt: skip
 EMULATION_IMPOSSIBLE = 77  # tools/emulate
 PROGRAM = ("/bin/sh", "-c", "echo $((6 * 7))")
+Packages = Callable[[str], tuple[Path, bool]]
 
 
 @pytest.fixture
@@ -56,20 +59,34 @@ def make(target: str, *settings: str) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     environment["SOURCE_DATE_EPOCH"] = "1700000000"
     command = ["make", "--no-print-directory", "-C", str(REPOSITORY), f"OUT={OUT}", target, *settings]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, umask=0o077)
+    with (OUT / ".packages-of-tests").open("w") as lock:  # all workers of the run build in one folder
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, umask=0o077)
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
 
 
-@cache
-def made_twice(target: str) -> tuple[Path, bool]:
-    """The package, and whether a second make, which finds sources that look new, made the same bytes."""
-    digests = []
-    for _ in range(2):
-        make(target)
-        (package,) = (path for path in (OUT / target).iterdir() if path.suffix in (".whl", ".deb"))
-        digests.append(hashlib.sha256(package.read_bytes()).hexdigest())
-        (REPOSITORY / "replay" / "main.c").touch()
-    return package, digests[0] == digests[1]
+@pytest.fixture
+def made_twice(tmp_path_factory) -> Packages:
+    """Makes a package, once for all tests of the run; and whether a second make, which finds a source that looks new,
+    made the same bytes.
+    """
+
+    def make_it(target: str, told: Path) -> None:
+        digests, source = [], REPOSITORY / "replay" / "main.c"
+        for _ in range(2):
+            make(target)
+            (package,) = (path for path in (OUT / target).iterdir() if path.suffix in (".whl", ".deb"))
+            digests.append(hashlib.sha256(package.read_bytes()).hexdigest())
+            before = source.stat()
+            source.touch()
+        os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))  # programs that others run are not linked again
+        told.write_text(json.dumps([str(package), digests[0] == digests[1]]))
+
+    def made(target: str) -> tuple[Path, bool]:
+        package, same = json.loads(made_once(tmp_path_factory, target, partial(make_it, target)).read_text())
+        return Path(package), same
+
+    return made
 
 
 def as_other(folder: Path, *command: str | Path) -> str:
@@ -106,7 +123,7 @@ def needed_glibc(path: Path) -> tuple[int, int]:
     return max(((int(a), int(b)) for a, b in GLIBC.findall(listed)), default=(0, 0))
 
 
-def test_a_wheel_is_whole_and_the_same_twice(folder: Path) -> None:
+def test_a_wheel_is_whole_and_the_same_twice(folder: Path, made_twice: Packages) -> None:
     wheel, same = made_twice("wheel")
     assert same
     assert wheel.stat().st_size <= 15 * MIB
@@ -127,8 +144,10 @@ def test_a_wheel_is_whole_and_the_same_twice(folder: Path) -> None:
     assert '"libzstd1"' in next(sbom).read_text()
 
 
-@pytest.mark.parametrize(("target", "least"), [("wheel", 20), ("wheel-allocators", 3)])
-def test_a_wheels_tag_is_true(target: str, least: int, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "least"), [("wheel", 20), pytest.param("wheel-allocators", 3, marks=pytest.mark.long)]
+)
+def test_a_wheels_tag_is_true(target: str, least: int, folder: Path, made_twice: Packages) -> None:
     """No file in it needs a newer C library than its name states, nor than 2.28, whoever made it."""
     wheel, _ = made_twice(target)
     promised = re.search(r"manylinux_(\d+)_(\d+)_x86_64", wheel.name)
@@ -141,10 +160,11 @@ def test_a_wheels_tag_is_true(target: str, least: int, folder: Path) -> None:
     assert max(map(needed_glibc, files)) <= (int(promised[1]), int(promised[2]))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("debootstrap"), reason="systems are made as root, by debootstrap"
 )
-def test_a_wheel_works_on_other_systems_with_the_same_counts() -> None:
+def test_a_wheel_works_on_other_systems_with_the_same_counts(made_twice: Packages) -> None:
     """Two of docs/PLATFORMS.md; `packaging/matrix` tries the others, too."""
     mirror = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
     if run("curl", "-sfIm", "20", f"{mirror}/dists/trixie/Release").status != 0:
@@ -155,6 +175,7 @@ def test_a_wheel_works_on_other_systems_with_the_same_counts() -> None:
     succeed(REPOSITORY / "packaging" / "matrix", wheel, allocators, *rows, timeout_s=7200)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     not (OUT / "aarch64/.complete").exists(), reason="make setup-aarch64 brings the cross compiler and the emulator"
 )
@@ -180,7 +201,7 @@ def test_a_wheel_for_aarch64_records_replays_and_reports_under_emulation(folder:
     assert report.stat().st_size > 100_000
 
 
-def test_a_debian_package_is_clean_and_the_same_twice(folder: Path) -> None:
+def test_a_debian_package_is_clean_and_the_same_twice(folder: Path, made_twice: Packages) -> None:
     """`make deb` fails where lintian warns."""
     package, same = made_twice("deb")
     assert same
@@ -197,6 +218,7 @@ def test_a_debian_package_is_clean_and_the_same_twice(folder: Path) -> None:
         succeed("debian/rules", "override_dh_installchangelogs")
 
 
+@pytest.mark.long
 def test_reports_and_tables_are_right_with_debian_12s_libraries(folder: Path) -> None:
     """The versions that the Debian package depends on, from PyPI."""
     succeed("/usr/bin/python3", "-m", "venv", folder / "venv")
@@ -221,26 +243,33 @@ def uv(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory) -> Path:
     """Results of every pass that a recording without accesses has."""
-    results = tmp_path_factory.mktemp("figures") / "r.json"
     passes = "time,bare,memory,instructions,blame,contention,sharing,verify"
     allocators = ("-a", "glibc", "-a", "reference", "-a", "magazine")
     tape = REPOSITORY / "workloads/corpus/postgres.tape"
-    succeed(HEAPTAPE, "replay", tape, "-n", "2", *allocators, "--passes", passes, "-o", results, timeout_s=900)
-    return results
+
+    def replay(results: Path) -> None:
+        succeed(HEAPTAPE, "replay", tape, "-n", "2", *allocators, "--passes", passes, "-o", results, timeout_s=900)
+
+    return made_once(tmp_path_factory, "r.json", replay)
 
 
 def python_of(version: str) -> str | None:
     """An interpreter of that version: of the system, or of pyenv."""
-    own = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    return shutil.which(f"python{version}", path="/usr/bin:/usr/local/bin") or (str(own[-1]) if own else None)
+    pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    return shutil.which(f"python{version}", path="/usr/bin:/usr/local/bin") or (str(pyenv[-1]) if pyenv else None)
 
 
 @pytest.mark.parametrize(
     ("version", "resolution"),
-    [("3.10", "lowest-direct"), ("3.11", "lowest-direct"), *((f"3.{n}", "highest") for n in range(10, 15))],
+    [
+        ("3.11", "lowest-direct"),
+        ("3.13", "highest"),
+        pytest.param("3.10", "lowest-direct", marks=pytest.mark.long),
+        *(pytest.param(f"3.{n}", "highest", marks=pytest.mark.long) for n in (10, 11, 12, 14)),
+    ],
 )
 def test_a_wheel_beside_the_oldest_and_the_newest_libraries_runs_the_tutorial_and_prints_the_same(
-    version: str, resolution: str, uv: Path, figures: Path, folder: Path
+    version: str, resolution: str, uv: Path, figures: Path, folder: Path, made_twice: Packages
 ) -> None:
     """The versions of the metadata's lower bounds, and today's; every table in every format, in several locales."""
     python = python_of(version)
@@ -273,6 +302,14 @@ def test_another_figure_is_another_text(figures: Path, folder: Path) -> None:
     (folder / figures.name).write_text(json.dumps(data))
     before, after = (texts(HEAPTAPE, path, folder) for path in (figures, folder / figures.name))
     assert [key for key in before if before[key] == after[key]] == [("width",)]
+
+
+@pytest.mark.long
+def test_the_commands_of_documents_that_use_the_network_succeed(reader: Path) -> None:  # noqa: F811
+    starts = tuple(start for start, where in ELSEWHERE.items() if where == FROM_NETWORK)
+    commands = [one for document in FOR_USERS for one in commands_of(document) if one.startswith(starts)]
+    assert len(commands) >= len(starts)
+    assert run_all(reader, commands) == []
 
 
 def test_what_root_installs_every_user_can_use(folder: Path) -> None:

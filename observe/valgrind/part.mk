@@ -14,13 +14,13 @@ VALGRIND_NEEDS := $(VALGRIND_INCLUDE)/pub_tool_tooliface.h $(VALGRIND_LIBRARIES)
 
 ifeq ($(CROSS)$(words $(wildcard $(VALGRIND_NEEDS))),$(words $(VALGRIND_NEEDS)))
 ALL += $(VALGRIND_TOOL) $(dir $(VALGRIND_TOOL))valgrind
-VALGRIND_OBJECTS := $(patsubst %.c,$(OUT)/valgrind/%.o,$(filter-out %/launcher.c,$(call c_component_sources,observe/valgrind $(addprefix observe/valgrind/,common record simulate))) core/elf/elf.c)
+VALGRIND_OBJECTS := $(patsubst %.c,$(OBJECTS)/valgrind/%.o,$(filter-out %/launcher.c,$(call c_component_sources,observe/valgrind $(addprefix observe/valgrind/,common record simulate))) core/elf/elf.c)
 # As Valgrind compiles its own tools: without a C library. Valgrind reads the debug information of
 # its own tools, and 3.19 can't read clang's DWARF 5. The client's flags (sanitizers) do not apply to it.
 VALGRIND_CFLAGS := -std=gnu11 -O2 -gdwarf-4 -Wall -Wextra $(WERROR) -I. -isystem $(VALGRIND_INCLUDE) \
   -DVGA_amd64=1 -DVGO_linux=1 -DVGP_amd64_linux=1 -DVGPV_amd64_linux_vanilla=1 \
   -m64 -fno-stack-protector -fno-builtin -fno-strict-aliasing -fno-pie
-$(OUT)/valgrind/%.o: %.c
+$(OBJECTS)/valgrind/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(VALGRIND_CFLAGS) -MMD -MP -c -o $@ $<
 -include $(VALGRIND_OBJECTS:.o=.d)
@@ -33,7 +33,7 @@ $(VALGRIND_TOOL): $(VALGRIND_OBJECTS) $(VALGRIND_LIBRARIES)/libcoregrind-amd64-l
 	  $(VALGRIND_OBJECTS) $(addprefix $(VALGRIND_LIBRARIES)/,libcoregrind-amd64-linux.a libvex-amd64-linux.a) -lgcc \
 	  $(VALGRIND_LIBRARIES)/libgcc-sup-amd64-linux.a
 
-$(dir $(VALGRIND_TOOL))valgrind: $(OUT)/obj/observe/valgrind/launcher.o $(addprefix $(VALGRIND_LIBEXEC)/,$(VALGRIND_COPIED))
+$(dir $(VALGRIND_TOOL))valgrind: $(OBJECTS)/obj/observe/valgrind/launcher.o $(addprefix $(VALGRIND_LIBEXEC)/,$(VALGRIND_COPIED))
 	@mkdir -p $(@D)
 	install -m 644 $(addprefix $(VALGRIND_LIBEXEC)/,$(VALGRIND_COPIED)) $(@D)/
 	ln -sf $(VALGRIND_COMPARED) $(@D)/
