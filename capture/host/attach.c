@@ -401,8 +401,8 @@ static void report_no_collector(void) {
                                        : ATTACH_FAILED);
 }
 
-/* Of a process that may not contact the collector, or has no descriptor for it: where it is a fork child, its parent's
-   bank counts its calls. */
+/* Of a process that may not contact the collector, or has no descriptor or room for it: where it is a fork child, its
+   parent's bank counts its calls. */
 static void count_call_of_child(struct process *process) {
   struct bank *bank = (struct bank *)host_state.bank;
   if (!bank)
@@ -412,19 +412,14 @@ static void count_call_of_child(struct process *process) {
   atomic_fetch_add(&bank->orphan, 1);
 }
 
-/* Before contact: how many rings may the process have? 0: it is not to be recorded, or can't be. */
-static uint32_t possible_rings(bool forked) {
+/* Is the process to be recorded? */
+static bool is_invited(bool forked) {
   bool invited = setting_read(!forked); /* the recorder clears a redirect table's setting when it ends */
   if (!forked) {
     message_note_stderr();
     bypassed = real_malloc_is_the_programs();
   }
-  if (!invited || (setting_has(ATTACH_SIMULATED[0]) && !accesses_are_possible()))
-    return 0;
-  uint32_t rings = room_for_first_rings();
-  if (!rings)
-    room_report_none();
-  return rings;
+  return invited && (!setting_has(ATTACH_SIMULATED[0]) || accesses_are_possible());
 }
 
 /* Attaches; called with the process locked. Returns its new state; NEW: it may not contact the collector, or can't now,
@@ -432,8 +427,13 @@ static uint32_t possible_rings(bool forked) {
 static enum process_state attach(struct process *process) {
   leave_last_recording();
   bool forked = inherited_count > 0;
-  uint32_t rings = possible_rings(forked);
+  bool invited = is_invited(forked);
+  uint32_t rings = invited ? room_for_first_rings() : 0;
+  if (invited && !rings && forked)
+    return PROCESS_NEW;
   if (!rings) {
+    if (invited)
+      room_report_none();
     unmap_inherited();
     return PROCESS_OFF;
   }

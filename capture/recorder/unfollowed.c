@@ -55,7 +55,8 @@ static const char *const words[UNFOLLOWED_CAUSES] = {
     [UNFOLLOWED_SANDBOX] = "a sandbox (Landlock, another network namespace) that keeps them from the recorder",
     [UNFOLLOWED_CHILD] =
         "fork children that a sandbox (seccomp, PR_SET_TSC, Landlock, another network namespace), or a lack of file "
-        "descriptors, keeps from the recorder: their parent's trace counts their calls as dropped",
+        "descriptors or memory (ulimit -v, -d), keeps from the recorder: their parent's trace counts their calls as "
+        "dropped",
     [UNFOLLOWED_LIMITS] = "low limits (ulimit -v, -d, -n): if they were too low for recording, they have printed "
                           "what is needed",
     [UNFOLLOWED_LOST] = "they asked, but others had made too many connections to the recorder, or it did not answer in "

@@ -114,3 +114,29 @@ def test_a_program_starts_within_its_least_limit_and_the_librarys_room(
     least = bisect_left(range(16 << 10), True, key=starts)
     assert not starts(least - 1)
     assert starts(least + more_kib, RECORD, "--quiet", "-o", tmp_path / "t.tape", "--")
+
+
+CHILD = """
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+  if (fork() == 0) {
+    struct rlimit none = {1 << 20, RLIM_INFINITY};
+    setrlimit(RLIMIT_AS, &none);
+    for (int i = 0; i < 1000; i++) { void *volatile p = malloc(100); free(p); }
+    _exit(0);
+  }
+  wait(NULL);
+  return 0;
+}
+"""
+
+
+def test_calls_of_a_fork_child_that_limits_itself_are_counted_and_it_prints_nothing(tmp_path: Path) -> None:
+    program = compile_c(tmp_path / "limits", CHILD)
+    done = run(RECORD, "-o", tmp_path / "t.tape", "--", program)
+    assert "not recorded: limits: fork children" in done.stderr
+    assert "this process is not recorded" not in done.stderr
+    assert check(tmp_path / "t.tape")["dropped"] == 2000
