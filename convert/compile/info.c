@@ -47,12 +47,13 @@ static void set_string(json_t *object, const char *key, const char *value) {
     json_object_set_new(object, key, json_string(value));
 }
 
-/* [[recorded ns, ns of it that the recording took], ...] */
+/* As core/workload/WORKLOAD.md has it. */
 static json_t *program_clock_json(const struct program_clock *clock, const struct trace_summary *summary) {
   json_t *points = json_array();
   for (uint32_t i = 0; i < clock->count; i++)
-    json_array_append_new(points, json_pack("[I,I]", (json_int_t)trace_stamp_ns(summary, clock->points[i].stamp),
-                                            (json_int_t)clock->points[i].taken_ns));
+    json_array_append_new(points,
+                          json_pack("[I,I,I]", (json_int_t)trace_stamp_ns(summary, clock->points[i].stamp),
+                                    (json_int_t)clock->points[i].taken_ns, (json_int_t)clock->points[i].asleep_ns));
   return points;
 }
 
@@ -79,8 +80,8 @@ static json_t *accesses_json(const struct compile_info *info) {
 }
 
 char *compile_info_json(struct compile_info *info, const struct witness *witness) {
-  static const char *const kept[] = {"linked",    "allocator_version", "allocator_build_id",    "settings",
-                                     "libraries", "touched_parts",     "transparent_huge_pages"};
+  static const char *const kept[] = {"linked",    "allocator_version", "allocator_build_id",     "settings",
+                                     "libraries", "touched_parts",     "transparent_huge_pages", "quota_processors"};
   json_t *object = json_object();
   const struct trace_info *trace = &info->trace;
   const struct recorded_samples *samples = &info->samples;
@@ -103,6 +104,8 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
   double asleep = program_clock_asleep(clock);
   if (!isnan(asleep))
     json_object_set_new(object, "asleep", json_real(asleep));
+  if (samples->throttled_ns)
+    json_set_count(object, "throttled_ns", samples->throttled_ns);
   if (clock->count)
     json_object_set_new(object, "program_clock", program_clock_json(clock, trace_reader_summary(info->reader)));
   if (trace_reader_summary(info->reader)->accesses.recorded)

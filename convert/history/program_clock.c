@@ -51,9 +51,10 @@ static void take(const struct program_clock *clock, struct program_clock_point *
   double passed_ns = span_ns(clock, to), around = most(to[-1].at_once, next);
   double at_once = least(most(to->at_once, around), most(to->threads, 1)); /* a burst's first and last are not full */
   double own_ns = to->ran_ns - least(to->recording_ns, to->ran_ns / 2);
-  to->active_ns = least((to->ran_ns + to->waits_ns) / at_once, passed_ns);
-  double taken_ns = to->active_ns - own_ns / least(at_once, clock->processors);
-  to->taken_ns = to[-1].taken_ns + least(most(taken_ns, 0), MOST * passed_ns);
+  double active_ns = least((to->ran_ns + to->waits_ns) / at_once, passed_ns);
+  double taken_ns = least(most(active_ns - own_ns / least(at_once, clock->processors), 0), MOST * passed_ns);
+  to->taken_ns = to[-1].taken_ns + taken_ns;
+  to->asleep_ns = to[-1].asleep_ns + passed_ns - active_ns;
 }
 
 static void put_point(struct program_clock *clock) {
@@ -106,12 +107,11 @@ void program_clock_sample(struct program_clock *clock, const struct trace_sample
 }
 
 double program_clock_asleep(const struct program_clock *clock) {
-  double asleep_ns = 0, of_ns = clock->count ? -clock->points[clock->count - 1].taken_ns : 0;
-  for (uint32_t i = 1; i < clock->count; i++) {
-    of_ns += span_ns(clock, &clock->points[i]);
-    asleep_ns += span_ns(clock, &clock->points[i]) - clock->points[i].active_ns;
-  }
-  return of_ns > 0 ? least(asleep_ns / of_ns, 1) : NAN;
+  if (!clock->count)
+    return NAN;
+  const struct program_clock_point *last = &clock->points[clock->count - 1];
+  double of_ns = rise(clock->points[0].stamp, last->stamp) * 1e9 / clock->hz - last->taken_ns;
+  return of_ns > 0 ? least(last->asleep_ns / of_ns, 1) : NAN;
 }
 
 double program_clock_taken_ns(const struct program_clock *clock, uint64_t stamp) {

@@ -17,9 +17,9 @@ enum { PROGRAM_CLOCK_POINTS = 2048 };
 
 struct program_clock_point {
   uint64_t stamp;
-  double taken_ns; /* out of the time until then */
-  /* Since the point before: of all threads; in which any was active; how many were at most, and on average. */
-  double ran_ns, waits_ns, recording_ns, active_ns, threads, at_once;
+  double taken_ns, asleep_ns; /* until then: out of the time; in which no thread was active */
+  /* Since the point before: of all threads; how many were active at most, and on average. */
+  double ran_ns, waits_ns, recording_ns, threads, at_once;
 };
 
 struct program_clock {

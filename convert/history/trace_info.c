@@ -63,6 +63,8 @@ static int take_sample(void *context, const struct trace_sample *sample) {
   if (samples->seen == 0 && sample->user_ns != TRACE_SAMPLE_MISSING && sample->system_ns != TRACE_SAMPLE_MISSING)
     samples->cpu_before_ns = sample->user_ns + sample->system_ns;
   program_clock_sample(&samples->clock, sample);
+  if (samples->seen && sample->throttled_ns != TRACE_SAMPLE_MISSING)
+    samples->throttled_ns += sample->throttled_ns - samples->last.throttled_ns;
   samples->seen++;
   samples->last = *sample;
   raise_to(&samples->rss_anon_peak_bytes, rss_anon_bytes);

@@ -54,6 +54,7 @@ struct recorded_samples {
   uint64_t rss_anon_peak_bytes, vm_size_peak_bytes, vm_hwm_bytes;
   uint64_t minor_faults, major_faults, user_ns, system_ns;
   struct program_clock clock;
+  uint64_t throttled_ns;  /* a quota of processor time held it back, from the first sample to the last */
   uint64_t cpu_before_ns; /* user and system time at the first sample: 0 unless the process ran before its recording */
 };
 

@@ -152,6 +152,78 @@ bool proc_queue_read(int pid, struct proc_queue *queue) {
   return read > 0;
 }
 
+static bool read_in(const char *folder, const char *name, char *text, size_t bytes) {
+  char path[2048];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  bool got = proc_read(fd, text, bytes);
+  os_close(fd);
+  return got;
+}
+
+/* The quota of one control group, in processors; 0: none. Of the second version, or of the first. */
+static double quota_of(const char *folder) {
+  char text[64], period_text[32];
+  double quota_us = 0, period_us = 0;
+  if (read_in(folder, "cpu.max", text, sizeof text)) {
+    if (sscanf(text, "%lf %lf", &quota_us, &period_us) != 2)
+      return 0;
+  } else if (read_in(folder, "cpu.cfs_quota_us", text, sizeof text) &&
+             read_in(folder, "cpu.cfs_period_us", period_text, sizeof period_text)) {
+    quota_us = atof(text);
+    period_us = atof(period_text);
+  }
+  return quota_us > 0 && period_us > 0 ? quota_us / period_us : 0;
+}
+
+/* folder: of the group; its parents are tried down to the first `root` characters. In a container the whole path may
+   not be there, but the container's own group is the root. */
+static void take_quotas(struct proc_quota *quota, char *folder, size_t root) {
+  for (char *end = folder + strlen(folder); end; end = strrchr(folder, '/')) {
+    *end = '\0';
+    if (strlen(folder) < root)
+      break;
+    double processors = quota_of(folder);
+    if (processors <= 0 || (quota->processors > 0 && processors >= quota->processors))
+      continue;
+    char path[2048];
+    snprintf(path, sizeof path, "%s/cpu.stat", folder);
+    os_close(quota->stat_fd);
+    *quota = (struct proc_quota){processors, open(path, O_RDONLY | O_CLOEXEC)};
+  }
+}
+
+struct proc_quota proc_quota_open(int pid) {
+  static const char root[] = "/sys/fs/cgroup";
+  struct proc_quota quota = {0, -1};
+  char text[8192], folder[1024], *rest = text;
+  if (!proc_read_file(pid, "cgroup", text, sizeof text))
+    return quota;
+  for (char *line; (line = strsep(&rest, "\n"));) {
+    char *of = strchr(line, ':'), *path = of ? strchr(of + 1, ':') : NULL;
+    if (!path)
+      continue;
+    *path++ = '\0';
+    bool first_version = of[1] != '\0';
+    char padded[256];
+    snprintf(padded, sizeof padded, ",%s,", of + 1);
+    if (first_version && !strstr(padded, ",cpu,"))
+      continue;
+    size_t root_length = (size_t)snprintf(folder, sizeof folder, "%s%s", root, first_version ? "/cpu" : "");
+    snprintf(folder + root_length, sizeof folder - root_length, "%s", path);
+    take_quotas(&quota, folder, root_length);
+  }
+  return quota;
+}
+
+uint64_t proc_quota_throttled_ns(const struct proc_quota *quota, uint64_t missing) {
+  char text[1024];
+  if (!proc_read(quota->stat_fd, text, sizeof text))
+    return missing;
+  uint64_t us = proc_status_number(text, "\nthrottled_usec ", UINT64_MAX);
+  return us == UINT64_MAX ? proc_status_number(text, "\nthrottled_time ", missing) : us * 1000;
+}
+
 FILE *proc_open_maps(int pid) {
   char path[32];
   snprintf(path, sizeof path, "/proc/%d/maps", pid);

@@ -76,6 +76,16 @@ struct proc_queue {
 /* Reads them again. False: the kernel does not tell. */
 bool proc_queue_read(int pid, struct proc_queue *queue);
 
+/* The least quota of processor time of the process's control group and those above it. */
+struct proc_quota {
+  double processors; /* 0: there is none, or none can be read */
+  int stat_fd;       /* -1: there is none; the caller closes it */
+};
+struct proc_quota proc_quota_open(int pid);
+
+/* How long it has held back what wanted to run in that group, in ns; missing: there is none, or it can't be read. */
+uint64_t proc_quota_throttled_ns(const struct proc_quota *quota, uint64_t missing);
+
 /* Opens /proc/PID/maps; NULL: it can't be opened. The caller closes it. */
 FILE *proc_open_maps(int pid);
 

@@ -42,12 +42,12 @@ struct trace_mark {
 /* Its columns in the order of FORMAT.md section 6. queued_ns: waits of threads for a processor, while they could run;
    reading_ns: of user and system time, reads of which OS pages are resident, for the recording; waited_ns: waits of
    threads for room in their rings; calls: events recorded by then; active_threads: that ran or waited for a processor
-   in the second before. */
+   in the second before; throttled_ns: waits that a quota of processor time made. */
 /* clang-format off */
 #define TRACE_SAMPLE_QUANTITIES(X) \
   X(stamp) X(rss_anon_bytes) X(rss_file_bytes) X(rss_shmem_bytes) X(vm_size_bytes) X(vm_hwm_bytes) \
   X(minor_faults) X(major_faults) X(user_ns) X(system_ns) X(queued_ns) X(reading_ns) \
-  X(waited_ns) X(calls) X(active_threads)
+  X(waited_ns) X(calls) X(active_threads) X(throttled_ns)
 /* clang-format on */
 #define TRACE_SAMPLE_ONE(name) +1
 enum { SAMPLE_COLUMNS = TRACE_SAMPLE_QUANTITIES(TRACE_SAMPLE_ONE) };

@@ -59,6 +59,7 @@ enum {
   MAP_POSITIONS = 256,
   MAP_BYTES = 64 << 20, /* sparse: only what is written costs memory */
   FRAGMENTATION_ROWS = MAP_POSITIONS + 2,
+  WALL_PARTS = 1024,
 };
 
 struct memory_row {
@@ -70,10 +71,10 @@ struct memory_figures {
   uint64_t rss_anon_start_bytes, vm_size_start_bytes; /* just before the first op */
   uint64_t rss_anon_end_bytes, vm_size_end_bytes, live_bytes_end;
   _Atomic uint64_t live_bytes_peak;
-  uint64_t wall_ns;      /* of the recording; 0: it has no times */
-  double wall_byte_ns;   /* RssAnon of the whole process by recorded time */
-  uint64_t huge_pages;   /* from the first op on (memory.h) */
-  uint64_t vm_hwm_bytes; /* proc_status.h; the engine's own memory included */
+  uint64_t wall_from_ns, wall_ns;  /* program time that the recording begins at, and its length; 0: no times */
+  double wall_byte_ns[WALL_PARTS]; /* RssAnon of the whole process, times ns, in equal parts of that */
+  uint64_t huge_pages;             /* from the first op on (memory.h) */
+  uint64_t vm_hwm_bytes;           /* proc_status.h; the engine's own memory included */
   struct {
     uint64_t rss_anon_bytes, vm_size_bytes;
   } freed, purged;     /* with nothing live; after the allocator's purge call */

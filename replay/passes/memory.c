@@ -51,6 +51,7 @@ void memory_setup(bool with_map) {
                              ? (ops + MAP_POSITIONS - 1) / MAP_POSITIONS /* rounded up: there is no room for more */
                              : UINT64_MAX / 2;                           /* position 0 only */
   pace_recorded_span(&sampler.wall_at_ns, &sampler.wall_end_ns);
+  figures->wall_from_ns = sampler.wall_at_ns;
   figures->wall_ns = sampler.wall_end_ns - sampler.wall_at_ns;
   sampler.wall_step_ns = figures->wall_ns / WALL_READINGS + WORKLOAD_TIME_INTERVAL_NS;
   atomic_store(&sampler.next_position, sampler.interval);
@@ -78,7 +79,14 @@ static void count_huge_pages(uint64_t rss_anon_bytes) {
 }
 
 static void wall_time_until(uint64_t time_ns, uint64_t rss_anon_bytes) {
-  sampler.figures->wall_byte_ns += (double)rss_anon_bytes * (double)(time_ns - sampler.wall_at_ns);
+  struct memory_figures *figures = sampler.figures;
+  double part_ns = (double)figures->wall_ns / WALL_PARTS;
+  double at = (double)(sampler.wall_at_ns - figures->wall_from_ns) / part_ns;
+  double to = (double)(time_ns - figures->wall_from_ns) / part_ns;
+  for (unsigned part = (unsigned)at; part < WALL_PARTS && part < to; part++) {
+    double from = at > part ? at - part : 0, until = to < part + 1 ? to - part : 1;
+    figures->wall_byte_ns[part] += (double)rss_anon_bytes * part_ns * (until - from);
+  }
   sampler.wall_at_ns = time_ns;
 }
 

@@ -132,6 +132,19 @@ static double mean_over_positions(const struct memory_figures *result, uint64_t 
   return sum / (double)last;
 }
 
+static void add_wall_times(json_t *into, const struct memory_figures *result, uint64_t baseline) {
+  double sum = 0, part_ns = (double)result->wall_ns / WALL_PARTS;
+  json_t *parts = json_array();
+  for (unsigned part = 0; part < WALL_PARTS; part++) {
+    sum += result->wall_byte_ns[part];
+    json_array_append_new(parts, json_unsigned(above((uint64_t)(result->wall_byte_ns[part] / part_ns), baseline)));
+  }
+  json_set_count(into, "rss_anon_wall_mean_bytes", above((uint64_t)(sum / (double)result->wall_ns), baseline));
+  json_object_set_new(into, "wall_parts",
+                      json_pack("{s:o,s:o,s:o}", "from_ns", json_unsigned(result->wall_from_ns), "ns",
+                                json_unsigned(result->wall_ns), "rss_anon_bytes", parts));
+}
+
 static void add_timeline(json_t *into, const struct memory_figures *result, const struct baseline *baseline) {
   json_t *timeline = json_array();
   for (uint64_t index = 0; index < result->rows; index++) {
@@ -143,8 +156,7 @@ static void add_timeline(json_t *into, const struct memory_figures *result, cons
   }
   json_set_count(into, "rss_anon_mean_bytes", (uint64_t)mean_over_positions(result, baseline->rss_anon_bytes));
   if (result->wall_ns > 0)
-    json_set_count(into, "rss_anon_wall_mean_bytes",
-                   above((uint64_t)(result->wall_byte_ns / (double)result->wall_ns), baseline->rss_anon_bytes));
+    add_wall_times(into, result, baseline->rss_anon_bytes);
   json_object_set_new(into, "timeline", timeline);
   if (result->rows_lost > 0)
     json_set_count(into, "timeline_rows_lost", result->rows_lost);

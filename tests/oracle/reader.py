@@ -36,7 +36,7 @@ from tests.oracle.numbers import Malformed, exactly, leb, zigzag
 SAMPLE_NAMES = (
     "stamp", "rss_anon_bytes", "rss_file_bytes", "rss_shmem_bytes", "vm_size_bytes", "vm_hwm_bytes",
     "minor_faults", "major_faults", "user_ns", "system_ns", "queued_ns", "reading_ns",
-    "waited_ns", "calls", "active_threads",
+    "waited_ns", "calls", "active_threads", "throttled_ns",
 )  # fmt: skip
 
 ACCESS_TOTALS = ("calls", "objects", "other")  # of the footer, by kind of row

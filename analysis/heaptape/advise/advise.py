@@ -32,7 +32,7 @@ from heaptape.decide.cpu import ESTIMATED, LIVE, MILLISECONDS, RANGE, Cpu
 from heaptape.decide.verdict import AIMS, CPU, Candidate, CountsOf, Judge, Pick, contenders, decide, finalists, racers
 from heaptape.decide.worth import most_percent
 from heaptape.results import replay_errors
-from heaptape.results.fits import killed_at, least_note, may_be_less, range_note
+from heaptape.results.fits import killed_at, least_note, may_be_less, mean_notes, range_note
 from heaptape.results.model.counts import Counts, without_instructions
 from heaptape.results.model.penalties import Penalties
 from heaptape.results.model.penalties import penalties as checked_penalties
@@ -395,6 +395,7 @@ class Advisor:
             said.append(self._on_cpu(next(one.counts for one in self.tried if one.label == now.label), known))
         said += [
             self._ranges(),
+            *self._other_means(labels),
             huge_pages_note(self.about.get("transparent_huge_pages"), machine.transparent_huge_pages()),
         ]
         if self.recorded.samples is None:
@@ -408,6 +409,12 @@ class Advisor:
         peaks = {one.label: (one.peak_bytes, one.upper_peak_bytes) for one in done}
         note = range_note(peaks, rule='limits and "fits in" take the upper end')
         return note or least_note(self._less)
+
+    def _other_means(self, labels: Collection[str]) -> list[str]:
+        shown = {
+            one.label: (one.mean_bytes, one.other_means) for one in self.tried if one.label in {*labels, self.now.label}
+        }
+        return mean_notes(shown, workload_of(self.about))
 
     @property
     def _less(self) -> dict[str, tuple[float, float]]:

@@ -81,10 +81,10 @@ def today(name: str | None, info: Mapping, registry: Mapping[str, Allocator]) ->
 class Tried:
     """A candidate and its figures. Bytes are of the whole program: the allocator's, which are replayed, and the
     program's own. `upper_peak_bytes`: of a peak that is a range, else the peak; `least_peak_bytes`: likewise, 0: it is
-    none. `figures`: those of measure.exact that its passes yield, of the allocator alone. `counts`: for the model of
-    time; None where instructions can't be counted here. `smallest_limit_bytes`: memory limit under which the program
-    runs; None where its own memory is not known. `line`: calls made and the program's bytes then. `failure`: why there
-    are no figures; else empty.
+    none. `other_means`: of its memory run. `figures`: those of measure.exact that its passes yield, of the allocator
+    alone. `counts`: for the model of time; None where instructions can't be counted here. `smallest_limit_bytes`:
+    memory limit under which the program runs; None where its own memory is not known. `line`: calls made and the
+    program's bytes then. `failure`: why there are no figures; else empty.
     """
 
     choice: Choice
@@ -97,6 +97,7 @@ class Tried:
     line: Sequence[tuple[float, float]] = ()
     failure: str = ""
     least_peak_bytes: float = 0.0
+    other_means: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -209,6 +210,7 @@ def _tried(choice: Choice, made: Mapping[str, Run | HeaptapeError], bounds: Boun
         values[UPPER] or 0.0,
         {name: value for name, value in values.items() if value is not None},
         found[choice.label][0] if choice.label in found else None,
+        other_means=memory.other_means or {},
     )
 
 
@@ -225,22 +227,21 @@ def with_own_memory(
     if own := runs.get(base or ""):
         own_peak = recorded.peak_bytes - (own.rss_anon_peak_bytes or 0.0)
         own_mean = mean_over_time(samples.time_ns, recorded.rss) - (own.rss_anon_mean_bytes or 0.0)
-    return [
-        _whole(one, runs[one.label], own_peak, one.mean_bytes + own_mean) if one.label in runs else one for one in tried
-    ]
+    return [_whole(one, runs[one.label], own_peak, own_mean) if one.label in runs else one for one in tried]
 
 
-def _whole(one: Tried, run: Run, own_peak: float | None, mean_bytes: float) -> Tried:
+def _whole(one: Tried, run: Run, own_peak: float | None, own_mean: float) -> Tried:
     """`own_peak`: the program's own memory, added to its peak and at each point of its time line; None: not known."""
+    others = {name: mean + own_mean for name, mean in one.other_means.items()}
+    one = replace(one, mean_bytes=one.mean_bytes + own_mean, other_means=others)
     if own_peak is None:
-        return replace(one, mean_bytes=mean_bytes)
+        return one
     peak, upper = one.peak_bytes + own_peak, one.upper_peak_bytes + own_peak
     line = [(position, rss + own_peak) for position, rss, *_ in run.timeline or ()]
     line.append((int(run.rss_anon_peak_position or 0), peak))
     return replace(
         one,
         peak_bytes=peak,
-        mean_bytes=mean_bytes,
         upper_peak_bytes=upper,
         least_peak_bytes=run.least_peak_bytes + own_peak if run.least_peak_bytes else 0.0,
         smallest_limit_bytes=smallest_limit(upper),

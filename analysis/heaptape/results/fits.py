@@ -10,10 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from heaptape.common.errors import UsageError
-from heaptape.common.phrases import size
+from heaptape.common.phrases import seconds, size
 from heaptape.results.judged import disproof_of
 from heaptape.results.recorded_on import recorded_column
 from heaptape.results.schema import Results
+from heaptape.results.structs import SLEEPS_TO_TIMES, UNDER_QUOTA, Workload
 
 PAGE_TABLE_SHARE = 1 / 512
 KERNEL_BYTES = 128 << 10
@@ -50,10 +51,12 @@ def upper_ends(file: Results) -> dict[str, float]:
 
 
 def spread_notes(file: Results, name: str = "") -> list[str]:
-    """`range_note` and `least_note` of results, as a list."""
+    """`range_note`, `least_note` and `mean_notes` of results, as a list."""
     lows = {run.label: run.rss_anon_peak_bytes or 0.0 for run in file.measured if run.spread_peak_bytes}
     peaks = {label: (lows[label], high) for label, high in upper_ends(file).items()}
-    return [note for note in (range_note(peaks, name), least_note(least_peaks(file), name)) if note]
+    means = {run.label: (run.rss_anon_mean_bytes or 0.0, run.other_means or {}) for run in file.measured}
+    found = [range_note(peaks, name), least_note(least_peaks(file), name)]
+    return [*(note for note in found if note), *mean_notes(means, file.workload, name)]
 
 
 def least_peaks(file: Results) -> dict[str, tuple[float, float]]:
@@ -87,9 +90,33 @@ def range_note(
 ) -> str:
     """That peaks are ranges, and why; empty: none is. `peaks`: what -> both ends. `rule`: which end counts."""
     ranges = [f"{what} {size(low)} to {size(high)}" for what, (low, high) in peaks.items() if high > MUCH_MORE * low]
+    return f"Peaks are ranges{name}, as {why}; {rule}: {_listed(ranges)}." if ranges else ""
+
+
+def _listed(ranges: Sequence[str]) -> str:
     more = [f"{len(ranges) - MOST_RANGES} more"] * (len(ranges) > MOST_RANGES)
-    said = f"Peaks are ranges{name}, as {why}; {rule}: "
-    return f"{said}{', '.join([*ranges[:MOST_RANGES], *more])}." if ranges else ""
+    return ", ".join([*ranges[:MOST_RANGES], *more])
+
+
+def mean_notes(means: Mapping[str, tuple[float, Mapping[str, float]]], about: Workload, name: str = "") -> list[str]:
+    """That means would differ by other clocks, and how. `means`: what -> its mean, and `other_means` of its run."""
+    quota = (
+        f"a quota of {about.quota_processors or 0:.3g} processors held it back for {seconds(about.throttled_ns or 0)}"
+    )
+    why = {
+        UNDER_QUOTA: f"leave out waits for a processor, but {quota} while it was recorded; with all waits",
+        SLEEPS_TO_TIMES: (
+            "leave out by what recording and other load lengthened bursts, and take sleeps as recorded; if its sleeps "
+            "end at set times (of a timer, of requests)"
+        ),
+    }
+    notes = []
+    for key, text in why.items():
+        ends = [
+            f"{what} {size(others[key])}, not {size(mean)}" for what, (mean, others) in means.items() if key in others
+        ]
+        notes += [f"Means{name} {text}: {_listed(ends)}."] * bool(ends)
+    return notes
 
 
 def memory_limit(text: str) -> int | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 WALL_TIME = "wall time"  # what a run's mean is over; else calls
+SLEEPS_TO_TIMES, UNDER_QUOTA = "sleeps_to_times", "under_quota"  # `other_means` of a run
 Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 Pair = Annotated[list[Finite], msgspec.Meta(min_length=2)]
 Triple = Annotated[list[Finite], msgspec.Meta(min_length=3)]
@@ -89,6 +90,8 @@ class Workload(msgspec.Struct):
     allocator_build_id: Text = None
     settings: dict[str, str] | None = None
     transparent_huge_pages: Text = None
+    quota_processors: Number = None
+    throttled_ns: Number = None
     recorded_on: Text = None
     calls: Counts = None
     request_sizes: list[Triple] | None = None
@@ -523,6 +526,7 @@ class Run(msgspec.Struct, rename={"pass_": "pass"}):
     rss_anon_mean_bytes: Number = None
     rss_anon_wall_mean_bytes: Number = None
     mean_over: Text = None
+    other_means: dict[str, float] | None = None
     rss_anon_start_bytes: Number = None
     rss_anon_end_bytes: Number = None
     rss_anon_baseline_bytes: Number = None

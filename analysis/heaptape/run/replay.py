@@ -34,7 +34,7 @@ from heaptape.run.engine_process import Command, Processes, failure, run_to_end,
 from heaptape.run.environment import RECORDERS
 from heaptape.run.passes import BY_NAME, OF_ACCESSES, TOUCHED_MIN_BYTES, TOUCHED_PARTS_MIN_BYTES
 from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
-from heaptape.run.samples import idle_of
+from heaptape.run.samples import idle_of, mean_by_other_clocks
 from heaptape.tape.workload_format import is_workload, read_workload
 
 ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's tables, the allocator's own memory
@@ -42,6 +42,7 @@ ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's ta
 # cache, and wakes the processors.
 WARM_UP_OPS = 1 << 20
 MATTERS = 0.02  # of peak live bytes
+MEANS_DIFFER = 0.05
 
 
 class Baseline(NamedTuple):
@@ -210,6 +211,8 @@ def describe_workload(path: Path, name: str) -> dict:
         "allocator_build_id",
         "settings",
         "transparent_huge_pages",
+        "quota_processors",
+        "throttled_ns",
         "calls",
         "request_sizes",
         "recorded",
@@ -244,10 +247,18 @@ def _small_touches_matter(workload: Path) -> bool:
     return bool(info.info.get("touched_parts")) and between >= MATTERS * info.peak_live_bytes
 
 
-def _mean_over_wall_time(measured: Mapping) -> dict:
-    """The mean of a memory run of a workload with times: one over calls is that of its busiest parts."""
-    mean = measured.get("rss_anon_wall_mean_bytes")
-    return {} if mean is None else {"rss_anon_mean_bytes": mean, "mean_over": WALL_TIME}
+def _mean_over_wall_time(measured: dict, workload: Path) -> dict:
+    """The mean of a memory run of a workload with times: one over calls is that of its busiest parts. Others,
+    where they differ, as the program's clock is not known for sure.
+    """
+    mean, parts = measured.get("rss_anon_wall_mean_bytes"), measured.pop("wall_parts", None)
+    if mean is None or parts is None:
+        return {}
+    compiled = read_workload(workload)
+    clock, throttled = compiled.program_clock, "throttled_ns" in compiled.info
+    others = mean_by_other_clocks(parts, clock, throttled) if clock is not None and clock.shape[1] > 2 else {}
+    differ = {name: round(other) for name, other in others.items() if abs(other - mean) > MEANS_DIFFER * mean}
+    return {"rss_anon_mean_bytes": mean, "mean_over": WALL_TIME} | ({"other_means": differ} if differ else {})
 
 
 def replay(
@@ -598,7 +609,7 @@ def _measure_with(engine: Engine, run: Run, spec: Mapping[str, object], tell: Ca
     if other := _other_library(measured, run.choice):
         return about | {"error": other}
     # An allocator's output on stderr (for example about an unknown setting) belongs to the result.
-    measured |= _mean_over_wall_time(measured)
+    measured |= _mean_over_wall_time(measured, workload)
     return about | measured | ({"stderr": _cut(text.strip(), 2000)} if text.strip() else {})
 
 

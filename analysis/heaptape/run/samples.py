@@ -5,6 +5,7 @@ Time lines are arrays of equal length. Positions are ops of the workload, times 
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from heaptape.results.structs import Run, timeline_of
+from heaptape.results.structs import SLEEPS_TO_TIMES, UNDER_QUOTA, Run, timeline_of
 from heaptape.tape.trace import call_ns_of, open_trace, times_ns
 from heaptape.tape.workload_format import read_workload
 
@@ -120,6 +121,41 @@ def idle_of(workload: Path) -> float:
         return asleep
     line = compiled.timeline()
     return idle_share(line["time_ns"].to_numpy(float), line["position"].to_numpy(float), compiled.info.get("cpu_ns"))
+
+
+MOSTLY, WHOLLY = 0.5, 0.9
+LEAST_ASLEEP = 0.1  # of program time: below that, sleeps are waits for files and the like
+
+
+def mean_by_other_clocks(parts: Mapping, clock: np.ndarray, throttled: bool) -> dict[str, float]:
+    """The mean of a memory run if what was taken out of program time had stayed in. `SLEEPS_TO_TIMES`: sleeps end at
+    set times (of a timer, of requests), so that a burst which took longer has shortened the sleep behind it.
+    `UNDER_QUOTA`: waits for a processor are those of a quota, where it `throttled` the program. Each only where it may
+    be so. `parts`: RssAnon of equal parts of program time (docs/formats/RESULTS.md); `clock`: `Workload.program_clock`.
+    """
+    passed, taken, asleep = np.diff(clock, axis=0).T
+    program_ns = clock[:, 0] - clock[:, 1]
+    more = {UNDER_QUOTA: taken} if throttled else {}
+    if asleep.sum() >= LEAST_ASLEEP * (program_ns[-1] - program_ns[0]):
+        more[SLEEPS_TO_TIMES] = _given_to_sleep(taken, asleep, asleep / passed)
+    rss = np.array(parts["rss_anon_bytes"], float)
+    edges = parts["from_ns"] + parts["ns"] * np.linspace(0, 1, len(rss) + 1)
+    found = {}
+    for name, added in more.items():
+        lengths = np.diff(edges + np.interp(edges, program_ns, np.append(0.0, np.cumsum(added))))
+        found[name] = float((rss * lengths).sum() / lengths.sum())
+    return found
+
+
+def _given_to_sleep(taken: np.ndarray, asleep: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """What was taken of each span is given to the next sleep, in spans one after another. `share`: of each span that is
+    `asleep`; the first and the last of a sleep have memory of bursts, too, and count where all sleeps are that short.
+    """
+    sleeps = share > (WHOLLY if (share > WHOLLY).any() else MOSTLY)
+    number = np.cumsum(np.diff(sleeps.astype(int), prepend=0) > 0)  # of the last sleep that had begun by then
+    due = np.bincount(number + ~sleeps, taken, number[-1] + 2)
+    length = np.bincount(number, asleep * sleeps, number[-1] + 2)
+    return asleep * sleeps * np.divide(due, length, out=np.zeros_like(due), where=length > 0)[number]
 
 
 def smooth(time_ns: np.ndarray, cpu_ns: np.ndarray) -> np.ndarray:

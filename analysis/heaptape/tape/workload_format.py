@@ -122,11 +122,11 @@ class Workload:
 
     @property
     def program_clock(self) -> np.ndarray | None:
-        """Rows of recorded ns since the recording began, and ns until then that are not the program's; None: the
-        recording does not tell.
+        """Rows of recorded ns since the recording began, and ns until then: that are not the program's; in which it
+        slept (not in older files). None: the recording does not tell.
         """
         points = self.info.get("program_clock")
-        return np.array(points, float).reshape(-1, 2) if points else None
+        return np.array(points, float) if points else None
 
     def program_time_ns(self, recorded_ns: np.ndarray) -> np.ndarray:
         """The time line's time of recorded times: less what is not the program's, as far as that is known."""

@@ -10,7 +10,7 @@ from heaptape.decide.answer import answer
 from heaptape.results.fits import smallest_limit, smallest_limits, spread_notes
 from heaptape.results.judged import Memory, disproof, disproof_of, noise_of, unjudged
 from heaptape.results.schema import Results
-from heaptape.results.structs import Machine, Workload
+from heaptape.results.structs import SLEEPS_TO_TIMES, UNDER_QUOTA, Machine, Workload
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,6 +78,16 @@ def test_a_peak_may_be_lower_unless_the_recording_says_that_small_objects_are_to
     assert "none is known to need less memory" in str(answer([file], "glibc:MALLOC_ARENA_MAX=2"))
     file.measured[0].least_peak_bytes = 20 * MIB
     assert spread_notes(file) == []
+
+
+def test_means_by_other_clocks_are_told_with_the_quota():
+    file = results(40, 30)
+    file.workload.quota_processors, file.workload.throttled_ns = 0.2, 954e6
+    file.measured[0].other_means = {UNDER_QUOTA: 43 * MIB, SLEEPS_TO_TIMES: 6.5 * MIB}
+    quota, timer = spread_notes(file)
+    assert "a quota of 0.2 processors held it back for 954 ms" in quota
+    assert "with all waits: glibc:MALLOC_ARENA_MAX=2 43.0 MiB, not 30.0 MiB." in quota
+    assert "if its sleeps end at set times (of a timer, of requests): glibc:MALLOC_ARENA_MAX=2 6.50 MiB, not" in timer
 
 
 @given(st.lists(st.floats(0, 50), min_size=3, max_size=40), st.floats(-9, 9))

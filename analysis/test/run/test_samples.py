@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 from heaptape.common.home import default_home
 from heaptape.results.judged import mean_over_time
-from heaptape.results.structs import Run
+from heaptape.results.structs import SLEEPS_TO_TIMES, UNDER_QUOTA, Run
 from heaptape.run import replay
 from heaptape.run.samples import (
     Samples,
     idle_share,
+    mean_by_other_clocks,
     read_samples,
     rss_at,
     samples_at,
@@ -226,6 +227,35 @@ WAITS_FOR_ITS_RECORDER = """#include <signal.h>
       }
       for (int i = 0; i < 200000; i++) free(malloc(100));
     }"""
+
+
+def test_a_burst_that_took_longer_shortened_the_sleep_behind_it_if_that_ends_at_a_set_time() -> None:
+    """Twice a burst of 100 ms with 30 MiB, recorded as 300 ms; then 100 ms of sleep with 3 MiB, where 300 were slept in
+    the bare run: half of the recorded 800 ms is memory of neither.
+    """
+    spans = [(300, 200, 0), (100, 0, 100)] * 2
+    clock = np.cumsum([(0.0, 0, 0), *spans], axis=0) * MS
+    parts = {"from_ns": 0, "ns": 400 * MS, "rss_anon_bytes": [30, 3, 30, 3]}
+    found = mean_by_other_clocks(parts, clock, throttled=False)
+    assert found == {SLEEPS_TO_TIMES: pytest.approx((2 * 100 * 30 + 2 * 300 * 3) / 800)}
+    held = mean_by_other_clocks(parts, clock, throttled=True)
+    assert held[UNDER_QUOTA] == pytest.approx((2 * 300 * 30 + 2 * 100 * 3) / 800)
+
+
+def test_a_program_that_hardly_sleeps_has_one_clock() -> None:
+    clock = np.cumsum([(0.0, 0, 0), (300, 200, 0), (10, 0, 9), (300, 200, 0)], axis=0) * MS
+    parts = {"from_ns": 0, "ns": 210 * MS, "rss_anon_bytes": [1] * 21}
+    assert mean_by_other_clocks(parts, clock, throttled=False) == {}
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=30))
+def test_time_that_was_taken_is_given_to_sleeps_or_to_none(spans: list[tuple[float, float, float]]) -> None:
+    """Spans of 20 ms of which a share slept, and of the rest a share was taken; bytes of each part."""
+    rows = [(20.0, 20 * (1 - slept) * taken, 20 * slept) for slept, taken, _ in spans]
+    clock = np.cumsum([(0.0, 0, 0), *rows], axis=0) * MS
+    rss = [bytes_ for *_, bytes_ in spans]
+    for mean in mean_by_other_clocks({"from_ns": 0, "ns": 20 * MS, "rss_anon_bytes": rss}, clock, True).values():
+        assert min(rss) - 1e-9 <= mean <= max(rss) + 1e-9
 
 
 def test_program_time_is_without_waits_for_the_recorder(tmp_path: Path) -> None:

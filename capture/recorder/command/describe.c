@@ -472,6 +472,10 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     cpu_set_t allowed;
     if (sched_getaffinity(request->pid, sizeof allowed, &allowed) == 0)
       json_object_set_new(info, "processors", json_integer(CPU_COUNT(&allowed)));
+    struct proc_quota quota = proc_quota_open(request->pid);
+    if (quota.processors > 0)
+      json_object_set_new(info, "quota_processors", json_real(quota.processors));
+    os_close(quota.stat_fd);
     if (past->parent)
       settings_made_describe(&past->parent->settings, info);
     add_build(info, request->pid, memory, allocator, &symbols);

@@ -14,13 +14,15 @@ void sampler_open(struct sampler *sampler, int pid) {
   *sampler = (struct sampler){.opened_ns = os_monotonic_ns(),
                               .pid = pid,
                               .status_fd = proc_open(pid, "status"),
-                              .stat_fd = proc_open(pid, "stat")};
+                              .stat_fd = proc_open(pid, "stat"),
+                              .quota = proc_quota_open(pid)};
 }
 
 void sampler_close(struct sampler *sampler) {
   os_close(sampler->status_fd);
   os_close(sampler->stat_fd);
-  sampler->status_fd = sampler->stat_fd = -1;
+  os_close(sampler->quota.stat_fd);
+  sampler->status_fd = sampler->stat_fd = sampler->quota.stat_fd = -1;
 }
 
 /* The value of a line in KiB, in bytes. */
@@ -97,6 +99,7 @@ static bool read_sample(struct sampler *sampler, struct trace_sample *sample) {
     sample->queued_ns = sampler->queue.queued_ns;
     sample->active_threads = sampler->queue.active;
   }
+  sample->throttled_ns = proc_quota_throttled_ns(&sampler->quota, TRACE_SAMPLE_MISSING);
   return !sampler->executed;
 }
 

@@ -24,6 +24,7 @@ struct sampler {
   uint64_t stack;                   /* where the image's first stack begins; 0: not known */
   unsigned long owner;              /* effective user */
   struct proc_queue queue;
+  struct proc_quota quota;
   bool executed; /* the process is another image than at the first sample, which no sample is taken of */
 };
 

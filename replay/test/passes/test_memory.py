@@ -57,6 +57,11 @@ def test_the_mean_over_recorded_time_counts_memory_for_as_long_as_it_was_held(tm
     lines += ["100000100 1 malloc(16) = 0x1000", "1000000000 1 free(0x1000)"]
     run = engine.memory_pass(timed(tmp_path, lines), "--touch=all", preload=None)
     assert run["rss_anon_wall_mean_bytes"] == pytest.approx(0.1 * 8 * MIB, abs=ENGINE_ERROR_BYTES)
+    parts = run["wall_parts"]
+    assert (parts["from_ns"], parts["ns"]) == (0, 1000000000)
+    tenth = len(parts["rss_anon_bytes"]) // 10
+    for part, rss in enumerate(parts["rss_anon_bytes"]):
+        assert part == tenth or rss == pytest.approx(8 * MIB if part < tenth else 0, abs=ENGINE_ERROR_BYTES), part
     assert run["rss_anon_mean_bytes"] == pytest.approx(0.25 * 8 * MIB, abs=ENGINE_ERROR_BYTES)
 
 
