@@ -17,6 +17,7 @@
      --28947-- free(0x4A42520)
 
    With --time-stamp=yes the prefix is --00:00:00:01.554 28947--: days, hours, minutes, seconds and ms since the start.
+   Where valgrind-listener has taken it (--log-socket), (1) stands before it, the connection's number.
 
    valgrind runs one thread at a time, so the file's order is the calls'; it does not give the thread. At the end
    valgrind itself frees the memory of the C library, unless --run-libc-freeres=no is given. */
@@ -90,8 +91,12 @@ static __attribute__((noinline)) bool scan_rest_of_time(const char **at, uint64_
 /* *stamp becomes the time as a stamp; 0: none. */
 static bool scan_prefix(const char **at, uint64_t *pid, uint64_t *stamp) {
   const char *from = *at;
-  uint64_t ns;
+  uint64_t ns, connection;
   *stamp = 0;
+  if (scan_word(at, "(") && !(scan_decimal(at, &connection) && scan_word(at, ") "))) {
+    *at = from;
+    return false;
+  }
   if (scan_word(at, "--") && scan_decimal(at, pid)) {
     if (scan_word(at, "-- "))
       return true;

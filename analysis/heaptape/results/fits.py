@@ -104,18 +104,17 @@ def mean_notes(means: Mapping[str, tuple[float, Mapping[str, float]]], about: Wo
         f"a quota of {about.quota_processors or 0:.3g} processors held it back for {seconds(about.throttled_ns or 0)}"
     )
     why = {
-        UNDER_QUOTA: f"leave out waits for a processor, but {quota} while it was recorded; with all waits",
+        UNDER_QUOTA: f"{quota} while it was recorded; the first is without waits for a processor",
         SLEEPS_TO_TIMES: (
-            "leave out by what recording and other load lengthened bursts, and take sleeps as recorded; if its sleeps "
-            "end at set times (of a timer, of requests)"
+            "bursts took longer beside recording and other load, and a sleep to a set time (of a timer, of a request) "
+            "is shorter for that; the mean shown takes sleeps as recorded"
         ),
     }
     notes = []
     for key, text in why.items():
-        ends = [
-            f"{what} {size(others[key])}, not {size(mean)}" for what, (mean, others) in means.items() if key in others
-        ]
-        notes += [f"Means{name} {text}: {_listed(ends)}."] * bool(ends)
+        found = {what: sorted((mean, others[key])) for what, (mean, others) in means.items() if key in others}
+        ends = [f"{what} {size(low)} to {size(high)}" for what, (low, high) in found.items()]
+        notes += [f"Means are ranges{name}, as {text}: {_listed(ends)}."] * bool(ends)
     return notes
 
 

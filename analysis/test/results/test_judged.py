@@ -86,8 +86,8 @@ def test_means_by_other_clocks_are_told_with_the_quota():
     file.measured[0].other_means = {UNDER_QUOTA: 43 * MIB, SLEEPS_TO_TIMES: 6.5 * MIB}
     quota, timer = spread_notes(file)
     assert "a quota of 0.2 processors held it back for 954 ms" in quota
-    assert "with all waits: glibc:MALLOC_ARENA_MAX=2 43.0 MiB, not 30.0 MiB." in quota
-    assert "if its sleeps end at set times (of a timer, of requests): glibc:MALLOC_ARENA_MAX=2 6.50 MiB, not" in timer
+    assert "without waits for a processor: glibc:MALLOC_ARENA_MAX=2 30.0 MiB to 43.0 MiB." in quota
+    assert "takes sleeps as recorded: glibc:MALLOC_ARENA_MAX=2 6.50 MiB to 30.0 MiB." in timer
 
 
 @given(st.lists(st.floats(0, 50), min_size=3, max_size=40), st.floats(-9, 9))

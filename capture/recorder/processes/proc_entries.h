@@ -16,7 +16,8 @@
 /* The budget is shared: sampling all processes takes at most 1 % of a core, in a process's first second at most 5 %. */
 struct sampler {
   uint64_t opened_ns, next_ns;
-  uint64_t cost_ns; /* processor time of one reading, averaged */
+  uint64_t cost_ns;    /* processor time of one reading, averaged */
+  uint64_t read_stamp; /* os_stamp of the last one */
   int pid;
   int status_fd, stat_fd;           /* -1: cannot be read */
   bool begun;                       /* has there been a sample? */
@@ -36,7 +37,8 @@ void sampler_close(struct sampler *sampler);
 bool sampler_is_due(const struct sampler *sampler, uint64_t now_ns);
 void sampler_plan(struct sampler *sampler, uint64_t now_ns, uint64_t base_ns, uint32_t processes);
 
-/* Fills all but the stamp; quantities that cannot be read are TRACE_SAMPLE_MISSING. False: the process is gone. */
+/* Fills all but the stamp; quantities that cannot be read are TRACE_SAMPLE_MISSING. They are read again where the
+   recorder lost its processor between two, and so are of about one time. False: the process is gone. */
 bool sampler_read(struct sampler *sampler, struct trace_sample *sample);
 
 struct process_end {

@@ -129,6 +129,7 @@ static uint64_t waited_ns(const struct recorded_process *process) {
 
 void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
   struct trace_sample sample;
+  uint64_t begin_stamp = os_stamp();
   live_sample_adapt(&process->live);
   site_sample_adapt(&process->sites);
   if (!process_writes(process) || !sampler_read(&process->sampler, &sample))
@@ -137,7 +138,8 @@ void recorded_process_sample(struct recorded_process *process, uint64_t stamp) {
     atomic_store(&process->bank[0].memory->sandboxed, 1); /* it did not notice one itself */
   for (uint32_t i = 0; process->names && i < process->readers.count; i++)
     ring_reading_name(process, &process->readers.at[i]);
-  sample.stamp = stamp;
+  bool counts = !process->control || atomic_load(&process->control->counter); /* that clock stands still meanwhile */
+  sample.stamp = stamp + (counts ? 0 : process->sampler.read_stamp - begin_stamp);
   sample.reading_ns = recorded_process_reading_ns(process);
   sample.waited_ns = waited_ns(process);
   sample.calls = trace_writer_totals(process->writer)->events;

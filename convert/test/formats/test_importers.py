@@ -450,6 +450,18 @@ def test_mallinfo_in_valgrind_s_trace_is_a_control_call(tmp_path):
     assert (said["text"], said["of"]) == ("calls mallinfo", "glibc")
 
 
+def test_what_valgrind_s_listener_took_is_what_was_sent_to_it(tmp_path):
+    lines = sample("valgrind.txt", tmp_path).read_text().splitlines()
+    path = tmp_path / "listened.txt"
+    path.write_text("".join(f"{line}\n" for line in ["valgrind-listener started at Mon", "", "(1)"]))
+    with path.open("a") as file:
+        file.writelines(f"(1) {line}\n" for line in lines)
+    assert succeed(CONVERT, "dump", path).stdout.splitlines()[1:] == [
+        f"{int(stamp) + 3} {rest}"
+        for stamp, rest in (line.split(" ", 1) for line in expected("valgrind.txt").read_text().splitlines()[1:])
+    ]
+
+
 def test_time_stamps_of_valgrind_are_the_times(tmp_path):
     path = tmp_path / "valgrind.txt"
     stamps = ["00:00:00:00.500", "00:00:00:01.000", "01:02:03:04.005"]
