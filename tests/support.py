@@ -34,6 +34,13 @@ HEAPTAPE = OUT / "bin" / "heaptape"
 HEAPTAPE_HERE = Path("heaptape in this process")  # for run, succeed and refused: call_heaptape
 ALLOCATORS = ", ".join(tomllib.loads((REPOSITORY / "allocators" / "allocators.toml").read_text()))
 TIMEOUT_S = 240  # only bounds a hang
+# What selects and sets an allocator in a caller's environment, as in many container images.
+INHERITED = {
+    "LD_PRELOAD": str(OUT / "lib" / "libreference.so"),
+    "MALLOC_ARENA_MAX": "1",
+    "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=4096:glibc.malloc.tcache_count=0",
+    "MALLOC_CONF": "narenas:1,dirty_decay_ms:0",
+}
 
 
 @dataclass

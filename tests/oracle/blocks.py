@@ -23,7 +23,7 @@ KNOWN_COLUMNS = {
     **dict.fromkeys((INFO, GAP, MODULES, MARKS, THREADS, BURSTS), {1}),
     **dict.fromkeys((STACKS, FOOTER), {1, 2}),
     TOUCHED: {1, 2, 3},
-    SAMPLES: set(range(1, 16)),
+    SAMPLES: set(range(1, 17)),
     ACCESSES: set(range(1, 11)) - {5, 7},
     EVENTS: set(range(1, 21)) - {5, 16},
 }

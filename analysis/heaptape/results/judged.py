@@ -25,8 +25,8 @@ PEAK, MEAN = "peak_rss", "mean_rss"
 
 @dataclass(frozen=True)
 class Memory:
-    """Peak and mean of RssAnon in bytes, of the recorded program or of a replay of it. `noise`: of the recorded mean
-    (`noise_of`).
+    """Peak and mean of RssAnon in bytes, of the recorded program or of a replay of it. `noise`: by what a true
+    replay's mean may be more than the recorded one (`noise_of`, `filled_later`).
     """
 
     peak: float
@@ -98,8 +98,10 @@ def disproved(workload: Workload, runs: Sequence[Run], there: Samples) -> str:
     """`disproof` of memory runs on the allocator that the recording was made on; empty also where it has no samples."""
     if len(there.position) < 2:
         return ""
-    noise = noise_of(least_at(runs[0], there.position) - there.rss, np.diff(there.clock))
-    recorded = Memory(there.peak_bytes, mean_over_time(there.clock, there.rss), noise)
+    least, mean = least_at(runs[0], there.position), mean_over_time(there.clock, there.rss)
+    filled = np.maximum(there.rss, np.minimum(least, filled_later(there.rss, _live_at(runs[0], there.position))))
+    noise = noise_of(least - filled, np.diff(there.clock)) + mean_over_time(there.clock, filled) - mean
+    recorded = Memory(there.peak_bytes, mean, noise)
     peak = max(run.rss_anon_peak_bytes or 0.0 for run in runs)
     return disproof(workload, runs[0].label, Memory(peak, max(_mean(run, there) for run in runs)), recorded)
 
@@ -139,6 +141,26 @@ def least_at(run: Run, position: np.ndarray) -> np.ndarray:
     around = np.clip(places + [[-1], [0], [1]], 0, len(rss) - 1)
     least: np.ndarray = rss[around].min(axis=0)
     return least
+
+
+def filled_later(rss: np.ndarray, live_bytes: np.ndarray) -> np.ndarray:
+    """The most that `rss` becomes while what is live at each sample remains so: a program may take that long to fill an
+    object, which a replay touches at once.
+    """
+    most, later = np.array(rss, float), list[tuple[int, float]]()
+    for at in reversed(range(len(most))):
+        level = int(live_bytes[at] // LEAST_BYTES)
+        while later and later[-1][0] >= level:
+            most[at] = max(most[at], later.pop()[1])
+        later.append((level, most[at]))
+    return most
+
+
+def _live_at(run: Run, position: np.ndarray) -> np.ndarray:
+    """Live bytes of a memory run at each position."""
+    known, live = np.array([(row[0], row[3]) for row in run.timeline or []], dtype=float).reshape(-1, 2).T
+    found: np.ndarray = live[np.maximum(np.searchsorted(known, position, "right") - 1, 0)]
+    return found
 
 
 def mean_over_time(time: np.ndarray, values: np.ndarray) -> float:

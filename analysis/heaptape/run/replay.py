@@ -255,8 +255,9 @@ def _mean_over_wall_time(measured: dict, workload: Path) -> dict:
     if mean is None or parts is None:
         return {}
     compiled = read_workload(workload)
-    clock, throttled = compiled.program_clock, "throttled_ns" in compiled.info
-    others = mean_by_other_clocks(parts, clock, throttled) if clock is not None and clock.shape[1] > 2 else {}
+    clock, others = compiled.program_clock, {}
+    if clock is not None and len(clock) > 1 and clock.shape[1] > 2:
+        others = mean_by_other_clocks(parts, clock, "throttled_ns" in compiled.info)
     differ = {name: round(other) for name, other in others.items() if abs(other - mean) > MEANS_DIFFER * mean}
     return {"rss_anon_mean_bytes": mean, "mean_over": WALL_TIME} | ({"other_means": differ} if differ else {})
 

@@ -8,7 +8,7 @@ import pytest
 from heaptape.common.tables import MIB
 from heaptape.decide.answer import answer
 from heaptape.results.fits import smallest_limit, smallest_limits, spread_notes
-from heaptape.results.judged import Memory, disproof, disproof_of, noise_of, unjudged
+from heaptape.results.judged import Memory, disproof, disproof_of, filled_later, noise_of, unjudged
 from heaptape.results.schema import Results
 from heaptape.results.structs import SLEEPS_TO_TIMES, UNDER_QUOTA, Machine, Workload
 from hypothesis import given
@@ -108,6 +108,27 @@ def test_an_object_that_the_program_was_still_filling_disproves_nothing():
     for run in file.measured:
         run.timeline = [[at, 26 * MIB, 0, 0] for at in range(0, 101)]
     assert disproof_of(file)
+
+
+def test_a_buffer_that_the_program_takes_its_whole_life_to_fill_disproves_nothing_unless_others_replace_it():
+    """A replay touches it at once. Of buffers of 10 ops each, none may be filled by what is recorded later."""
+    file = results(46, 46)
+    file.workload.recorded = [[at, at * MIB / 2, 0] for at in range(1, 101)]
+    for run in file.measured:
+        run.rss_anon_peak_bytes = 50 * MIB
+        run.timeline = [[at, 50 * MIB, 0, 289 * MIB] for at in range(0, 101)]
+    assert disproof_of(file) == ""
+    for run in file.measured:
+        run.timeline = [[at, 50 * MIB, 0, (289 if at % 10 else 0) * MIB] for at in range(0, 101)]
+    assert "has 50.0 MiB on average, where the program had 50.0 MiB and 25.0 MiB" in disproof_of(file)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=30))
+def test_the_most_is_of_samples_until_live_bytes_fall(rows):
+    live, rss = np.array(rows, dtype=float).T * MIB
+    for at, most in enumerate(filled_later(rss, live)):
+        fall = next((later for later in range(at, len(rows)) if live[later] < live[at]), len(rows))
+        assert most == rss[at:fall].max()
 
 
 def test_what_the_program_gives_back_between_two_rows_before_it_sleeps_disproves_nothing():

@@ -39,7 +39,7 @@ from heaptape.results.schema import results as read_results
 from heaptape.run import machine
 
 from tests import access_streams
-from tests.support import HEAPTAPE, OUT, call_heaptape, published, run
+from tests.support import HEAPTAPE, INHERITED, OUT, call_heaptape, published, run
 
 NUMBER = 3
 CELLS = NUMBER * len(ALLOCATORS)
@@ -295,6 +295,8 @@ def test_figures_do_not_depend_on_a_worker_s_environment_nor_on_where_it_has_tem
         for variable in range(60 * number):
             monkeypatch.setenv(f"SLURM_OF_THE_TESTS_{variable}", "x" * 300)
         monkeypatch.setenv("REFERENCE_TUNABLES", f"tcache={number}")
+        for name, value in INHERITED.items() if number else ():
+            monkeypatch.setenv(name, value)
         assert fleet_run(tmp_path / f"s{number}", source, passes="memory,instructions,misses").status == 0
         found.append(exact(open_store(str(tmp_path / f"s{number}")).results(), "label", "figure"))
     assert len(found[0]) > 50

@@ -3,6 +3,7 @@
 nothing is to be won.
 """
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from heaptape.features.place import code, plan
 from heaptape.features.place.confirm import Confirmed
 from heaptape.features.place.place_command import _live
 
-from tests.support import HEAPTAPE, OUT, RECORD, published, refused, succeed
+from tests.support import HEAPTAPE, INHERITED, OUT, RECORD, published, refused, succeed
 
 PLANTED = OUT / "test-programs" / "planted"
 
@@ -39,6 +40,15 @@ def test_the_site_that_pins_is_found_and_held_against_another_recording(pins):
     assert len(printed.splitlines()) <= 24
     (site,) = plan.read(pins / "plan.toml").sites
     assert site.function.startswith("session")
+
+
+def test_an_allocator_in_the_caller_s_environment_changes_nothing(pins, tmp_path):
+    words = (pins / "pins.tape", pins / "pins.tape", "-o", pins / "plan.toml", "--limit", "1000")
+    before = (pins / "plan.toml").read_bytes()
+    found = succeed(HEAPTAPE, "place", *words, env=os.environ | INHERITED)
+    assert found.stdout == (pins / "printed").read_text()
+    assert (pins / "plan.toml").read_bytes() == before
+    assert "MALLOC_CONF of this environment: not used" in found.stderr
 
 
 def test_live_runs_save_what_was_predicted(pins):
