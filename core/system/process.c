@@ -210,7 +210,8 @@ struct proc_quota proc_quota_open(int pid) {
     if (first_version && !strstr(padded, ",cpu,"))
       continue;
     size_t root_length = (size_t)snprintf(folder, sizeof folder, "%s%s", root, first_version ? "/cpu" : "");
-    snprintf(folder + root_length, sizeof folder - root_length, "%s", path);
+    bool is_outside = strstr(path, "/.."); /* of our cgroup namespace, and not below this folder */
+    snprintf(folder + root_length, sizeof folder - root_length, "%s", is_outside ? "" : path);
     take_quotas(&quota, folder, root_length);
   }
   return quota;

@@ -8,11 +8,23 @@ elsewhere can be written as results. A known key must have its type.
 
 import bisect
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+
+from heaptape.tape.info import (
+    Count,
+    Counts,
+    Finite,
+    Flag,
+    Number,
+    Pair,
+    Quadruple,
+    Recorded,
+    Text,
+    Whole,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,16 +33,6 @@ if TYPE_CHECKING:
 SCHEMA = 1
 WALL_TIME = "wall time"  # what a run's mean is over; else calls
 SLEEPS_TO_TIMES, UNDER_QUOTA = "sleeps_to_times", "under_quota"  # `other_means` of a run
-Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
-Pair = Annotated[list[Finite], msgspec.Meta(min_length=2)]
-Triple = Annotated[list[Finite], msgspec.Meta(min_length=3)]
-Quadruple = Annotated[list[Finite], msgspec.Meta(min_length=4)]
-Whole = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  # others are no figure of any machine
-Count = Whole | None
-Number = float | None
-Text = str | None
-Flag = bool | None
-Counts = dict[str, Number] | None
 SYSTEM_CALLS = ("mmap", "munmap", "mremap", "madvise", "brk")
 # Keys of a run that are large; "sizes" is of its calls.
 LARGE = ("timeline", "fragmentation", "blame", "slowest", "sizes")
@@ -62,15 +64,12 @@ class Machine(msgspec.Struct):
     cycles_hz: Number = None
 
 
-class Workload(msgspec.Struct):
-    """What was replayed. `request_sizes`: rows of largest size in bytes, calls, bytes. `recorded`: rows of ops done,
-    RssAnon, VmSize while it was recorded. `cpu_ns`: user and system time of the recorded program, by then.
-    `idle_percent`: of its wall time (run/samples.py). `witness`:
-    what compiling the trace found. `lacks`: what the trace does not have. `settings`: variables of the recorded
-    program's environment that set its allocator up; `recorded_on`: label of the runs on that allocator with these.
-    `transparent_huge_pages`: as Machine's, of the recorded program. `achievable_bytes`: tape/placement.py. `disproof`:
-    a sentence where the recording disproves its replay (run/judging.py), of commands that judge it though they need no
-    figures of the recorded allocator; `judged_on`: label of that replay, also where it is borne out.
+class Workload(Recorded, kw_only=True):
+    """What was replayed, and what is known of its recording. `cpu_ns`: user and system time of the recorded program, by
+    then. `idle_percent`: of its wall time (run/samples.py). `recorded_on`: label of the runs on its allocator with its
+    settings. `achievable_bytes`: tape/placement.py. `disproof`: a sentence where the recording disproves its replay
+    (run/judging.py), of commands that judge it though they need no figures of the recorded allocator; `judged_on`:
+    label of that replay, also where it is borne out.
     """
 
     name: Text = None
@@ -82,24 +81,9 @@ class Workload(msgspec.Struct):
     peak_live_os_page_bytes: Count = None
     peak_live_objects: Count = None
     live_objects_end: Count = None
-    program: Text = None
-    source: Text = None
-    allocator: Text = None
-    linked: Text = None
-    allocator_version: Text = None
-    allocator_build_id: Text = None
-    settings: dict[str, str] | None = None
-    transparent_huge_pages: Text = None
-    quota_processors: Number = None
-    throttled_ns: Number = None
     recorded_on: Text = None
-    calls: Counts = None
-    request_sizes: list[Triple] | None = None
-    recorded: list[Pair] | None = None
     cpu_ns: Number = None
     idle_percent: Number = None
-    witness: dict[str, Any] | None = None
-    lacks: list[str] | None = None
     disproof: Text = None
     judged_on: Text = None
 

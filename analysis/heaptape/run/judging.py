@@ -36,7 +36,7 @@ class Recorded:
 def read_recorded(source: Path, workload: Path) -> Recorded:
     """`source`: the trace, or the workload itself."""
     compiled = read_workload(workload)
-    rows = np.array(compiled.info.get("recorded") or [], dtype=float).reshape(-1, 3)
+    rows = np.array([row[:3] for row in compiled.info.get("recorded") or ()], dtype=float).reshape(-1, 3)
     if len(rows) < 2:
         return Recorded()
     peak = float(rows[:, 1].max())

@@ -35,6 +35,7 @@ from heaptape.run.environment import RECORDERS
 from heaptape.run.passes import BY_NAME, OF_ACCESSES, TOUCHED_MIN_BYTES, TOUCHED_PARTS_MIN_BYTES
 from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.run.samples import idle_of, mean_by_other_clocks
+from heaptape.tape.info import Recorded
 from heaptape.tape.workload_format import is_workload, read_workload
 
 ROOM_BYTES = 256 << 20  # of an engine in addition to its objects: the tool's tables, the allocator's own memory
@@ -202,26 +203,9 @@ def describe_workload(path: Path, name: str) -> dict:
         "peak_live_objects": workload.peak_live_objects,
         "live_objects_end": workload.live_at_end,
     }
-    kept = [
-        "program",
-        "source",
-        "allocator",
-        "linked",
-        "allocator_version",
-        "allocator_build_id",
-        "settings",
-        "transparent_huge_pages",
-        "quota_processors",
-        "throttled_ns",
-        "calls",
-        "request_sizes",
-        "recorded",
-        "witness",
-        "lacks",
-    ]
     idle = idle_of(path)
     about |= {"idle_percent": round(100 * idle, 1)} if not math.isnan(idle) else {}
-    return about | {key: workload.info[key] for key in kept if key in workload.info}
+    return about | {key: workload.info[key] for key in Recorded.__struct_fields__ if key in workload.info}
 
 
 @lru_cache(maxsize=8)

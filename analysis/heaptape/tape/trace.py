@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
+from heaptape.tape.info import TraceFooter, TraceInfo, checked
 from heaptape.tape.library import OpenTrace
 
 if TYPE_CHECKING:
@@ -67,8 +68,10 @@ class Trace:
         os.close(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC))
         self._opened = OpenTrace(self.path)
         summary = self._opened.summary
-        self.info: dict = json.loads(summary.info_json)
-        self.footer: dict | None = None if summary.footer_json is None else json.loads(summary.footer_json)
+        self.info = checked(json.loads(summary.info_json), TraceInfo, self.path, None)
+        self.footer: dict | None = None
+        if summary.footer_json is not None:
+            self.footer = checked(json.loads(summary.footer_json), TraceFooter, self.path, None)
         self.threads: int = summary.threads
         self.event_count: int = summary.events
         self.dropped: int = summary.dropped  # events lost, from the GAP blocks

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heaptape.common.errors import FormatError
+from heaptape.tape.info import WorkloadInfo, checked
 
 if TYPE_CHECKING:
     import pandas as pd  # its import takes half a second, which a replay does not need
@@ -126,7 +127,10 @@ class Workload:
         slept (not in older files). None: the recording does not tell.
         """
         points = self.info.get("program_clock")
-        return np.array(points, float) if points else None
+        if not points:
+            return None
+        columns = min(len(point) for point in points)
+        return np.array([point[:columns] for point in points], float)
 
     def program_time_ns(self, recorded_ns: np.ndarray) -> np.ndarray:
         """The time line's time of recorded times: less what is not the program's, as far as that is known."""
@@ -201,4 +205,4 @@ def _info(path: Path, data: np.ndarray, offset: int, count: int) -> dict:
         raise FormatError(str(path), offset, f"the info is not JSON: {error}") from error
     if not isinstance(info, dict):
         raise FormatError(str(path), offset, "the info is not a JSON object")
-    return info
+    return checked(info, WorkloadInfo, str(path), offset)
