@@ -22,7 +22,7 @@ from heaptape.allocators.elf_files import build_id
 from heaptape.allocators.registry import Choice, sha256_of
 from heaptape.common import console, phrases
 from heaptape.common.console import Counted
-from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.errors import FormatError, HeaptapeError, UsageError
 from heaptape.common.home import PACKAGE, Home
 from heaptape.common.process import last_message, processors, scratch_folder
 from heaptape.common.version import __version__
@@ -138,6 +138,10 @@ def compile_trace(
         console.warning(phrases.illegal_history(name or str(path), kept=not name))
     if not witness["ops"]:
         raise HeaptapeError(f"{name or path}: holds no calls of malloc, so there is nothing to replay")
+    try:
+        read_workload(compiled)
+    except FormatError as error:  # in what it has from the trace's info
+        raise FormatError(name or str(path), None, error.what) from error
 
 
 def accesses_of(workload: Path) -> Path | None:

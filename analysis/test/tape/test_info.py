@@ -101,6 +101,16 @@ def test_a_traces_info_and_footer_are_refused_by_name(tape, kind, said):
         open_trace(changed)
 
 
+def test_a_command_names_the_trace_whose_info_is_refused(tape):
+    made = Tape.read(tape)
+    made.first(INFO).columns[0].raw = b'{"clock": {}, "settings": []}'
+    changed = tape.with_name("changed.tape")
+    made.write(changed)
+    done = call_heaptape("replay", "--passes", "memory", "-a", "glibc", changed)
+    assert (done.status, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"heaptape: {changed}: the info: ")
+
+
 def test_a_trace_of_a_clock_without_a_rate_is_read(tape):
     made = Tape.read(tape)
     made.first(INFO).columns[0].raw = b'{"clock": {}, "lacks": null}'
