@@ -260,7 +260,7 @@ def test_what_is_predicted_to_be_fast_has_its_memory_measured_live(planted, prog
         return observe(subject, place, choice, memory, run) | {"cpu_ns": 9e7 if choice.label == "slow.so" else 1e7}
 
     monkeypatch.setattr(confirm.live, "observe", given)
-    options = ["--baseline", planted["slow"], "-a", planted["fat"], "--objective", "cpu", "--live", "--budget", "0"]
+    options = ["--baseline", planted["slow"], "-a", planted["fat"], "--objective", "cpu", "--budget", "10m"]
     made = json.loads(succeed(HEAPTAPE_HERE, "advise", "--json", *options, "--", program).stdout)
     (live,) = made["live"]
     assert (live["label"], live["held"]) == ("fat.so", True)
