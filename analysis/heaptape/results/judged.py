@@ -72,7 +72,7 @@ def disproof(workload: Workload, label: str, replayed: Memory, recorded: Memory)
     """A sentence where the recording disproves its replay on the allocator `label`; empty: it does not."""
     if not replayed.beyond(recorded):
         return ""
-    which = f"peaks at {size(replayed.peak)} and has {size(replayed.mean)} on average"
+    which = f"peaks at {size(replayed.peak)} and has at least {size(replayed.mean)} on average"
     there = f"{size(recorded.peak)} and {size(recorded.mean)}"
     return (
         f"The recording disproves its replay: on {label}, on which the program was recorded, it {which}, where the "
