@@ -127,6 +127,7 @@ MOSTLY, WHOLLY = 0.5, 0.9
 LEAST_ASLEEP = 0.1  # of program time: below that, sleeps are waits for files and the like
 
 
+@np.errstate(all="ignore")  # a stranger's clock may be any numbers; a mean of it that is none is left out
 def mean_by_other_clocks(parts: Mapping, clock: np.ndarray, throttled: bool) -> dict[str, float]:
     """The mean of a memory run if what was taken out of program time had stayed in. `SLEEPS_TO_TIMES`: sleeps end at
     set times (of a timer, of requests), so that a burst which took longer has shortened the sleep behind it.
@@ -144,7 +145,7 @@ def mean_by_other_clocks(parts: Mapping, clock: np.ndarray, throttled: bool) -> 
     for name, added in more.items():
         lengths = np.diff(edges + np.interp(edges, program_ns, np.append(0.0, np.cumsum(added))))
         found[name] = float((rss * lengths).sum() / lengths.sum())
-    return found
+    return {name: mean for name, mean in found.items() if math.isfinite(mean)}
 
 
 def _given_to_sleep(taken: np.ndarray, asleep: np.ndarray, share: np.ndarray) -> np.ndarray:

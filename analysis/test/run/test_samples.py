@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The arithmetic of predictions, on time lines made by hand."""
 
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -276,3 +277,11 @@ def test_program_time_is_without_waits_for_the_recorder(tmp_path: Path) -> None:
     assert end_ns == pytest.approx(recorded_ns - taken_ns, abs=100)
     samples, _ = read_samples(tape, work)
     assert samples.time_ns[-1] <= end_ns + 100
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("last", [[0, 0, 0], [1e305, 1e305, 1e305], [1e7, 1e305, 1e7], [-5, 3, 1e300]])
+def test_a_clock_of_any_numbers_gives_no_mean_that_is_none(last: list[float]) -> None:
+    parts = {"from_ns": 0, "ns": 20 * MS, "rss_anon_bytes": [1e6, 2e6]}
+    found = mean_by_other_clocks(parts, np.array([[0.0, 0, 0], last]), throttled=True)
+    assert all(math.isfinite(mean) for mean in found.values())
