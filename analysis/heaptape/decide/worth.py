@@ -18,7 +18,6 @@ FEW_CALLS, FEW_BYTES, CALL_NS, NEGLIGIBLE_PERCENT = 1000, LEAST_BYTES, 5000.0, 0
 LEAST_SAVING = f"{LEAST_PERCENT:g} % and {LEAST_MEMORY}"  # of memory
 NO_REASON = "no reason to change"
 WITHIN_ERROR = "within the error"
-NOT_KNOWN = "not known"
 
 
 def is_reason(gain_percent: float, error_percent: float = 0.0, gain_bytes: float | None = None) -> bool:
@@ -52,14 +51,19 @@ def why_not(gain_percent: float, error_percent: float = 0.0, gain_bytes: float |
     return f"less than {LEAST_MEMORY}"
 
 
-def measured(change: float, low: float, high: float) -> str:
-    """A measured change with its range, in percent: "-3.1 % (-4.0 to -2.2)". Where that holds a gain and a loss that
-    both matter, "not known: -14 to +11 %".
+def is_known(low: float, high: float) -> bool:
+    """Is a measured change known, of which this is the range in percent? Not where it holds a gain and a loss that both
+    matter.
     """
+    return low >= -LEAST_PERCENT or high <= LEAST_PERCENT
+
+
+def measured(change: float, low: float, high: float) -> str:
+    """A measured change with its range, in percent: "-3.1 % (-4.0 to -2.2)"; "not known: -14 to +11 %"."""
     ends = f"{signed(low)} to {signed(high)}"
-    return f"{NOT_KNOWN}: {ends} %" if low < -LEAST_PERCENT and high > LEAST_PERCENT else f"{percent(change)} ({ends})"
+    return f"{percent(change)} ({ends})" if is_known(low, high) else f"not known: {ends} %"
 
 
 def more_runs(option: str, runs: int) -> str:
-    """What makes a change known of which `measured` says that it is not, after so many runs of each."""
+    """What makes a change known that is not, after so many runs of each."""
     return f"To know it: {option} {4 * runs}, on a machine that does nothing else."

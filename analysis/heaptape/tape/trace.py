@@ -202,8 +202,7 @@ def recorded_cpu_ns(path: str | Path) -> float | None:
 
 def call_ns_of(trace: Trace) -> float:
     """CPU time that recording a call takes in the program, as known of the recorder's options."""
-    stated = trace.info.get("call_ns")
-    return float(stated) if isinstance(stated, int | float) else CALL_NS
+    return float(trace.info.get("call_ns", CALL_NS))
 
 
 def _own(times: Mapping | pd.Series) -> float:

@@ -169,7 +169,7 @@ def _sentences(found: "Found", arguments: argparse.Namespace) -> list[str]:
 
 def _live(confirmed: "Confirmed", runs: int) -> list[str]:
     from heaptape.common.phrases import percent, size
-    from heaptape.decide.worth import NOT_KNOWN, measured, more_runs
+    from heaptape.decide.worth import is_known, measured, more_runs
 
     said = []
     for metric, name in (("peak_rss", "peak"), ("mean_rss", "mean")):
@@ -177,9 +177,9 @@ def _live(confirmed: "Confirmed", runs: int) -> list[str]:
         live = f"Live, {name} memory is {size(after)} instead of {size(before)}"
         said.append(f"{live} ({percent(100 * (after / before - 1))}); predicted {percent(-100 * predicted / before)}.")
     if confirmed.cpu:
-        cpu = measured(*(100 * (confirmed.cpu[key] - 1) for key in ("ratio", "low", "high")))
-        said.append(f"Live, the change of CPU time is {cpu}.")
-        said += [more_runs("--live-runs", runs)] * cpu.startswith(NOT_KNOWN)
+        change, *ends = (100 * (confirmed.cpu[key] - 1) for key in ("ratio", "low", "high"))
+        said.append(f"Live, the change of CPU time is {measured(change, *ends)}.")
+        said += [more_runs("--live-runs", runs)] * (not is_known(*ends))
     return said
 
 

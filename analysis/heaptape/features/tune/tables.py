@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from heaptape.common.phrases import counted, mean_name, percent, serialising
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
-from heaptape.decide.worth import NO_REASON, NOT_KNOWN, measured, more_runs, why_not
+from heaptape.decide.worth import NO_REASON, is_known, measured, more_runs, why_not
 from heaptape.features.tune.trials import Effect
 from heaptape.results.cells import signed
 from heaptape.results.fits import range_note
@@ -254,13 +254,15 @@ def live_lines(data: Mapping) -> list[str]:
     if lived is None:
         return []
     lines = [f"Live, {lived['runs']} runs of each, alternately: {' '.join(lived['command'])}"]
-    changes = [measured(*(100 * (one[key] - 1) for key in ("ratio", "low", "high"))) for one in lived["figures"]]
-    for one, change in zip(lived["figures"], changes):
+    known = []
+    for one in lived["figures"]:
+        change, *ends = (100 * (one[key] - 1) for key in ("ratio", "low", "high"))
+        known.append(is_known(*ends))
         name = WORDS["cpu"] if one["live"] == CPU else LIVE_WORDS.get(one["figure"], one["figure"])
         wanted = "" if one["most"] in (None, 1) else f", limit {signed(100 * (one['most'] - 1))} %"
-        open_ = change.startswith(NOT_KNOWN) and one["verdict"] == "undecided"
-        lines.append(f"  {name} {change}{wanted}" + (f": {one['verdict']}" if one["verdict"] and not open_ else ""))
-    if any(change.startswith(NOT_KNOWN) for change in changes):
+        verdict = f": {one['verdict']}" if one["verdict"] and (known[-1] or one["verdict"] != "undecided") else ""
+        lines.append(f"  {name} {measured(change, *ends)}{wanted}{verdict}")
+    if not all(known):
         lines.append(more_runs("--live-runs", lived["runs"]))
     return lines
 
