@@ -24,6 +24,7 @@ from heaptape.advise.words import Advice
 from heaptape.allocators import registry
 from heaptape.allocators.registry import DEFAULT_VARIANT, GLIBC, Choice
 from heaptape.common import phrases
+from heaptape.common.engine import OF_ACCESSES
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.phrases import counted
@@ -43,7 +44,6 @@ from heaptape.run.condition import Condition
 from heaptape.run.exact import FIGURES, PEAK, UPPER, Bench, TimeUpError
 from heaptape.run.judging import Recorded, disproved, read_recorded
 from heaptape.run.live import c_library
-from heaptape.run.passes import OF_ACCESSES
 from heaptape.run.recorded import recorded_on
 from heaptape.run.rounds import Settings
 from heaptape.tape.workload_format import read_workload

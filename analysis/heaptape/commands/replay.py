@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_runs(parser: argparse.ArgumentParser) -> None:
-    from heaptape.run.passes import BY_NAME, REPEATED
+    from heaptape.common.engine import BY_NAME, REPEATED
 
     often = [one.name for one in BY_NAME.values() if one.repeats == REPEATED]
     parser.add_argument("input", metavar="F", help="trace, workload or Android trace; - for standard input")
@@ -136,7 +136,7 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_passes(parser: argparse.ArgumentParser) -> None:
-    from heaptape.run.passes import BY_NAME, DEFAULT_PASSES, OF_ACCESSES  # here: it reads what the build describes
+    from heaptape.common.engine import BY_NAME, DEFAULT_PASSES, OF_ACCESSES  # here: it reads what the build describes
 
     parser.add_argument(
         "--passes",
@@ -164,7 +164,7 @@ def _add_passes(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_rest(parser: argparse.ArgumentParser) -> None:
-    from heaptape.run.passes import BY_NAME
+    from heaptape.common.engine import BY_NAME
 
     counting = ", ".join(one.name for one in BY_NAME.values() if one.exact)
     parser.add_argument(
@@ -199,9 +199,9 @@ def _add_rest(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replays into all allocators, writes R.json, prints the answer. Returns 1 if a run failed."""
+    from heaptape.common.engine import OF_ACCESSES, need_origins
     from heaptape.results.disturbance import doubts
     from heaptape.run import judging, replay
-    from heaptape.run.passes import OF_ACCESSES, need_origins
     from heaptape.tape import placement
 
     settings = _replay_settings(arguments)
@@ -250,18 +250,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _replay_settings(arguments: argparse.Namespace) -> "rounds.Settings":
-    from heaptape.run import passes as known_passes
+    from heaptape.common import engine
     from heaptape.run import rounds
 
-    passes: tuple[str, ...] = known_passes.DEFAULT_PASSES
+    passes: tuple[str, ...] = engine.DEFAULT_PASSES
     if arguments.verify or arguments.passes is not None:
         passes = replaying.passes_of("verify" if arguments.verify else arguments.passes, "replay")
     if arguments.warm < 0:
         raise UsageError("replay --warm: a number of rounds")
     if arguments.warm and arguments.passes is None and not arguments.verify:
-        passes = tuple(name for name in passes if name in known_passes.WARM)
-    if arguments.warm and (cold := set(passes) - set(known_passes.WARM)):
-        raise UsageError(f"replay --warm: is for the passes {', '.join(known_passes.WARM)}, not {min(cold)}")
+        passes = tuple(name for name in passes if name in engine.WARM)
+    if arguments.warm and (cold := set(passes) - set(engine.WARM)):
+        raise UsageError(f"replay --warm: is for the passes {', '.join(engine.WARM)}, not {min(cold)}")
     replaying.check_repeats(arguments.repeats, "replay")
     if not 0 <= arguments.until_ci < 1000:
         raise UsageError("replay --until-ci: a percentage")

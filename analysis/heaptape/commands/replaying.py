@@ -36,7 +36,7 @@ class Work:
     failed: list[tuple["Run", str]] = field(default_factory=list)
 
     def on_progress(self, run: "Run | None", share: float, experiment: str = "") -> None:
-        """Called by `measure.replay.replay`. `experiment`: its name in `heaptape whatif`."""
+        """Called by `run.replay.replay`. `experiment`: its name in `heaptape whatif`."""
         what = f"{run.choice.label}, {run.pass_} pass" if run else "done"
         self.progress.update(f"{experiment}: {what}" if experiment else what, share)
 
@@ -55,8 +55,8 @@ class Work:
 @functools.cache
 def say_left_out() -> None:
     """Says, once, what of this environment neither replays nor live runs on an allocator have."""
+    from heaptape.common.engine import ALLOCATOR_LINKS
     from heaptape.run.environment import left_out
-    from heaptape.run.passes import ALLOCATOR_LINKS
 
     if names := left_out(os.environ):
         console.warning(f"{', '.join(names)} of this environment: not used; -a NAME:SETTINGS sets an allocator up")
@@ -97,8 +97,8 @@ def calibrate(passes: Sequence[str], home: Home, work: Work) -> None:
     """Measures what an instruction, a miss and a page fault cost here, where no one has: CPU time is predicted from it.
     A machine that can't be measured gets no prediction.
     """
+    from heaptape.common.engine import PRICED
     from heaptape.run import machine
-    from heaptape.run.passes import PRICED
 
     if not set(passes) & set(PRICED) or machine.known_costs():
         return
@@ -135,9 +135,9 @@ def is_recording(path: str) -> bool:
 
 
 def _replayed(path: str, shown: str, home: Home, more: Sequence[str]) -> "Results":
+    from heaptape.common.engine import DEFAULT_PASSES, OF_ACCESSES, need_origins
     from heaptape.results.schema import Results
     from heaptape.run import judging, replay
-    from heaptape.run.passes import DEFAULT_PASSES, OF_ACCESSES, need_origins
     from heaptape.run.rounds import Settings
 
     name = name_of(shown)
@@ -218,7 +218,7 @@ def random_seed() -> int:
 
 def passes_of(text: str, command: str, without: Sequence[str] = ()) -> tuple[str, ...]:
     """The passes of a list, each once. Raises UsageError for an unknown pass or one in `without`."""
-    from heaptape.run.passes import PASSES
+    from heaptape.common.engine import PASSES
 
     known = [name for name in PASSES if name not in without]
     passes = tuple(dict.fromkeys(name for name in text.split(",") if name))
@@ -238,7 +238,7 @@ def check_repeats(repeats: int, command: str) -> None:
 
 def check_touch(text: str, command: str) -> None:
     """Raises UsageError if `text` is not a touch policy."""
-    from heaptape.run.passes import TOUCH_POLICIES
+    from heaptape.common.engine import TOUCH_POLICIES
 
     policy, equals, bound = text.partition("=")
     if policy not in TOUCH_POLICIES or (equals and (policy not in ("recorded", "lines") or not bound.isdigit())):

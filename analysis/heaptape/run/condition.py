@@ -3,7 +3,7 @@
 
     FIGURE OP NUMBER[%]*NAME[+AMOUNT] | FIGURE OP NAME[+AMOUNT] | FIGURE OP AMOUNT
 
-FIGURE is one of measure.exact.FIGURES, OP one of > >= < <=, NAME what the figure is compared with: `old` for gate and
+FIGURE is one of run.exact.FIGURES, OP one of > >= < <=, NAME what the figure is compared with: `old` for gate and
 minimise, `today` for advise. AMOUNT is a number; for bytes, KiB, MiB or GiB may follow. `110%*old` is `1.1*old`.
 """
 

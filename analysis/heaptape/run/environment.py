@@ -9,7 +9,7 @@ from pathlib import Path
 
 from heaptape.allocators.elf_files import exported_names
 from heaptape.allocators.registry import files_of
-from heaptape.run.passes import ALLOCATOR_VARIABLES
+from heaptape.common.engine import ALLOCATOR_VARIABLES
 
 PRELOAD, TUNABLES = "LD_PRELOAD", "GLIBC_TUNABLES"
 OF_MALLOC = "glibc.malloc."

@@ -17,13 +17,13 @@ from typing import TypeVar
 import msgspec
 
 from heaptape.allocators.registry import Choice
+from heaptape.common.engine import PASSES
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import Home
 from heaptape.results import structs as results
 from heaptape.results.structs import number
 from heaptape.run import engine_process, replay
 from heaptape.run.engine_process import Processes, side_by_side
-from heaptape.run.passes import PASSES
 from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import read_workload
 

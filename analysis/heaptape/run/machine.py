@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from heaptape.common.engine import OF_ACCESSES, PRICED
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import write_text
@@ -35,7 +36,6 @@ from heaptape.results.model.penalties import (
     penalties,
     plan,
 )
-from heaptape.run.passes import OF_ACCESSES, PRICED
 
 T = TypeVar("T")
 

@@ -46,7 +46,7 @@ DESKTOP = ("XDG_", "DBUS_", "DISPLAY", "WAYLAND_")
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One program under one load: the keys of its file. `command`: its arguments, in which $WORK, $PORT and $HERE are
     replaced, as in the scripts. `trace`: base name (or pattern) of the recipe's process, if the command starts several.
-    `set`: its half in `tests.bench.fidelity` (empty: in neither). `unprivileged`: it refuses to run as root, so
+    `set`: its half in tests/bench/fidelity (empty: in neither). `unprivileged`: it refuses to run as root, so
     for root it runs as nobody. `known`: the parts that can't be recorded, in words.
     """
 

@@ -22,6 +22,7 @@ from heaptape.allocators.elf_files import build_id
 from heaptape.allocators.registry import Choice, sha256_of
 from heaptape.common import console, phrases
 from heaptape.common.console import Counted
+from heaptape.common.engine import BY_NAME, OF_ACCESSES, TOUCHED_MIN_BYTES, TOUCHED_PARTS_MIN_BYTES
 from heaptape.common.errors import FormatError, HeaptapeError, UsageError
 from heaptape.common.home import PACKAGE, Home
 from heaptape.common.process import last_message, processors, scratch_folder
@@ -32,7 +33,6 @@ from heaptape.run import engine_process, machine
 from heaptape.run.across_passes import agreement, attach_syscalls
 from heaptape.run.engine_process import Command, Processes, failure, run_to_end, side_by_side
 from heaptape.run.environment import RECORDERS
-from heaptape.run.passes import BY_NAME, OF_ACCESSES, TOUCHED_MIN_BYTES, TOUCHED_PARTS_MIN_BYTES
 from heaptape.run.rounds import Rounds, Run, Settings, baseline_of, widest_interval
 from heaptape.run.samples import idle_of, mean_by_other_clocks
 from heaptape.tape.info import Recorded

@@ -5,7 +5,7 @@ In each round every allocator is run once per pass that needs more runs, in a ra
 that gets slower or warmer affects all in the same way, and rounds can be compared in pairs. Runs of a round that only
 count are made several at a time; runs that read the clock are made one by one, with nothing beside them.
 
-A pass is repeated as often as asked, twice or once, as it says itself (run/passes.py), but for these:
+A pass is repeated as often as asked, twice or once, as it says itself (common/engine.py), but for these:
 
 - time: with `until_ci_percent`, until every allocator's interval of its cycle ratio to the baseline is that narrow, or
   `repeats_limit` is reached. Checking after each round makes such an interval a little too narrow, so it must hold
@@ -24,8 +24,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heaptape.allocators.registry import Choice
+from heaptape.common.engine import BY_NAME, DEFAULT_PASSES, ONCE, REPEATED
 from heaptape.results import structs as results
-from heaptape.run.passes import BY_NAME, DEFAULT_PASSES, ONCE, REPEATED
 
 FEW_REPEATS = 2
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 50

@@ -17,8 +17,8 @@ import pytest
 from heaptape.commands import replaying
 from heaptape.commands.main import COMMANDS
 from heaptape.commands.programs import PROGRAMS
+from heaptape.common.engine import PASSES
 from heaptape.common.home import Home
-from heaptape.run.passes import PASSES
 from synthetic_results import make_results, write
 
 from tests.support import (

@@ -6,11 +6,11 @@ import json
 import re
 
 import pytest
+from heaptape.common.engine import OF_ACCESSES, PASSES
 from heaptape.common.errors import HeaptapeError
 from heaptape.results import structs
 from heaptape.results.schema import results
 from heaptape.results.structs import json_schema
-from heaptape.run.passes import OF_ACCESSES, PASSES
 from jsonschema import Draft202012Validator
 from synthetic_results import make_results, write
 

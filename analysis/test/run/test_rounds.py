@@ -13,11 +13,11 @@ import msgspec
 import pytest
 from heaptape.allocators.registry import Choice
 from heaptape.common.console import Counted
+from heaptape.common.engine import PASSES
 from heaptape.results import disturbance
 from heaptape.results.structs import AllNoise
 from heaptape.results.structs import Run as Made
 from heaptape.run import machine, replay
-from heaptape.run.passes import PASSES
 from heaptape.run.replay import _stop_rule
 from heaptape.run.rounds import FEW_REPEATS, FEWEST_ROUNDS, Rounds, Run, Settings, memory_varies, widest_interval
 from hypothesis import given

@@ -9,9 +9,9 @@ from functools import cache
 
 import heaptape
 import pytest
+from heaptape.common.engine import DEFAULT_PASSES
 from heaptape.results.structs import json_schema
 from heaptape.run.live import c_library
-from heaptape.run.passes import DEFAULT_PASSES
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator

@@ -293,10 +293,10 @@ def _holds_results(path: str) -> bool:
 def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
     """Replays a trace or workload. Reports runs that failed. Raises HeaptapeError if all failed."""
     from heaptape.allocators import registry
+    from heaptape.common.engine import OF_ORIGINS
     from heaptape.features.blame.settings import Replayed, with_memory
     from heaptape.results.schema import Results
     from heaptape.run import replay, rounds
-    from heaptape.run.passes import OF_ORIGINS
     from heaptape.run.recorded import as_recorded
 
     known = registry.load(arguments.home)

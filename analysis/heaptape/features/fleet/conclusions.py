@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from heaptape.common.engine import PASSES
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.phrases import MEAN_OF_ANY, size
 from heaptape.decide.worth import NO_REASON, is_reason, why_not
 from heaptape.features.fleet.store import is_exact
 from heaptape.results.comparing.intervals import LogRatio
-from heaptape.run.passes import PASSES
 
 # The figures to decide by (less is better), each with its name in the output. Counted figures are first.
 FIGURES = {

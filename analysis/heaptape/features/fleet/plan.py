@@ -16,6 +16,7 @@ import msgspec
 from heaptape.allocators import registry
 from heaptape.allocators.registry import Choice, sha256_of
 from heaptape.common.checked import checked, read_toml
+from heaptape.common.engine import BY_NAME, PASSES, need_origins
 from heaptape.common.errors import HeaptapeError, unknown
 from heaptape.common.home import Home
 from heaptape.common.process import convert_output, processors, scratch_folder
@@ -44,7 +45,6 @@ from heaptape.features.fleet.store import (
 from heaptape.features.fleet.work import engine_hash
 from heaptape.features.gate import gate
 from heaptape.run import engine_process, replay
-from heaptape.run.passes import BY_NAME, PASSES, need_origins
 from heaptape.run.replay import order_of
 from heaptape.run.rounds import Settings
 from heaptape.tape.workload_format import is_workload

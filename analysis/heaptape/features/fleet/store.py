@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 
+from heaptape.common.engine import BY_NAME, PASSES
 from heaptape.common.errors import HeaptapeError
 from heaptape.features.fleet.files import Files, StoreError
 from heaptape.results.structs import label
-from heaptape.run.passes import BY_NAME, PASSES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from heaptape.allocators.registry import Choice, c_library, sha256_of
+from heaptape.common.engine import BY_NAME
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, cache_folder
 from heaptape.common.process import locked, scratch_folder
@@ -34,7 +35,6 @@ from heaptape.features.fleet.store import (
 from heaptape.results.structs import OF_ALLOCATOR
 from heaptape.run import machine, replay
 from heaptape.run.engine_process import Processes
-from heaptape.run.passes import BY_NAME
 from heaptape.run.rounds import Run, Settings
 
 NO_ALLOCATOR_PRELOADED = "glibc"  # its library is the C library that the engine runs on

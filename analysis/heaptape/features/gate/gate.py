@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from heaptape.allocators.registry import Choice, sha256_of
+from heaptape.common.engine import OF_ACCESSES
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.process import processors, scratch_folder
@@ -29,7 +30,6 @@ from heaptape.run import judging, replay
 from heaptape.run.condition import Condition, parse, tolerated
 from heaptape.run.engine_process import Processes, side_by_side
 from heaptape.run.exact import FIGURES, PEAK, UPPER, Bench, RunError
-from heaptape.run.passes import OF_ACCESSES
 from heaptape.tape.workload_format import read_workload
 
 MOST_RUNS = 8

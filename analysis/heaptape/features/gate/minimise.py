@@ -27,6 +27,7 @@ from xml.etree import ElementTree
 from heaptape.allocators.registry import DEFAULT_VARIANT, Choice
 from heaptape.common import escape
 from heaptape.common.console import printable
+from heaptape.common.engine import OF_ACCESSES
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.output import write_json, write_text
@@ -37,7 +38,6 @@ from heaptape.run import exact, replay
 from heaptape.run.condition import Condition
 from heaptape.run.engine_process import Processes, in_order
 from heaptape.run.exact import FIGURES
-from heaptape.run.passes import OF_ACCESSES
 from heaptape.tape.workload_format import read_workload
 
 # The smallest relevant difference, in the figure's unit: 16 OS pages, not one.

@@ -15,10 +15,10 @@ from fractions import Fraction
 from heaptape.allocators import registry
 from heaptape.allocators.registry import DEFAULT_VARIANT, Allocator, Choice
 from heaptape.allocators.tunables import Tunable, Tunables
+from heaptape.common.engine import OF_ACCESSES
 from heaptape.common.errors import HeaptapeError, UsageError, unknown
 from heaptape.results.recorded_on import short_version
 from heaptape.run import exact
-from heaptape.run.passes import OF_ACCESSES
 
 CPU = "cpu"  # the program's CPU time as the model of time predicts it, in ns
 FIGURES = (*exact.FIGURES, CPU)

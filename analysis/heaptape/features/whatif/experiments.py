@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 
 from heaptape.allocators.registry import DEFAULT_VARIANT, Choice
+from heaptape.common.engine import OF_ORIGINS, need_origins
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.results import disturbance, structs
 from heaptape.results.structs import label
 from heaptape.run import judging, replay
 from heaptape.run.across_passes import agreement
-from heaptape.run.passes import OF_ORIGINS, need_origins
 from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import is_workload, read_workload
 

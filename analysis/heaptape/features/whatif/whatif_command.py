@@ -112,11 +112,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> "rounds.Settings":
-    from heaptape.run import passes, rounds
+    from heaptape.common import engine
+    from heaptape.run import rounds
 
     return rounds.Settings(
         repeats=2,
-        passes=replaying.passes_of(arguments.passes, "whatif", without=passes.OF_ACCESSES),
+        passes=replaying.passes_of(arguments.passes, "whatif", without=engine.OF_ACCESSES),
         seed=replaying.random_seed(),
         optional=("instructions",) if arguments.passes == DEFAULT_PASSES else (),
         at=replaying.places_of([arguments.at]),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from heaptape.common.engine import TIMED
 from heaptape.common.phrases import counted, names_of_workloads
 from heaptape.common.tables import MIB
 from heaptape.results import disturbance
@@ -15,7 +16,6 @@ from heaptape.results.schema import Results, call_details, figures
 from heaptape.results.structs import Machine
 
 NOISY = 0.05
-TIMED = ("time", "bare", "contention")  # passes that read a clock
 
 
 def in_words(files: Results | Sequence[Results], baseline: str | None = None) -> list[str]:

@@ -62,6 +62,7 @@ DEFAULT_PASSES = tuple(name for name, one in BY_NAME.items() if one.default)
 ALLOCATOR_VARIABLES = tuple(_DESCRIBED["allocator_variables"])
 # Links whose name sets one up.
 ALLOCATOR_LINKS = tuple(map(Path, _DESCRIBED["allocator_links"]))
+TIMED = tuple(name for name, one in BY_NAME.items() if not one.exact)  # read a clock
 TOUCH_POLICIES = tuple(_DESCRIBED["touch_policies"])
 TOUCHED_MIN_BYTES = int(_DESCRIBED["touched_min_bytes"])  # of smaller objects recordings lack what was touched
 TOUCHED_PARTS_MIN_BYTES = int(_DESCRIBED["touched_parts_min_bytes"])  # smaller objects have no touched parts
