@@ -171,7 +171,7 @@ static const struct import_format import_format = {.recognises_bytes = recognise
 struct rep {
   bool counting;
   uint64_t requests, ids;
-  /* The object numbers of formats.c change with each realloc; those of .rep don't. A table of live objects maps the
+  /* The object numbers of an export change with each realloc; those of .rep don't. A table of live objects maps the
      latest number to the .rep id. */
   struct address_map numbers; /* number + 1 as address, slot: the .rep id */
 };

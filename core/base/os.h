@@ -48,7 +48,7 @@ static inline uint64_t os_stamp(void) {
 /* The counter before and after a span of code, so that the difference is the whole span and nothing else: the first
    reading waits for earlier instructions and delays the span until it is done, the second waits for the span. Without
    any one of the three fences a span of 190 cycles was wrong by 20 to 120, or included 80 cycles of earlier code; a
-   fourth fence, after the second reading, cost 3 ns and changed nothing (replay/bench/counter_reads.c). */
+   fourth fence, after the second reading, cost 3 ns and changed nothing (7dfe595e^:replay/bench/counter_reads.c). */
 static inline uint64_t os_span_begin(void) {
   return os_stamp();
 }

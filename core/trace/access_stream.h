@@ -141,7 +141,7 @@ static inline bool access_get(struct access_coder *coder, const uint8_t **from, 
   return true;
 }
 
-/* The file with a stream for replaying (W.accesses): a header, then the stream (stream.h) up to the file's end.
+/* The file with a stream for replaying (W.accesses): a header, then the stream up to the file's end.
 
    Job: the header. Self-contained, without the C library, as the Valgrind tool has none. Numbers are little-endian.
 

@@ -29,7 +29,7 @@ struct op {
 
 /* What the engine must do for a call byte, looked up once per op. */
 enum call_trait {
-  CALL_TAKES = 1,        /* passes its slot's pointer in; 1, as loop.c makes a mask of it */
+  CALL_TAKES = 1,        /* passes its slot's pointer in; 1, as loop.h makes a mask of it */
   CALL_RELEASES = 2,     /* and releases the object */
   CALL_ACQUIRES = 4,     /* and stores the object that it returns */
   CALL_COUNTED = 8,      /* request = count x size */
@@ -90,7 +90,7 @@ static inline __attribute__((always_inline)) void *call_entry(uint8_t entry, con
                                                               uint64_t *cycles) {
   void *out = NULL;
   uint64_t begin = 0;
-/* The error of other ways to fence the readings: replay/bench/counter_reads.c, docs/measurements/pace.md. */
+/* The error of other ways to fence the readings: os_span_begin, docs/measurements/pace.md. */
 #define TIMED(statement)                                                                                               \
   if (timed)                                                                                                           \
     begin = os_span_begin();                                                                                           \

@@ -5,7 +5,7 @@
 
    Job: answer the allocator's clock_gettime: the dynamic linker finds the executable's definition first; let the timed
    waits of its background threads (pthread_cond_timedwait) last as long by that clock. Not its job: sleeping until a
-   time (pace.h); gettimeofday, from which deadlines of such waits are computed; other kinds of sleeping.
+   time; gettimeofday, from which deadlines of such waits are computed; other kinds of sleeping.
    Invariants: time starts at the real clock of the same kind and never runs back; it advances only with recorded time,
    so that the replay's speed does not matter; clocks of processor time, CLOCK_MONOTONIC_RAW, and all clocks that the
    engine itself reads, are real. Before the first op, the allocator's clocks stand at the whole second in which they

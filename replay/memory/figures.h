@@ -74,7 +74,7 @@ struct memory_figures {
   uint64_t wall_from_ns, wall_ns;  /* program time that the recording begins at, and its length; 0: no times */
   double wall_byte_ns[WALL_PARTS]; /* RssAnon of the whole process, times ns, in equal parts of that */
   uint64_t huge_pages;             /* from the first op on (memory.h) */
-  uint64_t vm_hwm_bytes;           /* proc_status.h; the engine's own memory included */
+  uint64_t vm_hwm_bytes;           /* /proc/self/status; the engine's own memory included */
   struct {
     uint64_t rss_anon_bytes, vm_size_bytes;
   } freed, purged;     /* with nothing live; after the allocator's purge call */

@@ -221,7 +221,7 @@ __attribute__((noinline)) static int put_with_room(struct trace_writer *writer, 
 }
 
 /* Without put_with_room, so that most events need no register saved: 14 instructions of 53
-   (capture/bench/drain_cost.c). */
+   (1d332bbb^:capture/bench/drain_cost.c). */
 int trace_writer_event(struct trace_writer *writer, uint32_t thread, const struct trace_event *event) {
   if (__builtin_expect(thread < writer->threads.count && !writer->saved_errno, 1)) {
     struct thread_state *state = &writer->threads.at[thread];
