@@ -24,16 +24,10 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SMALL = ("memcached", "postgres", "redis", "sqlite3")  # of the corpus
 FROM_NETWORK = "tests/test_packages.py"
 ELSEWHERE = {
-    "make demo": "installs packages; .ci/run, README's answer",
     "make test": "these are its tests",
-    "dask ": "two servers; features/fleet/test",
-    "heaptape fleet run workloads/corpus/*.tape -a glibc -a jemalloc --store /shared": "the same servers",
     "heaptape allocators install": FROM_NETWORK,
     "heaptape replay prog.tape -a glibc -a glibc@": FROM_NETWORK,
     "heaptape advise prog.tape -a glibc -a glibc@": FROM_NETWORK,
-    "git clone": "another network than packages', and half an hour of compiling",
-    "(cd ": "that clone",
-    "make -s -C ../glibc": "that clone",
 }  # fmt: skip
 
 # Objects that stay live, each among others that are freed: a reason for every command to find something. By its name
@@ -99,15 +93,30 @@ int main(int count, char **words) {
 HISTORY = r"""
 git() { command git -c user.name=a -c user.email=a@a "$@"; }
 printf 'build/libmine.so: revision\n\tcp "$$(cat $<)" $@\n' >Makefile
+printf 'demo:\n\tPATH=/usr/bin:/bin %s/tools/demo out\n' "$2" >>Makefile # of a checkout in which everything is made
 git init -qb main && git add Makefile
 for library in reference reference magazine magazine; do
   echo "$1/lib$library.so" >revision && git add revision && git commit -qm $library --allow-empty
 done
 git tag v1.2 HEAD~3
 """
+# glibc's repository, with as much of its makefiles as is used: compiled, it is the system's.
+GLIBC = r"""
+mkdir -p glibc/malloc
+printf '#!/bin/sh\necho "all: ; cp %s ." >Makefile\n' "$*" >glibc/configure
+printf 'subdir_lib: ; cp %s $(objdir)/malloc.os\n' "${*: -1}" >glibc/malloc/Makefile
+printf '$(objdir)/libc.so: $(objdir)/malloc.os ; cp $< $@\n' >glibc/Makefile
+chmod +x glibc/configure
+"""
+CERTIFICATES = ("CA_FILE", "SCHEDULER__CERT", "WORKER__CERT", "CLIENT__CERT")
+SELF_SIGNED = (
+    "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 2 -keyout - -out - 2>/dev/null >tls.pem"
+)
 PRELUDE = """
 set -o pipefail
 ended() { echo "$2 $1" >&9; }
+dask() { command dask "$@" 9>&- & services="$! $services"; } # each in a terminal of its own
+git() { if [ "$1" = clone ]; then rm -r old; else command git "$@"; fi; } # beside glibc/, which is there
 if command -v my-service >/dev/null; then my-service & PID=$!; fi
 """
 
@@ -164,13 +173,14 @@ def reader(tmp_path: Path, own: Path) -> Path:
             shutil.copy(OUT / "lib" / "libreference.so", tmp_path / folder / name)
     loader = own_loader()
     assert loader
-    for folder in ("old", "new"):  # as where glibc was built
-        (tmp_path / folder).mkdir()
-        for path in (loader, *loader.parent.glob("lib[cm].so.6")):
-            shutil.copy(path, tmp_path / folder)
+    subprocess.run(
+        ["bash", "-ec", GLIBC, "bash", loader, *loader.parent.glob("lib[cm].so.6")], cwd=tmp_path, check=True
+    )
+    (tmp_path / "old").mkdir()
     shutil.copy(ROOT / "docs" / "atlas" / "atlas.json", tmp_path / "old")
     (tmp_path / "test_import.py").write_text("def test_import():\n    assert bytearray(100_000)\n")
-    subprocess.run(["bash", "-ec", HISTORY, "bash", OUT / "lib"], cwd=tmp_path, check=True)
+    subprocess.run(["bash", "-ec", HISTORY, "bash", OUT / "lib", ROOT], cwd=tmp_path, check=True)
+    subprocess.run(["bash", "-ec", SELF_SIGNED], cwd=tmp_path, check=True)
     return tmp_path
 
 
@@ -179,7 +189,9 @@ def run_all(folder: Path, lines: list[str], programs: Path = OUT / "bin") -> lis
     script, said = PRELUDE, folder / ".said"
     for at, line in enumerate(lines):
         Path(f"{said}.{at}").touch()
-        own = re.sub(r"\bPID\b", "$PID", line)
+        own = line
+        for word, here in (("PID", "$PID"), ("HOST", "localhost"), ("/shared", "$PWD/shared")):
+            own = re.sub(rf"(?<!\w){word}\b", here, own)
         script += f"exec >{said}.{at} 2>&1\n{own}ended $? {at}\n"
         if re.search(r"&\s*(#.*)?$", line.strip()):
             script += "sleep 1\n"  # as a user would take to type the next command
@@ -189,10 +201,12 @@ def run_all(folder: Path, lines: list[str], programs: Path = OUT / "bin") -> lis
         "PATH": f"{folder / 'bin'}:{programs}:{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT / "analysis"),
         "PYTEST_ADDOPTS": "-p heaptape.features.pytest_plugin.plugin",  # an installed heaptape is found without
+        "DASK_DISTRIBUTED__COMM__DEFAULT_SCHEME": "tls",
+        **{f"DASK_DISTRIBUTED__COMM__TLS__{one}": str(folder / "tls.pem") for one in CERTIFICATES},
     }
     environment.pop("PYTEST_CURRENT_TEST", None)
     with subprocess.Popen(
-        ["bash", "-c", f"exec 9>&{write}\n{script}\nwait"],
+        ["bash", "-c", f"exec 9>&{write}\n{script}\nkill $services 2>/dev/null\nwait"],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
