@@ -2,7 +2,7 @@
 """The certificate as a document (docs/methods/FIDELITY.md): every figure in it is made from raw results."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -21,15 +21,14 @@ RANKINGS = {
     "cpu": ("CPU time, by calls alone", None),
 }  # fmt: skip
 METHOD = """\
-Each program runs live on every allocator (`LD_PRELOAD`), observed from outside: its RssAnon and VmSize every 2 ms and
-before each system call that may shrink it. It is recorded **once, on glibc**, and replayed on every allocator.
+Each program runs live on every allocator (`LD_PRELOAD`), observed from outside: RssAnon and VmSize every 2 ms and
+before each system call that may shrink them. It is recorded **once, on glibc**, and replayed on every allocator.
 
 - **Prediction**: the replay's peak or mean, plus the program's own part: what the live run on glibc had above the glibc
-  replay. glibc's own error is 0 by construction, so summaries leave it out; pairs may contain glibc.
-- **Mean over each run's own time**: live, over the processor time of that run; predicted, over the recording's. The
-  means that commands print are over wall time, which is the same where a program of one thread neither idles nor waits.
-  **Over the recording's time**: the program also runs live under the recorder, and both are compared at the same points
-  of the program (a share of its calls), so that a run that was slowed in one phase changes nothing.
+  replay. So glibc's own error is 0, and summaries leave it out; pairs may contain glibc.
+- **Mean over each run's own time**: over the processor time of the live run, and of the recording (commands print means
+  over wall time). **Over the recording's time**: the program also runs live under the recorder, and both are compared
+  at the same share of its calls.
 - **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator's part*: both less the
   program's own part.
 - **Pairs**: every two allocators of a program, where the ranges of their live repetitions do not overlap (memory: and
@@ -99,54 +98,48 @@ def _head(results: Sequence[dict], command: str) -> Iterable[str]:
 
 def _summary_table(table: pd.DataFrame, timed: Sequence[dict]) -> Iterable[str]:
     """`timed`: rows of the predictions from counts, which replace the predictions by calls alone."""
-    yield "Errors in percent, by size; every program on every allocator but the one recorded on:"
+    yield "Errors in percent, by size; every program on all allocators but the one recorded on. All; held-out programs:"
     yield ""
     yield "| figure | programs | pairs | median | 90th percentile | worst | target |"
-    yield "|---|---|---:|---:|---:|---|---|"
+    yield "|---|---|---|---|---|---|---|"
     for figure, name in FIGURES.items():
         if figure == "cpu_change" and timed:
             continue
-        median, ninth = TARGETS[figure]
-        promised = " and ".join(f"{value} %" for value in (median, ninth) if value)
+        cells = []
         for half in SHOWN_HALVES:
-            part = table if half == "all" else table[table["set"] == half]
-            found = summary(part[part["figure"] == figure])
-            if found.empty:
-                continue
-            row = found.iloc[0]
-            apps = part[part["figure"] == figure]["app"].nunique()
-            about = f"{name} (of the mean)" if figure in ("mean_part", "aligned_mean_part") else name
-            cells = [about if half == "all" else "", f"{half}, {apps}", str(row["count"])]
-            cells += [_amount(row[column]) for column in ("median", "p90")]
-            cells += [f"{_amount(row['worst'])}, {row['worst_at']}", promised if half == "all" else ""]
-            yield "| " + " | ".join(cells) + " |"
-    for row in timed:
-        first = row["group"] == "all"
-        cells = ["change of CPU time" if first else "", f"{row['group']}, {row['apps']}", str(row["different"])]
-        cells += [_amount(row["median"]), _amount(row["p90"]), f"{_amount(row['worst'])}, {row['worst_at']}"]
-        yield "| " + " | ".join([*cells, "30 %" if first else ""]) + " |"
+            part = table[(table["figure"] == figure) & ((half == "all") | (table["set"] == half))]
+            cells += [
+                [part["app"].nunique(), row["count"], _amount(row["median"]), _amount(row["p90"]), _worst(row)]
+                for row in summary(part).to_dict("records")
+            ]
+        about = f"{name} (of the mean)" if figure in ("mean_part", "aligned_mean_part") else name
+        yield from counted_document.both(about, cells, " and ".join(f"{value} %" for value in TARGETS[figure] if value))
+    cells = [[row["apps"], row["different"], _amount(row["median"]), _amount(row["p90"]), _worst(row)] for row in timed]
+    yield from counted_document.both("change of CPU time", cells, "30 %")
+
+
+def _worst(row: Mapping) -> str:
+    return f"{_amount(row['worst'])}, {row['worst_at']}"
 
 
 def _ranking_table(results: Sequence[dict], timed: Sequence[dict]) -> Iterable[str]:
     yield "Pairs of allocators in the same order live and replayed, of those whose live difference exceeds its noise:"
     yield ""
-    yield "| figure | programs | pairs beyond noise | of | right | error of the difference, median | target |"
-    yield "|---|---|---:|---:|---:|---:|---|"
+    yield "| figure | pairs beyond noise | right | error of the difference, median | target |"
+    yield "|---|---|---|---|---|"
     for figure, (name, target) in RANKINGS.items():
         if figure == "cpu" and timed:
             continue
         found = pairs(results, figure)
+        cells = []
         for half in SHOWN_HALVES:
-            part = found if half == "all" else found[found["set"] == half]
+            part = found[(half == "all") | (found["set"] == half)]
             clear = part[part["beyond_noise"]]
-            if clear.empty:
-                continue
-            off = 100 * (clear["predicted"] / clear["live"] - 1).abs().median()
-            promised = f"{target} %" if target and half == "all" else ""
-            yield (
-                f"| {name if half == 'all' else ''} | {half} | {len(clear)} | {len(part)} | "
-                f"{100 * clear['right'].mean():.0f} % | {off:.0f} % | {promised} |"
-            )
+            if not clear.empty:
+                off = 100 * (clear["predicted"] / clear["live"] - 1).abs().median()
+                right = f"{100 * clear['right'].mean():.0f} %"
+                cells.append([f"{len(clear)} of {len(part)}", right, f"{off:.0f} %"])
+        yield from counted_document.both(name, cells, f"{target} %" if target else "")
 
 
 def _noise(table: pd.DataFrame) -> Iterable[str]:

@@ -8,16 +8,16 @@ import numpy as np
 from tests.bench.fidelity.counted_certificate import METRICS, summary
 
 METHOD = """\
-Short programs (`workloads/counted/`) run live under the simulation of `heaptape-observe --simulate --data-only`, on
-every allocator, in several layouts of memory. Each is recorded on glibc, natively and with its data accesses. Counts
-repeat exactly except for servers and programs of several threads.
+Short programs (`workloads/counted/`) run live under `heaptape-observe --simulate --data-only`, on every allocator, in
+several layouts of memory. Each is recorded on glibc, natively and with its data accesses. Counts repeat exactly except
+for servers and programs of several threads.
 
 - **Instructions**: of the calls and of the start-up, less the same on glibc, in percent of the program's instructions.
   *Allocator's part*: without the dynamic linker's. **Page faults**: first touches of OS pages by data accesses.
   **System calls**: mmap, munmap, mremap, madvise, brk. **Misses**: of data, in virtual addresses.
 - But for instructions, errors are in percent of the live change (median over layouts) where that is 2 % or more of
   the count on glibc and exceeds its spread (largest less smallest).
-- **Pairs**: every two allocators of a program whose live difference is at least 2 % (instructions: 0.5 %). *Undecided*:
+- **Pairs**: every two allocators of a program whose live difference is at least 2 % (instructions: 0.5 %). *Open*:
   the difference does not exceed its own spread. *Right*: of the decided pairs, the prediction has the live sign.
 """
 
@@ -38,27 +38,36 @@ def _head(results: Sequence[dict]) -> Iterable[str]:
     with_accesses = sum(bool(data["settings"].get("accesses")) for data in results)
     yield (
         f"{len(results)} programs, {' or '.join(map(str, layouts))} layouts, {with_accesses} of the recordings "
-        f"with data accesses; heaptape {', '.join(sorted(commits))}. A program that ran in one layout has no undecided "
+        f"with data accesses; heaptape {', '.join(sorted(commits))}. A program that ran in one layout has no open "
         "pairs."
     )
     yield ""
 
 
 def _summary_table(results: Sequence[dict]) -> Iterable[str]:
-    yield (
-        "| change of | programs | changes | error: median | 90th percentile | worst | pairs | undecided | right "
-        "| target |"
-    )
-    yield "|---|---|---:|---:|---:|---|---:|---:|---:|---|"
+    yield "All; held-out programs:"
+    yield ""
+    yield "| change of | programs | changes | error: median | 90th percentile | worst | pairs, open | right | target |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     found = summary(results)
-    for _, row in found[found["group"].isin(("all", "held-out"))].iterrows():
-        first = row["group"] == "all"
-        metric = METRICS[row["metric"]]
-        cells = [metric.title if first else "", f"{row['group']}, {row['apps']}", str(row["changes"])]
-        cells += [percent(row["median"]), percent(row["p90"]), f"{percent(row['worst'])}, {row['worst_at']}"]
-        cells += [str(row["pairs"]), str(row["pairs"] - row["decided"])]
-        cells += [percent(row["right_percent"]), _target(row["metric"]) if first else ""]
-        yield "| " + " | ".join(cells) + " |"
+    for name, metric in METRICS.items():
+        rows = found[(found["metric"] == name) & found["group"].isin(("all", "held-out"))].to_dict("records")
+        cells = [
+            [
+                *(row["apps"], row["changes"], percent(row["median"]), percent(row["p90"])),
+                f"{percent(row['worst'])}, {row['worst_at']}",
+                f"{row['pairs']}, {row['pairs'] - row['decided']}",
+                percent(row["right_percent"]),
+            ]
+            for row in rows
+        ]
+        yield from both(metric.title, cells, _target(name))
+
+
+def both(name: str, cells: Sequence[Sequence], target: str) -> Iterable[str]:
+    """A row of a table, `cells` being those of all programs, then those of held-out ones; nothing without any."""
+    if cells:
+        yield "| " + " | ".join([name, *("; ".join(map(str, column)) for column in zip(*cells)), target]) + " |"
 
 
 def _target(name: str) -> str:
