@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import REPOSITORY
+from tests.support import REPOSITORY, run, succeed
 
 sys.path.insert(0, str(REPOSITORY / "tools" / "layers"))
 import c_arrows  # noqa: E402
@@ -160,3 +160,11 @@ def test_a_row_of_python_that_no_import_needs_is_an_offence(tmp_path):
     table = {"python": {"low": ["features/one", "features"]}, "features": {"two": ["one"], "one": ["two"]}}
     stale = ["low does not use features", "features/one does not use features/two"]
     assert layers.unused_in_python(root, table) == [f"layers.toml: {row}" for row in stale]
+
+
+@pytest.mark.long
+def test_the_core_stands_without_any_feature():
+    tool = REPOSITORY / "tools" / "without"
+    features = [line.partition(":")[0] for line in succeed(tool, "--list").stdout.splitlines()]
+    done = run(tool, *features, timeout_s=1200)
+    assert done.status == 0, done.stdout + done.stderr
