@@ -106,9 +106,11 @@ static void write_trace(const char *path, uint64_t seed, int events, const char 
     struct generator *g = &generators[thread];
     struct trace_event event = seed % 2 ? heap_event(&heaps[thread], g) : generate_event(g);
     CHECK(trace_writer_event(writer, thread, &event) == 0, "event %d", i);
+    char text[16];
+    snprintf(text, sizeof text, "mark %d", i / 1000);
     if (i % 1000 == 999)
       CHECK(trace_writer_gap(writer, thread, 3, "test") == 0 &&
-                trace_writer_mark(writer, &(struct trace_mark){(uint64_t)i, TRACE_MARK_HERE, thread, "mark"}) == 0,
+                trace_writer_mark(writer, &(struct trace_mark){50u * i, TRACE_MARK_HERE, thread, text}) == 0,
             "gap or mark");
   }
   for (uint64_t i = 0; i < 10; i++) {

@@ -6,7 +6,8 @@ Long: copies of more traces.
 """
 
 import json
-from dataclasses import replace
+import random
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -16,13 +17,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from convert.test.models.history_maker import damage, jitter, legal
-from convert.test.models.history_model import Event, judge, text
+from convert.test.models.history_model import ACQUIRES, RELEASES, Event, text
 from convert.test.models.workload_ops import streams_of
 from convert.test.test_history import SHAPES, compiled, used_threads
 from tests.examples import examples
 from tests.oracle.blocks import EVENTS, GAP, TOUCHED
 from tests.oracle.reader import Trace, open_trace
-from tests.support import CONVERT, OUT, check, convert, import_text, info, proved, record, refused, run, succeed
+from tests.support import CONVERT, OUT, check, convert, import_text, info, proved, record, refused, succeed
 
 PROPERTY = examples(40)
 MUST_BE_ZERO = ("unseen_frees", "double_frees", "unseen_touches", "overlapping_acquires")
@@ -235,29 +236,83 @@ def test_slice_by_size_and_thread_is_a_legal_history(tmp_path, seed, threads, st
     assert_legal_and_compiles(make_slice(tape, f"thread={chosen}", f"size={size}", "progress=20%..80%"))
 
 
-def one_step(events: list[Event]) -> list[Event]:
-    """The same history with the two steps of each realloc at one time, so that a window never cuts one in two."""
-    return [replace(e, first_ns=e.second_ns) for e in events]
+@dataclass
+class Slice:
+    """Which events a slice has, of a history in which each is one step, by the rules of convert/rewrite/slice.h."""
+
+    threads: tuple[int, int]
+    sizes: tuple[int, int] | None
+    chosen: dict[int, bool] = field(default_factory=dict)  # by address of the live objects
+    live: dict[int, Event] = field(default_factory=dict)  # what a prologue would have, in the order of acquisition
+
+    def has_thread(self, event: Event) -> bool:
+        return self.threads[0] <= event.thread <= self.threads[1]
+
+    def has_size(self, event: Event) -> bool:
+        return self.sizes is None or self.sizes[0] <= event.request <= self.sizes[1]
+
+    def take(self, event: Event) -> bool:
+        """Is the event in the slice, if in its window?"""
+        nothing = not event.takes and event.call not in ACQUIRES
+        has = self.sizes is None if nothing else self.has_size(event)
+        has = self.chosen.get(event.released, False) if event.takes else has and self.has_thread(event)
+        if event.releases and event.hands_out:  # keeps its place among the living
+            moved = replace(event, call="malloc", size=event.request, param=0, released=0)
+            self.live = {
+                moved.acquired if address == event.released else address: moved if address == event.released else one
+                for address, one in self.live.items()
+            }
+            self.chosen[moved.acquired] = self.chosen.pop(event.released)
+        elif event.releases:
+            self.live.pop(event.released)
+            self.chosen.pop(event.released)
+        elif event.hands_out:
+            resized = replace(event, call="malloc", size=event.request, param=0)
+            self.live[event.acquired] = resized if event.call in RELEASES else event
+            self.chosen[event.acquired] = has
+        return has
+
+
+def numbered(lines: list[str]) -> list[str]:
+    """Without times; threads by their first appearance."""
+    threads: dict[str, str] = {}
+    words = [line.split(" ", 2)[1:] for line in lines]
+    return [f"{threads.setdefault(thread, str(len(threads)))} {rest}" for thread, rest in words]
 
 
 @PROPERTY
-@given(**SHAPES, window=WINDOWS)
-def test_slice_has_what_lived_at_the_cut_and_every_event_of_the_window(
-    tmp_path, seed, threads, steps, addresses, window
+@given(
+    seed=st.integers(0, 1 << 32),
+    steps=st.integers(1, 120),
+    addresses=st.integers(1, 12),
+    window=WINDOWS,
+    kind=st.sampled_from(["progress", "time"]),
+    sizes=st.sampled_from([None, (0, 24), (25, 1 << 63), (24, 5000)]),
+    threads=st.sampled_from([(0, 9), (0, 0), (1, 2)]),
+)
+def test_slice_has_the_chosen_objects_that_lived_at_the_cut_and_their_events(
+    tmp_path, seed, steps, addresses, window, kind, sizes, threads
 ):
-    """Against the model: its ops before, within and after the window."""
-    events = [e for e in one_step(legal(seed, 1, steps, addresses)) if e.thread == 0]
-    if not events:
-        return
+    thread_of = random.Random(seed)
+    history = legal(seed, 1, steps, addresses)
+    history = [replace(e, first_ns=10 * i, second_ns=10 * i) for i, e in enumerate(history, 1) if e.thread == 0]
+    events, count = used_threads([replace(e, thread=thread_of.randrange(3)) for e in history])
     first, last = (int(share * len(events)) for share in window)
-    tape = import_text(tmp_path, text(events, 1))
-    lines = succeed(CONVERT, "dump", make_slice(tape, f"progress={first}..{last}")).stdout.splitlines()[1:]
-    before, _ = judge(events[:first], 1, 0)
-    until, _ = judge(events[:last], 1, 0)
-    prologue = len(lines) - (last - first)
-    assert prologue == (before["live_at_end"] if first < len(events) else 0)
-    assert lines[prologue:] == [e.line() for e in events[first:last]]
-    assert check(tape.with_suffix(".slice.tape"))["live_at_end"] == (until["live_at_end"] if first < len(events) else 0)
+    cut = Slice(threads, sizes)
+    for event in events[:first]:
+        cut.take(event)
+    live = [event for address, event in cut.live.items() if cut.chosen[address]]
+    order = list(dict.fromkeys(event.thread for event in live))
+    live.sort(key=lambda event: order.index(event.thread))
+    inside = [event for event in events[first:last] if cut.take(event)]
+    specs = [f"progress={first}..{last}" if kind == "progress" else f"time={10 * first + 10}ns..{10 * last + 10}ns"]
+    specs += [f"thread={threads[0]}..{threads[1]}"] if threads != (0, 9) else []
+    specs += [f"size={sizes[0]}..{sizes[1] if sizes[1] < 1 << 63 else ''}"] if sizes else []
+    tape = import_text(tmp_path, text(events, count))
+    lines = succeed(CONVERT, "dump", make_slice(tape, *specs)).stdout.splitlines()[1:]
+    expected = [*live, *inside] if first < len(events) else []
+    assert numbered(lines) == numbered([event.line() for event in expected])
+    assert [line.partition(" ")[0] for line in lines[len(live) :]] == [str(event.first_ns) for event in inside]
 
 
 def test_slice_says_what_it_is_a_slice_of(tmp_path):
@@ -289,18 +344,45 @@ def test_realloc_cut_by_the_end_only_frees(tmp_path):
     assert check(sliced)["live_at_end"] == 1
 
 
-def test_slice_between_marks(tmp_path):
-    """write_random_trace makes marks; the events between two of them are there, with the marks."""
-    source = random_trace(tmp_path / "a.tape", 1)  # its sizes are those of a real heap
+def with_frames(trace: Trace) -> pd.DataFrame:
+    """All events in order, each with the instructions of its call stack."""
+    frames: dict[int, tuple] = {0: ()}
+    for node in trace.stacks().itertuples():
+        frames[node.Index] = (int(node.instruction), *frames[node.parent])
+    events = pd.concat([events_of(trace, thread) for thread in range(trace.threads)])
+    events["stack"] = [frames[0 if node is pd.NA else node] for node in events.pop("stack")]
+    events["stamp"] = events.acquire_stamp.fillna(events.release_stamp)
+    events["at"] = events.acquired_address.fillna(events.released_address)
+    return events.drop(columns=["thread", "event"]).sort_values(["stamp", "at"], kind="stable")
+
+
+def test_slice_has_the_stacks_samples_marks_and_names_of_its_window(tmp_path):
+    """Of a history that is legal in each thread, whose objects are at addresses of their own."""
+    source, out = random_trace(tmp_path / "a.tape", 3), tmp_path / "b.tape"
     with open_trace(source) as trace:
-        marks = trace.marks()
-    assert len(marks) >= 2
-    texts = [marks.text.iloc[0], marks.text.iloc[-1]]
-    out = tmp_path / "b.tape"
-    succeed(CONVERT, "convert", "--slice", f"mark={texts[0]}..{texts[1]}", source, out)
-    missing = run(CONVERT, "convert", "--slice", "mark=no such..", source, out)
-    assert missing.status == 1
-    assert "has no mark 'no such'" in missing.stderr
+        whole, samples, names = with_frames(trace), trace.samples(), trace.thread_names()
+        first, last, _ = trace.marks().stamp
+    succeed(CONVERT, "convert", "--slice", "mark=mark 0..mark 1", source, out)
+    with open_trace(out) as trace:
+        events = with_frames(trace)
+        threads = [events_of(trace, thread).acquired_address.dropna().iloc[0] >> 36 for thread in range(trace.threads)]
+        assert [(mark.stamp, threads[mark.thread], mark.text) for mark in trace.marks().itertuples()] == [
+            (first, 0, "mark 0")
+        ]
+        assert trace.thread_names() == {threads.index(1): names[1]}
+    inside = whole[(whole.stamp >= first) & (whole.stamp < last)]
+    uncut = ~(inside.release_stamp < first).fillna(False).to_numpy()
+    expected, found = (
+        part.reset_index(drop=True)[uncut] for part in (inside, events[events.stamp >= inside.stamp.min()])
+    )
+    assert len(expected) > 500
+    pd.testing.assert_frame_equal(found, expected)
+    with open_trace(make_slice(source, "time=2us..8us")) as trace:
+        within = whole.stamp[(whole.stamp >= 2000) & (whole.stamp < 8000)]
+        sampled = samples[samples.stamp.between(within.min(), within.max())].reset_index(drop=True)
+        assert len(sampled) > 1
+        pd.testing.assert_frame_equal(trace.samples(), sampled)
+    refused(CONVERT, "convert", "--slice", "mark=no such..", source, out, says="has no mark 'no such'")
 
 
 @PROPERTY
