@@ -15,6 +15,7 @@ $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stac
 $(call c_test,convert/test/overlaps_are_found_whatever_was_removed.c,,$(HISTORY),$(CORE_LIBS) -lm)
 $(call c_test,convert/test/program_time_is_that_of_the_bare_run.c,,$(HISTORY),$(CORE_LIBS) -lm)
 $(call c_test_program,convert_server,convert/test/convert_server.c,$(CONVERT_COMPONENTS) core/command core/workload core/sharing core/elf $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
+$(call c_test_program,print_info,convert/test/print_info.c,convert/inspect $(HISTORY),$(CORE_LIBS) -lm)
 $(call c_test_program,formats_that_recognise,convert/test/formats_that_recognise.c,$(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip)
 $(call c_bench,convert/bench/bench_trace.c,,$(TRACE),$(CORE_LIBS))
 $(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,convert/inspect $(COMPILE) core/sharing core/base,$(COMPILE_LIBS) -lm)
