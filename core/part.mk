@@ -22,6 +22,7 @@ $(call c_test,core/test/annotations_survive_writing_and_reading.c,,$(TRACE),$(CO
 $(call c_test,core/test/accesses_survive_writing_and_reading.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/sampled_line_sharing_tends_to_the_exact_figures.c,,core/sharing core/base,$(CORE_LIBS))
 $(call c_test,core/test/address_map_keeps_what_was_added_until_it_is_removed.c,,core/base,)
+$(call c_test,core/test/filters_say_what_the_kernel_does.c,,core/system core/base,)
 $(call c_test,core/test/elf_is_read_truly_and_within_its_bounds.c,,core/elf core/base,-ldl)
 $(call c_test,core/test/isolated_heap_keeps_the_rules_of_malloc.c,,core/isolated core/base,)
 $(call c_test,core/test/control_names_have_a_number_each_and_come_back.c,,core/base,)
