@@ -6,7 +6,6 @@ Long: copies of more traces.
 """
 
 import json
-import random
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from convert.test.models.history_maker import damage, jitter, legal
+from convert.test.models.history_maker import damage, in_turn, jitter, legal
 from convert.test.models.history_model import ACQUIRES, RELEASES, Event, text
 from convert.test.models.workload_ops import streams_of
 from convert.test.test_history import SHAPES, compiled, used_threads
@@ -293,10 +292,7 @@ def numbered(lines: list[str]) -> list[str]:
 def test_slice_has_the_chosen_objects_that_lived_at_the_cut_and_their_events(
     tmp_path, seed, steps, addresses, window, kind, sizes, threads
 ):
-    thread_of = random.Random(seed)
-    history = legal(seed, 1, steps, addresses)
-    history = [replace(e, first_ns=10 * i, second_ns=10 * i) for i, e in enumerate(history, 1) if e.thread == 0]
-    events, count = used_threads([replace(e, thread=thread_of.randrange(3)) for e in history])
+    events, count = in_turn(seed, steps, addresses)
     first, last = (int(share * len(events)) for share in window)
     cut = Slice(threads, sizes)
     for event in events[:first]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from convert.test.models.history_maker import damage, legal
+from convert.test.models.history_maker import damage, in_turn, legal
 from convert.test.models.history_model import text
 from convert.test.test_history import CALL_IDS, compiled, used_threads
 from tests.examples import examples
@@ -104,6 +104,24 @@ def test_damaged_trace_becomes_a_legal_recording(tmp_path, name, seed, threads, 
     tape = import_text(tmp_path, text(events, threads))
     witness = check(round_trip(tape, name)[0])
     assert witness["double_frees"] == witness["unseen_frees"] == witness["overlapping_acquires"] == 0
+
+
+@PROPERTY
+@given(seed=st.integers(0, 1 << 32), steps=st.integers(1, 120), addresses=st.integers(1, 12))
+def test_minimalloc_has_the_lifetime_of_each_object(tmp_path, seed, steps, addresses):
+    events, threads = in_turn(seed, steps, addresses)
+    written = [e for e in events if e.releases or e.hands_out or (e.call in FREES and not e.takes)]
+    rows: list[list[int]] = []  # lower, upper, size
+    number: dict[int, int] = {}  # of the object at an address
+    for at, event in enumerate(written):
+        if event.releases:
+            rows[number.pop(event.released)][1] = at
+        if event.hands_out:
+            number[event.acquired] = len(rows)
+            rows.append([at, len(written), max(event.request, 1)])
+    tape = import_text(tmp_path, text(events, threads))
+    lines = succeed(CONVERT, "convert", tape, "--to", "minimalloc", "-").stdout.splitlines()
+    assert lines == ["id,lower,upper,size", *(f"{i},{','.join(map(str, row))}" for i, row in enumerate(rows, 1))]
 
 
 def test_what_a_format_cannot_express_is_counted(tmp_path):

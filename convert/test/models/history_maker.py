@@ -131,3 +131,14 @@ def damage(seed: int, events: list[Event], lost: float, repeated: float) -> list
         if source.random() < repeated:
             damaged.append(replace(event, first_ns=event.second_ns))
     return damaged
+
+
+def in_turn(seed: int, steps: int, addresses: int) -> tuple[list[Event], int]:
+    """A legal history, and its number of threads, in which each call is one step and has a time of its own."""
+    luck = random.Random(seed)
+    events = [replace(e, thread=luck.randrange(3)) for e in legal(seed, 1, steps, addresses)]
+    used = sorted({e.thread for e in events})
+    events = [
+        replace(e, thread=used.index(e.thread), first_ns=10 * i, second_ns=10 * i) for i, e in enumerate(events, 1)
+    ]
+    return events, len(used)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.support import CONVERT, call_heaptape, check, compile_trace, refused, succeed
+from tests.support import CONVERT, call_heaptape, check, compile_trace, succeed
 
 HOME = default_home()
 
@@ -73,15 +73,6 @@ def test_a_keep_file_of_another_workload_is_refused(workload, objects, tmp_path)
     piece = whole_history(objects)
     with pytest.raises(HeaptapeError, match=r"objects, the list has 1$"):
         write_candidate(workload, replace(piece, keep=piece.keep[:1]), tmp_path / "piece.tape", HOME)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_thread_that_is_not_there_and_a_file_that_is_not_are_one_line(workload, tmp_path):
-    out = tmp_path / "piece.tape"
-    refused(CONVERT, "reduce", workload, "-o", out, "--join", "7", says="has no thread 7")
-    refused(CONVERT, "reduce", workload, "-o", out, "--keep", tmp_path / "none", says="can't read")
-    refused(CONVERT, "reduce", workload, says="reduce needs -o", status=2)
-    refused(CONVERT, "reduce", workload, "-o", "/dev/full", says="/dev/full")
     assert not list(tmp_path.iterdir())
 
 
