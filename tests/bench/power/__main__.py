@@ -3,11 +3,12 @@
 
     pip install universalmutator
     python -m tests.bench.power FOLDER [--faults N] [--seed N]   # plants them in the checkout: use a built copy
+    python -m tests.bench.power.executing MAP && python -m tests.bench.power FOLDER --map MAP   # Python only
 
 Plans N faults in C and N in Python (100; FOLDER/planned.jsonl), then, with one fault at a time, runs the tests of its
-part until one fails (FOLDER/judged.jsonl; the same command continues), and prints the shares. They are lower bounds:
-other parts' tests do not judge. Of what fails, the test is run once more without the fault; one that fails then, too,
-is left out from there on.
+part until one fails (FOLDER/judged.jsonl; the same command continues), and prints the shares. With a map, the tests
+that execute the faulty line: others can't notice it. The shares are lower bounds: other parts' tests do not judge. Of
+what fails, the test is run once more without the fault; one that fails then, too, is left out from there on.
 """
 
 import argparse
@@ -28,11 +29,10 @@ from pathlib import Path
 import pytest
 from scipy.stats import binomtest
 
-from .faults import REPOSITORY, plan, planted
+from .faults import MARKS, REPOSITORY, RULES, plan, planted
 
 LIMIT_S = 600.0  # of one fault; then it is undecided
 SPARE_KB = 2 << 20  # likewise for a fault that takes all memory but this
-MARKS = "not long and not packages and not aarch64"
 # As `make test`, but file by file in the order in which they are named.
 AT_A_TIME = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
 NEW_PIDS, NEW_MOUNTS = 0x20000000, 0x20000  # flags of unshare(2)
@@ -136,7 +136,15 @@ def verdict(tests: list[str]) -> tuple[str, str]:
             if subprocess.run(["make", "-s", "-j2", "everything", "programs"], check=False).returncode != 0:
                 failed.write_text("the build")
                 return 1
-            options = ["-x", "-q", "-p", "no:cacheprovider", "-m", MARKS, *(AT_A_TIME if len(tests) > 1 else [])]
+            options = [
+                "-x",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "-m",
+                MARKS,
+                *(AT_A_TIME if len(tests) > 1 and "::" not in tests[0] else []),
+            ]
             return pytest.main([*options, *tests], [FirstFailure(failed)])
 
         status = contained(run, REPOSITORY / "out/fault.log")
@@ -147,19 +155,22 @@ def verdict(tests: list[str]) -> tuple[str, str]:
     return ("not caught" if status == 0 else "undecided"), ""
 
 
-def judge(fault: dict, unfit: list[str]) -> dict:
-    """The fault with its verdict. Adds to `unfit` tests that fail without it."""
+def judge(fault: dict, rounds: list[list[str]], unfit: list[str]) -> dict:
+    """The fault with its verdict, by rounds of tests. Adds to `unfit` tests that fail without it."""
     path = REPOSITORY / fault["file"]
     text = path.read_text()
     began = time.monotonic()
     path.write_text(planted(text, fault))
+    found, by = "not caught", ""
     try:
-        found, by = verdict([*tests_of(Path(fault["file"])), *(f"--deselect={test}" for test in unfit)])
+        for tests in filter(None, rounds):
+            if found == "not caught":
+                found, by = verdict([*tests, *(f"--deselect={test}" for test in unfit)])
     finally:
         path.write_text(text)
     if "::" in by and verdict([by])[0] != "not caught":
         unfit.append(by)
-        return judge(fault, unfit)
+        return judge(fault, rounds, unfit)
     return {**fault, "verdict": found, "by": by, "seconds": round(time.monotonic() - began)}
 
 
@@ -181,22 +192,34 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--faults", type=int, default=100, help="in each language")
     parser.add_argument("--seed", type=int, default=41)
+    parser.add_argument("--map", type=Path, help="which tests execute a line (executing.py)")
     given = parser.parse_args()
+    executing = None
+    if given.map:
+        from .executing import Map  # of coverage.py; not a dependency of tests
+
+        executing = Map(given.map.resolve())
     folder = given.folder.resolve()
     folder.mkdir(exist_ok=True)
     planned, judged = (folder / f"{name}.jsonl" for name in ("planned", "judged"))
     os.chdir(REPOSITORY)
     os.environ |= {"HEAPTAPE_EXAMPLES": "few", "HEAPTAPE_OUT": str(REPOSITORY / "out"), "OPENBLAS_NUM_THREADS": "1"}
     if not planned.exists():
-        faults = [fault for language in ("c", "python") for fault in plan(language, given.faults, given.seed)]
+        faults = [
+            fault
+            for language in RULES
+            if language == "python" or not executing
+            for fault in plan(language, given.faults, given.seed)
+        ]
         random.Random(given.seed).shuffle(faults)  # any first part of them is a sample
         planned.write_text("".join(json.dumps(fault) + "\n" for fault in faults))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended; the planted fault is taken out"))
     unfit: list[str] = []
     for fault in rows(planned)[len(rows(judged)) :]:
-        row = judge(fault, unfit)
-        with judged.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        file = Path(fault["file"])
+        row = judge(fault, executing.rounds(file, fault["line"]) if executing else [tests_of(file)], unfit)
+        with judged.open("a") as out:
+            out.write(json.dumps(row) + "\n")
         print(f"{row['verdict']:12} {row['seconds']:4} s  {row['file']}:{row['line']}  {row['by']}", flush=True)
     table(rows(judged))
     return 0

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+MARKS = "not long and not packages and not aarch64"  # of the default tests
 
 RULES = {"c": ["universal.rules", "c_like.rules", "c.rules"], "python": ["universal.rules", "python.rules"]}
 NOT_PRODUCT = ("test", "tests", "fuzz", "bench", "packaging", "tools")
