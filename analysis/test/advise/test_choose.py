@@ -12,7 +12,7 @@ import pytest
 from advise.made_up import NOW, error_of, no_error, row
 from heaptape.advise import confirm
 from heaptape.advise import tried as candidates
-from heaptape.advise.advise import _beyond_limits
+from heaptape.advise.advise import _beyond_limits, _pick_json
 from heaptape.advise.words import Advice, screen
 from heaptape.allocators import registry
 from heaptape.allocators.registry import Choice
@@ -538,3 +538,12 @@ def test_after_an_open_race_the_tie_is_said():
     assert "Not told apart in 8 rounds of a race: a (peak memory 0 %) or b (peak memory 0 %)" in flat
     assert "a longer --budget decides." in flat
     assert "live runs decide" not in flat
+
+
+@pytest.mark.parametrize("label", ["a", "b", "c"])
+def test_what_to_set_is_told_for_every_allocator_but_todays(label):
+    advice = SimpleNamespace(today="b", environment=lambda label, library: {"LD_PRELOAD": label})
+    told = _pick_json(advice, Pick("cpu", label, None))
+    assert (told["use"], told["stay"], told["environment"]) == (
+        (label, True, {}) if label == "b" else (label, False, {"LD_PRELOAD": label})
+    )

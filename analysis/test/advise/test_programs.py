@@ -43,7 +43,10 @@ UNCHANGED = ("prog", "A=1 prog", f"{WORDS[0]} a; b", f"{WORDS[0]} a | b", f"{WOR
             ("timeout", "9", "env", "B=1", "./prog"),
             SET,
         ),
-        (("sh", "-c", " ".join(("env", *WORDS, "prog"))), ("prog",), SET),
+        *[
+            ((shell, "-c", " ".join(("env", *WORDS, "prog"))), ("prog",), SET)
+            for shell in ("sh", "bash", "dash", "ash", "ksh", "zsh")
+        ],
         *[((*start, text), (*start, text), {}) for start in (("sh", "-c"), ("prog", "sh", "-c")) for text in UNCHANGED],
     ],
 )

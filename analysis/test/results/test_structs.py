@@ -165,3 +165,9 @@ def test_what_can_not_be_decoded_is_refused_by_file_and_allocator(tmp_path):
     path.write_text(json.dumps(make_results() | {"runs": runs}))
     refused(HEAPTAPE_HERE, "report", path, "-o", tmp_path / "r.html", says="r.json: the memory map of ")
     assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize("variant", [None, "", "default"])
+def test_default_settings_bear_the_name_of_their_allocator_alone(variant):
+    assert structs.label("one", variant) == "one"
+    assert structs.label("one", "lean") == "one:lean"

@@ -22,6 +22,7 @@ def test_difference_is_that_of_the_medians():
 def test_allocator_without_one_of_the_passes_has_no_entry():
     assert agreement([run("a", "time", stream_cycles_predicted=1), run("b", "bare", cycles_total=1)]) == []
     assert agreement([run("a", "time", error="died"), run("a", "bare", cycles_total=1)]) == []
+    assert agreement([run("a", "time", stream_cycles_predicted=0), run("a", "bare", cycles_total=1)]) == []
 
 
 def runs(lost=0):

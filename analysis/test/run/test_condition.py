@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Conditions on a figure: their meaning, and the errors for malformed ones."""
 
+import operator
+
 import pytest
 from heaptape.common.errors import UsageError
-from heaptape.run.condition import COMPARISONS, UNITS, parse
+from heaptape.run.condition import UNITS, parse
 from heaptape.run.exact import FIGURES
 from hypothesis import given
 from hypothesis import strategies as st
 
 NUMBERS = st.decimals(min_value=0, max_value=10**12, allow_nan=False, places=3)
+COMPARISONS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 SPACES = st.sampled_from(["", " ", "  "])
 
 

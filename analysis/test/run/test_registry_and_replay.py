@@ -20,7 +20,8 @@ from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.results.model.penalties import SCHEMA
 from heaptape.run import engine_process, machine, replay
-from heaptape.run.rounds import Settings
+from heaptape.run.passes import BY_NAME
+from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import END, SIZE_HIGH, read_workload
 from hypothesis import given
 from hypothesis import strategies as st
@@ -454,3 +455,17 @@ def test_a_setting_of_something_else_is_not_a_setting():
     assert tunables.settings({"CONF": "a:1"}) == {"a": "1"}
     assert tunables.settings({"CONF": "a:1,b:2"}) is None
     assert tunables.settings({"OTHER": "a:1"}) is None
+
+
+@given(st.sampled_from(list(BY_NAME)), *[st.booleans()] * 4, *[st.integers(0, 3)] * 2)
+def test_the_engine_is_told_each_setting_that_the_pass_takes_and_nothing_else(
+    name, aslr, plain, cores, real, lines, warm
+):
+    facts, choice = BY_NAME[name], Choice("a", "default", Path("/a.so"), "/a.so", {"KEY": "VALUE"})
+    told = {"aslr": aslr, "as-malloc": plain and facts.as_malloc, "threads-to-cores": cores, "warm": warm,
+            "clock": "real" * real, "disturb": lines * facts.disturb}  # fmt: skip
+    settings = Settings(
+        aslr=aslr, as_malloc=plain, threads_to_cores=cores, real_clock=real, disturb_lines=lines, warm_rounds=warm
+    )
+    spec = replay._spec_of(settings, Run(choice, name, 0))
+    assert spec == {key: value for key, value in told.items() if value} | {"preload": ["/a.so"], "env": ["KEY=VALUE"]}

@@ -79,6 +79,13 @@ def test_the_best_of_a_workload_is_the_baseline_where_none_is_below_it():
     assert best["supported"].to_dict() == {"a": True, "b": True, "c": False}
 
 
+def test_every_conclusion_is_a_table_to_be_queried():
+    found = conclusions(results(), "glibc", 5)
+    frames = {name for name, value in vars(found).items() if isinstance(value, pd.DataFrame)}
+    assert set(found.tables()) == frames
+    assert all(found.tables()[name] is getattr(found, name) for name in frames)
+
+
 def test_outliers_are_the_workloads_that_are_far_from_the_median():
     cells = {f"{n}": (1.0, {"glibc": 1000, "x": 900 + n}) for n in range(9)}
     cells["far"] = (1.0, {"glibc": 1000, "x": 1500})

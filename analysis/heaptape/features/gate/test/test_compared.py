@@ -13,7 +13,7 @@ from heaptape.features.gate import gate, minimise
 from heaptape.features.gate.gate import MOST_RUNS, Compared, Pairing, Values
 from heaptape.features.gate.gate_command import LIMITS
 from heaptape.features.gate.minimise import Limits, Minimiser
-from heaptape.features.gate.tables import gate_lines, gate_next
+from heaptape.features.gate.tables import gate_lines, gate_next, gate_tables
 from heaptape.run.condition import DEFAULT, parse_tolerances
 
 OLD, NEW = (Choice(name, "default", Path(), "", {}) for name in ("old", "new"))
@@ -132,3 +132,19 @@ def test_a_search_ends_before_its_limits_so_its_progress_names_the_nearer_one(tr
     monkeypatch.setattr(minimise.time, "monotonic", lambda: 60 * minutes)
     search._count()
     assert said == [says]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("", "", "passed"),
+        ("overlaps", "", "passed"),
+        ("", "overlaps", "failed !"),
+        ("overlaps", "overlaps", "both failed"),
+    ],
+)
+def test_the_table_says_whose_promises_were_broken(old, new, said):
+    workload = {"name": "w", "workload": {"ops": 1}, "broken": {"old": old, "new": new}, "errors": [], "figures": {}}
+    names = {"old": {"name": "o"}, "new": {"name": "n"}}
+    (table,) = gate_tables(names | {"workloads": [workload], "minimised": [], "not_minimised": []})
+    assert [cell.text for cell in table.rows[0]] == ["w", said]

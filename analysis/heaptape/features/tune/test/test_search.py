@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from heaptape.allocators import registry
+from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import default_home
 from heaptape.common.tables import paragraphs, render_text
@@ -413,3 +414,11 @@ def test_a_gain_and_a_limit_of_a_peak_that_is_a_range_hold_at_both_ends(ends):
     assert (goal.excess(found, default)[0] <= 0) == kept
     exact = {WORKLOAD: {"rss-peak": default_low}}  # no range: both ends are the same
     assert (goal.excess(found, exact)[0] <= 0) == (low + high <= default_low)
+
+
+def test_each_further_replay_of_settings_has_another_stack():
+    """An environment that is longer by the alignment of stacks moves them."""
+    choice = Choice("a", "default", Path(), "", {"KEY": "VALUE"})
+    sizes = [sum(map(len, trials._lengthened(choice, again).environment.values())) for again in range(6)]
+    assert all(later - sooner >= 16 for sooner, later in zip(sizes, sizes[1:]))
+    assert trials._lengthened(choice, 0) == choice
