@@ -222,7 +222,7 @@ def test_a_debian_package_is_clean_and_the_same_twice(folder: Path, made_twice: 
 def test_reports_and_tables_are_right_with_debian_12s_libraries(folder: Path) -> None:
     """The versions that the Debian package depends on, from PyPI."""
     succeed("/usr/bin/python3", "-m", "venv", folder / "venv")
-    tools = ("msgspec", "pytest>=8", "hypothesis", "jsonschema")
+    tools = ("msgspec", "pytest>=8", "hypothesis", "jsonschema", "optuna>=5")
     subprocess.run([folder / "venv/bin/pip", "-q", "install", *DEBIAN_12, *tools], check=True)
     tests = [f"analysis/test/{part}" for part in ("results", "show")]
     command = (folder / "venv/bin/python", "-m", "pytest", "-p", "no:cacheprovider", "-m", "not long", *tests)
