@@ -5,11 +5,11 @@ import os
 from pathlib import Path
 
 import pytest
-from heaptape.allocators import installed, registry
+from heaptape.allocators import in_use, installed, registry
 from heaptape.common import home
 from heaptape.common.errors import HeaptapeError
 
-from tests.support import HEAPTAPE_HERE, OUT, refused
+from tests.support import HEAPTAPE_HERE, OUT, call_heaptape, refused
 
 OTHER = 65534
 
@@ -65,3 +65,24 @@ def test_a_malformed_list_of_allocators_gives_one_line_with_file_and_place(
     assert str(file) in refused(HEAPTAPE_HERE, "allocators", "--variants", "glibc", says=says).stderr
     with pytest.raises(HeaptapeError):
         registry.load(home.Home(OUT))
+
+
+@pytest.mark.parametrize(
+    ("allocator", "version", "place", "how", "said"),
+    [
+        ("jemalloc", "5.3", "/lib/j.so", "library", ["prog: jemalloc (5.3), /lib/j.so", "  A=1"]),
+        ("", "", "/bin/prog", "linked",
+         ["prog: an allocator that is not in the registry, linked into the executable", "  A=1"]),
+        ("glibc", "", "/bin/prog", "static",
+         ["prog: glibc, a static executable", "  A=1",
+          "  Static: LD_PRELOAD has no effect; heaptape record runs it under Valgrind."]),
+        ("", "", None, "library", ["prog: none of its libraries defines malloc"]),
+    ],
+)  # fmt: skip
+def test_whose_malloc_a_program_calls_is_said_with_its_settings(
+    allocator: str, version: str, place: str | None, how: str, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = in_use.InUse("prog", Path(place) if place else None, allocator, version, how, {"A": "1"})
+    monkeypatch.setattr(in_use, "of_command", lambda *_: found)
+    done = call_heaptape("allocators", "--", "prog")
+    assert (done.status, done.stdout.splitlines()) == (0, said)

@@ -3,6 +3,9 @@
 and choosing allocators by profiles of other programs.
 """
 
+import gzip
+import json
+import math
 import re
 import shutil
 
@@ -10,13 +13,15 @@ import heaptape
 import msgspec
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.features.fleet import atlas
+from heaptape.features.fleet import atlas, atlas_page
 from heaptape.features.fleet.atlas import Atlas, Column, Program
 from heaptape.features.fleet.features import FEATURES
 from heaptape.features.fleet.store import open_store
 from heaptape.features.fleet.test.fleets import fleet_run
+from heaptape.results.model.time_model import ALL, prediction
+from heaptape.results.schema import Results
 
-from tests.support import call_heaptape, import_text
+from tests.support import REPOSITORY, call_heaptape, import_text
 
 NUMBER, PASSES = 2, "memory,instructions"  # fixtures of conftest.py
 
@@ -206,3 +211,29 @@ def test_the_command_prints_what_changed_since_the_atlas_before(folder, undistur
     none = call_heaptape("fleet", "atlas", undisturbed, "-a", "magazine")
     assert none.status == 1
     assert "no exact cell of magazine" in none.stderr
+
+
+def test_the_predicted_time_is_the_comparisons_as_a_share_of_glibcs_where_accesses_were_counted():
+    packed = REPOSITORY / "analysis/test/show/as_before/nodes.json.gz"
+    file = Results("nodes.json", json.loads(gzip.decompress(packed.read_bytes())))
+    rows = [row for row in prediction([file], "glibc").itertuples() if not math.isnan(row.percent)]
+    names = {"glibc": "GLIBC"} | {row.allocator: row.allocator.upper() for row in rows}
+    values = {name: {} for name in ("cpu", "cpu/low", "cpu/high", *(f"cpu/{row.part}" for row in rows))}
+    atlas._add_time(file, names, values)
+    assert not any(values.values()), "without counted misses"
+    atlas._add_time(file, names, values | {"misses": {"GLIBC": 1.0}})
+    assert len(values["cpu"]) == len({row.allocator for row in rows}) + 1
+    assert [values[key].pop("GLIBC") for key in ("cpu", "cpu/low", "cpu/high")] == [100.0] * 3
+    for row in rows:
+        name = names[row.allocator]
+        if row.part == ALL:
+            assert [values[key][name] for key in ("cpu", "cpu/low", "cpu/high")] == [
+                100 + row.percent, 100 + row.low, 100 + row.high
+            ]  # fmt: skip
+        else:
+            assert values[f"cpu/{row.part}"][name] == row.percent
+
+
+@pytest.mark.parametrize(("ratio", "said"), [(0.5, "−50 %"), (1.004, "+0 %"), (1.5, "+50 %"), (2.0, "× 2.0")])
+def test_a_ratio_is_said_in_percent_until_it_is_a_factor(ratio, said):
+    assert atlas_page._change(ratio) == said
