@@ -8,6 +8,7 @@
      30+5 1 realloc(0x2000, 4096) = 0x4000        released at 30, handed out at 35
      - 1 malloc_usable_size(0x4000)               no stamp of its own: inherits the thread's last one
      50 1 realloc(0x4000, 1099511627776) = NULL   failed: 0x4000 stays live
+     55 0 mallopt(-8, 2)                          an int has its sign
      60 0 free(0x3000) touched=1                  1 OS page of it was resident
      70 0 free(NULL)
      80 0 malloc(20) = 0x5000 latency=35 usable=24 stack=7    the real call took 35 ns, 24 bytes are usable
@@ -20,6 +21,7 @@
    default), and then start=unseen (objects from before the first line may be freed). Threads get dense numbers in the
    order of their first lines. */
 #include "convert/foreign/format.h"
+#include "core/trace/control_names.h"
 
 #define HEADER "# heaptape-text 1"
 
@@ -53,6 +55,15 @@ static bool recognises(const char *line) {
          !strstr(line, ")=");
 }
 
+/* A number; of an int, also a negative one. */
+static bool scan_argument(const char **at, uint8_t call, uint64_t *value) {
+  bool negative = control_takes_ints(call & CALL_ID_MASK) && scan_word(at, "-");
+  if (!scan_decimal(at, value) || (negative && (*value == 0 || *value > (uint64_t)INT32_MAX + 1)))
+    return false;
+  *value = negative ? (uint32_t)(0 - *value) : *value;
+  return true;
+}
+
 static bool scan_arguments(const char **at, const struct call_info *info, struct trace_event *event) {
   const char *separator = "";
   if (info->released != NOTHING) {
@@ -62,11 +73,12 @@ static bool scan_arguments(const char **at, const struct call_info *info, struct
     separator = ", ";
   }
   if (info->param != NONE) {
-    if (!scan_word(at, separator) || !scan_decimal(at, &event->param))
+    if (!scan_word(at, separator) || !scan_argument(at, event->call, &event->param))
       return false;
     separator = ", ";
   }
-  return (!info->has_size || (scan_word(at, separator) && scan_decimal(at, &event->size_bytes))) && scan_word(at, ")");
+  return (!info->has_size || (scan_word(at, separator) && scan_argument(at, event->call, &event->size_bytes))) &&
+         scan_word(at, ")");
 }
 
 /* ns times become stamps from 1 on: 0 means "inherits" for the writer. */

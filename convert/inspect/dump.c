@@ -108,11 +108,11 @@ static void print_text(struct printer *printer, uint32_t thread, const struct tr
     separator = ", ";
   }
   if (info->param != NONE) {
-    put_option(lines, separator, event->param);
+    put_argument(lines, separator, event->call, event->param);
     separator = ", ";
   }
   if (info->has_size)
-    put_option(lines, separator, event->size_bytes);
+    put_argument(lines, separator, event->call, event->size_bytes);
   else if (*separator == '(')
     put_text(lines, separator);
   put_text(lines, ")");

@@ -50,9 +50,9 @@ static void print_text(struct lines *lines, const struct workload_ops_op *op) {
   put_text(lines, info->ident);
   put_text(lines, "(");
   if (info->param != NONE)
-    put_decimal(lines, op->param);
+    put_argument(lines, "", op->call, op->param);
   if (info->has_size)
-    put_option(lines, info->param != NONE ? ", " : "", op->size_bytes);
+    put_argument(lines, info->param != NONE ? ", " : "", op->call, op->size_bytes);
   put_text(lines, ")");
   if (op->slot != WORKLOAD_NO_SLOT)
     put_option(lines, " slot=", op->slot);

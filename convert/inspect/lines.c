@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/inspect/lines.h"
 
+#include "core/trace/control_names.h"
+
 #include <string.h>
 
 void put_text(struct lines *lines, const char *text) {
@@ -39,6 +41,12 @@ void put_address(struct lines *lines, uint64_t address) {
 void put_option(struct lines *lines, const char *words, uint64_t value) {
   put_text(lines, words);
   put_decimal(lines, value);
+}
+
+void put_argument(struct lines *lines, const char *words, uint8_t call, uint64_t value) {
+  bool negative = control_takes_ints(call & CALL_ID_MASK) && value > INT32_MAX && value <= UINT32_MAX;
+  put_text(lines, words);
+  put_option(lines, negative ? "-" : "", negative ? (uint32_t)-value : value);
 }
 
 bool field_begin(struct lines *lines, const char *name, bool there) {

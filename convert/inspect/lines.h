@@ -29,6 +29,8 @@ void put_address(struct lines *lines, uint64_t address); /* NULL for 0 */
 
 /* A part of a line of text: the words and the number. */
 void put_option(struct lines *lines, const char *words, uint64_t value);
+/* An argument of a call: an int with its sign. */
+void put_argument(struct lines *lines, const char *words, uint8_t call, uint64_t value);
 
 /* Begins a field of CSV or JSON; false: its value must not be put. */
 bool field_begin(struct lines *lines, const char *name, bool there);

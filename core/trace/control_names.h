@@ -34,6 +34,11 @@ static inline int64_t control_value_read(uint64_t size_bytes) {
   return (int64_t)(size_bytes << 1) >> 1;
 }
 
+/* Are its arguments ints, which the event has modulo 2^32? */
+static inline bool control_takes_ints(uint8_t call) {
+  return call == CALL_mallopt || call == CALL_tc_mallopt;
+}
+
 /* A rate as the event's size, in millionths. */
 static inline uint64_t control_rate_kept(double rate) {
   return rate > 0 && rate < 1e12 ? (uint64_t)(rate * 1e6 + 0.5) : 0;

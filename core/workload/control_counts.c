@@ -62,8 +62,7 @@ static const char *option_name(const struct control_count *row, char *to) {
 }
 
 static int64_t value_of(const struct control_count *row) {
-  return row->call == CALL_mallopt || row->call == CALL_tc_mallopt ? (int32_t)row->value
-                                                                   : control_value_read(row->value);
+  return control_takes_ints(row->call) ? (int32_t)row->value : control_value_read(row->value);
 }
 
 /* A row that is shown: calls that differ in their value alone are one, but where they are few and say something. */

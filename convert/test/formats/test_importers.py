@@ -450,6 +450,18 @@ def test_mallinfo_in_valgrind_s_trace_is_a_control_call(tmp_path):
     assert (said["text"], said["of"]) == ("calls mallinfo", "glibc")
 
 
+def test_ints_of_mallopt_have_their_sign_in_text_and_come_back(tmp_path):
+    path, calls = tmp_path / "a.txt", ("mallopt(-8, 2)", "mallopt(1, -1)", "tc_mallopt(-2147483648, 2147483647)")
+    path.write_text("".join(f"{at} 0 {call}\n" for at, call in enumerate(calls)))
+    succeed(CONVERT, "convert", path, tmp_path / "a.tape")
+    lines = succeed(CONVERT, "dump", "--format", "jsonl", tmp_path / "a.tape").stdout.splitlines()
+    raw = [(one["option"], one["size_bytes"]) for one in map(json.loads, lines)]
+    assert raw == [(2**32 - 8, 2), (1, 2**32 - 1), (2**31, 2**31 - 1)]
+    assert [
+        line.partition(" 0 ")[2] for line in succeed(CONVERT, "dump", tmp_path / "a.tape").stdout.splitlines()[1:]
+    ] == [*calls]
+
+
 def test_what_valgrind_s_listener_took_is_what_was_sent_to_it(tmp_path):
     lines = sample("valgrind.txt", tmp_path).read_text().splitlines()
     path = tmp_path / "listened.txt"
