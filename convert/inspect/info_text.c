@@ -146,6 +146,9 @@ static void add_origin(struct text_line *words, const struct shown *shown) {
   if (json_object_get(shown->about, "linked"))
     text_add(words, ", linked");
   add_settings(words, json_object_get(shown->about, "settings"));
+  double quota = json_number_value(json_object_get(shown->about, "quota_processors"));
+  if (quota > 0)
+    text_add(words, ", under a quota of %.3g processors", quota);
   if (strcmp(source, "heaptape-record 0.1") != 0)
     text_add(words, "; source: %s", source);
   time_t start = (time_t)(count_of(shown->about, "start_unix_ns") / 1000000000);

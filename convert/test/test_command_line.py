@@ -147,6 +147,15 @@ def test_info_for_people_groups_digits_and_names_doubts(tmp_path):
     assert re.search(r"^peak live +1\.18 MiB \(1,234,567 bytes\)$", text, re.MULTILINE)
 
 
+def test_info_names_the_quota_that_held_the_program_back(tape):
+    parts = Tape.read(tape)
+    about = parts.first(INFO).columns[0]
+    about.raw = json.dumps(json.loads(about.raw) | {"quota_processors": 0.2}).encode()
+    parts.write(tape)
+    said = " ".join(succeed(CONVERT, "info", tape).stdout.split())
+    assert "Recorded, under a quota of 0.2 processors; source: " in said
+
+
 def test_trace_is_not_made_of_a_workload(tape, tmp_path):
     succeed(CONVERT, "compile", tape)
     result = run(CONVERT, "convert", tmp_path / "t.work", tmp_path / "new.tape")
