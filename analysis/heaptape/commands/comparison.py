@@ -31,7 +31,7 @@ TABLES = {
     "syscalls": "system calls and page faults",
     "cycles": "cycles per call, as a clock measured them, with intervals over the repetitions",
     "workloads": "the answer for each workload",
-    "published": "total cycles, cycles of each call and RSS, as tcache's were published; with --corners",
+    "published": "cycles (else instructions) in all, of each call, and RSS, as tcache's were published; with --corners",
     "overhead": "peak memory against the program's live bytes, also of --corners",
     "verdict": "which differences the repetitions support, in words, with effect sizes",
     "sweep": "figures at each value of a tunable that was given as a range",

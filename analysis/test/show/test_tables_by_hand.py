@@ -287,15 +287,27 @@ def test_the_published_tables_and_the_corners_leave_out_no_call():
     ]
     file = Results("c++.json", {"workload": {"name": "c++"}, "runs": runs})
     found = published.frame([file], "a").set_index(["workload", "allocator"])
-    values, shares = published.tables(found.reset_index(), "a")
-    calls = ["Total", "malloc", "calloc", "free", "operator\nnew", "other"]
-    assert values.columns[2:] == shares.columns[2:] == calls
-    assert [cell.text for cell in values.rows[1][3:]] == ["20.0", "18.0", "60.0", "14.0", "50.0"]
-    assert [cell.text for cell in shares.rows[0][3:]] == ["200 %", "200 %", "200 %", "200 %", "200 %"]
+    values, others, shares, of_others = published.tables(found.reset_index(), "a")
+    assert values.columns[2:] == shares.columns[2:] == ["Total", "malloc", "calloc", "free"]
+    assert others.columns[2:] == of_others.columns[2:] == ["operator\nnew", "other"]
+    assert [cell.text for cell in values.rows[1][3:] + others.rows[1][2:]] == ["20.0", "18.0", "60.0", "14.0", "50.0"]
+    assert [cell.text for cell in shares.rows[0][3:] + of_others.rows[0][2:]] == ["200 %"] * 5
     matrices = table_frames.corner_tables([file], Corners("a", "b", "a", "b"))
     assert [table.title.partition(",")[0] for table in matrices] == [
         "Total cycles", "malloc", "calloc", "free", "operator new", "other"
     ]  # fmt: skip
+
+
+def test_the_published_tables_have_instructions_where_no_cycles_were_measured():
+    calls = {"malloc": {"count": 600, "instructions_mean": 50}, "operator new": {"count": 400, "instructions_mean": 60}}
+    run = {"allocator": "a", "repeat": 0, "pass": "instructions", "instructions_total": 54_000_000, "calls": calls}
+    file = Results("c++.json", {"workload": {"name": "c++"}, "runs": [run]})
+    question = Question([file], "a")
+    kind = KINDS["published"]
+    values, others = kind.view(kind.frame(question), question)[:2]
+    assert values.title == "Total in million instructions, instructions per call, RSS (peak memory) in MiB"
+    assert values.columns[2:] + others.columns[2:] == ["Total", "malloc", "operator\nnew"]
+    assert [cell.text for cell in values.rows[0][2:] + others.rows[0][2:]] == ["54.0", "50.0", "60.0"]
 
 
 @pytest.mark.parametrize(

@@ -42,16 +42,17 @@ def _counts(file: Results) -> dict[str, float]:
     return counts
 
 
-def by_call(files: Sequence[Results]) -> tuple[pd.DataFrame, list[str]]:
-    """`schema.figures`, and the calls that it has cycles of: MAIN_CALLS, always; then the others (C++ operators,
-    aligned calls), the rare ones of which are OTHER.
+def by_call(files: Sequence[Results], kind: str = "calls") -> tuple[pd.DataFrame, list[str]]:
+    """`schema.figures`, and the calls of which it has means of that kind (KINDS): MAIN_CALLS, always; then others (C++
+    operators, aligned calls), the rare ones of which are OTHER.
     """
     rare = {
         workload: {call: count for call, count in here.items() if call not in MAIN_CALLS}
         for workload, here in rare_calls(files).items()
     }
     table = together(figures(files), {workload: here for workload, here in rare.items() if len(here) > 1})
-    found = dict.fromkeys(str(one).removeprefix("calls/") for one in table["metric"] if str(one).startswith("calls/"))
+    metrics = [str(one).partition("/") for one in table["metric"]]
+    found = dict.fromkeys(call for of, _, call in metrics if of == kind)
     rest = sorted((call for call in found if call not in MAIN_CALLS), key=lambda call: call == OTHER)
     return table, [*MAIN_CALLS, *rest]
 

@@ -96,7 +96,7 @@ KINDS: dict[str, Kind] = {
     "published": Kind(
         lambda q: published.frame(q.files, q.baseline, q.method),
         lambda frame, q: [
-            *published.tables(frame, q.baseline),
+            *published.tables(frame, q.baseline, published.unit_of(q.files)),
             *(corner_tables.corner_tables(q.files, q.corners, q.method) if q.corners else _overhead(q)),
         ],
     ),
