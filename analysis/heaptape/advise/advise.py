@@ -229,6 +229,7 @@ class Advisor:
                 _alone(self.simulated.get(one.label)),
                 live.get(one.label),
                 least=less[one.label][0] if one.label in less else None,
+                other_means=one.other_means,
             )
             for one in self.tried
             if not one.failure

@@ -116,8 +116,10 @@ def answer(files: Sequence[Results], baseline: str) -> Answer:
     counts = time_model.counted(workloads, baseline)
     counts = {label: made for label, made in counts.items() if len(made) == len(workloads)}
     less = least_peaks(one) if one else {}
+    means = {run.label: run.other_means for run in one.measured if run.other_means} if one else {}
     choices = [_candidate(row, counts, one is not None) for row in rows]
     choices = [replace(choice, least=less[choice.label][0]) if choice.label in less else choice for choice in choices]
+    choices = [replace(choice, other_means=means.get(choice.label, {})) for choice in choices]
     rows = _with_cpu(rows, choices, baseline, judge)
     if left_out := _left_out_of_cpu(rows):
         rows = [_without_cpu(row) for row in rows]

@@ -38,7 +38,7 @@ class Candidate:
     same for all candidates where `in_bytes` is false (geometric means of several workloads); None: not measured.
     `counts`: of calls, or with misses where these were simulated at once; None where CPU time can't be predicted.
     `simulated`: counts with misses, made later; `live`: of live runs; None: not made. `least`: the lower end of a
-    peak that is a range.
+    peak that is a range. `other_means`: the mean by other clocks that the program may have had (Run.other_means).
     """
 
     label: str
@@ -49,6 +49,7 @@ class Candidate:
     live: Live | None = None
     in_bytes: bool = True
     least: float | None = None
+    other_means: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,9 @@ class Judge:
         return self.gains_peak(one, now)
 
     def has_higher_mean(self, one: Candidate, now: Candidate) -> bool:
-        return one.mean is not None and one.mean > (now.mean or 0.0) and self.memory_apart(one, now, of_mean=True)
+        """Beyond the error, by any clock?"""
+        error = self.error("mean_rss", one.label, now.label)
+        return any(mean - before > error / 100 * mean for mean, before in _means(one, now))
 
     def gains_peak(self, one: Candidate, now: Candidate) -> bool:
         """The same, whatever its mean is."""
@@ -130,13 +133,16 @@ class Judge:
         return is_reason(self.saves(one, now), error, self.saves_bytes(one, now))
 
     def gains_mean(self, one: Candidate, now: Candidate) -> bool:
-        """Is its lower mean a reason to change?"""
+        """Is its lower mean a reason to change, by each clock?"""
         if not self.by_mean or one.mean is None or not now.mean:
             return False
         if _peak(one) > _peak(now) and self.memory_apart(one, now):
             return False
         error = self.error("mean_rss", one.label, now.label)
-        return is_reason(100 * (1 - one.mean / now.mean), error, now.mean - one.mean if one.in_bytes else None)
+        return all(
+            is_reason(100 * (1 - mean / before) if before else 0.0, error, before - mean if one.in_bytes else None)
+            for mean, before in _means(one, now)
+        )
 
     def gains_cpu(self, one: Candidate, now: Candidate) -> bool:
         """Is the CPU time that is predicted to be saved a reason to change?"""
@@ -178,6 +184,16 @@ class Judge:
             cpus.of_counts(changes(counts, after[name])[0], self.cpu_ns.get(name)) for name, counts in before.items()
         ]
         return cpus.mean(found)
+
+
+def _means(one: Candidate, other: Candidate) -> list[tuple[float, float]]:
+    """Their means, and those by each other clock that the program may have had."""
+    if one.mean is None:
+        return []
+    both = [(one.mean, other.mean or 0.0)]
+    for clock in {**one.other_means, **other.other_means}:
+        both.append((one.other_means.get(clock, one.mean), other.other_means.get(clock, other.mean or 0.0)))
+    return both
 
 
 def once_each(labels: Sequence[str]) -> tuple[str, ...]:
@@ -288,7 +304,7 @@ def _for_memory(now: Candidate, others: Sequence[Candidate], judge: Judge, leave
         if able := [row for row in sized if judge.gains_memory(row, now) or judge.gains_mean(row, now)]:
             return _of_idle(able, now, judge)
         if judge.gains_peak(best, now):
-            more = 100 * ((best.mean or 0.0) / now.mean - 1) if now.mean else math.inf
+            more = max(100 * (mean / before - 1) if before else math.inf for mean, before in _means(best, now))
             less = f"saves {judge.saves(best, now):.0f} % of peak memory"
             why = f"{best.label} {less}, but its mean is {more:.0f} % higher"
             return Pick(MEMORY, now.label, best.label, why=why)

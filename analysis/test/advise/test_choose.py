@@ -102,6 +102,21 @@ def test_of_a_program_that_idles_a_lower_peak_at_a_much_higher_mean_is_no_reason
     assert ("but its mean is 100 % higher" in pick.why) == (peak == 60 and picked == NOW)
 
 
+@pytest.mark.parametrize(("other", "picked"), [(30, "other"), (99, NOW)])
+def test_of_a_program_that_idles_a_lower_mean_is_a_reason_only_by_each_clock(other, picked):
+    lower = replace(row("other", 100, mean_mib=20), other_means={"under_quota": other * 2**20})
+    rows = [row(NOW, 100, mean_mib=100), lower]
+    (pick,) = decide(rows, NOW, MEMORY, Judge(error_of(4.0), by_mean=True), [NOW, "other"])
+    assert pick.label == picked
+
+
+def test_of_a_program_that_idles_a_mean_that_may_be_higher_is_none_for_a_lower_peak():
+    lower = replace(row("other", 60, mean_mib=90), other_means={"under_quota": 200 * 2**20})
+    rows = [row(NOW, 100, mean_mib=100), lower]
+    (pick,) = decide(rows, NOW, MEMORY, Judge(error_of(4.0), by_mean=True), [NOW, "other"])
+    assert (pick.label, "but its mean is 100 % higher" in pick.why) == (NOW, True)
+
+
 def test_of_a_program_that_idles_the_one_that_saves_most_of_peak_and_mean_is_picked():
     rows = [row(NOW, 100, mean_mib=100), row("peak", 60, mean_mib=100), row("mean", 90, mean_mib=20)]
     rows.append(row("traded", 20, mean_mib=300))
