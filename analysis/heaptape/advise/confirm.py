@@ -21,9 +21,9 @@ from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.phrases import counted
-from heaptape.decide.cpu import cpu_text
+from heaptape.decide.cpu import Cpu, cpu_text
 from heaptape.decide.verdict import CPU, MEMORY, Pick
-from heaptape.decide.weighing import Live
+from heaptape.decide.weighing import Live, weighed
 from heaptape.decide.worth import is_reason
 from heaptape.results.comparing import race
 from heaptape.run import live
@@ -330,12 +330,20 @@ def _cpu(advice: Advice, label: str, found: Live, raced: Raced, words: str, memo
     how = ", by cycles that the processor counted" if found.counted else ""
     line = (
         f"Live, CPU time of {label}: {said}measured {span} in {counted(found.rounds, 'round')}{against}{how}: "
-        f"{verdict}. Peak memory: {words}."
+        f"{verdict}{_with_prediction(found, predicted) if verdict == OPEN else ''}. Peak memory: {words}."
     )
     figures = {"cpu_ns": raced.rounds, "change_percent": found.percent, "memory": memory}
     figures |= {"counters": [_counters(made) for made in raced.runs]} if found.counted else {}
     figures |= {"low": found.low, "high": found.high, "standing": found.standing}
     return Confirmed(CPU, label, held if words else None, line if words else "", figures, verdict, found)
+
+
+def _with_prediction(found: Live, predicted: Cpu | None) -> str:
+    """What was advised on, where live runs alone decide nothing."""
+    weighed_with = (
+        f", with the prediction {cpu_text(weighed(found, predicted))}" if predicted and found.replayed else ""
+    )
+    return f" by them alone{weighed_with}"
 
 
 def _counters(runs: Mapping[str, Cost]) -> dict[str, Mapping[str, float]]:
