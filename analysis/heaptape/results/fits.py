@@ -51,12 +51,17 @@ def upper_ends(file: Results) -> dict[str, float]:
 
 
 def spread_notes(file: Results, name: str = "") -> list[str]:
-    """`range_note`, `least_note` and `mean_notes` of results, as a list."""
+    """`range_note`, `least_note` and `notes_on_means` of results, as a list."""
     lows = {run.label: run.rss_anon_peak_bytes or 0.0 for run in file.measured if run.spread_peak_bytes}
     peaks = {label: (lows[label], high) for label, high in upper_ends(file).items()}
-    means = {run.label: (run.rss_anon_mean_bytes or 0.0, run.other_means or {}) for run in file.measured}
     found = [range_note(peaks, name), least_note(least_peaks(file), name)]
-    return [*(note for note in found if note), *mean_notes(means, file.workload, name)]
+    return [*(note for note in found if note), *notes_on_means(file, name)]
+
+
+def notes_on_means(file: Results, name: str = "") -> list[str]:
+    """`mean_notes` of results."""
+    means = {run.label: (run.rss_anon_mean_bytes or 0.0, run.other_means or {}) for run in file.measured}
+    return mean_notes(means, file.workload, name)
 
 
 def least_peaks(file: Results) -> dict[str, tuple[float, float]]:

@@ -313,9 +313,8 @@ def _replayed(path: str, arguments: argparse.Namespace) -> "Results":
         )
         data = replay.replay(workload, about, choices, settings, arguments.home, work.on_progress, work.keep_failure)
         if len(work.failed) < len(choices):
-            work.progress.update("other settings")
             of = Replayed(Path(path), workload, choices, arguments.home)
-            data = with_memory(data, of, not arguments.table and len(arguments.inputs) == 1)
+            data = with_memory(data, of, not arguments.table and len(arguments.inputs) == 1, work.on_progress)
     failed = work.failed
     if len(failed) == len(choices) and len({error for _, error in failed}) == 1:
         raise HeaptapeError(_with_name(path, failed[0][1]))

@@ -3,7 +3,7 @@
 the recording. A setting costs a variable, a change of the code a release.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from heaptape.decide.worth import is_reason
 from heaptape.results import structs
 from heaptape.results.schema import Results
 from heaptape.run import judging, replay, rounds
+from heaptape.run.rounds import Run
 from heaptape.run.samples import rss_at
 
 
@@ -45,7 +46,9 @@ class Replayed:
     home: Home
 
 
-def with_memory(data: dict, of: Replayed, with_settings: bool) -> dict:
+def with_memory(
+    data: dict, of: Replayed, with_settings: bool, on_progress: Callable[[Run | None, float], None]
+) -> dict:
     """The results with memory runs of the same allocators, with `with_settings` also of their usual settings, and with
     what the recording says of them (run/judging.py). Runs that fail are left out.
     """
@@ -56,7 +59,7 @@ def with_memory(data: dict, of: Replayed, with_settings: bool) -> dict:
     made: dict = {"runs": [], "allocators": []}
     if tried:
         settings = rounds.Settings(1, passes=("memory",), seed=1, memory_map=False)
-        made = replay.replay(of.workload, data["workload"], list(tried.values()), settings, of.home)
+        made = replay.replay(of.workload, data["workload"], list(tried.values()), settings, of.home, on_progress)
     runs = [run for run in made["runs"] if "error" not in run]
     columns = {structs.label(one["name"], one["variant"]): one for one in (*made["allocators"], *data["allocators"])}
     by_label = {run.label: run for run in msgspec.convert(runs, list[structs.Run])}

@@ -99,15 +99,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "Screen":
     from heaptape.common.console import printable
-    from heaptape.common.phrases import counted, mean_head
+    from heaptape.common.phrases import calls_of, counted, mean_head
     from heaptape.common.tables import Cell, Table
     from heaptape.features.place.search import UPPER
-    from heaptape.results.fits import range_note
+    from heaptape.results.fits import mean_notes, range_note
     from heaptape.results.structs import WALL_TIME
     from heaptape.show.screen import Screen
 
     name = replaying.name_of(arguments.input)
-    about = f"{name}: {found.calls}, replayed on {allocator} with "
+    about = f"{name}: {calls_of(found.about.ops or 0, found.about.witness)}, replayed on {allocator} with "
     about += counted(len(found.tried), "placement") + "."
     rows = [[Cell("as recorded"), *_cells(found.base, found.base)]]
     rows += [[Cell(printable(one.candidate.name)), *_cells(one.figures, found.base)] for one in found.tried]
@@ -123,7 +123,10 @@ def _screen(found: "Found", allocator: str, arguments: argparse.Namespace) -> "S
     peaks = {"as recorded": found.base} | {printable(one.candidate.name): one.figures for one in found.tried}
     ends = {name: (figures["peak_rss"], figures[UPPER]) for name, figures in peaks.items()}
     note = range_note(ends, rule="a saving holds at both ends")
-    return Screen(about, Table("", columns, rows), _sentences(found, arguments), [note] * bool(note), more)
+    runs = {"as recorded": found.base_run} | {printable(one.candidate.name): one.run for one in found.tried}
+    means = {of: (run.rss_anon_mean_bytes or 0.0, run.other_means or {}) for of, run in runs.items()}
+    notes = [note] * bool(note) + mean_notes(means, found.about)
+    return Screen(about, Table("", columns, rows), _sentences(found, arguments), notes, more)
 
 
 def _cells(figures: dict[str, float], base: dict[str, float]) -> list:

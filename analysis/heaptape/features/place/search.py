@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from heaptape.allocators.registry import Choice
+from heaptape.common.console import Counted
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.common.phrases import calls_of
 from heaptape.decide.worth import is_reason
 from heaptape.features.blame import data as blame_data
 from heaptape.features.blame import proposals
@@ -22,16 +22,16 @@ from heaptape.features.whatif import experiments as whatif
 from heaptape.results.comparing.compare import absolute
 from heaptape.results.schema import Results, figures
 from heaptape.results.structs import Run as MemoryRun
+from heaptape.results.structs import Workload, workload_of
 from heaptape.run import judging, replay, rounds
 from heaptape.run.rounds import Run
 from heaptape.run.samples import Samples, read_samples
 from heaptape.tape.trace import open_trace
-from heaptape.tape.workload_format import read_workload
 
 AIMS = {"peak": "peak_rss", "mean": "mean_rss"}
 INSTRUCTIONS = "total_instructions"
 UPPER = "upper_peak_rss"  # upper end of a peak that is a range, else the peak
-MOST_FUNCTIONS = 4
+MOST_FUNCTIONS, MOST_CANDIDATES = 4, 6
 LONG_LIVED, SHORT_LIVED = 0.25, 0.01  # mean lifetimes, as shares of the recording
 KEPT_SHARES = 0.75, 0.95  # of empty bytes in pages with live objects
 MOST_GROWTH = 1.02  # of the figure that is not the aim
@@ -58,13 +58,13 @@ class Tried:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found. `calls`: in words. `base`: figures as recorded, `base_run` their memory pass. `samples`:
-    when the recorded program was sampled. `tried`: the best first, by the aim. `best`: None: nothing is worth a change.
-    `held_out`: the figures of the second recording as recorded and with the plan; None: not asked for. `left_out`: call
-    sites of the best that the plan can't tell from others.
+    """What a search found. `about`: the recording. `base`: figures as recorded, `base_run` their memory pass.
+    `samples`: when the recorded program was sampled. `tried`: the best first, by the aim. `best`: None: nothing is
+    worth a change. `held_out`: the figures of the second recording as recorded and with the plan; None: not asked for.
+    `left_out`: call sites of the best that the plan can't tell from others.
     """
 
-    calls: str
+    about: Workload
     samples: Samples
     base: dict[str, float]
     base_run: MemoryRun
@@ -91,15 +91,17 @@ class Search:
 
 def search(asked: Search, scratch: Path) -> Found:
     """Raises HeaptapeError, also for a recording without call stacks."""
-    bench = _Bench(asked, asked.source, scratch / "source")
+    steps = _Steps(asked, MOST_CANDIDATES + 4)  # memory, blame, instructions, and those of the best
+    bench = _Bench(asked, asked.source, scratch / "source", steps)
     base, base_run = bench.memory(bench.workload)
     if wrong := judging.judged(asked.source, bench.workload, asked.home, {asked.choice.label: base_run}):
         raise HeaptapeError(wrong)
     (found,) = blame_data.of_allocators(bench.replay(bench.workload, "blame")).values()
     made = candidates(found, asked.choice.label, bench.sites, asked.aim)
+    steps.total -= MOST_CANDIDATES - len(made)
     workloads = {one: bench.compile(one.regions, f"candidate-{at}") for at, one in enumerate(made)}
     tried = [Tried(one, *bench.memory(workload)) for one, workload in workloads.items()]
-    nothing = Found(bench.calls, bench.samples, base, base_run, tried, None, None, None, 0)
+    nothing = Found(bench.about, bench.samples, base, base_run, tried, None, None, None, 0)
     metric = AIMS[asked.aim]
     tried.sort(key=lambda one: one.figures[UPPER if metric == "peak_rss" else metric])
     if tried and _is_worth(base, tried[0].figures, metric):
@@ -117,10 +119,10 @@ def search(asked: Search, scratch: Path) -> Found:
         if not placed:
             continue
         plan = Plan(placed, bench.program, _predicted(asked, base, best.figures))
-        held_out = _held_out(asked, plan, scratch) if asked.held_out else None
+        held_out = _held_out(asked, plan, scratch, steps) if asked.held_out else None
         if held_out and not _is_worth(*held_out, metric):
             return replace(nothing, base=base, held_out=held_out, left_out=len(left_out))
-        return Found(bench.calls, bench.samples, base, base_run, tried, best, plan, held_out, len(left_out))
+        return Found(bench.about, bench.samples, base, base_run, tried, best, plan, held_out, len(left_out))
     return replace(nothing, base=base)
 
 
@@ -214,12 +216,25 @@ def _by_lifetime(found: Blame, sites: dict[int, Site]) -> tuple[frozenset[int], 
 # --- replays ---
 
 
+@dataclass
+class _Steps:
+    """How many replays are done, of how many at most: of unlike length, so nothing is told of the time left."""
+
+    asked: Search
+    total: int
+    done: int = 0
+
+    def tell(self, run: Run | None, share: float, workload: str) -> None:
+        self.asked.on_progress(run, Counted(min((self.done + share) / self.total, 1.0)), workload)
+        self.done += run is None  # the end of a replay
+
+
 class _Bench:
     """A recording, compiled once, and replays of it and of its rewritten workloads."""
 
-    def __init__(self, asked: Search, source: Path, scratch: Path) -> None:
+    def __init__(self, asked: Search, source: Path, scratch: Path, steps: _Steps) -> None:
         scratch.mkdir()
-        self.asked, self.scratch = asked, scratch
+        self.asked, self.scratch, self.steps = asked, scratch, steps
         self.job = whatif.Job(source, [], [asked.choice], rounds.Settings(1, seed=1))
         self.workload = replay.prepare(str(source), asked.home, scratch, origins=True)
         origins = replay.origins_of(self.workload)
@@ -228,8 +243,7 @@ class _Bench:
         with open_trace(source) as trace:
             self.sites, self.program = plans.sites_of(trace, origins), str(trace.info.get("program", ""))
         self.samples, _ = read_samples(source, self.workload)
-        compiled = read_workload(self.workload)
-        self.calls = calls_of(compiled.ops, compiled.info.get("witness"))
+        self.about = workload_of(replay.describe_workload(self.workload, ""))
 
     def compile(self, regions: Iterable[Iterable[int]], name: str) -> Path:
         """The workload with these sites segregated."""
@@ -242,7 +256,7 @@ class _Bench:
         settings = rounds.Settings(1, passes=(pass_,), seed=1, optional=("instructions",))
 
         def on_progress(run: Run | None, share: float) -> None:
-            self.asked.on_progress(run, share, workload.stem)
+            self.steps.tell(run, share, workload.stem)
 
         data = replay.replay(
             workload, about, [self.asked.choice], settings, self.asked.home, on_progress, self.asked.on_failure
@@ -264,9 +278,10 @@ class _Bench:
         return {INSTRUCTIONS: float(values[INSTRUCTIONS].iloc[0])} if INSTRUCTIONS in values.columns else {}
 
 
-def _held_out(asked: Search, made: Plan, scratch: Path) -> tuple[dict[str, float], dict[str, float]]:
+def _held_out(asked: Search, made: Plan, scratch: Path, steps: _Steps) -> tuple[dict[str, float], dict[str, float]]:
     assert asked.held_out
-    bench = _Bench(asked, asked.held_out, scratch / "held-out")
+    steps.total = steps.done + 2
+    bench = _Bench(asked, asked.held_out, scratch / "held-out", steps)
     regions = plans.regions_in(bench.sites, made.sites)
     if not regions:
         raise HeaptapeError(f"{asked.held_out}: has none of the plan's call sites: is it of another build?")

@@ -104,7 +104,7 @@ def run(
 
     def replayed(number: int, workload: Path, at: Sequence[str], name: str = "") -> dict:
         def tell(run: Run | None, share: float) -> None:
-            on_progress(run, (number + share) / (len(rewritten) + 1), name)
+            on_progress(run, type(share)((number + share) / (len(rewritten) + 1)), name)
 
         about = replay.describe_workload(workload, source.name.split(".")[0])
         settings = replace(job.settings, at=tuple(at))

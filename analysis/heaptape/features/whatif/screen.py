@@ -8,7 +8,7 @@ from heaptape.common.phrases import calls_of, count, mean_head, percent, size
 from heaptape.common.tables import Cell, Table
 from heaptape.decide.worth import LEAST_SAVING, NO_REASON, is_reason
 from heaptape.results.comparing.compare import absolute
-from heaptape.results.fits import range_note, upper_ends
+from heaptape.results.fits import notes_on_means, range_note, upper_ends
 from heaptape.results.judged import disproof_of
 from heaptape.results.schema import Results, figures
 from heaptape.show.screen import CLEAR_PERCENT, Screen
@@ -53,8 +53,8 @@ def screen(file: Results, again: str) -> Screen:
     )
     about = " ".join(filter(None, [disproof, about]))
     notes = [range_note(_peaks(values), rule="a saving holds at both ends")] if UPPER in values else []
-    more = [("More", again)]
-    return Screen(about, Table("", columns, lines), said, [note for note in notes if note], more)
+    notes = [*(note for note in notes if note), *notes_on_means(file)]
+    return Screen(about, Table("", columns, lines), said, notes, [("More", again)])
 
 
 def _peaks(values: pd.DataFrame) -> dict[str, tuple[float, float]]:

@@ -5,6 +5,7 @@ import pytest
 from heaptape.common.tables import MIB
 from heaptape.features.whatif.screen import screen
 from heaptape.results.schema import Results
+from heaptape.results.structs import SLEEPS_TO_TIMES
 
 
 def results(upper_mib, **about):
@@ -31,6 +32,12 @@ def test_a_saving_holds_at_both_ends_of_a_range(upper_mib, said):
     made = screen(results(upper_mib), "heaptape whatif")
     assert said in made.sentences[0]
     assert any("60.0 MiB to" in line for line in made.caveats) == bool(upper_mib)
+
+
+def test_means_by_other_clocks_are_told():
+    file = results(0)
+    file.measured[1].other_means = {SLEEPS_TO_TIMES: 90 * MIB}
+    assert any("Means are ranges" in line and "60.0 MiB to 90.0 MiB" in line for line in screen(file, "").caveats)
 
 
 def test_a_disproved_replay_is_said_first_and_nothing_is_advised():
