@@ -3,6 +3,7 @@
 
 import contextlib
 import functools
+import glob
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -109,7 +110,8 @@ def calibrate(passes: Sequence[str], home: Home, work: Work) -> None:
 
 def results_of(paths: Sequence[str], command: Sequence[str], home: Home, more: Sequence[str] = ()) -> "list[Results]":
     """The results in these files, in their order. A recording among them is replayed with default settings and the
-    passes `more`, and its results are kept in a file; so is the command, which is recorded first.
+    passes `more`, and its results are kept in a file, unless one here has them (`_kept`); so is the command, which is
+    recorded first.
     """
     from heaptape.results.schema import all_results
 
@@ -141,22 +143,47 @@ def _replayed(path: str, shown: str, home: Home, more: Sequence[str]) -> "Result
     from heaptape.run.rounds import Settings
 
     name = name_of(shown)
-    output = free_name(name)
-    check_writable(output)
-    console.note(f"{shown} is a recording: replaying it; the results will be in {output}")
     passes, choices = (*DEFAULT_PASSES, *more), choices_of([], home)
     with work() as working:
         workload = replay.prepare(path, home, working.scratch, need_origins(passes))
         described = about(workload, name, path)
         if replay.has_accesses(workload):
             passes = (*passes, *OF_ACCESSES)
+        choices = with_recorded_settings([], choices, workload, home)
+        if kept := _kept(name, described["sha256"], passes, choices):
+            console.note(f"{shown} is a recording: its results by this build are in {kept.path}")
+            return kept
+        output = free_name(name)
+        check_writable(output)
+        console.note(f"{shown} is a recording: replaying it; the results will be in {output}")
         calibrate(passes, home, working)
         settings = Settings(passes=passes, seed=random_seed(), optional=("instructions",))
-        choices = with_recorded_settings([], choices, workload, home)
         data = replay.replay(workload, described, choices, settings, home, working.on_progress, working.on_failure)
         judging.judge(data["workload"], Path(path), workload, home)
     write_json(output, data)
     return Results(output, data)
+
+
+def _kept(name: str, sha256: str, passes: Sequence[str], choices: "Sequence[Choice]") -> "Results | None":
+    """What a replay with default settings would give, from the latest results file of that name in this folder: of the
+    same workload, the same build and the same libraries, with these passes and all runs. None: there is none.
+    """
+    from heaptape.common.version import __version__
+    from heaptape.results.schema import results
+    from heaptape.run import replay
+
+    build = {"version": __version__, "commit": replay.commit()}
+    wanted = [replay.about_choice(one) for one in choices]
+    for path in sorted(Path().glob(f"{glob.escape(name)}*.results.json"), key=lambda one: -one.stat().st_mtime):
+        with contextlib.suppress(HeaptapeError, OSError):
+            found = results(path)
+            made, settings = found.data, found.parsed.settings or {}
+            of_this = (made.get("heaptape"), found.workload.sha256, made.get("allocators")) == (build, sha256, wanted)
+            has_passes = set(passes) <= {*settings.get("passes", ()), *settings.get("left_out", ())}
+            usual = not settings.get("options", True) and not settings.get("interrupted")
+            if of_this and has_passes and usual and not found.failures:
+                return found
+    return None
 
 
 def choices_of(names: Sequence[str], home: Home) -> "list[Choice]":

@@ -268,7 +268,7 @@ def replay(
     """
     require_accesses(workload_path, workload["name"], settings.passes)
     about_machine = machine.describe()
-    started = time.time()
+    started, options = time.time(), settings.unusual
     settings = replace(settings, also_loaded=tuple(engine_process.also_loaded(read_workload(workload_path).info)))
     settings, sizes = with_sizes(settings)
     program = home.program("replay")
@@ -305,6 +305,7 @@ def replay(
         "machine": about_machine | {"cycles_hz": hz},
         "workload": workload | ({"recorded_on": own} if own else {}),
         "settings": _settings_of(engine, finished)
+        | {"options": options}
         | {"warm_up": warmed}
         | ({"left_out": left_out} if left_out else {})
         | ({"interrupted": True} if interrupted else {})
@@ -313,7 +314,7 @@ def replay(
         | ({"until_ci": _stop_rule(measured, choices, settings)} if settings.until_ci_percent else {}),
         "penalties": machine.for_passes(settings.passes, home),
         "noise": disturbance.summarise(finished),
-        "allocators": [_about(choice) for choice in choices],
+        "allocators": [about_choice(choice) for choice in choices],
         "agreement": agreement(measured),
         "runs": finished,
     }
@@ -502,7 +503,8 @@ def _stop_rule(finished: list[structs.Run], choices: list[Choice], settings: Set
     }
 
 
-def _about(choice: Choice) -> dict:
+def about_choice(choice: Choice) -> dict:
+    """A row of the results' "allocators"."""
     return {
         "name": choice.allocator,
         "variant": choice.variant,

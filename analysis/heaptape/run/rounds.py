@@ -31,6 +31,20 @@ FEW_REPEATS = 2
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 50
 MEMORY_AGREES = 0.001  # of the figure
 MEMORY_FIGURES = ("rss_anon_peak_bytes", "rss_anon_mean_bytes")
+CHANGE_FIGURES = (
+    "order",
+    "touch",
+    "aslr",
+    "as_malloc",
+    "threads_to_cores",
+    "real_clock",
+    "disturb_lines",
+    "warm_rounds",
+    "caches",
+    "tlbs",
+    "instruction_ops",
+    "memory_map",
+)  # of Settings
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,11 @@ class Settings:
     jobs: int = 0
     instruction_ops: int = 20_000_000
     memory_map: bool = True
+
+    @property
+    def unusual(self) -> dict[str, str | int | bool]:
+        """What changes figures and is not as usual."""
+        return {name: mine for name in CHANGE_FIGURES if (mine := getattr(self, name)) != getattr(Settings, name)}
 
 
 @dataclass(frozen=True)

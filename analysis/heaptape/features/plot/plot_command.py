@@ -31,7 +31,7 @@ KINDS = OF_RESULTS | OF_RECORDINGS
 FORMATS = (".png", ".svg", ".pdf")
 DESCRIPTION = (
     "Draws results (R.json, of replay) or a recording. Without KIND: memory, of a recording live. Kinds of results, "
-    "for which a recording is replayed first: "
+    "for which a recording is replayed first, unless its results by this build are in this folder: "
     + "; ".join(f"{name}: {what}" for name, what in OF_RESULTS.items())
     + ". Kinds of recordings: "
     + "; ".join(f"{name}: {what}" for name, what in OF_RECORDINGS.items())

@@ -83,6 +83,23 @@ def test_of_a_recording_kinds_of_results_are_drawn_after_a_replay_whose_results_
     ]  # fmt: skip
 
 
+def test_results_beside_it_of_this_build_are_used_again_and_no_others(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made, tape = tmp_path / "$a_b.results.json", folder / "$a_b.tape"
+    succeed(HEAPTAPE_HERE, "replay", tape)
+    kept = made.read_bytes()
+    done = succeed(HEAPTAPE_HERE, "plot", tape, "memory")
+    assert "its results by this build are in $a_b.results.json" in done.stderr
+    assert not Path("$a_b.2.results.json").exists()
+    for change in ('"options":{}', '"options":{"touch":"all"}'), ('"version":"', '"version":"0'):
+        assert kept.decode().count(change[0])
+        made.write_text(kept.decode().replace(*change, 1))
+        assert "the results will be in $a_b.2.results.json" in succeed(HEAPTAPE_HERE, "plot", tape, "memory").stderr
+        Path("$a_b.2.results.json").unlink()
+
+
 @pytest.mark.skipif("sharing" not in PASSES, reason="a feature that was taken out")
 def test_a_kind_of_a_feature_needs_no_replay_by_hand(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
