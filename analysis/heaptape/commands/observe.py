@@ -177,7 +177,7 @@ def _programs_table(found: dict) -> "Table":
 
     keys = {
         "cpu_ns": ("CPU, ms", 1e6),
-        "rss_anon_peak_bytes": ("peak RSS, MiB", MIB),
+        "rss_anon_peak_bytes": ("peak memory, MiB", MIB),
         "vm_size_peak_bytes": ("VmSize, MiB", MIB),
         "page_faults": ("page faults", 1),
     }

@@ -135,6 +135,18 @@ def mean_head(over_calls: bool) -> str:
     return "\n".join(mean_name(over_calls).rsplit(" ", 1))
 
 
+# Figures by the names that options give them -> what answers call them.
+FIGURES = {
+    "rss-peak": "peak memory", "rss-peak-upper": "upper end of peak memory", "vmsize-peak": "address space",
+    "instructions": "malloc instructions", "syscalls": "system calls", "faults": "page faults", "cpu": "CPU time",
+}  # fmt: skip
+
+
+def figure_name(option: str, over_calls: bool = False) -> str:
+    """What an answer calls a figure. `over_calls`: as of `mean_name`."""
+    return mean_name(over_calls) if option == "rss-mean" else FIGURES.get(option, option)
+
+
 MOSTLY_PERCENT = 50
 
 

@@ -20,7 +20,7 @@ FILE = Path(__file__).with_name("fidelity.json")
 FEWEST_APPS = 5
 # An error as large as the figure itself: replays don't predict it.
 UNPREDICTED_PERCENT = 100
-NAMES = {"peak_rss": "peak RSS", "mean_rss": "mean RSS", "vm_size": "VmSize", "bare_cpu": "bare CPU"}
+NAMES = {"peak_rss": "peak memory", "mean_rss": "mean memory", "vm_size": "VmSize", "bare_cpu": "bare CPU"}
 
 
 class Error(msgspec.Struct):

@@ -28,7 +28,7 @@ def test_text_has_a_row_for_each_program_and_the_commands_output_and_status_are_
     assert (done.returncode, done.stdout) == (3, "one\n")
     lines = done.stderr.splitlines()
     assert lines[0] == "Programs observed"
-    assert "peak RSS, MiB" in lines[1]
+    assert "peak memory, MiB" in lines[1]
     assert [line.split()[0] for line in lines[2:4]] == ["sh", "echo"]
 
 

@@ -26,14 +26,14 @@ def test_memory_that_never_varies_gets_an_exact_verdict():
     assert math.isnan(row["low"])
     assert math.isnan(row["p_value"])
     assert row["comparisons"] == 0
-    expected = "glibc uses 12.1 % more RSS at its peak than jemalloc (exact: the same in every repetition)."
+    expected = "glibc uses 12.1 % more peak memory than jemalloc (exact: the same in every repetition)."
     assert row["sentence"] == expected
 
 
 def test_equal_memory_is_said_to_be_the_same():
     row = only(verdicts(cycles_and_rss(rss={"a": [5, 5], "b": [5, 5]})))
     assert row["verdict"] == "same"
-    assert row["sentence"] == "RSS at its peak: b and a are the same in every repetition."
+    assert row["sentence"] == "Peak memory: b and a are the same in every repetition."
 
 
 def test_a_supported_difference_comes_with_its_interval():
@@ -130,7 +130,7 @@ def test_a_paragraph_names_both_allocators_once():
         {"a": [100, 101, 100, 99], "b": [100, 100, 101, 99.5]}, {"a": [1000, 1000], "b": [1500, 1500]}
     )
     text = paragraphs(verdicts(file, "a"))[0]
-    assert text.startswith("w: b uses 50.0 % more RSS at its peak (exact) than a; cycles: no difference shown with 4")
+    assert text.startswith("w: b uses 50.0 % more peak memory (exact) than a; cycles: no difference shown with 4")
 
 
 def test_holm_by_hand():

@@ -294,7 +294,7 @@ def test_verdicts_give_the_exact_counts_first_and_withhold_the_noise():
 
 def test_tiny_exact_differences_are_not_claimed():
     text = paragraphs(verdicts(results(), "glibc"))[0]
-    assert "RSS at its peak: the same within 0.1 %" in text
+    assert "peak memory: the same within 0.1 %" in text
 
 
 def test_passes_left_out_are_named_under_the_tables(capsys):

@@ -88,7 +88,7 @@ def test_compare_gives_memory_as_counted_and_the_error_of_replaying_beside_it(ta
     text = shown(peaks(glibc=100_000, jemalloc=103_000, mimalloc=111_000))
     assert "103.0" in text
     assert "≈" not in text
-    assert "peak RSS 4.0 to 9.0 %" in text
+    assert "peak memory 4.0 to 9.0 %" in text
 
 
 def test_verdicts_are_withheld_within_the_error(table) -> None:
@@ -120,8 +120,8 @@ def test_the_note_under_a_comparison_gives_ranges_and_names_what_is_not_predicte
 
     table(TABLE | {"figures": {"peak_rss": one(0.82, 4.31), "vm_size": one(2.0, 2.0), "bare_cpu": one(9.0, 2788.0)}})
     assert fidelity.sentence(["bare_cpu", "peak_rss", "mean_rss", "vm_size"], ["a0", "a1"]) == (
-        "Error of replays against live programs, 90th percentile: peak RSS 0.8 to 4.3 %, VmSize 2.0 %; bare CPU is not "
-        "predicted. By allocator: docs/methods/FIDELITY.md."
+        "Error of replays against live programs, 90th percentile: peak memory 0.8 to 4.3 %, VmSize 2.0 %; bare CPU is "
+        "not predicted. By allocator: docs/methods/FIDELITY.md."
     )
     assert fidelity.sentence(["mean_rss"], ["a0"]) == ""
 

@@ -23,7 +23,7 @@ def test_a_sweep_is_a_table_for_each_workload_with_a_row_for_each_value():
     files = [swept("x", **{"n=0": [MIB, MIB], "n=4": [3 * MIB, 3 * MIB]}), swept("y")]
     first, second = sweep_tables(as_shown(sweep(files, "n")))
     assert (first.title, second.title) == ("r: n — x", "r: n — y")
-    assert first.columns == ["value", "Total, M cycles", "%", "peak RSS, MiB", "%"]
+    assert first.columns == ["value", "Total, M cycles", "%", "peak memory, MiB", "%"]
     assert texts(first) == [
         ["default", "3.00", "150.0", "–", "–"],
         ["0", "2.00", "100", "1.00", "100"],
@@ -40,10 +40,10 @@ def test_verdicts_are_sentences_and_the_figures_behind_them():
         {"a": [100, 101, 102, 103], "b": [200, 202, 204, 206.5]}, {"a": [1000] * 4, "b": [1121] * 4}
     )  # fmt: skip
     said, behind = verdict_tables(verdicts(file, "a"))
-    assert said.notes[0].startswith("w: b uses 12.1 % more RSS at its peak (exact) and spends 100")
+    assert said.notes[0].startswith("w: b uses 12.1 % more peak memory (exact) and spends 100")
     rows = {row[2]: row for row in texts(behind)}
     assert [row[:2] for row in rows.values()] == [["w", "b / a"]] * 2
-    memory, cycles = rows["RSS at its peak"], rows["cycles"]
+    memory, cycles = rows["peak memory"], rows["cycles"]
     assert memory[3:] == ["+12.1", "exact", "–", "1.00", "–", "more"]
     assert cycles[3].startswith("+100.")
     assert cycles[4].startswith("+99.")

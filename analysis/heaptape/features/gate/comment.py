@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from heaptape.common.escape import markdown_prose
-from heaptape.common.phrases import counted, mean_name, percent, size
+from heaptape.common.phrases import counted, figure_name, percent, size
 from heaptape.common.tables import Cell, Table, render_markdown
-from heaptape.features.gate.tables import gate_lines
+from heaptape.features.gate.tables import gate_lines, name_in
 
 MARK = "<!-- heaptape gate -->"
 LEAST_PERCENT, MOST_ROWS = 1.0, 10
 REFUSED = (401, 403, 404)
-NAMES = {"instructions": "malloc and free, instructions", "rss-peak": "peak memory",
-         "rss-mean": mean_name(over_calls=False), "syscalls": "system calls"}  # fmt: skip
+COMMENTED = ("instructions", "rss-peak", "rss-mean", "syscalls")  # in the order of the headline
 
 
 def body(data: Mapping) -> str:
@@ -55,27 +54,22 @@ def _row(workload: str, name: str, one: Mapping) -> list[Cell]:
 
 
 def _changes(data: Mapping) -> list[tuple[str, str, Mapping]]:
-    """(workload, name, what `gate` held of it) of the figures in NAMES that changed, and of all that are worse."""
+    """(workload, name, what `gate` held of it) of the figures in COMMENTED that changed, and of all that are worse."""
     found = [
-        (workload["name"], _name(figure, workload), one)
+        (workload["name"], name_in(workload, figure), one)
         for workload in data["workloads"]
         for figure, one in workload["figures"].items()
         if one["verdict"] == "worse"
-        or (figure in NAMES and one["verdict"] != "noise" and abs(one["change_percent"] or 0) >= LEAST_PERCENT)
+        or (figure in COMMENTED and one["verdict"] != "noise" and abs(one["change_percent"] or 0) >= LEAST_PERCENT)
     ]
     return sorted(found, key=lambda row: (row[2]["verdict"] != "worse", -abs(row[2]["change_percent"] or 0)))
-
-
-def _name(figure: str, workload: Mapping) -> str:
-    if figure == "rss-mean":
-        return mean_name(workload["workload"].get("mean_over_calls", False))
-    return NAMES.get(figure, figure)
 
 
 def _headline(rows: list[tuple[str, str, Mapping]]) -> str:
     """The largest change of each figure, and where."""
     largest = {name: (workload, one) for workload, name, one in reversed(rows)}
-    wanted = [(name, *largest[name]) for name in dict.fromkeys([*NAMES.values(), *largest]) if name in largest]
+    in_order = dict.fromkeys([*map(figure_name, COMMENTED), *largest])
+    wanted = [(name, *largest[name]) for name in in_order if name in largest]
     return "; ".join(f"{name} {_change(one)} on {workload}" for name, workload, one in wanted) + "."
 
 

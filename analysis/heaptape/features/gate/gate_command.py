@@ -74,8 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="rss=1%,instructions=2%,syscalls=10%",
         metavar="LIST",
         help="how much worse each figure may be: percent, an amount (5, 64 KiB) or both (1%%+64 KiB). rss is rss-peak "
-        "and rss-mean; other figures are vmsize-peak, faults, misses. Figures not named are only shown (default "
-        "%(default)s)",
+        "(peak memory) and rss-mean (mean memory); other figures are vmsize-peak, faults, misses. Figures not named "
+        "are only shown (default %(default)s)",
     )
     parser.add_argument("--junit", metavar="F.xml", help="write the result as JUnit XML")
     parser.add_argument("-o", "--output", metavar="G.json", help="write all figures (-: standard output)")

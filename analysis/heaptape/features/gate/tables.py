@@ -4,7 +4,7 @@
 import shlex
 from collections.abc import Iterator, Mapping
 
-from heaptape.common.phrases import counted, percent, size
+from heaptape.common.phrases import counted, figure_name, percent, size
 from heaptape.common.tables import MISSING, Cell, Table, command_lines, paragraphs, screen_width, significant
 from heaptape.results.cells import signed
 from heaptape.results.fits import range_note
@@ -73,7 +73,8 @@ def gate_tables(data: Mapping) -> list[Table]:
         for workload in data["workloads"]
     ]
     title = f"{data['new']['name']} against {data['old']['name']}, change in percent"
-    columns = ["workload", "verification", *names]
+    over_calls = all(workload["workload"].get("mean_over_calls", False) for workload in data["workloads"])
+    columns = ["workload", "verification", *(figure_name(name, over_calls) for name in names)]
     return [Table(title, columns, rows, [*_legend(data), *_notes(data)], text_columns=2)]
 
 
@@ -110,11 +111,11 @@ def _notes(data: Mapping, figures: bool = True) -> Iterator[str]:
         if upper := workload["figures"].get(UPPER):
             peak = workload["figures"][PEAK]
             ends = {data[which]["name"]: (min(peak[which]), min(upper[which])) for which in ("old", "new")}
-            if note := range_note(ends, f" of {name}", f"{UPPER} is the upper end"):
+            if note := range_note(ends, f" of {name}", "both ends are compared"):
                 yield note
         for figure, found in workload["figures"].items():
             if figures and found["verdict"] in MARKS:
-                yield f"{name}: {_figure_note(figure, found)}"
+                yield f"{name}: {_figure_note(name_in(workload, figure), found)}"
     for one in data["minimised"]:
         events, of = one["minimised"]["events"], one["whole"]["events"]
         start_up = "" if one["beyond_start_up"] or one["old"] is None else ", in start-up already"
@@ -123,8 +124,12 @@ def _notes(data: Mapping, figures: bool = True) -> Iterator[str]:
         yield f"{one['workload']}, {one['figure']}: not made smaller: {one['why']}"
 
 
+def name_in(workload: Mapping, figure: str) -> str:
+    return figure_name(figure, workload["workload"].get("mean_over_calls", False))
+
+
 def _figure_note(name: str, found: Mapping) -> str:
-    """ "rss-peak is 12.0 MiB, was 10.0 MiB (+20 %): ..."."""
+    """ "peak memory is 12.0 MiB, was 10.0 MiB (+20 %): ..."."""
     new, old = (min(found[which]) for which in ("new", "old"))
     shown = size if found["unit"] == "bytes" else "{:,.0f}".format
     change = "" if found["change_percent"] is None else f" ({percent(found['change_percent'])})"

@@ -5,7 +5,7 @@ anything.
 
 from collections.abc import Mapping, Sequence
 
-from heaptape.common.phrases import counted, mean_name, percent, serialising
+from heaptape.common.phrases import counted, figure_name, percent, serialising
 from heaptape.common.tables import MIB, MISSING, Cell, Table, rounded
 from heaptape.decide.worth import NO_REASON, is_known, measured, more_runs, why_not
 from heaptape.features.tune.trials import Effect
@@ -18,8 +18,6 @@ UNITS = {"rss-peak": (MIB, "MiB"), "rss-mean": (MIB, "MiB"), "vmsize-peak": (MIB
 MILLIONS = {"instructions": (1e6, "M"), "misses": (1e6, "M")}
 FEW_ON_FRONT = 20  # rows of the front that a terminal shows
 FEW_ROWS, FEW_TUNABLES = 9, 5  # of an answer
-WORDS = {"rss-peak": "peak memory", "vmsize-peak": "address space", "cpu": "CPU time"}
-LIVE_WORDS = WORDS | {"rss-mean": mean_name(over_calls=False)}  # a live program has a clock
 
 
 def tune_answer(data: Mapping) -> Table:
@@ -63,9 +61,7 @@ def _is_winner(row: Mapping, data: Mapping) -> bool:
 
 
 def _words(figure: str, data: Mapping) -> str:
-    if figure == "rss-mean":
-        return mean_name(data.get("mean_over_calls", False))
-    return WORDS.get(figure, figure)
+    return figure_name(figure, data.get("mean_over_calls", False))
 
 
 def _together(data: Mapping) -> str:
@@ -84,8 +80,8 @@ def _front(data: Mapping) -> Table:
     columns = ["", "settings"]
     for name in figures:
         scale, unit = _unit(name)
-        columns += [f"{name}, {unit}".removesuffix(", ")] * bool(single)
-        columns += ["% of default" if single else f"{name}, % of default"]
+        columns += [f"{_words(name, data)}, {unit}".removesuffix(", ")] * bool(single)
+        columns += ["% of default" if single else f"{_words(name, data)}, % of default"]
     shown = [row for row in data["points"] if row.get("variants") or row.get("front")]
     ordered = sorted(shown, key=lambda row: row["ratios"][figures[0]] if "ratios" in row else float("inf"))
     front = [row for row in ordered if row.get("front")]
@@ -122,8 +118,9 @@ def _failures(data: Mapping) -> list[str]:
 
 def _contributions(data: Mapping) -> Table:
     figures = list(data["search"]["objectives"])
+    words = [_words(name, data) for name in figures]
     columns = ["tunable", "winner", "importance, %", "alone"]
-    columns += [f"{name}, change in %" for name in figures] + [f"{name} without it, change in %" for name in figures]
+    columns += [f"{name}, change in %" for name in words] + [f"{name} without it, change in %" for name in words]
     rows = []
     best = data["winner"]
     for one in sorted(data["tunables"], key=lambda one: (one["winner"] is None, -(one["importance"] or 0))):
@@ -227,7 +224,7 @@ def _varying(data: Mapping) -> list[str]:
     for name in _figures(data):
         values = [[run[workload][name] for run in runs] for workload in default["figures"]]
         most = max((max(one) / min(one) - 1 if min(one) > 0 else 0.0) for one in values)
-        varying += [f"{name} by {rounded(100 * most)} %"] * (most > 0)
+        varying += [f"{_words(name, data)} by {rounded(100 * most)} %"] * (most > 0)
     refuted = sum(row.get("refuted", False) for row in data["points"])
     lines = [f"Replayed again, the default's own figures vary: {', '.join(varying)}."] * bool(varying)
     if refuted:
@@ -258,7 +255,7 @@ def live_lines(data: Mapping) -> list[str]:
     for one in lived["figures"]:
         change, *ends = (100 * (one[key] - 1) for key in ("ratio", "low", "high"))
         known.append(is_known(*ends))
-        name = WORDS["cpu"] if one["live"] == CPU else LIVE_WORDS.get(one["figure"], one["figure"])
+        name = figure_name("cpu" if one["live"] == CPU else one["figure"])  # a live program has a clock
         wanted = "" if one["most"] in (None, 1) else f", limit {signed(100 * (one['most'] - 1))} %"
         verdict = f": {one['verdict']}" if one["verdict"] and (known[-1] or one["verdict"] != "undecided") else ""
         lines.append(f"  {name} {measured(change, *ends)}{wanted}{verdict}")
@@ -320,7 +317,8 @@ def effects_table(
     notes += [f"{one.tunable}={one.value} failed: {one.error}" for one in found if one.error]
     if silent:
         notes.append(f"Change nothing in any of these workloads: {', '.join(silent)}.")
-    return Table(f"Tunables — {allocator}", ["tunable", "value", *figures, "largest in"], rows, notes, 2)
+    names = [figure_name(figure) for figure in figures]
+    return Table(f"Tunables — {allocator}", ["tunable", "value", *names, "largest in"], rows, notes, 2)
 
 
 def _cell(one: Effect, figure: str) -> Cell:

@@ -242,7 +242,7 @@ def time_against_memory(axes: Axes, percents: pd.DataFrame, order: Sequence[str]
     axes.axhline(100, color=INK, linewidth=0.6)
     axes.axvline(100, color=INK, linewidth=0.6)
     axes.set_xlabel(f"{cost.removeprefix('total_')} in calls, % of {baseline}")
-    axes.set_ylabel(f"peak RSS, % of {baseline}")
+    axes.set_ylabel(f"peak memory, % of {baseline}")
     axes.xaxis.set_major_locator(MaxNLocator(7))
     if isinstance(axes.figure, Figure):
         _escape_texts(axes.figure)

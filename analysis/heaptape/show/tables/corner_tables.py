@@ -24,7 +24,7 @@ OVERHEAD_PERCENTS = ("rss_percent", "overhead_percent", "overhead_percent_of_ide
 SHOWN: Mapping[str, tuple[str, str, float]] = {
     "total_instructions": ("Total instructions", "M", 1e6),
     "total_cycles": ("Total cycles", "M", 1e6),
-    "rss_peak_bytes": ("Peak RSS", "MiB", MIB),
+    "rss_peak_bytes": ("Peak memory", "MiB", MIB),
 }
 MEANS = (GEOMETRIC, ARITHMETIC)
 
@@ -130,7 +130,7 @@ def overhead_tables(
     first = next(iter(variants))
     named = "" if named_above or list(variants) == list(variants.values()) else f": {_variants(variants)}"
     title = f"RSS overhead, MiB{named}"
-    notes = [f"OH: peak RSS less ideal RSS (the peak of live bytes); %: of {first}'s OH."]
+    notes = [f"OH: peak memory less ideal RSS (the peak of live bytes); %: of {first}'s OH."]
     if by_row or len(variants) > len(CORNERS):
         return [Table(title, *_overhead_long(frame, first), notes, 2)]
     return [Table(title, *_overhead_wide(frame, list(variants)), notes)]

@@ -44,7 +44,6 @@ STRINGS_NOTE = (
 HELD_NOTE = "all freed: RSS after every object was released; purged: RSS after the allocator's own purge as well."
 LIMIT_NOTE = "fits in: the smallest memory limit (of a cgroup) for the whole program, its own memory included."
 SHOWN_HALF = 0.05  # percent: a narrower half interval would be shown as 0.0
-MEAN_RSS = "mean RSS"
 NOISY = "too noisy"
 # Figures whose differences are withheld within the error of replaying. Counted figures (instructions, faults, system
 # calls, memory) are shown, with the error of replaying beside them.
@@ -126,8 +125,8 @@ def by_subject(files: Sequence[Results], baseline: str, method: Method = "t") ->
 
 
 def _with_means_over_calls(table: Table) -> Table:
-    named = mean_name(over_calls=True)
-    return replace(table, columns=[named if name == MEAN_RSS else name for name in table.columns])
+    usual, named = (mean_name(over_calls) for over_calls in (False, True))
+    return replace(table, columns=[named if name == usual else name for name in table.columns])
 
 
 def _closing_notes(files: Sequence[Results]) -> list[str]:
@@ -181,8 +180,8 @@ def _absolute_tables(shown: "_Figures", suffix: str) -> list[tuple[str, Table]]:
     }
     tables.append(("system", _metric_table(f"System calls and page faults{suffix}", shown, system, [])))
     memory = {
-        "peak_rss": "peak RSS",
-        "mean_rss": MEAN_RSS,
+        "peak_rss": "peak memory",
+        "mean_rss": mean_name(over_calls=False),
         "ideal_rss": "ideal RSS",
         "achievable_rss": "achievable",
         "overhead": "overhead",
@@ -296,7 +295,12 @@ def _relative_tables(
     totals = percents[percents["metric"] == "total_instructions"]
     exact = len(totals) > 0 and bool(totals["exact"].all())
     instructions = {"total_instructions": f"instructions{' (exact)' * exact}"}
-    memory = {"peak_rss": "peak RSS", "mean_rss": MEAN_RSS, "vm_size": "VmSize", "page_faults": "page faults"}
+    memory = {
+        "peak_rss": "peak memory",
+        "mean_rss": mean_name(over_calls=False),
+        "vm_size": "VmSize",
+        "page_faults": "page faults",
+    }
     bare = {"bare_wall": "bare", "bare_cpu": "bare CPU"}
     cycles = {"total_cycles": "Total"} | {f"calls/{c}": c for c in calls}
     kinds = [

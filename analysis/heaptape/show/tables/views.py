@@ -66,8 +66,8 @@ def _p_cell(value: float) -> Cell:
 def _sweep_name(figure: str) -> str:
     names = {"total_instructions": "instructions, M"} | {
         "total_cycles": "Total, M cycles",
-        "peak_rss": "peak RSS, MiB",
-        "mean_rss": "mean RSS, MiB",
+        "peak_rss": "peak memory, MiB",
+        "mean_rss": "mean memory, MiB",
     }
     return names.get(figure, figure.removeprefix("calls/"))
 

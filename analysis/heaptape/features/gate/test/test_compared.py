@@ -83,7 +83,7 @@ def test_of_a_peak_that_is_a_range_the_upper_end_is_judged_too(upper, figures, w
     data = {"old": {"name": "old"}, "new": {"name": "new"}, "workloads": [about], "minimised": [], "not_minimised": []}
     said = " ".join(gate_lines(data))
     assert ("Peaks are ranges of made up" in said) == bool(worse)
-    assert ("rss-peak-upper is 180" in said) == bool(worse)
+    assert ("upper end of peak memory is 180" in said) == bool(worse)
 
 
 def test_the_minimise_that_is_to_be_typed_has_the_limits_that_the_gate_was_given():

@@ -52,7 +52,7 @@ def test_the_answer_has_the_winner_the_front_and_the_default_the_best_first():
 def test_the_front_and_the_variants_are_rows_with_their_marks_the_least_first():
     front, _ = tune_tables(search())
     assert front.title == "g — w, 5 settings tried"
-    assert front.columns == ["", "settings", "rss-peak, MiB", "% of default"]
+    assert front.columns == ["", "settings", "peak memory, MiB", "% of default"]
     assert texts(front) == [
         ["wf", "g:a=1", "80.0", "80.0"],
         ["fxv", "lean: g:a=2", "90.0", "90.0"],
@@ -75,7 +75,7 @@ def test_what_is_concluded_has_the_replays_again_the_errors_and_what_varies():
     assert conclusion(search()) == [
         "Set:", "  T_a=1",
         "Against the default: peak memory -18 % (-20.0 to -16.0) (error against live programs: peak memory 3.00 %).",
-        "Replayed again, the default's own figures vary: rss-peak by 5.00 %.",
+        "Replayed again, the default's own figures vary: peak memory by 5.00 %.",
         "Of the settings that seemed better, 1 did not hold each time they were replayed again.",
         "What makes the differences: a 90 %.",
     ]  # fmt: skip
