@@ -110,8 +110,9 @@ def tests_of(file: Path) -> list[str]:
             of_folder = Path(*file.parts[:4], "test")
         docstrings = "analysis/test/commands/test_python_interface.py"
         return nearest_first([str(of_folder), docstrings] if of_folder.is_dir() else [str(of_folder.parent)], file)
-    if part == "core":  # what reads and writes files; what starts programs
-        folders = ["replay/test/passes"] if file.parts[1] == "system" else ["convert/test"]
+    if part == "core":  # what starts programs; what Python reads with; what reads and writes files
+        near = {"system": "replay/test/passes", "reader": "analysis/test/tape"}
+        folders = [near.get(file.parts[1], "convert/test")]
     own = [part] if (REPOSITORY / part / "test").is_dir() or part == "core" else []
     return ["tests/test_c_programs.py", *own, *folders, "-k", f"not test_program or {part}/"]  # the fast ones first
 
