@@ -6,12 +6,13 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 
+import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.features.blame import figures as memory_figures
 from heaptape.features.blame import views as holders
 from heaptape.features.blame.data import of_allocators
-from heaptape.features.blame.holders import LEAST_SHOWN, at_position, over_time, site_frames
+from heaptape.features.blame.holders import _REASONS, LEAST_SHOWN, at_position, over_time, site_frames
 from heaptape.results.schema import Results
 from heaptape.show.pages import page
 from synthetic_blame import make_run, planted
@@ -168,3 +169,15 @@ def test_a_frame_of_a_program_without_names_is_shortened_to_its_offset_below_one
     assert site_frames("gnuplot-nox+0x1cf69 < gnuplot-nox+0x81b33") == ["gnuplot-nox+0x1cf69", "+0x81b33"]
     assert site_frames("libx.so.0.7+0x1 < libx.so.0.7+0x2 < main") == ["libx.so+0x1", "+0x2", "main"]
     assert site_frames("python3.11+0x1 < libx.so+0x2") == ["python3.11+0x1", "libx.so+0x2"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("rounding", "1.00 MiB (10 % of resident memory) are added to requests to round them up"),
+        ("allocator", "2.00 MiB (20 % of resident memory) are metadata, or pages that never held an object"),
+    ],
+)
+def test_what_no_object_holds_is_said_with_its_share_of_the_resident_memory(reason, said):
+    mib = {"rounding_bytes": 1.0, "never_used_bytes": 1.5, "beside_table_bytes": 0.5, "rss_anon_bytes": 10.0}
+    assert _REASONS[reason](None, pd.Series(mib) * 2**20) == said

@@ -11,6 +11,7 @@ import shutil
 
 import heaptape
 import msgspec
+import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.features.fleet import atlas, atlas_page
@@ -237,3 +238,10 @@ def test_the_predicted_time_is_the_comparisons_as_a_share_of_glibcs_where_access
 @pytest.mark.parametrize(("ratio", "said"), [(0.5, "−50 %"), (1.004, "+0 %"), (1.5, "+50 %"), (2.0, "× 2.0")])
 def test_a_ratio_is_said_in_percent_until_it_is_a_factor(ratio, said):
     assert atlas_page._change(ratio) == said
+
+
+def test_how_often_a_choice_was_good_by_hand():
+    ratios = {"ratio": [1.0, 1.01, 1.5], "always_ratio": [1.0] * 3, "baseline_ratio": [2.0] * 3}
+    table = atlas_page._choices({"peak_rss": pd.DataFrame(ratios)})
+    (row,) = ([cell.text for cell in cells[1:]] for cells in table.rows)
+    assert row == ["3", "67 %", "+15 %", "100 %", "+0 %", "0 %", "+100 %", "33 %"]
