@@ -19,6 +19,7 @@ from tests.support import HEAPTAPE, OUT, RECORD, compile_c, succeed
 HOME = Home(OUT)
 LIBRARY = OUT / "lib" / "libheaptape-place.so"
 HOST = Path(__file__).with_name("host.c")
+OTHERS = ("placed_array", "placed_of_c11", "placed_as_before", "placed_in_a_page")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def plan_of(folder: Path, host: Path, *words: str) -> str:
 @pytest.fixture(scope="module")
 def made(host) -> Path:
     path = host.parent / "plan.toml"
-    path.write_text(plan_of(host.parent, host))
+    path.write_text(plan_of(host.parent, host, "where"))
     return path
 
 
@@ -56,12 +57,18 @@ def run(host: Path, path: Path | str | None, *words: str, **more: str) -> subpro
 
 def test_sites_of_a_plan_are_served_apart_and_keep_the_rules_of_malloc(host, made):
     done = run(host, made, "where")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "1 0\ndone\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1 0 6\ndone\n", "")
 
 
 def test_a_wrapper_is_told_apart_by_its_callers(made):
     depths = {site.function.split()[0]: len(site.frames) for site in plan.read(made).sites}
-    assert depths == {"placed": 2, "placed_zeroed": 1, "placed_aligned": 1, "placed_resized": 1}
+    assert depths == {
+        "placed": 2,
+        "placed_zeroed": 1,
+        "placed_aligned": 1,
+        "placed_resized": 1,
+        **dict.fromkeys(OTHERS, 1),
+    }
 
 
 def test_without_a_plan_the_library_does_nothing(host):
@@ -71,7 +78,7 @@ def test_without_a_plan_the_library_does_nothing(host):
 
 def test_the_command_runs_the_program_with_the_plan(host, made):
     done = succeed(HEAPTAPE, "run", "--place", made, "--", host, "where")
-    assert (done.stdout, done.stderr) == ("1 0\ndone\n", "")
+    assert (done.stdout, done.stderr) == ("1 0 6\ndone\n", "")
 
 
 @pytest.mark.parametrize(
