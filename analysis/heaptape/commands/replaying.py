@@ -38,8 +38,8 @@ class Work:
 
     def on_progress(self, run: "Run | None", share: float, experiment: str = "") -> None:
         """Called by `run.replay.replay`. `experiment`: its name in `heaptape whatif`."""
-        what = f"{run.choice.label}, {run.pass_} pass" if run else "done"
-        self.progress.update(f"{experiment}: {what}" if experiment else what, share)
+        what = f"{run.choice.label}, {run.pass_} pass" if run else "" if experiment else "done"
+        self.progress.update(": ".join(filter(None, [experiment, what])), share)
 
     def on_failure(self, run: "Run", error: str) -> None:
         """Keeps the failure; prints it unless a run of this allocator has failed in the same way."""
