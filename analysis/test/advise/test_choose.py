@@ -521,6 +521,15 @@ def test_a_live_check_says_how_prediction_and_measurement_agree(predicted, low, 
     assert confirm._verdict(predicted, low, high) == verdict
 
 
+def test_a_race_that_decides_nothing_alone_says_what_the_pick_was_weighed_with():
+    found, predicted = measured_live(-6.0), predicted_cpu(-9.0, 3.0)
+    assert confirm._with_prediction(found, predicted) == (
+        f" by them alone, with the prediction {cpu_text(weighed(found, predicted))}"
+    )
+    assert confirm._with_prediction(replace(found, replayed=False), predicted) == " by them alone"
+    assert confirm._with_prediction(found, None) == " by them alone"
+
+
 @pytest.mark.parametrize(("upper", "kept"), [(104, True), (107, False)])
 def test_a_limit_of_a_peak_that_is_a_range_holds_at_both_ends(upper, kept):
     def tried(label, peak, upper):
