@@ -6,9 +6,11 @@ Long: 10,000 threads; 1,000 are in the short run.
 
 import base64
 import json
+import shutil
 import struct
 import subprocess
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -219,6 +221,44 @@ def test_library_that_cannot_be_loaded_is_an_error(single, tmp_path):
     assert "not_a_library.so: the dynamic linker can't load it" in one_error(
         engine("--pass", "bare", "--preload", text, path)
     )
+
+
+def system_libc() -> tuple[Path, Path]:
+    """Its dynamic linker, and the file of its C library."""
+    maps = subprocess.run(["cat", "/proc/self/maps"], capture_output=True, text=True, check=True).stdout
+    mapped = {Path(word) for line in maps.splitlines() for word in line.split()[5:6] if word.startswith("/")}
+    return tuple(next(path for path in mapped if path.name.startswith(name)) for name in ("ld-linux", "libc.so"))
+
+
+def test_a_c_library_of_another_folder_is_replayed_by_its_own_loader(single, tmp_path):
+    path, made = single
+    folder = tmp_path / "other"
+    folder.mkdir()
+    loader, library = (Path(shutil.copy(file, folder)) for file in system_libc())
+    given = ["--pass", "bare", "--loader", loader, "--libraries", folder]
+    planted = ["--preload", PLANTED, path]
+    for words, malloc in (([path], library), (["--libraries", PLANTED.parent, *planted], PLANTED)):
+        run = replay(*given, *words)
+        assert run["ops"] == made["ops"]
+        assert run["malloc"]["path"] == str(malloc)
+    says = f"not its C library's malloc was replayed, but that of {PLANTED}"
+    assert says in one_error(engine(*given, *planted))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [(None, "can't open"), (b"text", "not a dynamic linker"), ("machine", "of another processor")]
+)
+def test_what_is_no_loader_of_the_engine_is_one_error(single, tmp_path, content, says):
+    loader = tmp_path / "ld.so"
+    if content == "machine":
+        data = bytearray(system_libc()[0].read_bytes())
+        data[18:20] = struct.pack("<H", 243)
+        content = bytes(data)
+    if content:
+        loader.write_bytes(content)
+    result = engine("--pass", "bare", "--loader", loader, "--libraries", tmp_path, single[0])
+    assert says in result.stderr
+    assert result.returncode in (1, 2)
 
 
 @pytest.mark.parametrize("name", ["libnosuch.so", "/no/such.so"])
