@@ -16,11 +16,11 @@ import pytest
 from heaptape.allocators import installed, registry
 from heaptape.allocators.registry import Choice, Proof
 from heaptape.allocators.tunables import Tunable, Tunables
+from heaptape.common.engine import BY_NAME
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home, default_home
 from heaptape.results.model.penalties import SCHEMA
 from heaptape.run import engine_process, machine, replay
-from heaptape.run.passes import BY_NAME
 from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import END, SIZE_HIGH, read_workload
 from hypothesis import given
