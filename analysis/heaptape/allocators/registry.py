@@ -464,9 +464,11 @@ def _run(*command: str) -> str:
 def _linker_cache() -> dict[str, Path]:
     """Soname -> path from `ldconfig -p`; the first entry is the one that the linker uses on this machine."""
     cache: dict[str, Path] = {}
+    # As an emulated program sees it, the cache is the host's.
+    kind = {"x86_64": "x86-64", "aarch64": "AArch64"}.get(os.uname().machine, "")
     for line in _run("ldconfig", "-p").splitlines():
         match = re.match(r"\s+(\S+) \((.*)\) => (\S+)", line)
-        if match and ("x86-64" in match[2] or os.uname().machine != "x86_64"):
+        if match and kind in match[2]:
             cache.setdefault(match[1], Path(match[3]))
     return cache
 

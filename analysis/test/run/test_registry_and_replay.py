@@ -273,6 +273,22 @@ def choice(name: str, preload: str, path: str = "/lib/libc.so.6") -> Choice:
     return Choice(name, "default", Path(preload or path), preload, {}, "")
 
 
+@pytest.mark.parametrize(("machine_name", "folder"), [("x86_64", "x86"), ("aarch64", "arm")])
+def test_a_library_of_another_processor_is_not_taken_from_the_linkers_cache(
+    machine_name, folder, tmp_path, monkeypatch
+):
+    kinds = {"x86": "libc6,x86-64", "arm": "libc6,AArch64"}
+    for kind in kinds:
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / "libheld.so.6").touch()
+    lines = [f"\tlibheld.so.6 ({tag}) => {tmp_path / kind}/libheld.so.6" for kind, tag in kinds.items()]
+    uname = SimpleNamespace(machine=machine_name)
+    monkeypatch.setattr(registry, "os", SimpleNamespace(uname=lambda: uname))
+    for listed in (lines, lines[::-1]):
+        monkeypatch.setattr(registry, "_run", lambda *_, listed=listed: "\n".join(listed))
+        assert registry.files_of(["libheld.so.6"], []) == {"libheld.so.6": [tmp_path / folder / "libheld.so.6"]}
+
+
 @pytest.fixture
 def linkers(monkeypatch):
     """The dynamic linker has a file of every name, but of "libabsent.so"."""
