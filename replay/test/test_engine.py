@@ -6,6 +6,7 @@ Long: 10,000 threads; 1,000 are in the short run.
 
 import base64
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -14,13 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import REPLAY, compile_trace, import_text, refused
+from tests.support import REPLAY, REPOSITORY, compile_c, compile_trace, import_text, refused
 
 from .engine import OUT, PLANTED, engine, make, replay
 
 ON_PLANTED_CLOCK = OUT / "test-programs/heaptape-replay-planted-clock"  # the same sources on planted_clock.h
 READING = 32  # cycles that a reading of that clock takes
 RSS_ERROR_BYTES = 64 * 4096  # Linux before 6.17 counts RssAnon up to 64 OS pages late.
+CONTROLS = {
+    int(number): name
+    for number, name in re.findall(
+        r'CONTROL_NAME\((\d+), \w+, "([^"]+)"', (REPOSITORY / "core/trace/control_names.def").read_text()
+    )
+}
 ORDERS = ["recorded", "causal", "window=256", "window"]
 PASSES = ["time", "memory", "bare"]
 
@@ -259,6 +266,81 @@ def test_what_is_no_loader_of_the_engine_is_one_error(single, tmp_path, content,
     result = engine("--pass", "bare", "--loader", loader, "--libraries", tmp_path, single[0])
     assert says in result.stderr
     assert result.returncode in (1, 2)
+
+
+# Writes what it is told.
+TOLD = """
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+extern void *__libc_malloc(size_t); extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t); extern void __libc_free(void *);
+void *malloc(size_t n) { return __libc_malloc(n); }
+void *calloc(size_t n, size_t m) { return __libc_calloc(n, m); }
+void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }
+void free(void *p) { __libc_free(p); }
+static void tell(const char *format, ...) {
+  char text[200];
+  va_list all;
+  va_start(all, format);
+  int n = vsnprintf(text, sizeof text, format, all), fd = open(getenv("TOLD"), O_WRONLY | O_APPEND | O_CREAT, 0600);
+  write(fd, text, n);
+  close(fd);
+}
+static void value(const void *new, size_t bytes, unsigned *old, size_t *old_bytes) {
+  unsigned long long read = 0;
+  memcpy(&read, new ? new : &read, bytes);
+  tell(" %zu:%lld %d\\n", bytes, read, old && *old_bytes == sizeof *old);
+}
+int mallctl(const char *name, void *old, size_t *old_bytes, void *new, size_t bytes) {
+  tell("%s", name);
+  value(new, bytes, old, old_bytes);
+  return 0;
+}
+int mallctlnametomib(const char *name, size_t *mib, size_t *parts) {
+  tell("look up %s\\n", name);
+  for (size_t i = 0; i < 3; i++)
+    mib[i] = 70 + i;
+  *parts = 3;
+  return 0;
+}
+int mallctlbymib(const size_t *mib, size_t parts, void *old, size_t *old_bytes, void *new, size_t bytes) {
+  tell("%zu.%zu.%zu of %zu", mib[0], mib[1], mib[2], parts);
+  value(new, bytes, old, old_bytes);
+  return 0;
+}
+int MallocExtension_SetNumericProperty(const char *name, size_t value) { tell("%s %zu\\n", name, value); return 1; }
+void *_ZN15MallocExtension8instanceEv(void) { return (void *)4; }
+void _ZN22TCMallocImplementation20SetMemoryReleaseRateEd(void *self, double rate) { tell("%p %g\\n", self, rate); }
+"""
+
+
+def test_named_controls_reach_the_allocator_with_their_values(tmp_path):
+    library = compile_c(tmp_path / "libtold.so", TOLD, "-shared", "-fPIC", "-O1", "-w")
+    property_ = next(n for n, name in CONTROLS.items() if name == "tcmalloc.max_total_thread_cache_bytes")
+    calls = {
+        "mallctl(1, 0)": ["epoch 8:0 0"],
+        "mallctl(2, 1)": ["background_thread 1:1 0"],
+        "mallctl(2, 0)": ["background_thread 1:0 0"],
+        "mallctl(4, 3)": ["thread.arena 4:3 0"],
+        "mallctl(6, 0)": ["thread.tcache.flush 0:0 0"],
+        "mallctl(8, 5)": [],
+        "mallctl(13, 9)": ["tcache.create 0:0 1"],
+        f"mallctl({5 << 16 | 21}, 7000)": ["arena.5.dirty_decay_ms 8:7000 0"],
+        f"mallctlbymib({6 << 16 | 17}, 0)": ["look up arena.0.purge", "70.6.72 of 3 0:0 0"],
+        f"mallctlbymib({7 << 16 | 17}, 0)": ["70.7.72 of 3 0:0 0"],
+        "mallctlbymib(13, 0)": ["look up tcache.create", "70.71.72 of 3 0:0 1"],
+        "mallctlbymib(8, 5)": [],
+        f"tc_set_property({property_}, 123456)": ["tcmalloc.max_total_thread_cache_bytes 123456"],
+        "tc_set_release_rate(2500000)": ["0x4 2.5"],
+    }
+    lines = ["1 0 malloc(8) = 0x1000", *(f"{i} 0 {call}" for i, call in enumerate(calls, 2))]
+    work = compile_trace(import_text(tmp_path, "".join(f"{line}\n" for line in lines)))
+    replay("--pass", "verify", f"--env=TOLD={tmp_path}/told", "--preload", library, work)
+    assert (tmp_path / "told").read_text().splitlines() == [line for told in calls.values() for line in told]
 
 
 @pytest.mark.parametrize("name", ["libnosuch.so", "/no/such.so"])
