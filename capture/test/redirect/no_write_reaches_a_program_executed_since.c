@@ -126,6 +126,23 @@ static void check(const char *name, const char *path, enum step replaced, bool e
   end(&program);
 }
 
+/* One that says to be of another user or group than it is, is no peer. */
+static void check_ids(const char *path) {
+  struct program program = start(path);
+  wait_for(&program);
+  for (unsigned wrong = 0; wrong < 4; wrong++) {
+    const struct ucred from = {.pid = program.pid, .uid = USER + (wrong & 1), .gid = USER + (wrong >> 1)};
+    struct peer peer;
+    bool opened = peer_open(&peer, &from, -1);
+    if (opened != (wrong == 0) || peer_is_same(&peer) != opened || (opened && peer.pid_fd < 0)) {
+      fprintf(stderr, "user %u, group %u: %d\n", from.uid, from.gid, opened);
+      failed = 1;
+    }
+    peer_close(&peer);
+  }
+  end(&program);
+}
+
 static void check_held(const char *path, bool replaced) {
   struct program program = start(path);
   struct tracee tracee;
@@ -177,6 +194,7 @@ int main(int count, char **arguments) {
   end(&program);
   if (gains) {
     check("none", other, NEVER, true);
+    check_ids(other);
     for (enum step step = AT_FIRST; step < NEVER; step++)
       check("setuid", setuid, step, false);
     for (enum step step = OPENED; step < NEVER; step++)
