@@ -91,6 +91,8 @@ class Results:
                 return msgspec.json.decode(self._content, type=ResultsFile)
             except (msgspec.MsgspecError, UnicodeError, RecursionError):
                 pass  # what is wrong is said below, in the words for data of any source; and JSON may have NaN
+        if isinstance(self.data, dict) and "runs" not in self.data:
+            raise HeaptapeError(f"{self.path}: not a results file of 'heaptape replay' (no runs)")
         return checked(self.path, self.data, ResultsFile)
 
     @property

@@ -157,6 +157,7 @@ def test_figures_whose_sums_and_ratios_overflow_are_compared(one, other):
     [
         ("not json", "offset 0: not a results file"),
         ("[1]", "Expected `object`, got `array`"),
+        ('{"advice": []}', "r.json: not a results file of 'heaptape replay'"),
         ('{"runs": 3}', "runs: Expected `array`, got `int`"),
         ('{"schema": 2, "runs": []}', "results of schema 2; this heaptape knows 1"),
         ('{"runs": [{"variant": "x"}]}', r"runs\[0\]: Object missing required field `allocator`"),
