@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 // Recorded by: gcc -g -O1 -pthread nodes.c -o p; heaptape record --accesses --stacks -o nodes.tape -- ./p
 #include <pthread.h>
 #include <stdio.h>
