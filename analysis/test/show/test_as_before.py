@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What commands print, write and draw of one recording and of its results is what it was: `make golden` writes it anew;
 read the difference. The recording is of as_before/nodes.c, with call stacks and all data accesses; of the results what
-is large was kept of two allocators.
+is large was kept of two allocators. Features print in most of it, so it is asked of the whole product only.
 """
 
 import gzip
@@ -14,10 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from heaptape.common.version import __version__
-from heaptape.features.plot.plot_command import OF_RECORDINGS, OF_RESULTS
 from matplotlib.figure import Figure
 
 from tests.support import call_heaptape
+
+pytest.importorskip("heaptape.features.blame")
+pytest.importorskip("heaptape.features.contention")
+pytest.importorskip("heaptape.features.sharing")
+plot_command = pytest.importorskip("heaptape.features.plot.plot_command")
 
 FOLDER = Path(__file__).with_name("as_before")
 CORNERS = "reference:neither,reference:fastbins,reference:tcache,reference"
@@ -116,7 +120,9 @@ def test_commands_print_of_a_recording_and_its_results_what_they_printed(name: s
     same_as_before(name, lines_of(done.stdout).replace(__version__, "VERSION"))
 
 
-@pytest.mark.parametrize(("names", "source"), [(OF_RESULTS, "nodes.json"), (OF_RECORDINGS, "nodes.tape")])
+@pytest.mark.parametrize(
+    ("names", "source"), [(plot_command.OF_RESULTS, "nodes.json"), (plot_command.OF_RECORDINGS, "nodes.tape")]
+)
 def test_pictures_hold_what_they_held(
     names: tuple[str, ...], source: str, inputs: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
