@@ -50,30 +50,22 @@ def shortened(value: object) -> object:
             numbers = all(isinstance(one, int | float) for one in value)
             value = [*value[:2], value[-1], *([sum(value)] if numbers else []), len(value)]
         return [shortened(one) for one in value]
+    if isinstance(value, str) and value.startswith("data:image"):
+        return "a picture"
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
-def drawn(text: str) -> list[str]:
-    """What pictures of a page draw: of each kind of element the first, the last, how many, and the sum of numbers."""
-    kinds: dict[str, list[str]] = {}
-    for element, kind in re.findall(r"(<(rect|path|line|circle|text)\b[^>]*>)", text):
-        kinds.setdefault(kind, []).append(element)
-    return [
-        f"{kind}: {len(found)}, {sum(float(n) for one in found for n in re.findall(r'-?[0-9]+[.]?[0-9]*', one)):.5g}, "
-        f"{found[0][:200]}, {found[-1][:200]}"
-        for kind, found in kinds.items()
-    ]
-
-
 def lines_of(text: str) -> str:
-    """Of a page its words, what its pictures draw, and the data of its script; of JSON and text themselves."""
+    """Of a page its words and the data of its script, without pictures, in which versions of matplotlib differ; of JSON
+    and text themselves.
+    """
     if not text.startswith("<!"):
         return json.dumps(shortened(json.loads(text)), indent=1) if text.startswith("{") else text
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
     data = json.dumps(shortened(json.loads(found[1])), indent=1) if found else ""
     words = re.sub(r"<(script|style|svg)\b.*?</\1>|<!--.*?-->", "", text, flags=re.DOTALL)
     words = re.sub(r"\s*\n\s*", "\n", unescape(re.sub(r"<[^>]*>", "\n", words)))
-    return "\n".join([words, *drawn(text), data])
+    return f"{words}\n{data}"
 
 
 def contents(figure: Figure) -> str:
