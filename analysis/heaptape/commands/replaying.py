@@ -53,10 +53,6 @@ class Work:
         self.failed.append((run, error))
 
 
-# What two runs of one machine have in common, of what results say of it.
-SAME_MACHINE = ("cpu", "arch", "cores", "kernel", "memory_bytes", "os_page_bytes", "transparent_huge_pages")
-
-
 @functools.cache
 def say_left_out() -> None:
     """Says, once, what of this environment neither replays nor live runs on an allocator have."""
@@ -172,20 +168,23 @@ def _kept(name: str, sha256: str, passes: Sequence[str], choices: "Sequence[Choi
     """What a replay with default settings would give, from the latest results file of that name in this folder: of the
     same workload, the same build, libraries and machine, with these passes and all runs. None: there is none.
     """
+    from heaptape.common.checked import checked
     from heaptape.common.version import __version__
     from heaptape.results.schema import results
+    from heaptape.results.structs import MadeWith
     from heaptape.run import machine, replay
 
     build = {"version": __version__, "commit": replay.commit()}
     wanted, here = [replay.about_choice(one) for one in choices], machine.describe()
+    del here["load_before"]
     for path in sorted(Path().glob(f"{glob.escape(name)}*.results.json"), key=lambda one: -one.stat().st_mtime):
         with contextlib.suppress(HeaptapeError, OSError):
             found = results(path)
-            made, settings = found.data, found.parsed.settings or {}
+            made, settings = found.data, checked(path, found.parsed.settings or {}, MadeWith)
             of_this = (made.get("heaptape"), found.workload.sha256, made.get("allocators")) == (build, sha256, wanted)
-            of_this &= all((made.get("machine") or {}).get(name) == here[name] for name in SAME_MACHINE)
-            has_passes = set(passes) <= {*settings.get("passes", ()), *settings.get("left_out", ())}
-            usual = not settings.get("options", True) and not settings.get("interrupted")
+            of_this &= here.items() <= (made.get("machine") or {}).items()
+            has_passes = set(passes) <= {*settings.passes, *settings.left_out}
+            usual = settings.options == {} and not settings.interrupted
             if of_this and has_passes and usual and not found.failures:
                 return found
     return None

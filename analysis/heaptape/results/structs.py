@@ -588,6 +588,17 @@ class Whatif(msgspec.Struct):
     positions: list[tuple[Whole, Whole]] = []
 
 
+class MadeWith(msgspec.Struct):
+    """Of a results file's settings, what tells whether another replay would be made alike. `options`: those that change
+    figures and were not as usual; None: not known.
+    """
+
+    passes: list[str] = []
+    left_out: dict[str, Any] = {}
+    options: dict[str, Any] | None = None
+    interrupted: bool = False
+
+
 class ResultsFile(msgspec.Struct):
     """The costs of one workload under allocators: an R.json of heaptape."""
 

@@ -21,7 +21,7 @@ A pass is repeated as often as asked, twice or once, as it says itself (common/e
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from heaptape.allocators.registry import Choice
 from heaptape.common.engine import BY_NAME, DEFAULT_PASSES, ONCE, REPEATED
@@ -31,20 +31,11 @@ FEW_REPEATS = 2
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 50
 MEMORY_AGREES = 0.001  # of the figure
 MEMORY_FIGURES = ("rss_anon_peak_bytes", "rss_anon_mean_bytes")
-CHANGE_FIGURES = (
-    "order",
-    "touch",
-    "aslr",
-    "as_malloc",
-    "threads_to_cores",
-    "real_clock",
-    "disturb_lines",
-    "warm_rounds",
-    "caches",
-    "tlbs",
-    "instruction_ops",
-    "memory_map",
-)  # of Settings
+# Of Settings, what changes no figure, or is decided by the workload or the passes asked for.
+NO_FIGURES = {
+    "passes", "optional", "also_loaded", "at", "seed", "timeout_s", "repeats_limit", "until_ci_percent", "baseline",
+    "jobs",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,7 +79,8 @@ class Settings:
     @property
     def unusual(self) -> dict[str, str | int | bool]:
         """What changes figures and is not as usual."""
-        return {name: mine for name in CHANGE_FIGURES if (mine := getattr(self, name)) != getattr(Settings, name)}
+        names = [one.name for one in fields(self) if one.name not in NO_FIGURES]
+        return {name: mine for name in names if (mine := getattr(self, name)) != getattr(Settings, name)}
 
 
 @dataclass(frozen=True)

@@ -218,3 +218,8 @@ def test_the_share_done_is_of_time_once_each_pass_has_a_run(monkeypatch):
             tell(share)
     assert told == pytest.approx([0, 1 / 8, 1 / 4, 1 / 4, 3 / 8, 1 / 2, 1 / 2, 5 / 8, 11 / 20, 11 / 20, 31 / 40, 1])
     assert [isinstance(share, Counted) for share in told] == [True] * 8 + [False] * 4
+
+
+def test_what_changes_figures_is_unusual():
+    asked = Settings(repeats=1, passes=("memory",), seed=7, jobs=2, optional=("instructions",), memory_map=False)
+    assert asked.unusual == {"repeats": 1, "memory_map": False}
