@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whether `heaptape advise` names the allocator that is fastest in life: the table of docs/measurements/advice.md.
+"""Whether `heaptape advise` names the allocator that is fastest in life: docs/measurements/advice.md and its table.
 
     python -m tests.bench.decisions.advice RESULTS.csv [--rounds 15] [--folder DIR] [PROGRAM...]
     python -m tests.bench.decisions.advice RESULTS.csv --table
