@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the origins file beside a workload (docs/use/BLAME.md): which call stack acquired each object, and the
+/* Writes the origins file beside a workload (docs/formats/ORIGINS.md): which call stack acquired each object, and the
    positions of the marks.
 
    Invariants: sites are numbered by their first op; a realloc of a live object creates no new site. Memory is O(stack

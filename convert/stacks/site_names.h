@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Names for the call stacks that acquire: each stack's frames, and the function that names it.
 
-   Job: number functions; collect frames, each once, as JSON (docs/use/BLAME.md, origins file). An allocation wrapper
-   never names a stack that has another frame, as it would name all of them. Stacks end at main, or at a thread's
-   function: what the C library calls before that is left out. Invariants: site and function 0 are "no stack known";
-   functions are numbered in the order of their first sites. Memory is O(sites + nodes). Not thread-safe. */
+   Job: number functions; collect frames, each once, as JSON (docs/formats/ORIGINS.md, origins file). An allocation
+   wrapper never names a stack that has another frame, as it would name all of them. Stacks end at main, or at a
+   thread's function: what the C library calls before that is left out. Invariants: site and function 0 are "no stack
+   known"; functions are numbered in the order of their first sites. Memory is O(sites + nodes). Not thread-safe. */
 #pragma once
 
 #include "convert/stacks/symbols.h"

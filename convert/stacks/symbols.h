@@ -43,8 +43,9 @@ uint32_t symbols_parent(const struct symbols *symbols, uint32_t node);
    has neither function nor module. Valid until symbols_close. */
 const struct symbol *symbols_of(struct symbols *symbols, uint32_t node, size_t *count);
 
-/* Frames as JSON, in the same form in `dump --stacks --format jsonl`, `spans` and the origins file (docs/use/BLAME.md):
-   {function, file, line, module, offset} without those that are unknown. New references; NULL: no memory. */
+/* Frames as JSON, in the same form in `dump --stacks --format jsonl`, `spans` and the origins file
+   (docs/formats/ORIGINS.md): {function, file, line, module, offset} without those that are unknown. New references;
+   NULL: no memory. */
 json_t *symbol_json(const struct symbol *symbol);
 
 /* The frames of the node, or of its whole stack, innermost first. symbols may be NULL: then there are none. */

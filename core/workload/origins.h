@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A workload's origins file (docs/use/BLAME.md): which call stack acquired each object, and where the marks are. Its
-   layout, and its reader.
+/* A workload's origins file (docs/formats/ORIGINS.md): which call stack acquired each object, and where the marks are.
+   Its layout, and its reader.
 
    Job: turn an untrusted file into tables. Invariants: once a file is open, all tables are inside it, the marks'
    positions rise and are at most the ops, each site's function is below the number of functions; any file at all yields
@@ -27,7 +27,7 @@ struct origins_header {
   uint32_t workload_crc32; /* the workload header's own checksum */
   uint32_t crc32;
 };
-_Static_assert(sizeof(struct origins_header) == ORIGINS_HEADER_BYTES, "layout of BLAME.md");
+_Static_assert(sizeof(struct origins_header) == ORIGINS_HEADER_BYTES, "layout of ORIGINS.md");
 
 /* The tables are in the mapping. */
 struct origins {

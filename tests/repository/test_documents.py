@@ -24,6 +24,7 @@ def git(*arguments: str) -> list[str]:
 DOCUMENTS = [ROOT / name for name in git("ls-files", "*.md")]
 DEFINE_RESULTS = (
     "docs/formats/RESULTS.md",
+    "docs/formats/ORIGINS.md",
     "docs/use/BLAME.md",
     "core/workload/WORKLOAD.md",
     "core/sharing/line_sharing.h",

@@ -24,5 +24,5 @@ struct origin_names {
 int blame_request_resolve(struct blame_request *request, struct origin_names *names, const struct run_spec *spec,
                           const struct workload_header *workload, struct error *error);
 
-/* Adds "blame" (docs/use/BLAME.md) to the run's object. names: of the origins file; NULL: no file. */
+/* Adds "blame" (docs/formats/ORIGINS.md) to the run's object. names: of the origins file; NULL: no file. */
 void blame_report(json_t *into, const struct run *run, const json_t *names);

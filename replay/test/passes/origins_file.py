@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An origins file, written from docs/use/BLAME.md alone."""
+"""An origins file, written from docs/formats/ORIGINS.md alone."""
 
 import json
 import struct

@@ -19,7 +19,7 @@ from heaptape.tape.trace import Trace
 VERSION = 1
 VARIABLE, LIBRARY = "HEAPTAPE_PLACE", "libheaptape-place.so"  # the plan's path, for the library
 MOST_REGIONS, MOST_SITES, MOST_DEPTH, MOST_FRAMES, MOST_FIRST = 14, 512, 64, 4096, 128  # of place/*.[ch]
-ORIGINS_JSON = struct.Struct("<Q")  # its bytes, at offset 48 (docs/use/BLAME.md)
+ORIGINS_JSON = struct.Struct("<Q")  # its bytes, at offset 48 (docs/formats/ORIGINS.md)
 FRAME = re.compile(r"[0-9a-f]{2,128}\+0x[0-9a-f]{1,16}")
 
 
