@@ -111,7 +111,7 @@ def parse_tolerances(text: str) -> dict[str, Condition]:
         name, equals, amount = (part.strip() for part in item.partition("="))
         figures = GROUPS.get(name, (name,))
         if any(figure not in TOLERATED for figure in figures):
-            raise unknown("figure", name, (*GROUPS, *TOLERATED))
+            raise unknown("figure", name, list(dict.fromkeys((*GROUPS, *TOLERATED))))
         for figure in figures:
             found[figure] = _beyond(figure, amount if equals else "")
     if not found:
