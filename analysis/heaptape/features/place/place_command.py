@@ -139,7 +139,8 @@ def _cells(figures: dict[str, float], base: dict[str, float]) -> list:
         shown = "" if figures is base else percent(change)
         cells += [Cell(size(figures[metric]), figures[metric]), Cell(shown, change, good=change < -2 or None)]
     more = _more_instructions(figures, base)
-    return [*cells, Cell("" if math.isnan(more) or figures is base else percent(more))]
+    known = not math.isnan(more)
+    return [*cells, Cell(percent(more) if known and figures is not base else "", more if known else None)]
 
 
 def _more_instructions(figures: dict[str, float], base: dict[str, float]) -> float:
