@@ -4,15 +4,19 @@ read the difference. The recording is of as_before/nodes.c, with call stacks and
 is large was kept of two allocators. Features print in most of it, so it is asked of the whole product only.
 """
 
+import argparse
 import gzip
 import json
 import os
 import re
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
 import numpy as np
 import pytest
+from heaptape.commands.main import COMMANDS, make_parser, parsers_of_commands
+from heaptape.commands.outcome import EVERYWHERE
 from heaptape.common.version import __version__
 from matplotlib.figure import Figure
 
@@ -37,6 +41,12 @@ PRINTED = {
     "profile-page": "profile nodes.tape --format html",
     "blame": "blame nodes.json -a glibc -a reference:tcache --by site --by size --by thread --table all",
     "blame-change": "blame nodes.json -a glibc --by age --at peak --at end",
+    "answer-json": "compare nodes.json sweep.json --json",
+    "tables-json": "compare nodes.json --table all --format json",
+    "tables-of-reference": "compare nodes.json --baseline reference --table all --format md",
+    "tables-of-sweep": "compare sweep.json --table all",
+    "profile-json": "profile nodes.tape --json",
+    "blame-json": "blame nodes.json --json",
     "report": "report nodes.json sweep.json -o -",
 }
 
@@ -122,3 +132,28 @@ def test_pictures_hold_what_they_held(
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: held.append(contents(figure)))
     done = call_heaptape("plot", source, *names)
     same_as_before(f"pictures-of-{source}", "\n".join([*held, done.stdout, done.stderr]) + "\n")
+
+
+def options(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    yield f"{name}: {' '.join(parser.usual)} | {parser.usage} | {parser.description} | {parser.epilog}"
+    for group in parser._action_groups:
+        for one in group._group_actions:
+            if isinstance(one, argparse._SubParsersAction):
+                for inner, its in one.choices.items():
+                    yield from options(f"{name} {inner}", its)
+                continue
+            if set(one.option_strings) & EVERYWHERE:
+                continue
+            kind = getattr(one.type, "__name__", one.type)
+            values = (*one.option_strings, one.dest, one.nargs, one.default, one.const, kind, one.metavar, one.required)
+            yield " | ".join(map(str, (f"  {group.title}", *values, [*(one.choices or ())], one.help)))
+
+
+def test_commands_take_the_options_that_they_took() -> None:
+    said = [
+        line
+        for name, parser in parsers_of_commands(make_parser()).items()
+        if name in COMMANDS
+        for line in options(name, parser)
+    ]
+    same_as_before("options", "\n".join(said) + "\n")

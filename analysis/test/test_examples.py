@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""What the product's functions give for many inputs is what they gave: the files *.examples beside the tests hold
+statements, each with what it prints. `make golden` writes that anew; read the difference.
+"""
+
+import io
+import os
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+ANALYSIS = Path(__file__).resolve().parents[1]
+LONG = re.compile(r"\d+\.\d{7,}(e[-+]\d+)?")  # figures whose last digits depend on the libraries
+
+
+def answered(text: str, folder: Path) -> str:
+    """The statements, each with what it prints now, or with its error. `HERE` is the file's folder."""
+    names: dict[str, object] = {"HERE": folder}
+    said = []
+    for source in re.findall(r"^>>> .*\n(?:\.\.\. .*\n)*", text, re.MULTILINE):
+        with redirect_stdout(io.StringIO()) as printed:
+            try:
+                lines = (line[4:] for line in source.splitlines())
+                exec(compile("\n".join(lines) + "\n", source, "single"), names)
+            except Exception as error:
+                print(f"{type(error).__name__}: {error}")
+        said.append(source + LONG.sub(lambda found: f"{float(found[0]):.6g}", printed.getvalue()))
+    return "".join(said)
+
+
+@pytest.mark.parametrize("path", sorted(ANALYSIS.rglob("*.examples")), ids=lambda path: path.stem)
+def test_what_is_said_of_many_inputs_is_what_was_said(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    said = answered(path.read_text(), path.parent)
+    if "HEAPTAPE_GOLDEN" in os.environ:
+        path.write_text(said)
+    assert said.splitlines() == path.read_text().splitlines()
