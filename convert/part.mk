@@ -14,6 +14,7 @@ $(call c_sanitized,address,convert,$(call c_component_sources,$(CONVERT_COMPONEN
 $(call c_test,convert/test/allocation_wrappers_are_known_by_name.c,,convert/stacks core/elf $(TRACE),$(CORE_LIBS) -ldw -lelf)
 $(call c_test,convert/test/overlaps_are_found_whatever_was_removed.c,,$(HISTORY),$(CORE_LIBS) -lm)
 $(call c_test,convert/test/program_time_is_that_of_the_bare_run.c,,$(HISTORY),$(CORE_LIBS) -lm)
+$(call c_test,convert/test/without_memory_a_command_ends_with_one_line_or_as_ever.c,,$(CONVERT_COMPONENTS) core/command core/workload core/sharing core/elf $(TRACE),$(NO_MEMORY) $(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
 $(call c_test_program,convert_server,convert/test/convert_server.c,$(CONVERT_COMPONENTS) core/command core/workload core/sharing core/elf $(TRACE),$(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl)
 $(call c_test_program,print_info,convert/test/print_info.c,convert/inspect $(HISTORY),$(CORE_LIBS) -lm)
 $(call c_test_program,formats_that_recognise,convert/test/formats_that_recognise.c,$(IMPORT) $(HISTORY),$(CORE_LIBS) -lzip)
