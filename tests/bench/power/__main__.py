@@ -5,6 +5,8 @@
     python -m tests.bench.power FOLDER [--faults N] [--seed N]   # plants them in the checkout: use a built copy
     python -m tests.bench.power.executing MAP && python -m tests.bench.power FOLDER --map MAP   # Python only
 
+With a map the checkout keeps its files: only the tests see the fault, so several are judged at a time.
+
 Plans N faults in C and N in Python (100; FOLDER/planned.jsonl), then, with one fault at a time, runs the tests of its
 part until one fails (FOLDER/judged.jsonl; the same command continues), and prints the shares. With a map, the tests
 that execute the faulty line: others can't notice it. The shares are lower bounds: other parts' tests do not judge. Of
@@ -13,7 +15,10 @@ what fails, the test is run once more without the fault; one that fails then, to
 
 import argparse
 import ctypes
+import functools
+import importlib
 import json
+import multiprocessing
 import os
 import random
 import re
@@ -31,12 +36,11 @@ from scipy.stats import binomtest
 
 from .faults import MARKS, REPOSITORY, RULES, plan, planted
 
-LIMIT_S = 600.0  # of one fault; then it is undecided
-SPARE_KB = 2 << 20  # likewise for a fault that takes all memory but this
+SPARE_KB = 2 << 20  # a fault that takes all memory but this is undecided
 # As `make test`, but file by file in the order in which they are named.
 AT_A_TIME = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
 NEW_PIDS, NEW_MOUNTS = 0x20000000, 0x20000  # flags of unshare(2)
-PRIVATE = 0x4000 | 0x40000  # MS_REC | MS_PRIVATE
+PRIVATE, BIND = 0x4000 | 0x40000, 0x1000  # flags of mount(2): MS_REC | MS_PRIVATE, MS_BIND
 
 
 def rows(path: Path) -> list[dict]:
@@ -63,9 +67,9 @@ def available_kb() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
 
 
-def contained(function: Callable[[], int], log: Path) -> int | None:
-    """The function's status, from a fork that sees only its own PIDs: a faulty kill reaches nothing else. None at the
-    limits.
+def contained(function: Callable[[], int], log: Path, limit_s: float, instead: dict[Path, Path]) -> int | None:
+    """The function's status, from a fork that sees only its own PIDs: a faulty kill reaches nothing else. `instead`:
+    files, and what it sees in their place. None at the limits.
     """
     libc = ctypes.CDLL(None)
     outside = os.fork()
@@ -81,15 +85,19 @@ def contained(function: Callable[[], int], log: Path) -> int | None:
             os._exit(os.waitstatus_to_exitcode(os.waitpid(inside, 0)[1]) & 255)
         libc.prctl(1, signal.SIGKILL)  # and all others inside with it
         os.setsid()
+        multiprocessing.current_process().daemon = False  # tests start processes, too
         libc.mount(b"none", b"/", None, PRIVATE, None)
         libc.mount(b"proc", b"/proc", b"proc", 0, None)
+        for path, seen in instead.items():
+            if libc.mount(bytes(seen), bytes(path), None, BIND, None) != 0:
+                os._exit(os.EX_OSERR)
         status: int = os.EX_SOFTWARE
         try:
             status = function()
         finally:
             sys.stdout.flush()
             os._exit(status)
-    ends = time.monotonic() + LIMIT_S
+    ends = time.monotonic() + limit_s
     while True:
         done, wait_status = os.waitpid(outside, os.WNOHANG)
         if done:
@@ -126,29 +134,27 @@ def nearest_first(tests: list[str], file: Path) -> list[str]:
     return list(dict.fromkeys([*first, *rest]))
 
 
-def verdict(tests: list[str]) -> tuple[str, str]:
-    """(verdict, the test that noticed), in the tree as it is."""
+def verdict(tests: list[str], limit_s: float, fault: dict | None = None) -> tuple[str, str]:
+    """(verdict, the test that noticed), in the tree as it is, or with a fault that only they see."""
     with tempfile.TemporaryDirectory(prefix="fault.") as scratch:
-        failed = Path(scratch) / "failed"
+        failed, instead = Path(scratch) / "failed", {}
+        if fault:
+            path = REPOSITORY / fault["file"]
+            instead[path] = Path(scratch) / path.name
+            instead[path].write_text(planted(path.read_text(), fault))
 
         def run() -> int:
             os.environ["TMPDIR"] = tempfile.tempdir = scratch
             # Of a fault in Python, too: the one before may have been in C.
-            if subprocess.run(["make", "-s", "-j2", "everything", "programs"], check=False).returncode != 0:
+            build = ["make", "-s", "-j2", "everything", "programs"]
+            if not fault and subprocess.run(build, check=False).returncode != 0:
                 failed.write_text("the build")
                 return 1
-            options = [
-                "-x",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                "-m",
-                MARKS,
-                *(AT_A_TIME if len(tests) > 1 and "::" not in tests[0] else []),
-            ]
+            several = len(tests) > 1 and "::" not in tests[0] and not fault
+            options = ["-x", "-q", "-p", "no:cacheprovider", "-m", MARKS, *(AT_A_TIME if several else [])]
             return pytest.main([*options, *tests], [FirstFailure(failed)])
 
-        status = contained(run, REPOSITORY / "out/fault.log")
+        status = contained(run, REPOSITORY / "out/fault.log", limit_s, instead)
         if failed.exists() and status is not None:
             return "caught", failed.read_text()
     if status is not None and status > 128:  # by a signal
@@ -156,22 +162,34 @@ def verdict(tests: list[str]) -> tuple[str, str]:
     return ("not caught" if status == 0 else "undecided"), ""
 
 
-def judge(fault: dict, rounds: list[list[str]], unfit: list[str]) -> dict:
-    """The fault with its verdict, by rounds of tests. Adds to `unfit` tests that fail without it."""
+UNFIT: list[str] = []  # tests that fail without a fault
+FIT: set[str] = set()  # tests that noticed one, and pass without
+USED = ("hypothesis", "matplotlib.figure", "pandas", "pyarrow", "rich.console", "scipy.stats")  # by most tests
+
+
+def judge(asked: tuple[dict, list[list[str]], bool], limit_s: float) -> dict:
+    """A fault with its verdict, by rounds of tests. It is planted in the checkout, or only seen by the tests."""
+    fault, rounds, seen_only = asked
     path = REPOSITORY / fault["file"]
     text = path.read_text()
     began = time.monotonic()
-    path.write_text(planted(text, fault))
+    if not seen_only:
+        path.write_text(planted(text, fault))
     found, by = "not caught", ""
     try:
         for tests in filter(None, rounds):
             if found == "not caught":
-                found, by = verdict([*tests, *(f"--deselect={test}" for test in unfit)])
+                left_s = limit_s - (time.monotonic() - began)
+                tests = [*tests, *(f"--deselect={test}" for test in UNFIT)]
+                found, by = verdict(tests, left_s, fault if seen_only else None)
     finally:
-        path.write_text(text)
-    if "::" in by and verdict([by])[0] != "not caught":
-        unfit.append(by)
-        return judge(fault, rounds, unfit)
+        if not seen_only:
+            path.write_text(text)
+    if "::" in by and by not in FIT:
+        if verdict([by], limit_s)[0] != "not caught":
+            UNFIT.append(by)
+            return judge(asked, limit_s)
+        FIT.add(by)
     return {**fault, "verdict": found, "by": by, "seconds": round(time.monotonic() - began)}
 
 
@@ -194,12 +212,16 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=100, help="in each language")
     parser.add_argument("--seed", type=int, default=41)
     parser.add_argument("--map", type=Path, help="which tests execute a line (executing.py)")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds of a fault; then it is undecided")
+    parser.add_argument("--at-a-time", type=int, default=1, help="faults that are judged; with a map")
     given = parser.parse_args()
     executing = None
     if given.map:
         from .executing import Map  # of coverage.py; not a dependency of tests
 
         executing = Map(given.map.resolve())
+        for name in USED:  # not in the fork of each fault
+            importlib.import_module(name)
     folder = given.folder.resolve()
     folder.mkdir(exist_ok=True)
     planned, judged = (folder / f"{name}.jsonl" for name in ("planned", "judged"))
@@ -215,13 +237,18 @@ def main() -> int:
         random.Random(given.seed).shuffle(faults)  # any first part of them is a sample
         planned.write_text("".join(json.dumps(fault) + "\n" for fault in faults))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended; the planted fault is taken out"))
-    unfit: list[str] = []
-    for fault in rows(planned)[len(rows(judged)) :]:
-        file = Path(fault["file"])
-        row = judge(fault, executing.rounds(file, fault["line"]) if executing else [tests_of(file)], unfit)
-        with judged.open("a") as out:
-            out.write(json.dumps(row) + "\n")
-        print(f"{row['verdict']:12} {row['seconds']:4} s  {row['file']}:{row['line']}  {row['by']}", flush=True)
+    known = [{key: row[key] for key in ("file", "line", "before", "after")} for row in rows(judged)]
+    asked = [
+        (fault, executing.rounds(file, fault["line"]) if executing else [tests_of(file)], bool(executing))
+        for fault in rows(planned)
+        if fault not in known
+        for file in [Path(fault["file"])]
+    ]
+    with multiprocessing.get_context("fork").Pool(given.at_a_time if executing else 1) as pool:
+        for row in pool.imap_unordered(functools.partial(judge, limit_s=given.limit), asked):
+            with judged.open("a") as out:
+                out.write(json.dumps(row) + "\n")
+            print(f"{row['verdict']:12} {row['seconds']:4} s  {row['file']}:{row['line']}  {row['by']}", flush=True)
     table(rows(judged))
     return 0
 

@@ -2,7 +2,8 @@
 """Which default tests execute a line of the Python product.
 
     pip install coverage
-    python -m tests.bench.power.executing FILE   # writes the map, coverage.py's data file, of a built checkout
+    python -m tests.bench.power.executing FILE            # writes the map, coverage.py's data file, of a built checkout
+    python -m tests.bench.power.executing FILE TESTS...   # adds these files of tests to it
 
 Each file of tests runs in an interpreter of its own, so that no file is left out because another one had imported a
 module, or filled a cache or a fixture, before. Started programs are seen too, unless they are killed.
@@ -30,6 +31,7 @@ data_file = {data}
 context = ${{EXECUTING-}}
 parallel = true
 sigterm = true
+patch = _exit, execv
 disable_warnings = no-data-collected, module-not-imported, module-not-measured
 """
 
@@ -52,24 +54,26 @@ class Map:
         for file in self.data.measured_files():
             for contexts in self.data.contexts_by_lineno(file).values():
                 self.widths.update(contexts)
+        assert self.widths, f"{path}: no map"
 
     def rounds(self, file: Path, line: int) -> list[list[str]]:
         """Those that execute the statement, narrowest first: some tests, then whole files of them, as tests of a file
         share what one of them computed. Of a line without a statement of its own, such as `else:`, all that execute
-        any line of the file.
+        any line of the file; of one that none is known to execute, the narrowest of these, as it may run in a program
+        that was killed.
         """
         parser = PythonParser(text=(REPOSITORY / file).read_text())
         parser.parse_source()
         first = parser.first_line(line)
         by_line = self.data.contexts_by_lineno(str(REPOSITORY / file))
         lines = [one for one in by_line if parser.first_line(one) == first] if first in parser.statements else by_line
-        contexts = sorted({one for number in lines for one in by_line[number]}, key=lambda one: self.widths[one])
-        pairs = [one.partition("|") for one in contexts]
-        return [[test for _, _, test in pairs if test][:NARROWEST], list(dict.fromkeys(name for name, _, _ in pairs))]
+        contexts = {one for number in lines or by_line for one in by_line[number]}
+        pairs = [one.partition("|") for one in sorted(contexts, key=lambda one: self.widths[one])]
+        files = list(dict.fromkeys(name for name, _, _ in pairs)) if lines else []
+        return [[test for _, _, test in pairs if test][:NARROWEST], files]
 
 
-def write(path: Path) -> None:
-    names = [str(one.relative_to(REPOSITORY)) for one in sorted((REPOSITORY / "analysis").rglob("test_*.py"))]
+def write(path: Path, names: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="executing.") as scratch:
         settings, data = Path(scratch, "coveragerc"), Path(scratch, "map")
         settings.write_text(SETTINGS.format(source=REPOSITORY / "analysis/heaptape", data=data))
@@ -80,9 +84,12 @@ def write(path: Path) -> None:
             done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
             print(f"{name}: {done.stdout.strip().rpartition(chr(10))[2]}", flush=True)
 
-        with ThreadPoolExecutor(3) as pool:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(run, names))
+        if path.exists():
+            shutil.copy(path, data)
         combined = coverage.Coverage(data_file=str(data), config_file=False)
+        combined.load()
         combined.combine()
         combined.save()
         shutil.move(data, path)
@@ -90,4 +97,8 @@ def write(path: Path) -> None:
 
 if __name__ == "__main__":
     os.environ |= {"HEAPTAPE_EXAMPLES": "few", "HEAPTAPE_OUT": str(REPOSITORY / "out"), "OPENBLAS_NUM_THREADS": "1"}
-    write(Path(sys.argv[1]).resolve())
+    map_path, added = Path(sys.argv[1]).resolve(), sys.argv[2:]
+    if not added:
+        map_path.unlink(missing_ok=True)
+    every = sorted((REPOSITORY / "analysis").rglob("test_*.py"))
+    write(map_path, added or [str(one.relative_to(REPOSITORY)) for one in every])
