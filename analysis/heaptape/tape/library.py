@@ -140,16 +140,20 @@ class OpenTrace:
 
     def _call(self, name: str, *arguments: Any) -> Any:  # noqa: ANN401
         """Calls a function whose last argument takes an error; it fails with -1 or a null address."""
-        if not self._handle:
-            raise ValueError(f"{self.path} is closed")
+        self._check_is_open()
         error = Error()
         result = getattr(self._library, name)(*arguments, error)
         if result is None or result == -1:
             raise self._raised(error)
         return result
 
+    def _check_is_open(self) -> None:
+        if not self._handle:
+            raise ValueError(f"{self.path} is closed")
+
     def block(self, number: int) -> Block:
         """Thread, rows and first event of an EVENTS block; blocks are numbered in file order."""
+        self._check_is_open()
         block = Block()
         self._library.heaptape_trace_block(self._handle, number, ctypes.byref(block))
         return block
