@@ -6,7 +6,8 @@ statements, each with what it prints. `make golden` writes that anew; read the d
 import io
 import os
 import re
-from contextlib import redirect_stdout
+import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,14 @@ def answered(text: str, folder: Path) -> str:
     names: dict[str, object] = {"HERE": folder}
     said = []
     for source in re.findall(r"^>>> .*\n(?:\.\.\. .*\n)*", text, re.MULTILINE):
-        with redirect_stdout(io.StringIO()) as printed:
+        with redirect_stdout(io.StringIO()) as printed, redirect_stderr(printed):
             try:
                 lines = (line[4:] for line in source.splitlines())
                 exec(compile("\n".join(lines) + "\n", source, "single"), names)
             except Exception as error:
                 print(f"{type(error).__name__}: {error}")
-        said.append(source + LONG.sub(lambda found: f"{float(found[0]):.6g}", printed.getvalue()))
+        shown = printed.getvalue().replace(str(Path.cwd()), "CWD").replace(sys.executable, "PYTHON")
+        said.append(source + LONG.sub(lambda found: f"{float(found[0]):.6g}", shown))
     return "".join(said)
 
 
