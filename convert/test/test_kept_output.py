@@ -7,18 +7,22 @@ the conversions make of all that a trace can hold. Long output is kept as its fi
 
 import json
 import os
+import random
 import re
 import shlex
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from convert.test.importer_samples import FORMAT_OF, TEXT, sample
 from convert.test.models.access_maker import add_accesses, made_rows
 from convert.test.models.history_maker import damage, in_turn, jitter, legal
 from convert.test.models.history_model import Event, text
 from convert.test.test_history import used_threads
 from convert.test.test_tapes import random_trace
+from tests.fuzz import mutants
 from tests.support import CONVERT, REPOSITORY, import_text, run
 
 KEPT = Path(__file__).with_name("kept")
@@ -107,7 +111,44 @@ def test_what_the_commands_print_and_write_of_a_trace_is_what_it_was(tmp_path: P
                 [f"{path.suffix}: {zlib.crc32(path.read_bytes()):08x}\n"] if path.suffix in (".origins", ".wl") else []
             )
             path.unlink()
+    same_as_before(name, "".join(said))
+
+
+def same_as_before(name: str, text: str) -> None:
     path = KEPT / f"{name}.txt"
     if "HEAPTAPE_GOLDEN" in os.environ:
-        path.write_text("".join(said))
-    assert "".join(said).splitlines() == path.read_text().splitlines()
+        path.write_text(text)
+    assert text.splitlines() == path.read_text().splitlines()
+
+
+def changed_inputs(folder: Path, kind: str) -> Iterator[tuple[str, bytes]]:
+    """Names and contents."""
+    if kind == "recordings":
+        for name in FORMAT_OF:
+            data = sample(name, folder).read_bytes()
+            change = mutants.text if name in TEXT else mutants.binary
+            yield from ((f"{name}-{n}", change(random.Random(f"{name}-{n}"), data)) for n in range(9))
+        return
+    for name in ("recorded", "accesses" if kind == "traces" else "heap"):
+        path = SOURCES[name](folder)
+        if kind == "workloads":
+            run(CONVERT, "compile", path, "-o", path := folder / "whole.work")
+        data, change = path.read_bytes(), mutants.work if kind == "workloads" else mutants.tape
+        yield from ((f"{name}-{n}", change(random.Random(f"{name}-{n}"), data)) for n in range(100))
+
+
+@pytest.mark.parametrize("kind", ["traces", "workloads", "recordings"])
+def test_what_is_said_of_changed_inputs_is_what_was_said(tmp_path: Path, kind: str) -> None:
+    """Each change is of the structure: checksums are right, and the change itself gets to the code behind them."""
+    said = []
+    for name, data in changed_inputs(tmp_path, kind):
+        path = tmp_path / f"{name}{'.work' * (kind == 'workloads')}"
+        path.write_bytes(data)
+        for command in ("check", "dump"):
+            done = run(CONVERT, command, *["--stacks"] * (command == "dump" and kind == "traces"), path)
+            answer = re.sub(r"\boffset \d+", "offset N", (done.stdout if command == "check" else "") + done.stderr)
+            answer += f" {zlib.crc32(done.stdout.encode()):08x}" if command == "dump" and done.status == 0 else ""
+            said.append(
+                f"{name} {command} {done.status}: {' '.join(answer.replace(f'{tmp_path}/', '').split())[:300]}\n"
+            )
+    same_as_before(f"changed-{kind}", "".join(said))
