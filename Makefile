@@ -66,20 +66,11 @@ $(OBJECTS)/components/$(1).a: $(call c_objects,$(wildcard $(1)/*.c))
 	rm -f $$@
 	$(AR) rcs $$@ $$^
 endef
-# $(call c_registry,folder,reader): a component whose files register themselves in a section of the linker, as nothing else
-# refers to them: one object, with the folder that reads the section, so that whoever needs part of it gets all.
-define c_registry_rule
-$(OBJECTS)/components/$(1).a: $(call c_objects,$(sort $(wildcard $(addsuffix /*.c,$(1) $(2)))))
-	$$(start)
-	rm -f $$@
-	$(CC) -r -nostdlib -o $$(@:.a=.o) $$^
-	$(AR) rcs $$@ $$(@:.a=.o)
-endef
-c_registry   = $(eval $(call c_registry_rule,$(1),$(2)))
 c_components = $(foreach component,$(1),$(eval $(call c_component_rule,$(component))))
 
 # Programs and libraries linked from objects, components and libraries:
 # $(call c_program,name,sources,components,libraries): out/libexec/heaptape-name.
+# Those for tests are left out where their source is: it goes with a feature.
 # $(call c_test,source,more sources,components,libraries): out/test/<part>/<name>, built by `make test` and run by
 #   tests/test_c_programs.py: exit 0 = passed, 77 = skipped (it says why), anything else = failed.
 # $(call c_bench,source,more sources,components,libraries): out/bench/<name>, run by `make bench`.
@@ -119,13 +110,13 @@ c_sanitized    = $(eval $(call c_sanitized_rule,$(1),$(2),$(3),$(4)))
 c_link         = $(eval $(call c_link_rule,$(1),$(2),$(3),$(4)))
 c_test_binary  = $(OUT)/test/$(subst /test/,/,$(basename $(1)))
 c_program      = $(eval ALL += $(OUT)/libexec/heaptape-$(1))$(call c_link,$(OUT)/libexec/heaptape-$(1),$(2),$(3),$(4))
-c_test         = $(eval TESTS += $(call c_test_binary,$(1)))$(call c_link,$(call c_test_binary,$(1)),$(1) $(2),$(3),$(4))
+c_test         = $(if $(wildcard $(1)),$(eval TESTS += $(call c_test_binary,$(1)))$(call c_link,$(call c_test_binary,$(1)),$(1) $(2),$(3),$(4)))
 c_bench        = $(eval BENCHES += $(OUT)/bench/$(basename $(notdir $(1))))$(call c_link,$(OUT)/bench/$(basename $(notdir $(1))),$(1) $(2),$(3),$(4))
-c_test_program = $(eval TEST_EXTRAS += $(OUT)/test-programs/$(1))$(call c_link,$(OUT)/test-programs/$(1),$(2),$(3),$(4))
+c_test_program = $(if $(wildcard $(firstword $(2))),$(eval TEST_EXTRAS += $(OUT)/test-programs/$(1))$(call c_link,$(OUT)/test-programs/$(1),$(2),$(3),$(4)))
 c_test_library = $(eval TEST_EXTRAS += $(OUT)/$(1))$(eval $(call c_shared_rule,$(OUT)/$(1),$(2),$(3)))
-c_fuzzer       = $(eval FUZZERS += $(basename $(notdir $(1))))$(eval LONG_TEST_EXTRAS += $(OUT)/fuzz-corpus/$(basename $(notdir $(1)))) \
+c_fuzzer       = $(if $(wildcard $(1)),$(eval FUZZERS += $(basename $(notdir $(1))))$(eval LONG_TEST_EXTRAS += $(OUT)/fuzz-corpus/$(basename $(notdir $(1)))) \
   $(call c_link,$(OUT)/$(basename $(notdir $(1))),$(1) $(2),$(3),-fsanitize=fuzzer $(4)) \
-  $(call c_link,$(OUT)/fuzz-corpus/$(basename $(notdir $(1))),$(1) tests/programs/run_fuzz_target.c $(2),$(3),$(4))
+  $(call c_link,$(OUT)/fuzz-corpus/$(basename $(notdir $(1))),$(1) tests/programs/run_fuzz_target.c $(2),$(3),$(4)))
 
 # core first: the other parts use its lists of components.
 include core/part.mk convert/part.mk $(filter-out core/part.mk convert/part.mk,$(wildcard */part.mk analysis/heaptape/features/*/test/part.mk))

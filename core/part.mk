@@ -2,7 +2,9 @@
 # The common base. Depends on nothing above it.
 CORE_LIBS := -lzstd -lz -ljansson
 
-$(call c_components,core/base core/command core/elf core/isolated core/system core/trace core/trace/write core/trace/read core/sharing core/workload)
+# What of core/ goes with a feature.
+CORE_OF_FEATURES := $(wildcard core/sharing)
+$(call c_components,core/base core/command core/elf core/isolated core/system core/trace core/trace/write core/trace/read core/workload $(CORE_OF_FEATURES))
 
 # $(TRACE): reads and writes traces. $(WORKLOAD): reads and writes workloads.
 TRACE    := core/trace/write core/trace/read core/trace core/base

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Linked as objects: passes register themselves, and use the engine.
 REPLAY_COMPONENTS := replay replay/parent replay/engine $(sort $(patsubst %/,%,$(dir $(wildcard replay/passes/*.c replay/passes/*/*.c)))) replay/memory replay/calls
-REPLAY_BELOW := core/isolated core/elf core/workload core/sharing core/trace core/command core/system core/base
+REPLAY_BELOW := core/isolated core/elf core/workload $(CORE_OF_FEATURES) core/trace core/command core/system core/base
 REPLAY_LIBS  := -ljansson -lz -lpthread -lm -ldl
 $(call c_components,$(REPLAY_COMPONENTS))
 REPLAY_SOURCES := $(call c_component_sources,$(REPLAY_COMPONENTS))

@@ -5,6 +5,7 @@
 Long: 1,500 mutants per target. The readers' errors have separate tests (test_wrong_input.py, convert/test/).
 """
 
+import importlib
 import random
 import resource
 import subprocess
@@ -12,13 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from convert.fuzz.importer_seeds import fill
 from convert.test.models.access_maker import add_accesses, block_of, made_rows
 from convert.test.models.history_maker import legal
 from convert.test.models.history_model import text as history_text
 from convert.test.models.tape_maker import EVENTS, Tape
-from replay.fuzz import fuzz_seeds
-from tests.support import CONVERT, OUT, convert, import_text, record, succeed, workload
+from tests.support import CONVERT, OUT, REPOSITORY, convert, import_text, record, succeed, workload
 
 TARGETS = sorted(path.name for path in (OUT / "fuzz-corpus").glob("fuzz_*"))
 pytestmark = pytest.mark.long
@@ -83,8 +82,8 @@ def column_seed(archive: Path) -> bytes:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
     """Seeds by target: real traces and workloads for the readers, the importers' samples, text for rewriting."""
     folder = tmp_path_factory.mktemp("corpus")
-    fill(folder)
-    fuzz_seeds.fill(folder)
+    for path in REPOSITORY.glob("*/fuzz/*_seeds.py"):
+        importlib.import_module(f"{path.parts[-3]}.fuzz.{path.stem}").fill(folder)
     tape, archive, work = folder / "t.tape", folder / "a.tape", folder / "t.work"
     record(tape, workload("many_threads"), "--threads=4", "--turns=5")
     convert("--archive", tape, archive)
@@ -113,15 +112,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
 
 
 def test_every_target_is_known() -> None:
-    readers = {
-        "fuzz_trace_read",
-        "fuzz_workload",
-        "fuzz_origins",
-        "fuzz_group",
-        "fuzz_rewrite",
-        "fuzz_plan",
-    }
-    assert readers | {"fuzz_import"} <= set(TARGETS)
+    assert sorted(path.stem for path in REPOSITORY.glob("*/*/fuzz_*.c")) == TARGETS
 
 
 @pytest.mark.parametrize("target", TARGETS)

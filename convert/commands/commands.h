@@ -6,11 +6,12 @@
 #pragma once
 
 #include "convert/commands/input.h"
-#include "convert/whatif/groups.h"
-#include "convert/whatif/whatif.h"
+#include "convert/compile/compile.h"
 
-extern const struct cli_command command_compile, command_check, command_info, command_profile, command_dump,
-    command_convert, command_reduce, command_names, command_spans;
+/* A command is registered by being linked: behind its definition, this puts a pointer to it into a section of the
+   linker, whose bounds the linker names. */
+#define REGISTER_COMMAND(command)                                                                                      \
+  __attribute__((used, section("convert_commands"))) static const struct cli_command *const entry_##command = &command
 
 /* What a command that reads one file says of it. */
 #define ABOUT_FILES                                                                                                    \
@@ -23,8 +24,7 @@ struct compile_job {
   const char *out, *accesses, *origins; /* accesses, origins: NULL where they are not wanted */
   bool fetch;                           /* for origins, debug information may be fetched (convert/stacks/symbols.h) */
   double horizon_ns;
-  struct groups groups; /* none: the history as it is; not together with accesses */
-  struct positions positions;
+  struct rewriting *rewriting; /* NULL: the history as it is; not together with accesses */
 };
 
 /* Compiles into files that appear whole or not at all. Accesses that are missing are reported on stderr. Returns 0, or

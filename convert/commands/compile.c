@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/compile/compile.h"
 #include "convert/commands/commands.h"
 #include "convert/history/access_order.h"
-#include "convert/whatif/groups.h"
-#include "convert/whatif/whatif.h"
 #include "core/base/files.h"
 #include "core/base/text.h"
 #include "core/workload/witness.h"
@@ -14,39 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef VECTOR(struct group) group_list;
-typedef VECTOR(uint64_t) position_list;
-
 struct settings {
   struct input_settings input;
   const char *out, *accesses, *origins;
-  group_list groups;
-  position_list positions;
+  struct rewriting *rewriting; /* of the options added here */
   bool json, debuginfod;
   double horizon_ns;
 };
 
-static const char *take_group(void *field, const char *value) {
-  group_list *groups = field;
-  struct group *group = vector_add(groups);
-  return group ? group_parse(group, value) : "out of memory";
-}
-
-/* Positions rise, so that one comparison per op finds them. */
-static const char *take_position(void *field, const char *value) {
-  position_list *positions = field;
-  uint64_t position;
-  if (cli_count(&position, value))
-    return "needs a number of ops";
-  if (positions->count && positions->at[positions->count - 1] >= position)
-    return "needs rising positions";
-  uint64_t *added = vector_add(positions);
-  if (!added)
-    return "out of memory";
-  *added = position;
-  return NULL;
-}
-
+CLI_PLACE(compile);
 static const struct cli_option options[] = {
     {"output", 'o', "OUT.work", cli_text, offsetof(struct settings, out), .help = "where the workload goes",
      .fallback = "F, ending in .work instead of .tape"},
@@ -56,14 +29,7 @@ static const struct cli_option options[] = {
      .help = "write which call stack acquired each object, for the replay pass blame"},
     {"debuginfod", 0, NULL, cli_flag, offsetof(struct settings, debuginfod),
      .help = "with --origins: missing debug information may be fetched from DEBUGINFOD_URLS"},
-    {"group", 0, "EXPR=ACTION", take_group, offsetof(struct settings, groups),
-     .help = "treat a group of objects differently, as 'heaptape whatif' describes: ACTION is remove, segregate, "
-             "pool=BYTES, early or late. Repeatable, for groups that have no objects in common",
-     .repeats = true},
-    {"position", 0, "N", take_position, offsetof(struct settings, positions),
-     .help = "with --group: the workload's info JSON gives the position in it of that position of the trace. "
-             "Repeatable, rising",
-     .repeats = true},
+    {CLI_ADDED(compile), .field = offsetof(struct settings, rewriting)},
     {"json", 0, NULL, cli_flag, offsetof(struct settings, json), .help = "the result as JSON"},
     {"horizon", 0, "NS", cli_decimal, offsetof(struct settings, horizon_ns), .help = "as for 'heaptape check'"},
     {.name = "", .rows = input_options, .field = offsetof(struct settings, input)},
@@ -115,15 +81,12 @@ int compile_to(struct trace_reader *reader, const struct compile_job *job, struc
     return -1;
   struct history_options history = history_with_progress(&progress, "compile", reader);
   history.horizon_ns = job->horizon_ns;
-  struct rewriting rewriting = {
-      .reader = reader, .options = &history, .groups = job->groups, .positions = job->positions};
   struct compile_outputs outputs = {.workload = files.workload.opened,
                                     .accesses = job->accesses ? files.accesses.opened : NULL,
                                     .origins = job->origins ? files.origins.opened : NULL,
                                     .fetch = job->fetch,
-                                    .rewriting = job->groups.count ? &rewriting : NULL};
+                                    .rewriting = job->rewriting};
   int result = compile_trace(reader, &outputs, &history, witness, error);
-  json_decref(rewriting.about);
   progress_end(&progress);
   result = end_files(&files, job, result, error);
   if (result == 0 && job->accesses)
@@ -173,8 +136,7 @@ static int compile(const char *in, const struct settings *settings) {
                                   .origins = settings->origins,
                                   .fetch = settings->debuginfod,
                                   .horizon_ns = settings->horizon_ns,
-                                  .groups = {settings->groups.at, settings->groups.count},
-                                  .positions = {settings->positions.at, settings->positions.count}};
+                                  .rewriting = settings->rewriting};
   int result = out ? compile_to(reader, &job, &witness, &error) : -1;
   trace_reader_close(reader);
   bool warns = result == 0 && !settings->json; /* with --json the witness says it */
@@ -187,23 +149,22 @@ static int compile(const char *in, const struct settings *settings) {
   return status;
 }
 
+static const struct cli_command command_compile;
+
 static int run(void *parsed, struct cli_words words) {
   const struct settings *settings = parsed;
-  const char *wrong = NULL;
+  const char *wrong =
+      settings->rewriting ? settings->rewriting->wrong(settings->rewriting, settings->accesses != NULL) : NULL;
   if (!settings->out && strcmp(words.at[0], "-") == 0)
     wrong = "compile - needs -o OUT.work";
   else if (settings->out && strcmp(settings->out, "-") == 0)
     wrong = "a work file can't be written to a stream";
-  else if (settings->groups.count && settings->accesses)
-    wrong = "compile --accesses: a rewritten history (--group) has no data accesses";
-  else if (settings->positions.count && !settings->groups.count)
-    wrong = "compile --position needs --group";
-  else if (settings->debuginfod && !settings->origins)
+  else if (!wrong && settings->debuginfod && !settings->origins)
     wrong = "compile --debuginfod needs --origins";
   return wrong ? cli_wrong(CONVERT, &command_compile, "%s", wrong) : compile(words.at[0], settings);
 }
 
-const struct cli_command command_compile = {
+static const struct cli_command command_compile = {
     .called = "heaptape compile",
     .summary = "make a workload from a trace",
     .synopsis = "[OPTION...] F",
@@ -215,4 +176,6 @@ const struct cli_command command_compile = {
     .most = 1,
     .defaults = &(const struct settings){.horizon_ns = -1},
     .settings_bytes = sizeof(struct settings),
+    .turn = 0,
     .run = run};
+REGISTER_COMMAND(command_compile);

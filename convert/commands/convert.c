@@ -239,6 +239,8 @@ static int convert(const struct conversion *conversion) {
   return status;
 }
 
+static const struct cli_command command_convert;
+
 /* Chooses the output's format. Returns CLI_RUN, or the exit status for wrong usage. */
 static int choose_format(struct conversion *conversion) {
   const char *out = conversion->out;
@@ -274,7 +276,7 @@ static int run(void *parsed, struct cli_words words) {
   return status == CLI_RUN ? convert(&conversion) : status;
 }
 
-const struct cli_command command_convert = {
+static const struct cli_command command_convert = {
     .called = "heaptape convert",
     .summary = "translate between formats",
     .synopsis = "[OPTION...] IN OUT\n--merge [OPTION...] IN... OUT\n--list",
@@ -284,4 +286,6 @@ const struct cli_command command_convert = {
     .options = options,
     .defaults = &(const struct settings){.slicing.spec = SLICE_EVERYTHING},
     .settings_bytes = sizeof(struct settings),
+    .turn = 5,
     .run = run};
+REGISTER_COMMAND(command_convert);

@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
 #include "core/base/files.h"
+#include "core/base/vector.h"
 
-static const struct cli_command *const commands[] = {
-    &command_compile, &command_check,  &command_info,  &command_profile, &command_dump,
-    &command_convert, &command_reduce, &command_names, &command_spans,   NULL};
+#include <stdlib.h>
+#include <string.h>
+
+__attribute__((visibility("hidden"))) extern const struct cli_command *const __start_convert_commands[],
+    *const __stop_convert_commands[];
+
+static int by_turn(const void *left, const void *right) {
+  const struct cli_command *const *a = left, *const *b = right;
+  return COMPARE((*a)->turn, (*b)->turn);
+}
 
 int main(int argc, char **argv) {
+  size_t count = (size_t)(__stop_convert_commands - __start_convert_commands);
+  const struct cli_command *commands[count + 1];
+  memcpy(commands, __start_convert_commands, count * sizeof *commands);
+  commands[count] = NULL;
+  qsort(commands, count, sizeof *commands, by_turn);
   output_file_guard();
   return cli_main(&(struct cli_program){CONVERT, commands}, argc, argv);
 }

@@ -46,6 +46,7 @@ static const char *take_process(void *field, const char *value) {
   return cli_count(&import->process, value);
 }
 
+CLI_PLACE(input);
 const struct cli_option input_options[] = {
     {"from", 0, "FMT", take_format, offsetof(struct input_settings, from),
      .help = "the format of the input, where its content does not tell", .group = "input"},
@@ -53,11 +54,7 @@ const struct cli_option input_options[] = {
      .help = "accept a recording that reports lost events; each loss becomes a gap in the trace", .group = "input"},
     {"process", 0, "PID", take_process, offsetof(struct input_settings, import),
      .help = "of a recording of several processes, take this one", .group = "input"},
-    {"columns", 0, "SPEC", cli_text, offsetof(struct input_settings, import.columns),
-     .help = "read CSV or JSON lines as calls: op=NAME,ptr=NAME and, as far as there are, size=, old= (passed to "
-             "realloc), count=, align=, thread=, time= or time:s=, time:ms=, time:us=. NAME: a column's name, or its "
-             "number from 1",
-     .group = "input"},
+    {CLI_ADDED(input), .field = offsetof(struct input_settings, import)},
     {.name = NULL},
 };
 
@@ -67,7 +64,7 @@ const char *input_path(const char *path) {
 
 const struct format *input_format(const char *path, const struct input_settings *settings, struct error *error) {
   const struct format *found = format_detect(path, error);
-  const struct format *from = settings->from || !settings->import.columns ? settings->from : format_by_name("columns");
+  const struct format *from = settings->from ? settings->from : settings->import.implied;
   if (from && (found || strcmp(from->name, "tape") != 0)) {
     error->text[0] = '\0';
     return from;

@@ -4,7 +4,6 @@
 #include "convert/inspect/dump.h"
 #include "convert/inspect/info.h"
 #include "convert/inspect/profile.h"
-#include "convert/inspect/spans.h"
 #include "convert/stacks/site_names.h"
 #include "convert/stacks/symbols.h"
 #include "core/workload/witness.h"
@@ -75,7 +74,7 @@ static int run_check(void *parsed, struct cli_words words) {
   return status;
 }
 
-const struct cli_command command_check = {
+static const struct cli_command command_check = {
     .called = "heaptape check",
     .summary = "prove that a trace or workload is a legal history",
     .synopsis = "[OPTION...] F",
@@ -89,7 +88,9 @@ const struct cli_command command_check = {
     .most = 1,
     .defaults = &(const struct check_settings){.horizon_ns = -1},
     .settings_bytes = sizeof(struct check_settings),
+    .turn = 1,
     .run = run_check};
+REGISTER_COMMAND(command_check);
 
 /* info and profile: figures of one recording. */
 
@@ -142,7 +143,7 @@ static int run_info(void *parsed, struct cli_words words) {
   return cli_finish_output(CONVERT);
 }
 
-const struct cli_command command_info = {
+static const struct cli_command command_info = {
     .called = "heaptape info",
     .summary = "show what a trace or workload holds",
     .synopsis = "[OPTION...] F",
@@ -152,7 +153,9 @@ const struct cli_command command_info = {
     .least = 1,
     .most = 1,
     .settings_bytes = sizeof(struct info_settings),
+    .turn = 2,
     .run = run_info};
+REGISTER_COMMAND(command_info);
 
 static int run_profile(void *parsed, struct cli_words words) {
   const struct input_settings *settings = parsed;
@@ -165,15 +168,17 @@ static int run_profile(void *parsed, struct cli_words words) {
   return profile ? print_json(profile) : failed(&error);
 }
 
-const struct cli_command command_profile = {.called = "heaptape-convert profile",
-                                            .summary = "the figures of 'heaptape profile'",
-                                            .synopsis = "[OPTION...] F",
-                                            .details = "The figures that 'heaptape profile' shows, as JSON.",
-                                            .options = input_options,
-                                            .least = 1,
-                                            .most = 1,
-                                            .settings_bytes = sizeof(struct input_settings),
-                                            .run = run_profile};
+static const struct cli_command command_profile = {.called = "heaptape-convert profile",
+                                                   .summary = "the figures of 'heaptape profile'",
+                                                   .synopsis = "[OPTION...] F",
+                                                   .details = "The figures that 'heaptape profile' shows, as JSON.",
+                                                   .options = input_options,
+                                                   .least = 1,
+                                                   .most = 1,
+                                                   .settings_bytes = sizeof(struct input_settings),
+                                                   .turn = 3,
+                                                   .run = run_profile};
+REGISTER_COMMAND(command_profile);
 
 struct dump_settings {
   struct input_settings input;
@@ -234,16 +239,18 @@ static int run_dump(void *parsed, struct cli_words words) {
   return result == 0 ? EXIT_DONE : failed(&error);
 }
 
-const struct cli_command command_dump = {.called = "heaptape dump",
-                                         .summary = "print events, one per line",
-                                         .synopsis = "[OPTION...] F",
-                                         .details = "One event per line, in merged order.\n\n" ABOUT_FILES,
-                                         .options = dump_option_rows,
-                                         .least = 1,
-                                         .most = 1,
-                                         .defaults = &(const struct dump_settings){.thread = UINT64_MAX},
-                                         .settings_bytes = sizeof(struct dump_settings),
-                                         .run = run_dump};
+static const struct cli_command command_dump = {.called = "heaptape dump",
+                                                .summary = "print events, one per line",
+                                                .synopsis = "[OPTION...] F",
+                                                .details = "One event per line, in merged order.\n\n" ABOUT_FILES,
+                                                .options = dump_option_rows,
+                                                .least = 1,
+                                                .most = 1,
+                                                .defaults = &(const struct dump_settings){.thread = UINT64_MAX},
+                                                .settings_bytes = sizeof(struct dump_settings),
+                                                .turn = 4,
+                                                .run = run_dump};
+REGISTER_COMMAND(command_dump);
 
 static int add_modules(struct symbols *symbols, const json_t *modules, const char *in, struct error *error) {
   size_t index;
@@ -318,7 +325,7 @@ static int run_names(void *none, struct cli_words words) {
   return result == 0 ? EXIT_DONE : result > 0 ? EXIT_FAILED : failed(&error);
 }
 
-const struct cli_command command_names = {
+static const struct cli_command command_names = {
     .called = "heaptape-convert names",
     .summary = "names of instructions of a process",
     .synopsis = "F",
@@ -328,47 +335,6 @@ const struct cli_command command_names = {
                "functions, innermost first.",
     .least = 1,
     .most = 1,
+    .turn = 7,
     .run = run_names};
-
-struct spans_settings {
-  uint64_t from_byte;
-  uint32_t sites;
-};
-
-static const struct cli_option spans_option_rows[] = {
-    {"from-byte", 0, "N", cli_count, offsetof(struct spans_settings, from_byte),
-     .help = "leave out the events in blocks that begin before that byte of the file"},
-    {"sites", 0, "N", cli_count_32, offsetof(struct spans_settings, sites),
-     .help = "also where the objects were acquired: N lines for the peak, N for the objects left"},
-    {.name = NULL},
-};
-
-static int run_spans(void *parsed, struct cli_words words) {
-  const struct spans_settings *settings = parsed;
-  struct error error = {0};
-  struct trace_reader *reader;
-  struct progress progress;
-  if (trace_reader_open(&reader, words.at[0], &error) != 0)
-    return failed(&error);
-  struct history_options history = history_with_progress(&progress, "spans", reader);
-  if (settings->from_byte) /* as for any trace that lacks its start */
-    history.horizon_ns = 0;
-  const struct spans_options wanted = {&history, settings->from_byte, settings->sites};
-  json_t *spans = spans_of_trace(reader, &wanted, &error);
-  progress_end(&progress);
-  trace_reader_close(reader);
-  return spans ? print_json(spans) : failed(&error);
-}
-
-const struct cli_command command_spans = {
-    .called = "heaptape-convert spans",
-    .summary = "what a program acquired in the spans that it marked",
-    .synopsis = "[OPTION...] F.tape",
-    .details =
-        "What a program acquired in the spans that it marked in its recording, as JSON (convert/inspect/spans.h). "
-        "The trace may still be being written.",
-    .options = spans_option_rows,
-    .least = 1,
-    .most = 1,
-    .settings_bytes = sizeof(struct spans_settings),
-    .run = run_spans};
+REGISTER_COMMAND(command_names);

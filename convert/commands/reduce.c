@@ -80,6 +80,8 @@ static int reduce(const char *in, const struct reduce_settings *settings, struct
   return result;
 }
 
+static const struct cli_command command_reduce;
+
 static int run_reduce(void *parsed, struct cli_words words) {
   const struct reduce_settings *settings = parsed;
   struct error error = {0};
@@ -96,7 +98,7 @@ static int run_reduce(void *parsed, struct cli_words words) {
   return EXIT_DONE;
 }
 
-const struct cli_command command_reduce = {
+static const struct cli_command command_reduce = {
     .called = "heaptape-convert reduce",
     .summary = "a trace of a workload or of a part of it",
     .synopsis = "[OPTION...] -o OUT.tape W.work",
@@ -107,4 +109,6 @@ const struct cli_command command_reduce = {
     .most = 1,
     .defaults = &(const struct reduce_settings){.end = UINT64_MAX},
     .settings_bytes = sizeof(struct reduce_settings),
+    .turn = 6,
     .run = run_reduce};
+REGISTER_COMMAND(command_reduce);

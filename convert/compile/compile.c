@@ -221,10 +221,13 @@ static int compile_history(struct compiler *compiler, struct trace_reader *reade
                                             .left_out = compile_left_out,
                                             .thread_end = compile_thread_end,
                                             .touched_at_end = compile_touched_at_end};
-  if (!compiler->rewriting)
+  struct rewriting *rewriting = compiler->rewriting;
+  if (!rewriting)
     return history_run(reader, options, &consumer, witness, error);
-  int result = rewriting_run(compiler->rewriting, &consumer, witness, error);
-  compiler->info->rewritten = compiler->rewriting->about;
+  rewriting->reader = reader;
+  rewriting->options = options;
+  int result = rewriting->run(rewriting, &consumer, witness, error);
+  compiler->info->rewritten = rewriting->about;
   return result;
 }
 
@@ -286,6 +289,8 @@ int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, 
     if (!error->text[0])
       *error = history_error;
   }
+  if (compiler.rewriting)
+    json_decref(compiler.rewriting->about);
   compile_info_free(compiler.info);
   compile_accesses_free(compiler.accesses);
   origins_writer_free(compiler.origins);

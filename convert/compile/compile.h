@@ -8,11 +8,23 @@
 #pragma once
 
 #include "convert/history/access_order.h"
-#include "convert/whatif/whatif.h"
-#include "core/base/vector.h"
+#include "convert/history/history.h"
 #include "core/trace/read/trace_read.h"
 
 #include <jansson.h>
+
+/* Gives other ops than the trace's history, as an option asks that a feature adds to `compile`: the fields of the
+   options that are added there (CLI_ADD) are a struct rewriting *, NULL before the first. */
+struct rewriting {
+  /* As history_run with the rewriting's reader and options; to the consumer, each op is legal after those before.
+     witness: the trace's, but ops, live objects and peaks are those of the result. */
+  int (*run)(struct rewriting *rewriting, const struct history_consumer *consumer, struct witness *witness,
+             struct error *error);
+  const char *(*wrong)(const struct rewriting *rewriting, bool with_accesses); /* with the usage; NULL: nothing */
+  struct trace_reader *reader; /* this and options: set by compile_trace */
+  const struct history_options *options;
+  json_t *about; /* filled in by run: what is added to the workload's info (WORKLOAD.md); compile_trace drops it */
+};
 
 struct compile_outputs {
   const char *workload;

@@ -20,14 +20,16 @@
 
 #include <jansson.h>
 
+struct format; /* convert/foreign/format.h */
 struct import; /* below */
 
 struct import_options {
   bool allow_gaps; /* accept a recording that reports missing events: each loss becomes a GAP of the trace */
   bool has_process;
-  uint64_t process;         /* of a recording of several processes: the pid of the one to import */
-  const char *columns;      /* of the format `columns`: what its columns are; NULL: not given */
-  struct text_line *report; /* gets what was left out or corrected, in words; empty: nothing. NULL: not wanted */
+  uint64_t process;             /* of a recording of several processes: the pid of the one to import */
+  const char *columns;          /* of a table: what they are; NULL: not given */
+  const struct format *implied; /* by an option that a format adds (CLI_ADD), where none is named; NULL: none */
+  struct text_line *report;     /* gets what was left out or corrected, in words; empty: nothing. NULL: not wanted */
 };
 
 /* A file's beginning and size, to recognise a format by. */

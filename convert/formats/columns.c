@@ -17,6 +17,7 @@
    named by number, the first line is a call. Columns are separated by tabs, else semicolons, else commas; "..." quotes.
    Rows are in the order of the calls. */
 #include "convert/foreign/format.h"
+#include "core/command/cli.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -314,3 +315,21 @@ static const struct import_format import_format = {.run = run, .without_calls = 
 REGISTER_FORMAT(.name = "columns",
                 .description = "CSV or JSON lines whose columns --columns names (convert/formats/columns.c)",
                 .import = &import_format);
+
+/* The format is also named by saying what its columns are. */
+static const char *take_columns(void *field, const char *value) {
+  struct import_options *options = field;
+  options->columns = value;
+  options->implied = &registered_this_file;
+  return NULL;
+}
+
+static const struct cli_option rows[] = {
+    {"columns", 0, "SPEC", take_columns,
+     .help = "read CSV or JSON lines as calls: op=NAME,ptr=NAME and, as far as there are, size=, old= (passed to "
+             "realloc), count=, align=, thread=, time= or time:s=, time:ms=, time:us=. NAME: a column's name, or its "
+             "number from 1",
+     .group = "input"},
+    {.name = NULL},
+};
+CLI_ADD(input, rows);

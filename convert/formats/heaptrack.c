@@ -36,7 +36,7 @@
    heaptrack counts temporary objects). Sizes, stacks, order and live bytes are those of the recording; which of several
    like objects ended is not: hence "addresses" and "lifetimes" in `lacks`. */
 #include "convert/foreign/format.h"
-#include "convert/foreign/late_releases.h"
+#include "convert/formats/late_releases.h"
 #include "core/base/vector.h"
 
 #include <inttypes.h>

@@ -14,7 +14,7 @@
    never acquired. A realloc is logged after the call. If threads are known, the history repairs an inversion; otherwise
    late_releases.h does. The times are in microseconds; the file's order is kept. */
 #include "convert/foreign/format.h"
-#include "convert/foreign/late_releases.h"
+#include "convert/formats/late_releases.h"
 
 struct kdump_import {
   struct import *import;

@@ -15,7 +15,7 @@
    after the call: if the old address was handed out again before that, its release is moved to its place
    (late_releases.h). */
 #include "convert/foreign/format.h"
-#include "convert/foreign/late_releases.h"
+#include "convert/formats/late_releases.h"
 
 #include <inttypes.h>
 

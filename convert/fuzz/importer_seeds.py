@@ -8,7 +8,7 @@ from pathlib import Path
 
 import zstandard
 
-from convert.test.importer_samples import FORMAT_OF, sample
+from convert.test.formats.importer_samples import FORMAT_OF, sample
 
 MORE = {
     "text": b"# heaptape-text 1\n0 0 malloc(24) = 0x10\n30+5 1 realloc(0x10, 9) = 0x20\n- 1 free(0x20)\n",

@@ -3,7 +3,6 @@
 #include "convert/history/trace_info.h"
 #include "core/base/json.h"
 #include "core/base/vector.h"
-#include "core/sharing/line_sharing.h"
 #include "core/trace/event.h"
 #include "core/workload/statistics.h"
 #include "core/workload/witness.h"
@@ -325,6 +324,11 @@ struct acquired_object {
   uint32_t reallocs;
 };
 
+struct begun_part {
+  const struct profile_part *part;
+  void *context;
+};
+
 struct profile {
   const struct trace_summary *summary;
   VECTOR(struct acquired_object) objects; /* by slot */
@@ -333,8 +337,7 @@ struct profile {
   unsigned window;
   double ns_per_stamp; /* 1 if the clock has no rate */
   struct profile_tables tables;
-  struct line_sharing *sharing; /* NULL: not counted */
-  struct line_sharing_counts *sharing_counts;
+  VECTOR(struct begun_part) parts;
   struct profile_window windows[PROFILE_WINDOWS];
   struct error *error;
   const char *path;
@@ -398,21 +401,22 @@ static void touched_at_end(void *context, uint32_t slot, struct touched touched)
   profile_touched_add(&profile->tables, profile->objects.at[slot].size_bytes, touched.os_pages);
 }
 
-/* A realloc releases the old address before the new one is handed out: other threads may get it meanwhile. */
+static int no_memory(const struct profile *profile) {
+  return error_set(profile->error, profile->path, "out of memory");
+}
+
 static int move_begins(void *context, const struct merge_step *step, uint32_t slot) {
   const struct profile *profile = context;
-  line_sharing_remove(profile->sharing, slot, step->thread);
+  for (size_t i = 0; i < profile->parts.count; i++)
+    profile->parts.at[i].part->move_begins(profile->parts.at[i].context, step, slot);
   return 0;
 }
 
-static int note_sharing(struct profile *profile, const struct history_op *op) {
-  int status = 0;
-  if (op->kind == HISTORY_RELEASE)
-    line_sharing_remove(profile->sharing, op->slot, op->thread);
-  if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
-    status = line_sharing_add(profile->sharing, op->slot, op->event->acquired, op->request_bytes, op->thread);
-  line_sharing_after_op(profile->sharing);
-  return status == 0 ? 0 : error_set(profile->error, profile->path, "out of memory");
+static int note_in_parts(const struct profile *profile, const struct history_op *op) {
+  for (size_t i = 0; i < profile->parts.count; i++)
+    if (profile->parts.at[i].part->op(profile->parts.at[i].context, op) != 0)
+      return no_memory(profile);
+  return 0;
 }
 
 static int profile_op(void *context, const struct history_op *op, struct slots *slots) {
@@ -422,7 +426,7 @@ static int profile_op(void *context, const struct history_op *op, struct slots *
   struct profile_window *window = window_at(profile, op->before);
   profile->position++;
   if (op->slot != SLOTS_NONE && !vector_reach(&profile->objects, op->slot))
-    return error_set(profile->error, profile->path, "out of memory");
+    return no_memory(profile);
   uint64_t old_bytes = op->slot == SLOTS_NONE ? 0 : slots->at[op->slot].size_bytes;
   if ((op->kind == HISTORY_RELEASE || op->kind == HISTORY_MOVE) && op->touched_os_pages)
     profile_touched_add(&profile->tables, old_bytes, op->touched_os_pages - 1);
@@ -440,7 +444,7 @@ static int profile_op(void *context, const struct history_op *op, struct slots *
       note_move(profile, op, old_bytes);
     profile->allocated_bytes += op->request_bytes;
   }
-  return profile->sharing ? note_sharing(profile, op) : 0;
+  return note_in_parts(profile, op);
 }
 
 static json_t *windows_json(const struct profile *profile) {
@@ -471,32 +475,27 @@ static json_t *profile_json(struct profile *profile, const struct witness *witne
   json_object_set_new(object, "witness", witness_json(witness));
   json_object_set_new(object, "windows", windows_json(profile));
   profile_tables_json(&profile->tables, object);
-  if (profile->sharing) {
-    line_sharing_end(profile->sharing);
-    profile->sharing = NULL;
-    json_object_set_new(object, "line_sharing", line_sharing_json(profile->sharing_counts));
-  }
   return object;
 }
 
-/* A single thread shares nothing, and made-up addresses say nothing. */
-static bool lines_can_be_shared(const struct trace_summary *summary) {
-  struct trace_info info;
-  trace_info_read(&info, summary->info_json);
-  bool can = summary->threads > 1 && !json_object_get(info.json, "anonymised") && !info.lacks_addresses;
-  trace_info_free(&info);
-  return can;
+static bool begin_parts(struct profile *profile) {
+  for (const struct profile_part *const *entry = __start_profile_parts; entry < __stop_profile_parts; entry++) {
+    if (!(*entry)->says(profile->summary))
+      continue;
+    void *context = (*entry)->begin(profile->summary);
+    struct begun_part *begun = context ? vector_add(&profile->parts) : NULL;
+    if (context && !begun)
+      (*entry)->end(context, NULL);
+    if (!begun)
+      return false;
+    *begun = (struct begun_part){*entry, context};
+  }
+  return true;
 }
 
-/* If threads share many lines, checking all objects costs more than the whole remaining profile. */
-enum { SAMPLED_FROM = 16 << 20, SAMPLED_OS_PAGES = 16 };
-
-static bool begin_sharing(struct profile *profile) {
-  profile->sharing_counts = calloc(1, sizeof *profile->sharing_counts);
-  if (profile->sharing_counts)
-    profile->sharing = line_sharing_begin(profile->sharing_counts, profile->summary->events,
-                                          profile->summary->events > SAMPLED_FROM ? SAMPLED_OS_PAGES : 1);
-  return profile->sharing != NULL;
+static void end_parts(const struct profile *profile, json_t *object) {
+  for (size_t i = 0; i < profile->parts.count; i++)
+    profile->parts.at[i].part->end(profile->parts.at[i].context, object);
 }
 
 json_t *profile_of_trace(struct trace_reader *reader, const struct history_options *options, struct error *error) {
@@ -511,20 +510,16 @@ json_t *profile_of_trace(struct trace_reader *reader, const struct history_optio
   profile->ns_per_stamp = profile->summary->clock_hz > 0 ? 1e9 / profile->summary->clock_hz : 1;
   profile->error = error;
   profile->path = path;
-  bool sharing = lines_can_be_shared(profile->summary);
   json_t *object = NULL;
   struct witness witness;
-  struct history_consumer consumer = {.context = profile,
-                                      .op = profile_op,
-                                      .move_begins = sharing ? move_begins : NULL,
-                                      .touched_at_end = touched_at_end};
-  if (!profile_tables_init(&profile->tables, profile->summary->stack_nodes) || (sharing && !begin_sharing(profile)))
-    error_set(error, path, "out of memory");
+  const struct history_consumer consumer = {
+      .context = profile, .op = profile_op, .move_begins = move_begins, .touched_at_end = touched_at_end};
+  if (!profile_tables_init(&profile->tables, profile->summary->stack_nodes) || !begin_parts(profile))
+    no_memory(profile);
   else if (history_run(reader, options, &consumer, &witness, error) == 0)
     object = profile_json(profile, &witness);
-  if (profile->sharing)
-    line_sharing_end(profile->sharing);
-  free(profile->sharing_counts);
+  end_parts(profile, object);
+  free(profile->parts.at);
   profile_tables_free(&profile->tables);
   free(profile->objects.at);
   free(profile);

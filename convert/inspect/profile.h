@@ -13,3 +13,20 @@
 
 /* A new JSON object (keys: docs/formats/PROFILE_JSON.md), or NULL with error. Runs through the whole history. */
 json_t *profile_of_trace(struct trace_reader *reader, const struct history_options *options, struct error *error);
+
+/* What another file adds to the profile. */
+struct profile_part {
+  bool (*says)(const struct trace_summary *summary);                                /* anything of that trace? */
+  void *(*begin)(const struct trace_summary *summary);                              /* the context; NULL: no memory */
+  int (*op)(void *context, const struct history_op *op);                            /* returns 0, or -1: no memory */
+  void (*move_begins)(void *context, const struct merge_step *step, uint32_t slot); /* as of history_consumer */
+  void (*end)(void *context, json_t *profile); /* adds its keys, but not to NULL, after an error; frees the context */
+};
+
+/* A part is registered by being linked: behind its definition, this puts a pointer to it into a section of the linker,
+   whose bounds the linker names; NULL where there is none. */
+#define REGISTER_PROFILE_PART(one)                                                                                     \
+  __attribute__((used, section("profile_parts"))) static const struct profile_part *const entry_##one = &one
+
+__attribute__((weak, visibility("hidden"))) extern const struct profile_part *const __start_profile_parts[],
+    *const __stop_profile_parts[];

@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/whatif/whatif.h"
+/* What if: a trace's history as it would be if groups of its objects were treated differently (docs/use/BLAME.md, "What
+   if"): `compile --group`.
 
+   Job: what happens to each op of a group's objects; counts. Invariants: the result is a legal history; the ops of
+   objects of no group are all there, unchanged, in their order. Memory is O(live objects + threads), with `early`
+   O(births of the group) too. Not thread-safe. */
+#include "convert/compile/compile.h"
 #include "convert/history/trace_info.h"
 #include "convert/whatif/emitter.h"
 #include "convert/whatif/groups.h"
 #include "core/base/json.h"
+#include "core/command/cli.h"
 #include "core/workload/workload.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+struct whatif {
+  struct rewriting rewriting; /* its first member: the compiler has a pointer to it */
+  VECTOR(struct group) groups;
+  VECTOR(uint64_t) positions; /* of ops in the trace's history, rising: to be translated to positions in the result */
+};
 
 enum fate { KEPT, REMOVED, POOLED, PENDING };
 
@@ -28,7 +40,7 @@ struct counts {
 };
 
 struct rewriter {
-  const struct rewriting *rewriting;
+  const struct whatif *whatif;
   struct members *members;
   struct emitter emitter;
   struct pools pools;
@@ -52,7 +64,7 @@ static int no_memory(const struct rewriter *rewriter) {
 }
 
 static const struct group *group_of(const struct rewriter *rewriter, const struct object *object) {
-  return &rewriter->rewriting->groups.at[object->group - 1];
+  return &rewriter->whatif->groups.at[object->group - 1];
 }
 
 static void count_op(struct rewriter *rewriter, const struct object *object, uint64_t old_bytes, uint64_t new_bytes) {
@@ -225,9 +237,9 @@ static int change_object(struct rewriter *rewriter, const struct history_op *op,
 
 /* Notes the current position, if it was requested. Births put before its op come after it. */
 static void note_position(struct rewriter *rewriter) {
-  const struct positions *requested = &rewriter->rewriting->positions;
+  const struct whatif *whatif = rewriter->whatif;
   size_t next = json_array_size(rewriter->positions);
-  if (next < requested->count && requested->at[next] == rewriter->position)
+  if (next < whatif->positions.count && whatif->positions.at[next] == rewriter->position)
     json_append_counts(rewriter->positions, 2, (uint64_t[]){rewriter->position, rewriter->emitter.witness.ops});
 }
 
@@ -300,7 +312,7 @@ static int collect_op(void *context, const struct history_op *op, struct slots *
     return 0;
   if (members_of(rewriter->members, op, &group) != 0)
     return -1;
-  if (group == MEMBERS_NONE || rewriter->rewriting->groups.at[group].action != GROUP_EARLY)
+  if (group == MEMBERS_NONE || rewriter->whatif->groups.at[group].action != GROUP_EARLY)
     return 0;
   return moved_births_add(&rewriter->early, op) == BIRTHS_NONE ? no_memory(rewriter) : 0;
 }
@@ -312,23 +324,29 @@ static int collect_left_out(void *context, const struct merge_step *step, uint32
   return 0;
 }
 
+static int open_members(struct rewriter *rewriter) {
+  const struct whatif *whatif = rewriter->whatif;
+  const struct groups groups = {whatif->groups.at, whatif->groups.count};
+  return members_open(&rewriter->members, whatif->rewriting.reader, groups, rewriter->error);
+}
+
 static int collect(struct rewriter *rewriter) {
-  const struct rewriting *rewriting = rewriter->rewriting;
+  const struct rewriting *rewriting = &rewriter->whatif->rewriting;
   const struct history_consumer consumer = {.context = rewriter, .op = collect_op, .left_out = collect_left_out};
   struct witness witness;
   int result = history_run(rewriting->reader, rewriting->options, &consumer, &witness, rewriter->error);
   members_close(rewriter->members);
   rewriter->members = NULL;
-  return result == 0 ? members_open(&rewriter->members, rewriting->reader, rewriting->groups, rewriter->error) : -1;
+  return result == 0 ? open_members(rewriter) : -1;
 }
 
 static int set_up_groups(struct rewriter *rewriter) {
-  const struct groups *groups = &rewriter->rewriting->groups;
   unsigned regions = 0;
-  for (size_t i = 0; i < groups->count; i++) {
-    rewriter->has_early |= groups->at[i].action == GROUP_EARLY;
-    rewriter->has_late |= groups->at[i].action == GROUP_LATE;
-    if (groups->at[i].action != GROUP_SEGREGATE)
+  for (size_t i = 0; i < rewriter->whatif->groups.count; i++) {
+    enum group_action action = rewriter->whatif->groups.at[i].action;
+    rewriter->has_early |= action == GROUP_EARLY;
+    rewriter->has_late |= action == GROUP_LATE;
+    if (action != GROUP_SEGREGATE)
       continue;
     if (regions == WORKLOAD_MOST_REGIONS)
       return error_set(rewriter->error, rewriter->path, "at most %d groups can be segregated", WORKLOAD_MOST_REGIONS);
@@ -338,10 +356,10 @@ static int set_up_groups(struct rewriter *rewriter) {
 }
 
 static int set_up(struct rewriter *rewriter, const struct history_consumer *consumer) {
-  const struct rewriting *rewriting = rewriter->rewriting;
+  const struct rewriting *rewriting = &rewriter->whatif->rewriting;
   struct trace_info info;
   uint32_t threads = rewriter->threads = trace_reader_summary(rewriting->reader)->threads;
-  size_t groups = rewriting->groups.count;
+  size_t groups = rewriter->whatif->groups.count;
   trace_info_read(&info, trace_reader_summary(rewriting->reader)->info_json);
   uint64_t given = rewriting->options->os_page_bytes, os_page_bytes = given ? given : info.os_page_bytes;
   trace_info_free(&info);
@@ -355,9 +373,7 @@ static int set_up(struct rewriter *rewriter, const struct history_consumer *cons
   done &= moved_births_init(&rewriter->early, threads) == 0 && moved_births_init(&rewriter->late, threads) == 0;
   if (!done || !rewriter->counts || !rewriter->regions || !rewriter->begun || !rewriter->next_early)
     return no_memory(rewriter);
-  if (members_open(&rewriter->members, rewriting->reader, rewriting->groups, rewriter->error) != 0)
-    return -1;
-  return set_up_groups(rewriter);
+  return open_members(rewriter) == 0 ? set_up_groups(rewriter) : -1;
 }
 
 static void tear_down(struct rewriter *rewriter) {
@@ -375,26 +391,26 @@ static void tear_down(struct rewriter *rewriter) {
 }
 
 static int check_positions(struct rewriter *rewriter) {
-  const struct positions *requested = &rewriter->rewriting->positions;
+  const struct whatif *whatif = rewriter->whatif;
   note_position(rewriter);
-  if (json_array_size(rewriter->positions) == requested->count)
+  if (json_array_size(rewriter->positions) == whatif->positions.count)
     return 0;
   return error_set(rewriter->error, rewriter->path, "position %" PRIu64 " is beyond the end: there are %" PRIu64 " ops",
-                   requested->at[requested->count - 1], rewriter->position);
+                   whatif->positions.at[whatif->positions.count - 1], rewriter->position);
 }
 
 static int check_matches(const struct rewriter *rewriter) {
-  for (size_t i = 0; i < rewriter->rewriting->groups.count; i++)
+  for (size_t i = 0; i < rewriter->whatif->groups.count; i++)
     if (rewriter->counts[i].objects == 0)
       return error_set(rewriter->error, rewriter->path, "no object belongs to the group '%s'",
-                       rewriter->rewriting->groups.at[i].text);
+                       rewriter->whatif->groups.at[i].text);
   return 0;
 }
 
 static json_t *about_groups(const struct rewriter *rewriter) {
   json_t *array = json_array();
-  for (size_t i = 0; i < rewriter->rewriting->groups.count; i++) {
-    const struct group *group = &rewriter->rewriting->groups.at[i];
+  for (size_t i = 0; i < rewriter->whatif->groups.count; i++) {
+    const struct group *group = &rewriter->whatif->groups.at[i];
     const struct counts *counts = &rewriter->counts[i];
     json_t *object = json_pack("{ss ss}", "group", group->text, "action", group_action_names[group->action]);
     json_set_count(object, "objects", counts->objects);
@@ -415,7 +431,7 @@ static json_t *about_groups(const struct rewriter *rewriter) {
 
 static json_t *about(const struct rewriter *rewriter) {
   json_t *object = json_pack("{so}", "whatif", about_groups(rewriter));
-  if (rewriter->rewriting->positions.count)
+  if (rewriter->whatif->positions.count)
     json_object_set(object, "whatif_positions", rewriter->positions);
   return object;
 }
@@ -433,7 +449,7 @@ static void take_totals(const struct rewriter *rewriter, struct witness *witness
 }
 
 static int run(struct rewriter *rewriter, struct witness *witness) {
-  const struct rewriting *rewriting = rewriter->rewriting;
+  const struct rewriting *rewriting = &rewriter->whatif->rewriting;
   const struct history_consumer consumer = {.context = rewriter,
                                             .op = rewrite_op,
                                             .thread_end = rewrite_thread_end,
@@ -449,9 +465,12 @@ static int run(struct rewriter *rewriter, struct witness *witness) {
   return check_positions(rewriter);
 }
 
-int rewriting_run(struct rewriting *rewriting, const struct history_consumer *consumer, struct witness *witness,
-                  struct error *error) {
-  struct rewriter rewriter = {.rewriting = rewriting, .error = error, .path = trace_reader_path(rewriting->reader)};
+/* An error also if groups overlap, a group matches nothing, the trace lacks what a group needs, or a position is beyond
+   the end. */
+static int rewrite(struct rewriting *rewriting, const struct history_consumer *consumer, struct witness *witness,
+                   struct error *error) {
+  struct rewriter rewriter = {
+      .whatif = (struct whatif *)rewriting, .error = error, .path = trace_reader_path(rewriting->reader)};
   int result = set_up(&rewriter, consumer);
   if (result == 0)
     result = run(&rewriter, witness);
@@ -462,3 +481,55 @@ int rewriting_run(struct rewriting *rewriting, const struct history_consumer *co
   tear_down(&rewriter);
   return result;
 }
+
+static const char *wrong(const struct rewriting *rewriting, bool with_accesses) {
+  const struct whatif *whatif = (const struct whatif *)rewriting;
+  if (!whatif->groups.count)
+    return "compile --position needs --group";
+  return with_accesses ? "compile --accesses: a rewritten history (--group) has no data accesses" : NULL;
+}
+
+/* The first of the options makes it. NULL: no memory. */
+static struct whatif *whatif_of(struct rewriting **rewriting) {
+  struct whatif *whatif = (struct whatif *)*rewriting;
+  if (!whatif && (whatif = calloc(1, sizeof *whatif))) {
+    whatif->rewriting = (struct rewriting){.run = rewrite, .wrong = wrong};
+    *rewriting = &whatif->rewriting;
+  }
+  return whatif;
+}
+
+static const char *take_group(void *field, const char *value) {
+  struct whatif *whatif = whatif_of(field);
+  struct group *group = whatif ? vector_add(&whatif->groups) : NULL;
+  return group ? group_parse(group, value) : "out of memory";
+}
+
+/* Positions rise, so that one comparison per op finds them. */
+static const char *take_position(void *field, const char *value) {
+  struct whatif *whatif = whatif_of(field);
+  uint64_t position, *added;
+  if (cli_count(&position, value))
+    return "needs a number of ops";
+  if (!whatif)
+    return "out of memory";
+  if (whatif->positions.count && whatif->positions.at[whatif->positions.count - 1] >= position)
+    return "needs rising positions";
+  if (!(added = vector_add(&whatif->positions)))
+    return "out of memory";
+  *added = position;
+  return NULL;
+}
+
+static const struct cli_option rows[] = {
+    {"group", 0, "EXPR=ACTION", take_group,
+     .help = "treat a group of objects differently, as 'heaptape whatif' describes: ACTION is remove, segregate, "
+             "pool=BYTES, early or late. Repeatable, for groups that have no objects in common",
+     .repeats = true},
+    {"position", 0, "N", take_position,
+     .help = "with --group: the workload's info JSON gives the position in it of that position of the trace. "
+             "Repeatable, rising",
+     .repeats = true},
+    {.name = NULL},
+};
+CLI_ADD(compile, rows);

@@ -45,10 +45,11 @@ struct flat_table {
 
 static void flatten(struct flat_table *flat, const struct cli_option *option, size_t field) {
   for (; option && option->name; option++) {
-    if (option->rows) {
-      flatten(flat, option->rows, field + option->field);
+    for (const struct cli_option *const *rows = option->added; rows < option->added_end; rows++)
+      flatten(flat, *rows, field + option->field);
+    flatten(flat, option->rows, field + option->field);
+    if (!option->name[0])
       continue;
-    }
     if (flat->count == MAX_OPTIONS - 1)
       abort(); /* a table that no user can change */
     flat->at[flat->count] = *option;

@@ -30,8 +30,19 @@ struct cli_option {
   const char *fallback;          /* the default, for people; NULL: none, or obvious */
   const char *group;             /* heading in the help; NULL: "options". Options of a group stand together */
   const struct cli_option *rows; /* instead of all this but field: another table, whose settings lie there; name: "" */
-  bool repeats;                  /* for people and completions: the parser accepts any option several times */
+  const struct cli_option *const *added, *const *added_end; /* likewise: tables of other files (CLI_ADDED) */
+  bool repeats; /* for people and completions: the parser accepts any option several times */
 };
+
+/* Options that a feature adds to a command are registered by being linked: at its file's end, CLI_ADD puts its table
+   into a section of the linker, whose bounds the linker names. The command's table has CLI_ADDED in a row; for both,
+   and once before, CLI_PLACE declares the bounds: NULL where nothing is added. */
+#define CLI_PLACE(place)                                                                                               \
+  __attribute__((weak, visibility("hidden"))) extern const struct cli_option *const __start_cli_##place[],             \
+      *const __stop_cli_##place[]
+#define CLI_ADDED(place) .name = "", .added = __start_cli_##place, .added_end = __stop_cli_##place
+#define CLI_ADD(place, rows)                                                                                           \
+  __attribute__((used, section("cli_" #place))) static const struct cli_option *const added_##rows = rows
 
 /* Words of the command line. */
 struct cli_words {
@@ -49,6 +60,7 @@ struct cli_command {
   bool ends_at_argument;            /* options end at the first argument: the rest is another program's */
   const void *defaults;             /* of its settings, which have that many bytes; NULL: zeroes */
   size_t settings_bytes;
+  unsigned turn; /* its place in the list of commands, where they register themselves */
   int (*run)(void *settings, struct cli_words words); /* the arguments that aren't options; returns the exit status */
 };
 

@@ -33,8 +33,18 @@ static const struct cli_option shared_options[] = {
     {.name = NULL},
 };
 
+/* As a feature adds them. */
+static const struct cli_option more_options[] = {
+    {.name = "", .rows = shared_options},
+    {.name = NULL},
+};
+CLI_ADD(info, more_options);
+
+CLI_PLACE(info);
+CLI_PLACE(empty);
 static const struct cli_option info_options[] = {
-    {.name = "", .rows = shared_options, .field = offsetof(struct settings, inner)},
+    {CLI_ADDED(empty)},
+    {CLI_ADDED(info), .field = offsetof(struct settings, inner)},
     {.name = "json", .take = cli_flag, .field = offsetof(struct settings, json), .help = "as JSON"},
     {.name = "format", .value = "text|csv", .field = offsetof(struct settings, format), .help = "which form"},
     {.name = NULL},

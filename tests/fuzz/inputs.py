@@ -18,8 +18,6 @@ from pathlib import Path
 
 import zstandard
 
-from convert.fuzz.importer_seeds import MORE
-from convert.test.importer_samples import FORMAT_OF, sample
 from convert.test.models.access_maker import add_accesses, made_rows
 from convert.test.models.history_maker import legal
 from convert.test.models.history_model import text as history_text
@@ -94,6 +92,7 @@ class Seeds:
     folder: Path
     of: dict[str, list[bytes]] = field(default_factory=dict)
     formats: list[str] = field(default_factory=list)  # of each recording
+    recognised: set[str] = field(default_factory=set)  # formats that are not always named
     works: list[bytes] = field(default_factory=list)  # of each origins and each accesses file
 
     @classmethod
@@ -148,6 +147,10 @@ class Seeds:
         return found
 
     def _recordings(self) -> None:
+        from convert.fuzz.importer_seeds import MORE
+        from convert.test.formats.importer_samples import FORMAT_OF, sample
+
+        self.recognised = set(MORE) - set(FORMAT_OF.values())
         samples = [(name, sample(file, self.folder).read_bytes()) for file, name in FORMAT_OF.items()]
         for name, content in [*MORE.items(), *samples]:
             self.formats.append(name)
@@ -184,7 +187,7 @@ def read(source: random.Random, path: Path, _: Seeds) -> str:
 def import_(source: random.Random, path: Path, seeds: Seeds) -> str:
     """Another tool's recording, by its format or as its content is recognised."""
     name = seeds.formats[int(path.suffix[1:])]
-    known = ["--from", name] if name in FORMAT_OF.values() or source.random() < 0.5 else []
+    known = ["--from", name] if name not in seeds.recognised or source.random() < 0.5 else []
     if name == "columns":
         known = ["--columns", "op=1,size=2,ptr=3,old=4,count=5,align=6,time:us=7,thread=8"]
     more = ["--allow-gaps"] if source.random() < 0.5 else []

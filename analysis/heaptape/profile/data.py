@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, default_home
-from heaptape.results.structs import LineSharing
 from heaptape.tape import trace as tape
 
 YOUNG_BYTES = 64 << 10
@@ -38,12 +36,6 @@ class Profile:
     """The profile of one trace. `data` is the JSON object unchanged; the properties are its rows as DataFrames."""
 
     data: dict
-
-    @cached_property
-    def line_sharing(self) -> LineSharing | None:
-        """Cache lines that threads share, as recorded; None if the profile lacks it."""
-        found = self.data.get("line_sharing")
-        return msgspec.convert(found, LineSharing) if isinstance(found, dict) else None
 
     @property
     def lifetimes_are_made_up(self) -> bool:

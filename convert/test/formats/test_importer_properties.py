@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convert.test.importer_samples import bytehound, dj_record, mallocbench_line, op, wl
+from convert.test.formats.importer_samples import bytehound, dj_record, mallocbench_line, op, wl
 from tests.examples import examples
 from tests.support import CONVERT, succeed
 

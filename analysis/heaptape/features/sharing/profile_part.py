@@ -3,10 +3,13 @@
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from heaptape.common.tables import Table
 from heaptape.features.sharing import pass_table
 from heaptape.profile.data import Profile
 from heaptape.profile.text import percent
+from heaptape.results.structs import LineSharing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,12 +20,19 @@ if TYPE_CHECKING:
 WORTH_SAYING = 0.01  # of the lines in use
 
 
+def _counts(found: Profile) -> LineSharing | None:
+    counts = found.data.get("line_sharing")
+    return msgspec.convert(counts, LineSharing) if isinstance(counts, dict) else None
+
+
 def tables(found: Profile) -> list[Table]:
-    return [pass_table.profile_table(found.line_sharing)] if found.line_sharing else []
+    counts = _counts(found)
+    return [pass_table.profile_table(counts)] if counts else []
 
 
 def sentences(found: Profile) -> list[str]:
-    share = pass_table.shared_percent(found.line_sharing) / 100 if found.line_sharing else 0.0
+    counts = _counts(found)
+    share = pass_table.shared_percent(counts) / 100 if counts else 0.0
     if share <= WORTH_SAYING:
         return []
     return [
@@ -49,7 +59,7 @@ def _pictures(found: Profile) -> "list[Picture]":
     from heaptape.features.sharing import plots
     from heaptape.show.pages.profile_page import drawn
 
-    counts = found.line_sharing
+    counts = _counts(found)
     if not counts or not counts.pairs or not counts.shared_lines:
         return []
 

@@ -189,5 +189,5 @@ static int run(struct import *import) {
 
 static const struct import_format import_format = {.recognises_line = recognises, .run = run};
 
-REGISTER_FORMAT(.name = "text", .description = "heaptape text, as dump prints it (convert/formats/text.c)",
+REGISTER_FORMAT(.name = "text", .description = "heaptape text, as dump prints it (convert/foreign/text.c)",
                 .suffix = ".txt", .import = &import_format);

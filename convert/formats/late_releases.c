@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/foreign/late_releases.h"
+#include "convert/formats/late_releases.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
