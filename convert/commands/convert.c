@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
 
+#include "convert/copy/trace_copy.h"
 #include "convert/history/merge.h"
 #include "convert/inspect/dump.h"
-#include "convert/rewrite/rewrite.h"
 #include "core/base/files.h"
 #include "core/base/text.h"
 #include "core/workload/witness.h"
@@ -14,39 +14,18 @@
 #include <string.h>
 #include <unistd.h>
 
-struct slicing {
-  struct slice_spec spec;
-  json_t *texts; /* as given; NULL: none */
-};
-
 struct settings {
   struct input_settings input;
   const struct format *to;
-  struct slicing slicing;
-  bool merge, anonymise, archive, list;
+  struct trace_rewriting *rewriting; /* of the options added here; NULL: a copy */
+  bool archive, list;
 };
 
-static const char *take_slice(void *field, const char *value) {
-  struct slicing *slicing = field;
-  const char *problem = slice_spec_parse(&slicing->spec, value);
-  if (!slicing->texts)
-    slicing->texts = json_array();
-  json_array_append_new(slicing->texts, json_string(value));
-  return problem;
-}
-
+CLI_PLACE(convert);
 static const struct cli_option options[] = {
     {"to", 0, "FMT", take_format, offsetof(struct settings, to),
      .help = "the format of the output, where its name does not tell"},
-    {"slice", 0, "SPEC", take_slice, offsetof(struct settings, slicing),
-     .help = "a part that is itself a legal history: time=1.5s..3s, progress=10%..20%, progress=1000..5000 (events), "
-             "mark=FROM..TO, thread=0,3..5, size=1k..64k. Either side may be left out; several specs are the "
-             "intersection. Objects that are live where the part begins are acquired in a prologue",
-     .repeats = true},
-    {"merge", 0, NULL, cli_flag, offsetof(struct settings, merge),
-     .help = "traces of several processes as one process with all their threads"},
-    {"anonymise", 0, NULL, cli_flag, offsetof(struct settings, anonymise),
-     .help = "only what a replay needs: no addresses, times, names, stacks, marks"},
+    {CLI_ADDED(convert), .field = offsetof(struct settings, rewriting)},
     {"archive", 0, NULL, cli_flag, offsetof(struct settings, archive),
      .help = "the smallest form; everything that reads traces reads it"},
     {"list", 0, NULL, cli_flag, offsetof(struct settings, list), .help = "the formats"},
@@ -99,35 +78,24 @@ static int write_to(struct trace_reader *reader, const struct conversion *conver
   return output_stream_end(&stream, &file, result, error);
 }
 
-static bool rewrites(const struct settings *settings) {
-  return settings->merge || settings->slicing.texts || settings->anonymise || settings->archive;
+static void warn_of_lost_accesses(struct trace_reader **readers, const struct conversion *conversion, const char *why) {
+  bool lost = false;
+  for (uint32_t i = 0; i < conversion->in_count; i++)
+    lost |= trace_reader_summary(readers[i])->accesses.recorded;
+  if (lost)
+    diagnostics_warning(CONVERT, "%s: data accesses are left out: %s", conversion->out, why);
 }
 
-static void warn_of_lost_parts(struct trace_reader **readers, const struct conversion *conversion) {
-  const struct settings *settings = conversion->settings;
-  bool partial = settings->merge || settings->slicing.texts, drops = false;
-  for (uint32_t i = 0; i < conversion->in_count; i++) {
-    const struct trace_summary *summary = trace_reader_summary(readers[i]);
-    drops |= partial && summary->accesses.recorded;
-  }
-  if (drops)
-    diagnostics_warning(CONVERT, "%s: data accesses are left out: a slice or a merged trace has none", conversion->out);
-}
-
-static int rewrite_to(struct trace_reader **readers, const char *path, const struct conversion *conversion,
+static int make_trace(struct trace_reader **readers, const char *path, const struct conversion *conversion,
                       bool archive, struct error *error) {
-  const struct settings *settings = conversion->settings;
+  const struct trace_rewriting *rewriting = conversion->settings->rewriting;
   struct progress progress;
-  struct rewrite rewrite = {.slice = settings->slicing.spec,
-                            .merge = settings->merge,
-                            .anonymise = settings->anonymise,
-                            .archive = archive,
-                            .history = history_with_progress(&progress, "convert", readers[0])};
-  rewrite.slice.texts = settings->slicing.texts;
-  int result = rewrite_trace(&rewrite, readers, conversion->in_count, path, error);
+  struct history_options history = history_with_progress(&progress, "convert", readers[0]);
+  const struct trace_job job = {readers, conversion->in_count, path, {.archive = archive, .history = &history}};
+  int result = rewriting ? rewriting->run(rewriting, &job, error) : trace_copy(readers[0], path, &job.options, error);
   progress_end(&progress);
-  if (result == 0)
-    warn_of_lost_parts(readers, conversion);
+  if (result == 0 && rewriting && rewriting->without_accesses)
+    warn_of_lost_accesses(readers, conversion, rewriting->without_accesses);
   return result;
 }
 
@@ -154,7 +122,7 @@ static int write_tape(struct trace_reader **readers, const struct conversion *co
   struct output_file file;
   if (output_file_begin(&file, conversion->out, error) != 0)
     return -1;
-  int result = rewrite_to(readers, file.opened, conversion, conversion->settings->archive, error);
+  int result = make_trace(readers, file.opened, conversion, conversion->settings->archive, error);
   return output_file_end(&file, result, error);
 }
 
@@ -172,7 +140,7 @@ static int write_other_rewritten(struct trace_reader **readers, const struct con
   struct temporary_file temporary;
   if (temporary_file_open(&temporary, error) != 0)
     return -1;
-  int result = rewrite_to(readers, temporary.path, conversion, false, error);
+  int result = make_trace(readers, temporary.path, conversion, false, error);
   if (result == 0)
     result = trace_reader_open(&reader, temporary.path, error);
   temporary_file_close(&temporary);
@@ -222,7 +190,8 @@ static int import_to(const struct format *from, const struct conversion *convers
 
 static int convert(const struct conversion *conversion) {
   struct error error = {0};
-  bool to_tape = strcmp(conversion->to->name, "tape") == 0, rewritten = rewrites(conversion->settings);
+  const struct settings *settings = conversion->settings;
+  bool to_tape = strcmp(conversion->to->name, "tape") == 0, rewritten = settings->rewriting || settings->archive;
   const struct format *from = input_format(conversion->in[0], &conversion->settings->input, &error);
   if (!from)
     return failed(&error);
@@ -265,7 +234,7 @@ static int run(void *parsed, struct cli_words words) {
     return list_formats();
   if (words.count < 2)
     return cli_wrong(CONVERT, &command_convert, "convert needs IN and OUT");
-  if (words.count > 2 && !settings->merge)
+  if (words.count > 2 && !(settings->rewriting && settings->rewriting->takes_several))
     return cli_wrong(CONVERT, &command_convert, "too many arguments: %s", words.at[2]);
   struct conversion conversion = {
       .settings = settings, .in = words.at, .in_count = (uint32_t)words.count - 1, .out = words.at[words.count - 1]};
@@ -284,7 +253,6 @@ static const struct cli_command command_convert = {
         "Formats are detected or named; --list prints those known. - is standard input or output. Exit 1, after the "
         "output is written, where a history that was read is not legal, as 'heaptape check' calls it.",
     .options = options,
-    .defaults = &(const struct settings){.slicing.spec = SLICE_EVERYTHING},
     .settings_bytes = sizeof(struct settings),
     .turn = 5,
     .run = run};

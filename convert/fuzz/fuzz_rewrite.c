@@ -3,6 +3,7 @@
    history, both must be legal without repairs. The first three bytes choose the window and the kind of slice. */
 #include "convert/foreign/format.h"
 #include "convert/rewrite/rewrite.h"
+#include "convert/rewrite/slice.h"
 #include "core/workload/witness.h"
 
 #include <sys/mman.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/rewrite.h"
 
+#include "convert/copy/op_sink.h"
+#include "convert/copy/trace_copy.h"
 #include "convert/history/access_order.h"
 #include "convert/history/trace_info.h"
-#include "convert/rewrite/op_sink.h"
-#include "convert/rewrite/trace_copy.h"
 #include "core/base/vector.h"
 
 #include <stdlib.h>

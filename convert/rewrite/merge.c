@@ -4,9 +4,9 @@
 
    Invariant: a trace that is not such a file is a separate recording, all of whose threads are new. Memory is O(threads
    of all). Not thread-safe. */
+#include "convert/copy/trace_copy.h"
 #include "convert/history/trace_info.h"
 #include "convert/rewrite/rewrite.h"
-#include "convert/rewrite/trace_copy.h"
 #include "core/base/json.h"
 #include "core/base/vector.h"
 #include "core/trace/read/trace_read.h"

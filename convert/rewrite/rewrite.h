@@ -1,21 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Makes one trace from others, in this order: merge, slice, anonymise, and write it as a normal trace or an archive.
-   Steps between the first and the last go through temporary files. Not thread-safe. */
+/* What `convert` makes of traces besides copies. Not thread-safe. */
 #pragma once
 
-#include "convert/history/history.h"
-#include "convert/rewrite/slice.h"
-#include "convert/rewrite/trace_out.h"
-
-struct rewrite {
-  struct slice_spec slice; /* texts is NULL: no slice */
-  bool merge, anonymise, archive;
-  struct history_options history;
-};
-
-/* Writes path from the readers (one, unless it is a merge). Returns 0, or -1 with error. */
-int rewrite_trace(const struct rewrite *rewrite, struct trace_reader **readers, uint32_t count, const char *path,
-                  struct error *error);
+#include "convert/copy/trace_out.h"
 
 /* Joins the traces of several processes into one, as if they had been threads of one process, so that their combined
    load on a machine's memory can be replayed.

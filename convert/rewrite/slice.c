@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/rewrite/slice.h"
 
+#include "convert/copy/trace_copy.h"
 #include "convert/history/trace_info.h"
-#include "convert/rewrite/trace_copy.h"
 #include "core/base/vector.h"
 #include "core/trace/control_names.h"
 

@@ -25,7 +25,7 @@
    For time, progress and mark, FROM belongs to the slice and TO doesn't. Several specs are the intersection. */
 #pragma once
 
-#include "convert/rewrite/trace_out.h"
+#include "convert/copy/trace_out.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -96,8 +96,11 @@ def by_symbols(root: Path, out: Path, table: dict[str, dict[str, list[str]]]) ->
 
 
 def unused_in_python(root: Path, table: dict[str, dict[str, list[str]]]) -> list[str]:
+    here = {path.parent.name for path in (root / "analysis/heaptape/features").glob("*/__init__.py")}  # not of C alone
     features = {
-        f"features/{name}": [f"features/{other}" for other in others] for name, others in table["features"].items()
+        f"features/{name}": [f"features/{other}" for other in others if other in here]
+        for name, others in table["features"].items()
+        if name in here
     }
     return unused(table["python"] | features, python_arrows.graph(root), python_arrows.sub_packages(root).__getitem__)
 

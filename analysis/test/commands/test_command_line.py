@@ -110,7 +110,7 @@ def test_the_command_alone_shows_all_commands(heaptape):
         ("record --lateny -- true", "--latency"),
         ("record --duration=1 --samplems=3 -- true", "--sample-ms"),
         ("info --jsn x", "--json"),
-        ("convert --anonymize a b", "--anonymise"),
+        ("convert --archve a b", "--archive"),
         ("observe --simulat --time-onyl -- true", "--time-only"),
     ],
 )

@@ -5,7 +5,7 @@
    Memory is O(stack nodes + modules + threads + block). Not thread-safe. */
 #pragma once
 
-#include "convert/rewrite/trace_out.h"
+#include "convert/copy/trace_out.h"
 
 /* The node of the new trace for each node of the old one. All zeros: no stacks. */
 struct trace_stacks {
@@ -23,7 +23,7 @@ void trace_stacks_free(struct trace_stacks *stacks);
 int trace_copy_stacks(struct trace_stacks *stacks, struct trace_reader *reader, struct trace_out *out,
                       uint64_t address_offset, struct error *error);
 
-/* Writes the names of those threads that the new trace has. threads: as in rewrite.h. */
+/* Writes the names of those threads that the new trace has. threads: as in struct trace_change. */
 int trace_copy_thread_names(struct trace_reader *reader, struct trace_out *out, const uint32_t *threads,
                             struct error *error);
 
@@ -54,3 +54,22 @@ struct trace_change {
    which is empty if the writer has the reason. */
 int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const struct trace_change *change,
                     struct error *error);
+
+/* Writes path: all of the trace, as a normal one or an archive. Returns 0, or -1 with error. */
+int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options, struct error *error);
+
+/* A trace to be made of others. */
+struct trace_job {
+  struct trace_reader **readers;
+  uint32_t count;
+  const char *path;
+  struct trace_options options;
+};
+
+/* Makes another trace than a copy, as an option asks that a feature adds to `convert`: the fields of the options that
+   are added there (CLI_ADD) are a struct trace_rewriting *, NULL before the first. */
+struct trace_rewriting {
+  bool takes_several;           /* traces */
+  const char *without_accesses; /* why data accesses are left out; NULL: they are not */
+  int (*run)(const struct trace_rewriting *rewriting, const struct trace_job *job, struct error *error);
+};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/trace_out.h"
+#include "convert/copy/trace_out.h"
 
 #include "core/trace/layout.h"
 

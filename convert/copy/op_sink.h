@@ -7,8 +7,8 @@
    Not thread-safe. */
 #pragma once
 
+#include "convert/copy/trace_out.h"
 #include "convert/history/history.h"
-#include "convert/rewrite/trace_out.h"
 
 struct op_sink {
   struct trace_out *out;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/workload_trace.h"
+#include "convert/reduce/workload_trace.h"
 
+#include "convert/copy/op_sink.h"
 #include "convert/history/history.h"
-#include "convert/rewrite/op_sink.h"
 #include "core/base/os.h"
 #include "core/trace/write/trace_write.h"
 #include "core/workload/workload_ops.h"

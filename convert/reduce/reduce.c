@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
-#include "convert/rewrite/workload_trace.h"
+#include "convert/reduce/workload_trace.h"
 #include "core/base/files.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"

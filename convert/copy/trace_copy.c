@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/trace_copy.h"
+#include "convert/copy/trace_copy.h"
 
 #include "core/base/vector.h"
 
@@ -274,4 +274,27 @@ int trace_copy_into(struct trace_out *out, struct trace_reader *reader, const st
   trace_stacks_free(&copier.stacks);
   free(copier.events_before);
   return result == 0 ? 0 : -1;
+}
+
+static int copy_sample(void *context, const struct trace_sample *sample) {
+  return trace_writer_sample(context, sample);
+}
+
+int trace_copy(struct trace_reader *reader, const char *path, const struct trace_options *options,
+               struct error *error) {
+  const struct trace_summary *summary = trace_reader_summary(reader);
+  const struct trace_change change = {0};
+  json_t *info = trace_out_source_info(summary);
+  if (summary->truncated)
+    json_object_set_new(info, "truncated_source", json_true());
+  struct trace_out *out = trace_out_open(path, info, options, summary->threads, error);
+  json_decref(info);
+  if (!out)
+    return -1;
+  int result = trace_copy_into(out, reader, &change, error);
+  if (result == 0)
+    result = trace_reader_samples(reader, copy_sample, trace_out_writer(out), error);
+  if (result == 0)
+    result = trace_copy_accesses(reader, out, error);
+  return trace_out_close(out, summary, result != 0, error);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/rewrite/op_sink.h"
+#include "convert/copy/op_sink.h"
 
 #include "core/trace/layout.h"
 
