@@ -20,11 +20,10 @@
 
 /* What `compile` makes of a trace. */
 struct compile_job {
-  const char *in;                       /* the name in warnings */
-  const char *out, *accesses, *origins; /* accesses, origins: NULL where they are not wanted */
-  bool fetch;                           /* for origins, debug information may be fetched (convert/stacks/symbols.h) */
+  const char *in;             /* the name in warnings */
+  const char *out, *accesses; /* accesses: NULL where they are not wanted */
   double horizon_ns;
-  struct rewriting *rewriting; /* NULL: the history as it is; not together with accesses */
+  struct compile_added added;
 };
 
 /* Compiles into files that appear whole or not at all. Accesses that are missing are reported on stderr. Returns 0, or

@@ -13,9 +13,9 @@
 
 struct settings {
   struct input_settings input;
-  const char *out, *accesses, *origins;
-  struct rewriting *rewriting; /* of the options added here */
-  bool json, debuginfod;
+  const char *out, *accesses;
+  struct compile_added added;
+  bool json;
   double horizon_ns;
 };
 
@@ -25,11 +25,7 @@ static const struct cli_option options[] = {
      .fallback = "F, ending in .work instead of .tape"},
     {"accesses", 0, "OUT.accesses", cli_text, offsetof(struct settings, accesses),
      .help = "write the trace's data accesses for the replay pass misses (record --accesses)"},
-    {"origins", 0, "OUT.origins", cli_text, offsetof(struct settings, origins),
-     .help = "write which call stack acquired each object, for the replay pass blame"},
-    {"debuginfod", 0, NULL, cli_flag, offsetof(struct settings, debuginfod),
-     .help = "with --origins: missing debug information may be fetched from DEBUGINFOD_URLS"},
-    {CLI_ADDED(compile), .field = offsetof(struct settings, rewriting)},
+    {CLI_ADDED(compile), .field = offsetof(struct settings, added)},
     {"json", 0, NULL, cli_flag, offsetof(struct settings, json), .help = "the result as JSON"},
     {"horizon", 0, "NS", cli_decimal, offsetof(struct settings, horizon_ns), .help = "as for 'heaptape check'"},
     {.name = "", .rows = input_options, .field = offsetof(struct settings, input)},
@@ -53,24 +49,26 @@ static void print_lost_accesses(const char *in, const struct trace_reader *reade
 
 /* The workload, and the files beside it that are wanted. */
 struct compiled_files {
-  struct output_file workload, accesses, origins;
+  struct output_file workload, accesses;
 };
 
 static int end_files(struct compiled_files *files, const struct compile_job *job, int result, struct error *error) {
   if (job->accesses && files->accesses.path)
     result = output_file_end(&files->accesses, result, error);
-  if (job->origins && files->origins.path)
-    result = output_file_end(&files->origins, result, error);
+  for (struct compile_file *file = job->added.files; file; file = file->next)
+    if (file->output.path)
+      result = output_file_end(&file->output, result, error);
   return files->workload.path ? output_file_end(&files->workload, result, error) : result;
 }
 
 static int begin_files(struct compiled_files *files, const struct compile_job *job, struct error *error) {
   *files = (struct compiled_files){.workload.path = NULL};
-  if (output_file_begin(&files->workload, job->out, error) != 0 ||
-      (job->accesses && output_file_begin(&files->accesses, job->accesses, error) != 0) ||
-      (job->origins && output_file_begin(&files->origins, job->origins, error) != 0))
-    return end_files(files, job, -1, error);
-  return 0;
+  int result = output_file_begin(&files->workload, job->out, error);
+  if (result == 0 && job->accesses)
+    result = output_file_begin(&files->accesses, job->accesses, error);
+  for (struct compile_file *file = job->added.files; result == 0 && file; file = file->next)
+    result = output_file_begin(&file->output, file->path, error);
+  return result == 0 ? 0 : end_files(files, job, -1, error);
 }
 
 int compile_to(struct trace_reader *reader, const struct compile_job *job, struct witness *witness,
@@ -81,11 +79,8 @@ int compile_to(struct trace_reader *reader, const struct compile_job *job, struc
     return -1;
   struct history_options history = history_with_progress(&progress, "compile", reader);
   history.horizon_ns = job->horizon_ns;
-  struct compile_outputs outputs = {.workload = files.workload.opened,
-                                    .accesses = job->accesses ? files.accesses.opened : NULL,
-                                    .origins = job->origins ? files.origins.opened : NULL,
-                                    .fetch = job->fetch,
-                                    .rewriting = job->rewriting};
+  struct compile_outputs outputs = {
+      .workload = files.workload.opened, .accesses = job->accesses ? files.accesses.opened : NULL, .added = job->added};
   int result = compile_trace(reader, &outputs, &history, witness, error);
   progress_end(&progress);
   result = end_files(&files, job, result, error);
@@ -133,10 +128,8 @@ static int compile(const char *in, const struct settings *settings) {
   const struct compile_job job = {.in = in,
                                   .out = out,
                                   .accesses = settings->accesses,
-                                  .origins = settings->origins,
-                                  .fetch = settings->debuginfod,
                                   .horizon_ns = settings->horizon_ns,
-                                  .rewriting = settings->rewriting};
+                                  .added = settings->added};
   int result = out ? compile_to(reader, &job, &witness, &error) : -1;
   trace_reader_close(reader);
   bool warns = result == 0 && !settings->json; /* with --json the witness says it */
@@ -149,18 +142,24 @@ static int compile(const char *in, const struct settings *settings) {
   return status;
 }
 
+/* With the usage; NULL: nothing. */
+static const char *wrong_with(const struct settings *settings, const char *in) {
+  const struct rewriting *rewriting = settings->added.rewriting;
+  if (!settings->out && strcmp(in, "-") == 0)
+    return "compile - needs -o OUT.work";
+  if (settings->out && strcmp(settings->out, "-") == 0)
+    return "a work file can't be written to a stream";
+  const char *wrong = rewriting ? rewriting->wrong(rewriting, settings->accesses != NULL) : NULL;
+  for (const struct compile_file *file = settings->added.files; !wrong && file; file = file->next)
+    wrong = file->path ? NULL : file->without_path;
+  return wrong;
+}
+
 static const struct cli_command command_compile;
 
 static int run(void *parsed, struct cli_words words) {
   const struct settings *settings = parsed;
-  const char *wrong =
-      settings->rewriting ? settings->rewriting->wrong(settings->rewriting, settings->accesses != NULL) : NULL;
-  if (!settings->out && strcmp(words.at[0], "-") == 0)
-    wrong = "compile - needs -o OUT.work";
-  else if (settings->out && strcmp(settings->out, "-") == 0)
-    wrong = "a work file can't be written to a stream";
-  else if (!wrong && settings->debuginfod && !settings->origins)
-    wrong = "compile --debuginfod needs --origins";
+  const char *wrong = wrong_with(settings, words.at[0]);
   return wrong ? cli_wrong(CONVERT, &command_compile, "%s", wrong) : compile(words.at[0], settings);
 }
 

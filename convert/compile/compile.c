@@ -3,7 +3,6 @@
 
 #include "convert/compile/accesses.h"
 #include "convert/compile/info.h"
-#include "convert/compile/origins.h"
 #include "convert/compile/reused.h"
 #include "core/workload/slots.h"
 #include "core/workload/touched_words.h"
@@ -29,8 +28,7 @@ struct compiler {
   struct reused reused;
   struct compile_info *info;
   struct compile_accesses *accesses; /* NULL: not wanted */
-  struct origins_writer *origins;    /* likewise */
-  struct rewriting *rewriting;       /* NULL: none */
+  struct compile_added added;
   const char *path;
   struct error *error;
 };
@@ -167,8 +165,9 @@ static int compile_op(void *context, const struct history_op *op, struct slots *
     thread->number = compiler->thread_count++;
   }
   uint32_t number = thread->number;
-  if (compiler->origins && origins_writer_op(compiler->origins, op, number, compiler->error) != 0)
-    return -1;
+  for (struct compile_file *file = compiler->added.files; file; file = file->next)
+    if (file->op(file, op, number, compiler->error) != 0)
+      return -1;
   compile_info_op(compiler->info, workload_position(writer), op);
   struct slot *slot = op->slot == SLOTS_NONE ? NULL : &slots->at[op->slot];
   uint64_t ops = 0;
@@ -185,8 +184,8 @@ static int compile_op(void *context, const struct history_op *op, struct slots *
 static int compile_left_out(void *context, const struct merge_step *step, uint32_t slot) {
   (void)slot;
   struct compiler *compiler = context;
-  if (compiler->origins)
-    origins_writer_left_out(compiler->origins, step);
+  for (struct compile_file *file = compiler->added.files; file; file = file->next)
+    file->left_out(file, step);
   return compiler->accesses ? compile_accesses_left_out(compiler->accesses, step) : 0;
 }
 
@@ -221,7 +220,7 @@ static int compile_history(struct compiler *compiler, struct trace_reader *reade
                                             .left_out = compile_left_out,
                                             .thread_end = compile_thread_end,
                                             .touched_at_end = compile_touched_at_end};
-  struct rewriting *rewriting = compiler->rewriting;
+  struct rewriting *rewriting = compiler->added.rewriting;
   if (!rewriting)
     return history_run(reader, options, &consumer, witness, error);
   rewriting->reader = reader;
@@ -254,8 +253,9 @@ static int finish(struct compiler *compiler, const struct witness *witness, stru
 
 static int run(struct compiler *compiler, struct trace_reader *reader, struct compile_outputs *outputs,
                const struct history_options *options, struct witness *witness) {
-  if (outputs->origins && origins_writer_open(&compiler->origins, reader, outputs->origins, compiler->error) != 0)
-    return -1;
+  for (struct compile_file *file = outputs->added.files; file; file = file->next)
+    if (file->open(file, reader, compiler->error) != 0)
+      return -1;
   if (outputs->accesses && compile_accesses_open(&compiler->accesses, reader, outputs->accesses, compiler->error) != 0)
     return -1;
   if (compile_history(compiler, reader, options, witness, compiler->error) != 0)
@@ -270,8 +270,7 @@ static int run(struct compiler *compiler, struct trace_reader *reader, struct co
 int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, const struct history_options *options,
                   struct witness *witness, struct error *error) {
   struct error history_error = {0};
-  struct compiler compiler = {
-      .path = trace_reader_path(reader), .error = &history_error, .rewriting = outputs->rewriting};
+  struct compiler compiler = {.path = trace_reader_path(reader), .error = &history_error, .added = outputs->added};
   if (workload_writer_open(&compiler.writer, outputs->workload, error) != 0)
     return -1;
   int result = run(&compiler, reader, outputs, options, witness);
@@ -280,8 +279,8 @@ int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, 
         error_set(&history_error, compiler.path, "is truncated before its first event: there is nothing to replay");
   if (result == 0) {
     result = finish(&compiler, witness, error);
-    if (result == 0 && compiler.origins)
-      result = origins_writer_finish(compiler.origins, outputs->workload, outputs->fetch, error);
+    for (struct compile_file *file = outputs->added.files; result == 0 && file; file = file->next)
+      result = file->finish(file, outputs->workload, error);
   } else {
     /* A full disk shows as a refused op; the writer has the reason. */
     workload_writer_fail_reason(compiler.writer, error);
@@ -289,11 +288,12 @@ int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, 
     if (!error->text[0])
       *error = history_error;
   }
-  if (compiler.rewriting)
-    json_decref(compiler.rewriting->about);
+  if (outputs->added.rewriting)
+    json_decref(outputs->added.rewriting->about);
+  for (struct compile_file *file = outputs->added.files; file; file = file->next)
+    file->close(file);
   compile_info_free(compiler.info);
   compile_accesses_free(compiler.accesses);
-  origins_writer_free(compiler.origins);
   touched_words_free(&compiler.touched);
   reused_free(&compiler.reused);
   free(compiler.threads);

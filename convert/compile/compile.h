@@ -9,12 +9,12 @@
 
 #include "convert/history/access_order.h"
 #include "convert/history/history.h"
+#include "core/base/files.h"
 #include "core/trace/read/trace_read.h"
 
 #include <jansson.h>
 
-/* Gives other ops than the trace's history, as an option asks that a feature adds to `compile`: the fields of the
-   options that are added there (CLI_ADD) are a struct rewriting *, NULL before the first. */
+/* Gives other ops than the trace's history. */
 struct rewriting {
   /* As history_run with the rewriting's reader and options; to the consumer, each op is legal after those before.
      witness: the trace's, but ops, live objects and peaks are those of the result. */
@@ -26,12 +26,32 @@ struct rewriting {
   json_t *about; /* filled in by run: what is added to the workload's info (WORKLOAD.md); compile_trace drops it */
 };
 
+/* A file beside the workload. */
+struct compile_file {
+  struct compile_file *next;
+  const char *path;         /* as given; NULL: not given */
+  const char *without_path; /* what is wrong with the usage then */
+  struct output_file output;
+  /* Creates or truncates output.opened. Returns 0, or -1 with error. */
+  int (*open)(struct compile_file *file, struct trace_reader *reader, struct error *error);
+  /* Of each op, in order; thread: the op's in the workload. Returns as open. */
+  int (*op)(struct compile_file *file, const struct history_op *op, uint32_t thread, struct error *error);
+  void (*left_out)(struct compile_file *file, const struct merge_step *step); /* as of history_consumer */
+  /* The workload is complete at that path. Returns as open. */
+  int (*finish)(struct compile_file *file, const char *workload, struct error *error);
+  void (*close)(struct compile_file *file);
+};
+
+/* What options ask for that features add to `compile` (CLI_ADD): their fields lie in it. */
+struct compile_added {
+  struct rewriting *rewriting; /* NULL: none; not together with accesses */
+  struct compile_file *files;
+};
+
 struct compile_outputs {
   const char *workload;
-  const char *origins;         /* which call stack acquired each object; NULL: not wanted */
-  bool fetch;                  /* for origins: as in origins_writer_finish */
-  struct rewriting *rewriting; /* gives the ops instead of history_run; NULL: none; not together with accesses */
-  const char *accesses;        /* the trace's data accesses for the workload; NULL: not wanted */
+  struct compile_added added;
+  const char *accesses;                /* the trace's data accesses for the workload; NULL: not wanted */
   struct access_order_counts compiled; /* how many of them were compiled or lost; filled in */
 };
 

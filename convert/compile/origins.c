@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/compile/origins.h"
+/* Writes the origins file beside a workload (docs/formats/ORIGINS.md): which call stack acquired each object, and the
+   positions of the marks.
 
+   Invariants: sites are numbered by their first op; a realloc of a live object creates no new site. Memory is O(stack
+   nodes + marks + threads). Not thread-safe. */
+#include "core/workload/origins.h"
+#include "convert/compile/compile.h"
 #include "convert/history/trace_info.h"
 #include "convert/stacks/site_names.h"
 #include "convert/stacks/symbols.h"
 #include "core/base/json.h"
-#include "core/workload/origins.h"
+#include "core/base/vector.h"
+#include "core/command/cli.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -27,8 +33,9 @@ struct written_site {
 };
 
 struct origins_writer {
+  struct compile_file file; /* its first member: the compiler has a pointer to it */
+  bool fetch;               /* debug information may be fetched (convert/stacks/symbols.h) */
   struct trace_reader *reader;
-  const char *path;
   FILE *out;
   uint64_t ops;
   uint32_t nodes;
@@ -40,17 +47,16 @@ struct origins_writer {
 };
 
 static int no_memory(const struct origins_writer *writer, struct error *error) {
-  return error_set(error, writer->path, "out of memory");
+  return error_set(error, writer->file.output.opened, "out of memory");
 }
 
-int origins_writer_open(struct origins_writer **out, struct trace_reader *reader, const char *path,
-                        struct error *error) {
+static int open_file(struct compile_file *file, struct trace_reader *reader, struct error *error) {
   const struct trace_summary *summary = trace_reader_summary(reader);
-  struct origins_writer *writer = *out = calloc(1, sizeof *writer);
-  if (!writer)
-    return error_set(error, path, "out of memory");
-  *writer = (struct origins_writer){
-      .reader = reader, .path = path, .nodes = summary->stack_nodes, .threads = summary->threads};
+  struct origins_writer *writer = (struct origins_writer *)file;
+  const char *path = file->output.opened;
+  writer->reader = reader;
+  writer->nodes = summary->stack_nodes;
+  writer->threads = summary->threads;
   writer->site_of_node = calloc(writer->nodes + 1ull, sizeof *writer->site_of_node);
   writer->thread_numbers = malloc((writer->threads + 1ull) * sizeof *writer->thread_numbers);
   struct written_site *none = vector_add(&writer->sites);
@@ -69,16 +75,14 @@ int origins_writer_open(struct origins_writer **out, struct trace_reader *reader
   return fwrite(&empty, sizeof empty, 1, writer->out) == 1 ? 0 : error_errno(error, path, "can't write");
 }
 
-void origins_writer_free(struct origins_writer *writer) {
-  if (!writer)
-    return;
+static void close_file(struct compile_file *file) {
+  struct origins_writer *writer = (struct origins_writer *)file;
   if (writer->out)
     fclose(writer->out);
   recorded_marks_free(&writer->marks);
   free(writer->site_of_node);
   free(writer->sites.at);
   free(writer->thread_numbers);
-  free(writer);
 }
 
 /* The site of the stack that ends at the node; UINT32_MAX: no memory. */
@@ -102,8 +106,8 @@ static void place_marks(struct origins_writer *writer, uint32_t thread, uint64_t
     mark->position = writer->ops;
 }
 
-int origins_writer_op(struct origins_writer *writer, const struct history_op *op, uint32_t thread,
-                      struct error *error) {
+static int take_op(struct compile_file *file, const struct history_op *op, uint32_t thread, struct error *error) {
+  struct origins_writer *writer = (struct origins_writer *)file;
   writer->thread_numbers[op->thread] = thread;
   place_marks(writer, op->thread, op->stamp);
   uint32_t site = ORIGINS_NOTHING_BORN;
@@ -116,10 +120,13 @@ int origins_writer_op(struct origins_writer *writer, const struct history_op *op
   if (op->event && !op->moved)
     recorded_marks_after_event(&writer->marks, op->thread);
   writer->ops++;
-  return fwrite(&site, sizeof site, 1, writer->out) == 1 ? 0 : error_errno(error, writer->path, "can't write");
+  return fwrite(&site, sizeof site, 1, writer->out) == 1
+             ? 0
+             : error_errno(error, writer->file.output.opened, "can't write");
 }
 
-void origins_writer_left_out(struct origins_writer *writer, const struct merge_step *step) {
+static void take_left_out(struct compile_file *file, const struct merge_step *step) {
+  struct origins_writer *writer = (struct origins_writer *)file;
   if (step->is_last)
     recorded_marks_after_event(&writer->marks, step->thread);
 }
@@ -176,7 +183,8 @@ static json_t *lacks_json(const struct origins_writer *writer) {
 }
 
 static int write_all(struct origins_writer *writer, const void *bytes, size_t count, struct error *error) {
-  return fwrite(bytes, 1, count, writer->out) == count ? 0 : error_errno(error, writer->path, "can't write");
+  return fwrite(bytes, 1, count, writer->out) == count ? 0
+                                                       : error_errno(error, writer->file.output.opened, "can't write");
 }
 
 static int write_marks(struct origins_writer *writer, struct error *error) {
@@ -195,10 +203,9 @@ static void add_births(const struct origins_writer *writer, json_t *json) {
 }
 
 /* Makes the table of functions, and puts all names into the JSON. */
-static int write_sites(struct origins_writer *writer, json_t *json, uint32_t *functions, bool fetch,
-                       struct error *error) {
+static int write_sites(struct origins_writer *writer, json_t *json, uint32_t *functions, struct error *error) {
   struct symbols *symbols = NULL;
-  if (writer->sites.count > 1 && symbols_open(&symbols, writer->reader, fetch, error) != 0)
+  if (writer->sites.count > 1 && symbols_open(&symbols, writer->reader, writer->fetch, error) != 0)
     return -1;
   struct site_names *names = site_names_new(symbols);
   int status = names ? 0 : no_memory(writer, error);
@@ -248,31 +255,75 @@ static int write_header(struct origins_writer *writer, struct origins_header *he
   header->crc32 = (uint32_t)crc32(0, (const Bytef *)header, offsetof(struct origins_header, crc32));
   if (fseek(writer->out, 0, SEEK_SET) != 0 || write_all(writer, header, sizeof *header, error) != 0 ||
       fflush(writer->out) != 0)
-    return error_errno(error, writer->path, "can't write");
+    return error_errno(error, writer->file.output.opened, "can't write");
   return 0;
 }
 
-static int write_rest(struct origins_writer *writer, json_t *json, struct origins_header *header, bool fetch,
-                      struct error *error) {
+static int write_rest(struct origins_writer *writer, json_t *json, struct origins_header *header, struct error *error) {
   json_t *threads = threads_json(writer, error);
   if (!threads)
     return -1;
   json_object_set_new(json, "threads", threads);
   json_object_set_new(json, "marks", marks_json(writer));
   json_object_set_new(json, "lacks", lacks_json(writer));
-  return write_marks(writer, error) != 0 || write_sites(writer, json, &header->functions, fetch, error) != 0
+  return write_marks(writer, error) != 0 || write_sites(writer, json, &header->functions, error) != 0
              ? -1
              : write_json(writer, json, &header->json_bytes, error);
 }
 
-int origins_writer_finish(struct origins_writer *writer, const char *workload, bool fetch, struct error *error) {
+static int finish(struct compile_file *file, const char *workload, struct error *error) {
+  struct origins_writer *writer = (struct origins_writer *)file;
   struct origins_header header = {.zero = 0};
   if (read_checksum(workload, &header.workload_crc32, error) != 0)
     return -1;
   place_marks(writer, 0, UINT64_MAX);
   vector_sort(&writer->marks.list, by_position);
   json_t *json = json_object();
-  int status = write_rest(writer, json, &header, fetch, error);
+  int status = write_rest(writer, json, &header, error);
   json_decref(json);
   return status == 0 ? write_header(writer, &header, error) : -1;
 }
+
+/* The first of the options makes it. NULL: no memory. */
+static struct origins_writer *writer_of(struct compile_added *added) {
+  struct compile_file *file = added->files;
+  while (file && file->finish != finish)
+    file = file->next;
+  if (!file && (file = calloc(1, sizeof(struct origins_writer)))) {
+    *file = (struct compile_file){.next = added->files,
+                                  .without_path = "compile --debuginfod needs --origins",
+                                  .open = open_file,
+                                  .op = take_op,
+                                  .left_out = take_left_out,
+                                  .finish = finish,
+                                  .close = close_file};
+    added->files = file;
+  }
+  return (struct origins_writer *)file;
+}
+
+static const char *take_origins(void *field, const char *value) {
+  struct origins_writer *writer = writer_of(field);
+  if (!writer)
+    return "out of memory";
+  writer->file.path = value;
+  return NULL;
+}
+
+static const char *take_debuginfod(void *field, const char *value) {
+  struct origins_writer *writer = writer_of(field);
+  (void)value;
+  if (!writer)
+    return "out of memory";
+  writer->fetch = true;
+  return NULL;
+}
+
+static const struct cli_option rows[] = {
+    {"origins", 0, "OUT.origins", take_origins,
+     .help = "write which call stack acquired each object, for the replay pass blame"},
+    {"debuginfod", 0, NULL, take_debuginfod,
+     .help = "with --origins: missing debug information may be fetched from DEBUGINFOD_URLS"},
+    {.name = NULL},
+};
+CLI_ADD(compile, rows);

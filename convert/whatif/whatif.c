@@ -490,11 +490,11 @@ static const char *wrong(const struct rewriting *rewriting, bool with_accesses) 
 }
 
 /* The first of the options makes it. NULL: no memory. */
-static struct whatif *whatif_of(struct rewriting **rewriting) {
-  struct whatif *whatif = (struct whatif *)*rewriting;
+static struct whatif *whatif_of(struct compile_added *added) {
+  struct whatif *whatif = (struct whatif *)added->rewriting;
   if (!whatif && (whatif = calloc(1, sizeof *whatif))) {
     whatif->rewriting = (struct rewriting){.run = rewrite, .wrong = wrong};
-    *rewriting = &whatif->rewriting;
+    added->rewriting = &whatif->rewriting;
   }
   return whatif;
 }
