@@ -62,7 +62,7 @@ static int write_format(struct trace_reader *reader, const struct format *to, st
                       out, error);
   struct history_options history = history_with_progress(&progress, "convert", reader);
   struct export_job job = {to->export, reader, out, &history};
-  int result = export_trace(&job, &report, error);
+  int result = to->export->trace(&job, &report, error);
   progress_end(&progress);
   if (result == 0 && report.used)
     diagnostics_warning(CONVERT, "%s: %s", out.name, report.text);

@@ -2,9 +2,26 @@
 /* The formats that convert reads and writes, and recognition of a file by its content. Not thread-safe. */
 #pragma once
 
-#include "convert/foreign/exporting.h"
 #include "convert/foreign/importing.h"
 #include "core/base/error.h"
+#include "core/base/files.h"
+
+struct export; /* convert/formats/exporting.h */
+struct history_options;
+struct trace_reader;
+
+struct export_job {
+  const struct export_format *format;
+  struct trace_reader *reader;
+  struct output_stream out;
+  const struct history_options *history;
+};
+
+struct export_format {
+  /* export_trace. report gets what the format can't express; empty: nothing. Returns 0, or -1 with error. */
+  int (*trace)(const struct export_job *job, struct text_line *report, struct error *error);
+  int (*run)(struct export *export);
+};
 
 struct format {
   const char *name;

@@ -13,7 +13,7 @@
    that the merged order is the file's ("order": "file"); with them a release has the start and an acquire the end, as
    in capture. Recordings begin when the app is forked from its template process, so objects may be freed that were
    never handed out: "lacks" has "start". */
-#include "convert/foreign/format.h"
+#include "convert/formats/exporting.h"
 
 #include <inttypes.h>
 
@@ -181,7 +181,7 @@ static int run_export(struct export *export) {
   return export_calls(export, &witness);
 }
 
-static const struct export_format export_format = {run_export};
+static const struct export_format export_format = {export_trace, run_export};
 
 REGISTER_FORMAT(.name = "android",
                 .description = "Android memory_replay text, plain or in a zip (convert/formats/android.c)",

@@ -8,7 +8,7 @@
    after the last call. A realloc ends one object and begins another at the same call. Objects of 0 bytes get 1 byte.
    Rows are in the order of the acquires, so all are kept until the end: 24 bytes each. Lost: threads, times,
    alignments, which call it was, failed calls, and everything in the trace besides its objects. */
-#include "convert/foreign/format.h"
+#include "convert/formats/exporting.h"
 #include "core/base/vector.h"
 
 #include <inttypes.h>
@@ -56,7 +56,7 @@ static int run_export(struct export *export) {
   return result == 0 && ferror(export->out) ? export_write_failed(export) : result;
 }
 
-static const struct export_format export_format = {run_export};
+static const struct export_format export_format = {export_trace, run_export};
 
 REGISTER_FORMAT(.name = "minimalloc",
                 .description = "lifetimes of objects, for solvers of storage allocation (convert/formats/minimalloc.c)",

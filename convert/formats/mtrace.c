@@ -14,7 +14,7 @@
    as `-`, realloc(NULL, n) as `+`; free(NULL) is not logged. A failed malloc is `+ (nil) SIZE`. A realloc is logged
    after the call: if the old address was handed out again before that, its release is moved to its place
    (late_releases.h). */
-#include "convert/foreign/format.h"
+#include "convert/formats/exporting.h"
 #include "convert/formats/late_releases.h"
 
 #include <inttypes.h>
@@ -164,7 +164,7 @@ static int run_export(struct export *export) {
   return result;
 }
 
-static const struct export_format export_format = {run_export};
+static const struct export_format export_format = {export_trace, run_export};
 
 REGISTER_FORMAT(.name = "mtrace", .description = "glibc mtrace(3) text (convert/formats/mtrace.c)", .suffix = ".mtrace",
                 .import = &import_format, .export = &export_format);

@@ -16,7 +16,7 @@
    pointers, and a realloc to 0 bytes frees and leaves one: so `r` of an id without an object before is realloc(NULL),
    and `f` of it, or `f -1`, free(NULL). `w 0 512` writes into object 0: a request, but no call; left out. Memory is
    also a bit per id that the header claims. Some labs' files have only the second and third of the four numbers. */
-#include "convert/foreign/format.h"
+#include "convert/formats/exporting.h"
 #include "core/base/address_map.h"
 
 #include <inttypes.h>
@@ -234,7 +234,7 @@ static int run_export(struct export *export) {
   return pass(export, &rep, &witness);
 }
 
-static const struct export_format export_format = {run_export};
+static const struct export_format export_format = {export_trace, run_export};
 
 REGISTER_FORMAT(.name = "rep", .description = "CS:APP malloc lab's .rep (convert/formats/rep.c)", .suffix = ".rep",
                 .import = &import_format, .export = &export_format);

@@ -12,7 +12,7 @@
    0x10, free(0x10): the address of pointer P is 16 P, which only distinguishes objects ("addresses" in `lacks`). The
    file orders its threads only by the syncs. Here they take turns, 16 calls each, and wait as in the file: a legal
    order, but not the recorded one, which the format has lost ("order" in `lacks`). */
-#include "convert/foreign/format.h"
+#include "convert/formats/exporting.h"
 #include "core/base/files.h"
 #include "core/base/os.h"
 #include "core/base/vector.h"
@@ -443,7 +443,7 @@ static int run_export(struct export *export) {
   return result;
 }
 
-static const struct export_format export_format = {run_export};
+static const struct export_format export_format = {export_trace, run_export};
 
 REGISTER_FORMAT(.name = "wl", .description = "dj/malloc's workload, .wl (convert/formats/wl.c)", .suffix = ".wl",
                 .import = &import_format, .export = &export_format);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/foreign/exporting.h"
+#include "convert/formats/exporting.h"
 
 #include "convert/history/trace_info.h"
 #include "core/base/vector.h"

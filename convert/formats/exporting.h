@@ -8,29 +8,12 @@
    minimalloc O(objects). Not thread-safe. */
 #pragma once
 
+#include "convert/foreign/format.h"
 #include "convert/history/history.h"
-#include "core/base/error.h"
-#include "core/base/files.h"
-#include "core/base/text.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
-struct export; /* below */
-
-struct export_format {
-  int (*run)(struct export *export);
-};
-
-struct export_job {
-  const struct export_format *format;
-  struct trace_reader *reader;
-  struct output_stream out;
-  const struct history_options *history;
-};
-
-/* report gets what the format can't express; empty: nothing. Returns 0, or -1 with error. */
+/* How an exporter's struct export_format begins. */
 int export_trace(const struct export_job *job, struct text_line *report, struct error *error);
 
 /* Every call of the program is reduced to one of these. */
