@@ -60,6 +60,12 @@ struct profile_site {
   uint64_t peak_number;              /* the peak of peak_bytes; at later peaks the site was as it is now */
 };
 
+/* To mark the sites that are among the first by a key, so that a site that is first by two keys is listed once. */
+struct ranked {
+  uint64_t key;
+  uint32_t node;
+};
+
 struct profile_tables {
   struct size_histogram *requests;                                           /* by call id */
   struct profile_lifetime (*by_bytes)[PROFILE_AGES], (*by_ns)[PROFILE_AGES]; /* [size bucket][age] */
@@ -72,6 +78,8 @@ struct profile_tables {
   } chains[PROFILE_CHAINS + 1]; /* released objects by number of reallocs; the last: PROFILE_CHAINS or more */
   struct profile_site *sites;   /* by stack node; 0: not known */
   uint32_t site_count;
+  struct ranked *ranked;
+  bool *marked;
   uint64_t live_bytes, peak_live_bytes, peak_number;
 };
 
@@ -110,7 +118,10 @@ static bool profile_tables_init(struct profile_tables *tables, uint32_t stack_no
   tables->pairs = calloc(PROFILE_PAIRS, sizeof *tables->pairs);
   tables->site_count = stack_nodes + 1;
   tables->sites = calloc((size_t)stack_nodes + 1, sizeof *tables->sites);
-  return tables->requests && tables->by_bytes && tables->by_ns && tables->pairs && tables->sites;
+  tables->ranked = malloc(((size_t)stack_nodes + 1) * sizeof *tables->ranked);
+  tables->marked = calloc((size_t)stack_nodes + 1, sizeof *tables->marked);
+  return tables->requests && tables->by_bytes && tables->by_ns && tables->pairs && tables->sites && tables->ranked &&
+         tables->marked;
 }
 
 static void profile_tables_free(struct profile_tables *tables) {
@@ -119,6 +130,8 @@ static void profile_tables_free(struct profile_tables *tables) {
   free(tables->by_ns);
   free(tables->pairs);
   free(tables->sites);
+  free(tables->ranked);
+  free(tables->marked);
 }
 
 /* Probes only a few places: with more pairs than places in the table, a full search at each free would cost more than
@@ -244,50 +257,39 @@ static json_t *reallocs_json(const struct profile_tables *tables) {
                    (json_int_t)reallocs->shrank, "copied_bytes", (json_int_t)reallocs->copied_bytes, "chains", chains);
 }
 
-/* Marks the sites that are among the first by a key, so that a site that is first by two keys is listed once. */
-struct ranked {
-  uint64_t key;
-  uint32_t node;
-};
-
 static int highest_first(const void *a, const void *b) {
   const struct ranked *x = a, *y = b;
   return COMPARE(y->key, x->key) ?: COMPARE(x->node, y->node);
 }
 
-static void mark_highest(const struct profile_tables *tables, size_t key_offset, struct ranked *ranked, bool *marked) {
+static void mark_highest(struct profile_tables *tables, size_t key_offset) {
+  struct ranked *ranked = tables->ranked;
   for (uint32_t i = 0; i < tables->site_count; i++) {
     ranked[i].node = i;
     memcpy(&ranked[i].key, (const char *)&tables->sites[i] + key_offset, sizeof ranked[i].key);
   }
   qsort(ranked, tables->site_count, sizeof *ranked, highest_first);
   for (uint32_t i = 0; i < tables->site_count && i < PROFILE_SITES && ranked[i].key; i++)
-    marked[ranked[i].node] = true;
+    tables->marked[ranked[i].node] = true;
 }
 
 static json_t *sites_json(struct profile_tables *tables) {
   json_t *rows = json_array();
   for (uint32_t i = 0; i < tables->site_count; i++)
     site_to_change(tables, i);
-  struct ranked *ranked = malloc(tables->site_count * sizeof *ranked);
-  bool *marked = calloc(tables->site_count, sizeof *marked);
-  if (ranked && marked) {
-    mark_highest(tables, offsetof(struct profile_site, bytes), ranked, marked);
-    mark_highest(tables, offsetof(struct profile_site, objects), ranked, marked);
-    mark_highest(tables, offsetof(struct profile_site, live_bytes), ranked, marked);
-    mark_highest(tables, offsetof(struct profile_site, peak_bytes), ranked, marked);
-    mark_highest(tables, offsetof(struct profile_site, lifetime_bytes), ranked, marked);
-    for (uint32_t i = 0; i < tables->site_count; i++)
-      if (marked[i]) {
-        const struct profile_site *site = &tables->sites[i];
-        json_append_counts(rows, 10,
-                           (uint64_t[]){i, site->objects, site->bytes, site->live_objects, site->live_bytes,
-                                        site->peak_live_bytes, site->lifetime_bytes, site->remote_objects,
-                                        site->peak_bytes, site->peak_objects});
-      }
-  }
-  free(ranked);
-  free(marked);
+  mark_highest(tables, offsetof(struct profile_site, bytes));
+  mark_highest(tables, offsetof(struct profile_site, objects));
+  mark_highest(tables, offsetof(struct profile_site, live_bytes));
+  mark_highest(tables, offsetof(struct profile_site, peak_bytes));
+  mark_highest(tables, offsetof(struct profile_site, lifetime_bytes));
+  for (uint32_t i = 0; i < tables->site_count; i++)
+    if (tables->marked[i]) {
+      const struct profile_site *site = &tables->sites[i];
+      json_append_counts(rows, 10,
+                         (uint64_t[]){i, site->objects, site->bytes, site->live_objects, site->live_bytes,
+                                      site->peak_live_bytes, site->lifetime_bytes, site->remote_objects,
+                                      site->peak_bytes, site->peak_objects});
+    }
   return rows;
 }
 

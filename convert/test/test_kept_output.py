@@ -68,7 +68,7 @@ SOURCES = {
     "jittered": lambda folder: history(folder, jitter(7, legal(7, 4, 600, 12), 5)),
     "damaged": lambda folder: history(folder, damage(8, legal(8, 3, 300, 9), 0.2, 0.1)),
     "accesses": with_accesses,
-    "heaptrack": lambda _: REPOSITORY / "convert/test/data/heaptrack-v3.raw",
+    "heaptrack": lambda _: REPOSITORY / "convert/test/formats/data/heaptrack-v3.raw",
 }
 
 
