@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from convert.test.importer_samples import FORMAT_OF, TEXT, sample
+from convert.test.formats.importer_samples import FORMAT_OF, TEXT, sample
 from convert.test.models.access_maker import add_accesses, made_rows
 from convert.test.models.history_maker import damage, in_turn, jitter, legal
 from convert.test.models.history_model import Event, text
