@@ -87,7 +87,7 @@ def _archive_url(source: str, package: str, release: str, checksum: str) -> str:
         template = json.loads(_read(f"{source}config.json", "the registry's config.json"))["dl"]
     except (ValueError, KeyError, TypeError):
         raise HeaptapeError(f"{source}config.json: malformed") from None
-    prefix = _index_path(package).rpartition("/")[0]
+    prefix = _prefix(package)
     values = {
         "{crate}": package,
         "{version}": release,
@@ -103,11 +103,14 @@ def _archive_url(source: str, package: str, release: str, checksum: str) -> str:
 
 
 def _index_path(package: str) -> str:
-    """A crate's path in the index: a/b/ from its name's first letters."""
-    name = package.lower()
+    return f"{_prefix(package.lower())}/{package.lower()}"
+
+
+def _prefix(name: str) -> str:
+    """Folders by a name's first letters: ab/cd of abcde, 3/a of abc."""
     if len(name) < 4:
-        return f"{len(name)}/{name[0] + '/' if len(name) == 3 else ''}{name}"
-    return f"{name[:2]}/{name[2:4]}/{name}"
+        return f"{len(name)}{'/' + name[0] if len(name) == 3 else ''}"
+    return f"{name[:2]}/{name[2:4]}"
 
 
 def _source() -> str | Path:
@@ -146,7 +149,7 @@ def _opened(url: str, what: str) -> Iterator[IO[bytes]]:
     except urllib.error.URLError as error:
         raise HeaptapeError(f"{what}: {url}: {error.reason}") from None
     except (HTTPException, TimeoutError, ConnectionError) as error:
-        raise HeaptapeError(f"{what}: {url}: {error or type(error).__name__}") from None
+        raise HeaptapeError(f"{what}: {url}: {str(error) or type(error).__name__}") from None
 
 
 def _read(url: str, what: str) -> bytes:
