@@ -2,9 +2,10 @@
 """Plans faults: small changes of product lines, by universalmutator (Groce et al., ICSE 2018).
 
 Lines are drawn evenly from all product files, with a seed. A change that compilers warn of, or that makes the same
-object code (the same bytecode, in Python), is not a fault. Headers are left out.
+object code (the same bytecode, in Python, without what only type checkers read), is not a fault. Headers are left out.
 """
 
+import ast
 import contextlib
 import functools
 import io
@@ -40,9 +41,38 @@ def meaning(path: Path, text: str) -> bytes | None:
         done = subprocess.run(command, input=text.encode(), cwd=REPOSITORY, capture_output=True, check=False)
         return done.stdout if done.returncode == 0 else None
     try:
-        return repr(bytecode(compile(text, str(path), "exec", optimize=2))).encode()  # 2: without docstrings
+        tree = WhatRuns().visit(ast.parse(text))
+        return repr(bytecode(compile(tree, str(path), "exec", optimize=2))).encode()  # 2: without docstrings
     except (SyntaxError, ValueError):
         return None
+
+
+class WhatRuns(ast.NodeTransformer):
+    """Leaves out annotations, but of classes' fields, which libraries read; and what is imported for them."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        return node.orelse if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" else node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        for inner in node.body:
+            if not isinstance(inner, ast.AnnAssign):
+                self.visit(inner)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.generic_visit(node)
+        node.returns = None
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        node.annotation = ast.copy_location(ast.Constant(None), node)
+        return node
 
 
 def bytecode(code: types.CodeType) -> tuple:
