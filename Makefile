@@ -270,8 +270,7 @@ lint-programs: programs $(filter $(OUT)/fuzz-corpus/%,$(LONG_TEST_EXTRAS))
 
 layers: everything ## check includes, imports and symbols: only those listed in tools/layers/layers.toml, no cycle of files
 	@python3 tools/layers/layers.py $(OUT)
-	@python3 tools/host_symbols.py $(OUT)/lib/libheaptape.so
-	@python3 tools/host_symbols.py $(OUT)/lib/libheaptape-attach.so
+	@$(foreach library,$(HT_HOST_LIBS),python3 tools/host_symbols.py $(library) &&) true
 
 golden: everything ## refresh every golden file
 	tools/golden $(OUT)

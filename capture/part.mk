@@ -1,33 +1,24 @@
 # SPDX-License-Identifier: MIT
-# Inside the recorded program: capture/host, what it shares with the recorder, and core/base/os.c. Nothing else.
+# Inside the recorded program: capture/host, hooks of features, what it shares with the recorder, and core/base/os.c. Nothing else.
 HT_LIB := $(OUT)/lib/libheaptape.so
 # attach.c first: constructors run in this order, and a process attaches before it describes itself to the recorder.
-HT_HOST_SOURCES := capture/host/attach.c $(filter-out %/attach.c %/libunwind.c,$(wildcard $(addprefix capture/host/,*.c hooks/*.c kernel/*.c real/*.c stacks/*.c))) core/unwind/unwind_rules.c core/elf/elf.c core/system/seccomp_filter.c core/base/os.c
-HT_LIB_SOURCES := $(filter-out %/redirected.c,$(HT_HOST_SOURCES))
+HT_HOST_SOURCES := capture/host/attach.c $(filter-out %/attach.c %/libunwind.c,$(wildcard capture/*/hooks/*.c $(addprefix capture/host/,*.c kernel/*.c real/*.c stacks/*.c))) core/unwind/unwind_rules.c core/elf/elf.c core/system/seccomp_filter.c core/base/os.c
 ALL += $(HT_LIB)
+HT_HOST_LIBS := $(HT_LIB)
 # initfirst: an allocator in the executable must be recorded from the first constructor of any library on.
 # The compiler must not know the malloc API where we define it. now: no lazy binding inside a signal handler.
 $(addprefix $(OBJECTS)/pic/capture/host/,hooks/hooks.o real/real.o real/operators.o): HT_CFLAGS += -fno-builtin
 $(OBJECTS)/pic/capture/host/kernel/libc.o: HT_CFLAGS += -fno-builtin
 HT_OWN_LIBC := -Wl,--wrap=syscall
 # Exceptions go through our operators new; walks of the stack begin in producer.c.
-$(addprefix $(OBJECTS)/pic/capture/host/,hooks/hooks.o hooks/linked_hooks.o producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
+$(addprefix $(OBJECTS)/pic/capture/host/,hooks/hooks.o producer.o): HT_CFLAGS += -fasynchronous-unwind-tables
 # Code that hooks of an allocator in the executable run in the common cases leaves the vector registers alone.
-$(addprefix $(OBJECTS)/pic/capture/host/,hooks/linked_hooks.o producer.o producer_state.o accesses.o kernel/libc.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
+$(addprefix $(OBJECTS)/pic/capture/host/,producer.o producer_state.o accesses.o kernel/libc.o real/operators.o): HT_CFLAGS += -mgeneral-regs-only
 # Only the called functions of core/base/os.c: each further one would need more of the C library (allowed_symbols.txt).
 $(OBJECTS)/pic/core/base/os.o: HT_CFLAGS += -ffunction-sections
-$(HT_LIB): $(call c_pic_objects,$(HT_LIB_SOURCES))
+$(HT_LIB): $(call c_pic_objects,$(HT_HOST_SOURCES))
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,initfirst $(HT_OWN_LIBC) -Wl,--gc-sections -Wl,-z,defs -Wl,-soname,libheaptape.so -o $@ $^ -ldl
-
-# For record --attach: the same, loaded into a running program. It exports its redirect table and nothing else, so that
-# no reference is bound to its hooks but those that the recorder redirects.
-HT_ATTACH_LIB := $(OUT)/lib/libheaptape-attach.so
-ALL += $(HT_ATTACH_LIB)
-$(OBJECTS)/pic/capture/host/redirected.o: HT_CFLAGS += -fno-builtin
-$(HT_ATTACH_LIB): $(call c_pic_objects,$(HT_HOST_SOURCES)) capture/host/redirected.map
-	$(start)
-	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now $(HT_OWN_LIBC) -Wl,--gc-sections -Wl,-z,defs -Wl,--version-script=capture/host/redirected.map -Wl,-soname,libheaptape-attach.so -o $@ $(filter %.o,$^) -ldl
 
 # For record --unwind libunwind alone.
 HT_UNWIND_LIB := $(OUT)/lib/libheaptape-unwind.so
@@ -36,13 +27,16 @@ $(HT_UNWIND_LIB): $(call c_pic_objects,capture/host/stacks/libunwind.c)
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -Wl,-z,now -Wl,-z,defs -Wl,-soname,libheaptape-unwind.so -o $@ $^ -ldl
 
-RECORDER_COMPONENTS := capture/recorder capture/recorder/command capture/recorder/processes capture/redirect capture/redirect/linked capture/redirect/tracee
-# Decodes the instructions of functions that are redirected: for x86-64 alone.
-DECODER := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),-lZydis)
-$(call c_components,$(RECORDER_COMPONENTS))
-$(call c_program,record,capture/recorder/record_main.c,$(RECORDER_COMPONENTS) core/command core/system core/elf $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
-$(call c_sanitized,address,record,$(call c_component_sources,$(RECORDER_COMPONENTS) core/command core/system core/elf $(TRACE)),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
-$(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_ATTACH_LIB) $(HT_UNWIND_LIB)
+# What the recorder can do besides: a feature's part.mk adds its components, what they need, and the file that registers it.
+RECORDER_FEATURES :=
+RECORDER_LIBRARIES := $(CORE_LIBS) -pthread -ldl -lm
+RECORDER_WAYS :=
+include $(sort $(wildcard capture/*/part.mk))
+RECORDER_COMPONENTS := $(RECORDER_FEATURES) capture/recorder capture/recorder/command capture/recorder/processes core/command core/system core/elf $(TRACE)
+$(call c_components,$(RECORDER_FEATURES) capture/recorder capture/recorder/command capture/recorder/processes)
+$(call c_program,record,capture/recorder/record_main.c $(RECORDER_WAYS),$(RECORDER_COMPONENTS),$(RECORDER_LIBRARIES))
+$(call c_sanitized,address,record,$(call c_component_sources,$(RECORDER_COMPONENTS)),$(RECORDER_LIBRARIES))
+$(OUT)/libexec/heaptape-record: | $(HT_LIB) $(HT_UNWIND_LIB)
 
 # The tests drive the recorder built beside them, some on their own allocator.
 HT_TEST_LIBS := $(OUT)/lib/test/libbump.so $(OUT)/lib/test/libforwards.so
@@ -58,15 +52,12 @@ $(2): $(OUT)/test-programs/hosts-$(1)
 endef
 $(foreach program,$(HT_CLAIM_PROGRAMS),$(call c_link,$(OUT)/test-programs/hosts-$(program),capture/test/hosts/$(program).c capture/test/hosts/recording.c,$(TRACE),$(CORE_LIBS) -pthread))
 $(foreach program,$(HT_CLAIM_PROGRAMS),$(eval $(call ht_claim_rule,$(program),$(addprefix $(OUT)/test/capture/hosts/$(program)/,$(call ht_claims,$(program))))))
-$(call c_test,capture/test/redirect/no_write_reaches_a_program_executed_since.c,,capture/redirect/tracee core/system core/elf core/base,$(DECODER) -ldl)
-$(call c_test,capture/test/redirect/redirected_functions_do_what_they_did.c,,capture/redirect/linked core/system core/elf core/base,$(DECODER) -ldl)
-$(call c_test,capture/test/redirect/held_process_has_no_running_thread.c,,capture/redirect/tracee core/system core/elf core/base,$(DECODER) -ldl -pthread)
 $(call c_test,capture/test/recorder/sampling_keeps_to_its_period_and_its_budget.c,,capture/recorder/processes core/system core/elf core/base,)
 $(call c_test,capture/test/recorder/both_ends_are_checked.c,,,)
 $(call c_test,capture/test/recorder/only_files_that_a_process_has_mapped_are_read.c,,capture/recorder/processes core/system core/elf core/base,)
-$(call c_test,capture/test/recorder/threads_of_a_process_are_bounded.c,,$(RECORDER_COMPONENTS) core/command core/system core/elf $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
-$(call c_test,capture/test/recorder/a_recording_ends_while_its_memory_is_written.c,,$(RECORDER_COMPONENTS) core/command core/system core/elf $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
-$(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS) core/command core/system core/elf $(TRACE),$(CORE_LIBS) $(DECODER) -pthread -ldl -lm)
+$(call c_test,capture/test/recorder/threads_of_a_process_are_bounded.c,,$(RECORDER_COMPONENTS),$(RECORDER_LIBRARIES))
+$(call c_test,capture/test/recorder/a_recording_ends_while_its_memory_is_written.c,,$(RECORDER_COMPONENTS),$(RECORDER_LIBRARIES))
+$(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS),$(RECORDER_LIBRARIES))
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)
 $(call c_test,capture/test/recorder/missing_calls_break_the_turns.c,,capture/recorder/processes core/base,)
 $(OBJECTS)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin

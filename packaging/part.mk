@@ -41,7 +41,7 @@ install-files: all $(REFERENCE)
 	[ ! -d $(OUT)/libexec/valgrind ] || { cp -RP $(OUT)/libexec/valgrind $(INSTALLED)/libexec/heaptape/ && \
 	  find $(INSTALLED)/libexec/heaptape/valgrind -type l -delete; } # links: what only tests use
 	install -m 755 $(OUT)/workloads/* $(INSTALLED)/libexec/heaptape/workloads/
-	install -m 755 $(OUT)/lib/libheaptape.so $(OUT)/lib/libheaptape-attach.so $(OUT)/lib/libheaptape-unwind.so $(OUT)/lib/libheaptape-reader.so $(PLACE_LIB) $(MACHINE_LIBRARY) $(ALLOCATOR_LIBRARIES) $(INSTALLED)/lib/heaptape/
+	install -m 755 $(HT_HOST_LIBS) $(HT_UNWIND_LIB) $(OUT)/lib/libheaptape-reader.so $(PLACE_LIB) $(MACHINE_LIBRARY) $(ALLOCATOR_LIBRARIES) $(INSTALLED)/lib/heaptape/
 	$(STRIP) --strip-unneeded $(addprefix $(INSTALLED)/,lib/heaptape/*.so libexec/heaptape/heaptape-* libexec/heaptape/workloads/*)
 	[ ! -d $(OUT)/libexec/valgrind ] || $(STRIP) --strip-debug $(addprefix $(INSTALLED)/libexec/heaptape/valgrind/,valgrind heaptape-*-linux)
 	install -m 644 capture/wire/heaptape.h $(INSTALLED)/include/

@@ -9,10 +9,11 @@
 #include "capture/recorder/recording.h"
 #include "capture/recorder/unfollowed.h"
 #include "capture/recorder/upkeep.h"
-#include "capture/redirect/linked/linked.h"
-#include "capture/redirect/target.h"
+#include "capture/recorder/ways.h"
 #include "core/base/os.h"
 #include "core/base/touched.h"
+#include "core/system/peer.h"
+#include "core/system/process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -112,9 +113,9 @@ int connections_open(struct collector *collector) {
     open_path(collector, address.sun_path + 1);
     return 0;
   }
-  if (!target_differs(collector->settings->first_pid, "ns/net"))
+  if (!proc_differs(collector->settings->first_pid, "ns/net"))
     return 0;
-  collector->other_socket = target_socket(collector->settings->first_pid);
+  collector->other_socket = attach_way()->socket(collector->settings->first_pid);
   return listen_at(collector->other_socket, &address, bytes);
 }
 
@@ -133,10 +134,10 @@ void connections_unlink(const struct collector *collector) {
 
 /* Redirects the functions of an allocator in the executable of a fresh image, which waits on the connection. */
 static void redirect_linked(const struct pending *from, struct attach_request *request, struct attach_reply *reply) {
-  if (request->forked || !request->linked.table)
+  if (request->forked || !request->linked.table || !linked_way())
     return;
   struct linked_result linked;
-  linked_redirect(&from->peer, from->fd, &request->linked, &linked);
+  linked_way()->redirect(&from->peer, from->fd, &request->linked, &linked);
   reply->linked = linked.done;
   char program[NAME_MAX + 1];
   describe_program_name(request, program, sizeof program);

@@ -2,8 +2,8 @@
 #include "capture/recorder/executed.h"
 
 #include "capture/recorder/recording.h"
-#include "capture/redirect/target.h"
 #include "core/base/os.h"
+#include "core/elf/elf_file.h"
 #include "core/system/process.h"
 
 #include <fcntl.h>

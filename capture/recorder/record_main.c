@@ -11,9 +11,7 @@
 #include "capture/recorder/connections.h"
 #include "capture/recorder/unfollowed.h"
 #include "capture/recorder/upkeep.h"
-#include "capture/redirect/loading.h"
-#include "capture/redirect/redirect.h"
-#include "capture/redirect/target.h"
+#include "capture/recorder/ways.h"
 #include "core/base/files.h"
 #include "core/base/os.h"
 #include "core/command/diagnostics.h"
@@ -269,18 +267,12 @@ static void set_signals(int toggle_signal, const struct burst_ends *burst) {
     sigaction(burst->to_signal, &action, NULL);
 }
 
-/* A static program is recorded under Valgrind. */
 static int prepare_static(struct command *command, const char *program, struct linked_list *functions,
                           struct error *error) {
-  struct collector_settings *settings = &command->settings;
-  int status = preflight_static(command, program, functions, error);
-  settings->flags |= ATTACH_STAMP_EVERY;
-  settings->simulated = true;
-  settings->touch_min_bytes = UINT64_MAX;
-  if (status == 0 && !diagnostics.quiet)
-    fprintf(stderr, "heaptape: %s is statically linked: recorded under Valgrind, about 10 times slower\n",
-            basename(program));
-  return status;
+  if (linked_way())
+    return linked_way()->prepare_static(command, program, functions, error);
+  error_set(error, program, "statically linked: this build can't record static programs");
+  return 1;
 }
 
 /* Finds the program (PATH_MAX bytes), the libraries, and the functions of a static program; exits where one of them is
@@ -363,154 +355,17 @@ static void choose_clock(struct collector_settings *settings) {
 
 /* --- a process that runs --- */
 
-static void report_restorer_began(int pid, const struct redirection *redirection) {
-  if (diagnostics.quiet)
-    return;
-  char functions[64] = "";
-  if (redirection->functions)
-    snprintf(functions, sizeof functions, "%u functions of an allocator in it, ", redirection->functions);
-  fprintf(stderr, "heaptape: process %d: recording begins: %s%u references in %u objects, held for %.1f ms at most\n",
-          pid, functions, redirection->redirected, redirection->objects,
-          (double)redirection->tracee.longest_hold_ns / 1e6);
-  char why[400];
-  linked_patches_complain(&redirection->linked.patches, why, sizeof why);
-  if (why[0])
-    diagnostics_warning(RECORD, "process %d: not recorded: %s", pid, why);
-}
-
-static void report_restorer_ended(int pid, uint32_t processes) {
-  if (processes && !diagnostics.quiet)
-    fprintf(stderr, "heaptape: process %d: everything is put back%s\n", pid,
-            processes > 1 ? ", in its fork children too" : "");
-}
-
-/* The restorer: a child of the recorder that redirects a process to be recorded, and puts everything back when the
-   recorder ends, however it ends. It holds no descriptor of the collector, so that the recorded processes see the
-   recorder's end, and ignores the signals of a terminal. */
-struct restorer {
-  int pid;  /* of the restorer */
-  int line; /* pipe to the restorer: the collector's address, with which it begins; closing it ends the restorer */
-};
-
-enum { POLL_MS = 250 };
-
-struct restoring {
-  int line, pid;
-  char setting[128];
-};
-
-/* Has the recorder ended, or asked us to end? Waits for that, at most wait_ms. */
-static bool is_over(const struct restoring *restoring, int wait_ms) {
-  struct pollfd line = {restoring->line, POLLIN, 0};
-  return poll(&line, 1, wait_ms) == 1;
-}
-
-static bool should_continue(void *context) {
-  return !is_over(context, 0);
-}
-
-static void report_waiting(void *context) {
-  const struct restoring *restoring = context;
-  diagnostics_warning(RECORD, "process %d: no thread has called malloc at a safe moment yet: waiting for one",
-                      restoring->pid);
-}
-
-/* Reads the collector's address up to its '\0'. False: the recorder ended before that. */
-static bool take_setting(struct restoring *restoring) {
-  size_t bytes = 0;
-  while (bytes < sizeof restoring->setting) {
-    if (TEMP_FAILURE_RETRY(read(restoring->line, restoring->setting + bytes, 1)) != 1)
-      return false;
-    if (restoring->setting[bytes++] == '\0')
-      return true;
-  }
-  return false;
-}
-
-static int fail_restorer(const struct error *error) {
-  if (error->text[0])
-    report_error(error);
-  return 1;
-}
-
-static int keep(struct restoring *restoring, struct redirect_orders *orders) {
-  struct redirection redirection;
-  struct error error = {0};
-  orders->setting = restoring->setting;
-  orders->loading.should_continue = should_continue;
-  orders->loading.report_waiting = report_waiting;
-  orders->loading.context = restoring;
-  if (redirect_begin(&redirection, orders, &error) != 0)
-    return fail_restorer(&error);
-  report_restorer_began(orders->pid, &redirection);
-  while (!is_over(restoring, POLL_MS))
-    if (!redirect_keep(&redirection))
-      break;
-  uint32_t processes;
-  int result = redirect_end(&redirection, &processes, &error);
-  redirect_close(&redirection);
-  if (result != 0)
-    return fail_restorer(&error);
-  report_restorer_ended(orders->pid, processes);
-  return 0;
-}
-
-static void ignore_signals(void) {
-  static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2};
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-    signal(signals[i], SIG_IGN);
-}
-
-/* Called before the collector is opened. output_fd: the recorder's, whose lock ends with the recorder. */
-static int restorer_start(struct restorer *restorer, struct redirect_orders *orders, int output_fd,
-                          struct error *error) {
-  int line[2];
-  if (pipe2(line, O_CLOEXEC) != 0)
-    return error_errno(error, "--attach", "cannot make a pipe");
-  restorer->pid = fork();
-  if (restorer->pid < 0)
-    return error_errno(error, "--attach", "cannot start a process");
-  if (restorer->pid == 0) {
-    struct restoring restoring = {.line = line[0], .pid = orders->pid};
-    close(line[1]);
-    close(output_fd);
-    ignore_signals();
-    setsid();
-    unblocked_begin();
-    int status = take_setting(&restoring) ? keep(&restoring, orders) : 0;
-    unblocked_end();
-    _exit(status);
-  }
-  close(line[0]);
-  restorer->line = line[1];
-  return 0;
-}
-
 static void restorer_begin(const struct restorer *restorer, const char *setting) {
   if (write(restorer->line, setting, strlen(setting) + 1) < 0)
     return; /* it has ended, which the collector will find */
 }
 
-/* Waits for the restorer's end. pid_fd: of the process that was redirected. Puts everything back in its place where
-   that is still to be done, as when it was killed; where it has failed, it has said why. */
-static bool restorer_succeeded(struct restorer *restorer, int pid, int pid_fd) {
-  struct error error = {0};
-  int status;
-  uint32_t processes;
-  if (waitpid(restorer->pid, &status, 0) == restorer->pid)
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  /* The collector has reaped it. */
-  status = serving->outcome.restorer_status;
-  if (!process_is_reaped(pid_fd) && redirect_undo(pid, serving->address, &processes, &error) != 0 && error.text[0] &&
-      !process_is_reaped(pid_fd) && WIFSIGNALED(status))
-    report_error(&error);
-  return serving->outcome.recorded > 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 static void prepare_attached(struct command *command, char *library, char *name, size_t name_bytes) {
   struct error error = {0};
   struct attach_request request = {.pid = command->attach_pid};
-  if (target_check(command->attach_pid, &error) != 0 || preflight_library(REDIRECT_LIBRARY, library, &error) != 0)
+  if (!attach_way())
+    error_set(&error, "--attach", "this build can't record a process that runs already");
+  if (!attach_way() || attach_way()->prepare(command->attach_pid, library, &error) != 0)
     fail(&error, 1);
   describe_program_name(&request, name, name_bytes);
   command->settings.name = name;
@@ -523,12 +378,11 @@ static int record_attached(struct command *command) {
   struct error error = {0};
   char library[PATH_MAX], output[PATH_MAX], name[256];
   bool made;
-  int pid_fd = (int)syscall(SYS_pidfd_open, command->attach_pid, 0);
+  struct restorer restorer = {
+      .line = -1, .target = command->attach_pid, .target_fd = (int)syscall(SYS_pidfd_open, command->attach_pid, 0)};
   prepare_attached(command, library, name, sizeof name);
-  struct redirect_orders orders = {.pid = command->attach_pid, .loading = {.library = library}};
-  struct restorer restorer = {0, -1};
   if (take_output(settings, output, sizeof output, &made, &error) != 0 ||
-      restorer_start(&restorer, &orders, settings->output_fd, &error) != 0)
+      attach_way()->start(&restorer, library, settings->output_fd, &error) != 0)
     fail(&error, 1);
   settings->restorer_pid = restorer.pid;
   if (collector_open(&serving, settings, &error) != 0)
@@ -539,10 +393,8 @@ static int record_attached(struct command *command) {
   unblocked_begin();
   restorer_begin(&restorer, serving->address);
   collector_serve(serving);
-  close(restorer.line);
-  bool done = restorer_succeeded(&restorer, command->attach_pid, pid_fd);
-  os_close(pid_fd);
   bool recorded = serving->outcome.recorded > 0;
+  bool done = attach_way()->end(&restorer, serving->address, serving->outcome.restorer_status, recorded);
   if (recorded)
     conclude_upkeep(command);
   uint32_t unrecorded = serving->outcome.refused + unfollowed_report(serving);

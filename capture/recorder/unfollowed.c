@@ -4,10 +4,10 @@
 #include "capture/recorder/command/describe.h"
 #include "capture/recorder/executed.h"
 #include "capture/recorder/recording.h"
-#include "capture/redirect/target.h"
 #include "core/base/error.h"
 #include "core/base/os.h"
 #include "core/base/text.h"
+#include "core/elf/elf_file.h"
 #include "core/system/process.h"
 
 #include <elf.h>
@@ -118,7 +118,7 @@ static enum preload preload_of(int pid) {
                          : strstr(preloads, "/libheaptape.so") ? PRELOAD_OURS
                                                                : PRELOAD_OTHER;
   free(preloads);
-  if ((preload == PRELOAD_NONE || preload == PRELOAD_OTHER) && target_has_our_library(pid))
+  if ((preload == PRELOAD_NONE || preload == PRELOAD_OTHER) && proc_has_mapped(pid, "libheaptape.so"))
     preload = PRELOAD_OURS;
   errno = why;
   return preload;
@@ -177,11 +177,11 @@ static enum unfollowed_cause cause_of(const struct collector *collector, int pid
     return UNFOLLOWED_PENDING;
   if (!file.loader[0])
     return UNFOLLOWED_STATIC;
-  return has_filters(collector, pid)     ? UNFOLLOWED_FILTERS
-         : has_low_limits(pid)           ? UNFOLLOWED_LIMITS
-         : target_differs(pid, "root")   ? UNFOLLOWED_ROOT
-         : target_differs(pid, "ns/net") ? UNFOLLOWED_NETWORK
-                                         : UNFOLLOWED_PENDING;
+  return has_filters(collector, pid)   ? UNFOLLOWED_FILTERS
+         : has_low_limits(pid)         ? UNFOLLOWED_LIMITS
+         : proc_differs(pid, "root")   ? UNFOLLOWED_ROOT
+         : proc_differs(pid, "ns/net") ? UNFOLLOWED_NETWORK
+                                       : UNFOLLOWED_PENDING;
 }
 
 /* Under Valgrind, the program is the first argument that is no option. A process that is ending has none. */

@@ -102,3 +102,18 @@ bool elf_file_build_id(int fd, const struct elf_file *file, char text[ELF_BUILD_
   }
   return text[0];
 }
+
+void program_file_read(int fd, struct program_file *file) {
+  struct elf_memory memory = elf_descriptor(&fd);
+  struct elf_file elf;
+  *file = (struct program_file){PROGRAM_FOR_US, ""};
+  if (!elf_file_read(&memory, &elf) || elf.header.e_machine != ELF_OWN_MACHINE) {
+    file->kind = PROGRAM_OF_OTHER_MACHINE;
+    return;
+  }
+  const Elf64_Phdr *loader = elf_segment(&elf.segments, PT_INTERP);
+  if (loader && pread(fd, file->loader, sizeof file->loader - 1, (off_t)loader->p_offset) <= 0)
+    file->kind = PROGRAM_DAMAGED;
+  if (elf.segments.count < elf.header.e_phnum && elf.segments.count < ELF_SEGMENTS_MOST)
+    file->kind = PROGRAM_DAMAGED;
+}

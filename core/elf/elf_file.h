@@ -23,3 +23,10 @@ void elf_build_id_text(const uint8_t *id, uint32_t bytes, char text[ELF_BUILD_ID
 
 /* The file's build id as such digits. False: it has none; the text is empty. */
 bool elf_file_build_id(int fd, const struct elf_file *file, char text[ELF_BUILD_ID_TEXT]);
+
+/* What the file of a program says. */
+struct program_file {
+  enum { PROGRAM_FOR_US, PROGRAM_OF_OTHER_MACHINE, PROGRAM_DAMAGED } kind;
+  char loader[256]; /* path of its dynamic loader, and what follows in the file; empty: it names none */
+};
+void program_file_read(int fd, struct program_file *file);

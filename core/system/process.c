@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -245,6 +246,25 @@ bool proc_maps_next(FILE *maps, struct proc_mapping *mapping) {
   if (deleted && !deleted[10])
     *deleted = '\0';
   return true;
+}
+
+bool proc_has_mapped(int pid, const char *name) {
+  struct proc_mapping mapping;
+  bool present = false;
+  FILE *maps = proc_open_maps(pid);
+  while (maps && !present && proc_maps_next(maps, &mapping))
+    present = strcmp(basename(mapping.path), name) == 0;
+  if (maps)
+    fclose(maps);
+  return present;
+}
+
+bool proc_differs(int pid, const char *name) {
+  char its[64], own[64];
+  struct stat one, other;
+  snprintf(its, sizeof its, "/proc/%d/%s", pid, name);
+  snprintf(own, sizeof own, "/proc/self/%s", name);
+  return stat(its, &one) == 0 && stat(own, &other) == 0 && (one.st_dev != other.st_dev || one.st_ino != other.st_ino);
 }
 
 bool proc_stat_of(int pid, const char *name, struct proc_stat *stat) {

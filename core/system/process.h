@@ -99,6 +99,12 @@ struct proc_mapping {
 /* Reads the next line of an open maps file; false: there is none. */
 bool proc_maps_next(FILE *maps, struct proc_mapping *mapping);
 
+/* Has the process mapped a file of that base name? */
+bool proc_has_mapped(int pid, const char *name);
+
+/* Is that file of the process's /proc entry, "root" or "ns/NAME", another than ours? */
+bool proc_differs(int pid, const char *name);
+
 /* The same, but opens and closes the file, which is NAME of /proc/PID. False also: it has ended. */
 bool proc_stat_of(int pid, const char *name, struct proc_stat *stat);
 

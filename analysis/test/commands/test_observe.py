@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.attach.filters import ALLOW, Rule, compile_filtered, error, make_filter
+from capture.test.filters import ALLOW, Rule, compile_filtered, error, make_filter
 from tests.support import published
 
 OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[3] / "out"))

@@ -237,10 +237,6 @@ static struct code {
 static int allocator_count;
 /* An executable with an allocator whose functions are redirected to our hooks. */
 static struct range executable;
-static struct linked_function functions[LINKED_MOST];
-/* The table of the redirected functions: ours, or where the recorder of a running program has put it. */
-static const struct linked_function *redirected;
-static uint32_t redirected_entries;
 static char allocator_name[64] = "unknown";
 static bool has_usable_size, calls_back, is_musl;
 static bool began_with_cpp;
@@ -363,8 +359,7 @@ static void take_from_recorder(const struct redirect_table *table) {
   if (linked->done.functions) {
     libraries[count++] = (struct code){(const void *)linked->from, {linked->from, linked->to}};
     executable = (struct range){linked->from, linked->to};
-    redirected = (const struct linked_function *)linked->table;
-    redirected_entries = linked->done.entries;
+    linked_use((const struct linked_function *)linked->table, linked->done.entries);
   }
   memcpy(allocators, libraries, (size_t)count * sizeof *libraries);
   allocator_count = count;
@@ -464,60 +459,10 @@ bool real_resolve(void) {
   return true;
 }
 
-struct image {
-  uintptr_t bias;
-  struct range range;
-};
-
-/* The first object that the dynamic linker lists. */
-static int find_executable(struct dl_phdr_info *info, size_t bytes, void *context) {
-  (void)bytes;
-  *(struct image *)context = (struct image){info->dlpi_addr, extent_of(info)};
-  return 1;
-}
-
-#if defined(__x86_64__)
-/* Below the executable, as the heap grows above it. */
-static void *map_below(uintptr_t address) {
-  enum { STEP = 1 << 20, STEPS = 1024, LOWEST = 1 << 16 };
-  uintptr_t step = address < 4 * STEP ? LINKED_ROOM_BYTES : STEP;
-  for (int i = 1; i <= STEPS && address > i * step + LOWEST; i++) {
-    void *hint = (void *)((address - i * step) & ~(uintptr_t)(LINKED_ROOM_BYTES - 1));
-    void *memory = mmap(hint, LINKED_ROOM_BYTES, PROT_READ | PROT_EXEC,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (memory == hint)
-      return memory;
-    if (memory != MAP_FAILED) /* a kernel that does not know the flag */
-      munmap(memory, LINKED_ROOM_BYTES);
-  }
-  return NULL;
-}
-#endif
-
-void linked_offer(struct linked_place *place) {
-  *place = (struct linked_place){.table = (uintptr_t)functions};
-#if defined(__x86_64__)
-  struct image image = {0};
-  linked_list_hooks(place->hook);
-  if (dl_iterate_phdr(find_executable, &image) != 1 || image.range.from >= image.range.to)
-    return;
-  place->bias = image.bias;
-  place->room = (uintptr_t)map_below(image.range.from);
-#endif
-}
-
-void linked_take(const struct linked_place *place, const struct linked_done *done) {
-  struct image image = {0};
-  if (!done->functions || dl_iterate_phdr(find_executable, &image) != 1) {
-    if (place->room)
-      munmap((void *)place->room, LINKED_ROOM_BYTES);
-    return;
-  }
-  executable = image.range;
-  redirected = functions;
-  redirected_entries = done->entries;
+void real_add_executable(uintptr_t from, uintptr_t to) {
+  executable = (struct range){from, to};
   if (allocator_count < ALLOCATORS_MAX)
-    allocators[allocator_count++] = (struct code){(const void *)executable.from, executable};
+    allocators[allocator_count++] = (struct code){(const void *)from, executable};
 }
 
 bool real_has_usable_size(void) {
@@ -557,21 +502,8 @@ bool real_calls_no_hook(const void *function) {
   return !looks_up;
 }
 
-/* Is the return address in a redirected function? Most calls come from the same few operators. */
-static bool is_in_redirected(const void *address) {
-  static _Atomic uint32_t last;
-  uint32_t first = atomic_load_explicit(&last, memory_order_relaxed);
-  first = first < redirected_entries ? first : 0;
-  for (uint32_t i = 0, at = first; i < redirected_entries; i++, at = at + 1 < redirected_entries ? at + 1 : 0)
-    if ((uintptr_t)address - redirected[at].code - 1 < redirected[at].code_bytes) {
-      atomic_store_explicit(&last, at, memory_order_relaxed);
-      return true;
-    }
-  return false;
-}
-
 bool real_is_operator_code(const void *address) {
-  return is_within(executable, address) ? is_in_redirected(address) : real_is_allocator_code(address);
+  return is_within(executable, address) ? linked_is_function(address) : real_is_allocator_code(address);
 }
 
 bool real_is_allocator_code(const void *address) {
@@ -586,4 +518,19 @@ bool real_is_allocator_code(const void *address) {
 
 __attribute__((weak)) struct redirect_table *redirected_table(void) {
   return NULL;
+}
+
+/* Where capture/linked/ is not there, no allocator in an executable is recorded. */
+__attribute__((weak)) void linked_offer(struct linked_place *place) {
+  (void)place;
+}
+__attribute__((weak)) void linked_take(const struct linked_place *place, const struct linked_done *done) {
+  (void)place, (void)done;
+}
+__attribute__((weak)) void linked_use(const struct linked_function *functions, uint32_t entries) {
+  (void)functions, (void)entries;
+}
+__attribute__((weak)) bool linked_is_function(const void *address) {
+  (void)address;
+  return false;
 }

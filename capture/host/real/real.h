@@ -5,7 +5,7 @@
    Job, too: the prototypes of the entry points, for the compiler's checks (libc's headers lack some of them and mark
    others with attributes), and how the library came into the program: preloaded (libheaptape.so), or loaded into a
    running program (libheaptape-attach.so), where the recorder redirects references to our hooks and provides the real
-   functions (capture/redirect/). Not its job: recording. Invariants: real.* can be called at any time, from the very
+   functions (capture/attach/). Not its job: recording. Invariants: real.* can be called at any time, from the very
    first call on; an arena object is never passed to a real function. Async-signal-safe after real_resolve has returned.
  */
 #pragma once
@@ -114,20 +114,26 @@ bool real_is_relocated(void);
 void real_serve_early(void);
 
 /* The table in which the recorder has written the real functions; NULL: the library was preloaded. The same at all
-   times. Async-signal-safe. Defined here as NULL, and in redirected.c for libheaptape-attach.so. */
+   times. Async-signal-safe. Defined here as NULL, and in capture/attach/library/ for libheaptape-attach.so. */
 struct redirect_table *redirected_table(void);
 
-/* Functions of an allocator that is linked into the executable, which the collector redirects to our hooks. Called
-   with the process locked; may change errno. linked_offer, once per image: maps the memory near the executable, never
-   writable here, which the collector fills in, and gives the table of the functions; place->room is 0 where there is no
-   memory. A fork child has its parent's. linked_take, after the collector's reply: where no functions are redirected,
-   unmaps the memory; else the executable's addresses count as an allocator's from now on. */
+/* Functions of an allocator that is linked into the executable, which the collector redirects to our hooks:
+   capture/linked/hooks/. Where that is not there, each does nothing.
+
+   linked_offer and linked_take are called with the process locked, and may change errno. linked_offer, once per image:
+   maps the memory near the executable, never writable here, which the collector fills in, and gives the table of the
+   functions; place->room is 0 where there is no memory. A fork child has its parent's. linked_take, after the
+   collector's reply: where no functions are redirected, unmaps the memory; else the executable's addresses count as an
+   allocator's from now on (real_add_executable). */
 void linked_offer(struct linked_place *place);
 void linked_take(const struct linked_place *place, const struct linked_done *done);
+void real_add_executable(uintptr_t from, uintptr_t to);
 
-/* The hooks' addresses, in linked_hooks.c: jumped to from a function's entry, by a stub that has put the address of its
-   struct linked_function where enum linked_hook says. Async-signal-safe. */
-void linked_list_hooks(uint64_t hook[LINKED_HOOKS]);
+/* The table of the redirected functions is where the recorder of a running program has put it. */
+void linked_use(const struct linked_function *functions, uint32_t entries);
+
+/* Is the return address in a redirected function? */
+bool linked_is_function(const void *address);
 
 /* Symbols of loaded objects (symbols.c), read from their own tables. Allocates nothing, leaves what dlerror returns,
    and calls nothing by a name that the program may define; takes the locks of dl_iterate_phdr only. */

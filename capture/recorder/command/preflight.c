@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/command/preflight.h"
 
-#include "capture/redirect/linked/linked_patches.h"
-#include "capture/redirect/target.h"
 #include "core/base/os.h"
+#include "core/elf/elf_file.h"
 #include "core/system/preloadable.h"
 
 #include <dlfcn.h>
@@ -130,7 +129,7 @@ int preflight_program(const char *command, char *path, char *static_program, str
   return found ? found : check_file(path, 0, static_program, error);
 }
 
-static bool file_holds(const char *path, const char *text) {
+bool preflight_file_holds(const char *path, const char *text) {
   struct stat status;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   void *file = MAP_FAILED;
@@ -146,44 +145,7 @@ static bool file_holds(const char *path, const char *text) {
 
 /* A file that is linked against glibc names the versions of the symbols that it needs. */
 static bool names_glibc(const char *library) {
-  return file_holds(library, "GLIBC_2.");
-}
-
-/* The start of what `go version` reads, which strip keeps. */
-static bool is_of_go(const char *program) {
-  return file_holds(program, "\xff Go buildinf:");
-}
-
-int preflight_static(const struct command *command, const char *program, struct linked_list *functions,
-                     struct error *error) {
-  const struct collector_settings *settings = &command->settings;
-  const char *excluded = command->preload                                                       ? "--preload"
-                         : settings->flags & ATTACH_ACCESSES                                    ? "--accesses"
-                         : settings->flags & ATTACH_STACKS                                      ? "--stacks"
-                         : settings->flags & ATTACH_LATENCY                                     ? "--latency"
-                         : settings->flags & ATTACH_USABLE                                      ? "--usable"
-                         : settings->flags & ATTACH_DROP                                        ? "--on-full drop"
-                         : settings->budget > 0                                                 ? "--budget"
-                         : settings->sample_ns                                                  ? "--sample-ms"
-                         : command->own_mappings                                                ? "--own-mappings"
-                         : settings->touch_min_bytes && settings->touch_min_bytes != UINT64_MAX ? "--touch-min"
-                                                                                                : NULL;
-  if (excluded) {
-    error_set(error, program, "statically linked: it is recorded under Valgrind, where %s is not available", excluded);
-    return 1;
-  }
-  if (linked_list_read(functions, program) != 0)
-    return refuse(error, program, "cannot be read");
-  if (functions->count == 0 && is_of_go(program))
-    return refuse(
-        error, program,
-        "a Go program without malloc: Go's runtime has an allocator of its own, which can't be replaced; only "
-        "the calls of C code in it, which cgo links dynamically, can be recorded");
-  if (functions->count == 0)
-    return refuse(error, program,
-                  "statically linked, and stripped or without malloc: its allocator's functions are found by their "
-                  "symbols; build it without strip (Rust: strip = false) or -s");
-  return 0;
+  return preflight_file_holds(library, "GLIBC_2.");
 }
 
 static int make_preloadable(char *path, struct error *error) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "capture/recorder/command/options.h"
-#include "capture/redirect/linked/linked_patches.h"
 #include "core/base/error.h"
 
 /* Finds command as execvp would (path is filled in) and checks it: an ELF program of this machine, without rights that
@@ -12,10 +11,8 @@
    error has the reason. */
 int preflight_program(const char *command, char *path, char *static_program, struct error *error);
 
-/* Can a static program be recorded with these options, and what are the functions of its allocator? 0, or 1 with
-   error. */
-int preflight_static(const struct command *command, const char *program, struct linked_list *functions,
-                     struct error *error);
+/* Does the file contain the text? */
+bool preflight_file_holds(const char *path, const char *text);
 
 /* Finds one of our libraries relative to the running program: ../lib or ../../lib/heaptape. path is PATH_MAX bytes.
    Returns 0, or 1 with error. */

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "capture/recorder/command/settings.h"
-#include "capture/redirect/linked/linked_patches.h"
+#include "capture/wire/linked.h"
 #include "core/base/error.h"
 
 struct simulator;

@@ -25,7 +25,7 @@ from capture.test.attach.attached import (
     worker_threads,
     workers,
 )
-from capture.test.attach.filters import ALLOW, KILL, Rule, compile_filtered, docker, make_filter
+from capture.test.filters import ALLOW, KILL, Rule, compile_filtered, docker, make_filter
 from tests.support import RECORD, check, compile_c, info, refused
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can make a container, and enter it")

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from capture.test.attach.attached import Attached, Worker, library_mappings, relay_mappings, running, workers
-from capture.test.attach.filters import (
+from capture.test.attach.test_attach_programs import accepts, free_port, record_twice
+from capture.test.filters import (
     ALLOW,
     EQUAL,
     KILL,
@@ -29,7 +30,6 @@ from capture.test.attach.filters import (
     redis_unit,
     system_calls,
 )
-from capture.test.attach.test_attach_programs import accepts, free_port, record_twice
 from tests.support import RECORD, check, need, refused
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can read another process's filters")

@@ -2,11 +2,7 @@
 """Calls by which a program sets its allocator up are recorded in their place, and replayed on that allocator."""
 
 import json
-import os
-import platform
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +10,6 @@ import pytest
 from heaptape.tape.calls import NAMES
 from heaptape.tape.trace import open_trace
 
-from capture.test.attach.attached import Attached
 from capture.test.driven import Driven
 from tests.support import CONVERT, HEAPTAPE_HERE, OUT, compile_c, compile_trace, info, record, succeed, system_library
 
@@ -195,69 +190,6 @@ def test_calls_of_mallctl_that_change_something_are_recorded_by_name_and_value(h
     replayed(tmp_path / "a.tape", "--preload", library)
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("valgrind"), reason="needs our Valgrind tool")
-def test_control_calls_of_a_static_program_are_recorded_and_what_malloc_info_s_file_takes_is_the_program_s(tmp_path):
-    program = compile_c(tmp_path / "static", SOURCE, "-D_GNU_SOURCE", "-O1", "-static", "-w")
-    record(tmp_path / "a.tape", program, "asks")
-    assert controls(tmp_path / "a.tape") == ASKED
-    frame = events(tmp_path / "a.tape")
-    first, last = (frame.index[frame["request_bytes"] == size][-1] for size in (4242, 4243))
-    assert (frame.loc[first:last, "request_bytes"] == 4096).any()
-
-
-NAMED = """
-#include <stdbool.h>
-#include <stdlib.h>
-#include <sys/types.h>
-#include <unistd.h>
-int mallctl(const char *, void *, size_t *, void *, size_t);
-int mallctlnametomib(const char *, size_t *, size_t *);
-int mallctlbymib(const size_t *, size_t, void *, size_t *, void *, size_t);
-int main(void) {
-  ssize_t never = -1;
-  bool is;
-  unsigned made;
-  size_t mib[3], parts = 3, bytes = sizeof made, bool_bytes = sizeof is;
-  free(malloc(4242));
-  int failed = mallctl("arenas.dirty_decay_ms", NULL, NULL, &never, sizeof never);
-  failed |= mallctl("opt.abort", &is, &bool_bytes, NULL, 0); /* changes nothing */
-  failed |= mallctl("arenas.create", &made, &bytes, NULL, 0);
-  for (int i = 0; i < 100; i++, parts = 3)
-    failed |= mallctlnametomib("arena.0.purge", mib, &parts);
-  mib[1] = 4096;
-  failed |= mallctlbymib(mib, parts, NULL, NULL, NULL, 0);
-  failed |= mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
-  mallctl("no.such", NULL, NULL, &never, sizeof never);
-  char text[] = {(char)('0' + made / 10), (char)('0' + made % 10)};
-  return failed || write(1, text, 2) != 2;
-}
-"""
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("valgrind"), reason="needs our Valgrind tool")
-def test_calls_of_mallctl_in_a_static_program_are_recorded_by_name_and_value(tmp_path):
-    options = ["-static", system_library("libjemalloc.a"), "-lstdc++", "-lm", "-pthread"]
-    created = int(record(tmp_path / "a.tape", compile_c(tmp_path / "static", NAMED, *options)).stdout)
-    assert controls(tmp_path / "a.tape") == [
-        ("mallctl", option("MALLCTL", "arenas.dirty_decay_ms"), MINUS_1),
-        ("mallctl", option("MALLCTL", "arenas.create"), created),
-        ("mallctlbymib", option("MALLCTL", "arena.4096.purge"), 0),
-        ("mallctl", option("MALLCTL", "thread.tcache.flush"), 0),
-    ]
-
-
-def test_control_calls_of_a_mimalloc_in_the_executable_are_recorded_once(tmp_path):
-    program = compile_c(tmp_path / "its", Path(__file__).with_name("own_mimalloc.c"), "-O2")
-    assert record(tmp_path / "a.tape", program).stdout == "7 -1 2\n"
-    assert controls(tmp_path / "a.tape") == [
-        ("mi_collect", 0, 1),
-        ("mi_option_set", OPTION_15, MINUS_1),
-        ("mi_option_set_enabled", OPTION_15, 1),
-        ("mi_option_set_enabled", OPTION_15, 0),
-        ("mi_collect", 0, 0),
-    ]
-
-
 @pytest.mark.parametrize("library", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"])
 def test_a_replay_gives_memory_back_where_the_program_asked_its_allocator_to(library, program, tmp_path):
     ends = {}
@@ -266,50 +198,6 @@ def test_a_replay_gives_memory_back_where_the_program_asked_its_allocator_to(lib
         ends[mode] = replayed(tmp_path / f"{mode}.tape", "--preload", system_library(library))["rss_anon_end_bytes"]
     assert ends["trim"] < ends["plain"] - (4 << 20)
     assert replayed(tmp_path / "trim.tape")["rss_anon_end_bytes"] > 8 << 20, "glibc: left out"
-
-
-def attach_to(program: Path, tape: Path) -> dict:
-    """INFO of a recording of two requests to the program, which has begun before."""
-    with subprocess.Popen([program, "serves"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        assert running.stdin
-        assert running.stdout
-        os.read(running.stdout.fileno(), 1)
-        attached = Attached(running.pid, tape)
-        for _ in range(2):
-            os.write(running.stdin.fileno(), b"x")
-            os.read(running.stdout.fileno(), 1)
-        attached.stop()
-        os.write(running.stdin.fileno(), b"x")
-        running.stdin.close()
-    about: dict = info(tape)["info"]
-    return about
-
-
-@pytest.mark.parametrize(
-    ("library", "own"),
-    [
-        (None, []),
-        ("libjemalloc.so.2", [("mallctl", option("MALLCTL", "arena.0.purge"), 0)]),
-        ("libmimalloc.so.2", [("mi_collect", 0, 1)]),
-    ],
-)
-def test_a_running_program_s_control_calls_are_recorded_and_earlier_ones_said_to_be_unknown(
-    library, own, program, tmp_path
-):
-    if library:
-        program = compile_c(tmp_path / "linked", SOURCE, "-D_GNU_SOURCE", "-Wl,--no-as-needed", system_library(library))
-    about = attach_to(program, tmp_path / "a.tape")
-    assert controls(tmp_path / "a.tape") == 2 * [("mallopt", TOP_PAD, 64 << 10), ("malloc_trim", 0, 7), *own]
-    assert "settings_by_calls" in about["lacks"]
-    assert "set_before" not in about
-
-
-def test_a_library_of_a_running_program_may_have_set_its_allocator_up(tmp_path):
-    library = compile_c(tmp_path / "libsets.so", SOURCE, "-D_GNU_SOURCE", "-shared", "-fPIC", "-Dmain=its_main")
-    calls = "int its_main(int, char **); int main(int count, char **words) { return its_main(count, words); }"
-    program = compile_c(tmp_path / "calls", calls, library, f"-Wl,-rpath,{tmp_path}")
-    assert "settings_by_calls" in attach_to(program, tmp_path / "a.tape")["lacks"]
-    assert len(controls(tmp_path / "a.tape")) == 4
 
 
 def ops_of(tape: Path) -> list[str]:

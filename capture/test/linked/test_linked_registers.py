@@ -5,12 +5,10 @@ rely on that, and only provide the stack that it needs.
 
 import platform
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from capture.test.attach.attached import HANG_S, Attached
 from tests.support import OUT, RECORD, check, compile_c, info, record, run, succeed
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="functions are redirected on x86-64 alone")
@@ -53,19 +51,6 @@ def test_a_loop_to_a_functions_first_instruction_is_no_call_and_takes_no_stack(r
 def test_calls_in_a_pause_leave_them_too(registers: Path, tmp_path: Path) -> None:
     done = run(RECORD, "-o", tmp_path / "t.tape", "--budget", "0.0001%", "--", registers, str(ROUNDS))
     assert done.status == 0, done.stderr
-
-
-def test_calls_of_a_process_that_is_attached_to_leave_them_too(registers: Path, tmp_path: Path) -> None:
-    with subprocess.Popen([registers], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
-        assert program.stdin
-        assert program.stdout
-        assert program.stdout.readline() == b"\n"
-        for number in range(3):
-            attached = Attached(program.pid, tmp_path / f"{number}.tape")
-            attached.stop_when_it_holds(1000)
-            assert info(attached.trace)["info"]["allocator"] == "registers"
-        program.stdin.close()
-        assert program.wait(timeout=HANG_S) == 0
 
 
 def test_a_program_in_one_piece_with_its_allocator_computes_the_same(tmp_path: Path) -> None:

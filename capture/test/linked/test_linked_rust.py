@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.attach.attached import Attached, Worker, requests, text
 from tests.support import info, need, proved, record, run, succeed
 
 pytestmark = [
@@ -120,20 +119,3 @@ def test_each_call_of_a_crates_allocator_is_recorded(name: str, programs: Path, 
         seen = sum(counted(programs / name, function) for function in functions)
         assert seen > 1000
         assert seen <= calls[call] <= seen + libcs, call
-
-
-@pytest.mark.parametrize("name", sorted(ALLOCATORS))
-def test_a_server_with_a_crates_allocator_is_recorded_while_it_runs(name: str, programs: Path, tmp_path: Path) -> None:
-    server = Worker((programs / name, tmp_path), 2)
-    before = text(server.pid)
-    for _ in range(3):
-        attached = Attached(server.pid, tmp_path / "t.tape")
-        for _ in range(5):
-            server.obey("c")
-        attached.stop()
-        assert text(server.pid) == before
-        calls = requests(attached.trace)
-        acquired = calls[calls["call"].isin(["malloc", "memalign"])]
-        assert (acquired["bytes"] == 4243).sum() == 5000
-        proved(attached.trace, "double_frees", "overlapping_acquires", "dropped")
-    assert server.end() == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.attach.filters import system_calls
+from capture.test.filters import system_calls
 from capture.test.programs.test_unfollowed import HIDE, moved_root, reasons
 from tests.support import OUT, RECORD, Result, check, compile_c, made_once, run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.attach.filters import system_calls
+from capture.test.filters import system_calls
 from tests.support import RECORD, Result, check, compile_c, info, made_once, run
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the programs' calls are those of x86-64")

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The library's memory in the program: not in core dumps, not locked with the program's."""
 
-import platform
-import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from capture.test.attach.attached import HANG_S, Attached
 from tests.support import RECORD, check, compile_c, run, succeed
 
 LOCKS = """
@@ -210,105 +206,3 @@ def test_our_memory_takes_6_mib_of_addresses_and_64_more_from_the_17th_thread_on
     first, then = ((there - here) / 1024 for here, there in zip(bare, recorded, strict=True))
     assert 5 <= first <= 6.5
     assert 69 <= then <= 71.5
-
-
-RELAY_KIB = 8
-LOCKS_LATER = (
-    """
-#include <linux/capability.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-"""
-    + reads_kib("locked", "VmLck")
-    + WAITS_TWICE
-    + """
-/* Locks when a line comes; "early": at once. The limit is less than our memory and its own. */
-int main(int argc, char **argv) {
-  struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
-  struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
-  struct rlimit limit = {4 << 20, 4 << 20};
-  struct pollfd input = {0, POLLIN, 0};
-  int flags = atoi(argv[1]), early = argc > 2, result = 0;
-  pthread_barrier_t barrier;
-  pthread_t thread[20];
-  pthread_attr_t small;
-  setvbuf(stdout, NULL, _IONBF, 0);
-  setrlimit(RLIMIT_MEMLOCK, &limit);
-  if (syscall(SYS_capset, &head, none) != 0 || (early && mlockall(flags) != 0)) return 77;
-  puts("begun");
-  while (poll(&input, 1, 1) == 0) free(malloc(100));
-  long before = locked();
-  if (!early) {
-    result = mlockall(flags);
-    before = locked();
-  }
-  pthread_attr_init(&small);
-  pthread_attr_setstacksize(&small, 16384);
-  pthread_barrier_init(&barrier, NULL, 21);
-  for (int i = 0; i < 20; i++)
-    if (pthread_create(&thread[i], &small, work, &barrier) != 0) return 3;
-  pthread_barrier_wait(&barrier);
-  printf("%d, %ld KiB, then %ld more\\n", result, before, locked() - before);
-  pthread_barrier_wait(&barrier);
-  return 0;
-}
-"""
-)
-
-
-@pytest.fixture(scope="module")
-def locks_later(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_c(tmp_path_factory.mktemp("later") / "program", LOCKS_LATER, "-pthread")
-
-
-def numbers(line: str) -> list[int]:
-    return [int(word) for word in re.findall(r"\d+", line)]
-
-
-def locked_when_attached(program: Path, trace: Path | None, *words: str) -> str:
-    environment = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"}
-    with subprocess.Popen(
-        [program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        assert process.stdout
-        assert process.stdout.readline() == "begun\n"
-        recorder = Attached(process.pid, trace) if trace else None
-        result = process.communicate("\n", timeout=HANG_S)[0]
-        assert process.returncode == 0
-    if recorder:
-        recorder.wait()
-    return result
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="attaches on x86-64 alone")
-@pytest.mark.parametrize("words", [("1",), ("2",), ("3",), ("7",)], ids=" ".join)
-def test_mlockall_in_an_attached_process_does_as_without_us(
-    locks_later: Path, tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    """The same result and locked memory but for the relay, though the limit is less than our memory."""
-    bare, recorded = (
-        numbers(locked_when_attached(locks_later, trace, *words)) for trace in (None, tmp_path / "t.tape")
-    )
-    assert bare[0] == recorded[0] == 0
-    assert 0 <= recorded[1] - bare[1] <= RELAY_KIB
-    assert recorded[2] == bare[2]
-    assert check(tmp_path / "t.tape")["threads"] == 21
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="attaches on x86-64 alone")
-@pytest.mark.parametrize("flags", ["3", "7"])
-def test_a_process_that_has_locked_its_memory_does_not_lock_ours(locks_later: Path, tmp_path: Path, flags: str) -> None:
-    """But for the relay, and what dlopen maps besides our library's segments."""
-    words = (flags, "early")
-    bare, recorded = (
-        numbers(locked_when_attached(locks_later, trace, *words)) for trace in (None, tmp_path / "t.tape")
-    )
-    assert 0 <= recorded[1] - bare[1] <= RELAY_KIB + 64
-    assert recorded[2] == bare[2]
-    assert check(tmp_path / "t.tape")["threads"] == 21
