@@ -157,9 +157,11 @@ def verdict(tests: list[str], limit_s: float, fault: dict | None = None) -> tupl
         status = contained(run, REPOSITORY / "out/fault.log", limit_s, instead)
         if failed.exists() and status is not None:
             return "caught", failed.read_text()
-    if status is not None and status > 128:  # by a signal
-        return "caught", "a crash"
-    return ("not caught" if status == 0 else "undecided"), ""
+    if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        return "not caught", ""
+    if status in (None, pytest.ExitCode.USAGE_ERROR):
+        return "undecided", ""
+    return "caught", "a crash"  # or another program in pytest's place
 
 
 UNFIT: list[str] = []  # tests that fail without a fault
