@@ -4,8 +4,9 @@
     pip install universalmutator
     python -m tests.bench.power FOLDER [--faults N] [--seed N]   # plants them in the checkout: use a built copy
     python -m tests.bench.power.executing MAP && python -m tests.bench.power FOLDER --map MAP   # Python only
+    python -m tests.bench.power.blocks MAP.npz && python -m tests.bench.power FOLDER --map MAP.npz   # C only
 
-With a map the checkout keeps its files: only the tests see the fault, so several are judged at a time.
+With a map of Python the checkout keeps its files: only the tests see the fault, so several are judged at a time.
 
 Plans N faults in C and N in Python (100; FOLDER/planned.jsonl), then, with one fault at a time, runs the tests of its
 part until one fails (FOLDER/judged.jsonl; the same command continues), and prints the shares. With a map, the tests
@@ -213,15 +214,14 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--faults", type=int, default=100, help="in each language")
     parser.add_argument("--seed", type=int, default=41)
-    parser.add_argument("--map", type=Path, help="which tests execute a line (executing.py)")
+    parser.add_argument("--map", type=Path, help="which tests execute a line (executing.py, blocks.py)")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds of a fault; then it is undecided")
-    parser.add_argument("--at-a-time", type=int, default=1, help="faults that are judged; with a map")
+    parser.add_argument("--at-a-time", type=int, default=1, help="faults that are judged; with a map of Python")
     given = parser.parse_args()
     executing = None
     if given.map:
-        from .executing import Map  # of coverage.py; not a dependency of tests
-
-        executing = Map(given.map.resolve())
+        kind = "blocks" if given.map.suffix == ".npz" else "executing"  # of coverage.py; not a dependency of tests
+        executing = importlib.import_module(f".{kind}", __package__).Map(given.map.resolve())
         for name in USED:  # not in the fork of each fault
             importlib.import_module(name)
     folder = given.folder.resolve()
@@ -232,21 +232,21 @@ def main() -> int:
     if not planned.exists():
         faults = [
             fault
-            for language in RULES
-            if language == "python" or not executing
+            for language in ([executing.language] if executing else RULES)
             for fault in plan(language, given.faults, given.seed)
         ]
         random.Random(given.seed).shuffle(faults)  # any first part of them is a sample
         planned.write_text("".join(json.dumps(fault) + "\n" for fault in faults))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended; the planted fault is taken out"))
     known = [{key: row[key] for key in ("file", "line", "before", "after")} for row in rows(judged)]
+    seen_only = executing is not None and executing.language == "python"
     asked = [
-        (fault, executing.rounds(file, fault["line"]) if executing else [tests_of(file)], bool(executing))
+        (fault, (executing and executing.rounds(file, fault["line"])) or [tests_of(file)], seen_only)
         for fault in rows(planned)
         if fault not in known
         for file in [Path(fault["file"])]
     ]
-    with multiprocessing.get_context("fork").Pool(given.at_a_time if executing else 1) as pool:
+    with multiprocessing.get_context("fork").Pool(given.at_a_time if seen_only else 1) as pool:
         for row in pool.imap_unordered(functools.partial(judge, limit_s=given.limit), asked):
             with judged.open("a") as out:
                 out.write(json.dumps(row) + "\n")

@@ -47,6 +47,8 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 class Map:
     """Read from the file that this module writes: each file of tests, with those of its tests that are known."""
 
+    language = "python"
+
     def __init__(self, path: Path) -> None:
         self.data = coverage.CoverageData(str(path))
         self.data.read()
