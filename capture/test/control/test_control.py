@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from heaptape.run.ctl import recorder_sockets
+from heaptape.run.ctl import ask, recorder_sockets
 
 from capture.test.driven import HANG_S, Driven, calling
 from capture.test.trust.test_failure import STORM
@@ -156,10 +156,12 @@ def test_a_recording_that_was_never_started_is_empty_and_whole(start) -> None:
     assert proved(recording.trace, "events", "dropped")["lacks_start"]
 
 
-def test_a_signal_to_the_recorder_starts_and_stops(start) -> None:
-    recording = start("--start-paused", "--signal", "SIGUSR2")
+@pytest.mark.parametrize("name", ["SIGUSR2", "RTMIN+3", "37", "SIGRTMIN"])
+def test_a_signal_to_the_recorder_starts_and_stops(start, name: str) -> None:
+    numbers = {"SIGUSR2": signal.SIGUSR2, "RTMIN+3": signal.SIGRTMIN + 3, "37": 37, "SIGRTMIN": signal.SIGRTMIN}
+    recording = start("--start-paused", "--signal", name)
     for state in ("recording", "stopped", "recording"):
-        os.kill(recording.process.pid, signal.SIGUSR2)
+        os.kill(recording.process.pid, numbers[name])
         until = time.monotonic() + HANG_S
         while ctl(recording.pid, "status")["processes"][0]["state"] != state:
             assert time.monotonic() < until, state
@@ -336,6 +338,25 @@ def test_a_connection_that_asks_nothing_is_no_process_that_was_not_recorded(star
         one.connect(b"\0" + name.encode())
     recording.work()
     assert "not recorded" not in recording.end()
+
+
+def test_a_recorder_lists_the_modules_of_a_process_and_knows_no_other_verb(start) -> None:
+    recording = start("--stacks")
+    recording.work()
+    ctl(recording.pid, "flush")
+    name = next(one for one in recorder_sockets() if f"-{recording.process.pid:07d}-" in one)
+    modules = ask(name, "modules", recording.pid)
+    assert modules
+    assert (modules["ok"], modules["recorder"]) == (True, recording.process.pid)
+    maps = Path(f"/proc/{recording.pid}/maps").read_text().splitlines()
+    for module in modules["modules"]:
+        starts = [line for line in maps if line.endswith(f" {module['path']}")]
+        assert module["start"] == int(starts[0].partition("-")[0], 16), module
+        assert module["end"] >= int(starts[-1].split()[0].partition("-")[2], 16), module
+        assert Path(module["path"]).name == module["name"]
+    assert any(module["name"].startswith("libc.so") and module["build_id"] for module in modules["modules"])
+    assert ask(name, "no-verb", recording.pid) == {"ok": False, "error": "unknown verb"}
+    recording.end()
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="instructions can be stepped through on x86-64 alone")
