@@ -27,6 +27,7 @@ $(call c_test,core/test/address_map_keeps_what_was_added_until_it_is_removed.c,,
 $(call c_test,core/test/filters_say_what_the_kernel_does.c,,core/system core/base,)
 $(call c_test,core/test/elf_is_read_truly_and_within_its_bounds.c,,core/elf core/base,-ldl)
 $(call c_test,core/test/isolated_heap_keeps_the_rules_of_malloc.c,,core/isolated core/base,)
+$(call c_test,core/test/text_is_printed_unless_it_moves_a_terminal_or_is_no_utf_8.c,,core/base,)
 $(call c_test,core/test/control_names_have_a_number_each_and_come_back.c,,core/base,)
 $(call c_test,core/test/counted_control_calls_are_those_that_were_made.c,,$(WORKLOAD),$(CORE_LIBS))
 $(call c_test,core/test/line_of_slots_is_taken_from_by_one_thread_until_it_ends.c,,core/workload core/base,)
