@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from convert.test.formats.importer_samples import FORMAT_OF, TEXT, sample
 from convert.test.models.access_maker import add_accesses, made_rows
 from convert.test.models.history_maker import damage, in_turn, jitter, legal
 from convert.test.models.history_model import Event, text
@@ -124,6 +123,8 @@ def same_as_before(name: str, text: str) -> None:
 def changed_inputs(folder: Path, kind: str) -> Iterator[tuple[str, bytes]]:
     """Names and contents."""
     if kind == "recordings":
+        from convert.test.formats.importer_samples import FORMAT_OF, TEXT, sample
+
         for name in FORMAT_OF:
             data = sample(name, folder).read_bytes()
             change = mutants.text if name in TEXT else mutants.binary
