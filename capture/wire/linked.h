@@ -118,7 +118,7 @@ struct linked_place {
   uint64_t hook[LINKED_HOOKS];
 };
 
-/* The functions of a static program, whose calls our Valgrind tool records (observe/valgrind/record/calls.h): the
+/* The functions of a static program, whose calls our Valgrind tool records (observe/valgrind/calls/calls.c): the
    recorder writes them to a file, by their places in the program's file. */
 struct linked_list {
   uint64_t device, inode, count;

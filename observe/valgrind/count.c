@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "observe/valgrind/count.h"
+/* Mode count: instructions of the client, in total and by kind of call.
 
+   Job: count the instructions below the calls that registered code makes (core/system/valgrind_requests.h), per kind,
+   for all threads together. Invariants: counts are exact: a side exit of a superblock adds just the instructions
+   executed before it. A thread that Valgrind stops in the middle of a call resumes its count when it continues;
+   instructions of other threads meanwhile do not count. A call that never returns to its caller (longjmp, an exception)
+   is not counted. Until the end of the start-up is reported, allocator.h separates the allocator's instructions from
+   others; afterwards its code is in no translation, as it would cost as much as counting.
+
+   No client request at each call: a request leaves the translated code for Valgrind's scheduler, which costs more than
+   a malloc. The caller's code is marked once, and its translations do the counting. */
 #include "observe/valgrind/common/allocator.h"
 #include "observe/valgrind/common/instrument.h"
+#include "observe/valgrind/common/mode.h"
+#include "observe/valgrind/common/output.h"
 #include "observe/valgrind/common/syscalls.h"
 
 #include "core/system/valgrind_requests.h"
@@ -46,12 +57,12 @@ static struct {
   struct counted all, allocator, loading;
 } startup;
 
-void count_begin(void) {
+static const HChar *begin(void) {
   calls_by_thread = VG_(calloc)("count.calls", VG_N_THREADS, sizeof *calls_by_thread);
-  allocator_begin();
+  return NULL;
 }
 
-void count_reset(void) {
+static void reset(void) {
   current.counted = (struct counted){0};
   VG_(memset)(kinds, 0, sizeof kinds);
   VG_(memset)(&startup, 0, sizeof startup);
@@ -60,12 +71,13 @@ void count_reset(void) {
 }
 
 /* Until main begins of all code, later of the allocator, as with instructions. */
-void count_note_syscall(UInt number) {
+static void note_syscall(UInt number) {
   if (!startup.over && (!startup.loaded || allocator_runs))
     syscalls_count(number, 0);
 }
 
-Bool count_note_loaded(void) {
+/* Main begins: stores the instructions so far that are not the allocator's. Returns False the second time. */
+static Bool note_loaded(void) {
   if (startup.loaded || startup.over)
     return False;
   startup.loaded = True;
@@ -73,7 +85,8 @@ Bool count_note_loaded(void) {
   return True;
 }
 
-Bool count_note_started(void) {
+/* The start-up is over: stores its instructions. Returns False the second time. */
+static Bool note_started(void) {
   if (startup.over)
     return False;
   startup.over = True;
@@ -83,7 +96,9 @@ Bool count_note_started(void) {
   return True;
 }
 
-Bool count_register_caller(UWord kind, Addr first, Addr end) {
+/* Registers code from first up to end, not yet executed. Returns False for an impossible kind or range, or if there are
+   too many callers. */
+static Bool register_caller(UWord kind, Addr first, Addr end) {
   if (kind >= VALGRIND_KIND_LIMIT || first >= end || caller_count == VALGRIND_KIND_LIMIT)
     return False;
   callers[caller_count++] = (struct caller){kind, first, end};
@@ -104,10 +119,9 @@ static const struct caller *find_caller(Addr address) {
   return NULL;
 }
 
-void count_switch_to(ThreadId thread) {
+static void switch_to(ThreadId thread) {
   if (thread == current_thread)
     return;
-  allocator_switch_to(thread);
   if (current_thread != VG_INVALID_THREADID) {
     current.counted = counted_since(counted_now(), current.counted);
     calls_by_thread[current_thread] = current;
@@ -118,8 +132,7 @@ void count_switch_to(ThreadId thread) {
 }
 
 /* A thread's number is used again after its end. */
-void count_thread_ends(ThreadId thread) {
-  allocator_thread_ends(thread);
+static void thread_ends(ThreadId thread) {
   if (thread == current_thread)
     current.active = 0;
   else
@@ -140,7 +153,7 @@ static VG_REGPARM(1) void call_returned(UWord kind) {
 
 /* Superblocks do not cross calls (main.c). So if one begins in a caller's code, not at its first instruction, while a
    call is under way, that call has returned there. */
-IRSB *count_instrument(IRSB *in, const struct translation *translation) {
+static IRSB *instrument(IRSB *in, const struct translation *translation) {
   IRSB *out = deepCopyIRSBExceptStmts(in);
   const struct caller *caller = find_caller(translation->address);
   struct counting counting = {0};
@@ -162,7 +175,10 @@ IRSB *count_instrument(IRSB *in, const struct translation *translation) {
   return out;
 }
 
-void count_write(VgFile *file) {
+/* Keys of output_counted, also in each row of "kinds"; if the end of the start-up was reported also "startup", with the
+   keys of output_counted, the same of "allocator" and "loading", and those of syscalls_write: the system calls until
+   main began, and the allocator's from there on. */
+static void write(VgFile *file) {
   VG_(fprintf)(file, ", ");
   output_counted(file, counted_now());
   VG_(fprintf)(file, ", \"kinds\": [");
@@ -189,3 +205,28 @@ void count_write(VgFile *file) {
   syscalls_write(file, 0);
   VG_(fprintf)(file, "}");
 }
+
+static UWord answer(UWord request, const UWord *arguments) {
+  switch (request) {
+  case VALGRIND_REQUEST_CALLER:
+    return register_caller(arguments[0], arguments[1], arguments[2]);
+  case VALGRIND_REQUEST_STARTED:
+    return note_started();
+  case VALGRIND_REQUEST_LOADED:
+    return note_loaded();
+  default:
+    return 0;
+  }
+}
+
+const struct mode mode_count = {.name = "count",
+                                .summary = "instructions by kind of call",
+                                .begin = begin,
+                                .instrument = instrument,
+                                .write = write,
+                                .runs = switch_to,
+                                .thread_ends = thread_ends,
+                                .in_fork_child = reset,
+                                .answer = answer,
+                                .syscall = note_syscall};
+REGISTER_MODE(mode_count);

@@ -14,7 +14,7 @@ VALGRIND_NEEDS := $(VALGRIND_INCLUDE)/pub_tool_tooliface.h $(VALGRIND_LIBRARIES)
 
 ifeq ($(CROSS)$(words $(wildcard $(VALGRIND_NEEDS))),$(words $(VALGRIND_NEEDS)))
 ALL += $(VALGRIND_TOOL) $(dir $(VALGRIND_TOOL))valgrind
-VALGRIND_OBJECTS := $(patsubst %.c,$(OBJECTS)/valgrind/%.o,$(filter-out %/launcher.c,$(call c_component_sources,observe/valgrind $(addprefix observe/valgrind/,common record simulate))) core/elf/elf.c)
+VALGRIND_OBJECTS := $(patsubst %.c,$(OBJECTS)/valgrind/%.o,$(filter-out %/launcher.c,$(call c_component_sources,observe/valgrind $(patsubst %/,%,$(sort $(dir $(wildcard observe/valgrind/*/*.h)))))) core/elf/elf.c)
 # As Valgrind compiles its own tools: without a C library. Valgrind reads the debug information of
 # its own tools, and 3.19 can't read clang's DWARF 5. The client's flags (sanitizers) do not apply to it.
 VALGRIND_CFLAGS := -std=gnu11 -O2 -gdwarf-4 -Wall -Wextra $(WERROR) -I. -isystem $(VALGRIND_INCLUDE) \
@@ -42,7 +42,6 @@ endif
 
 # The programs that tests run under the tool.
 ifeq ($(CROSS),)
-$(foreach name,simulated_vectors simulated_threads simulated_forks simulated_calls simulated_pages simulated_jumps simulated_execs \
-  simulated_strings unknown_instruction,\
-  $(call c_test_program,$(name),observe/valgrind/test/$(name).c,,-lpthread))
+$(foreach program,$(wildcard observe/valgrind/test/*.c observe/valgrind/*/test/*.c),\
+  $(call c_test_program,$(basename $(notdir $(program))),$(program),,-lpthread))
 endif

@@ -1,51 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Our Valgrind tool has the same counts as cachegrind, to the last miss, and separates the allocator from the program.
 
-Long: the misses of another program against cachegrind's; a shift by one OS page.
+Long: the misses of another program against cachegrind's; a shift by one OS page; other string instructions.
 """
 
 import functools
 import json
-import os
 import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
-OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[3] / "out"))
+from observe.valgrind.test.tool import NEEDS, OUT, PROGRAMS, STRINGS, check_strings, run, valgrind
+
 OBSERVE = OUT / "libexec/heaptape-observe"
-LIBRARY = OUT / "libexec/valgrind"
-TOOL = LIBRARY / "heaptape-amd64-linux"
-PROGRAMS = OUT / "test-programs"
 PLANTED = PROGRAMS / "libplanted.so"
-
-pytestmark = [
-    pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed"),
-    pytest.mark.skipif(not TOOL.exists(), reason="the Valgrind tool was not built: no headers of Valgrind's"),
-]
 OUTER = [(262144, 8), (1048576, 16), (33554432, 16)]
-NO_SKIP = 77
-
-
-def run(*command, cwd=None, status=0):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=100, cwd=cwd)
-    if done.returncode == NO_SKIP:
-        pytest.skip("no AVX2 here")
-    assert done.returncode == status, done.stderr
-    return done
-
-
-def valgrind(tool, program, *options, after=(), status=0):
-    """Runs each tool from the same folder, so that the client's environment, and so its stack, are the same."""
-    environment = {**os.environ, "VALGRIND_LIB": str(LIBRARY)}
-    environment.pop("PYTEST_CURRENT_TEST", None)
-    command = ["valgrind", "--quiet", f"--tool={tool}", *options, str(program), *after]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
-    if done.returncode == NO_SKIP:
-        pytest.skip("no AVX2 here")
-    assert done.returncode == status, done.stderr
-    return done
+pytestmark = NEEDS
 
 
 @pytest.fixture(scope="module")
@@ -132,60 +102,14 @@ def test_threads_are_simulated_as_cachegrind_does(ours, tmp_path):
     assert as_cachegrind(result, 1, theirs) == theirs
 
 
-def test_line_numbers_are_not_read_whatever_form_they_have(tmp_path):
-    """With a form of DWARF 5 that Valgrind 3.19 does not know, as in clang's programs."""
-    program, forms, path = tmp_path / "program", tmp_path / "forms", tmp_path / "count.json"
-    units = [bytes([code, 0x11, 0, 0x03, 0x25, 0, 0]) for code in range(1, 100)]  # without children; the name: strx1
-    forms.write_bytes(b"".join(units) + bytes(1))
-    run("objcopy", "--update-section", f".debug_abbrev={forms}", PROGRAMS / "simulated_calls", program)
-    assert valgrind("heaptape", program, "--mode=count", f"--out-file={path}").stderr == ""
-    assert json.loads(path.read_text())["instructions"] > 0
-
-
 def test_both_modes_count_the_same_instructions(ours):
     results = [ours("simulated_vectors", mode) for mode in ("count", "simulate")]
     assert results[0]["instructions"] == results[1]["instructions"]
 
 
-KINDS = ("stosb", "movsb", "movsq", "stosl", "cmpsb")
-STRINGS = [("count", "movsq"), ("simulate", "cmpsb")]
-EVERY_STRING = {(mode, kind) for mode in ("count", "simulate") for kind in KINDS}
-STRINGS += [pytest.param(*one, marks=pytest.mark.long) for one in sorted(EVERY_STRING - {*STRINGS})]
-
-
-@pytest.mark.parametrize(("mode", "kind"), STRINGS)
-def test_a_repeated_string_instruction_counts_once_and_its_bytes_apart(tmp_path, mode, kind):
-    """Executed so often, over so many bytes. Its superblocks are unrolled; cmpsb ends in the middle of its range."""
-
-    def counted(bytes_, times):
-        path = tmp_path / "r.json"
-        command = [PROGRAMS / "simulated_strings", kind, f"{bytes_:04}", f"{times:04}"]
-        valgrind("heaptape", command[0], f"--mode={mode}", f"--out-file={path}", after=command[1:])
-        return json.loads(path.read_text())
-
-    base, longer, more = counted(8, 100), counted(4000, 100), counted(4000, 101)
-    assert longer["instructions"] == base["instructions"]
-    assert longer["string_instructions"] == base["string_instructions"] >= 100
-    assert longer["string_bytes"] - base["string_bytes"] == 100 * (4000 - 8)
-    assert more["string_instructions"] - longer["string_instructions"] == 1
-    assert more["string_bytes"] - longer["string_bytes"] == 4000
-    assert 0 < more["instructions"] - longer["instructions"] < 200  # of the loop around it
-
-
-def test_a_string_instruction_of_no_bytes_is_an_instruction(tmp_path):
-    path = tmp_path / "r.json"
-    found = []
-    for times in ("0100", "0101"):
-        valgrind(
-            "heaptape",
-            PROGRAMS / "simulated_strings",
-            "--mode=count",
-            f"--out-file={path}",
-            after=["stosb", "0000", times],
-        )
-        found.append(json.loads(path.read_text()))
-    assert found[1]["string_instructions"] - found[0]["string_instructions"] == 1
-    assert found[1]["string_bytes"] == found[0]["string_bytes"]
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind != "cmpsb")) for kind in STRINGS])
+def test_a_repeated_string_instruction_counts_once_and_its_bytes_apart(tmp_path, kind):
+    check_strings(tmp_path, "simulate", kind)
 
 
 def test_a_first_level_tlb_misses_what_the_same_one_behind_it_misses(ours):

@@ -1,22 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "observe/valgrind/record/calls.h"
+/* Mode calls: records the calls of a static program's allocator, whose functions the recorder has found by their
+   symbols (capture/wire/linked.h).
 
+   Job: when such a function is called and returns, in any thread, and the records of that call. Of nested calls only
+   the outermost is recorded, as by libheaptape.so; calls by a signal's handler inside a call count as nested. A
+   function that is left by an exception has acquired nothing; so has an operator that calls a new-handler which calls
+   the allocator, whose own next call is an event. */
 #include "capture/wire/linked.h"
+#include "core/system/valgrind_requests.h"
 #include "core/trace/event.h"
+#include "observe/valgrind/calls/rings.h"
 #include "observe/valgrind/common/allocator.h"
-#include "observe/valgrind/record/rings.h"
+#include "observe/valgrind/common/mode.h"
 
 #include <pub_tool_libcbase.h>
 #include <string.h>
 #define strcmp VG_(strcmp) /* in control_names.h: there is no C library */
 #define strlen VG_(strlen)
 #include "core/trace/control_names.h"
+#undef strcmp
+#undef strlen
 
 #include <libvex_guest_amd64.h>
 #include <pub_tool_aspacemgr.h>
 #include <pub_tool_libcfile.h>
 #include <pub_tool_machine.h>
 #include <pub_tool_mallocfree.h>
+#include <pub_tool_options.h>
 #include <pub_tool_threadstate.h>
 #include <pub_tool_vki.h>
 #include <stddef.h>
@@ -69,7 +79,10 @@ static void remember_mib(const struct call *call) {
   VG_(memcpy)(mibs[mib_count++].part, call->passed.old, parts * sizeof(UWord));
 }
 
-Bool calls_open(const HChar *path) {
+static const HChar *functions; /* option --functions= */
+
+/* Reads the list of functions. False: it can't be read. */
+static Bool read_list(const HChar *path) {
   SysRes opened = VG_(open)(path, VKI_O_RDONLY, 0);
   if (sr_isError(opened))
     return False;
@@ -253,7 +266,7 @@ static void end(Addr address, Addr stack, UWord result) {
   finish(call, result);
 }
 
-IRSB *calls_instrument(IRSB *in, const struct translation *translation) {
+static IRSB *instrument(IRSB *in, const struct translation *translation) {
   IRSB *out = deepCopyIRSBExceptStmts(in);
   Int index = 0;
   for (; index < in->stmts_used && in->stmts[index]->tag != Ist_IMark; index++)
@@ -271,3 +284,28 @@ IRSB *calls_instrument(IRSB *in, const struct translation *translation) {
     addStmtToIRSB(out, in->stmts[index]);
   return out;
 }
+
+static Bool take_option(const HChar *option) {
+  return VG_STR_CLO(option, "--functions", functions);
+}
+
+static const HChar *begin_mode(void) {
+  return functions && read_list(functions) ? NULL
+                                           : "--functions: mode calls needs a list of functions that can be read";
+}
+
+static UWord answer(UWord request, const UWord *arguments) {
+  return request == VALGRIND_REQUEST_RECORDING && arguments[0] == RECORDING_IS_POSSIBLE;
+}
+
+static const struct mode mode_calls = {
+    .name = "calls",
+    .summary = "none, a static program's calls go to the recorder",
+    .options = "    --functions=F                    mode calls: the functions of the program's allocator\n",
+    .take_option = take_option,
+    .begin = begin_mode,
+    .instrument = instrument,
+    .thread_ends = rings_thread_ends,
+    .in_fork_child = rings_forget,
+    .answer = answer};
+REGISTER_MODE(mode_calls);

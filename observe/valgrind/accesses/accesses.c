@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "observe/valgrind/record/accesses.h"
+#include "observe/valgrind/accesses/accesses.h"
 
+#include "observe/valgrind/accesses/live.h"
 #include "observe/valgrind/common/allocator.h"
-#include "observe/valgrind/record/live.h"
 
 #include "core/system/valgrind_requests.h"
 #include "core/trace/access_stream.h"

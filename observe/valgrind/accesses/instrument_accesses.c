@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The code that translated code gets to write to the buffer of accesses.h. */
+#include "observe/valgrind/accesses/accesses.h"
 #include "observe/valgrind/common/allocator.h"
 #include "observe/valgrind/common/instrument.h"
 #include "observe/valgrind/common/objects.h"
-#include "observe/valgrind/record/accesses.h"
 
 #include <pub_tool_libcassert.h>
 #include <pub_tool_machine.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "observe/valgrind/record/rings.h"
+#include "observe/valgrind/calls/rings.h"
 
 #include <pub_tool_clientstate.h>
 #include <pub_tool_libcbase.h>

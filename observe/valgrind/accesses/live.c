@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "observe/valgrind/record/live.h"
+#include "observe/valgrind/accesses/live.h"
 
 #include "core/trace/access_stream.h"
 #include "observe/valgrind/common/tool.h"
