@@ -21,7 +21,7 @@ struct worker;
 enum pass_repeats { REPEATED, TWICE, ONCE };
 
 /* Settings that only some passes take. */
-enum pass_takes { TAKES_ACCESSES = 1, TAKES_ORIGINS = 2, TAKES_DISTURB = 4, TAKES_WARM = 8 };
+enum pass_takes { TAKES_ORIGINS = 1, TAKES_DISTURB = 2, TAKES_WARM = 4 };
 
 /* A loop for each: threads run freely; by turns; the workload has one thread, which runs freely. */
 enum loop_sort { LOOP_FREELY, LOOP_BY_TURNS, LOOP_ALONE, LOOP_SORTS };
@@ -36,16 +36,23 @@ struct pass {
   enum replay_order order; /* the default */
   bool recorded_only;      /* there is no other */
   enum pass_repeats repeats;
-  bool by_default;       /* replay makes it where no passes are named */
-  bool exact;            /* it counts and reads no clock: other work on the machine does not change it */
-  bool counts_startup;   /* libraries that are loaded change its figures */
-  bool samples_memory;   /* the parent counts its system calls (syscalls.h): the engine makes none of those */
-  unsigned takes, needs; /* enum pass_takes, or'ed */
-  bool own_counters;     /* an allocator that can count its own operations does so */
-  bool sets_touch;       /* whatever was asked for: touch */
+  bool by_default;     /* replay makes it where no passes are named */
+  bool exact;          /* it counts and reads no clock: other work on the machine does not change it */
+  bool counts_startup; /* libraries that are loaded change its figures */
+  bool samples_memory; /* the parent counts its system calls (syscalls.h): the engine makes none of those */
+  bool needs_accesses; /* the data accesses of the recording, in a file beside the workload */
+  unsigned takes;      /* enum pass_takes, or'ed */
+  bool own_counters;   /* an allocator that can count its own operations does so */
+  bool sets_touch;     /* whatever was asked for: touch */
   enum touch_policy touch;
   const char *without_null, *without_as_malloc; /* why it can't be made with these; NULL: it can */
   uint64_t hang_ns;                             /* an op may take that long; 0: the default */
+
+  /* Options of this pass alone, which it adds to the engine's (CLI_ADD of `replay`) and takes into variables of its
+     own, in the parent: their names for errors; was one of them given? which one is missing (NULL: none)? */
+  const char *own_names;
+  bool (*own_given)(void);
+  const char *(*own_missing)(void);
 
   /* In the engine's process. */
   loop_body *loops[LOOP_SORTS]; /* NULL: for LOOP_ALONE that of LOOP_FREELY; for LOOP_FREELY: threads never do */

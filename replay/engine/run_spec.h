@@ -58,7 +58,6 @@ struct run_spec {
   struct baseline baseline;             /* as measured before; UINT64_MAX: to be measured */
   double engine_cycles_per_op;          /* the same; < 0: to be measured */
   const char *checked;                  /* stamp of the workload's file when it was proved legal; NULL: it was not */
-  const char *accesses, *caches, *tlbs; /* TAKES_ACCESSES: file; the tool's syntax; NULL: its defaults */
   const char *origins;                  /* TAKES_ORIGINS: file; NULL: none */
   struct spec_words at;                 /* TAKES_ORIGINS: positions to attribute at, as given */
   uint64_t positions;                   /* TAKES_ORIGINS: evenly spaced ones; UINT64_MAX: not given */

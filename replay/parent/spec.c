@@ -16,7 +16,7 @@
 
 /* Positions. Measured with a larson-shaped workload of two threads: smaller windows cost waits, larger ones only let
    threads drift apart. */
-enum { DEFAULT_WINDOW = 4096, MISSES_LINE_BYTES = 64, MISSES_LEVEL_LIMIT = 9, MOST_POSITIONS = 250 };
+enum { DEFAULT_WINDOW = 4096, MOST_POSITIONS = 250 };
 
 const char *const order_names[ORDERS] = {"recorded", "causal", "window", "paced", "random"};
 const char *const touch_names[TOUCH_POLICIES] = {"recorded", "spread", "least", "lines",
@@ -148,35 +148,8 @@ static const char *take_file(void *field, const char *value) {
   return *value && strlen(value) < PATH_MAX ? NULL : "is not a file's path";
 }
 
-/* "CAPACITY:WAYS,...", of blocks of that size. The tool checks the same (observe/valgrind/simulate/simulate.c), but its
-   message would not be one line. */
-static bool are_levels(const char *text, uint64_t block_bytes) {
-  for (unsigned count = 1; count <= MISSES_LEVEL_LIMIT; count++) {
-    char *end;
-    errno = 0;
-    uint64_t capacity = *text >= '1' && *text <= '9' ? strtoull(text, &end, 10) : 0, blocks = capacity / block_bytes;
-    uint64_t ways = capacity > 0 && *end == ':' && end[1] >= '1' && end[1] <= '9' ? strtoull(end + 1, &end, 10) : 0;
-    if (errno != 0 || capacity > 1ull << 40 || capacity % block_bytes != 0 || ways == 0 || ways > 65536 ||
-        blocks % ways != 0 || __builtin_popcountll(blocks / ways) != 1)
-      return false;
-    if (*end != ',')
-      return *end == '\0';
-    text = end + 1;
-  }
-  return false;
-}
-
-static const char *take_caches(void *field, const char *value) {
-  *(const char **)field = value;
-  return are_levels(value, MISSES_LINE_BYTES) ? NULL : "is not BYTES:WAYS,...";
-}
-
-static const char *take_tlbs(void *field, const char *value) {
-  *(const char **)field = value;
-  return are_levels(value, 1) ? NULL : "is not ENTRIES:WAYS,...";
-}
-
 #define FIELD(name) offsetof(struct run_spec, name)
+CLI_PLACE(replay);
 static const struct cli_option options[] = {
     {"pass", 0, "PASS", take_pass, FIELD(pass), .help = "what the run measures"},
     {"order", 0, "ORDER", take_order, 0,
@@ -205,11 +178,7 @@ static const struct cli_option options[] = {
      .help = "reads that many cache lines before each timed call", .group = "of some passes"},
     {"warm", 0, "ROUNDS", cli_count, FIELD(warm_rounds),
      .help = "replays a workload of one thread that often before it measures", .group = "of some passes"},
-    {"accesses", 0, "FILE", take_file, FIELD(accesses), .help = "the recorded data accesses",
-     .group = "of some passes"},
-    {"caches", 0, "BYTES:WAYS,...", take_caches, FIELD(caches), .help = "the simulated caches",
-     .group = "of some passes"},
-    {"tlbs", 0, "ENTRIES:WAYS,...", take_tlbs, FIELD(tlbs), .help = "the simulated TLBs", .group = "of some passes"},
+    {CLI_ADDED(replay)}, /* of passes alone (pass.h) */
     {"origins", 0, "FILE", take_file, FIELD(origins), .help = "who acquired each object", .group = "of some passes"},
     {"at", 0, "POSITION", take_position, FIELD(at),
      .help = "a position to attribute memory at: a number, peak, live-peak, end or mark=TEXT",
@@ -264,14 +233,11 @@ static void names_of_takers(unsigned setting, struct text_line *line) {
 static const struct {
   unsigned setting;
   const char *options;
-} of_some_passes[] = {{TAKES_ACCESSES, "--accesses, --caches and --tlbs"},
-                      {TAKES_ORIGINS, "--origins, --at and --positions"},
-                      {TAKES_DISTURB, "--disturb"},
-                      {TAKES_WARM, "--warm"}};
+} of_some_passes[] = {
+    {TAKES_ORIGINS, "--origins, --at and --positions"}, {TAKES_DISTURB, "--disturb"}, {TAKES_WARM, "--warm"}};
 
 static unsigned given(const struct run_spec *spec) {
-  return (spec->accesses || spec->caches || spec->tlbs ? TAKES_ACCESSES : 0) |
-         (spec->origins || spec->at.count > 0 || spec->positions != UINT64_MAX ? TAKES_ORIGINS : 0) |
+  return (spec->origins || spec->at.count > 0 || spec->positions != UINT64_MAX ? TAKES_ORIGINS : 0) |
          (spec->disturb_lines > 0 ? TAKES_DISTURB : 0) | (spec->warm_rounds > 0 ? TAKES_WARM : 0);
 }
 
@@ -292,6 +258,14 @@ static const struct pass *pass_of_baseline(void) {
   while (!pass->samples_memory)
     pass = pass_after(pass);
   return pass;
+}
+
+/* A pass of whose own options one was given; NULL: there is none. */
+static const struct pass *another_with_options(const struct pass *made) {
+  FOR_EACH_PASS(pass)
+  if (pass != made && pass->own_given && pass->own_given())
+    return pass;
+  return NULL;
 }
 
 static int check(struct run_spec *spec) {
@@ -315,14 +289,18 @@ static int check(struct run_spec *spec) {
   if (spec->op_limit > 0 && order_by_turns(spec->order))
     return cli_wrong(program.name, &command,
                      "--op-limit does not work under orders in which one thread runs at a time");
+  const struct pass *other = another_with_options(pass);
+  if (other)
+    return cli_wrong(program.name, &command, "%s are for the pass %s", other->own_names, other->name);
   if (given(spec) & ~pass->takes)
     return wrong_setting(given(spec) & ~pass->takes, "are for");
   if (pass->recorded_only && spec->order != ORDER_RECORDED)
     return cli_wrong(program.name, &command, "the %s pass supports only the recorded order", pass->name);
   if (spec->warm_rounds && spec->order == ORDER_PACED)
     return cli_wrong(program.name, &command, "--warm does not work under the paced order");
-  if ((pass->needs & TAKES_ACCESSES) && !spec->accesses)
-    return cli_wrong(program.name, &command, "the %s pass needs --accesses", pass->name);
+  const char *missing = pass->own_missing ? pass->own_missing() : NULL;
+  if (missing)
+    return cli_wrong(program.name, &command, "the %s pass needs %s", pass->name, missing);
   return CLI_RUN;
 }
 
@@ -349,7 +327,7 @@ static json_t *pass_json(const struct pass *pass) {
                    "repeats", repeats[pass->repeats], "default", pass->by_default, "exact", pass->exact,
                    "counts_startup", pass->counts_startup, "samples_memory", pass->samples_memory, "own_counters",
                    pass->own_counters, "as_malloc", !pass->without_as_malloc, "disturb",
-                   (pass->takes & TAKES_DISTURB) != 0, "accesses", (pass->needs & TAKES_ACCESSES) != 0, "origins",
+                   (pass->takes & TAKES_DISTURB) != 0, "accesses", pass->needs_accesses, "origins",
                    (pass->takes & TAKES_ORIGINS) != 0, "warm", (pass->takes & TAKES_WARM) != 0);
 }
 

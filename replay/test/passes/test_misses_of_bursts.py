@@ -108,7 +108,7 @@ def test_misses_of_a_burst_are_those_that_its_part_adds_to_the_live_program(tmp_
     """The list is walked 6 times more; the first of these walks finds what the previous walk left in the caches, which
     the recording doesn't have: what that may change is reported as first accesses.
     """
-    program = compile_c(tmp_path / "bursts", REPOSITORY / "capture/test/accesses/bursts.c", "-O1", f"-I{REPOSITORY}")
+    program = compile_c(tmp_path / "bursts", REPOSITORY / "capture/accesses/test/bursts.c", "-O1", f"-I{REPOSITORY}")
     live = [_simulated(tmp_path, program, rounds) for rounds in (0, 6)]
     support.record(tmp_path / "a.tape", program, "walk", "6", options=["--accesses", "--burst", "begin..end"])
     results = tmp_path / "r.json"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/workload/accesses_reader.h"
+#include "replay/passes/misses/accesses_reader.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -7,19 +7,80 @@
    itself, so that the engine's accesses do not enter the caches), the model (observe/valgrind/simulate/simulate.h).
    Invariants: the order is the recorded one; each op of the workload is announced exactly once, skipped ones too;
    nothing is written to objects, as the program's own writes are in the stream. */
+#include "core/command/cli.h"
 #include "core/system/valgrind.h"
 #include "core/system/valgrind_requests.h"
-#include "core/workload/accesses_reader.h"
 #include "core/workload/workload_read.h"
 #include "replay/engine/loop.h"
 #include "replay/parent/run.h"
+#include "replay/passes/misses/accesses_reader.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Between two ops, all of the program's accesses meanwhile are simulated: about 10 million accesses/s. */
 #define MISSES_HANG_NS 3600000000000u
+
+enum { LINE_BYTES = 64, LEVEL_LIMIT = 9 };
+
+/* The parent's. caches, tlbs: in the tool's syntax; NULL: its defaults. */
+static struct { const char *accesses, *caches, *tlbs; } settings;
+
+/* "CAPACITY:WAYS,...", of blocks of that size. The tool checks the same (observe/valgrind/simulate/simulate.c), but its
+   message would not be one line. */
+static bool are_levels(const char *text, uint64_t block_bytes) {
+  for (unsigned count = 1; count <= LEVEL_LIMIT; count++) {
+    char *end;
+    errno = 0;
+    uint64_t capacity = *text >= '1' && *text <= '9' ? strtoull(text, &end, 10) : 0, blocks = capacity / block_bytes;
+    uint64_t ways = capacity > 0 && *end == ':' && end[1] >= '1' && end[1] <= '9' ? strtoull(end + 1, &end, 10) : 0;
+    if (errno != 0 || capacity > 1ull << 40 || capacity % block_bytes != 0 || ways == 0 || ways > 65536 ||
+        blocks % ways != 0 || __builtin_popcountll(blocks / ways) != 1)
+      return false;
+    if (*end != ',')
+      return *end == '\0';
+    text = end + 1;
+  }
+  return false;
+}
+
+static const char *take_accesses(void *spec, const char *value) {
+  (void)spec;
+  settings.accesses = value;
+  return *value && strlen(value) < PATH_MAX ? NULL : "is not a file's path";
+}
+
+static const char *take_caches(void *spec, const char *value) {
+  (void)spec;
+  settings.caches = value;
+  return are_levels(value, LINE_BYTES) ? NULL : "is not BYTES:WAYS,...";
+}
+
+static const char *take_tlbs(void *spec, const char *value) {
+  (void)spec;
+  settings.tlbs = value;
+  return are_levels(value, 1) ? NULL : "is not ENTRIES:WAYS,...";
+}
+
+static const struct cli_option options[] = {
+    {"accesses", 0, "FILE", take_accesses, 0, .help = "the recorded data accesses", .group = "of some passes"},
+    {"caches", 0, "BYTES:WAYS,...", take_caches, 0, .help = "the simulated caches", .group = "of some passes"},
+    {"tlbs", 0, "ENTRIES:WAYS,...", take_tlbs, 0, .help = "the simulated TLBs", .group = "of some passes"},
+    {.name = NULL},
+};
+CLI_ADD(replay, options);
+
+static bool is_given(void) {
+  return settings.accesses || settings.caches || settings.tlbs;
+}
+
+static const char *missing(void) {
+  return settings.accesses ? NULL : "--accesses";
+}
 
 /* The layout in which the tool reads the table. */
 _Static_assert(sizeof(struct object) == 2 * sizeof(uint64_t) && offsetof(struct object, pointer) == 0,
@@ -128,11 +189,11 @@ static int access_stream_check(struct access_stream *stream, const char *path, u
 static void add_arguments(struct valgrind_command *command, const struct run_spec *spec) {
   valgrind_command_add_tool(command, "replay", spec->threads);
   valgrind_command_add(command, "--out-file=%s", command->output);
-  valgrind_command_add(command, "--accesses=%s", spec->accesses);
-  if (spec->caches)
-    valgrind_command_add(command, "--caches=%s", spec->caches);
-  if (spec->tlbs)
-    valgrind_command_add(command, "--tlbs=%s", spec->tlbs);
+  valgrind_command_add(command, "--accesses=%s", settings.accesses);
+  if (settings.caches)
+    valgrind_command_add(command, "--caches=%s", settings.caches);
+  if (settings.tlbs)
+    valgrind_command_add(command, "--tlbs=%s", settings.tlbs);
 }
 
 static int read_result(struct run *run, const struct run_spec *spec, const char *path, struct error *error) {
@@ -142,8 +203,8 @@ static int read_result(struct run *run, const struct run_spec *spec, const char 
     return error_set(error, path, "the Valgrind tool left no result");
   uint64_t events = (uint64_t)json_integer_value(json_object_get(run->counted, "events"));
   if (events != spec->ops)
-    return error_set(error, spec->accesses, "calls played: %" PRIu64 " of %" PRIu64 "; the file was changed meanwhile",
-                     events, spec->ops);
+    return error_set(error, settings.accesses,
+                     "calls played: %" PRIu64 " of %" PRIu64 "; the file was changed meanwhile", events, spec->ops);
   return 0;
 }
 
@@ -155,7 +216,7 @@ static int launch(struct run *run, const struct run_spec *spec, struct error *er
     return error_set(error, spec->path, "out of memory");
   if (valgrind_find(&command.valgrind, why, sizeof why) != 0)
     return error_set(error, spec->path, "misses can't be counted here: %s", why);
-  if (access_stream_check(stream, spec->accesses, spec->ops, spec->slots, error) != 0)
+  if (access_stream_check(stream, settings.accesses, spec->ops, spec->slots, error) != 0)
     return -1;
   int status = valgrind_command_open(&command, error);
   if (status == 0) {
@@ -290,8 +351,10 @@ static const struct pass pass_misses = {
     .repeats = ONCE,
     .exact = true,
     .counts_startup = true,
-    .takes = TAKES_ACCESSES,
-    .needs = TAKES_ACCESSES,
+    .needs_accesses = true,
+    .own_names = "--accesses, --caches and --tlbs",
+    .own_given = is_given,
+    .own_missing = missing,
     .sets_touch = true,
     .touch = TOUCH_NONE,
     .without_as_malloc = "--as-malloc leaves out accesses that the misses pass counts",
