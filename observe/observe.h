@@ -77,24 +77,12 @@ uint64_t observe_sample(struct observation *all);
 /* To be called when all processes have ended. */
 void observe_finish(struct observation *all);
 
-/* Runs a command under our Valgrind tool in mode simulate (observe/valgrind): exact counts of a program.
-
-   Job: start Valgrind, wait, and judge whether it could run the program. Changes the process's signal handling while
-   the command runs. */
-struct simulation {
-  const char *output; /* of the command itself; its other processes write to OUTPUT.PID. NULL: to stderr, and other
-                         processes' results are lost */
-  const char *caches, *tlbs, *instruction_cache, *shift; /* NULL: not given */
-  bool data_only;
-  char **command;
+/* What is done with the command instead, where one of the options that another file adds to `observe` asks for it:
+   their fields are a const struct observe_instead *, NULL before the first. */
+struct observe_instead {
+  /* observes: options of observing were given, too. Returns what is wrong with the usage; NULL: nothing. */
+  const char *(*wrong)(bool observes);
+  /* output NULL: standard error. Returns the status to exit with: the command's (128 + its signal), 127 or 126 if it
+     can't be started; or -1 with error. */
+  int (*run)(char **command, const char *output, struct error *error);
 };
-
-/* The options of the simulation, which are the tool's, too. Fields are of struct simulation. */
-extern const struct cli_option simulation_options[];
-
-/* Is any of them given? */
-bool simulation_has_options(const struct simulation *simulation);
-
-/* Returns the status to exit with: the command's (128 + its signal), 127 or 126 if it can't be started; or -1 with
-   error: Valgrind is missing or of another version, or could not run the program. */
-int simulate(const struct simulation *simulation, struct error *error);

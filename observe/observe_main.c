@@ -33,10 +33,11 @@ enum {
 static const uint64_t REST_NS = 3000000000u;
 
 struct options {
-  bool time_only, simulate;
-  struct simulation simulation;
+  bool time_only;
   uint64_t interval_us; /* 0: not given */
   const char *output;
+  char **command;
+  const struct observe_instead *instead; /* NULL: it is observed */
 };
 
 static const char *take_interval(void *field, const char *value) {
@@ -44,6 +45,7 @@ static const char *take_interval(void *field, const char *value) {
   return problem || *(uint64_t *)field <= 10000000 ? problem : "is above 10 seconds";
 }
 
+CLI_PLACE(observe);
 static const struct cli_option options_table[] = {
     {"output", 'o', "OUT.json", cli_text, offsetof(struct options, output), .help = "where the result goes",
      .fallback = "standard error"},
@@ -51,9 +53,7 @@ static const struct cli_option options_table[] = {
      .help = "processor time and page faults only, not memory"},
     {"interval-us", 0, "N", take_interval, offsetof(struct options, interval_us),
      .help = "time between two samples, in microseconds", .fallback = "2000; 50000 with --time-only"},
-    {"simulate", 0, NULL, cli_flag, offsetof(struct options, simulate),
-     .help = "run CMD under Valgrind: instructions, and misses of caches and TLBs", .group = "simulation"},
-    {.name = "", .rows = simulation_options, .field = offsetof(struct options, simulation)},
+    {CLI_ADDED(observe), .field = offsetof(struct options, instead)},
     {.name = NULL},
 };
 
@@ -76,15 +76,11 @@ static int parse(int count, char **arguments, struct options *options) {
   int status = cli_parse(&program, &command, options, &words);
   if (status != CLI_RUN)
     return status;
-  options->simulation.command = words.at;
-  options->simulation.output = options->output;
-  const struct simulation *simulation = &options->simulation;
-  if (simulation->data_only && simulation->instruction_cache)
-    return cli_wrong(program.name, &command, "--data-only leaves no --instruction-cache");
-  if (!options->simulate && simulation_has_options(simulation))
-    return cli_wrong(program.name, &command, "options of the simulation need --simulate");
-  if (options->simulate && (options->time_only || options->interval_us))
-    return cli_wrong(program.name, &command, "--simulate takes neither --time-only nor --interval-us");
+  options->command = words.at;
+  bool observes = options->time_only || options->interval_us;
+  const char *wrong = options->instead ? options->instead->wrong(observes) : NULL;
+  if (wrong)
+    return cli_wrong(program.name, &command, "%s", wrong);
   return CLI_RUN;
 }
 
@@ -152,8 +148,8 @@ static int write_result(const struct observation *all, const char *path, const s
 __attribute__((noreturn)) static void become_command(const struct options *options, const sigset_t *mask, int socket) {
   sigprocmask(SIG_SETMASK, mask, NULL);
   observe_install(socket, !options->time_only);
-  execvp(options->simulation.command[0], options->simulation.command);
-  diagnostics_error(OBSERVE, "%s: %s", options->simulation.command[0], strerror(errno));
+  execvp(options->command[0], options->command);
+  diagnostics_error(OBSERVE, "%s: %s", options->command[0], strerror(errno));
   _exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -191,9 +187,9 @@ static void serve(struct observation *all, pid_t child, int signals, struct endi
   }
 }
 
-static int run_simulation(const struct simulation *simulation) {
+static int run_instead(const struct options *options) {
   struct error error = {0};
-  int status = simulate(simulation, &error);
+  int status = options->instead->run(options->command, options->output, &error);
   if (status >= 0)
     return status;
   diagnostics_error(OBSERVE, "%s", error.text);
@@ -205,8 +201,8 @@ int main(int count, char **arguments) {
   int parsed = parse(count, arguments, &options);
   if (parsed != CLI_RUN)
     return parsed;
-  if (options.simulate)
-    return run_simulation(&options.simulation);
+  if (options.instead)
+    return run_instead(&options);
   if (!options.interval_us)
     options.interval_us = options.time_only ? TIME_INTERVAL_US : INTERVAL_US;
   static struct observation all;

@@ -251,6 +251,7 @@ class _Again:
         """Spends what is left of the budget. Returns what was not done, in words; empty: nothing was left out."""
         from heaptape.advise import budget
         from heaptape.advise.confirm import to_run
+        from heaptape.common.engine import OF_ACCESSES
 
         began, left_s = time.monotonic(), (1 - budget.ENDING) * self.total_s - spent_s
         forced = [budget.ACCESSES] * arguments.accesses + [budget.LIVE] * arguments.live
@@ -259,7 +260,10 @@ class _Again:
         if not races or not self.advisor.racers():
             self.advisor.count()  # else a race tells more, and sooner
         advice, racers = self.advisor.advice(), self.advisor.racers()
-        wanted = [budget.ACCESSES] * bool(self.program and (self.advisor.finalists() or arguments.accesses))
+        if arguments.accesses and not OF_ACCESSES:
+            raise HeaptapeError("--accesses: this build has no pass that uses data accesses")
+        simulates = bool(OF_ACCESSES and self.program)
+        wanted = [budget.ACCESSES] * bool(simulates and (self.advisor.finalists() or arguments.accesses))
         wanted += [budget.LIVE] * bool(racers or any(to_run(advice, pick) for pick in advice.picks))
         if arguments.live and not arguments.accesses:
             wanted = [one for one in wanted if one == budget.LIVE]
@@ -268,7 +272,7 @@ class _Again:
         plan = budget.plan(0.0 if why else left_s, self.run_s, wanted, forced)
         said = self._accesses(plan.accesses, arguments) + self._live(plan, racers, arguments)
         is_open = any(pick.open for pick in self.advisor.advice().picks)
-        if plan.live_s and is_open and self.program and not plan.accesses:
+        if plan.live_s and is_open and simulates and not plan.accesses:
             left_s -= time.monotonic() - began
             said += self._accesses(budget.plan(left_s, self.run_s, {budget.ACCESSES}).accesses, arguments)
         left_out = (*self.advisor.left_out, *plan.left_out)

@@ -165,11 +165,13 @@ def _read(output: Path) -> dict:
 
 
 def _shown(found: dict, form: str) -> str:
+    from heaptape.features import modules
     from heaptape.show.tables.latex import render
 
     if "programs" in found:
         return render([_programs_table(found)] if _real(found["programs"]) else [], form)
-    return render([_simulated_table(one) for one in (found, *found.get("children", []))], form)
+    made = (found, *found.get("children", []))
+    return render([module.table(one) for one in made for module in modules("observed_table")], form)
 
 
 def _programs_table(found: dict) -> "Table":
@@ -185,7 +187,7 @@ def _programs_table(found: dict) -> "Table":
     rows = []
     for one in _real(found["programs"]):
         calls = ", ".join(f"{name} {count:,}" for name, count in (one.get("syscalls") or {}).items() if count)
-        cells = [_cell(one.get(key), divisor) for key, (_, divisor) in shown.items()]
+        cells = [cell(one.get(key), divisor) for key, (_, divisor) in shown.items()]
         rows.append([Cell(f"{one['name']} ({one['pid']})"), *cells, Cell(calls)])
     lost = found.get("programs_lost")
     notes = [f"{lost} more programs were not followed."] if lost else []
@@ -198,32 +200,7 @@ def _real(programs: list[dict]) -> list[dict]:
     return [one for one in programs if one["name"] != "heaptape-observ"]
 
 
-def _simulated_table(found: dict) -> "Table":
-    """A row for each figure, whose name is long; a column for each of the three sides."""
-    from heaptape.common.phrases import capacity
-    from heaptape.common.tables import Cell, Table
-
-    sides = [found, found.get("allocator") or {}, found.get("program") or {}]
-    rows = []
-    for key in ("instructions", "data_accesses", "syscalls", "page_faults"):
-        if key in found:
-            rows.append([Cell(key.replace("_", " ")), *[_cell(side.get(key), 1) for side in sides]])
-    if "instruction_cache" in found:
-        cells = [_cell((side.get("instruction_cache") or {}).get("misses"), 1) for side in sides]
-        rows.append([Cell("instruction cache misses"), *cells])
-    for kind, size in (("caches", "bytes"), ("tlbs", "entries")):
-        for index, level in enumerate(found.get(kind) or []):
-            name = f"misses of {capacity(level[size])}" if kind == "caches" else f"TLB misses, {level[size]:,} entries"
-            levels = [(side.get(kind) or [{}] * (index + 1))[index] for side in sides]
-            rows.append([Cell(name), *[_cell(one.get("misses"), 1) for one in levels]])
-    return Table(
-        f"{found.get('name', '?')} ({found.get('pid', '?')}), simulated",
-        ["figure", "all", "allocator", "program"],
-        rows,
-    )
-
-
-def _cell(value: float | None, divisor: float) -> "Cell":
+def cell(value: float | None, divisor: float) -> "Cell":
     from heaptape.common.tables import MISSING, Cell, rounded
 
     if value is None:

@@ -6,7 +6,8 @@ what it can be given, it finds by these names of modules, and a feature whose fo
 writes beside the C program's. `report_tables`: `tables(file)`, for the page of `heaptape report`. `pass_table`: a table
 of `heaptape compare` (passes/__init__.py). `plot_kinds`: a kind of `heaptape plot`: KIND, the PASS that it needs,
 SUMMARY, `draw`. `profile_part`: a part of `heaptape profile` (profile/text.py). `report_section`: a section of that
-page (show/pages/sections.py). `experiment_tables`: `tables(file, position)`, for `heaptape whatif`.
+page (show/pages/sections.py). `experiment_tables`: `tables(file, position)`, for `heaptape whatif`. `observed_table`:
+`table(found)`, of what `heaptape observe` has done instead of observing.
 Which feature uses which other: tools/layers/layers.toml.
 """
 

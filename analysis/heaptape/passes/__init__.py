@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 OWN = {
     "fragmentation": "what RSS consists of at its peak: live, rounding, caches and bins, empty OS pages, metadata",
     "latency": "percentiles by call type and size class",
-    "misses": "simulated cache and TLB misses, page faults and instructions (replay --passes misses)",
 }
 PASS_TABLE = "pass_table"
-# The same, with those of features.
-TABLES: dict[str, str] = OWN | {name: import_module(f"heaptape.features.{name}").TABLE for name in having(PASS_TABLE)}
+# The same, with those of features: those of a lower TABLE_TURN first.
+_FEATURES = {name: import_module(f"heaptape.features.{name}") for name in having(PASS_TABLE)}
+TABLES: dict[str, str] = OWN | {
+    name: module.TABLE for name, module in sorted(_FEATURES.items(), key=lambda one: getattr(one[1], "TABLE_TURN", 1))
+}
 
 
 class PassTable(NamedTuple):

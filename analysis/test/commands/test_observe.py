@@ -3,7 +3,6 @@
 
 import errno
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,10 +12,6 @@ from capture.test.filters import ALLOW, Rule, compile_filtered, error, make_filt
 from tests.support import published
 
 OUT = Path(os.environ.get("HEAPTAPE_OUT", Path(__file__).resolve().parents[3] / "out"))
-needs_tool = pytest.mark.skipif(
-    not shutil.which("valgrind") or not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(),
-    reason="the Valgrind tool was not built",
-)
 
 
 def observe(*arguments):
@@ -84,27 +79,6 @@ def test_where_a_filter_refuses_counters_processor_time_is_measured_without_a_wo
     found = published("observe", (tmp_path / "o.json").read_text())
     assert found["programs"][0]["cpu_ns"] > 0
     assert (found["counters"], found["counters_missing_because"]) == ({}, REFUSED[number])
-
-
-@needs_tool
-def test_a_simulation_separates_allocator_and_program():
-    done = observe(
-        "--simulate", "--caches", "65536:16,1048576:16", "-a", "reference", "--format", "json", "--", "ls", "/"
-    )
-    assert done.returncode == 0, done.stderr
-    found = published("observe", done.stderr)
-    assert [cache["bytes"] for cache in found["caches"]] == [65536, 1048576]
-    assert found["allocator"]["instructions"] + found["program"]["instructions"] == found["instructions"]
-    assert found["allocator"]["instructions"] > 1000
-
-
-@needs_tool
-def test_a_simulation_as_text_has_its_figures_below_one_another():
-    lines = observe("--simulate", "--caches", "32768:8,262144:8", "--", "true").stderr.splitlines()
-    assert lines[0].startswith("true (")
-    assert lines[1].split() == ["figure", "all", "allocator", "program"]
-    assert lines[2].startswith("instructions ")
-    assert any(line.startswith("misses of 256 KiB ") for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,24 @@ def misses(
     }
 
 
+def of_bursts(
+    first_lines: int = 0,
+    first_pages: int = 0,
+    unsure: int = 0,
+    first_misses: tuple[int, int, int] = (0, 0, 0),
+    first_tlb: tuple[int, int] = (0, 0),
+    outside: int | None = 9_000_000,
+    **how: object,
+) -> dict:
+    """Misses of two bursts, a tenth of the program's instructions."""
+    made = misses(**how)  # type: ignore[arg-type]
+    for level, first in zip((*made["caches"], *made["tlbs"]), (*first_misses, *first_tlb), strict=True):
+        level["first_misses"] = first
+    counts = {"first_lines": first_lines, "first_pages": first_pages, "unsure_page_faults": unsure}
+    more = {"outside_program_instructions": outside, "outside_allocator_instructions": 5}
+    return made | {"bursts": {"count": 2} | counts | more}
+
+
 def results(runs: dict[str, list[dict]], extra_runs: tuple[dict, ...] = (), with_penalties: bool = True) -> Results:
     """Results with these "misses" per allocator, one for each repetition."""
     file = file_of([*runs_of("misses", "misses", runs), *extra_runs], "planted", ops=1000)

@@ -15,9 +15,7 @@ import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.tables import render_text
-from heaptape.passes import usual
-from heaptape.passes.misses import bursts_in_words
-from heaptape.results.model.counts import counts
+from heaptape.results.model.counts import bursts_in_words, counts
 from heaptape.results.model.penalties import Geometry, Penalty, kept, penalties, plan
 from heaptape.results.model.time_model import (
     CACHE_EFFECTS,
@@ -36,7 +34,7 @@ from heaptape.results.model.time_model import (
 from heaptape.run import machine
 from heaptape.show.tables import time_table
 from heaptape.show.tables.kinds import KINDS, Question
-from results.planted import measurement, measurement_with_near, misses, quantiles, results
+from results.planted import measurement, measurement_with_near, misses, of_bursts, quantiles, results
 
 from tests.support import call_heaptape
 from tests.test_hostile_names import JUDGES, NAME, USUAL, of_json
@@ -537,18 +535,6 @@ def test_an_estimate_includes_what_cache_effects_did_to_other_programs():
     assert all(map(math.isnan, estimate(found, None)))
 
 
-def of_bursts(
-    first_lines=0, first_pages=0, unsure=0, first_misses=(0, 0, 0), first_tlb=(0, 0), outside=9_000_000, **how
-):
-    """Misses of two bursts, a tenth of the program's instructions."""
-    made = misses(**how)
-    for level, first in zip((*made["caches"], *made["tlbs"]), (*first_misses, *first_tlb), strict=True):
-        level["first_misses"] = first
-    counts = {"first_lines": first_lines, "first_pages": first_pages, "unsure_page_faults": unsure}
-    more = {"outside_program_instructions": outside, "outside_allocator_instructions": 5}
-    return made | {"bursts": {"count": 2} | counts | more}
-
-
 FASTER = {"allocator": 50_000, "caches": (1000, 500, 100)}
 
 
@@ -563,19 +549,15 @@ def test_sentences_and_tables_speak_of_the_bursts():
     assert table.title.startswith("CPU time of the recorded bursts:")
     assert table.columns[1] == "bursts"
     assert "not of the program's" in table.notes[0]
-    counted, _ = usual([file], "glibc", counted=True)
-    assert "Only of 2 bursts, 10 % of the program's instructions" in counted.notes[1]
 
 
-def test_first_misses_are_neither_a_reason_nor_in_a_table():
+def test_first_misses_are_no_reason():
     base = of_bursts(first_misses=(0, 0, 900), first_lines=900, caches=(3000, 2000, 1000))
     file = results({"glibc": [base], "other": [of_bursts(first_lines=900, caches=(3000, 2000, 100))]})
     (first, *_) = time_sentences([file], "glibc")
     assert (
         first == "other against glibc: no difference can be predicted, -0.5 to +0.5 % of the recorded bursts' CPU time."
     )
-    counted, shares = usual([file], "glibc", counted=True)
-    assert [row[3].text for row in counted.rows] == ["0.10", "0.10"]
 
 
 def test_an_unknown_share_is_reported_as_unknown():

@@ -147,11 +147,6 @@ def test_a_figure_that_is_not_known_is_named(bench):
         bench.figures(GLIBC, ["rss"])
 
 
-def test_a_pass_that_the_workload_can_not_make_is_an_error_of_one_line(bench):
-    with pytest.raises(HeaptapeError, match="^glibc, misses pass: .*accesses"):
-        bench.figures(GLIBC, ["misses"])
-
-
 def test_an_allocator_that_fails_is_named(bench, tmp_path):
     broken = registry.Choice("broken", "default", tmp_path / "none.so", str(tmp_path / "none.so"), {})
     with pytest.raises(HeaptapeError, match="^broken, memory pass: "):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The registry finds the allocators here and its settings are real. The
-caches that the pass misses simulates by default, and the libraries that engines load on every allocator. Tunables are
-real settings of their allocators, and values that these would not accept are refused.
+"""The registry finds the allocators here and its settings are real. The libraries that engines load on every allocator.
+Tunables are real settings of their allocators, and values that these would not accept are refused.
 """
 
 import json
@@ -19,8 +18,7 @@ from heaptape.allocators.tunables import Tunable, Tunables
 from heaptape.common.engine import BY_NAME
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home, default_home
-from heaptape.results.model.penalties import SCHEMA
-from heaptape.run import engine_process, machine, replay
+from heaptape.run import engine_process, replay
 from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import END, SIZE_HIGH, read_workload
 from hypothesis import given
@@ -231,42 +229,6 @@ def test_a_malformed_registry_is_refused_by_file_and_place(tmp_path, monkeypatch
     with pytest.raises(HeaptapeError, match=complaint) as caught:
         registry.load(Home(tmp_path))
     assert str(caught.value).startswith(f"{path}: ")
-
-
-CAPACITIES = {
-    "caches": [{"bytes": 49152, "ways": 12}, {"bytes": 2 << 20, "ways": 16}],
-    "tlbs": [{"entries": 96, "ways": 96}, {"entries": 2048, "ways": 16}],
-}
-
-
-@pytest.fixture
-def machine_file(tmp_path, monkeypatch):
-    """The place of the kept measurement, where there is none yet."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(machine, "describe", lambda: {"cpu": "A processor"})
-    (tmp_path / "heaptape").mkdir()
-    return tmp_path / "heaptape" / "machine.json"
-
-
-def test_a_measured_machines_own_sizes_are_simulated_unless_others_are_given(machine_file):
-    machine_file.write_text(json.dumps({"schema": SCHEMA, "cpu": "A processor", "geometry": CAPACITIES}))
-    settings, whose = replay.with_sizes(Settings(passes=("misses",)))
-    assert whose == "machine"
-    assert (settings.caches, settings.tlbs) == ("49152:12,2097152:16", "96:96,2048:16")
-    given = Settings(passes=("misses",), caches="32768:8,262144:8")
-    assert replay.with_sizes(given) == (given, "given")
-
-
-def test_where_the_machine_was_not_measured_the_tools_sizes_are_simulated(machine_file):
-    plain = Settings(passes=("misses",))
-    assert replay.with_sizes(plain) == (plain, "default")
-    machine_file.write_text(json.dumps({"schema": SCHEMA, "cpu": "Another one", "geometry": CAPACITIES}))
-    assert replay.with_sizes(plain) == (plain, "default")
-
-
-def test_without_the_pass_misses_no_sizes_are_reported(machine_file):
-    plain = Settings(passes=("memory",))
-    assert replay.with_sizes(plain) == (plain, None)
 
 
 def choice(name: str, preload: str, path: str = "/lib/libc.so.6") -> Choice:

@@ -24,6 +24,7 @@ from tests.support import call_heaptape
 
 pytest.importorskip("heaptape.features.blame")
 pytest.importorskip("heaptape.features.contention")
+pytest.importorskip("heaptape.features.misses")
 pytest.importorskip("heaptape.features.sharing")
 plot_command = pytest.importorskip("heaptape.features.plot.plot_command")
 

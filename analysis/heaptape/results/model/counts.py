@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from heaptape.common.phrases import capacity
 from heaptape.results.model.penalties import LEAST_NS, Penalties, Penalty
-from heaptape.results.schema import Results, number
+from heaptape.results.schema import Results, number, unique_name
 from heaptape.results.structs import SYSTEM_CALLS, Bursts, Misses, Run, SimulatedLevel
 
 INSTRUCTIONS, CACHES, TLBS, FAULTS, CALLS = "instructions", "caches", "TLB", "page faults", "system calls"
@@ -101,6 +101,26 @@ def counts(file: Results, penalties: Penalties) -> dict[str, list[Counts]]:
         if any(run.pass_ == "instructions" for run in runs):
             found[name] = [of_calls(name, file, penalties)]
     return found
+
+
+def bursts_in_words(files: Sequence[Results]) -> dict[str, str]:
+    """Workload -> "2 bursts, 3.1 % of the program's instructions", for those that were recorded in bursts."""
+    names: dict[tuple, str] = {}
+    found = {unique_name(file, names): _bursts(file.measured) for file in files}
+    return {name: one for name, one in found.items() if one}
+
+
+def _bursts(runs: Sequence[Run]) -> str:
+    """The bursts of one workload's results, in words; empty if no run's misses are of bursts."""
+    found = next((run.misses for run in runs if run.misses and run.misses.bursts), None)
+    if found is None or found.bursts is None:
+        return ""
+    count = found.bursts.count or 0
+    number = f"{count:,} burst{'' if count == 1 else 's'}"
+    inside, outside = found.program_instructions, found.bursts.outside_program_instructions
+    if inside is None or outside is None or inside + outside <= 0:
+        return f"{number}, an unknown share of the program's instructions"
+    return f"{number}, {100 * inside / (inside + outside):.3g} % of the program's instructions"
 
 
 def of_misses(misses: Misses, memory: Run, penalties: Penalties) -> Counts:

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
-from heaptape.passes.misses import bursts_in_words
 from heaptape.results.cells import signed
 from heaptape.results.comparing import summary
 from heaptape.results.comparing.compare import ARITHMETIC, GEOMETRIC, choose_baseline, relative
@@ -28,6 +27,7 @@ from heaptape.results.model.counts import (
     TIMED,
     Counts,
     Timed,
+    bursts_in_words,
     counts,
 )
 from heaptape.results.model.penalties import Penalties, kept, penalties

@@ -12,8 +12,8 @@ from heaptape.common.tables import MISSING, Cell, Table
 from heaptape.passes import PassTable
 from heaptape.results.cells import by_workload, in_unit
 from heaptape.results.comparing.compare import allocator_order
-from heaptape.results.schema import Results, figures, unique_name
-from heaptape.results.structs import Run
+from heaptape.results.model.counts import bursts_in_words
+from heaptape.results.schema import Results, figures
 
 NOTE = (
     "The program's recorded data accesses and the allocator's own, simulated: each outer cache as if it were the only "
@@ -48,26 +48,6 @@ def frame(files: Sequence[Results], baseline: str) -> pd.DataFrame:
     percent = 100 * joined["value"] / joined["whole"].where(joined["whole"] > 0)
     part = joined["workload"].map(bursts_in_words(files)).astype(object).fillna("").astype(str)
     return joined.assign(percent=percent, bursts=part)[[*keys, "value", "percent", "bursts"]]
-
-
-def bursts_in_words(files: Sequence[Results]) -> dict[str, str]:
-    """Workload -> "2 bursts, 3.1 % of the program's instructions", for those that were recorded in bursts."""
-    names: dict[tuple, str] = {}
-    found = {unique_name(file, names): _bursts(file.measured) for file in files}
-    return {name: one for name, one in found.items() if one}
-
-
-def _bursts(runs: Sequence[Run]) -> str:
-    """The bursts of one workload's results, in words; empty if no run's misses are of bursts."""
-    found = next((run.misses for run in runs if run.misses and run.misses.bursts), None)
-    if found is None or found.bursts is None:
-        return ""
-    count = found.bursts.count or 0
-    number = f"{count:,} burst{'' if count == 1 else 's'}"
-    inside, outside = found.program_instructions, found.bursts.outside_program_instructions
-    if inside is None or outside is None or inside + outside <= 0:
-        return f"{number}, an unknown share of the program's instructions"
-    return f"{number}, {100 * inside / (inside + outside):.3g} % of the program's instructions"
 
 
 def tables(found: pd.DataFrame, baseline: str) -> list[Table]:
