@@ -27,7 +27,7 @@ $(call c_bench,convert/bench/bench_trace.c,,$(TRACE),$(CORE_LIBS))
 $(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,convert/inspect $(COMPILE) core/base,$(COMPILE_LIBS) -lm)
 
 $(call c_fuzzer,convert/fuzz/fuzz_import.c,$(IMPORT),$(COMPILE),$(COMPILE_LIBS) -lzip)
-$(call c_fuzzer,convert/fuzz/fuzz_rewrite.c,$(IMPORT),convert/rewrite convert/copy $(HISTORY),$(CORE_LIBS) -lzip -lm)
+$(call c_fuzzer,convert/fuzz/fuzz_rewrite.c,$(IMPORT) $(wildcard convert/accesses/access_order.c),convert/rewrite convert/copy $(HISTORY),$(CORE_LIBS) -lzip -lm)
 $(call c_fuzzer,convert/fuzz/fuzz_group.c,,convert/whatif $(COMPILE) core/base,$(COMPILE_LIBS))
 ifneq ($(wildcard convert/fuzz/importer_seeds.py),)
 fuzzers: $(OUT)/corpus/.importers

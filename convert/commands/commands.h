@@ -20,14 +20,14 @@
 
 /* What `compile` makes of a trace. */
 struct compile_job {
-  const char *in;             /* the name in warnings */
-  const char *out, *accesses; /* accesses: NULL where they are not wanted */
+  const char *in; /* the name in warnings */
+  const char *out;
   double horizon_ns;
   struct compile_added added;
 };
 
-/* Compiles into files that appear whole or not at all. Accesses that are missing are reported on stderr. Returns 0, or
-   -1 with error. */
+/* Compiles into files that appear whole or not at all. What is missing in files beside is reported on stderr. Returns
+   0, or -1 with error. */
 int compile_to(struct trace_reader *reader, const struct compile_job *job, struct witness *witness,
                struct error *error);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/commands/commands.h"
-#include "convert/history/access_order.h"
 #include "core/base/files.h"
 #include "core/base/text.h"
 #include "core/workload/witness.h"
@@ -13,7 +12,7 @@
 
 struct settings {
   struct input_settings input;
-  const char *out, *accesses;
+  const char *out;
   struct compile_added added;
   bool json;
   double horizon_ns;
@@ -23,8 +22,6 @@ CLI_PLACE(compile);
 static const struct cli_option options[] = {
     {"output", 'o', "OUT.work", cli_text, offsetof(struct settings, out), .help = "where the workload goes",
      .fallback = "F, ending in .work instead of .tape"},
-    {"accesses", 0, "OUT.accesses", cli_text, offsetof(struct settings, accesses),
-     .help = "write the trace's data accesses for the replay pass misses (record --accesses)"},
     {CLI_ADDED(compile), .field = offsetof(struct settings, added)},
     {"json", 0, NULL, cli_flag, offsetof(struct settings, json), .help = "the result as JSON"},
     {"horizon", 0, "NS", cli_decimal, offsetof(struct settings, horizon_ns), .help = "as for 'heaptape check'"},
@@ -32,60 +29,36 @@ static const struct cli_option options[] = {
     {.name = NULL},
 };
 
-static void print_lost_accesses(const char *in, const struct trace_reader *reader,
-                                const struct access_order_counts *compiled) {
-  uint64_t lost = compiled->lost, all = compiled->objects + compiled->other + lost;
-  uint64_t lost_before = trace_reader_summary(reader)->accesses.lost;
-  if (lost)
-    diagnostics_warning(
-        CONVERT, "%s: %" PRIu64 " of %" PRIu64 " data accesses left out, as their objects are not live at that point",
-        in, lost, all);
-  if (compiled->ops_without_call)
-    diagnostics_warning(CONVERT, "%s: the data accesses end %" PRIu64 " calls before the events", in,
-                        compiled->ops_without_call);
-  if (lost_before)
-    diagnostics_warning(CONVERT, "%s: %" PRIu64 " data accesses were lost when the trace was made", in, lost_before);
-}
-
-/* The workload, and the files beside it that are wanted. */
-struct compiled_files {
-  struct output_file workload, accesses;
-};
-
-static int end_files(struct compiled_files *files, const struct compile_job *job, int result, struct error *error) {
-  if (job->accesses && files->accesses.path)
-    result = output_file_end(&files->accesses, result, error);
+static int end_files(struct output_file *workload, const struct compile_job *job, int result, struct error *error) {
   for (struct compile_file *file = job->added.files; file; file = file->next)
     if (file->output.path)
       result = output_file_end(&file->output, result, error);
-  return files->workload.path ? output_file_end(&files->workload, result, error) : result;
+  return workload->path ? output_file_end(workload, result, error) : result;
 }
 
-static int begin_files(struct compiled_files *files, const struct compile_job *job, struct error *error) {
-  *files = (struct compiled_files){.workload.path = NULL};
-  int result = output_file_begin(&files->workload, job->out, error);
-  if (result == 0 && job->accesses)
-    result = output_file_begin(&files->accesses, job->accesses, error);
+static int begin_files(struct output_file *workload, const struct compile_job *job, struct error *error) {
+  *workload = (struct output_file){.path = NULL};
+  int result = output_file_begin(workload, job->out, error);
   for (struct compile_file *file = job->added.files; result == 0 && file; file = file->next)
     result = output_file_begin(&file->output, file->path, error);
-  return result == 0 ? 0 : end_files(files, job, -1, error);
+  return result == 0 ? 0 : end_files(workload, job, -1, error);
 }
 
 int compile_to(struct trace_reader *reader, const struct compile_job *job, struct witness *witness,
                struct error *error) {
-  struct compiled_files files;
+  struct output_file workload;
   struct progress progress;
-  if (begin_files(&files, job, error) != 0)
+  if (begin_files(&workload, job, error) != 0)
     return -1;
   struct history_options history = history_with_progress(&progress, "compile", reader);
   history.horizon_ns = job->horizon_ns;
-  struct compile_outputs outputs = {
-      .workload = files.workload.opened, .accesses = job->accesses ? files.accesses.opened : NULL, .added = job->added};
+  struct compile_outputs outputs = {.workload = workload.opened, .added = job->added};
   int result = compile_trace(reader, &outputs, &history, witness, error);
   progress_end(&progress);
-  result = end_files(&files, job, result, error);
-  if (result == 0 && job->accesses)
-    print_lost_accesses(job->in, reader, &outputs.compiled);
+  result = end_files(&workload, job, result, error);
+  for (struct compile_file *file = job->added.files; result == 0 && file; file = file->next)
+    if (file->warn)
+      file->warn(file, job->in, reader);
   return result;
 }
 
@@ -125,11 +98,7 @@ static int compile(const char *in, const struct settings *settings) {
   if (input_open_trace(&reader, in, &settings->input, &error) != 0)
     return failed(&error);
   char *out = settings->out ? strdup(settings->out) : default_workload_path(in);
-  const struct compile_job job = {.in = in,
-                                  .out = out,
-                                  .accesses = settings->accesses,
-                                  .horizon_ns = settings->horizon_ns,
-                                  .added = settings->added};
+  const struct compile_job job = {.in = in, .out = out, .horizon_ns = settings->horizon_ns, .added = settings->added};
   int result = out ? compile_to(reader, &job, &witness, &error) : -1;
   trace_reader_close(reader);
   bool warns = result == 0 && !settings->json; /* with --json the witness says it */
@@ -149,9 +118,9 @@ static const char *wrong_with(const struct settings *settings, const char *in) {
     return "compile - needs -o OUT.work";
   if (settings->out && strcmp(settings->out, "-") == 0)
     return "a work file can't be written to a stream";
-  const char *wrong = rewriting ? rewriting->wrong(rewriting, settings->accesses != NULL) : NULL;
+  const char *wrong = rewriting ? rewriting->wrong(rewriting) : NULL;
   for (const struct compile_file *file = settings->added.files; !wrong && file; file = file->next)
-    wrong = file->path ? NULL : file->without_path;
+    wrong = !file->path ? file->without_path : rewriting ? file->with_rewriting : NULL;
   return wrong;
 }
 

@@ -184,11 +184,13 @@ struct dump_settings {
   struct input_settings input;
   int format; /* enum dump_format */
   uint64_t thread;
-  bool stacks, debuginfod, nodes, accesses;
+  bool stacks, debuginfod, nodes;
+  dump_instead *instead; /* NULL: the events */
 };
 
 static const uint64_t ALL_THREADS = UINT64_MAX;
 
+CLI_PLACE(dump);
 static const struct cli_option dump_option_rows[] = {
     {"format", 0, "text|csv|jsonl", NULL, offsetof(struct dump_settings, format), .help = "the form of a line",
      .fallback = "text"},
@@ -203,8 +205,7 @@ static const struct cli_option dump_option_rows[] = {
      .help = "instead of events, the tree that the stacks form, one JSON object per node, parents first: "
              "{\"node\": 7, \"parent\": 3, \"frames\": [...]}; a frame has function, file, line, module and offset as "
              "far as they are known"},
-    {"accesses", 0, NULL, cli_flag, offsetof(struct dump_settings, accesses),
-     .help = "instead of events, the data accesses (record --accesses) and the calls between them, one per line"},
+    {CLI_ADDED(dump), .field = offsetof(struct dump_settings, instead)},
     {.name = "", .rows = input_options, .field = offsetof(struct dump_settings, input)},
     {.name = NULL},
 };
@@ -219,8 +220,8 @@ static int dump_input(struct input *input, const char *in, const struct dump_set
                                                                                 : (uint32_t)settings->thread};
   if (input->reader && settings->nodes)
     return dump_stack_nodes(input->reader, settings->debuginfod, stdout, out.name, error);
-  if (input->reader && settings->accesses)
-    return dump_accesses(input->reader, wanted.format, out, error);
+  if (input->reader && settings->instead)
+    return settings->instead(input->reader, wanted.format, out, error);
   uint32_t threads = input->reader ? trace_reader_summary(input->reader)->threads : input->workload.header.threads;
   if (settings->thread != ALL_THREADS && settings->thread >= threads)
     return error_set(error, in, "has only %" PRIu32 " threads", threads);

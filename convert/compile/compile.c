@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "convert/compile/compile.h"
 
-#include "convert/compile/accesses.h"
 #include "convert/compile/info.h"
 #include "convert/compile/reused.h"
 #include "core/workload/slots.h"
@@ -27,7 +26,6 @@ struct compiler {
   struct touched_words touched;
   struct reused reused;
   struct compile_info *info;
-  struct compile_accesses *accesses; /* NULL: not wanted */
   struct compile_added added;
   const char *path;
   struct error *error;
@@ -157,8 +155,6 @@ static int compile_op(void *context, const struct history_op *op, struct slots *
   struct compiler *compiler = context;
   struct workload_writer *writer = compiler->writer;
   struct compile_thread *thread = &compiler->threads[op->thread];
-  if (compiler->accesses && compile_accesses_op(compiler->accesses, op) != 0)
-    return -1;
   if (thread->number == THREAD_NONE) {
     if (compiler->thread_count == WORKLOAD_MAX_THREADS)
       return compiler_fail(compiler, op, "more threads than a workload can hold");
@@ -185,8 +181,9 @@ static int compile_left_out(void *context, const struct merge_step *step, uint32
   (void)slot;
   struct compiler *compiler = context;
   for (struct compile_file *file = compiler->added.files; file; file = file->next)
-    file->left_out(file, step);
-  return compiler->accesses ? compile_accesses_left_out(compiler->accesses, step) : 0;
+    if (file->left_out(file, step) != 0)
+      return -1;
+  return 0;
 }
 
 static void compile_thread_end(void *context, uint32_t thread) {
@@ -256,15 +253,14 @@ static int run(struct compiler *compiler, struct trace_reader *reader, struct co
   for (struct compile_file *file = outputs->added.files; file; file = file->next)
     if (file->open(file, reader, compiler->error) != 0)
       return -1;
-  if (outputs->accesses && compile_accesses_open(&compiler->accesses, reader, outputs->accesses, compiler->error) != 0)
-    return -1;
   if (compile_history(compiler, reader, options, witness, compiler->error) != 0)
     return -1;
   witness->arguments_changed = compiler->info->changed;
-  if (!compiler->accesses)
-    return 0;
-  compiler->info->compiled = &outputs->compiled;
-  return compile_accesses_finish(compiler->accesses, &outputs->compiled);
+  compiler->info->added = json_object();
+  for (struct compile_file *file = outputs->added.files; file; file = file->next)
+    if (file->end && file->end(file, compiler->info->added, compiler->error) != 0)
+      return -1;
+  return 0;
 }
 
 int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, const struct history_options *options,
@@ -280,7 +276,7 @@ int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, 
   if (result == 0) {
     result = finish(&compiler, witness, error);
     for (struct compile_file *file = outputs->added.files; result == 0 && file; file = file->next)
-      result = file->finish(file, outputs->workload, error);
+      result = file->finish ? file->finish(file, outputs->workload, error) : 0;
   } else {
     /* A full disk shows as a refused op; the writer has the reason. */
     workload_writer_fail_reason(compiler.writer, error);
@@ -292,8 +288,9 @@ int compile_trace(struct trace_reader *reader, struct compile_outputs *outputs, 
     json_decref(outputs->added.rewriting->about);
   for (struct compile_file *file = outputs->added.files; file; file = file->next)
     file->close(file);
+  if (compiler.info)
+    json_decref(compiler.info->added);
   compile_info_free(compiler.info);
-  compile_accesses_free(compiler.accesses);
   touched_words_free(&compiler.touched);
   reused_free(&compiler.reused);
   free(compiler.threads);

@@ -70,19 +70,14 @@ static json_t *accesses_json(const struct compile_info *info) {
     json_set_count(object, "bursts", (totals->switches + 1) / 2);
   if (totals->lost)
     json_set_count(object, "lost_in_trace", totals->lost);
-  if (info->compiled) {
-    json_set_count(object, "objects", info->compiled->objects);
-    json_set_count(object, "other", info->compiled->other);
-    json_set_count(object, "lost", info->compiled->lost);
-    json_set_count(object, "ops_without_call", info->compiled->ops_without_call);
-  }
   return object;
 }
 
 char *compile_info_json(struct compile_info *info, const struct witness *witness) {
   static const char *const kept[] = {"linked",    "allocator_version", "allocator_build_id",     "settings",
                                      "libraries", "touched_parts",     "transparent_huge_pages", "quota_processors"};
-  json_t *object = json_object();
+  json_t *object = json_object(), *more;
+  const char *key_of_added;
   const struct trace_info *trace = &info->trace;
   const struct recorded_samples *samples = &info->samples;
   set_string(object, "name", trace->program);
@@ -110,6 +105,7 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
     json_object_set_new(object, "program_clock", program_clock_json(clock, trace_reader_summary(info->reader)));
   if (trace_reader_summary(info->reader)->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(info));
+  json_object_foreach(info->added, key_of_added, more) json_object_update(json_object_get(object, key_of_added), more);
   if (info->rewritten)
     json_object_update(object, info->rewritten);
   char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));

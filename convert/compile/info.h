@@ -4,7 +4,7 @@
    thread-safe. */
 #pragma once
 
-#include "convert/history/access_order.h"
+#include "convert/history/history.h"
 #include "convert/history/trace_info.h"
 #include "core/trace/read/trace_read.h"
 #include "core/workload/statistics.h"
@@ -12,7 +12,7 @@
 
 #include <jansson.h>
 
-/* The members are for compile.c to read; estimated_bytes, rewritten and compiled are for it to set. */
+/* The members are for compile.c to read; estimated_bytes, rewritten and added are for it to set. */
 struct compile_info {
   struct trace_reader *reader;
   struct trace_info trace;
@@ -24,8 +24,8 @@ struct compile_info {
   uint64_t changed;         /* ops of which an argument was changed */
   uint64_t estimated_bytes; /* as reused.h has it */
   struct time_line time_line;
-  const struct access_order_counts *compiled; /* NULL: no accesses were compiled */
-  json_t *rewritten;                          /* what a rewriting did; owned by the rewriter. NULL: none */
+  json_t *added;     /* to objects of the info, by key; owned by compile.c. NULL: nothing */
+  json_t *rewritten; /* what a rewriting did; owned by the rewriter. NULL: none */
 };
 
 /* Returns NULL with error. */

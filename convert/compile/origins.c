@@ -125,10 +125,11 @@ static int take_op(struct compile_file *file, const struct history_op *op, uint3
              : error_errno(error, writer->file.output.opened, "can't write");
 }
 
-static void take_left_out(struct compile_file *file, const struct merge_step *step) {
+static int take_left_out(struct compile_file *file, const struct merge_step *step) {
   struct origins_writer *writer = (struct origins_writer *)file;
   if (step->is_last)
     recorded_marks_after_event(&writer->marks, step->thread);
+  return 0;
 }
 
 static json_t *marks_json(const struct origins_writer *writer) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What `dump` prints, streaming, as text, CSV or JSON lines: a trace's events, data accesses and call stacks, a
-   workload's ops.
+/* What `dump` prints, streaming, as text, CSV or JSON lines: a trace's events and call stacks, a workload's
+   ops.
 
    Events are in merged order, one per line, each at the position of its last step; their text is what text.c reads.
    Order is by stamp alone: dump shows what was recorded and does not repair inversions (`check` counts them). Memory is
@@ -44,14 +44,10 @@ int dump_format_by_name(const char *name);
 int dump_workload(const struct workload *workload, const struct dump_options *options, struct output_stream out,
                   struct error *error);
 
-/* Prints a trace's data accesses, with the calls between them, one per line, in the trace's own order.
-
-   As text: `call 0 sp=0x7ffe1230`, `call 0 sp=0x7ffe1230 acquires 7` (object 7), `object 7 +0x20` (an access to the
-   granule at that offset, or `-0x10`), `other 0x7ffe1240`. CSV and JSON lines have kind, thread, acquires (0 or 1),
-   stack_pointer, object and granule (in units of 16 bytes), numbers in decimal. Returns 0, or -1 with error, also if
-   the trace has no accesses. An error of writing names out_name. */
-int dump_accesses(const struct trace_reader *reader, enum dump_format format, struct output_stream out,
-                  struct error *error);
+/* What is printed of a trace instead of its events, as an option asks that a feature adds to `dump` (CLI_ADD): the
+   fields of these options are a dump_instead *, NULL before the first. Returns 0, or -1 with error. */
+typedef int dump_instead(const struct trace_reader *reader, enum dump_format format, struct output_stream out,
+                         struct error *error);
 
 /* Call stacks, each where it first occurs in dump, or all nodes of the tree that they form.
 

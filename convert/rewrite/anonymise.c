@@ -3,7 +3,7 @@
 
 #include "convert/copy/op_sink.h"
 #include "convert/copy/trace_copy.h"
-#include "convert/history/access_order.h"
+#include "convert/history/orderer.h"
 #include "convert/history/trace_info.h"
 #include "core/base/vector.h"
 
@@ -78,9 +78,13 @@ static int begin_accesses(struct anonymiser *anonymiser) {
   const struct access_sink sink = {put_access, anonymiser};
   if (!trace_reader_summary(anonymiser->reader)->accesses.recorded)
     return 0;
+  if (!orderer()) {
+    trace_out_drop_accesses(anonymiser->out);
+    return 0;
+  }
   if (!address_map_init(&anonymiser->regions))
     return no_memory(anonymiser);
-  if (access_order_open(&anonymiser->order, anonymiser->reader, &sink, anonymiser->error) != 0)
+  if (orderer()->open(&anonymiser->order, anonymiser->reader, &sink, anonymiser->error) != 0)
     return -1;
   return trace_writer_accesses_begin(trace_out_writer(anonymiser->out));
 }
@@ -88,9 +92,10 @@ static int begin_accesses(struct anonymiser *anonymiser) {
 static int finish_accesses(struct anonymiser *anonymiser) {
   if (!anonymiser->order)
     return 0;
-  if (access_order_finish(anonymiser->order) != 0)
+  uint64_t lost;
+  if (orderer()->finish(anonymiser->order, &lost) != 0)
     return -1;
-  trace_writer_totals(trace_out_writer(anonymiser->out))->accesses.lost += access_order_counts(anonymiser->order)->lost;
+  trace_writer_totals(trace_out_writer(anonymiser->out))->accesses.lost += lost;
   trace_copy_access_totals(anonymiser->reader, anonymiser->out);
   return 0;
 }
@@ -114,7 +119,7 @@ static int take_op(void *context, const struct history_op *op, struct slots *slo
   /* One more, as there may be no slot yet: the first op may be free(NULL). */
   if (!vector_reserve(&anonymiser->slots, slots->room + 1))
     return no_memory(anonymiser);
-  if (anonymiser->order && access_order_op(anonymiser->order, op) != 0)
+  if (anonymiser->order && orderer()->op(anonymiser->order, op) != 0)
     return -1;
   struct anonymous_slot *slot = op->kind == HISTORY_NOTHING ? NULL : &anonymiser->slots.at[op->slot];
   if (op->kind == HISTORY_ACQUIRE || op->kind == HISTORY_MOVE)
@@ -127,7 +132,7 @@ static int take_op(void *context, const struct history_op *op, struct slots *slo
 static int take_left_out(void *context, const struct merge_step *step, uint32_t slot) {
   struct anonymiser *anonymiser = context;
   bool stays = !(step->traits & EVENT_TAKES) || slot != SLOTS_NONE;
-  if (anonymiser->order && access_order_left_out(anonymiser->order, step, stays) != 0)
+  if (anonymiser->order && orderer()->left_out(anonymiser->order, step, stays) != 0)
     return -1;
   if (!stays)
     return 0;
@@ -192,7 +197,7 @@ static json_t *anonymous_info(const struct trace_summary *summary) {
   json_t *bursts = json_object_get(accesses, "bursts");
   if (json_is_object(bursts)) /* the names of the marks are the program's */
     json_object_clear(bursts);
-  if (json_is_object(accesses))
+  if (json_is_object(accesses) && orderer())
     json_object_set(info, "accesses", accesses);
   if (source.allocator[0])
     json_object_set_new(info, "allocator", json_string(source.allocator));
@@ -250,7 +255,8 @@ int trace_anonymise(struct trace_reader *reader, const char *path, const struct 
   int result = anonymiser->out ? anonymise(anonymiser, reader, options->history, error) : -1;
   op_sink_free(&anonymiser->sink);
   free(anonymiser->slots.at);
-  access_order_close(anonymiser->order);
+  if (anonymiser->order)
+    orderer()->close(anonymiser->order);
   address_map_free(&anonymiser->regions);
   free(anonymiser);
   return result;

@@ -482,11 +482,11 @@ static int rewrite(struct rewriting *rewriting, const struct history_consumer *c
   return result;
 }
 
-static const char *wrong(const struct rewriting *rewriting, bool with_accesses) {
+static const char *wrong(const struct rewriting *rewriting) {
   const struct whatif *whatif = (const struct whatif *)rewriting;
   if (!whatif->groups.count)
     return "compile --position needs --group";
-  return with_accesses ? "compile --accesses: a rewritten history (--group) has no data accesses" : NULL;
+  return NULL;
 }
 
 /* The first of the options makes it. NULL: no memory. */

@@ -8,7 +8,7 @@
    ACCESS_ORDER_MAX_WAITING calls wait whose order in the history differs. Not thread-safe. */
 #pragma once
 
-#include "convert/history/history.h"
+#include "convert/history/orderer.h"
 
 enum { ACCESS_ORDER_MAX_WAITING = 1 << 20 };
 
@@ -17,15 +17,6 @@ struct access_order_counts {
   uint64_t lost;             /* accesses left out because their object is not live at that point */
   uint64_t ops_without_call; /* ops after the end of the stream */
 };
-
-/* Receives the items, in order: ACCESS_EVENT with thread and stack pointer, ACCESS_OBJECT with the object's slot,
-   ACCESS_OTHER, ACCESS_BURST. Returns 0, or -1 to stop, and fills in the error itself. */
-struct access_sink {
-  int (*put)(void *context, const struct access_item *item);
-  void *context;
-};
-
-struct access_order;
 
 /* error must outlive it. Returns 0, or -1 with error, also if the trace has no accesses. */
 int access_order_open(struct access_order **out, struct trace_reader *reader, const struct access_sink *sink,

@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from convert.accesses.test.test_accesses import tape_of
 from convert.test.models.access_maker import Row, add_accesses, block_of
 from convert.test.models.history_maker import legal
 from convert.test.models.tape_maker import BURSTS, Block, Tape
-from convert.test.test_accesses import tape_of
 from convert.test.test_history import used_threads
 from convert.test.test_refused_blocks import switches
 from tests.access_streams import BURST

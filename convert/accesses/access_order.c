@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/history/access_order.h"
+#include "convert/accesses/access_order.h"
 
 #include "core/base/vector.h"
 
@@ -303,3 +303,13 @@ void access_order_close(struct access_order *order) {
   address_map_free(&order->slots);
   free(order);
 }
+
+static int finish(struct access_order *order, uint64_t *lost) {
+  int result = access_order_finish(order);
+  *lost = order->counts.lost;
+  return result;
+}
+
+static const struct orderer access_orderer = {access_order_open, access_order_op, access_order_left_out, finish,
+                                              access_order_close};
+REGISTER_ORDERER(access_orderer);
