@@ -41,5 +41,7 @@ void accesses_report_mark(const char *text, size_t length);
 /* Passes the descriptor of the stream to the tool. False: the tool did not take it. */
 bool accesses_begin(int fd);
 
-/* Does the process run under the tool? */
-bool accesses_are_possible(void);
+/* Does the process run under the tool, in a mode that records? */
+static inline bool accesses_are_possible(void) {
+  return valgrind_request(VALGRIND_REQUEST_RECORDING, (const unsigned long[VALGRIND_ARGUMENTS]){RECORDING_IS_POSSIBLE});
+}

@@ -6,6 +6,7 @@
 #include "capture/recorder/control.h"
 #include "capture/recorder/ends.h"
 #include "capture/recorder/processes/ring_reading.h"
+#include "capture/recorder/processes/side_stream.h"
 #include "capture/recorder/recording.h"
 #include "capture/recorder/unfollowed.h"
 #include "capture/recorder/upkeep.h"
@@ -301,10 +302,10 @@ static void serve_addition(const struct collector *collector, int connection, st
   int fd = -1;
   if (process && stacks && (collector->settings->flags & ATTACH_STACKS))
     fd = recorded_process_add_stacks(process);
-  else if (process && !stacks && (collector->settings->flags & ATTACH_ACCESSES))
-    fd = recorded_process_add_accesses(process);
+  else if (process && !stacks && (collector->settings->flags & ATTACH_ACCESSES) && side_stream_reader())
+    fd = side_stream_reader()->open(process);
   if (fd >= 0 && !stacks)
-    collector_watch(collector, process->accesses.fd);
+    collector_watch(collector, process->side->fd);
   reply->refused = fd < 0;
   reply_to(connection, reply, &fd, fd >= 0);
   os_close(fd);

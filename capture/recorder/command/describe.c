@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/command/describe.h"
 
+#include "capture/recorder/command/beside.h"
 #include "capture/recorder/processes/mapped_file.h"
 #include "core/base/json.h"
 #include "core/base/os.h"
@@ -223,14 +224,6 @@ static int open_library(int pid, const char *library) {
   return fd;
 }
 
-/* INFO's `accesses`.`bursts`; marks are any bytes, and those that are not UTF-8 are left out. */
-static json_t *burst_ends(const struct burst_ends *burst) {
-  json_t *ends = json_object();
-  json_object_set_new(ends, "from", json_string(burst->from));
-  json_object_set_new(ends, "to", json_string(burst->to));
-  return ends;
-}
-
 /* Functions of jemalloc that malloc's API does not have, and that are not recorded. */
 static const char *const of_jemalloc[] = {"mallocx", "rallocx", "xallocx", "dallocx", "sdallocx", NULL};
 
@@ -450,12 +443,7 @@ char *describe_info(const struct collector_settings *settings, const struct atta
     json_array_append_new(lacks, json_string("start"));
   json_t *of_allocator = settings_of(request->pid);
   add_jemalloc_settings(request->pid, memory, allocator, &symbols, of_allocator);
-  json_t *accesses = NULL;
-  if (settings->flags & ATTACH_ACCESSES)
-    accesses = json_pack("{s:i,s:I}", "granule_bytes", ACCESS_GRANULE_BYTES, "filter_bytes",
-                         (json_int_t)settings->filter_bytes);
-  if (accesses && settings->in_bursts)
-    json_object_set_new(accesses, "bursts", burst_ends(&settings->burst));
+  json_t *accesses = beside_calls() ? beside_calls()->info(settings) : NULL;
   json_t *info = json_pack(
       "{s:{s:s,s:f,s:I,s:I},s:s,s:s,s:o,s:i,s:i,s:I,s:o,s:I,s:s,s:o,s:o*,s:o*,s:o*,s:o*}", "clock", "kind",
       clock->counter ? "counter" : OS_CYCLES_KIND, "hz", clock->hz, "origin_stamp", (json_int_t)clock->origin_stamp,

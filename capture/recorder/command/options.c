@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/command/options.h"
 
+#include "capture/recorder/command/beside.h"
 #include "core/base/error.h"
 #include "core/base/os.h"
-#include "core/trace/access_stream.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,8 +19,7 @@ struct parsed {
   bool no_follow;
 };
 
-/* A number of bytes; K, M and G mean powers of 1024. */
-static const char *take_bytes(void *field, const char *value) {
+const char *options_bytes(void *field, const char *value) {
   char *end;
   errno = 0;
   unsigned long long bytes = strtoull(value, &end, 10);
@@ -34,20 +33,20 @@ static const char *take_bytes(void *field, const char *value) {
 }
 
 static const char *take_bytes_above_0(void *field, const char *value) {
-  const char *problem = take_bytes(field, value);
+  const char *problem = options_bytes(field, value);
   return problem || *(uint64_t *)field == 0 ? "is not a number of bytes above 0" : NULL;
 }
 
 /* In a smaller file, most bytes would not be events. */
 static const char *take_rotation(void *field, const char *value) {
   enum { LEAST_BYTES = 64 << 10 };
-  const char *problem = take_bytes(field, value);
+  const char *problem = options_bytes(field, value);
   return problem ? problem : *(uint64_t *)field < LEAST_BYTES ? "is less than 64K" : NULL;
 }
 
 /* 0 turns it off. */
 static const char *take_touch_min(void *field, const char *value) {
-  const char *problem = take_bytes(field, value);
+  const char *problem = options_bytes(field, value);
   if (!problem && *(uint64_t *)field == 0)
     *(uint64_t *)field = UINT64_MAX;
   return problem;
@@ -105,8 +104,7 @@ static const char *take_pid(void *field, const char *value) {
   return NULL;
 }
 
-/* "USR2", "SIGUSR2", "RTMIN+3" or a number. 0: there is no such signal. */
-static int find_signal(const char *value) {
+int options_find_signal(const char *value) {
   const char *name = strncmp(value, "SIG", 3) == 0 ? value + 3 : value;
   int number = 0;
   char *end;
@@ -123,9 +121,8 @@ static int find_signal(const char *value) {
   return number <= SIGRTMAX ? number : 0;
 }
 
-/* Refuses signals that the recorder uses itself, or that cannot be caught. */
-static const char *take_signal(void *field, const char *value) {
-  int number = find_signal(value);
+const char *options_signal(void *field, const char *value) {
+  int number = options_find_signal(value);
   static const int taken[] = {SIGKILL, SIGSTOP, SIGCHLD, SIGINT,  SIGTERM, SIGHUP, SIGQUIT, SIGPIPE,
                               SIGXFSZ, SIGSEGV, SIGBUS,  SIGABRT, SIGILL,  SIGFPE, SIGTRAP, SIGCONT};
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
@@ -160,46 +157,6 @@ static const char *take_stacks(void *field, const char *value) {
   return NULL;
 }
 
-/* Every event needs a stamp: calls are matched with accesses by order. */
-static const char *take_accesses(void *field, const char *value) {
-  struct collector_settings *settings = field;
-  settings->flags |= ATTACH_STAMP_EVERY | ATTACH_ACCESSES;
-  settings->simulated = true;
-  settings->filter_bytes = value ? 0 : ACCESS_FILTER_BYTES;
-  if (!value || strcmp(value, "all") == 0)
-    return NULL;
-  uint64_t bytes;
-  if (take_bytes(&bytes, value) || bytes < 64 || bytes > 1 << 30 || (bytes & (bytes - 1)) != 0)
-    return "is neither \"all\" nor a power of two of bytes from 64 to 1G";
-  settings->filter_bytes = bytes;
-  return NULL;
-}
-
-/* The longest mark that heaptape_mark stores. */
-enum { MARK_BYTES = 255 };
-
-static const char *take_burst_end(const char *text, int *signal) {
-  if (strlen(text) > MARK_BYTES)
-    return "a mark has at most 255 bytes";
-  bool is_signal = strncmp(text, "SIG", 3) == 0 && find_signal(text);
-  return is_signal ? take_signal(signal, text) : NULL;
-}
-
-/* Splits FROM..TO; the parts live as long as the program does. */
-static const char *take_burst(void *field, const char *value) {
-  struct collector_settings *settings = field;
-  const char *dots = strstr(value, "..");
-  if (!dots || !value[2])
-    return "is not FROM..TO, where one end may be left out";
-  char *from = strndup(value, (size_t)(dots - value));
-  if (!from)
-    return "out of memory";
-  settings->in_bursts = true;
-  settings->burst = (struct burst_ends){.from = from, .to = dots + 2};
-  const char *problem = take_burst_end(settings->burst.from, &settings->burst.from_signal);
-  return problem ? problem : take_burst_end(settings->burst.to, &settings->burst.to_signal);
-}
-
 #define COMMAND(member) offsetof(struct parsed, command.member)
 #define SETTING(member) offsetof(struct parsed, command.settings.member)
 #define SETTINGS offsetof(struct parsed, command.settings)
@@ -207,6 +164,7 @@ static const char *take_burst(void *field, const char *value) {
 static const char general[] = "options", when[] = "when and how much", what[] = "what each call stores",
                   memory[] = "memory";
 
+CLI_PLACE(record);
 static const struct cli_option options[] = {
     {"output", 'o', "F.tape", cli_text, SETTING(output), "where the trace goes", "PROGRAM.PID.tape", .group = general},
     {"preload", 0, "LIB", cli_text, COMMAND(preload), "record the program on another allocator", .group = general},
@@ -227,7 +185,7 @@ static const struct cli_option options[] = {
      "when the collector can't keep up: let the program wait, or drop events and count them", "wait", .group = general},
     {"start-paused", 0, NULL, cli_flag, SETTING(start_paused),
      "record nothing until 'heaptape ctl PID start' or the signal", .group = when},
-    {"signal", 0, "NAME", take_signal, COMMAND(toggle_signal),
+    {"signal", 0, "NAME", options_signal, COMMAND(toggle_signal),
      "the recorder starts or stops recording when it (not the program) gets this signal: USR1, RTMIN+3", .group = when},
     {"duration", 0, "SECONDS", take_seconds, SETTING(duration_ns),
      "recording ends this long after its start; the program continues", .group = when},
@@ -269,15 +227,7 @@ static const struct cli_option options[] = {
      "give objects of 8 KiB or more of glibc's malloc separate mappings where its heap has no room, so that OS pages that "
      "earlier objects touched don't count as theirs; this changes the program's own memory",
      .group = memory},
-    {"accesses", 0, "[=all|BYTES]", take_accesses, SETTINGS,
-     "run CMD under Valgrind and store its data accesses beside its calls: those that miss a cache of BYTES with lines of 16 "
-     "bytes (a power of two, at least 64), or all",
-     "4096", .group = memory},
-    {"burst", 0, "FROM..TO", take_burst, SETTINGS,
-     "store data accesses only in bursts, from the mark FROM to the mark TO (heaptape_mark); outside bursts the program "
-     "runs faster, and its calls are stored as usual. FROM left out: from the start; TO left out: up to the end; a signal "
-     "such as SIGUSR1: when the recorder (not the program) gets it; ctl: only by 'heaptape ctl'",
-     .group = memory},
+    {CLI_ADDED(record), .field = SETTINGS},
     {.name = NULL},
 };
 
@@ -298,19 +248,15 @@ static const struct cli_program program = {"heaptape-record", commands};
 
 /* Do options contradict one another? Returns CLI_RUN or the exit status. */
 static int check_together(const struct collector_settings *settings) {
-  bool accesses = settings->flags & ATTACH_ACCESSES;
+  const char *beside = beside_calls() ? beside_calls()->contradiction(settings) : NULL;
   if (settings->output && strcmp(settings->output, "-") == 0)
     return wrong("-o -: standard output is the program's: name a file");
-  if (settings->in_bursts && !accesses)
-    return wrong("--burst limits data accesses: give --accesses, too");
+  if (beside)
+    return wrong("%s", beside);
   if (settings->budget_after_ns && settings->budget == 0)
     return wrong("--budget-after says when a budget begins: give --budget, too");
   if (settings->keep != UINT32_MAX && !settings->rotate_bytes)
     return wrong("--keep limits rotated files: give --rotate, too");
-  if (accesses && settings->budget > 0)
-    return wrong("--budget is about calls: it can't limit what --accesses costs");
-  if (accesses && settings->rotate_bytes)
-    return wrong("--rotate can't divide data accesses among files: leave --accesses out");
   if (OS_FRAME_POINTERS_ALONE && settings->stack_unwind == UNWIND_DWARF)
     return wrong("--unwind dwarf is for x86-64: here stacks are walked by frame pointers (auto, fp) or libunwind");
   return CLI_RUN;

@@ -21,3 +21,11 @@ struct command {
 /* Fills in command, which has its defaults, from the options; argv is kept by reference. Returns CLI_RUN, or the exit
    status: help was printed, or an error. */
 int options_parse(struct command *command, int argc, char **argv);
+
+/* For tables of options. Take a number of bytes (K, M and G mean powers of 1024); a signal, unless the recorder uses it
+   itself or it cannot be caught. */
+const char *options_bytes(void *field, const char *value);
+const char *options_signal(void *field, const char *value);
+
+/* "USR2", "SIGUSR2", "RTMIN+3" or a number. 0: there is no such signal. */
+int options_find_signal(const char *value);

@@ -125,7 +125,7 @@ static bool lacks_accesses(const struct process_totals *totals) {
   const struct trace_access_totals *accesses = &totals->totals.accesses;
   bool counted = accesses->known[ACCESS_TOTAL_PROGRAM_ACCESSES] ? accesses->counted[ACCESS_TOTAL_PROGRAM_ACCESSES] > 0
                                                                 : accesses->calls > 0;
-  return accesses->recorded && !accesses->in_bursts && totals->totals.events > 0 && !totals->accesses_over &&
+  return accesses->recorded && !accesses->in_bursts && totals->totals.events > 0 && !totals->side_over &&
          accesses->objects + accesses->other + accesses->lost == 0 && !counted;
 }
 
@@ -146,8 +146,8 @@ void report_process(const struct process_summary *process, const struct error *e
   if (totals->broken)
     diagnostics_error(RECORD, "%s: %llu records are invalid: process %d has overwritten its rings", process->path,
                       (unsigned long long)totals->broken, process->pid);
-  if (totals->accesses_over)
-    diagnostics_warning(RECORD, "%s: data accesses end before the events: %s", process->path, totals->accesses_over);
+  if (totals->side_over)
+    diagnostics_warning(RECORD, "%s: data accesses end before the events: %s", process->path, totals->side_over);
   if (lacks_accesses(totals)) {
     all.written.without_accesses++;
     diagnostics_error(RECORD,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/command/simulator.h"
 
+#include "capture/recorder/command/beside.h"
 #include "core/system/valgrind.h"
 
 #include <dirent.h>
@@ -12,15 +13,6 @@ struct simulator {
   const struct collector_settings *settings;
   struct valgrind_command command;
 };
-
-/* Ends that are signals reach Valgrind by way of the recorder. */
-static void add_bursts(struct valgrind_command *command, const struct burst_ends *burst) {
-  valgrind_command_add(command, "--bursts=%s", burst->from[0] ? "out" : "in");
-  if (burst->from[0] && !burst->from_signal)
-    valgrind_command_add(command, "--burst-from=%s", burst->from);
-  if (burst->to[0] && !burst->to_signal)
-    valgrind_command_add(command, "--burst-to=%s", burst->to);
-}
 
 /* The tool gets the list in a file, which it reads in each process. */
 static int add_functions(struct valgrind_command *command, const struct linked_list *functions, bool follow,
@@ -56,12 +48,8 @@ int simulator_open(struct simulator **out, const struct collector_settings *sett
     simulator_close(simulator);
     return -1;
   }
-  if (!functions->count) {
-    valgrind_command_add_live(command, "accesses", settings->follow);
-    valgrind_command_add(command, "--filter=%llu", (unsigned long long)settings->filter_bytes);
-  }
-  if (settings->in_bursts)
-    add_bursts(command, &settings->burst);
+  if (!functions->count)
+    beside_calls()->set_mode(command, settings);
   *out = simulator;
   return 0;
 }

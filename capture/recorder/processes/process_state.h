@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of one recorded process, and what is shared with it: its banks of rings, its stream of accesses.
+/* The state of one recorded process, and what is shared with it: its banks of rings.
 
    Invariants: the size of memory that is shared with the process is fixed, by seals: a host that shortened it would
    kill the recorder with SIGBUS; the first bank holds the values for all banks, and a value that is set before that
@@ -17,33 +17,12 @@
 #include "capture/recorder/processes/stacks.h"
 #include "capture/wire/ring.h"
 #include "core/base/vector.h"
-#include "core/trace/access_stream.h"
 #include "core/trace/write/trace_write.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { ACCESS_STREAM_BYTES = 1 << 20 };
-
-/* The stream of data accesses (core/trace/access_stream.h), on its way from the Valgrind tool to the trace; the tool
-   waits while the buffer is full. All zero: there is no stream. */
-struct access_stream {
-  uint8_t *bytes; /* NULL: there is no stream */
-  size_t used, taken;
-  int fd;
-  bool damaged;
-  struct access_coder coder;
-};
-
-/* Makes the socket and returns the tool's end, which the caller passes on and closes; -1 with errno set. */
-int access_stream_open(struct access_stream *stream);
-void access_stream_close(struct access_stream *stream);
-
-/* Reads the available bytes, up to the buffer's room. Returns their number. */
-size_t access_stream_read(struct access_stream *stream);
-
-/* Takes the next item that was read. False: there is no complete one. */
-bool access_stream_next(struct access_stream *stream, struct access_item *item);
+struct side_stream;
 
 enum { BEGINS_MAX = 8, TRACE_MARK_ROOM = 18 * 15 };
 
@@ -57,7 +36,7 @@ struct ring_reader {
     uint32_t thread, file; /* place of the owner's last event before this file; file 0: there is none */
   } before;
   uint64_t last_stamp; /* of the owner's steps so far, which an unstamped one inherits; 0: there is none */
-  uint64_t serial;     /* of the present owner, where accesses are recorded */
+  uint64_t serial;     /* of the present owner, where a side stream has it */
   uint64_t param, stamp;
   uint64_t touched_address; /* of the last TOUCHED record; 0: none */
   struct touched touched;
@@ -80,12 +59,7 @@ struct ring_reader {
   bool cut;     /* the recording ended before the record just read was written */
 };
 
-/* Of a thread: calls in the trace, missing ones included, and call rows of its accesses. */
-struct thread_calls {
-  uint64_t events, rows;
-};
-
-/* In a file, of which each costs the recorder 64 bytes, and more where accesses are recorded: the host may claim any
+/* In a file, of which each costs the recorder 64 bytes, and more where it has a side stream: the host may claim any
    number. */
 enum { PROCESS_THREADS_MOST = 1 << 22 };
 
@@ -113,13 +87,10 @@ struct recorded_process {
   struct live_sample live;
   struct balance balance;   /* empty where calls are known to be missing from its beginning on */
   struct site_sample sites; /* of acquires that have a stack */
-  struct access_stream accesses;
-  VECTOR(uint32_t) thread_of_serial; /* plus 1; 0: not known yet. Where accesses are recorded. */
-  VECTOR(struct thread_calls) calls; /* by thread; likewise */
-  const char *accesses_over;         /* why no more accesses are written; NULL: they are */
-  bool simulated;                    /* the process runs under Valgrind */
-  bool latency;                      /* releases are held until their latency arrives */
-  bool names;                        /* names of threads are recorded */
+  struct side_stream *side; /* side_stream.h; NULL: none */
+  bool simulated;           /* the process runs under Valgrind */
+  bool latency;             /* releases are held until their latency arrives */
+  bool names;               /* names of threads are recorded */
   uint32_t threads;
   struct trace_sample sampled; /* the last one, where any was taken */
   uint64_t peak_memory_bytes;  /* of RssAnon, by samples and VmHWM; 0: it was never read */

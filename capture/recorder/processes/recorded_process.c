@@ -2,6 +2,7 @@
 #include "capture/recorder/processes/recorded_process.h"
 
 #include "capture/recorder/processes/ring_reading.h"
+#include "capture/recorder/processes/side_stream.h"
 #include "core/base/os.h"
 
 #include <errno.h>
@@ -58,10 +59,6 @@ int recorded_process_add_stacks(struct recorded_process *process) {
   if (fd >= 0)
     stack_nodes_open(&process->stacks, process->pid, memory, process->writer);
   return fd;
-}
-
-int recorded_process_add_accesses(struct recorded_process *process) {
-  return access_stream_open(&process->accesses);
 }
 
 void recorded_process_cut(struct recorded_process *process, uint64_t stamp, const char *why) {
@@ -235,7 +232,7 @@ static void take_totals(const struct recorded_process *process, struct trace_wri
   totals->skipped = process->skipped;
   totals->clockless = process_banks_paused(process) & PAUSED_BY_SANDBOX;
   totals->stacks_lost = stack_nodes_lost(&process->stacks);
-  totals->accesses_over = process->accesses_over;
+  totals->side_over = process->side ? process->side->over : NULL;
   totals->cut_why = process->cut_why;
   totals->calls_lost = calls_lost(process);
   totals->unpaired = process->unpaired;
@@ -360,9 +357,8 @@ int recorded_process_close(struct recorded_process *process, const struct record
   live_sample_close(&process->live);
   balance_close(&process->balance);
   site_sample_close(&process->sites);
-  access_stream_close(&process->accesses);
-  free(process->thread_of_serial.at);
-  free(process->calls.at);
+  if (process->side)
+    process->side->reader->close(process->side);
   for (uint32_t i = 0; i < process->banks; i++)
     munmap(process->bank[i].memory, bank_bytes(process->bank[i].rings));
   sampler_close(&process->sampler);

@@ -21,7 +21,7 @@ struct process_totals {
   bool clockless;             /* and the program may read no clock any more */
   uint64_t broken;
   uint64_t stacks_lost;       /* stacks that the process could not take */
-  const char *accesses_over;  /* why the accesses end before the events; NULL: they do not */
+  const char *side_over;      /* why the rows of the side stream end before the events; NULL: they do not */
   double peak_live_bytes;     /* of all files so far */
   bool peak_is_exact;         /* else it is an estimate */
   uint64_t peak_memory_bytes; /* of RssAnon, in all files so far; 0: it was never read */
@@ -62,9 +62,6 @@ struct recorded_process *recorded_process_open(const struct recording_start *sta
 /* Makes the area of the process's call stacks and returns its descriptor, which the caller passes on and closes; -1
    with errno set. */
 int recorded_process_add_stacks(struct recorded_process *process);
-
-/* Makes the stream of the process's data accesses, likewise. */
-int recorded_process_add_accesses(struct recorded_process *process);
 
 /* Ends the trace at the stamp: each thread's records count up to its first one with a later stamp. The records drained
    by a pass that begins after that time then complete a legal history. why goes into the trace, as a gap of unknown

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/recorder/processes/ring_reading.h"
 
+#include "capture/recorder/processes/side_stream.h"
 #include "core/base/assert.h"
 #include "core/base/os.h"
 #include "core/trace/layout.h"
@@ -13,15 +14,6 @@ void ring_reading_name(struct recorded_process *process, struct ring_reader *rea
       thread_name_refresh(&reader->name, process->pid, atomic_load(&reader->ring->owner), os_monotonic_ns()) &&
       trace_writer_thread_name(process->writer, (uint32_t)reader->thread, reader->name.text) != 0)
     process_banks_give_up(process, "cannot be written");
-}
-
-/* Notes which thread of the trace has that serial number; the host may write any. */
-static void note_serial(struct recorded_process *process, uint64_t serial, uint32_t thread) {
-  if (!process->accesses.bytes || serial >= PROCESS_THREADS_MOST)
-    return;
-  uint32_t *known = vector_reach(&process->thread_of_serial, serial);
-  if (known)
-    *known = thread + 1;
 }
 
 /* Names the thread's place in the earlier file, by which a reader of both files joins them. */
@@ -43,7 +35,8 @@ static bool new_thread(struct recorded_process *process, struct ring_reader *rea
   }
   reader->thread = process->threads++;
   name_before(process, reader);
-  note_serial(process, reader->serial, (uint32_t)reader->thread);
+  if (process->side)
+    process->side->reader->note_thread(process->side, reader->serial, (uint32_t)reader->thread);
   if (reader->ring)
     ring_reading_name(process, reader);
   return true;
@@ -56,11 +49,8 @@ static inline bool has_thread(struct recorded_process *process, struct ring_read
 
 /* Adds calls of the thread that are in the trace, or counted as missing. */
 static inline void count_calls(struct recorded_process *process, uint32_t thread, uint64_t calls) {
-  if (__builtin_expect(!process->accesses.bytes, 1))
-    return;
-  struct thread_calls *counts = vector_reach(&process->calls, thread);
-  if (counts)
-    counts->events += calls;
+  if (__builtin_expect(process->side != NULL, 0))
+    process->side->reader->count_calls(process->side, thread, calls);
 }
 
 static inline void count_balance(struct recorded_process *process, uint64_t address, bool acquires, uint64_t stamp) {
@@ -525,58 +515,9 @@ void ring_reading_leave_file(struct recorded_process *process, struct ring_reade
   reader->thread = -1;
 }
 
-/* The thread number in the trace; -1: there is none with that serial number. A thread of which only missing calls are
-   known gets one here. */
-static int64_t thread_of_serial(struct recorded_process *process, uint64_t serial) {
-  if (serial < process->thread_of_serial.room && process->thread_of_serial.at[serial])
-    return process->thread_of_serial.at[serial] - 1;
-  for (uint32_t i = 0; i < process->readers.count; i++) {
-    struct ring_reader *reader = &process->readers.at[i];
-    if (reader->serial != serial || reader->thread >= 0)
-      continue;
-    ring_reading_gap(process, reader, 0, "calls not recorded yet");
-    return reader->thread;
-  }
-  return -1;
-}
-
-/* Makes a call row of the item. Events after a cut are not in the trace, so the accesses end with the last one before
-   it: a call row needs an event; where the recording was not cut, the event is in the trace or will be counted. */
-static bool take_call(struct recorded_process *process, struct access_item *item) {
-  int64_t thread = thread_of_serial(process, item->thread);
-  struct thread_calls *calls = thread < 0 ? NULL : vector_reach(&process->calls, (size_t)thread);
-  if (!calls) {
-    process->accesses_over = "a thread of the stream is not in the trace";
-    return false;
-  }
-  item->thread = (uint32_t)thread;
-  calls->rows++;
-  if (process->cut_stamp && calls->rows > calls->events)
-    process->accesses_over = process->cut_why;
-  return !process->accesses_over;
-}
-
-/* Precondition: the rings have been read after the stream: the events of its calls were written before its items. */
-static void take_accesses(struct recorded_process *process) {
-  struct access_item item;
-  while (access_stream_next(&process->accesses, &item)) {
-    if (!process_writes(process) || (process->accesses_over && item.kind != ACCESS_TOTAL) ||
-        (item.kind == ACCESS_BURST && !trace_writer_totals(process->writer)->accesses.in_bursts))
-      continue;
-    if (item.kind == ACCESS_EVENT && !take_call(process, &item))
-      continue;
-    int result = trace_writer_access(process->writer, &item);
-    if (result > 0)
-      process->accesses_over = "the stream has values that a trace can't hold";
-    if (result < 0)
-      process_banks_give_up(process, "cannot be written");
-  }
-  if (process->accesses.damaged && !process->accesses_over)
-    process->accesses_over = "the stream of accesses is damaged";
-}
-
 uint64_t ring_reading_drain_all(struct recorded_process *process, void (*between)(void *context), void *context) {
-  uint64_t records = access_stream_read(&process->accesses);
+  struct side_stream *side = process->side;
+  uint64_t records = side ? side->reader->read(side) : 0;
   uint32_t requested = stack_nodes_requested(&process->stacks);
   ring_reading_find(process);
   for (uint32_t i = 0; i < process->readers.count; i++) {
@@ -588,8 +529,8 @@ uint64_t ring_reading_drain_all(struct recorded_process *process, void (*between
   live_sample_pass(&process->live);
   balance_pass(&process->balance);
   stack_nodes_answer(&process->stacks, requested);
-  if (process->accesses.bytes)
-    take_accesses(process);
+  if (side)
+    side->reader->take(side, process);
   return records;
 }
 

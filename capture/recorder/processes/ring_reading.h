@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns the records of a process's rings into events and gaps of its trace, and its stream of accesses into rows. */
+/* Turns the records of a process's rings into events and gaps of its trace, and those of its side stream. */
 #pragma once
 
 #include "capture/recorder/processes/process_state.h"
@@ -38,7 +38,7 @@ void ring_reading_end_thread(struct recorded_process *process, struct ring_reade
 /* The file ends here, and the thread continues in the next one. A partly read call stays with the reader. */
 void ring_reading_leave_file(struct recorded_process *process, struct ring_reader *reader);
 
-/* Reads what the rings and the stream of accesses hold, and wakes the threads that wait for room. between is called
+/* Reads what the rings and the side stream hold, and wakes the threads that wait for room. between is called
    after each ring, so that the tick advances. Returns the number of records. */
 uint64_t ring_reading_drain_all(struct recorded_process *process, void (*between)(void *context), void *context);
 

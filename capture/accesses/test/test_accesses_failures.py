@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from capture.test.accesses.test_accesses import THIRD, accessed, events_and_rows, planted, pytestmark, requests  # noqa: F401 (a fixture)
+from capture.accesses.test.test_accesses import THIRD, accessed, events_and_rows, planted, pytestmark, requests  # noqa: F401 (a fixture)
 from capture.test.driven import HANG_S, Driven
 from tests.oracle.reader import open_trace
 from tests.support import (

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from capture.test.accesses.test_accesses import (
+from capture.accesses.test.test_accesses import (
     SECOND,
     THIRD,
     accessed,
@@ -24,7 +24,7 @@ from capture.test.accesses.test_accesses import (
     pytestmark,  # noqa: F401
     requests,
 )
-from capture.test.accesses.test_accesses_failures import start  # noqa: F401 (a fixture)
+from capture.accesses.test.test_accesses_failures import start  # noqa: F401 (a fixture)
 from tests import support
 from tests.oracle.reader import open_trace
 from tests.support import CONVERT, HEAPTAPE_HERE, REPOSITORY, check, compile_c, info, run, succeed

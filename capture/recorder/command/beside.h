@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* What a feature records of a program beside its calls, under our Valgrind tool: its options, which it adds to `record`
+   (CLI_ADD; their fields are the struct collector_settings), and what depends on them. Registered by being linked. */
+#pragma once
+
+#include "capture/recorder/command/settings.h"
+#include "core/system/valgrind.h"
+
+#include <jansson.h>
+
+struct beside_calls {
+  const char *(*contradiction)(const struct collector_settings *settings); /* of options; NULL: none */
+  json_t *(*info)(const struct collector_settings *settings); /* INFO's `accesses`; NULL: nothing is recorded */
+  void (*set_mode)(struct valgrind_command *command, const struct collector_settings *settings);
+};
+
+/* Behind a definition. */
+#define REGISTER_BESIDE_CALLS(one)                                                                                     \
+  __attribute__((used, section("beside_calls"))) static const struct beside_calls *const entry_##one = &one
+
+__attribute__((weak, visibility("hidden"))) extern const struct beside_calls *const __start_beside_calls[];
+
+/* NULL: there is none. */
+static inline const struct beside_calls *beside_calls(void) {
+  return __start_beside_calls ? *__start_beside_calls : NULL;
+}
