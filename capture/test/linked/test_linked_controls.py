@@ -7,8 +7,38 @@ from pathlib import Path
 
 import pytest
 
-from capture.test.control.test_controls import ASKED, MINUS_1, OPTION_15, SOURCE, controls, events, option
-from tests.support import compile_c, record, system_library
+from capture.test.control.test_controls import (
+    ASKED,
+    MINUS_1,
+    OPTION_15,
+    SOURCE,
+    assert_calls_of_mallctl_are_recorded,
+    assert_virtual_functions_are_recorded,
+    controls,
+    events,
+    option,
+)
+from tests.support import compile_c, record, succeed, system_library
+
+PREFIX = "_rjem_"  # as Rust's crate has it
+JEMALLOC_CONTROLS = ("mallctl", "mallctlbymib", "mallctlnametomib")
+JEMALLOC_CALLS = ("malloc", "free", "calloc", "realloc", "posix_memalign", "memalign", "valloc", "sdallocx", "mallocx")
+
+
+def test_virtual_functions_of_a_tcmalloc_in_the_executable_are_recorded(tmp_path):
+    assert_virtual_functions_are_recorded(tmp_path, system_library("libtcmalloc_minimal.a"))
+
+
+@pytest.mark.parametrize("how", ["plain", "with a prefix"])
+def test_calls_of_mallctl_of_a_jemalloc_in_the_executable_are_recorded_by_name_and_value(how, tmp_path):
+    archive, options = system_library("libjemalloc_pic.a"), []
+    if how == "with a prefix":
+        prefixed = ["--redefine-sym=" + f"{name}={PREFIX}{name}" for name in (*JEMALLOC_CONTROLS, *JEMALLOC_CALLS)]
+        succeed("objcopy", *prefixed, archive, tmp_path / "libje.a")
+        archive, options = tmp_path / "libje.a", [f"-D{name}={PREFIX}{name}" for name in JEMALLOC_CONTROLS]
+        options.append(f"-Wl,-u,{PREFIX}mallctl")
+    program = compile_c(tmp_path / "its", SOURCE, "-D_GNU_SOURCE", *options, archive, "-lstdc++", "-lm", "-pthread")
+    assert_calls_of_mallctl_are_recorded(program, tmp_path, [])
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("valgrind"), reason="needs our Valgrind tool")

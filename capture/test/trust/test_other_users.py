@@ -57,19 +57,6 @@ except OSError: answer = b""
 print("answered" if b"true" in answer else "refused")
 """
 
-
-# Waits; with KIND 12 it is not dumpable, with 8 it executes itself all the time.
-PROTECTED = """
-#include <sys/prctl.h>
-#include <unistd.h>
-int main(int count, char **arguments) {
-  if (KIND == 12) prctl(PR_SET_DUMPABLE, 0);
-  if (count == 1) write(1, "\\n", 1);
-  if (KIND == 8) { usleep(300); execl(arguments[0], arguments[0], "again", (char *)0); }
-  for (;;) pause();
-}
-"""
-
 # Makes 200,000 calls.
 CALLS = """
 #include <stdlib.h>
@@ -83,9 +70,9 @@ def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name)
         path.chmod(0o777)
-        for file in ("libexec/heaptape-record", "lib/libheaptape.so", "lib/libheaptape-attach.so"):
-            (path / file).parent.mkdir(exist_ok=True)
-            shutil.copy(OUT / file, path / file)
+        for file in (OUT / "libexec/heaptape-record", *(OUT / "lib").glob("libheaptape*.so")):
+            (path / file.parent.name).mkdir(exist_ok=True)
+            shutil.copy(file, path / file.parent.name)
         yield path
 
 
@@ -185,25 +172,3 @@ def test_a_users_program_ends_no_recording_of_another_user(folder: Path) -> None
     )
     assert victims == roots == 200_000, said
     assert attackers < 100
-
-
-@pytest.mark.parametrize(
-    ("kind", "says"),
-    [("setuid", "has changed its user"), ("not dumpable", ""), ("executes", "")],
-)
-def test_what_cannot_be_attached_to_is_refused_in_one_line(folder: Path, kind: str, says: str) -> None:
-    """Also where that is found only when the recording has begun to be prepared."""
-    program = compile_c(folder / "program", PROTECTED, f"-DKIND={len(kind)}")
-    program.chmod(0o4755 if kind == "setuid" else 0o755)
-    process = as_user(VICTIM, program)
-    assert process.stdout
-    assert process.stdout.readline() == "\n"
-    command = (folder / "libexec" / "heaptape-record", "--attach", str(process.pid), "-o", folder / "t.tape")
-    recorder = as_user(VICTIM, *command, stderr=subprocess.PIPE)
-    _, said = recorder.communicate(timeout=60)
-    process.kill()
-    process.communicate()
-    assert recorder.returncode == 1
-    assert said.count("\n") == 1, said
-    assert says in said
-    assert not (folder / "t.tape").exists()

@@ -194,9 +194,11 @@ def test_a_deeply_bound_library_keeps_another_malloc_than_the_programs(tmp_path:
 
 
 def test_a_program_with_a_sanitizer_runs_finds_its_error_and_is_recorded(tmp_path: Path) -> None:
-    for sanitizer, compiler in (("address", "cc"), ("address", "clang"), ("thread", "cc"), ("thread", "clang")):
-        if not shutil.which(compiler):
-            continue
+    assert_sanitized_is_recorded(tmp_path, "cc")
+
+
+def assert_sanitized_is_recorded(tmp_path: Path, compiler: str) -> None:
+    for sanitizer in ("address", "thread"):
         flags = ("-g", "-pthread", f"-fsanitize={sanitizer}")
         program = compile_c(tmp_path / "sane", MANY_CALLS, *flags, compiler=compiler)
         trace = tmp_path / "t.tape"
