@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which default tests execute a line of the product's C.
+"""Which default tests execute a line of the product's C; of which share of its lines with code none does.
 
     python -m tests.bench.power.blocks FILE   # builds into out/blocks, writes the map; as root
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .faults import MARKS, REPOSITORY
+from .faults import MARKS, REPOSITORY, product_files
 
 FOLDER = Path("/tmp/blocks")
 TESTS = ["tests/test_c_programs.py", "tests/recording", "analysis/test/tape"]
@@ -181,6 +181,13 @@ def write(path: Path) -> None:
         for program, places in marks.items():
             executed = {number[line] for place in places for line in lines[program].get(place, ())}
             bits[list(executed), test] = True
+    product = {str(one) for one in product_files("c")}
+    parts: defaultdict[str, list[bool]] = defaultdict(list)
+    for line, executed in zip(every, np.asarray(bits.any(axis=1)).tolist()):
+        if line.rpartition(":")[0] in product:
+            parts[line.partition("/")[0]].append(executed)
+    for part, lines_of_part in parts.items():
+        print(f"{part}: no test executes {1 - np.mean(lines_of_part):.1%} of {len(lines_of_part):,} lines with code")
     tests, seconds, _ = zip(*rows)
     with path.open("wb") as out:
         np.savez_compressed(out, tests=tests, seconds=seconds, lines=every, bits=np.packbits(bits, axis=1))
