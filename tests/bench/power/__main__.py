@@ -11,7 +11,8 @@ With a map of Python the checkout keeps its files: only the tests see the fault,
 Plans N faults in C and N in Python (100; FOLDER/planned.jsonl), then, with one fault at a time, runs the tests of its
 part until one fails (FOLDER/judged.jsonl; the same command continues), and prints the shares. With a map, the tests
 that execute the faulty line: others can't notice it. The shares are lower bounds: other parts' tests do not judge. Of
-what fails, the test is run once more without the fault; one that fails then, too, is left out from there on.
+what fails, the test is run once more without the fault, and with a map of Python with it; one that fails in the first
+or passes in the second is left out from there on.
 """
 
 import argparse
@@ -189,7 +190,8 @@ def judge(asked: tuple[dict, list[list[str]], bool], limit_s: float) -> dict:
         if not seen_only:
             path.write_text(text)
     if "::" in by and by not in FIT:
-        if verdict([by], limit_s)[0] != "not caught":
+        with_it = verdict([by], limit_s, fault)[0] if seen_only else "caught"
+        if verdict([by], limit_s)[0] != "not caught" or with_it == "not caught":
             UNFIT.append(by)
             return judge(asked, limit_s)
         FIT.add(by)
