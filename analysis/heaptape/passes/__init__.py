@@ -25,7 +25,7 @@ PASS_TABLE = "pass_table"
 # The same, with those of features: those of a lower TABLE_TURN first.
 _FEATURES = {name: import_module(f"heaptape.features.{name}") for name in having(PASS_TABLE)}
 TABLES: dict[str, str] = OWN | {
-    name: module.TABLE for name, module in sorted(_FEATURES.items(), key=lambda one: getattr(one[1], "TABLE_TURN", 1))
+    name: module.TABLE for name, module in sorted(_FEATURES.items(), key=lambda one: vars(one[1]).get("TABLE_TURN", 1))
 }
 
 
