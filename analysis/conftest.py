@@ -61,15 +61,15 @@ def heaptape(out):
 
 @pytest.fixture(scope="session")
 def small_tape(tmp_path_factory):
-    """A small trace, made from text by the importer: two threads alternately, 4,000 objects that come and go."""
-    lines, live, address = [], [], 0x10000
+    """A small trace, written as text: two threads alternately, 4,000 objects that come and go."""
+    lines, live, address = ["# heaptape-text 1 clock=ordinal"], [], 0x10000
     for i in range(4000):
         thread = 1 + i // 40 % 2  # with turns of one call, half of a replay in recorded order is waking threads
-        lines.append(f"{thread}: malloc {address:#x} {16 + i % 900}")
+        lines.append(f"{len(lines)} {thread} malloc({16 + i % 900}) = {address:#x}")
         live.append(address)
         address += 1024
         if i % 3:
-            lines.append(f"{thread}: free {live.pop(i * 7 % len(live)):#x}")
+            lines.append(f"{len(lines)} {thread} free({live.pop(i * 7 % len(live)):#x})")
     path = tmp_path_factory.mktemp("tape") / "small.txt"
     path.write_text("\n".join(lines) + "\n")
     return path
