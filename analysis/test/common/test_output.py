@@ -8,10 +8,9 @@ import pytest
 from heaptape.common import output
 from heaptape.common.errors import HeaptapeError
 
-from tests.support import HEAPTAPE, HEAPTAPE_HERE, REPOSITORY, refused
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, refused
 
 OTHER = 61002
-LAB = REPOSITORY / "convert" / "test" / "data" / "lab.rep"
 
 
 @pytest.fixture
@@ -46,7 +45,8 @@ def test_another_users_pipe_is_no_place_for_output(tmp_path):
     os.chown(pipe, OTHER, OTHER)
     with pytest.raises(HeaptapeError, match="pipe: can't be written: a pipe of another user$"):
         output.write_text(str(pipe), "new")
-    refused(HEAPTAPE, "convert", LAB, pipe, "--to", "csv", says="pipe: can't create: Permission denied")
+    (tmp_path / "text").write_text("0 0 malloc(24) = 0x1000\n")
+    refused(HEAPTAPE, "convert", tmp_path / "text", pipe, "--to", "csv", says="pipe: can't create: Permission denied")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make another user's files")
