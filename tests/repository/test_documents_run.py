@@ -108,6 +108,8 @@ printf 'subdir_lib: ; cp %s $(objdir)/malloc.os\n' "${*: -1}" >glibc/malloc/Make
 printf '$(objdir)/libc.so: $(objdir)/malloc.os ; cp $< $@\n' >glibc/Makefile
 chmod +x glibc/configure
 """
+# The worker before its scheduler: one that loses it while it ends may print a traceback.
+EPILOGUE = "for one in $services; do kill $one; wait $one; done 2>/dev/null\n"
 CERTIFICATES = ("CA_FILE", "SCHEDULER__CERT", "WORKER__CERT", "CLIENT__CERT")
 SELF_SIGNED = (
     "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 2 -keyout - -out - 2>/dev/null >tls.pem"
@@ -206,7 +208,7 @@ def run_all(folder: Path, lines: list[str], programs: Path = OUT / "bin") -> lis
     }
     environment.pop("PYTEST_CURRENT_TEST", None)
     with subprocess.Popen(
-        ["bash", "-c", f"exec 9>&{write}\n{script}\nkill $services 2>/dev/null\nwait"],
+        ["bash", "-c", f"exec 9>&{write}\n{script}\n{EPILOGUE}wait"],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
