@@ -111,7 +111,6 @@ def test_the_command_alone_shows_all_commands(heaptape):
         ("record --duration=1 --samplems=3 -- true", "--sample-ms"),
         ("info --jsn x", "--json"),
         ("convert --archve a b", "--archive"),
-        ("observe --simulat --time-onyl -- true", "--time-only"),
     ],
 )
 def test_programs_in_c_suggest_the_near_option(arguments, near, heaptape, tmp_path):

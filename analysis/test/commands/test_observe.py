@@ -102,7 +102,6 @@ def test_help_is_ours_and_the_programs():
     done = observe("--help")
     assert done.returncode == 0
     assert "--format text|md|csv|latex|json" in done.stdout
-    assert "--instruction-cache BYTES:WAYS" in done.stdout
 
 
 def test_an_output_that_can_not_be_written_is_found_before_the_program_runs(tmp_path):

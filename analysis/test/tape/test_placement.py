@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from convert.test.models.history_maker import legal
 from convert.test.models.history_model import text
-from tests.support import CONVERT, compile_trace, import_text, succeed
+from tests.support import CONVERT, REPOSITORY, compile_trace, import_text, succeed
 
 
 @st.composite
@@ -69,6 +69,7 @@ def test_an_instance_that_needs_the_future_is_placed_better_by_its_order():
     assert best(found, 0).bytes > best(found).bytes == 96 == least(found)
 
 
+@pytest.mark.skipif(not (REPOSITORY / "convert/formats").exists(), reason="without other tools' formats")
 @pytest.mark.parametrize("seed", range(6))
 def test_lifetimes_of_a_workload_are_those_that_convert_writes_for_other_solvers(tmp_path, seed):
     tape = import_text(tmp_path, text(legal(seed, 1, 120, 8), 1))

@@ -138,7 +138,7 @@ def nearest_first(tests: list[str], file: Path) -> list[str]:
 
 def verdict(tests: list[str], limit_s: float, fault: dict | None = None) -> tuple[str, str]:
     """(verdict, the test that noticed), in the tree as it is, or with a fault that only they see."""
-    with tempfile.TemporaryDirectory(prefix="fault.") as scratch:
+    with tempfile.TemporaryDirectory(prefix="fault.", ignore_cleanup_errors=True) as scratch:
         failed, instead = Path(scratch) / "failed", {}
         if fault:
             path = REPOSITORY / fault["file"]

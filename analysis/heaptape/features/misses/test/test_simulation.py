@@ -15,7 +15,7 @@ from heaptape.results.model.penalties import SCHEMA
 from heaptape.run import exact, machine, replay
 from heaptape.run.rounds import Settings
 
-from tests.support import REPOSITORY, published
+from tests.support import HEAPTAPE, REPOSITORY, published, run, succeed
 
 OUT = Path(os.environ.get("HEAPTAPE_OUT", REPOSITORY / "out"))
 needs_tool = pytest.mark.skipif(
@@ -88,3 +88,8 @@ def test_a_simulation_as_text_has_its_figures_below_one_another():
     assert lines[1].split() == ["figure", "all", "allocator", "program"]
     assert lines[2].startswith("instructions ")
     assert any(line.startswith("misses of 256 KiB ") for line in lines)
+
+
+def test_options_of_simulate_are_in_the_help_and_the_near_one_is_suggested():
+    assert "--instruction-cache BYTES:WAYS" in succeed(HEAPTAPE, "observe", "--help").stdout
+    assert "did you mean --time-only?" in run(HEAPTAPE, "observe", "--simulat", "--time-onyl", "--", "true").stderr
