@@ -6,6 +6,7 @@
 #include "capture/recorder/command/options.h"
 #include "capture/wire/linked.h"
 #include "core/base/error.h"
+#include "core/base/registry.h"
 #include "core/base/text.h"
 
 #include <stdbool.h>
@@ -57,16 +58,15 @@ struct attach_way {
   bool (*end)(struct restorer *restorer, const char *setting, int reaped_status, bool recorded);
 };
 
-/* Behind a definition, this puts a pointer to it into a section of the linker, whose start the linker names; kind:
-   linked, attach. */
-#define REGISTER_WAY(kind, one)                                                                                        \
-  __attribute__((used, section(#kind "_ways"))) static const struct kind##_way *const entry_of_##kind = &one
-#define WAYS_OF(kind)                                                                                                  \
-  __attribute__((weak, visibility("hidden"))) extern const struct kind##_way *const __start_##kind##_ways[];           \
-  static inline const struct kind##_way *kind##_way(void) {                                                            \
-    return __start_##kind##_ways ? *__start_##kind##_ways : NULL;                                                      \
-  }
+/* kind: linked, attach. */
+#define REGISTER_WAY(kind, one) REGISTRY_ADD(kind##_ways, kind##_way, entry_of_##kind, &one)
+REGISTRY(linked_ways, linked_way);
+REGISTRY(attach_ways, attach_way);
 
-/* linked_way(), attach_way(); NULL: the folder is not there. */
-WAYS_OF(linked)
-WAYS_OF(attach)
+/* NULL: the folder is not there. */
+static inline const struct linked_way *linked_way(void) {
+  return REGISTRY_ONLY(linked_ways);
+}
+static inline const struct attach_way *attach_way(void) {
+  return REGISTRY_ONLY(attach_ways);
+}

@@ -7,11 +7,10 @@
 
 #include "convert/commands/input.h"
 #include "convert/compile/compile.h"
+#include "core/base/registry.h"
 
-/* A command is registered by being linked: behind its definition, this puts a pointer to it into a section of the
-   linker, whose bounds the linker names. */
-#define REGISTER_COMMAND(command)                                                                                      \
-  __attribute__((used, section("convert_commands"))) static const struct cli_command *const entry_##command = &command
+/* A command is registered by being linked. */
+#define REGISTER_COMMAND(command) REGISTRY_ADD(convert_commands, cli_command, entry_##command, &command)
 
 /* What a command that reads one file says of it. */
 #define ABOUT_FILES                                                                                                    \

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((visibility("hidden"))) extern const struct cli_command *const __start_convert_commands[],
-    *const __stop_convert_commands[];
+REGISTRY(convert_commands, cli_command);
 
 static int by_turn(const void *left, const void *right) {
   const struct cli_command *const *a = left, *const *b = right;

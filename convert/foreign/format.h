@@ -5,6 +5,7 @@
 #include "convert/foreign/importing.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/registry.h"
 
 struct export; /* convert/formats/exporting.h */
 struct history_options;
@@ -32,19 +33,14 @@ struct format {
       *export; /* NULL: none, or written by other code of convert: tape, work, text, csv, jsonl */
 };
 
-/* A format is registered by being in convert/formats: at its file's end, REGISTER_FORMAT(.name = ...) puts a pointer to
-   it into a section of the linker, whose bounds the linker names. Their order means nothing. */
+/* A format is registered by being linked: at its file's end, REGISTER_FORMAT(.name = ...). */
 #define REGISTER_FORMAT(...) REGISTER_FORMAT_AS(this_file, __VA_ARGS__)
 #define REGISTER_FORMAT_AS(name_in_file, ...)                                                                          \
   static const struct format registered_##name_in_file = {__VA_ARGS__};                                                \
-  __attribute__((used, section("convert_formats"))) static const struct format *const entry_##name_in_file =           \
-      &registered_##name_in_file
+  REGISTRY_ADD(convert_formats, format, entry_##name_in_file, &registered_##name_in_file)
+REGISTRY(convert_formats, format);
 
-__attribute__((visibility("hidden"))) extern const struct format *const __start_convert_formats[],
-    *const __stop_convert_formats[];
-
-#define FOR_EACH_FORMAT(entry)                                                                                         \
-  for (const struct format *const *entry = __start_convert_formats; entry < __stop_convert_formats; entry++)
+#define FOR_EACH_FORMAT(entry) REGISTRY_FOR_EACH(convert_formats, format, entry)
 
 const struct format *format_by_name(const char *name);
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "convert/history/history.h"
+#include "core/base/registry.h"
 
 /* Receives the items, in order: ACCESS_EVENT with thread and stack pointer, ACCESS_OBJECT with the object's slot,
    ACCESS_OTHER, ACCESS_BURST. Returns 0, or -1 to stop, and fills in the error itself. */
@@ -23,12 +24,10 @@ struct orderer {
   void (*close)(struct access_order *order);
 };
 
-#define REGISTER_ORDERER(one)                                                                                          \
-  __attribute__((used, section("orderers"))) static const struct orderer *const entry_##one = &one
-
-__attribute__((weak, visibility("hidden"))) extern const struct orderer *const __start_orderers[];
+#define REGISTER_ORDERER(one) REGISTRY_ADD(orderers, orderer, entry_##one, &one)
+REGISTRY(orderers, orderer);
 
 /* NULL: there is none. */
 static inline const struct orderer *orderer(void) {
-  return __start_orderers ? *__start_orderers : NULL;
+  return REGISTRY_ONLY(orderers);
 }

@@ -481,7 +481,7 @@ static json_t *profile_json(struct profile *profile, const struct witness *witne
 }
 
 static bool begin_parts(struct profile *profile) {
-  for (const struct profile_part *const *entry = __start_profile_parts; entry < __stop_profile_parts; entry++) {
+  REGISTRY_FOR_EACH(profile_parts, profile_part, entry) {
     if (!(*entry)->says(profile->summary))
       continue;
     void *context = (*entry)->begin(profile->summary);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "convert/history/history.h"
+#include "core/base/registry.h"
 #include "core/trace/read/trace_read.h"
 
 #include <jansson.h>
@@ -23,10 +24,5 @@ struct profile_part {
   void (*end)(void *context, json_t *profile); /* adds its keys, but not to NULL, after an error; frees the context */
 };
 
-/* A part is registered by being linked: behind its definition, this puts a pointer to it into a section of the linker,
-   whose bounds the linker names; NULL where there is none. */
-#define REGISTER_PROFILE_PART(one)                                                                                     \
-  __attribute__((used, section("profile_parts"))) static const struct profile_part *const entry_##one = &one
-
-__attribute__((weak, visibility("hidden"))) extern const struct profile_part *const __start_profile_parts[],
-    *const __stop_profile_parts[];
+#define REGISTER_PROFILE_PART(one) REGISTRY_ADD(profile_parts, profile_part, entry_##one, &one)
+REGISTRY(profile_parts, profile_part);

@@ -11,6 +11,8 @@
    Strings that a command gets are the command line's own. Prints, so only mains use it; one thread. */
 #pragma once
 
+#include "core/base/registry.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -35,14 +37,10 @@ struct cli_option {
 };
 
 /* Options that a feature adds to a command are registered by being linked: at its file's end, CLI_ADD puts its table
-   into a section of the linker, whose bounds the linker names. The command's table has CLI_ADDED in a row; for both,
-   and once before, CLI_PLACE declares the bounds: NULL where nothing is added. */
-#define CLI_PLACE(place)                                                                                               \
-  __attribute__((weak, visibility("hidden"))) extern const struct cli_option *const __start_cli_##place[],             \
-      *const __stop_cli_##place[]
+   into a registry. The command's table has CLI_ADDED in a row, and CLI_PLACE before it. */
+#define CLI_PLACE(place) REGISTRY(cli_##place, cli_option)
 #define CLI_ADDED(place) .name = "", .added = __start_cli_##place, .added_end = __stop_cli_##place
-#define CLI_ADD(place, rows)                                                                                           \
-  __attribute__((used, section("cli_" #place))) static const struct cli_option *const added_##rows = rows
+#define CLI_ADD(place, rows) REGISTRY_ADD(cli_##place, cli_option, added_##rows, rows)
 
 /* Words of the command line. */
 struct cli_words {

@@ -3,14 +3,13 @@
 
 #include <string.h>
 
-__attribute__((visibility("hidden"))) extern const struct pass *const __start_replay_passes[],
-    *const __stop_replay_passes[];
+REGISTRY(replay_passes, pass);
 
 const struct pass *pass_after(const struct pass *previous) {
   const struct pass *next = NULL;
-  for (const struct pass *const *entry = __start_replay_passes; entry < __stop_replay_passes; entry++)
-    if ((!previous || (*entry)->turn > previous->turn) && (!next || (*entry)->turn < next->turn))
-      next = *entry;
+  REGISTRY_FOR_EACH(replay_passes, pass, entry)
+  if ((!previous || (*entry)->turn > previous->turn) && (!next || (*entry)->turn < next->turn))
+    next = *entry;
   return next;
 }
 

@@ -7,6 +7,7 @@
    of the engine's process call no malloc; those of the parent may. */
 #pragma once
 
+#include "core/base/registry.h"
 #include "replay/engine/run_spec.h"
 
 #include <jansson.h>
@@ -78,10 +79,8 @@ struct pass {
   uint64_t (*counted)(const struct run *run);
 };
 
-/* A pass is registered by being linked: behind its definition, this puts a pointer to it into a section of the linker,
-   whose bounds the linker names. */
-#define REGISTER_PASS(one)                                                                                             \
-  __attribute__((used, section("replay_passes"))) static const struct pass *const entry_##one = &one
+/* A pass is registered by being linked. */
+#define REGISTER_PASS(one) REGISTRY_ADD(replay_passes, pass, entry_##one, &one)
 
 /* Returns the pass whose turn is next behind `previous`, which is NULL for the first; NULL: there is none. */
 const struct pass *pass_after(const struct pass *previous);

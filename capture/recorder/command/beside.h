@@ -4,6 +4,7 @@
 #pragma once
 
 #include "capture/recorder/command/settings.h"
+#include "core/base/registry.h"
 #include "core/system/valgrind.h"
 
 #include <jansson.h>
@@ -14,13 +15,10 @@ struct beside_calls {
   void (*set_mode)(struct valgrind_command *command, const struct collector_settings *settings);
 };
 
-/* Behind a definition. */
-#define REGISTER_BESIDE_CALLS(one)                                                                                     \
-  __attribute__((used, section("beside_calls"))) static const struct beside_calls *const entry_##one = &one
-
-__attribute__((weak, visibility("hidden"))) extern const struct beside_calls *const __start_beside_calls[];
+#define REGISTER_BESIDE_CALLS(one) REGISTRY_ADD(beside_calls, beside_calls, entry_##one, &one)
+REGISTRY(beside_calls, beside_calls);
 
 /* NULL: there is none. */
 static inline const struct beside_calls *beside_calls(void) {
-  return __start_beside_calls ? *__start_beside_calls : NULL;
+  return REGISTRY_ONLY(beside_calls);
 }

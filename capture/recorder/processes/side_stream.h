@@ -7,6 +7,7 @@
 #pragma once
 
 #include "capture/recorder/processes/process_state.h"
+#include "core/base/registry.h"
 
 /* The first member of the reader's own state. */
 struct side_stream {
@@ -31,13 +32,10 @@ struct side_stream_reader {
   void (*close)(struct side_stream *stream);
 };
 
-/* Behind the definition of a reader. */
-#define REGISTER_SIDE_STREAM(one)                                                                                      \
-  __attribute__((used, section("side_streams"))) static const struct side_stream_reader *const entry_##one = &one
-
-__attribute__((weak, visibility("hidden"))) extern const struct side_stream_reader *const __start_side_streams[];
+#define REGISTER_SIDE_STREAM(one) REGISTRY_ADD(side_streams, side_stream_reader, entry_##one, &one)
+REGISTRY(side_streams, side_stream_reader);
 
 /* NULL: there is none. */
 static inline const struct side_stream_reader *side_stream_reader(void) {
-  return __start_side_streams ? *__start_side_streams : NULL;
+  return REGISTRY_ONLY(side_streams);
 }
