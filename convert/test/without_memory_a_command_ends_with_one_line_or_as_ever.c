@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Wherever memory runs out, for one request or from then on, a command of heaptape-convert prints one line and leaves
-   no file, or prints and writes what it does with memory. The linker leads all requests of our libraries to here. */
+   no file, or prints and writes what it does with memory. */
 int convert_main(int argc, char **argv);
 #define main convert_main
 #include "convert/commands/convert_main.c"
 #undef main
 
 #include "core/test/check.h"
+#include "core/test/failing_memory.h"
 #include "core/trace/event.h"
 #include "core/trace/write/trace_write.h"
 
@@ -33,33 +34,6 @@ static bool fails(void) {
   if (now)
     shared->failed = true;
   return now;
-}
-
-void *__real_malloc(size_t bytes), *__real_calloc(size_t count, size_t bytes), *__real_realloc(void *old, size_t bytes);
-void *__real_reallocarray(void *old, size_t count, size_t bytes),
-    *__wrap_reallocarray(void *old, size_t count, size_t bytes);
-char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t bytes), *__wrap_calloc(size_t count, size_t bytes), *__wrap_realloc(void *old, size_t bytes);
-char *__wrap_strdup(const char *text);
-
-void *__wrap_malloc(size_t bytes) {
-  return fails() ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes) {
-  return fails() ? NULL : __real_calloc(count, bytes);
-}
-
-void *__wrap_realloc(void *old, size_t bytes) {
-  return fails() ? NULL : __real_realloc(old, bytes);
-}
-
-void *__wrap_reallocarray(void *old, size_t count, size_t bytes) {
-  return fails() ? NULL : __real_reallocarray(old, count, bytes);
-}
-
-char *__wrap_strdup(const char *text) {
-  return fails() ? NULL : __real_strdup(text);
 }
 
 /* A legal history with all that a trace can hold but data accesses. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Wherever memory runs out, for one request or from then on, writing and reading traces and workloads end with an error
-   that has a text, or as if it had not run out. The linker leads all requests of our libraries to here. */
+   that has a text, or as if it had not run out. */
+#include "core/test/failing_memory.h"
 #include "core/test/generate.h"
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
@@ -21,33 +22,6 @@ static bool fails(void) {
   failed |= now;
   left -= left > 0 || (now && once);
   return now;
-}
-
-void *__real_malloc(size_t bytes), *__real_calloc(size_t count, size_t bytes), *__real_realloc(void *old, size_t bytes);
-void *__real_reallocarray(void *old, size_t count, size_t bytes),
-    *__wrap_reallocarray(void *old, size_t count, size_t bytes);
-char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t bytes), *__wrap_calloc(size_t count, size_t bytes), *__wrap_realloc(void *old, size_t bytes);
-char *__wrap_strdup(const char *text);
-
-void *__wrap_malloc(size_t bytes) {
-  return fails() ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes) {
-  return fails() ? NULL : __real_calloc(count, bytes);
-}
-
-void *__wrap_realloc(void *old, size_t bytes) {
-  return fails() ? NULL : __real_realloc(old, bytes);
-}
-
-void *__wrap_reallocarray(void *old, size_t count, size_t bytes) {
-  return fails() ? NULL : __real_reallocarray(old, count, bytes);
-}
-
-char *__wrap_strdup(const char *text) {
-  return fails() ? NULL : __real_strdup(text);
 }
 
 static int write_trace(const char *path, struct error *error) {
