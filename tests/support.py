@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Shared by tests and benchmarks: paths of built files, and running heaptape's programs."""
 
+import difflib
 import fcntl
 import io
 import json
@@ -101,6 +102,14 @@ def refused(*command: str | Path, says: str, status: int = 1, env: dict[str, str
     assert result.stderr.count("\n") == 1, result.stderr
     assert says in result.stderr, result.stderr
     return result
+
+
+def same_as_before(path: Path, text: str) -> None:
+    """The file holds the text; `make golden` writes it anew."""
+    if "HEAPTAPE_GOLDEN" in os.environ:
+        path.write_text(text)
+    before, now = path.read_text().splitlines(), text.splitlines()
+    assert now == before, "\n".join(difflib.unified_diff(before, now, str(path), "now", n=1, lineterm=""))
 
 
 def compile_c(into: Path, source: str | Path, *options: str | Path, compiler: str = "cc") -> Path:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What the programs in C say of their options is what they said: `make golden` writes it anew; read the difference."""
 
-import os
 import zlib
 from pathlib import Path
 
 import pytest
 
-from tests.support import OUT, run
+from tests.support import OUT, run, same_as_before
 
 KEPT = Path(__file__).with_name("help")
 COMMANDS = {
@@ -26,7 +25,4 @@ def test_help_is_what_it_was(program: str) -> None:
         done = run(OUT / "libexec" / f"heaptape-{program}", *line.split(), env={"COLUMNS": "120"})
         described = f"checksum {zlib.crc32(done.stdout.encode()):08x}\n" if line == lines[-1] else done.stdout
         said.append(f"$ {line}: {done.status}\n{described}{done.stderr}")
-    path = KEPT / f"{program}.txt"
-    if "HEAPTAPE_GOLDEN" in os.environ:
-        path.write_text("".join(said))
-    assert "".join(said).splitlines() == path.read_text().splitlines()
+    same_as_before(KEPT / f"{program}.txt", "".join(said))

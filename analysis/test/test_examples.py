@@ -4,13 +4,14 @@ statements, each with what it prints. `make golden` writes that anew; read the d
 """
 
 import io
-import os
 import re
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+
+from tests.support import same_as_before
 
 ANALYSIS = Path(__file__).resolve().parents[1]
 LONG = re.compile(r"\d+\.\d{7,}(e[-+]\d+)?")  # figures whose last digits depend on the libraries
@@ -38,7 +39,4 @@ def test_what_is_said_of_many_inputs_is_what_was_said(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    said = answered(path.read_text(), path.parent)
-    if "HEAPTAPE_GOLDEN" in os.environ:
-        path.write_text(said)
-    assert said.splitlines() == path.read_text().splitlines()
+    same_as_before(path, answered(path.read_text(), path.parent))

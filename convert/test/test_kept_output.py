@@ -6,7 +6,6 @@ the conversions make of all that a trace can hold. Long output is kept as its fi
 """
 
 import json
-import os
 import random
 import re
 import shlex
@@ -22,7 +21,7 @@ from convert.test.models.history_model import Event, text
 from convert.test.test_history import used_threads
 from convert.test.test_tapes import random_trace
 from tests.fuzz import mutants
-from tests.support import CONVERT, REPOSITORY, import_text, run
+from tests.support import CONVERT, REPOSITORY, import_text, run, same_as_before
 
 KEPT = Path(__file__).with_name("kept")
 SHOWN = ["check --json --ranges IN", "info IN", "info --table all IN", "info --json IN", "profile IN"]
@@ -110,14 +109,7 @@ def test_what_the_commands_print_and_write_of_a_trace_is_what_it_was(tmp_path: P
                 [f"{path.suffix}: {zlib.crc32(path.read_bytes()):08x}\n"] if path.suffix in (".origins", ".wl") else []
             )
             path.unlink()
-    same_as_before(name, "".join(said))
-
-
-def same_as_before(name: str, text: str) -> None:
-    path = KEPT / f"{name}.txt"
-    if "HEAPTAPE_GOLDEN" in os.environ:
-        path.write_text(text)
-    assert text.splitlines() == path.read_text().splitlines()
+    same_as_before(KEPT / f"{name}.txt", "".join(said))
 
 
 def changed_inputs(folder: Path, kind: str) -> Iterator[tuple[str, bytes]]:
@@ -152,4 +144,4 @@ def test_what_is_said_of_changed_inputs_is_what_was_said(tmp_path: Path, kind: s
             said.append(
                 f"{name} {command} {done.status}: {' '.join(answer.replace(f'{tmp_path}/', '').split())[:300]}\n"
             )
-    same_as_before(f"changed-{kind}", "".join(said))
+    same_as_before(KEPT / f"changed-{kind}.txt", "".join(said))

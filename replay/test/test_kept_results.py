@@ -2,10 +2,11 @@
 """What replays on the planted clock say is what they said: `make golden` writes it anew; read the difference."""
 
 import json
-import os
 import shlex
 import zlib
 from pathlib import Path
+
+from tests.support import same_as_before
 
 from .engine import PLANTED, engine, make
 from .test_engine import ON_PLANTED_CLOCK
@@ -41,6 +42,4 @@ def test_results_on_the_planted_clock_are_what_they_were(tmp_path: Path) -> None
                     f"{key}: {text if len(text) < 150 else f'{text[:150]} ... {zlib.crc32(text.encode()):08x}'}\n"
                 )
         said += [done.stdout] if not files else []
-    if "HEAPTAPE_GOLDEN" in os.environ:
-        KEPT.write_text("".join(said))
-    assert "".join(said).splitlines() == KEPT.read_text().splitlines()
+    same_as_before(KEPT, "".join(said))

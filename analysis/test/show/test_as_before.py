@@ -7,7 +7,6 @@ is large was kept of two allocators. Features print in most of it, so it is aske
 import argparse
 import gzip
 import json
-import os
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -20,7 +19,7 @@ from heaptape.commands.outcome import EVERYWHERE
 from heaptape.common.version import __version__
 from matplotlib.figure import Figure
 
-from tests.support import call_heaptape
+from tests.support import call_heaptape, same_as_before
 
 pytest.importorskip("heaptape.features.blame")
 pytest.importorskip("heaptape.features.contention")
@@ -109,18 +108,11 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
 
 
-def same_as_before(name: str, text: str) -> None:
-    path = FOLDER / f"{name}.txt"
-    if "HEAPTAPE_GOLDEN" in os.environ:
-        path.write_text(text)
-    assert text.splitlines() == path.read_text().splitlines()
-
-
 @pytest.mark.parametrize("name", PRINTED)
 def test_commands_print_of_a_recording_and_its_results_what_they_printed(name: str, inputs: None) -> None:
     done = call_heaptape(*PRINTED[name].split())
     assert done.status == 0, done.stderr
-    same_as_before(name, lines_of(done.stdout).replace(__version__, "VERSION"))
+    same_as_before(FOLDER / f"{name}.txt", lines_of(done.stdout).replace(__version__, "VERSION"))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +124,7 @@ def test_pictures_hold_what_they_held(
     held: list[str] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: held.append(contents(figure)))
     done = call_heaptape("plot", source, *names)
-    same_as_before(f"pictures-of-{source}", "\n".join([*held, done.stdout, done.stderr]) + "\n")
+    same_as_before(FOLDER / f"pictures-of-{source}.txt", "\n".join([*held, done.stdout, done.stderr]) + "\n")
 
 
 def options(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -157,4 +149,4 @@ def test_commands_take_the_options_that_they_took() -> None:
         if name in COMMANDS
         for line in options(name, parser)
     ]
-    same_as_before("options", "\n".join(said) + "\n")
+    same_as_before(FOLDER / "options.txt", "\n".join(said) + "\n")
