@@ -161,11 +161,14 @@ def verdict(tests: list[str], limit_s: float, fault: dict | None = None) -> tupl
             return "caught", failed.read_text()
     if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return "not caught", ""
-    if status in (None, pytest.ExitCode.USAGE_ERROR):
+    if status is None:
         return "undecided", ""
+    if status == pytest.ExitCode.USAGE_ERROR:  # a conftest.py that can't be imported; or a test that is not there
+        return "caught", NONE_STARTS
     return "caught", "a crash"  # or another program in pytest's place
 
 
+NONE_STARTS = "no test starts"
 UNFIT: list[str] = []  # tests that fail without a fault
 FIT: set[str] = set()  # tests that noticed one, and pass without
 USED = ("hypothesis", "matplotlib.figure", "pandas", "pyarrow", "rich.console", "scipy.stats")  # by most tests
@@ -189,6 +192,8 @@ def judge(asked: tuple[dict, list[list[str]], bool], limit_s: float) -> dict:
     finally:
         if not seen_only:
             path.write_text(text)
+    if by == NONE_STARTS and verdict(tests, limit_s)[1] == by:
+        found, by = "undecided", ""
     if "::" in by and by not in FIT:
         with_it = verdict([by], limit_s, fault)[0] if seen_only else "caught"
         if verdict([by], limit_s)[0] != "not caught" or with_it == "not caught":
