@@ -139,7 +139,9 @@ def test_what_is_said_of_changed_inputs_is_what_was_said(tmp_path: Path, kind: s
         path.write_bytes(data)
         for command in ("check", "dump"):
             done = run(CONVERT, command, *["--stacks"] * (command == "dump" and kind == "traces"), path)
-            answer = re.sub(r"\boffset \d+", "offset N", (done.stdout if command == "check" else "") + done.stderr)
+            answer = (done.stdout if command == "check" else "") + done.stderr
+            if kind != "workloads":  # what is compressed has other lengths by another library
+                answer = re.sub(r"\boffset \d+", "offset N", answer)
             answer += f" {zlib.crc32(done.stdout.encode()):08x}" if command == "dump" and done.status == 0 else ""
             said.append(
                 f"{name} {command} {done.status}: {' '.join(answer.replace(f'{tmp_path}/', '').split())[:300]}\n"
