@@ -46,13 +46,11 @@ class Driven:
 
     def request(self) -> None:
         """Requests the calls; does not wait."""
-        assert self.process.stdin
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
     def answer(self) -> None:
         """Waits until the calls requested first are made."""
-        assert self.process.stdout
         assert select.select([self.process.stdout], [], [], HANG_S)[0], "the program stands still"
         assert os.read(self.process.stdout.fileno(), 1) == b"\n"
 

@@ -44,13 +44,11 @@ class Worker:
 
     def request(self, command: str) -> None:
         """Gives it a command; does not wait."""
-        assert self.process.stdin
         self.process.stdin.write(command.encode())
         self.process.stdin.flush()
 
     def answer(self) -> None:
         """Waits until a command has been carried out."""
-        assert self.process.stdout
         assert select.select([self.process.stdout], [], [], HANG_S)[0], "the program stands still"
         assert os.read(self.process.stdout.fileno(), 1) == b"\n"
 
@@ -61,7 +59,6 @@ class Worker:
 
     def end(self) -> int:
         """Lets it end; returns its exit status, which is 0 where all its objects were correct."""
-        assert self.process.stdin
         self.process.stdin.close()
         return self.process.wait(timeout=HANG_S)
 
@@ -148,7 +145,6 @@ class Attached:
             text=True,
             preexec_fn=take_interrupts,
         )
-        assert self.process.stderr
         while "recording begins" not in self.output:
             line = self.process.stderr.readline()
             assert line, f"it has not begun: {self.output}"

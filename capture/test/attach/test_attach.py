@@ -9,7 +9,6 @@ threads, forks, loaded libraries and signals.
 import os
 import re
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,9 +38,7 @@ LEFT_MAPPED = 5
 @pytest.mark.parametrize(
     "any_worker", ["plain", "own malloc", "own malloc at a fixed address", "with a prefix"], indirect=True
 )
-def test_no_call_of_any_thread_is_missing_from_its_first_one_on_and_the_trace_replays(
-    any_worker, tmp_path: Path
-) -> None:
+def test_no_call_of_any_thread_is_missing_from_its_first_one_on_and_the_trace_replays(any_worker, tmp_path):
     program = any_worker(THREADS)
     attached = Attached(program.pid, tmp_path / "t.tape")
     assert (f"{FUNCTIONS} functions of an allocator in it" in attached.output) == bool(program.code)
@@ -143,9 +140,7 @@ def kill_both(attached: Attached) -> None:
 
 
 @pytest.mark.parametrize("kill", [kill_recorder, kill_restorer, kill_both])
-def test_whatever_is_killed_leaves_a_program_that_runs_and_can_be_recorded_again(
-    any_worker, tmp_path: Path, kill: Callable[[Attached], None]
-) -> None:
+def test_whatever_is_killed_leaves_a_program_that_runs_and_can_be_recorded_again(any_worker, tmp_path, kill):
     """As it was before, except where both are killed: then the next recording puts back what the killed one left."""
     program = any_worker(3)
     attached = Attached(program.pid, tmp_path / "t.tape")

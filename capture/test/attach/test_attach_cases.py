@@ -189,7 +189,6 @@ def test_a_budget_holds_and_calls_between_bursts_are_counted(worker, tmp_path: P
 def test_programs_that_an_attached_process_starts_are_not_looked_for(tmp_path: Path) -> None:
     loop = ["bash", "-c", "while env -i sleep 0.2; do echo; done"]
     with subprocess.Popen(loop, stdout=subprocess.PIPE) as shell:
-        assert shell.stdout
         attached = Attached(shell.pid, tmp_path / "t.tape")
         for _ in range(3):
             shell.stdout.readline()
@@ -396,8 +395,6 @@ int main(int count, char **argument) {
 def test_what_a_program_does_with_sigtrap_stays(tmp_path: Path, trap: str) -> None:
     program = compile_c(tmp_path / "traps", TRAPS, "-O1")
     process = subprocess.Popen([program, trap], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin
-    assert process.stdout
     assert process.stdout.read(1) == b"\n"
     succeed(RECORD, "--attach", str(process.pid), "-o", tmp_path / "t.tape", "--duration", "0.1")
     assert calls_of(requests(tmp_path / "t.tape"), "malloc", 100)
@@ -435,8 +432,6 @@ def test_a_thread_that_stops_at_a_signal_loads_the_library_and_gets_the_signal_w
     program = compile_c(tmp_path / "signals", SIGNALS, "-O1")
     for number in range(4):  # a signal is met at one stop of five
         process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdin
-        assert process.stdout
         assert process.stdout.read(1) == b"\n"
         trace = tmp_path / f"{number}.tape"
         succeed(RECORD, "--attach", str(process.pid), "-o", trace, "--duration", "0.1")
@@ -457,7 +452,6 @@ class Interrupted:
         self.await_line(None)
 
     def await_line(self, most_s: float | None) -> bool:
-        assert self.process.stdout
         if not select.select([self.process.stdout], [], [], most_s)[0]:
             return False
         assert os.read(self.process.stdout.fileno(), 1) == b"\n"
@@ -472,7 +466,6 @@ class Interrupted:
         raise AssertionError("no signal comes at malloc's first instructions")
 
     def go_on(self) -> None:
-        assert self.process.stdin
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
 
@@ -504,9 +497,7 @@ def test_threads_that_are_held_at_overwritten_instructions_go_on(interrupted: In
     assert interrupted.end() == 0
 
 
-def test_a_handler_that_is_to_come_back_to_overwritten_instructions_is_waited_for(
-    interrupted: Interrupted, tmp_path: Path
-) -> None:
+def test_a_handler_that_is_to_come_back_to_overwritten_instructions_is_waited_for(interrupted, tmp_path):
     before = text(interrupted.pid)
     interrupted.interrupt()
     refused(RECORD, "--attach", str(interrupted.pid), "-o", tmp_path / "t.tape", says="in a signal handler?")

@@ -15,8 +15,6 @@ from tests.support import compile_c, info, system_library
 def attach_to(begun: Path, tape: Path) -> dict:
     """INFO of a recording of two requests to the program, which has begun before."""
     with subprocess.Popen([begun, "serves"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        assert running.stdin
-        assert running.stdout
         os.read(running.stdout.fileno(), 1)
         attached = Attached(running.pid, tape)
         for _ in range(2):

@@ -83,9 +83,7 @@ def record(program: Worker, trace: Path, *options: str) -> None:
 
 @pytest.mark.parametrize("threads", [0, 2])
 @pytest.mark.parametrize("options", [(), ("--stacks", "--latency", "--usable")], ids=len)
-def test_no_other_calls_are_made_than_those_of_the_list(
-    filtered, tmp_path: Path, threads: int, options: tuple[str, ...]
-) -> None:
+def test_no_other_calls_are_made_than_those_of_the_list(filtered, tmp_path, threads, options):
     """All others kill the program, but for those that it makes itself."""
     numbers = system_calls()
     own = [numbers[name] for name in [*ITS_OWN.split(), *(THREADS.split() if threads else [])]]

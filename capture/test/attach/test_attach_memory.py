@@ -75,7 +75,6 @@ def locked_when_attached(program: Path, trace: Path | None, *words: str) -> str:
     with subprocess.Popen(
         [program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
-        assert process.stdout
         assert process.stdout.readline() == "begun\n"
         recorder = Attached(process.pid, trace) if trace else None
         result = process.communicate("\n", timeout=HANG_S)[0]
@@ -86,9 +85,7 @@ def locked_when_attached(program: Path, trace: Path | None, *words: str) -> str:
 
 
 @pytest.mark.parametrize("words", [("1",), ("2",), ("3",), ("7",)], ids=" ".join)
-def test_mlockall_in_an_attached_process_does_as_without_us(
-    locks_later: Path, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_mlockall_in_an_attached_process_does_as_without_us(locks_later, tmp_path, words):
     """The same result and locked memory but for the relay, though the limit is less than our memory."""
     bare, recorded = (
         numbers(locked_when_attached(locks_later, trace, *words)) for trace in (None, tmp_path / "t.tape")

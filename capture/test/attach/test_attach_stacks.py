@@ -27,28 +27,23 @@ def started(*command: str | Path) -> Iterator[subprocess.Popen]:
 
 
 def answer(program: subprocess.Popen) -> None:
-    assert program.stdout
     assert select.select([program.stdout], [], [], HANG_S)[0], "the program stands still"
     assert os.read(program.stdout.fileno(), 1) == b"\n"
 
 
 def obey(program: subprocess.Popen, command: bytes) -> None:
-    assert program.stdin
     program.stdin.write(command)
     program.stdin.flush()
     answer(program)
 
 
 def end(program: subprocess.Popen) -> int:
-    assert program.stdin
     program.stdin.close()
     return program.wait(timeout=HANG_S)
 
 
 @pytest.mark.parametrize("options", [(), ("--stacks", "--latency", "--usable")], ids=len)
-def test_a_program_that_calls_on_small_stacks_of_fibers_only_is_attached_to_unharmed(
-    options: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_program_that_calls_on_small_stacks_of_fibers_only_is_attached_to_unharmed(options, tmp_path):
     with started(compile_c(tmp_path / "fibers", SOURCES / "fibers.c", "-O1")) as program:
         answer(program)
         for number in range(2):
@@ -87,17 +82,13 @@ def end_a_recording_and_begin_another(program: subprocess.Popen, folder: Path, *
 
 
 @pytest.mark.parametrize("handler", [(), ("handler",)], ids=["it", "a handler on another stack"])
-def test_memory_is_kept_for_a_thread_that_sleeps_in_a_real_function_while_another_recording_begins(
-    handler: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_memory_is_kept_for_a_thread_that_sleeps_in_a_real_function_while_another_recording_begins(handler, tmp_path):
     allocator = compile_c(tmp_path / "libsleeps.so", SOURCES / "sleeper.c", "-DALLOCATOR", "-shared", "-fPIC")
     command = compile_c(tmp_path / "sleeper", SOURCES / "sleeper.c", "-pthread", allocator)
     with started(command, *handler) as program:
         assert end_a_recording_and_begin_another(program, tmp_path, "--latency") == 0
 
 
-def test_memory_is_kept_for_threads_that_a_handler_has_interrupted_in_a_hook_while_another_recording_begins(
-    tmp_path: Path,
-) -> None:
+def test_memory_is_kept_for_threads_that_a_handler_has_interrupted_in_a_hook_while_another_recording_begins(tmp_path):
     with started(compile_c(tmp_path / "stepper", SOURCES / "stepper.c", "-pthread")) as program:
         assert end_a_recording_and_begin_another(program, tmp_path) == 0

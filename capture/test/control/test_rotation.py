@@ -184,9 +184,7 @@ def test_files_of_two_processes_are_merged_as_two_processes(larson: Path, tmp_pa
 
 
 @pytest.mark.parametrize("order", [(0, 2), (1, 0), (1, 1)])
-def test_merging_refuses_files_that_do_not_follow_one_another(
-    larson: Path, tmp_path: Path, order: tuple[int, int]
-) -> None:
+def test_merging_refuses_files_that_do_not_follow_one_another(larson, tmp_path, order):
     traces = [files(larson)[at] for at in order]
     refused(CONVERT, "convert", "--merge", *traces, tmp_path / "m.tape", says="give all files, in sequence")
 

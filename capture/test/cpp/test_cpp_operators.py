@@ -126,9 +126,7 @@ def test_an_allocators_own_operators_are_recorded(name: str, every_operator: Pat
 
 
 @pytest.mark.parametrize("name", ALLOCATORS)
-def test_operators_of_a_program_linked_with_its_allocator_are_recorded(
-    name: str, every_object: Path, tmp_path: Path
-) -> None:
+def test_operators_of_a_program_linked_with_its_allocator_are_recorded(name, every_object, tmp_path):
     program = tmp_path / "program"
     build("-o", program, every_object, "-Wl,--no-as-needed", allocator(name))
     assert of_rounds(tmp_path, program) == times(EACH_ROUND, ROUNDS)

@@ -133,9 +133,7 @@ def assert_counted(program: Path, folder: Path, each_round: Counter[str]) -> Non
 
 
 @pytest.mark.parametrize("pie", [True, False])
-def test_each_call_of_a_jemalloc_in_the_executable_is_recorded_once(
-    pie: bool, with_jemalloc: Path, tmp_path: Path
-) -> None:
+def test_each_call_of_a_jemalloc_in_the_executable_is_recorded_once(pie, with_jemalloc, tmp_path):
     fixed = ("-DFLAGS", "-no-pie", "-fno-pie", system_library("libjemalloc.a"))
     assert_counted(with_jemalloc if pie else build(tmp_path, *fixed), tmp_path, WITH_FLAGS)
     assert info(tmp_path / "t.tape")["info"]["allocator"] == "every_call"
@@ -159,9 +157,7 @@ def test_a_handler_at_any_instruction_of_a_hook_ends_no_recording(tmp_path: Path
     assert dump.count(" malloc(3003) = ") == after
 
 
-def test_of_a_stripped_program_only_what_the_dynamic_linker_needs_is_found(
-    with_jemalloc: Path, with_a_prefix: Path, tmp_path: Path
-) -> None:
+def test_of_a_stripped_program_only_what_the_dynamic_linker_needs_is_found(with_jemalloc, with_a_prefix, tmp_path):
     """malloc, as the C library refers to it, but no name with a prefix."""
     for program, allocator in ((with_jemalloc, "stripped"), (with_a_prefix, "libc.so.6")):
         succeed("strip", "-o", tmp_path / "stripped", program)

@@ -26,9 +26,7 @@ def registers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
-def test_recorded_calls_leave_every_register_flag_and_vector(
-    registers: Path, tmp_path: Path, options: tuple[str, ...]
-) -> None:
+def test_recorded_calls_leave_every_register_flag_and_vector(registers, tmp_path, options):
     record(tmp_path / "t.tape", registers, str(ROUNDS), options=options)
     about = info(tmp_path / "t.tape")
     assert about["info"]["allocator"] == "registers"

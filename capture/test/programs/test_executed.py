@@ -75,9 +75,7 @@ def forbidden(name: str) -> str:
 
 @pytest.mark.parametrize("where", [(), ("fork",), ("vfork",), ("thread",)])
 @pytest.mark.parametrize("way", EXECUTE)
-def test_a_static_program_that_ends_at_once_is_named(
-    executes: Path, folder: Path, tmp_path: Path, way: str, where: tuple[str, ...]
-) -> None:
+def test_a_static_program_that_ends_at_once_is_named(executes, folder, tmp_path, way, where):
     done = recorded(tmp_path, executes, *where, way, folder / "static")
     if way == "fexecve":  # of which only the descriptor is known, where the program was not seen
         ((reason, name),) = reasons(done).items()
@@ -88,17 +86,13 @@ def test_a_static_program_that_ends_at_once_is_named(
 
 
 @pytest.mark.parametrize("way", SPAWN)
-def test_a_spawned_static_program_that_ends_at_once_is_named(
-    executes: Path, folder: Path, tmp_path: Path, way: str
-) -> None:
+def test_a_spawned_static_program_that_ends_at_once_is_named(executes, folder, tmp_path, way):
     assert reasons(recorded(tmp_path, executes, way, folder / "static")) == {STATIC: "static"}
 
 
 @pytest.mark.parametrize("call", ["connect", "getpid", "gettid", "openat", "futex", "madvise"])
 @pytest.mark.parametrize("where", [(), ("fork",), ("vfork",)])
-def test_a_program_that_ends_at_once_under_a_filter_is_named(
-    executes: Path, folder: Path, tmp_path: Path, call: str, where: tuple[str, ...]
-) -> None:
+def test_a_program_that_ends_at_once_under_a_filter_is_named(executes, folder, tmp_path, call, where):
     """The dynamic linker needs some of these calls, and the program is killed."""
     filters = f"kill:{forbidden(call)}"
     bare = run(executes, filters, *where, "execv", folder / "shared")
@@ -109,9 +103,7 @@ def test_a_program_that_ends_at_once_under_a_filter_is_named(
 
 
 @pytest.mark.parametrize("where", [(), ("fork",), ("vfork",)])
-def test_a_filter_by_an_instruction_is_the_reason_of_what_is_executed_under_it(
-    executes: Path, folder: Path, tmp_path: Path, where: tuple[str, ...]
-) -> None:
+def test_a_filter_by_an_instruction_is_the_reason_of_what_is_executed_under_it(executes, folder, tmp_path, where):
     done = recorded(tmp_path, executes, f"own:{forbidden('connect')}", *where, "execv", folder / "shared")
     assert list(reasons(done).values()) == ["shared"]
 
@@ -144,9 +136,7 @@ def test_landlock_is_the_reason_where_it_keeps_processes_from_the_recorder(folde
 
 
 @pytest.mark.parametrize("way", ["system", "popen"])
-def test_a_shell_of_the_c_library_is_named_where_a_filter_keeps_it_from_attaching(
-    executes: Path, folder: Path, tmp_path: Path, way: str
-) -> None:
+def test_a_shell_of_the_c_library_is_named_where_a_filter_keeps_it_from_attaching(executes, folder, tmp_path, way):
     done = recorded(tmp_path, executes, f"kill:{forbidden('connect')}", way, folder / "shared")
     assert reasons(done) == {FILTERED: "sh"}
     assert reasons(recorded(tmp_path, executes, way, folder / "shared")) == {}
@@ -154,9 +144,7 @@ def test_a_shell_of_the_c_library_is_named_where_a_filter_keeps_it_from_attachin
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may make a network namespace")
 @pytest.mark.parametrize("hide", ["true", HIDE])
-def test_a_network_namespace_is_the_reason_where_it_keeps_processes_from_the_recorder(
-    folder: Path, tmp_path: Path, hide: str
-) -> None:
+def test_a_network_namespace_is_the_reason_where_it_keeps_processes_from_the_recorder(folder, tmp_path, hide):
     """And only there: while the socket in /tmp is within reach, all are recorded."""
     script = f"""
 import ctypes, os
@@ -202,8 +190,8 @@ os.wait()"""
 @pytest.mark.parametrize("where", [(), ("vfork",)])
 @pytest.mark.parametrize("way", EXECUTE + SPAWN)
 def test_the_loader_complains_of_nothing_in_a_root_directory_without_our_library(
-    executes: Path, folder: Path, tmp_path: Path, way: str, where: tuple[str, ...]
-) -> None:
+    executes, folder, tmp_path, way, where
+):
     """It would, on the program's standard error, of each program there."""
     root = moved_root(tmp_path, folder / "shared")
     done = recorded(tmp_path, executes, *where, f"root:{root}", way, "/program")
@@ -212,9 +200,7 @@ def test_the_loader_complains_of_nothing_in_a_root_directory_without_our_library
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may change its user")
-def test_the_loader_complains_of_nothing_where_the_user_may_not_read_our_library(
-    executes: Path, folder: Path, tmp_path: Path
-) -> None:
+def test_the_loader_complains_of_nothing_where_the_user_may_not_read_our_library(executes, folder, tmp_path):
     (tmp_path / "own").mkdir(mode=0o700)
     library = tmp_path / "own" / "libheaptape.so"
     library.write_bytes(b"")
@@ -226,9 +212,7 @@ def test_the_loader_complains_of_nothing_where_the_user_may_not_read_our_library
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may change its root directory")
 @pytest.mark.parametrize("way", ["system", "popen"])
-def test_the_loader_complains_of_nothing_in_a_shell_of_the_c_library(
-    executes: Path, folder: Path, tmp_path: Path, way: str
-) -> None:
+def test_the_loader_complains_of_nothing_in_a_shell_of_the_c_library(executes, folder, tmp_path, way):
     root = moved_root(tmp_path, Path("/bin/sh"))
     (root / "bin").mkdir(exist_ok=True)
     (root / "program").rename(root / "bin" / "sh")
@@ -294,9 +278,7 @@ def test_other_preloaded_libraries_are_kept_where_ours_is_not_there(executes: Pa
 
 
 @pytest.mark.parametrize("script", ["{program}; exit 5", "env -i {program}; exit 5", "exec env -i {program}"])
-def test_a_short_program_of_a_shell_is_named_where_it_is_not_recorded(
-    folder: Path, tmp_path: Path, script: str
-) -> None:
+def test_a_short_program_of_a_shell_is_named_where_it_is_not_recorded(folder, tmp_path, script):
     done = recorded(tmp_path, "sh", "-c", script.format(program=folder / "static"))
     assert list(reasons(done).values()) == ["static"]
     done = recorded(tmp_path, "sh", "-c", script.format(program=folder / "shared"))
@@ -340,9 +322,7 @@ def test_programs_of_a_process_in_a_pid_namespace_are_named_once_or_recorded(fol
 
 @pytest.mark.parametrize("way", EXECUTE + SPAWN)
 @pytest.mark.parametrize("filtered", [False, True])
-def test_a_call_that_fails_names_nothing(
-    executes: Path, folder: Path, tmp_path: Path, way: str, filtered: bool
-) -> None:
+def test_a_call_that_fails_names_nothing(executes, folder, tmp_path, way, filtered):
     """And what attaches is not named either."""
     if way == "fexecve" and filtered:
         pytest.skip("it opens no file first")
@@ -352,7 +332,5 @@ def test_a_call_that_fails_names_nothing(
 
 
 @pytest.mark.parametrize("options", [("--no-follow",)])
-def test_without_following_none_is_named(
-    executes: Path, folder: Path, tmp_path: Path, options: tuple[str, ...]
-) -> None:
+def test_without_following_none_is_named(executes, folder, tmp_path, options):
     assert reasons(recorded(tmp_path, executes, "fork", "execv", folder / "static", options=options)) == {}

@@ -85,9 +85,7 @@ def test_a_filter_that_permits_our_calls_changes_nothing(recorded, tmp_path: Pat
 )
 @pytest.mark.parametrize("way", ["kill", "raw"])
 @pytest.mark.parametrize("options", [(), ("--stacks", "--latency", "--usable")], ids=len)
-def test_the_first_thread_is_recorded_under_any_filter(
-    recorded, tmp_path: Path, forbidden: str, way: str, options: tuple[str, ...]
-) -> None:
+def test_the_first_thread_is_recorded_under_any_filter(recorded, tmp_path, forbidden, way, options):
     """Although it has made no call before."""
     recorded(f"{way}:{calls(forbidden)}", "threads:0", options=options)
     assert events(tmp_path) >= [2 * PAIRS]
@@ -95,8 +93,8 @@ def test_the_first_thread_is_recorded_under_any_filter(
 
 @pytest.mark.parametrize("forbidden", ["socket", "connect", "madvise"])
 def test_threads_without_rings_and_fork_children_are_counted_where_a_filter_forbids_our_calls(
-    recorded, tmp_path: Path, forbidden: str
-) -> None:
+    recorded, tmp_path, forbidden
+):
     way = "errno" if forbidden == "madvise" else "kill"  # the C library makes that call when a thread ends
     recorded(f"{way}:{calls(forbidden)}", "threads:30")
     all_calls = sum(check(tape)["events"] + check(tape)["dropped"] for tape in tmp_path.glob("*.tape"))
@@ -120,9 +118,7 @@ def test_calls_after_the_clock_was_forbidden_are_counted_and_the_reason_is_said(
      "setsockopt", "readlinkat", "getsockopt getresuid", "fcntl", "mincore", "tgkill"],
 )  # fmt: skip
 @pytest.mark.parametrize("way", ["kill", "errno"])
-def test_an_image_that_begins_under_a_filter_is_not_harmed(
-    recorded, program: Path, tmp_path: Path, forbidden: str, way: str
-) -> None:
+def test_an_image_that_begins_under_a_filter_is_not_harmed(recorded, program, tmp_path, forbidden, way):
     """It is recorded, or the recorder says that it is not."""
     done = recorded(f"{way}:{calls(forbidden)}", "exec", program, "wait", "threads:0")
     assert "this process is not recorded" not in done.stderr
@@ -133,9 +129,7 @@ def test_an_image_that_begins_under_a_filter_is_not_harmed(
         assert traced
 
 
-def test_a_thread_that_may_not_sleep_does_not_keep_the_recorder_from_its_only_processor(
-    recorded, tmp_path: Path
-) -> None:
+def test_a_thread_that_may_not_sleep_does_not_keep_the_recorder_from_its_only_processor(recorded, tmp_path):
     recorded("first", f"kill:{calls('futex sched_yield')}", "fifo", "threads:0", under=("taskset", "-c", "0"))
     (tape,) = tmp_path.glob("*.tape")
     assert check(tape)["events"] + check(tape)["dropped"] >= 2 * PAIRS

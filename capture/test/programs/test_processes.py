@@ -26,9 +26,7 @@ def programs(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("wrapper", ["sh -c", "exec"])
-def test_the_requested_file_is_that_of_the_busiest_image_and_small_ones_are_deleted_and_named(
-    tmp_path: Path, wrapper: str
-) -> None:
+def test_the_requested_file_is_that_of_the_busiest_image_and_small_ones_are_deleted_and_named(tmp_path, wrapper):
     command = ("sh", "-c", BUSY) if wrapper == "sh -c" else ("env", "X=1", "sh", "-c", f"{BUSY}; true")
     done = recorded(tmp_path, *command)
     assert {name: program[:6] for name, program in programs(tmp_path).items()} == {"t.tape": "python"}
@@ -77,9 +75,7 @@ def test_a_shell_with_a_few_calls_more_does_not_take_the_programs_file(tmp_path:
 
 
 @pytest.mark.parametrize("wrapper", [("sh", "-c", "exec {}"), ("bash", "-c", "true; {}; true"), ("env", "X=1", "{}")])
-def test_a_program_of_few_calls_and_much_memory_is_the_one_recorded_whatever_starts_it(
-    tmp_path: Path, wrapper: tuple[str, ...]
-) -> None:
+def test_a_program_of_few_calls_and_much_memory_is_the_one_recorded_whatever_starts_it(tmp_path, wrapper):
     few = compile_c(tmp_path / "few", "#include <stdlib.h>\n#include <string.h>\n"
                     "int main(void) { return memset(malloc(16000000), 1, 16000000) == 0; }")  # fmt: skip
     recorded(tmp_path, *(word.format(few) for word in wrapper))
@@ -167,9 +163,7 @@ def test_a_printed_peak_is_that_of_info(tmp_path: Path, seed: int) -> None:
     assert not found or float(found[1]) == pytest.approx(exact, abs=0.05)
 
 
-def test_where_the_recorder_was_killed_the_first_file_says_that_its_process_became_another_program(
-    tmp_path: Path,
-) -> None:
+def test_where_the_recorder_was_killed_the_first_file_says_that_its_process_became_another_program(tmp_path):
     command = "exec /usr/bin/python3 -S -c 'import time; print(1, flush=True); time.sleep(60)'"
     recorder = subprocess.Popen(
         [RECORD, "-o", tmp_path / "t.tape", "--", "sh", "-c", f"echo $$; {command}"],
@@ -177,7 +171,6 @@ def test_where_the_recorder_was_killed_the_first_file_says_that_its_process_beca
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    assert recorder.stdout
     program = int(recorder.stdout.readline())
     assert recorder.stdout.readline() == "1\n"
     recorder.kill()

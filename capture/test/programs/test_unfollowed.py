@@ -59,9 +59,7 @@ def moved_root(folder: Path, program: Path) -> Path:
         ("{static}", "statically linked"),
     ],
 )
-def test_a_program_that_can_not_be_followed_is_named_with_the_reason(
-    tmp_path: Path, command: str, reason: str, after: str
-) -> None:
+def test_a_program_that_can_not_be_followed_is_named_with_the_reason(tmp_path, command, reason, after):
     program, static = compiled(tmp_path / "program"), compiled(tmp_path / "static", "-static")
     root = moved_root(tmp_path, program)
     done = recorded(tmp_path, "sh", "-c", command.format(program=program, root=root, static=static, hide=HIDE) + after)
@@ -125,9 +123,7 @@ def test_a_go_program_without_malloc_is_refused_for_gos_own_allocator(tmp_path: 
     assert "strip" not in done.stderr
 
 
-def test_a_static_program_that_ends_before_it_calls_malloc_is_not_told_to_be_recorded_by_itself(
-    tmp_path: Path,
-) -> None:
+def test_a_static_program_that_ends_before_it_calls_malloc_is_not_told_to_be_recorded_by_itself(tmp_path):
     source = """
 #include <stdlib.h>
 #include <unistd.h>

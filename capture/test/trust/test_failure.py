@@ -166,8 +166,6 @@ def stopped(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         command = [RECORD, *options, "-o", tmp_path / "t.tape", "--", "sh", "-c", f"echo runs; read go; {script}"]
         shell = subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1, text=True)
         shells.append(shell)
-        assert shell.stdin
-        assert shell.stdout
         assert shell.stdout.readline() == "runs\n"
         shell.send_signal(signal.SIGSTOP)
         shell.stdin.write("\n")
@@ -180,25 +178,19 @@ def stopped(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         shell.communicate(timeout=HANG_S)
 
 
-def test_a_stopped_collector_keeps_no_new_program_from_starting_under_drop(
-    stopped: Callable[..., subprocess.Popen[str]],
-) -> None:
+def test_a_stopped_collector_keeps_no_new_program_from_starting_under_drop(stopped):
     shell = stopped("/bin/echo ran; exec /bin/echo ended", "--all-processes", "--on-full", "drop")
-    assert shell.stdout
     for line in ("ran\n", "ended\n"):
         assert select.select([shell.stdout], [], [], HANG_S)[0], "the program stands still"
         assert shell.stdout.readline() == line
 
 
 @pytest.mark.parametrize(("on_full", "slices"), [("drop", 4), pytest.param("wait", 120, marks=pytest.mark.long)])
-def test_a_starting_program_waits_once_and_only_where_nothing_may_be_lost_for_long(
-    stopped: Callable[..., subprocess.Popen[str]], tmp_path: Path, on_full: str, slices: int
-) -> None:
+def test_a_starting_program_waits_once_and_only_where_nothing_may_be_lost_for_long(stopped, tmp_path, on_full, slices):
     """In slices of a quarter of a second: of the program, and not again of its fork child."""
     forks = "import os; x = os.fork(); x and os.wait()"
     trace = "P=$LD_PRELOAD; LD_PRELOAD= exec strace -f -E LD_PRELOAD=$P -qq -e trace=recvmsg,setsockopt"
     shell = stopped(f"{trace} -o {tmp_path / 'seen'} /usr/bin/python3 -S -c '{forks}; print(x)'", "--on-full", on_full)
-    assert shell.stdout
     assert shell.stdout.readline()
     seen = (tmp_path / "seen").read_text()
     assert seen.count("EAGAIN") == slices
@@ -206,11 +198,8 @@ def test_a_starting_program_waits_once_and_only_where_nothing_may_be_lost_for_lo
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_program_that_waits_for_a_stopped_collector_ends_by_a_signal(
-    stopped: Callable[..., subprocess.Popen[str]], number: int
-) -> None:
+def test_a_program_that_waits_for_a_stopped_collector_ends_by_a_signal(stopped, number):
     shell = stopped("sleep 999 & echo $!; wait $!; echo ended; exit 0", "--on-full", "wait")
-    assert shell.stdout
     os.kill(int(shell.stdout.readline()), number)
     assert select.select([shell.stdout], [], [], 20)[0], "it waits with all signals blocked"
     assert shell.stdout.readline() == "ended\n"

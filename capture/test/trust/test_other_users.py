@@ -86,7 +86,6 @@ def as_user(user: int, *command: str | Path, **options: object) -> subprocess.Po
 def attached_to_impostor(folder: Path, impostor: int, by: int = VICTIM) -> tuple[str, str]:
     """What the impostor received of a victim's process, and what that process said."""
     fake = as_user(impostor, "/usr/bin/python3", "-c", IMPOSTOR, NAME, "4096", SECRET)
-    assert fake.stdout
     assert fake.stdout.readline() == "listens\n"
     env = {"HEAPTAPE_SOCKET": f"{NAME}:{SECRET}", "LD_PRELOAD": str(folder / "lib" / "libheaptape.so")}
     victim = as_user(by, "/bin/true", env=env, stderr=subprocess.PIPE)
@@ -118,7 +117,6 @@ def begin_recording(folder: Path, user: int, script: str, *within: str) -> tuple
         user, *within, folder / "libexec" / "heaptape-record", "--strict", "--all-processes", "-o", "t.tape", "--",
         "sh", "-c", f'echo "$HEAPTAPE_SOCKET"; read line; {script}', **options,
     )  # fmt: skip
-    assert recorder.stdout
     return recorder, recorder.stdout.readline().split(":")[0]
 
 
@@ -134,7 +132,6 @@ def test_only_its_user_controls_a_recorder_in_any_user_name_space(folder: Path, 
 def test_another_users_connections_cost_no_recording(folder: Path) -> None:
     recorder, name = begin_recording(folder, VICTIM, "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done")
     flood = as_user(ATTACKER, "/usr/bin/python3", "-c", FLOOD, name)
-    assert flood.stdout
     assert flood.stdout.readline() == "floods\n"
     try:
         _, said = recorder.communicate("\n", timeout=120)

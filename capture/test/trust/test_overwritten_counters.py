@@ -60,9 +60,7 @@ def scribble(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("value", [2**63 - 1, 2**63, 2**64 - 999, 2**60])
 @pytest.mark.parametrize("counter", range(4))
-def test_an_overwritten_counter_leaves_the_trace_readable(
-    tmp_path: Path, scribble: Path, counter: int, value: int
-) -> None:
+def test_an_overwritten_counter_leaves_the_trace_readable(tmp_path, scribble, counter, value):
     trace = tmp_path / "t.tape"
     done = run(RECORD, "-o", trace, "--", scribble, str(counter), str(value))
     assert done.status == 0

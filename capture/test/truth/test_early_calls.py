@@ -86,9 +86,7 @@ def build(folder: Path, binding: str, *defines: str, cpp: bool = False) -> Path:
 @pytest.mark.parametrize("binding", ["now", "lazy"])
 @pytest.mark.parametrize("where", ["library", "program"])
 @pytest.mark.parametrize("cpp", [False, True])
-def test_calls_before_the_librarys_relocation_are_served_and_counted(
-    tmp_path: Path, binding: str, where: str, cpp: bool
-) -> None:
+def test_calls_before_the_librarys_relocation_are_served_and_counted(tmp_path, binding, where, cpp):
     program = build(tmp_path, binding, *(["-DIN_PROGRAM"] if where == "program" else []), cpp=cpp)
     objects = 20 if where == "program" else 10
     missing = 10 * (10 if cpp else 8)  # and their later end

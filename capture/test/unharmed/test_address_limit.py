@@ -80,9 +80,7 @@ def test_each_call_is_recorded_or_counted_and_none_fails(tmp_path: Path, limited
     ("kib", "limited_to"),
     [("6000", "the address space is limited to 6000 KiB"), ("d1000", "data is limited to 1000 KiB")],
 )
-def test_a_process_without_room_is_told_how_much_is_needed(
-    tmp_path: Path, limited: Path, kib: str, limited_to: str
-) -> None:
+def test_a_process_without_room_is_told_how_much_is_needed(tmp_path, limited, kib, limited_to):
     said = record(limited, tmp_path, kib, 0).stderr
     assert limited_to in said
     assert TOLD in " ".join(said.split())
@@ -103,9 +101,7 @@ def test_a_program_without_a_free_descriptor_is_named_with_that_reason(tmp_path:
 
 
 @pytest.mark.parametrize(("kind", "more_kib"), [("v", 420), ("d", 205)])
-def test_a_program_starts_within_its_least_limit_and_the_librarys_room(
-    tmp_path: Path, kind: str, more_kib: int
-) -> None:
+def test_a_program_starts_within_its_least_limit_and_the_librarys_room(tmp_path, kind, more_kib):
     """0.4 MiB of addresses, 0.2 MiB of data."""
 
     def starts(kib: int, *recorder: str | Path) -> bool:

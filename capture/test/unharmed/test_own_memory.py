@@ -153,9 +153,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "steps", ["1t", "2t", "3t", "7t", "s", "21t", "32u1", "3u3t", "3l31", "8mt", "3f3t", "f3t"], ids=str
 )
-def test_mlockall_does_as_without_us_where_our_memory_exceeds_the_limit(
-    tmp_path: Path, limited: Path, steps: str
-) -> None:
+def test_mlockall_does_as_without_us_where_our_memory_exceeds_the_limit(tmp_path, limited, steps):
     """The same results, errno, and locked memory; the rings of a second bank are mapped, and no call is lost."""
     bare = succeed(limited, steps, "4096").stdout
     recorded = run(RECORD, "-o", tmp_path / "t.tape", "--", limited, steps, "4096")

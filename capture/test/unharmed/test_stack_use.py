@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """How much more of its stack a call of the malloc API needs than without us."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.support import RECORD, compile_c, succeed
@@ -75,9 +73,7 @@ LINKED_KIB = 3
         pytest.param(OWN_MALLOC, COLUMNS, (1.2 + LINKED_KIB, 1.6 + LINKED_KIB), id="in the executable, columns"),
     ],
 )
-def test_a_call_needs_little_more_of_the_stack_and_the_first_of_a_fork_child_too(
-    tmp_path: Path, own: str, options: tuple[str, ...], most: tuple[float, float]
-) -> None:
+def test_a_call_needs_little_more_of_the_stack_and_the_first_of_a_fork_child_too(tmp_path, own, options, most):
     """As docs/use/RECORDING.md has it, in KiB. Bound at once, as the dynamic linker takes more to bind a function."""
     program = compile_c(tmp_path / "measures", MEASURES + own, "-O1", "-fno-builtin", "-Wl,-z,now")
     bare = [int(word) for word in succeed(program).stdout.split()]

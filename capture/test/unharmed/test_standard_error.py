@@ -45,7 +45,6 @@ def begin(stderr: int, trace: Path, *program: str) -> subprocess.Popen[str]:
 
 
 def answers(process: subprocess.Popen[str]) -> str:
-    assert process.stdout
     assert select.select([process.stdout], [], [], SOON_S)[0], "the program is held up"
     return process.stdout.readline()
 
@@ -70,7 +69,6 @@ def test_what_nobody_reads_is_not_waited_for_without_end(tmp_path: Path, unread:
 
 def test_what_the_recorder_says_waits_for_its_reader(tmp_path: Path, unread: Unread) -> None:
     process = begin(unread.write, tmp_path / "t.tape", *calling(100, 77))
-    assert process.stdin
     process.stdin.write("\n")
     process.stdin.flush()
     assert answers(process) == "\n"
@@ -96,12 +94,9 @@ int main(void) {
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_a_program_whose_recorder_was_killed_goes_on_though_nobody_reads_its_errors(
-    tmp_path: Path, unread: Unread, is_closed: bool
-) -> None:
+def test_a_program_whose_recorder_was_killed_goes_on_though_nobody_reads_its_errors(tmp_path, unread, is_closed):
     """It would say there that the recording is over."""
     process = begin(unread.write, tmp_path / "t.tape", str(compile_c(tmp_path / "calls", CALLS)))
-    assert process.stdin
     if is_closed:
         os.close(unread.read)
     for killed in (False, True):

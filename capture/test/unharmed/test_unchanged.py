@@ -137,9 +137,7 @@ def test_what_dlerror_returns_is_the_programs_own(compiler: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("path", ["./libplugin.so", "$ORIGIN/libplugin.so", "libplugin.so"])
-def test_a_deeply_bound_library_is_found_as_the_loader_does_and_recorded_from_its_constructor_on(
-    path: str, tmp_path: Path
-) -> None:
+def test_a_deeply_bound_library_is_found_as_the_loader_does_and_recorded_from_its_constructor_on(path, tmp_path):
     compile_c(tmp_path / "libplugin.so", PLUGIN, "-O1", "-shared", "-fPIC")
     program = compile_c(tmp_path / "opens", OPENS, "-O1", "-Wl,-rpath,$ORIGIN")
     here = Path.cwd()
