@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -183,6 +184,19 @@ def test_flush_makes_the_trace_readable_up_to_now(start) -> None:
     after = info(recording.trace)
     assert not after["truncated"]
     assert after["events"] > before["events"]
+
+
+@pytest.mark.parametrize("options", [(), ("--rotate", "64K")])
+def test_counts_so_far_are_those_of_all_files_so_far(tmp_path: Path, start, options: tuple[str, ...]) -> None:
+    recording = start(*options)
+    recording.work()
+    ctl(recording.pid, "flush")
+    name = next(one for one in recorder_sockets() if f"-{recording.process.pid:07d}-" in one)
+    process = (ask(name, "counts", recording.pid) or {})["processes"][0]
+    files = [info(trace) for trace in tmp_path.glob("*.tape*")]
+    assert process["calls"] == sum((Counter(file["calls"]) for file in files), Counter())
+    assert process["events"] == sum(file["events"] for file in files) > 40_000
+    assert (len(files) > 1) == bool(options)
 
 
 def test_a_duration_ends_the_recording_and_not_the_program(start) -> None:
