@@ -247,7 +247,7 @@ void members_close(struct members *members) {
   free(members);
 }
 
-uint32_t members_op(struct members *members, const struct history_op *op) {
+void members_op(struct members *members, const struct history_op *op) {
   const struct recorded_mark *mark, *last = NULL;
   for (; (mark = recorded_marks_before(&members->marks, op->thread, op->stamp)); members->phases++)
     last = mark > last ? mark : last;
@@ -257,7 +257,6 @@ uint32_t members_op(struct members *members, const struct history_op *op) {
     recorded_marks_after_event(&members->marks, op->thread);
   if (members->threads[op->thread] == 0)
     members->threads[op->thread] = ++members->thread_count;
-  return members->threads[op->thread] - 1;
 }
 
 /* A realloc of an object never seen has an op, too. */

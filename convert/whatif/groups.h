@@ -57,9 +57,8 @@ struct groups {
 int members_open(struct members **out, struct trace_reader *reader, struct groups groups, struct error *error);
 void members_close(struct members *members);
 
-/* Call them for each op and each step left out, before members_of. members_op returns the number of the op's thread, as
-   in the workload of the whole trace. */
-uint32_t members_op(struct members *members, const struct history_op *op);
+/* Call them for each op and each step left out, before members_of. */
+void members_op(struct members *members, const struct history_op *op);
 void members_left_out(struct members *members, const struct merge_step *step);
 
 /* Marks passed so far: the phase. */

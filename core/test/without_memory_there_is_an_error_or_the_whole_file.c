@@ -3,6 +3,7 @@
    that has a text, or as if it had not run out. */
 #include "core/test/failing_memory.h"
 #include "core/test/generate.h"
+#include "core/test/generate_accesses.h"
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
 #include "core/workload/workload_check.h"
@@ -112,6 +113,45 @@ static int read_trace(const char *path, struct error *error) {
   return status;
 }
 
+/* Bursts begin and end, in several blocks. */
+static int write_accesses(const char *path, struct error *error) {
+  struct trace_writer *writer;
+  struct trace_writer_options options = {.archive = archive};
+  const char *info =
+      "{\"clock\":{\"kind\":\"tsc\",\"hz\":1e9},\"accesses\":{\"granule_bytes\":16,\"filter_bytes\":4096}}";
+  if (trace_writer_open(&writer, path, info, &options, error) != 0)
+    return -1;
+  bool wrong = false;
+  struct access_generator g = {.random = 9, .call_every = 3, .spread = 50};
+  for (int i = 0; i < EVENTS; i++) {
+    struct access_item item = generate_access(&g), burst = {.kind = ACCESS_BURST, .value = i % 2 == 0};
+    wrong |= trace_writer_access(writer, &burst) != 0;
+    if (i % 2 == 0 || item.kind == ACCESS_EVENT)
+      wrong |= trace_writer_access(writer, &item) != 0;
+    wrong |= i % 50 == 49 && trace_writer_flush(writer) != 0;
+  }
+  int status = trace_writer_close(writer, "exit", 0, error);
+  CHECK(!wrong || status != 0, "what an operation told, closing does not");
+  return status;
+}
+
+static int read_accesses(const char *path, struct error *error) {
+  struct trace_reader *reader;
+  struct trace_access_cursor *cursor = NULL;
+  struct access_item item;
+  int got = 0, items = 0, status = trace_reader_open(&reader, path, error);
+  if (status != 0)
+    return -1;
+  status = trace_access_cursor_open(&cursor, reader, error);
+  while (status == 0 && (got = trace_access_cursor_next(cursor, &item)) == 1)
+    items++;
+  if (status == 0)
+    trace_access_cursor_close(cursor);
+  trace_reader_close(reader);
+  CHECK(status != 0 || got != 0 || items > EVENTS + EVENTS / 2, "%d items", items);
+  return status != 0 || got != 0 ? -1 : 0;
+}
+
 static int write_workload(const char *path, struct error *error) {
   struct workload_writer *writer;
   if (workload_writer_open(&writer, path, error) != 0) {
@@ -184,6 +224,8 @@ int main(void) {
     archive = kind / 2;
     starve(write_trace, read_trace, path, "writing a trace");
     starve(read_trace, NULL, path, "reading a trace");
+    starve(write_accesses, read_accesses, path, "writing accesses");
+    starve(read_accesses, NULL, path, "reading accesses");
     starve(write_workload, read_workload, path, "writing a workload");
     starve(read_workload, NULL, path, "reading a workload");
   }
