@@ -59,7 +59,7 @@ $(call c_test,capture/test/recorder/threads_of_a_process_are_bounded.c,,$(RECORD
 $(call c_test,capture/test/recorder/a_recording_ends_while_its_memory_is_written.c,,$(RECORDER_COMPONENTS),$(RECORDER_LIBRARIES))
 $(call c_test,capture/test/recorder/budget_is_kept_under_any_load.c,,$(RECORDER_COMPONENTS),$(RECORDER_LIBRARIES))
 $(call c_test,capture/test/recorder/live_objects_are_estimated_within_their_error.c,,capture/recorder/processes core/base,-lm)
-$(call c_test,capture/test/recorder/missing_calls_break_the_turns.c,,capture/recorder/processes core/base,)
+$(call c_test,capture/test/recorder/missing_calls_break_the_turns.c,,capture/recorder/processes core/base,$(NO_MEMORY))
 $(OBJECTS)/obj/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OBJECTS)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/lib/test/lib%.so: $(OBJECTS)/pic/capture/test/%.o

@@ -4,10 +4,18 @@
    bounded memory. */
 #include "capture/recorder/processes/balance.h"
 #include "capture/test/hosts/recording.h"
+#include "core/test/failing_memory.h"
 
 #include <stdlib.h>
 
 enum { OBJECTS = 300000, ROUNDS = 5, REUSES = 3 };
+
+static long left = -1; /* requests until all fail; -1: none does */
+
+static bool fails(void) {
+  left -= left > 0;
+  return left == 0;
+}
 
 static uint64_t address_of(uint64_t i) {
   return 0x7f0000000000 + i * 48;
@@ -114,6 +122,21 @@ static void a_share_of_what_is_missing_in_a_long_history_is_counted(void) {
   balance_close(&balance);
 }
 
+static void without_memory_nothing_is_said(void) {
+  for (long number = 0; number < 9; number++) {
+    struct balance balance;
+    left = number;
+    balance_open(&balance, false);
+    for (uint64_t i = 0; i < 1000; i++)
+      add(&balance, address_of(i), true, i);
+    balance_pass(&balance);
+    for (uint64_t i = 0; i < 1000; i++)
+      add(&balance, address_of(i), false, 1000 + i);
+    left = -1;
+    check_missing(&balance, 0);
+  }
+}
+
 int main(void) {
   legal_histories_lack_nothing();
   a_step_that_is_shown_late_comes_in_its_place();
@@ -121,5 +144,6 @@ int main(void) {
   all_that_is_missing_in_a_short_history_is_counted();
   what_is_missing_on_both_sides_is_counted();
   a_share_of_what_is_missing_in_a_long_history_is_counted();
+  without_memory_nothing_is_said();
   return 0;
 }
