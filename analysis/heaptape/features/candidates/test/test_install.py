@@ -74,6 +74,8 @@ def test_an_installed_candidate_is_chosen_by_version_and_series(place):
     assert labels == ["planted@1.0.0", "planted@1.2.0", "planted@2.0.0", "planted@2.0.0:A=b"]
     choice = registry.choose("planted@1", known)
     assert choice.preload == str(installed.root() / "planted@1.2.0" / "libplanted.so")
+    here = known | {"planted": registry.Allocator(library="libother.so", name="planted")}
+    assert registry.named("planted@1", here).library == "libplanted.so"  # what a recording's allocator is known by
     with pytest.raises(HeaptapeError, match=r"planted@3 is not installed \(of planted there are planted@1.0.0, "):
         registry.choose("planted@3", known)
     assert [c.label for c in registry.choose_all(["planted@2:N=1..2"], known)] == [
