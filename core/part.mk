@@ -23,6 +23,7 @@ $(call c_test,core/test/calls_of_no_table_are_refused_and_none_before_them_is_lo
 $(call c_test,core/test/annotations_survive_writing_and_reading.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/accesses_survive_writing_and_reading.c,,$(TRACE),$(CORE_LIBS))
 $(call c_test,core/test/sampled_line_sharing_tends_to_the_exact_figures.c,,core/sharing core/base,$(CORE_LIBS))
+$(call c_test,core/test/live_object_is_found_by_its_shortest_reference.c,,core/trace core/base,$(CORE_LIBS))
 $(call c_test,core/test/address_map_keeps_what_was_added_until_it_is_removed.c,,core/base,)
 $(call c_test,core/test/filters_say_what_the_kernel_does.c,,core/system core/base,)
 $(call c_test,core/test/elf_is_read_truly_and_within_its_bounds.c,,core/elf core/base,-ldl)
