@@ -113,11 +113,13 @@ def same_as_before(path: Path, text: str) -> None:
 
 
 def compile_c(into: Path, source: str | Path, *options: str | Path, compiler: str = "cc") -> Path:
-    """Compiles a source file, or C source text, to a program; with -shared and -fPIC to a library. The compiler keeps
-    each call as written.
+    """Compiles a source file, or the text of one, to a program; with -shared and -fPIC to a library. The compiler keeps
+    each call as written. Our own files are included by their paths from the root, as core/test/usual.h.
     """
-    given: list[str | Path] = ["-x", "c", "-", "-x", "none"] if isinstance(source, str) else [source]
-    command = [compiler, "-fno-builtin", *given, "-o", into, *options]
+    language = "c++" if "+" in compiler else "c"
+    given: list[str | Path] = ["-x", language, "-", "-x", "none"] if isinstance(source, str) else [source]
+    gnu = ["-D_GNU_SOURCE="] if language == "c" else []  # C++ has it
+    command = [compiler, "-fno-builtin", *gnu, *given, "-o", into, *options, f"-I{REPOSITORY}"]
     text = source if isinstance(source, str) else None
     subprocess.run([str(word) for word in command], input=text, text=True, check=True)
     return into

@@ -3,12 +3,6 @@
 #include "allocators/reference/chunk.h"
 #include "core/test/check.h"
 
-#include <errno.h>
-#include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 void free_sized(void *object, size_t object_bytes);
 void free_aligned_sized(void *object, size_t alignment, size_t object_bytes);
 

@@ -2,10 +2,7 @@
 /* Threads that come and go leave nothing behind: the contents of their caches are reused; and a thread's last
    destructors may still allocate and free. */
 #include "allocators/common/allocator.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 /* FREE_BYTES_MORE: by how much the heap may grow, less than a hundredth of what the threads allocated. */
 enum { THREADS = 300, OBJECTS = 50, FREE_BYTES_MORE = 64 << 10 };

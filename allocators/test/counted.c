@@ -3,11 +3,7 @@
 
 #include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { STATS = 64 };
 

@@ -2,12 +2,7 @@
 /* A thread that allocates nothing has counts, too; they outlive it, but its entry in the list of threads does not. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { THREADS = 50, OBJECTS = 20, OBJECT_BYTES = 200, HANGS_AFTER_S = 60 };
 
@@ -36,7 +31,7 @@ static int check(void) {
   uint64_t after = counted("atomics");
   if (after - before >= THREADS)
     return 0;
-  fprintf(stderr, "%d threads made %llu atomic operations\n", THREADS, (unsigned long long)(after - before));
+  fprintf(stderr, "%d threads made %lu atomic operations\n", THREADS, (after - before));
   return 1;
 }
 

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "allocators/test/expect_fault.h"
-
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 /* The program states a wrong alignment. */
 static void aligned_free_of_an_unaligned_object(void) {

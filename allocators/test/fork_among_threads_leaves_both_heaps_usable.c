@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* While other threads allocate, forked children do so too, and fork again; atfork handlers that allocate do not hang.
  */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { THREADS = 3, FORKS = 60, TIMEOUT_S = 60 };
 

@@ -3,11 +3,7 @@
    blocks do not overlap, and no byte of a live object is in a free block. */
 #include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
-
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 enum { OBJECTS = 3000, ROUNDS = 16, CALLS = 2000, TEXT_BYTES = 1 << 16, BLOCKS_MAX = 1 << 18, STATES_MAX = 12 };
 
@@ -74,14 +70,13 @@ static int check(char *text, FILE *stream) {
   const char *name;
   for (unsigned state = 0; (name = heaptape_heap_walk_state(state)); state++)
     if (walked.bytes[state] != total(text, name)) {
-      fprintf(stderr, "%s: %llu walked, %llu by malloc_info\n", name, (unsigned long long)walked.bytes[state],
-              (unsigned long long)total(text, name));
+      fprintf(stderr, "%s: %lu walked, %lu by malloc_info\n", name, walked.bytes[state], total(text, name));
       return 1;
     }
   bool sums = walked.bytes[0] <= info.uordblks && walked.all_bytes == info.uordblks + info.fordblks;
   if (walked.live_objects_in_free_blocks || walked.blocks == 0 || !sums || overlaps()) {
-    fprintf(stderr, "%u overlaps, %llu objects in free blocks, or mallinfo2 disagrees: %d\n", overlaps(),
-            (unsigned long long)walked.live_objects_in_free_blocks, !sums);
+    fprintf(stderr, "%u overlaps, %lu objects in free blocks, or mallinfo2 disagrees: %d\n", overlaps(),
+            walked.live_objects_in_free_blocks, !sums);
     return 1;
   }
   return 0;

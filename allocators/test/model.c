@@ -3,11 +3,7 @@
 
 #include "allocators/common/entry.h"
 #include "core/base/split_mix.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 void model_fail(const char *format, ...) {
   va_list arguments;

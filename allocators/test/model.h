@@ -5,9 +5,7 @@
    model per thread; threads that pass objects to one another must synchronise. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/test/usual.h"
 
 struct model_object {
   unsigned char *bytes; /* NULL: none */

@@ -4,10 +4,7 @@
 #include "allocators/common/allocator.h"
 #include "allocators/common/entry.h"
 #include "allocators/test/model.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 enum { OBJECTS = 3000, PHASE = 1250, LARGE = 125, OVERHEAD_BYTES_MAX = 128 };
 

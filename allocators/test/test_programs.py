@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.real_programs import BASE, run_here
-from tests.support import HEAPTAPE_HERE, OUT, Result, need, record, run, succeed
+from tests.support import HEAPTAPE_HERE, OUT, Result, compile_c, need, record, run, succeed
 
 # The allocators of allocators/part.mk.
 OURS = ("reference", "magazine", "bucket")
@@ -103,11 +103,8 @@ def test_python(library):
 
 @pytest.fixture(scope="module")
 def cpp_program(tmp_path_factory) -> Path:
-    program = tmp_path_factory.mktemp("cpp") / "operators"
-    source = program.with_suffix(".cc")
-    source.write_text(CPP)
-    succeed("g++", "-std=c++17", "-Wno-alloc-size-larger-than", source, "-o", program)
-    return program
+    folder = tmp_path_factory.mktemp("cpp")
+    return compile_c(folder / "operators", CPP, "-std=c++17", "-Wno-alloc-size-larger-than", compiler="g++")
 
 
 @EACH

@@ -3,11 +3,7 @@
    environment. Usage: [THREADS [CALLS_PER_THREAD [GENERATIONS]]] */
 #include "allocators/common/entry.h"
 #include "allocators/test/model.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 enum { OWN = 200, SHARED = 64, THREADS_MAX = 64 };
 

@@ -2,12 +2,7 @@
 /* An allocator for the tests: hands out fresh addresses by one atomic addition and never reuses memory, so it may be
    called in a signal handler that interrupted it. Its calloc calls malloc by name, as in some real allocators. It has
    C23's sized frees, and counts them. */
-#include <errno.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
+#include "core/test/usual.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -30,29 +30,55 @@ def calling(calls: int, size_bytes: int, status: int = 0) -> list[str]:
     return ["/usr/bin/python3", "-c", CALLS, *map(str, (calls, size_bytes, status))]
 
 
+class Commanded(subprocess.Popen):
+    """A program that answers each command on its standard input by a line. A `with` kills it at its end."""
+
+    def __init__(self, *command: str | Path, **options: int) -> None:
+        pipe = subprocess.PIPE
+        super().__init__([str(word) for word in command], stdin=pipe, stdout=pipe, bufsize=0, **options)
+
+    def request(self, command: str) -> None:
+        """Gives it a command; does not wait."""
+        self.stdin.write(command.encode())
+
+    def answers(self, within_s: float) -> bool:
+        if not select.select([self.stdout], [], [], within_s)[0]:
+            return False
+        assert os.read(self.stdout.fileno(), 1) == b"\n"
+        return True
+
+    def answer(self) -> None:
+        """Waits until a command has been carried out."""
+        assert self.answers(HANG_S), "the program stands still"
+
+    def obey(self, command: str) -> None:
+        """Gives it a command, and waits."""
+        self.request(command)
+        self.answer()
+
+    def end(self) -> int:
+        """Lets it end; returns its exit status."""
+        self.stdin.close()
+        return self.wait(timeout=HANG_S)
+
+    def __exit__(self, *raised: object) -> None:
+        self.kill()
+        super().__exit__(*raised)
+
+
 class Driven:
     """`process`: the recorder. The program answers each byte by a byte when it has made its calls. It ends
     with this status after the last byte."""
 
     def __init__(self, trace: Path, *options: str, program: list[str], status: int = 0) -> None:
         self.trace, self.status = trace, status
-        self.process = subprocess.Popen(
-            [RECORD, "--all-processes", "-o", self.trace, *options, "--", *program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        command = (RECORD, "--all-processes", "-o", self.trace, *options, "--", *program)
+        self.process = Commanded(*command, stderr=subprocess.PIPE)
+        self.answer = self.process.answer
 
     def request(self) -> None:
         """Requests the calls; does not wait."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def answer(self) -> None:
-        """Waits until the calls requested first are made."""
-        assert select.select([self.process.stdout], [], [], HANG_S)[0], "the program stands still"
-        assert os.read(self.process.stdout.fileno(), 1) == b"\n"
+        self.process.request("\n")
 
     def work(self) -> None:
         """Requests the calls, and waits."""
@@ -68,4 +94,4 @@ class Driven:
         """Lets the program end; returns what the recorder printed."""
         _, output = self.process.communicate(timeout=HANG_S)
         assert self.process.returncode == self.status, output
-        return output
+        return output.decode()

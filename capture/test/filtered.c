@@ -2,22 +2,10 @@
 /* filtered FILTER... -- PROGRAM...: puts itself under the filters of system calls (seccomp) in these files, arrays of
    struct sock_filter, and executes the program. filtered -list NUMBER... prints a filter that kills a process for all
    calls but those that attaching makes, with their arguments, and those of these numbers. */
-#define _GNU_SOURCE
-#include <fcntl.h>
+#include "core/test/usual.h"
+
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <signal.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define CALL(purpose, need, number, words, ...) {number, {__VA_ARGS__}},
 struct argument {

@@ -157,4 +157,4 @@ def redis_unit(folder: Path) -> list[Path]:
 
 
 def compile_filtered(folder: Path) -> Path:
-    return compile_c(folder / "filtered", REPOSITORY / "capture/test/filtered.c", "-I", REPOSITORY)
+    return compile_c(folder / "filtered", REPOSITORY / "capture/test/filtered.c")

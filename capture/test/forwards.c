@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A library that has only reallocarray, which calls realloc by name, and aligned_alloc, which calls memalign. */
-#include <errno.h>
-#include <stddef.h>
+#include "core/test/usual.h"
 
 __attribute__((visibility("default"))) void *reallocarray(void *object, size_t count, size_t size);
 void *realloc(void *object, size_t size);

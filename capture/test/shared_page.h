@@ -3,10 +3,7 @@
 #pragma once
 
 #include "capture/wire/ring.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 /* NULL: it is not mapped. */
 static inline struct control *shared_page(void) {

@@ -6,9 +6,6 @@
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
 
-#include <string.h>
-#include <unistd.h>
-
 enum { MAX_ITEMS = 60000, LONG_ITEMS = (1 << 20) + 70000 };
 
 static char path[] = "/tmp/heaptape-test-XXXXXX";

@@ -5,9 +5,6 @@
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
 
-#include <string.h>
-#include <unistd.h>
-
 static char path[] = "/tmp/heaptape-test-XXXXXX";
 static struct error error;
 

@@ -5,9 +5,6 @@
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
 
-#include <string.h>
-#include <unistd.h>
-
 enum { UNKNOWN = 60, BLOCK_EVENTS = 100, BEFORE = 3 * BLOCK_EVENTS, AFTER = 50 };
 
 static char path[] = "/tmp/heaptape-test-XXXXXX";

@@ -3,10 +3,7 @@
 #pragma once
 
 #include "core/base/split_mix.h"
-
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 /* The arguments after the condition are as for printf. */
 #define CHECK(condition, ...)                                                                                          \

@@ -4,9 +4,6 @@
 #include "core/test/check.h"
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <string.h>
-#include <unistd.h>
 
 struct inner {
   uint64_t unused;

@@ -5,9 +5,6 @@
 #include "core/trace/event.h"
 #include "core/workload/control_counts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const struct kind {
   uint8_t call;
   uint64_t option, value; /* as recorded */

@@ -6,9 +6,6 @@
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
 
-#include <string.h>
-#include <unistd.h>
-
 static char path[] = "/tmp/heaptape-test-XXXXXX";
 static uint8_t whole[1 << 20];
 static size_t whole_bytes;

@@ -4,12 +4,7 @@
 #include "core/elf/elf_file.h"
 #include "core/test/check.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <link.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum { DAMAGES = 3000, PAGE = 4096 };
 

@@ -6,9 +6,6 @@
 #include "core/trace/read/trace_read.h"
 #include "core/trace/write/trace_write.h"
 
-#include <string.h>
-#include <unistd.h>
-
 enum { THREADS = 5, EVENTS = 3000 };
 
 static struct trace_event written[THREADS][EVENTS];

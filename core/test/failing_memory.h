@@ -3,8 +3,7 @@
    core/part.mk). Included by one file of a test, which defines fails. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "core/test/usual.h"
 
 /* Does this request fail? Called once for each. */
 static bool fails(void);

@@ -3,16 +3,10 @@
    unknown, nothing that is less restrictive. */
 #include "core/base/split_mix.h"
 #include "core/system/seccomp_filter.h"
+#include "core/test/usual.h"
 
-#include <errno.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { FILTERS = 150, PROBES = 16, PARTS = 24, ARGUMENTS = 3, PROBE = SYS_getpriority, DATA = 0xfff };
 

@@ -2,13 +2,9 @@
 /* libFuzzer target: any bytes as a trace. The checksums of headers and frames would keep a fuzzer out of the decoder,
    so the first byte of the input chooses between the file reader on the bytes as they are and the block decoders, of
    events and of data accesses, on columns cut from them. */
+#include "core/test/usual.h"
 #include "core/trace/read/reader.h"
 #include "core/trace/read/trace_read.h"
-
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 

@@ -6,12 +6,6 @@
 #include "core/workload/workload_read.h"
 #include "core/workload/workload_write.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 enum { OPS = 100000, THREADS = 3 };
 
 /* Thread of the op at a position: a thread has uneven numbers of ops in a row. */

@@ -5,9 +5,6 @@
 #include "core/isolated/isolated_heap.h"
 #include "core/test/check.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { SLOTS = 1500, STEPS = 20000 };
 
 static struct {

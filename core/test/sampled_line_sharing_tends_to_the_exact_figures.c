@@ -3,9 +3,7 @@
    figure, and everything is 0 once all objects are released. At other addresses the exact figures are the same. */
 #include "core/base/split_mix.h"
 #include "core/sharing/line_sharing.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 enum { OBJECTS = 20000, PLACEMENTS = 200, SAMPLED = 16, THREADS = 3, MOVES = 4 };
 

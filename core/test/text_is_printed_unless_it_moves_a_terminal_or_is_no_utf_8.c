@@ -4,11 +4,6 @@
 
 #include "core/test/check.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <string.h>
-
 static bool moves(unsigned point) {
   static const unsigned ranges[][2] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},
                                        {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};

@@ -10,9 +10,6 @@
 #include "core/workload/workload_ops.h"
 #include "core/workload/workload_write.h"
 
-#include <string.h>
-#include <unistd.h>
-
 enum { THREADS = 3, EVENTS = 120, OTHERS = 3 };
 
 static long left = -1; /* requests until one fails; -1: none does */

@@ -4,12 +4,6 @@
 #include "core/test/check.h"
 #include "observe/observe.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 int main(void) {
   static struct observation all = {.listener = -1, .interval_ns = 1};
   int executes[2], executed[2]; /* executed is closed by exec */

@@ -2,15 +2,7 @@
 /* Acquires objects at call sites that are to be placed (placed…) and at others, in threads and fork children; checks
    their contents. With an argument: prints whether two of a placed site, and one of each kind, lie near each other, and
    how many of the other functions' placed objects. */
-#include <errno.h>
-#include <malloc.h>
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 #define APART __attribute__((noinline))
 #define CHECK(claim) ((claim) ? (void)0 : (fprintf(stderr, "line %d: %s\n", __LINE__, #claim), exit(1)))

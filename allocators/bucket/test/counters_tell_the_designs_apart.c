@@ -3,11 +3,7 @@
    bucket. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 enum { PAIRS = 1000 };
 
@@ -56,8 +52,7 @@ static bool is_cost(const char *what, struct cost cost, const uint64_t per_pair[
   bool right = true;
   for (int index = 0; index < 4; index++)
     if (have[index] != per_pair[index] * PAIRS) {
-      fprintf(stderr, "%s: %llu %s, not %llu\n", what, (unsigned long long)have[index], names[index],
-              (unsigned long long)per_pair[index] * PAIRS);
+      fprintf(stderr, "%s: %lu %s, not %lu\n", what, have[index], names[index], per_pair[index] * PAIRS);
       right = false;
     }
   return right;

@@ -2,9 +2,7 @@
 /* Each way to corrupt a heap of the bucket allocator, and the line that reports it. */
 #include "allocators/bucket/buckets.h"
 #include "allocators/test/expect_fault.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 /* It has its own header within another object. */
 static void double_free_of_an_aligned_object(void) {

@@ -2,10 +2,7 @@
 /* The zone magazine maps as many zones at once as its tunables say, and sheds down to the low mark when it is full. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 enum { ZONES = 100, OBJECT_BYTES = 40000 /* a zone each */ };
 
@@ -21,7 +18,7 @@ static int check_bursts(const char *expected) {
     char *end;
     uint64_t wanted = strtoull(expected, &end, 10);
     if (burst != wanted || counted("mmaps") == calls) {
-      fprintf(stderr, "a burst of %llu, not %llu\n", (unsigned long long)burst, (unsigned long long)wanted);
+      fprintf(stderr, "a burst of %lu, not %lu\n", burst, wanted);
       return 1;
     }
     expected = *end ? end : expected;
@@ -38,8 +35,7 @@ static int check_shedding(void) {
     allocator_free(objects[zone]);
     uint64_t freed = (uint64_t)zone + 1, wanted = freed <= 64 ? 0 : ((freed - 65) / 16 + 1) * 16;
     if (counted("zones_shed") != wanted) {
-      fprintf(stderr, "%llu zones freed, %llu shed, not %llu\n", (unsigned long long)freed,
-              (unsigned long long)counted("zones_shed"), (unsigned long long)wanted);
+      fprintf(stderr, "%lu zones freed, %lu shed, not %lu\n", freed, counted("zones_shed"), wanted);
       return 1;
     }
   }

@@ -2,9 +2,7 @@
 /* Every request is counted as served from exactly one place, and every freed object as going to exactly one place. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 enum { CALLS = 20000, OBJECTS = 100 };
 
@@ -33,9 +31,8 @@ static int check(void) {
   struct counts after = now();
   if (after.served - before.served == CALLS && after.freed - before.freed == freed)
     return 0;
-  fprintf(stderr, "%d requests, %llu counted; %llu small frees, %llu counted\n", CALLS,
-          (unsigned long long)(after.served - before.served), (unsigned long long)freed,
-          (unsigned long long)(after.freed - before.freed));
+  fprintf(stderr, "%d requests, %lu counted; %lu small frees, %lu counted\n", CALLS, (after.served - before.served),
+          freed, (after.freed - before.freed));
   return 1;
 }
 

@@ -5,12 +5,7 @@
 #include "allocators/magazine/magazines.h"
 #include "allocators/magazine/zones.h"
 #include "allocators/test/counted.h"
-
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 enum { BYTES = 40, OTHER_BYTES = 400, SIZE_AT_FIRST = 4, CONTENDED_LIMIT = 16, OBJECTS = 1024 };
 

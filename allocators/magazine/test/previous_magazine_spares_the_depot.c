@@ -3,9 +3,7 @@
    never with two: Bonwick's reason for the second. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 enum { ROUNDS = 16, TURNS = 1000, BYTES = 24 };
 
@@ -42,6 +40,6 @@ int main(int argument_count, char **arguments) {
   uint64_t made = visits_at_the_edge();
   int wrong = strcmp(arguments[1], "two") == 0 ? made > ROUNDS : made < TURNS;
   if (wrong)
-    fprintf(stderr, "%llu visits to the depot in %d turns\n", (unsigned long long)made, TURNS);
+    fprintf(stderr, "%lu visits to the depot in %d turns\n", made, TURNS);
   return wrong;
 }

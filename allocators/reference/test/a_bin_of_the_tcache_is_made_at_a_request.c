@@ -3,9 +3,7 @@
    or calloc; without it, of all sizes. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
-
-#include <pthread.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 enum { SIZES = 3, EACH = 4 };
 static const size_t bytes[SIZES] = {40, 900, 5000};

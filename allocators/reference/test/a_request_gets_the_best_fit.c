@@ -3,9 +3,7 @@
    for non-empty bins are correct. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 enum { ROUNDS = 200, HOLES = 12, REQUESTS = 50 };
 

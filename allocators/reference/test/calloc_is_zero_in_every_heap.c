@@ -2,13 +2,7 @@
 /* Memory of calloc is zero, from any heap: in a thread with heaps of 64 MiB, the newest below the others, and in the
    main arena when the break can't be moved. */
 #include "allocators/common/entry.h"
-
-#include <errno.h>
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { OBJECTS = 15000, OBJECT_BYTES = 11000 }; /* 165 MB: three heaps and more */
 

@@ -3,10 +3,7 @@
    and go reuse the arenas of ended threads. */
 #include "allocators/common/allocator.h"
 #include "allocators/reference/take.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 enum { OBJECTS = 500, CALLS = 20000, THREADS = 50, ANOTHER_HEAP_BYTES = 1 << 20 };
 

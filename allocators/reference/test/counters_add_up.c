@@ -3,9 +3,7 @@
    documented. */
 #include "allocators/common/entry.h"
 #include "allocators/test/counted.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 enum { CALLS = 20000, OBJECTS = 100 };
 
@@ -31,7 +29,7 @@ static int check_served(void) {
   uint64_t change = served() - before;
   if (change == CALLS)
     return 0;
-  fprintf(stderr, "%d requests, %llu counted\n", CALLS, (unsigned long long)change);
+  fprintf(stderr, "%d requests, %lu counted\n", CALLS, change);
   return 1;
 }
 
@@ -46,8 +44,7 @@ static int check_atomics(const char *expected_per_free) {
   uint64_t change = counted("atomics") - before, expected = (uint64_t)atoi(expected_per_free) * CALLS;
   if (change == expected)
     return 0;
-  fprintf(stderr, "%llu atomic operations in %d frees, not %llu\n", (unsigned long long)change, CALLS,
-          (unsigned long long)expected);
+  fprintf(stderr, "%lu atomic operations in %d frees, not %lu\n", change, CALLS, expected);
   return 1;
 }
 

@@ -3,11 +3,7 @@
    completely free heaps are given back. */
 #include "allocators/common/entry.h"
 #include "allocators/reference/take.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 enum { OBJECTS = 15000, OBJECT_BYTES = 11000 }; /* 165 MB: three heaps */
 

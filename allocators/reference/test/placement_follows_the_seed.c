@@ -4,13 +4,6 @@
 #include "allocators/common/entry.h"
 #include "core/test/check.h"
 
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 enum { OBJECTS = 4000, OBJECT_BYTES = 104 };
 
 struct layout {

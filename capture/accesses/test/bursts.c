@@ -2,11 +2,7 @@
 /* A program that marks its phases, and whose accesses in them are known: test_bursts.py has them. Usage: bursts phases
    ROUNDS | fork | exec | walk ROUNDS */
 #include "capture/wire/heaptape.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { OLD = 1088, NEW = 1104, SENTINEL = 1120, OLD_OBJECTS = 40, NODES = 16384, NODE = 192 };
 

@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A program whose accesses to its objects are known: test_accesses.py has them. Usage: planted MODE [NUMBER] */
 #include "capture/wire/heaptape.h"
-
-#include <pthread.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { FIRST = 1088, SECOND = 1104, THIRD = 1120, MANY = 8192, THREADS = 24 };
 

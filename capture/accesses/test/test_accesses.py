@@ -13,7 +13,7 @@ import pytest
 
 from tests import support
 from tests.oracle.reader import open_trace
-from tests.support import CONVERT, OUT, REPOSITORY, compile_c, succeed
+from tests.support import CONVERT, OUT, compile_c, succeed
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("valgrind"), reason="no valgrind here"),
@@ -28,7 +28,7 @@ FIRST, SECOND, THIRD, MANY = 1088, 1104, 1120, 8192
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("accesses") / "planted"
     source = Path(__file__).parent / "planted.c"
-    return compile_c(path, source, "-D_GNU_SOURCE", "-O1", f"-I{REPOSITORY}", "-lpthread")
+    return compile_c(path, source, "-O1", "-lpthread")
 
 
 def record(tape: Path, *command: str | Path, accesses: str = "all", status: int = 0) -> str:

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from heaptape.tape.trace import open_trace
 
+from capture.test.driven import HANG_S, Commanded
 from tests.support import RECORD, check, compile_c, take_interrupts
 
-HANG_S = 120  # bounds a hang, and is not a claim
 SOURCES = Path(__file__).parent
 FIRST_BYTES, LAST_BYTES, STEP_BYTES = 16, 16000, 16
 
@@ -28,39 +28,16 @@ def compile_worker(folder: Path, *more: str | Path) -> tuple[Path, Path]:
     return compile_c(folder / "worker", SOURCES / "worker.c", "-O1", "-pthread", *more), plugin
 
 
-class Worker:
-    """`process`: worker.c with `threads` threads."""
+class Worker(Commanded):
+    """worker.c with `threads` threads. Its exit status is 0 where all its objects were correct."""
 
     def __init__(
         self, programs: tuple[Path, Path], threads: int, *options: str, under: tuple[str | Path, ...] = ()
     ) -> None:
         self.threads = threads
-        self.process = subprocess.Popen(
-            [*under, programs[0], str(threads), programs[1], *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        self.pid = self.process.pid
+        super().__init__(*under, programs[0], str(threads), programs[1], *options)
         self.code: list[bytes] = []  # of an executable with an allocator, before anything was redirected
         self.obey("c")
-
-    def request(self, command: str) -> None:
-        """Gives it a command; does not wait."""
-        self.process.stdin.write(command.encode())
-        self.process.stdin.flush()
-
-    def answer(self) -> None:
-        """Waits until a command has been carried out."""
-        assert select.select([self.process.stdout], [], [], HANG_S)[0], "the program stands still"
-        assert os.read(self.process.stdout.fileno(), 1) == b"\n"
-
-    def obey(self, command: str) -> None:
-        """Gives it a command, and waits."""
-        self.request(command)
-        self.answer()
-
-    def end(self) -> int:
-        """Lets it end; returns its exit status, which is 0 where all its objects were correct."""
-        self.process.stdin.close()
-        return self.process.wait(timeout=HANG_S)
 
 
 @contextmanager
@@ -74,8 +51,8 @@ def workers(programs: tuple[Path, Path]) -> Iterator[Callable[..., Worker]]:
 
     yield begin
     for one in started:
-        one.process.kill()
-        one.process.wait()
+        one.kill()
+        one.wait()
 
 
 def library_mappings(pid: int | str) -> list[str]:

@@ -2,12 +2,9 @@
 /* A program whose every call of malloc is made by a fiber, on a stack of 8 KiB that comes from malloc; 64 KiB on both
    sides of it hold a pattern. Prints a line when it runs; ends at the end of its input, with status 1 if a pattern has
    changed. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
+
 #include <sys/select.h>
-#include <ucontext.h>
-#include <unistd.h>
 
 enum { FIBERS = 4, STACK_BYTES = 8 << 10, SIDE_BYTES = 64 << 10, PATTERN = 0x5a };
 

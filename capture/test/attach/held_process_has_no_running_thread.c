@@ -6,21 +6,7 @@
 #include "capture/attach/tracee/tracee.h"
 #include "capture/test/hosts/recording.h"
 
-#include <dirent.h>
-#include <dlfcn.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { HOLDS = 50, MAKERS = 3, REST_US = 3000, LIFE_US = 20000, LATE_US = 200, LATE_TIMES = 50, SKIPPED = 77 };
 

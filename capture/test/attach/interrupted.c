@@ -3,16 +3,7 @@
    so now and then. A signal interrupts it at malloc's first instructions, or where these are executed while it is
    recorded: there SIGUSR1's handler writes a line, and waits for a byte. SIGUSR2 ends it, with exit status 0 if all
    objects were correct. */
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <ucontext.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { FIRST_BYTES = 6, STUB_BYTES = 192, JUMP = 0xe9, JUMP_BYTES = 5 };
 

@@ -4,16 +4,9 @@
 #include "capture/attach/tracee/tracee.h"
 #include "core/system/peer.h"
 #include "core/system/process.h"
+#include "core/test/usual.h"
 
-#include <fcntl.h>
 #include <grp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { USER = 61003, SKIPPED = 77 };
 

@@ -3,12 +3,7 @@
 
    The functions that are called most begin with slow instructions, so that a thread that calls them is often stopped
    between these: where a jump to a hook is written over them. */
-#include <errno.h>
-#include <pthread.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
+#include "core/test/usual.h"
 
 #ifdef PREFIX
 #undef malloc /* in code that is compiled with this, these are the prefixed ones */

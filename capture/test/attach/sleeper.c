@@ -3,12 +3,7 @@
    word is set. As a program it reads commands, each answered by a line: c makes 1,000 calls; b lets a thread begin that
    malloc, where with an argument a signal handler, on a stack of its own, interrupts it; w lets it end, and waits for
    the thread. */
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { SLOW_BYTES = 31415, STACK_BYTES = 64 << 10, GUARD_BYTES = 4096 };
 

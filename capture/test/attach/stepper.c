@@ -2,17 +2,7 @@
 /* A program whose threads are interrupted in a hook: they single-step a call of free, and the handler of that signal
    waits at several of the hook's first instructions, where no return address says that a thread is in a hook. Commands,
    each answered by a line: c makes 1,000 calls; b lets the threads begin; w lets them go on, and waits for them. */
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <ucontext.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { THREADS = 6, STACK_BYTES = 64 << 10, TRAP_FLAG = 0x100 };
 

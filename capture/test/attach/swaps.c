@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls malloc, while other threads put a file that it may only read in the place of the first descriptor from 400 on.
  */
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 static int file;
 

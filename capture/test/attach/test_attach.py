@@ -166,7 +166,7 @@ def test_the_program_killed_leaves_a_trace_of_all_up_to_then(worker, tmp_path: P
     program = worker(2)
     attached = Attached(program.pid, tmp_path / "t.tape")
     program.obey("c")
-    program.process.kill()
+    program.kill()
     attached.wait()
     assert calls_of(requests(attached.trace), "malloc", 4242) == 10_000
     assert check(attached.trace)["ok"]

@@ -4,10 +4,9 @@ at instructions that are overwritten, operators, budgets and rotating files.
 """
 
 import os
-import select
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from capture.test.attach.attached import (
     text,
     wait_until,
 )
+from capture.test.driven import Commanded
 from tests.support import CONVERT, RECORD, check, compile_c, info, refused, succeed, take_interrupts
 
 NOBODY = 65534
@@ -44,6 +44,15 @@ def load_library(program: Worker, folder: Path) -> None:
             program.obey("c")
     program.obey("c")
     attaching.result().stop()
+
+
+def assert_recorded_for_a_moment(trace: Path, *command: str | Path) -> None:
+    """A program that prints a line, and then calls malloc(100) until its input ends; it ends well."""
+    with Commanded(*command) as process:
+        process.answer()
+        succeed(RECORD, "--attach", str(process.pid), "-o", trace, "--duration", "0.2")
+        assert calls_of(requests(trace), "malloc", 100)
+        assert process.end() == 0
 
 
 def test_a_fork_child_that_calls_first_neither_takes_the_name_nor_ends_the_recording(worker, tmp_path: Path) -> None:
@@ -257,8 +266,7 @@ __attribute__((constructor)) static void forbid(void) {
 
 
 CPP = """
-#include <poll.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 #include <new>
 int main() {
   char word;
@@ -279,11 +287,7 @@ int main() {
 
 
 def test_operators_of_cpp_are_recorded_as_such(tmp_path: Path) -> None:
-    source = tmp_path / "operators.cpp"
-    source.write_text(CPP)
-    program = tmp_path / "operators"
-    subprocess.run(["c++", "-O0", "-o", program, source], check=True)
-    worker = Worker((program, tmp_path), 0)
+    worker = Worker((compile_c(tmp_path / "operators", CPP, compiler="c++"), tmp_path), 0)
     attached = Attached(worker.pid, tmp_path / "t.tape")
     for _ in range(3):
         worker.obey("c")
@@ -298,13 +302,7 @@ def test_operators_of_cpp_are_recorded_as_such(tmp_path: Path) -> None:
 # By the first argument: what sigaction leaves on the stack is in a running function's frame, as in php's server; or
 # only a handler calls malloc. Ends with its standard input.
 HANDLERS = """
-#define _GNU_SOURCE
-#include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 static void *volatile object;
 static void work(int signal) { (void)signal; object = malloc(100); free(object); }
 int main(int count, char **argument) {
@@ -322,48 +320,31 @@ int main(int count, char **argument) {
 """
 
 
-@pytest.fixture
-def handlers(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen]]:
-    program = compile_c(tmp_path / "handlers", HANDLERS, "-O1")
-    started: list[subprocess.Popen] = []
-
-    def begin(mode: str) -> subprocess.Popen:
-        started.append(subprocess.Popen([program, mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
-        assert started[-1].stdout.read(1) == b"\n"
-        return started[-1]
-
-    yield begin
-    for one in started:
-        one.kill()
-        one.wait()
+@pytest.fixture(scope="module")
+def handlers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_c(tmp_path_factory.mktemp("handlers") / "handlers", HANDLERS, "-O1")
 
 
 def test_what_sigaction_leaves_on_the_stack_is_no_handler(handlers, tmp_path: Path) -> None:
-    process = handlers("left")
-    succeed(RECORD, "--attach", str(process.pid), "-o", tmp_path / "h.tape", "--duration", "0.2")
-    assert calls_of(requests(tmp_path / "h.tape"), "malloc", 100)
-    process.stdin.close()
-    assert process.wait(HANG_S) == 0
+    assert_recorded_for_a_moment(tmp_path / "h.tape", handlers, "left")
 
 
 def test_no_library_is_loaded_in_a_handler(handlers, tmp_path: Path) -> None:
-    process = handlers("handler")
-    command = [RECORD, "--attach", str(process.pid), "-o", tmp_path / "h.tape"]
-    recorder = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=take_interrupts)
-    assert recorder.stderr.readline().endswith("no thread has called malloc at a safe moment yet: waiting for one\n")
-    recorder.send_signal(signal.SIGINT)
-    recorder.communicate()
-    assert not library_mappings(process.pid)
-    process.stdin.close()
-    assert process.wait(HANG_S) == 0
+    with Commanded(handlers, "handler") as process:
+        process.answer()
+        command = [RECORD, "--attach", str(process.pid), "-o", tmp_path / "h.tape"]
+        recorder = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=take_interrupts)
+        assert recorder.stderr.readline().endswith(
+            "no thread has called malloc at a safe moment yet: waiting for one\n"
+        )
+        recorder.send_signal(signal.SIGINT)
+        recorder.communicate()
+        assert not library_mappings(process.pid)
+        assert process.end() == 0
 
 
 TRAPS = """
-#include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 static void handle(int signal) { (void)signal; }
 int main(int count, char **argument) {
   (void)count;
@@ -393,20 +374,11 @@ int main(int count, char **argument) {
     "trap", ["default", "ignored", "handled", "ignored, blocked", "handled, blocked", "handled, blocked, pending"]
 )
 def test_what_a_program_does_with_sigtrap_stays(tmp_path: Path, trap: str) -> None:
-    program = compile_c(tmp_path / "traps", TRAPS, "-O1")
-    process = subprocess.Popen([program, trap], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout.read(1) == b"\n"
-    succeed(RECORD, "--attach", str(process.pid), "-o", tmp_path / "t.tape", "--duration", "0.1")
-    assert calls_of(requests(tmp_path / "t.tape"), "malloc", 100)
-    process.stdin.close()
-    assert process.wait(HANG_S) == 0
+    assert_recorded_for_a_moment(tmp_path / "t.tape", compile_c(tmp_path / "traps", TRAPS, "-O1"), trap)
 
 
 SIGNALS = """
-#include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 static volatile int number, came, strange;
 static void count(int signal, siginfo_t *from, void *context) {
   (void)signal, (void)context;
@@ -431,47 +403,29 @@ int main(void) {
 def test_a_thread_that_stops_at_a_signal_loads_the_library_and_gets_the_signal_whole(tmp_path: Path) -> None:
     program = compile_c(tmp_path / "signals", SIGNALS, "-O1")
     for number in range(4):  # a signal is met at one stop of five
-        process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdout.read(1) == b"\n"
-        trace = tmp_path / f"{number}.tape"
-        succeed(RECORD, "--attach", str(process.pid), "-o", trace, "--duration", "0.1")
-        assert calls_of(requests(trace), "malloc", 100)
-        process.stdin.close()
-        assert process.wait(HANG_S) == 0
+        assert_recorded_for_a_moment(tmp_path / f"{number}.tape", program)
 
 
 HOLDS = 6  # the main thread is at such instructions in about every second one
 
 
-class Interrupted:
-    """`process`: interrupted.c."""
-
-    def __init__(self, program: Path) -> None:
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.pid = self.process.pid
-        self.await_line(None)
-
-    def await_line(self, most_s: float | None) -> bool:
-        if not select.select([self.process.stdout], [], [], most_s)[0]:
-            return False
-        assert os.read(self.process.stdout.fileno(), 1) == b"\n"
-        return True
+class Interrupted(Commanded):
+    """interrupted.c."""
 
     def interrupt(self) -> None:
         """Interrupts it until it waits in the handler, after one of malloc's first instructions."""
         for _ in range(HANG_S * 100):
-            self.process.send_signal(signal.SIGUSR1)
-            if self.await_line(0.01):
+            self.send_signal(signal.SIGUSR1)
+            if self.answers(0.01):
                 return
         raise AssertionError("no signal comes at malloc's first instructions")
 
     def go_on(self) -> None:
-        self.process.stdin.write(b"\n")
-        self.process.stdin.flush()
+        self.request("\n")
 
     def end(self) -> int:
-        self.process.send_signal(signal.SIGUSR2)
-        return self.process.wait(timeout=HANG_S)
+        self.send_signal(signal.SIGUSR2)
+        return self.wait(timeout=HANG_S)
 
 
 @pytest.fixture(scope="module")
@@ -482,10 +436,9 @@ def interrupted_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def interrupted(interrupted_program: Path) -> Iterator[Interrupted]:
-    program = Interrupted(interrupted_program)
-    yield program
-    program.process.kill()
-    program.process.wait()
+    with Interrupted(interrupted_program) as program:
+        program.answer()
+        yield program
 
 
 def test_threads_that_are_held_at_overwritten_instructions_go_on(interrupted: Interrupted, tmp_path: Path) -> None:

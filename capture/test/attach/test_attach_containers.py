@@ -78,7 +78,7 @@ def contained(programs: Callable[[str], tuple[Path, Path]]):  # noqa: ANN201
 
         def start(*under: str | Path) -> Worker:
             program = begin(2, under=under)
-            program.pid = innermost(program.pid)
+            program.inside = innermost(program.pid)
             return program
 
         yield start
@@ -97,11 +97,11 @@ def root_of(folder: Path, *files: Path) -> Path:
 
 def record(program: Worker, folder: Path) -> None:
     """Records it: the trace is legal and complete, the fork child's, too; the process is left as it was."""
-    descriptors = sorted(Path(f"/proc/{program.pid}/fd").iterdir())
-    attached = Attached(program.pid, folder / "t.tape", "--all-processes")
+    descriptors = sorted(Path(f"/proc/{program.inside}/fd").iterdir())
+    attached = Attached(program.inside, folder / "t.tape", "--all-processes")
     program.obey("c")
     program.obey("f")
-    refused(RECORD, "--attach", str(program.pid), "-o", folder / "other.tape", says="being recorded already")
+    refused(RECORD, "--attach", str(program.inside), "-o", folder / "other.tape", says="being recorded already")
     attached.stop()
     threads = worker_threads(requests(attached.trace))
     assert {thread: jumps(sizes) for thread, sizes in threads.items()} == {thread: [] for thread in threads}
@@ -110,10 +110,10 @@ def record(program: Worker, folder: Path) -> None:
     assert len(traces) == 2
     for trace in traces:
         assert check(trace)["ok"]
-    assert {info(trace)["info"]["pid"] for trace in traces} > {program.pid}
-    assert program.pid in {info(trace)["info"]["parent_pid"] for trace in traces}
-    assert sorted(Path(f"/proc/{program.pid}/fd").iterdir()) == descriptors
-    assert redirected_references(program.pid) == 0
+    assert {info(trace)["info"]["pid"] for trace in traces} > {program.inside}
+    assert program.inside in {info(trace)["info"]["parent_pid"] for trace in traces}
+    assert sorted(Path(f"/proc/{program.inside}/fd").iterdir()) == descriptors
+    assert redirected_references(program.inside) == 0
     program.obey("c")
     assert program.end() == 0
 
@@ -166,8 +166,8 @@ def test_no_other_file_is_written_in_the_place_of_the_lent_library() -> None:
 
 
 def leave_alone(program: Worker, folder: Path, says: str) -> None:
-    refused(RECORD, "--attach", str(program.pid), "-o", folder / "t.tape", says=says)
-    assert library_mappings(program.pid) == relay_mappings(program.pid) == []
+    refused(RECORD, "--attach", str(program.inside), "-o", folder / "t.tape", says=says)
+    assert library_mappings(program.inside) == relay_mappings(program.inside) == []
     program.obey("c")
     assert program.end() == 0
 

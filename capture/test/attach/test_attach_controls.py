@@ -37,7 +37,7 @@ def attach_to(begun: Path, tape: Path) -> dict:
 )
 def test_later_control_calls_are_recorded_and_earlier_ones_said_to_be_unknown(library, own, program, tmp_path):  # noqa: F811
     if library:
-        program = compile_c(tmp_path / "linked", SOURCE, "-D_GNU_SOURCE", "-Wl,--no-as-needed", system_library(library))
+        program = compile_c(tmp_path / "linked", SOURCE, "-Wl,--no-as-needed", system_library(library))
     about = attach_to(program, tmp_path / "a.tape")
     assert controls(tmp_path / "a.tape") == 2 * [("mallopt", TOP_PAD, 64 << 10), ("malloc_trim", 0, 7), *own]
     assert "settings_by_calls" in about["lacks"]
@@ -45,7 +45,7 @@ def test_later_control_calls_are_recorded_and_earlier_ones_said_to_be_unknown(li
 
 
 def test_a_library_of_a_running_program_may_have_set_its_allocator_up(tmp_path):
-    library = compile_c(tmp_path / "libsets.so", SOURCE, "-D_GNU_SOURCE", "-shared", "-fPIC", "-Dmain=its_main")
+    library = compile_c(tmp_path / "libsets.so", SOURCE, "-shared", "-fPIC", "-Dmain=its_main")
     calls = "int its_main(int, char **); int main(int count, char **words) { return its_main(count, words); }"
     calling = compile_c(tmp_path / "calls", calls, library, f"-Wl,-rpath,{tmp_path}")
     assert "settings_by_calls" in attach_to(calling, tmp_path / "a.tape")["lacks"]

@@ -14,15 +14,8 @@ from tests.support import check, compile_c
 RELAY_KIB = 8
 LOCKS_LATER = (
     """
+#include "core/test/usual.h"
 #include <linux/capability.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 """
     + reads_kib("locked", "VmLck")
     + WAITS_TWICE

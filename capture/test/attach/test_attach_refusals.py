@@ -27,8 +27,7 @@ int main(void) { write(1, "\\n", 1); for (;;) pause(); }
 """
 # free has one byte, behind which another function begins.
 OWN_MALLOC = """
-#include <stddef.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 static char arena[1 << 20];
 static size_t used;
 void *malloc(size_t bytes) {
@@ -42,8 +41,7 @@ __asm__(".text\\n.globl free\\n.type free, @function\\nfree: ret\\n.size free, 1
 int main(void) { free(malloc(10)); write(1, "\\n", 1); for (;;) pause(); return reused(); }
 """
 CHANGED_USER = """
-#define _GNU_SOURCE
-#include <unistd.h>
+#include "core/test/usual.h"
 int main(void) { if (setresuid(0, 65534, 0)) return 1; write(1, "\\n", 1); for (;;) pause(); }
 """
 VFORKED = """
@@ -54,8 +52,7 @@ int main(void) {
 }
 """
 ACQUIRES = """
-#include <stdlib.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 int main(void) { for (;;) { free(malloc(777)); usleep(1000); } }
 """
 WITHOUT_C_LIBRARY = """
@@ -65,9 +62,8 @@ void _start(void) {
 }
 """
 ENDLESS = """
-#define _GNU_SOURCE
+#include "core/test/usual.h"
 #include <link.h>
-#include <unistd.h>
 int main(void) {
   struct link_map *last = _r_debug.r_map;
   while (last->l_next) last = last->l_next;
@@ -79,11 +75,7 @@ int main(void) {
 
 # Calls malloc until our library has been loaded by such a call, and then no more.
 QUIET_ONCE_LOADED = """
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 static char maps[1 << 16];
 static int loaded(void) {
   size_t used = 0; ssize_t got; int fd = open("/proc/self/maps", O_RDONLY);
@@ -194,7 +186,7 @@ def loading(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     """A process whose dynamic linker waits for the writer of a pipe, and that pipe."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    program = compile_c(tmp_path / "program", ACQUIRES, "-fno-builtin")
+    program = compile_c(tmp_path / "program", ACQUIRES)
     with subprocess.Popen([program], env={"LD_PRELOAD": str(pipe)}, stderr=subprocess.DEVNULL) as process:
         wait_until(lambda: "wait_for_partner" in Path(f"/proc/{process.pid}/wchan").read_text())
         yield process.pid, pipe
@@ -268,7 +260,7 @@ def test_a_process_that_calls_no_malloc_is_waited_for_and_let_go(start, tmp_path
 
 
 def test_a_process_that_ends_without_a_call_is_reported(start, tmp_path: Path) -> None:
-    process = start(QUIET_ONCE_LOADED, "-fno-builtin")
+    process = start(QUIET_ONCE_LOADED)
     command = [RECORD, "--attach", str(process.pid), "-o", tmp_path / "t.tape"]
     recorder = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert "recording begins" in recorder.stderr.readline()

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A program for the tests of --attach: threads that wait in calls which the kernel does not restart itself, and one
    that allocates. Ends with its input: exit status 0 if all of them still waited. */
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
+
 #include <sys/epoll.h>
 #include <sys/ipc.h>
 #include <sys/sem.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 static atomic_bool returned;
 static int semaphore;

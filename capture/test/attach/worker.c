@@ -12,17 +12,7 @@
      v  makes another thread sleep in the kernel for half a second, where it can't be stopped (vfork)
      e  ends the main thread; another one carries out commands from then on
    At the end of the input: exit status 0 if all objects were correct. */
-#include <dlfcn.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { FIRST_BYTES = 16, LAST_BYTES = 16000, STEP_BYTES = 16, KEPT = 32, THREADS_MAX = 64, AT_ONCE = 64 };
 

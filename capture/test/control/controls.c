@@ -4,16 +4,7 @@
    the program runs on, and which of them it sees. serves: after it has set something, for each request. forks: sets
    something, and forks. steps: this for each line of the input. trim, plain: rounds over 20,000 blocks, of which each
    thousandth is kept, with or without malloc_trim(0) after each, or what other allocators have in its place. */
-#include <dlfcn.h>
-#include <malloc.h>
-#include <poll.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/types.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 extern void mi_collect(bool force) __attribute__((weak));
 extern void mi_option_set(int option, long value) __attribute__((weak));

@@ -98,9 +98,7 @@ int main() {
 
 @pytest.fixture(scope="module")
 def operators(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = tmp_path_factory.mktemp("operators") / "program.cpp"
-    source.write_text(CPP)
-    return compile_c(source.with_suffix(""), source, compiler="c++")
+    return compile_c(tmp_path_factory.mktemp("operators") / "program", CPP, compiler="c++")
 
 
 @pytest.mark.parametrize("allocator", [None, "libjemalloc.so.2"])
@@ -161,21 +159,21 @@ def test_files_rotate_within_a_budget_and_no_call_is_lost(tmp_path: Path) -> Non
 
 def test_a_signal_handler_that_allocates_between_bursts_is_counted(tmp_path: Path) -> None:
     """By a timer, so that it also interrupts calls; the program knows how many calls it has made."""
-    source = tmp_path / "program.c"
-    source.write_text(
-        "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/time.h>\n"
-        "static volatile long calls;\nstatic void *volatile held;\n"
-        "static void count(int signal) { (void)signal; free(NULL); calls++; }\n"
-        "int main(void) {\n"
-        "  struct itimerval timer = {{0, 50}, {0, 50}};\n"
-        "  signal(SIGALRM, count); setitimer(ITIMER_REAL, &timer, NULL);\n"
-        "  long own = 0;\n"
-        "  for (int i = 0; i < 3000000; i++) { free(held = malloc(40)); own += 2; }\n"
-        "  timer.it_value.tv_usec = timer.it_interval.tv_usec = 0; setitimer(ITIMER_REAL, &timer, NULL);\n"
-        '  char text[40]; FILE *out = fopen("/dev/stdout", "w"); setvbuf(out, text, _IOFBF, sizeof text);\n'
-        '  fprintf(out, "%ld %ld\\n", own, calls); fflush(out); _Exit(0);\n}\n'
-    )
-    program = compile_c(tmp_path / "program", source, "-fno-builtin")
+    source = """
+#include "core/test/usual.h"
+static volatile long calls;
+static void *volatile held;
+static void count(int signal) { (void)signal; free(NULL); calls++; }
+int main(void) {
+  struct itimerval timer = {{0, 50}, {0, 50}};
+  signal(SIGALRM, count); setitimer(ITIMER_REAL, &timer, NULL);
+  long own = 0;
+  for (int i = 0; i < 3000000; i++) { free(held = malloc(40)); own += 2; }
+  timer.it_value.tv_usec = timer.it_interval.tv_usec = 0; setitimer(ITIMER_REAL, &timer, NULL);
+  char text[40]; FILE *out = fopen("/dev/stdout", "w"); setvbuf(out, text, _IOFBF, sizeof text);
+  fprintf(out, "%ld %ld\\n", own, calls); fflush(out); _Exit(0);
+}"""
+    program = compile_c(tmp_path / "program", source)
     done = record(tmp_path / "t.tape", program, options=NEVER)
     own, by_handler = map(int, done.stdout.split())
     assert by_handler > 0

@@ -25,7 +25,6 @@ from tests.support import (
     HEAPTAPE_HERE,
     OUT,
     RECORD,
-    REPOSITORY,
     check,
     compile_c,
     info,
@@ -376,7 +375,7 @@ def test_a_recorder_lists_the_modules_of_a_process_and_knows_no_other_verb(start
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="instructions can be stepped through on x86-64 alone")
 def test_a_handler_that_interrupts_a_call_in_a_pause_is_counted_with_it(tmp_path: Path) -> None:
     source = Path(__file__).parent / "interrupted_pause.c"
-    program = compile_c(tmp_path / "program", source, "-std=gnu11", "-D_GNU_SOURCE", f"-I{REPOSITORY}")
+    program = compile_c(tmp_path / "program", source, "-std=gnu11")
     calls, instructions = map(int, record(tmp_path / "t.tape", program).stdout.split())
     assert instructions > 20
     assert f"legal, {calls} calls not recorded" in succeed(CONVERT, "info", tmp_path / "t.tape").stdout

@@ -39,7 +39,7 @@ def option(function: str, name: str) -> int:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_c(tmp_path_factory.mktemp("controls") / "controls", SOURCE, "-D_GNU_SOURCE", "-O1")
+    return compile_c(tmp_path_factory.mktemp("controls") / "controls", SOURCE, "-O1")
 
 
 def events(path: Path) -> pd.DataFrame:
@@ -140,9 +140,7 @@ int main() {
 
 
 def assert_virtual_functions_are_recorded(tmp_path: Path, library: Path) -> None:
-    (tmp_path / "members.cc").write_text(MEMBERS)
-    succeed("g++", "-O1", tmp_path / "members.cc", library, "-pthread", "-o", tmp_path / "members")
-    record(tmp_path / "a.tape", tmp_path / "members")
+    record(tmp_path / "a.tape", compile_c(tmp_path / "members", MEMBERS, "-O1", library, "-pthread", compiler="g++"))
     assert controls(tmp_path / "a.tape") == [
         ("MallocExtension_ReleaseFreeMemory", 0, 0),
         ("MallocExtension_ReleaseToSystem", 0, 4096),
@@ -161,7 +159,7 @@ def test_virtual_functions_of_tcmalloc_are_recorded_as_its_c_functions_are(tmp_p
 def test_calls_of_mallctl_that_change_something_are_recorded_by_name_and_value(how, program, tmp_path):
     library = system_library("libjemalloc.so.2")
     if how == "linked":
-        program = compile_c(tmp_path / "linked", SOURCE, "-D_GNU_SOURCE", "-Wl,--no-as-needed", library)
+        program = compile_c(tmp_path / "linked", SOURCE, "-Wl,--no-as-needed", library)
     assert_calls_of_mallctl_are_recorded(program, tmp_path, ["--preload", library] if how == "preloaded" else [])
 
 

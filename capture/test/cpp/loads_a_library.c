@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A C program that loads the library named by its argument, and with it C++, and calls use_new. */
-#include <dlfcn.h>
-#include <stddef.h>
+#include "core/test/usual.h"
 
 int main(int argc, char **argv) {
   void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;

@@ -194,11 +194,9 @@ void fail() {
 
 
 def test_what_a_handler_in_a_library_with_operators_of_its_own_releases_is_not_recorded(tmp_path: Path) -> None:
-    (tmp_path / "library.cc").write_text(GIVES_BACK)
-    (tmp_path / "main.cc").write_text("void fail(); int main() { fail(); }")
-    build("-shared", "-fPIC", "-o", tmp_path / "library.so", tmp_path / "library.cc")
-    build("-o", tmp_path / "fails", tmp_path / "main.cc", tmp_path / "library.so")
-    succeed(RECORD, "-o", tmp_path / "t.tape", "--", tmp_path / "fails")
+    library = compile_c(tmp_path / "library.so", GIVES_BACK, "-O1", "-shared", "-fPIC", compiler="g++")
+    fails = compile_c(tmp_path / "fails", "void fail(); int main() { fail(); }", library, compiler="g++")
+    succeed(RECORD, "-o", tmp_path / "t.tape", "--", fails)
     dumped = succeed(CONVERT, "dump", tmp_path / "t.tape").stdout
     kept, known = (re.findall(rf" malloc\({size}\) = (\w+)", dumped)[0] for size in (777, 778))
     assert f"free({known})" in dumped
@@ -224,7 +222,7 @@ def test_operators_that_come_with_dlopen_are_recorded(own: bool, folder: Path, t
         build("-shared", "-fPIC", "-o", folder / "libown.so", SOURCES / "own_operators.cc")
         sources.append(folder / "libown.so")
     build("-shared", "-fPIC", "-o", library, *sources)
-    succeed("gcc", "-o", folder / "loads", SOURCES / "loads_a_library.c")
+    compile_c(folder / "loads", SOURCES / "loads_a_library.c")
     record(tmp_path / "t.tape", folder / "loads", library)
     assert operators_of(tmp_path / "t.tape") == dict.fromkeys(PLAIN, 100)
 
@@ -262,9 +260,7 @@ int main(int argc, char **argv) {
 def test_operators_stay_as_long_as_they_are_loaded(folder: Path, tmp_path: Path) -> None:
     libraries = []
     for name, source in (("pool", POOL + KEEPS), ("plain", KEEPS), ("closed", "")):
-        (folder / f"{name}.cc").write_text(source)
-        libraries.append(folder / f"lib{name}.so")
-        build("-shared", "-fPIC", "-o", libraries[-1], folder / f"{name}.cc")
+        libraries.append(compile_c(folder / f"lib{name}.so", source, "-O1", "-shared", "-fPIC", compiler="g++"))
     program = compile_c(folder / "turns", TURNS)
     record(tmp_path / "t.tape", program, *libraries)
     assert operators_of(tmp_path / "t.tape") == {"operator new": 2, "operator delete": 2}
@@ -277,7 +273,7 @@ def test_what_the_dynamic_linker_frees_for_us_is_recorded(folder: Path, tmp_path
     inner, outer = folder / "libnews.so", folder / "libneeds_news.so"
     build("-shared", "-fPIC", "-o", inner, SOURCES / "news_when_it_is_loaded.cc")
     succeed("gcc", "-shared", "-o", outer, "-Wl,--no-as-needed", inner)
-    succeed("gcc", "-o", folder / "loads", SOURCES / "loads_a_library.c")
+    compile_c(folder / "loads", SOURCES / "loads_a_library.c")
     for library in (inner, outer):
         record(tmp_path / "t.tape", folder / "loads", library)
         assert check(tmp_path / "t.tape")["ok"]
@@ -291,7 +287,7 @@ def test_a_c_program_gets_no_cpp_library(tmp_path: Path) -> None:
 
 def test_a_program_with_a_malloc_of_its_own_is_left_alone(folder: Path, tmp_path: Path) -> None:
     """Its operators take memory from a malloc that is not recorded; alone they would be half of the history."""
-    succeed("gcc", "-fno-builtin", "-fPIC", "-c", "-o", folder / "bump.o", SOURCES.parent / "bump.c")
+    compile_c(folder / "bump.o", SOURCES.parent / "bump.c", "-fPIC", "-c")
     build("-o", folder / "own_malloc", SOURCES / "uses_new.cc", folder / "bump.o")
     record(tmp_path / "t.tape", folder / "own_malloc")
     assert operators_of(tmp_path / "t.tape") == Counter()

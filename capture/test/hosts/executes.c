@@ -5,21 +5,10 @@
    own; "root:PATH": in that root directory; "user:NUMBER": as that user;
    "preload:VALUE": with that LD_PRELOAD; "fork", "vfork": in a child; "thread": in a thread. WAY: a function, or
    "syscall". After "fails" WAY is called once before, for a program that is not there. */
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
+#include "core/test/usual.h"
 #include "set_filter.h"
 
-#include <fcntl.h>
-#include <pthread.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 extern char **environ;
 

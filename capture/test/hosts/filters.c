@@ -5,22 +5,10 @@
    Words: "probe-N": a request that fails, or asks for nothing; "kill:N,N", "errno:N,N": installs a filter against these
    calls by prctl; "raw:N,N": one that kills, by an instruction of its own; "no-clock": forbids the cycle counter;
    "first": calls malloc once before; "fifo": real-time scheduling; "wait". THEN: "threads:N", or "exec PROGRAM...". */
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE
-#endif
+#include "core/test/usual.h"
 #include "set_filter.h"
 
-#include <errno.h>
 #include <linux/seccomp.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { PAIRS = 20000, THREADS_MOST = 64 };
 

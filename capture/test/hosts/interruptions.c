@@ -3,18 +3,6 @@
 #include "capture/test/hosts/single_step.h"
 #include "capture/wire/heaptape.h"
 
-#include <fcntl.h>
-#include <limits.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <string.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
 /* A handler interrupts after each instruction of a hook in turn (`make test`: after every seventh; after a pause, every
    fifth of these), and allocates and frees, or leaves by siglongjmp: the calls of both are recorded exactly, in their
    order. The hooks are in their common case, in the case where another thread has touched the object's place last, and
@@ -135,16 +123,12 @@ static int handler_check(void) {
 }
 
 static int handler_test(void) {
-  if (!CAN_STEP)
-    return puts("instructions can be stepped through on x86-64 alone"), 77;
   CHECK(record_self(NULL) == 0, "the host failed");
   return handler_check();
 }
 
 /* Every instruction of the allocator can be interrupted, too. */
 static int handler_other_allocator_test(void) {
-  if (!CAN_STEP)
-    return puts("instructions can be stepped through on x86-64 alone"), 77;
   record_self_on_bump();
   return handler_check();
 }
@@ -169,15 +153,12 @@ static int side_host(void) {
 }
 
 static int side_test(void) {
-  if (!CAN_STEP)
-    return puts("instructions can be stepped through on x86-64 alone"), 77;
   CHECK(record_self(NULL) == 0, "the host failed");
   struct pairs seen[] = {{.size_bytes = SIDE_BYTES}, {0}};
   struct recorded recorded = read_trace("t.tape", count_pairs, seen);
   long pairs = (long)*(int *)shared_counts() * SIDE_PAIRS, missing = pairs - seen->acquired;
   CHECK(seen->acquired == seen->released && recorded.dropped == 2 * (uint64_t)missing,
-        "%ld and %ld of %ld, %llu dropped", seen->acquired, seen->released, pairs,
-        (unsigned long long)recorded.dropped);
+        "%ld and %ld of %ld, %lu dropped", seen->acquired, seen->released, pairs, recorded.dropped);
   CHECK(missing > 0 && missing % (SIDE_PAIRS - SIDE_KEPT_PAIRS) == 0, "%ld pairs are missing", missing);
   return 0;
 }
@@ -298,16 +279,14 @@ static int slots_host(void) {
 }
 
 static int slots_test(void) {
-  if (!CAN_STEP)
-    return puts("instructions can be stepped through on x86-64 alone"), 77;
   CHECK(record_self(NULL) == 0, "the host failed");
   struct pairs seen[] = {{.size_bytes = FILL_BYTES}, {0}};
   struct recorded recorded = read_trace("t.tape", count_pairs, seen);
   long callocs = (long)count_events("t.tape", CALL_calloc, SLOTS_MAIN_BYTES);
   long fills = ((long)LAST * (LEVELS + 1) + 1) * FILL, calls = 2 * LAST * LEVELS;
   CHECK(seen->acquired == fills && seen->released == fills, "%ld, %ld of %ld", seen->acquired, seen->released, fills);
-  CHECK(callocs + (long)recorded.dropped >= calls, "%ld recorded and %llu dropped of %ld", callocs,
-        (unsigned long long)recorded.dropped, calls);
+  CHECK(callocs + (long)recorded.dropped >= calls, "%ld recorded and %lu dropped of %ld", callocs, recorded.dropped,
+        calls);
   CHECK(recorded.dropped > 0, "no call was interrupted where it was meant");
   return 0;
 }
@@ -357,7 +336,7 @@ static int longjmp_test(void) {
   record_self_on_bump();
   struct pairs seen[] = {{.size_bytes = LONGJMP_AFTER_BYTES}, {0}};
   struct recorded recorded = read_trace("t.tape", count_pairs, seen);
-  CHECK(recorded.dropped == 0, "%llu dropped", (unsigned long long)recorded.dropped);
+  CHECK(recorded.dropped == 0, "%lu dropped", recorded.dropped);
   CHECK(seen->acquired == AFTER && seen->released == AFTER, "%ld, %ld of %d", seen->acquired, seen->released, AFTER);
   return 0;
 }
@@ -407,8 +386,6 @@ static int anywhere_host(void) {
 }
 
 static int anywhere_test(void) {
-  if (!CAN_STEP)
-    return puts("instructions can be stepped through on x86-64 alone"), 77;
   CHECK(record_self(NULL) == 0, "the host failed");
   anywhere_calls = shared_counts();
   int child = 0;
@@ -511,18 +488,19 @@ static int storm_test(void) {
       storm_calls[0] + storm_calls[1] - seen.program - seen.by_handler; /* a lost object's release is not known */
   CHECK(storm_calls[1] > HANDLER_CALLS, "only %lu calls in handlers", storm_calls[1]);
   CHECK(recorded.dropped <= missing && missing <= 2 * recorded.dropped && seen.strange <= recorded.dropped,
-        "%lu of %lu and %lu calls are missing, %llu dropped, %lu reallocs of other objects", missing, storm_calls[0],
-        storm_calls[1], (unsigned long long)recorded.dropped, seen.strange);
+        "%lu of %lu and %lu calls are missing, %lu dropped, %lu reallocs of other objects", missing, storm_calls[0],
+        storm_calls[1], recorded.dropped, seen.strange);
   return 0;
 }
 
 const struct claim claims[] = {
-    {"handler_at_any_instruction_loses_no_call", handler_test, handler_host},
-    {"handler_at_any_instruction_of_another_allocator_loses_no_call", handler_other_allocator_test, handler_host},
-    {"interrupted_calls_keep_their_slots", slots_test, slots_host},
-    {"longjmp_out_of_a_handler_ends_no_recording", longjmp_test, longjmp_host},
-    {"handler_keeps_96_records_beside_one_that_is_being_written", side_test, side_host},
-    {"sigkill_at_any_instruction_loses_no_call", anywhere_test, anywhere_host},
-    {"signal_handler_that_allocates_corrupts_no_record", storm_test, storm_host},
-    {NULL, NULL, NULL},
+    {"handler_at_any_instruction_loses_no_call", handler_test, handler_host, STEPS},
+    {"handler_at_any_instruction_of_another_allocator_loses_no_call", handler_other_allocator_test, handler_host,
+     STEPS},
+    {"interrupted_calls_keep_their_slots", slots_test, slots_host, STEPS},
+    {"longjmp_out_of_a_handler_ends_no_recording", longjmp_test, longjmp_host, ANYWHERE},
+    {"handler_keeps_96_records_beside_one_that_is_being_written", side_test, side_host, STEPS},
+    {"sigkill_at_any_instruction_loses_no_call", anywhere_test, anywhere_host, STEPS},
+    {"signal_handler_that_allocates_corrupts_no_record", storm_test, storm_host, ANYWHERE},
+    {.name = NULL},
 };

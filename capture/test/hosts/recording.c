@@ -3,16 +3,13 @@
 
 #include "core/trace/read/trace_read.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <jansson.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#if defined(__x86_64__)
+enum { SKIPPED = 77, CAN_STEP = 1 };
+#else
+enum { SKIPPED = 77, CAN_STEP = 0 };
+#endif
 
 char **host_arguments;
 
@@ -47,6 +44,8 @@ int main(int argc, char **argv) {
     host_arguments = argv + 2;
     return claim->host();
   }
+  if ((claim->needs == STEPS && !CAN_STEP) || (claim->needs == OS_PAGES_OF_4_KIB && sysconf(_SC_PAGESIZE) != 4096))
+    return puts("holds where instructions can be stepped through (x86-64), or OS pages have 4096 bytes"), SKIPPED;
   owner = getpid();
   CHECK(mkdtemp(directory) && chdir(directory) == 0, "%s", directory);
   atexit(remove_directory);
@@ -213,7 +212,6 @@ static void print_file(const char *path) {
 }
 
 struct recorded same_as_bare(const char *const *options, int *status) {
-  enum { SKIPPED = 77 };
   char paths[64][256];
   const char *const program[] = {self_path(), "host", NULL};
   int bare = run(program, "bare.out", "bare.err");

@@ -8,15 +8,13 @@
 #include "core/test/check.h"
 #include "core/trace/event.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* Defined by the program; ends with a null name. test runs without arguments, in an empty directory that is removed at
    exit, host with arguments. They return the exit status. */
 struct claim {
   const char *name;
   int (*test)(void);
   int (*host)(void);
+  enum { ANYWHERE, STEPS, OS_PAGES_OF_4_KIB } needs; /* STEPS: single_step.h */
 };
 extern const struct claim claims[];
 

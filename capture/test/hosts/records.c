@@ -3,20 +3,6 @@
 #include "capture/wire/heaptape.h"
 #include "core/trace/read/trace_read.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <malloc.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
 /* An allocator whose calloc and realloc call its own malloc: the program's calls are events, the allocator's are not.
    Excluded calls are not either. */
 
@@ -41,7 +27,7 @@ static int nested_test(void) {
   static const int calls[] = {CALL_malloc, CALL_calloc, CALL_realloc};
   for (int i = 0; i < 3; i++) {
     uint64_t count = count_events("t.tape", calls[i], NESTED_BYTES);
-    CHECK(count == (i ? NESTED_ROUNDS : 0), "%llu calls of call %d", (unsigned long long)count, calls[i]);
+    CHECK(count == (i ? NESTED_ROUNDS : 0), "%lu calls of call %d", count, calls[i]);
   }
   CHECK(count_events("t.tape", CALL_malloc, NESTED_BYTES + 1) == 1, "the last malloc is missing");
   CHECK(recorded.nested == 0, "%ld calls of the allocator reached us", recorded.nested);
@@ -82,11 +68,10 @@ static int drop_test(void) {
   uint64_t calls = (uint64_t)6 * 3 * DROP_ROUNDS,
            counted = recorded.calls[CALL_aligned_alloc] + recorded.calls[CALL_realloc] + recorded.calls[CALL_free];
   uint64_t others = recorded.events - counted; /* pthread_create's calloc, which may itself have been dropped */
-  CHECK(recorded.dropped > 1000 && recorded.calls[CALL_aligned_alloc] > 1000, "%llu dropped",
-        (unsigned long long)recorded.dropped);
+  CHECK(recorded.dropped > 1000 && recorded.calls[CALL_aligned_alloc] > 1000, "%lu dropped", recorded.dropped);
   uint64_t accounted = counted + others + recorded.dropped;
-  CHECK(accounted >= calls && accounted <= calls + 8, "%llu recorded, %llu dropped, of %llu calls",
-        (unsigned long long)recorded.events, (unsigned long long)recorded.dropped, (unsigned long long)calls);
+  CHECK(accounted >= calls && accounted <= calls + 8, "%lu recorded, %lu dropped, of %lu calls", recorded.events,
+        recorded.dropped, calls);
   return 0;
 }
 
@@ -170,10 +155,6 @@ static void large_compare(void *context, uint32_t thread, const struct trace_eve
 }
 
 static int large_test(void) {
-  if (sysconf(_SC_PAGESIZE) != PAGE_BYTES) {
-    puts("the numbers here are of OS pages of 4096 bytes");
-    return 77;
-  }
   CHECK(record_self(NULL) == 0, "the host failed");
   read_trace("t.tape", large_compare, NULL);
   CHECK(large_seen.known + large_seen.unknown == LARGE_THREADS * LARGE_ROUNDS + CROWD, "%ld known, %ld unknown",
@@ -314,8 +295,8 @@ static int visit(void *context, const struct trace_mark *mark) {
     CHECK(number == found.seen[thread], "mark %d of thread %d came as number %d", number, thread, found.seen[thread]);
     if (number == 0)
       found.events_before[thread] = mark->events;
-    CHECK(mark->events == found.events_before[thread] + 2u * (unsigned)number, "mark %d after %llu events", number,
-          (unsigned long long)mark->events);
+    CHECK(mark->events == found.events_before[thread] + 2u * (unsigned)number, "mark %d after %lu events", number,
+          mark->events);
     found.seen[thread]++;
   }
   return 0;
@@ -407,8 +388,7 @@ static void odd_compare(void *context, uint32_t thread, const struct trace_event
     return; /* it has ended */
   const struct odd_expected *e = &odd_expected[*at];
   CHECK(event->call == e->call && event->size_bytes == e->size && event->param == e->param,
-        "event %d: call %#x size %#llx param %#llx", *at, event->call, (unsigned long long)event->size_bytes,
-        (unsigned long long)event->param);
+        "event %d: call %#x size %#lx param %#lx", *at, event->call, event->size_bytes, event->param);
   ++*at;
 }
 
@@ -488,12 +468,11 @@ static int pause_test(void) {
     uint64_t counts[2] = {count_events(paths[i], -1, SEEN_BYTES), count_events(paths[i], -1, HIDDEN_BYTES)};
     uint64_t seen = child ? SEEN : (2 * PAUSE_THREADS - 1) * SEEN,
              hidden = 2ull * HIDDEN * (child ? 1 : PAUSE_THREADS + 1);
-    CHECK(counts[0] == seen, "%s: %llu allocations seen, not %llu", paths[i], (unsigned long long)counts[0],
-          (unsigned long long)seen);
-    CHECK(counts[1] == 0, "%s: %llu hidden ones seen", paths[i], (unsigned long long)counts[1]);
+    CHECK(counts[0] == seen, "%s: %lu allocations seen, not %lu", paths[i], counts[0], seen);
+    CHECK(counts[1] == 0, "%s: %lu hidden ones seen", paths[i], counts[1]);
     /* The C library's own calls, for the start of the thread and its end. */
-    CHECK(recorded.dropped >= hidden && recorded.dropped <= hidden + 40, "%s: %llu calls counted, not %llu", paths[i],
-          (unsigned long long)recorded.dropped, (unsigned long long)hidden);
+    CHECK(recorded.dropped >= hidden && recorded.dropped <= hidden + 40, "%s: %lu calls counted, not %lu", paths[i],
+          recorded.dropped, hidden);
   }
   return 0;
 }
@@ -677,24 +656,20 @@ static void touch_record(const char *touch_min, bool off) {
 }
 
 static int touch_test(void) {
-  if (sysconf(_SC_PAGESIZE) != 4096) {
-    puts("the numbers here are of OS pages of 4096 bytes");
-    return 77;
-  }
   touch_record("65536", false);
   touch_record("0", true);
   return 0;
 }
 
 const struct claim claims[] = {
-    {"calls_made_by_the_allocator_are_no_events", nested_test, nested_host},
-    {"drop_policy_counts_exactly", drop_test, drop_host},
-    {"large_objects_are_never_mistaken_for_others", large_test, large_host},
-    {"large_objects_live_at_exit_are_recorded", exit_test, exit_host},
-    {"marks_stand_where_the_program_set_them", marks_test, marks_host},
-    {"odd_calls_are_recorded_truly", odd_test, odd_host},
-    {"paused_calls_are_counted_not_recorded", pause_test, pause_host},
-    {"sized_frees_reach_an_allocator_that_has_them", sized_test, sized_host},
-    {"touched_os_pages_of_large_objects_are_recorded", touch_test, touch_host},
-    {NULL, NULL, NULL},
+    {"calls_made_by_the_allocator_are_no_events", nested_test, nested_host, ANYWHERE},
+    {"drop_policy_counts_exactly", drop_test, drop_host, ANYWHERE},
+    {"large_objects_are_never_mistaken_for_others", large_test, large_host, OS_PAGES_OF_4_KIB},
+    {"large_objects_live_at_exit_are_recorded", exit_test, exit_host, ANYWHERE},
+    {"marks_stand_where_the_program_set_them", marks_test, marks_host, ANYWHERE},
+    {"odd_calls_are_recorded_truly", odd_test, odd_host, ANYWHERE},
+    {"paused_calls_are_counted_not_recorded", pause_test, pause_host, ANYWHERE},
+    {"sized_frees_reach_an_allocator_that_has_them", sized_test, sized_host, ANYWHERE},
+    {"touched_os_pages_of_large_objects_are_recorded", touch_test, touch_host, OS_PAGES_OF_4_KIB},
+    {.name = NULL},
 };

@@ -2,14 +2,9 @@
 /* Sets a filter of system calls, as host programs under test do. */
 #pragma once
 
+#include "core/test/usual.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* list: numbers of calls between commas, which get the action. own: by an instruction of the program's own. Ends the
    program with status 77 where it can't be set. */

@@ -5,17 +5,7 @@
 
 #include "core/test/check.h"
 
-#include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <ucontext.h>
-
 #if defined(__x86_64__)
-enum { CAN_STEP = 1 };
-
 static uintptr_t step_from, step_to; /* code of the library */
 static volatile int step_count, step_act_at;
 static volatile bool step_gave_up; /* before acting: nothing is known of the instructions that follow */
@@ -74,7 +64,6 @@ static inline void step_end(void) {
                        : "memory", "cc");
 }
 #else
-enum { CAN_STEP = 0 };
 static volatile int step_count;
 static volatile bool step_gave_up;
 static inline void step_prepare(void (*act)(void)) {

@@ -1,23 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "capture/test/hosts/recording.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <malloc.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 /* A program that changes its root to an empty directory (no /proc, /dev or /dev/shm), drops its rights and its user,
    and starts threads and forks there, is recorded; so is the fork child. */
@@ -54,7 +40,7 @@ static int chroot_test(void) {
   struct recorded recorded = same_as_bare(NULL, NULL);
   rmdir("empty");
   CHECK(recorded.dropped == 0 && recorded.events >= 2ull * CHROOT_PAIRS * (CHROOT_THREADS + 1),
-        "%llu events, %llu dropped", (unsigned long long)recorded.events, (unsigned long long)recorded.dropped);
+        "%lu events, %lu dropped", recorded.events, recorded.dropped);
   char paths[3][256];
   CHECK(list_traces(paths, 3) == 2, "the fork child has no trace");
   return 0;
@@ -295,9 +281,8 @@ static int few_test(void) {
   struct recorded recorded = same_as_bare(NULL, NULL);
   /* The threads beyond the first bank's rings may get none, which is counted. */
   uint64_t calls = 2ull * FEW_PAIRS * (FEW_THREADS + 1);
-  CHECK(recorded.events + recorded.dropped >= calls, "%llu events, %llu dropped", (unsigned long long)recorded.events,
-        (unsigned long long)recorded.dropped);
-  CHECK(recorded.events >= 2ull * FEW_PAIRS * 15, "%llu events", (unsigned long long)recorded.events);
+  CHECK(recorded.events + recorded.dropped >= calls, "%lu events, %lu dropped", recorded.events, recorded.dropped);
+  CHECK(recorded.events >= 2ull * FEW_PAIRS * 15, "%lu events", recorded.events);
   return 0;
 }
 
@@ -368,7 +353,7 @@ static void print_state(const char *when) {
   for (int i = 0; i < RLIM_NLIMITS; i++) {
     struct rlimit limit;
     if (getrlimit(i, &limit) == 0)
-      printf("limit %d: %llu %llu\n", i, (unsigned long long)limit.rlim_cur, (unsigned long long)limit.rlim_max);
+      printf("limit %d: %lu %lu\n", i, limit.rlim_cur, limit.rlim_max);
   }
   for (int fd = 0; fd < 300; fd++)
     if (fcntl(fd, F_GETFD) >= 0)
@@ -632,7 +617,7 @@ static int sandbox_test(void) {
     if (recorded.dropped) {
       strict++;
       CHECK(recorded.dropped >= 4 * SANDBOX_PAIRS + 40 && recorded.dropped <= 4 * SANDBOX_PAIRS + 60,
-            "%llu calls counted", (unsigned long long)recorded.dropped);
+            "%lu calls counted", recorded.dropped);
       continue;
     }
     CHECK(counts[0] == 2 * SANDBOX_PAIRS || counts[0] == 2 * SANDBOX_PAIRS + 1000, "%d small allocations", counts[0]);
@@ -644,14 +629,14 @@ static int sandbox_test(void) {
 }
 
 const struct claim claims[] = {
-    {"chrooted_host_without_proc_is_recorded", chroot_test, chroot_host},
-    {"errno_is_preserved_by_every_call", errno_test, errno_host},
-    {"hooks_need_little_stack", stack_test, stack_host},
-    {"host_of_few_descriptors_is_recorded", few_test, few_host},
-    {"host_of_little_address_space_lives", little_test, little_host},
-    {"host_sees_the_world_as_without_us", world_test, world_host},
-    {"no_resident_os_pages_of_a_sandboxed_host_are_recorded", resident_test, resident_host},
-    {"program_that_closes_all_descriptors_is_recorded", closed_test, closed_host},
-    {"sandboxed_host_is_not_killed_by_us", sandbox_test, sandbox_host},
-    {NULL, NULL, NULL},
+    {"chrooted_host_without_proc_is_recorded", chroot_test, chroot_host, ANYWHERE},
+    {"errno_is_preserved_by_every_call", errno_test, errno_host, ANYWHERE},
+    {"hooks_need_little_stack", stack_test, stack_host, ANYWHERE},
+    {"host_of_few_descriptors_is_recorded", few_test, few_host, ANYWHERE},
+    {"host_of_little_address_space_lives", little_test, little_host, ANYWHERE},
+    {"host_sees_the_world_as_without_us", world_test, world_host, ANYWHERE},
+    {"no_resident_os_pages_of_a_sandboxed_host_are_recorded", resident_test, resident_host, ANYWHERE},
+    {"program_that_closes_all_descriptors_is_recorded", closed_test, closed_host, ANYWHERE},
+    {"sandboxed_host_is_not_killed_by_us", sandbox_test, sandbox_host, ANYWHERE},
+    {.name = NULL},
 };

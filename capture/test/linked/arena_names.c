@@ -3,12 +3,7 @@
    calls of each, argv[1] rounds. What one function hands out, another takes back. With argv[2], each round takes an
    object more, by a function of no such name, into which the compiler has copied the allocator's; with "forked" in a
    fork child alone. */
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 #define OWN __attribute__((noipa))
 #define INSIDE static inline __attribute__((always_inline))

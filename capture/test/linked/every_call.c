@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls each function of the malloc API, argv[1] times, in two threads, and checks the results. With PREFIX, calls
    those of an allocator whose names have this prefix; and malloc's, too, once each. */
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 #ifdef PREFIX
 #define JOIN(a, b) a##b

@@ -4,10 +4,6 @@
    stopped meanwhile, as single steps outlast its tick. Linked with an allocator. */
 #include "capture/test/hosts/single_step.h"
 
-#include <setjmp.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 enum { MAIN_BYTES = 1001, HANDLER_BYTES = 2002, AFTER_BYTES = 3003, MOST = 400 };
 
 static sigjmp_buf back;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* With jemalloc in the executable: forks, and then execs itself. Each image, and the child, acquires objects whose size
    identifies it, and releases them; objects from before the fork are released in both. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 static void calls(int count, size_t bytes) {
   for (int i = 0; i < count; i++)

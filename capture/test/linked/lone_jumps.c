@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* An allocator as Firefox's: malloc and free are lone jumps to functions that others call directly. Makes argv[1]
    rounds of calls; memalign and aligned_alloc jump to one function. */
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 #define OWN __attribute__((noipa))
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* An allocator with the names and parameters of mimalloc's functions, on top of libc's, and calls of each, argv[1]
    rounds. Calls that one of its functions makes to another, or to libc, are a part of its call. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 #define OWN __attribute__((noipa))
 

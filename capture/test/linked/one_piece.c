@@ -2,11 +2,8 @@
 /* A program that is compiled together with its allocator, so that gcc's -fipa-ra keeps values in registers that a call
    may change. Prints a sum of them, how many frames a walk from inside malloc finds, and how many calls malloc has left
    by a jump instead of a return. */
+#include "core/test/usual.h"
 #include <execinfo.h>
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 
 enum { JUMPS = 1234, WALKS = 4321, ROUNDS = 30000, ARENA_BYTES = 1 << 24 };
 static char arena[ARENA_BYTES];

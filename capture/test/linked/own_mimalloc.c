@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A program with functions of mimalloc's names in it, as a static mimalloc has them: some call others of them, and
    leave garbage beside a bool. It prints what they were called with. */
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 #define NOIPA __attribute__((noipa))
 

@@ -6,12 +6,8 @@
 #include "core/base/split_mix.h"
 #include "core/test/check.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #if !defined(__x86_64__)
 int main(void) {

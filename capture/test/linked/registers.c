@@ -2,15 +2,7 @@
 /* Calls its own allocator with known values in all registers that a call may change, in the flags and in the vector
    state, and compares the values afterwards with those left by the same code under a name that is not redirected.
    argv[1]: rounds; 0: until the standard input ends. Exit status: 0, or 1 if something differs. */
-#include <poll.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { RBX_KEPT, VECTORS = 0xe7, AREA_BYTES = 4096, HEADER = 512 };
 #define ARENA_BYTES 0x30000000

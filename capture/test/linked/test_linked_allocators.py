@@ -54,8 +54,7 @@ JEMALLOC = (
 )
 
 OWN_FUNCTIONS = """
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 struct menu { int items; };
 __attribute__((noipa)) void mi_free(struct menu *menu) { menu->items--; }
 __attribute__((noipa)) int mi_malloc(struct menu *menu, int n) { return menu->items += n; }
@@ -87,14 +86,12 @@ int main(void) {
 """
 
 STARTS_A_THREAD = """
-#include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
-static void *wait(void *nothing) { pause(); return nothing; }
+#include "core/test/usual.h"
+static void *stay(void *nothing) { pause(); return nothing; }
 static void *early;
 __attribute__((constructor)) static void start(void) {
   pthread_t thread;
-  pthread_create(&thread, NULL, wait, NULL);
+  pthread_create(&thread, NULL, stay, NULL);
   early = malloc(88888);
 }
 __attribute__((destructor)) static void end(void) { free(early); }
@@ -147,7 +144,7 @@ def test_each_call_of_a_tcmalloc_in_the_executable_is_recorded_once(tmp_path: Pa
 @pytest.mark.long
 def test_a_handler_at_any_instruction_of_a_hook_ends_no_recording(tmp_path: Path) -> None:
     """Whether it returns, or leaves the allocator by longjmp. Its own calls may be nested."""
-    options = ("-D_GNU_SOURCE", f"-I{OUT.parent}", "-O1", system_library("libjemalloc_pic.a"), "-lstdc++", "-lm")
+    options = ("-O1", system_library("libjemalloc_pic.a"), "-lstdc++", "-lm")
     program = compile_c(tmp_path / "interrupted", SOURCES / "interrupted_hooks.c", *options)
     called, handled, after = map(int, record(tmp_path / "t.tape", program).stdout.split())
     assert check(tmp_path / "t.tape")["ok"]
@@ -237,7 +234,7 @@ def test_calls_round_the_functions_that_are_known_are_told_at_the_end(tmp_path: 
 @pytest.mark.parametrize("option", ["-fcf-protection=none", "-fcf-protection=full"])
 def test_calls_of_what_an_entry_only_jumps_to_are_recorded_too(option: str, tmp_path: Path) -> None:
     """As by the strdup of Firefox. Where two entries jump to one function, each keeps its name."""
-    options = ("-O2", "-fno-builtin", "-w", "-s", option)
+    options = ("-O2", "-w", "-s", option)
     program = compile_c(tmp_path / "lone_jumps", SOURCES / "lone_jumps.c", *options)
     record(tmp_path / "one.tape", program, "1")
     record(tmp_path / "t.tape", program, str(ROUNDS + 1))
@@ -269,12 +266,9 @@ def test_a_program_with_functions_of_such_names_is_left_alone(tmp_path: Path) ->
 
 
 def test_a_function_whose_name_is_an_allocators_prefix_hinders_nothing(tmp_path: Path) -> None:
-    source = tmp_path / "prefixes.c"
-    source.write_text(
-        "#include <stdlib.h>\nint rp(int n) { return n; }\nvoid mi_(void) {}\n"
-        "int main(void) { free(malloc(777)); return rp(0); }\n"
-    )
-    record(tmp_path / "t.tape", compile_c(tmp_path / "prefixes", source))
+    names = "#include <stdlib.h>\nint rp(int n) { return n; }\nvoid mi_(void) {}\n"
+    names += "int main(void) { free(malloc(777)); return rp(0); }"
+    record(tmp_path / "t.tape", compile_c(tmp_path / "prefixes", names))
     assert info(tmp_path / "t.tape")["calls"]["malloc"] >= 1
 
 
@@ -324,7 +318,7 @@ def with_helpers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     folder = tmp_path_factory.mktemp("helpers")
     objects = [folder / f"{name}.o" for name in request.param]
     for name, to in zip(request.param, objects, strict=True):
-        succeed("gcc", "-O1", "-fno-builtin", "-c", SOURCES / name, "-o", to)
+        compile_c(to, SOURCES / name, "-O1", "-c")
     archive = system_library("libjemalloc_pic.a")
     succeed("g++", "-rdynamic", *objects, archive, "-o", folder / "p", "-pthread", "-ldl", "-lm")
     return folder / "p"

@@ -37,13 +37,13 @@ def test_calls_of_mallctl_of_a_jemalloc_in_the_executable_are_recorded_by_name_a
         succeed("objcopy", *prefixed, archive, tmp_path / "libje.a")
         archive, options = tmp_path / "libje.a", [f"-D{name}={PREFIX}{name}" for name in JEMALLOC_CONTROLS]
         options.append(f"-Wl,-u,{PREFIX}mallctl")
-    program = compile_c(tmp_path / "its", SOURCE, "-D_GNU_SOURCE", *options, archive, "-lstdc++", "-lm", "-pthread")
+    program = compile_c(tmp_path / "its", SOURCE, *options, archive, "-lstdc++", "-lm", "-pthread")
     assert_calls_of_mallctl_are_recorded(program, tmp_path, [])
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("valgrind"), reason="needs our Valgrind tool")
 def test_control_calls_of_a_static_program_are_recorded_and_what_malloc_info_s_file_takes_is_the_program_s(tmp_path):
-    program = compile_c(tmp_path / "static", SOURCE, "-D_GNU_SOURCE", "-O1", "-static", "-w")
+    program = compile_c(tmp_path / "static", SOURCE, "-O1", "-static", "-w")
     record(tmp_path / "a.tape", program, "asks")
     assert controls(tmp_path / "a.tape") == ASKED
     frame = events(tmp_path / "a.tape")
@@ -52,10 +52,7 @@ def test_control_calls_of_a_static_program_are_recorded_and_what_malloc_info_s_f
 
 
 NAMED = """
-#include <stdbool.h>
-#include <stdlib.h>
-#include <sys/types.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 int mallctl(const char *, void *, size_t *, void *, size_t);
 int mallctlnametomib(const char *, size_t *, size_t *);
 int mallctlbymib(const size_t *, size_t, void *, size_t *, void *, size_t);

@@ -9,9 +9,7 @@ import pytest
 from tests.support import CONVERT, RECORD, check, compile_c, info, proved, record, run
 
 OWN_MALLOC = """
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 static char arena[1 << 20];
 static size_t used;
 void *malloc(size_t bytes) {
@@ -42,17 +40,13 @@ int main(void) {
 """
 
 DEEP_LIBRARY = """
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 char *make(int bytes) { return memset(malloc(bytes), 1, bytes); }
 void drop(char *block) { free(block); }
 """
 
 DEEP_PROGRAM = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 int main(int argc, char **argv) {
   void *library = dlopen(argv[argc - 1], RTLD_NOW | RTLD_DEEPBIND);
   char *(*make)(int) = dlsym(library, "make");
@@ -68,8 +62,7 @@ int main(int argc, char **argv) {
 """
 
 BY_ADDRESS = """
-#include <dlfcn.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 int main(int argc, char **argv) {
   void *(*take)(size_t) = argc > 1 ? dlsym(dlopen("libc.so.6", RTLD_LAZY), "malloc") : malloc;
   for (int i = 0; i < 20; i++)
@@ -79,9 +72,8 @@ int main(int argc, char **argv) {
 """
 
 OUR_LIBRARIES = """
+#include "core/test/usual.h"
 #include <execinfo.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <zstd.h>
 int main(void) {
   static char text[100000], packed[110000], again[100000];
@@ -132,8 +124,8 @@ def test_calls_that_an_allocators_library_makes_of_its_own_functions_are_not_rec
     void work(void) { for (int i = 0; i < 20; i++) free(malloc(555)); }
     """
     uses = "#include <stdlib.h>\nvoid work(void); int main(void) { work(); free(malloc(777)); }"
-    built = compile_c(tmp_path / "libmore.so", library, "-w", "-O1", "-fno-builtin", "-shared", "-fPIC")
-    program = compile_c(tmp_path / "uses", uses, "-O1", "-fno-builtin", str(built))
+    built = compile_c(tmp_path / "libmore.so", library, "-w", "-O1", "-shared", "-fPIC")
+    program = compile_c(tmp_path / "uses", uses, "-O1", str(built))
     record(tmp_path / "t.tape", program)
     dumped = run(CONVERT, "dump", tmp_path / "t.tape").stdout
     assert (dumped.count(" malloc(555)"), dumped.count(" malloc(777)")) == (0, 1)

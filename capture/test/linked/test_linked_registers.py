@@ -22,7 +22,7 @@ VECTORS = re.compile(r"%([xyz]?mm\d|st\b|k[0-7])")
 @pytest.fixture(scope="module")
 def registers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("registers")
-    return compile_c(folder / "registers", SOURCES / "registers.c", "-O2", "-fno-builtin", "-w", "-pthread")
+    return compile_c(folder / "registers", SOURCES / "registers.c", "-O2", "-w", "-pthread")
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
@@ -36,9 +36,7 @@ def test_recorded_calls_leave_every_register_flag_and_vector(registers, tmp_path
 
 
 def test_a_loop_to_a_functions_first_instruction_is_no_call_and_takes_no_stack(registers: Path, tmp_path: Path) -> None:
-    looping = compile_c(
-        tmp_path / "registers", SOURCES / "registers.c", "-O2", "-fno-builtin", "-w", "-pthread", "-DLOOP"
-    )
+    looping = compile_c(tmp_path / "registers", SOURCES / "registers.c", "-O2", "-w", "-pthread", "-DLOOP")
     events = []
     for name, program in (("plain", registers), ("looping", looping)):
         record(tmp_path / name, program, str(ROUNDS))
@@ -53,7 +51,7 @@ def test_calls_in_a_pause_leave_them_too(registers: Path, tmp_path: Path) -> Non
 
 def test_a_program_in_one_piece_with_its_allocator_computes_the_same(tmp_path: Path) -> None:
     """Stack walks and longjmp also work through the hook."""
-    program = compile_c(tmp_path / "one_piece", SOURCES / "one_piece.c", "-O2", "-fno-builtin", "-w")
+    program = compile_c(tmp_path / "one_piece", SOURCES / "one_piece.c", "-O2", "-w")
     bare = succeed(program).stdout
     expected = re.sub(r"(\d+) frames", lambda frames: f"{int(frames[1]) + 1} frames", bare)
     for options in OPTIONS:

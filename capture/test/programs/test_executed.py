@@ -14,11 +14,7 @@ from tests.support import OUT, RECORD, Result, check, compile_c, made_once, run
 SOURCE = Path(__file__).parents[1] / "hosts" / "executes.c"
 PROGRAM = "int main(void) { return 5; }"
 SANDBOXED = """
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 int main(int count, char **words) {
   struct { uint64_t files, ports, scopes; } rules = {.scopes = 1}; /* no sockets of processes outside */
   int set = syscall(444, &rules, sizeof rules, 0);
@@ -55,9 +51,8 @@ def executes(tmp_path_factory) -> Path:
 def folder(tmp_path_factory) -> Path:
     """With `shared` and `static`, which end at once."""
     folder = tmp_path_factory.mktemp("programs")
-    (folder / "p.c").write_text(PROGRAM)
-    compile_c(folder / "shared", folder / "p.c")
-    compile_c(folder / "static", folder / "p.c", "-static")
+    compile_c(folder / "shared", PROGRAM)
+    compile_c(folder / "static", PROGRAM, "-static")
     return folder
 
 
@@ -222,12 +217,7 @@ def test_the_loader_complains_of_nothing_in_a_shell_of_the_c_library(executes, f
 
 
 BAD_POINTERS = """
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 extern char **environ;
 #define TRY(call) (errno = 0, (void)call, printf("%d ", errno))
 int main(void) {
@@ -256,7 +246,7 @@ int main(void) {
 
 
 def test_pointers_that_the_kernel_refuses_are_refused_as_without_us(tmp_path: Path) -> None:
-    program = compile_c(tmp_path / "program", BAD_POINTERS.replace("<errno.h>", "<errno.h>\n#include <fcntl.h>"), "-w")
+    program = compile_c(tmp_path / "program", BAD_POINTERS, "-w")
     bare = run(program)
     done = recorded(tmp_path, program)
     assert bare.status == 5

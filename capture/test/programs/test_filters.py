@@ -136,16 +136,7 @@ def test_a_thread_that_may_not_sleep_does_not_keep_the_recorder_from_its_only_pr
 
 
 DISPATCHED = """
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <ucontext.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 static volatile char blocks;
 static int arrived;
 static void take(int number, siginfo_t *info, void *context) {

@@ -19,10 +19,7 @@ LOADER = Path("/lib/ld-musl-x86_64.so.1")
 
 # strdup, getline, fopen, opendir and setenv allocate inside libc; this must not count as an allocator's own calls.
 LIBC_ALLOCATES = """
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 int main(void) {
   for (int i = 0; i < 100; i++) {
     char *line = NULL, *copy = strdup("a copy");
@@ -69,9 +66,7 @@ int main(void) { outer(1); return 0; }
 
 # Runs the rest of its arguments in a fork child, and ends as that does.
 RUNS_ANOTHER = """
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 int main(int count, char **arguments) {
   int status;
   free(malloc(77));
@@ -87,8 +82,7 @@ int main(int count, char **arguments) {
 }"""
 
 LOADS_A_LIBRARY = """
-#include <dlfcn.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 int main(int count, char **arguments) {
   void *library = dlopen(arguments[count - 1], RTLD_NOW | 8); /* RTLD_DEEPBIND of glibc, which musl does not know */
   void (*work)(void) = library ? (void (*)(void))dlsym(library, "work") : NULL;
@@ -98,9 +92,7 @@ int main(int count, char **arguments) {
   return dlclose(library);
 }"""
 SMALL_STACKS = """
-#include <limits.h>
-#include <pthread.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 static void *work(void *object) {
   for (int i = 0; i < 3000; i++)
     object = realloc(object, 100 + i % 300);
@@ -123,7 +115,7 @@ LOADED = "#include <stdlib.h>\nvoid work(void) { for (int i = 0; i < 500; i++) f
 
 
 def musl(into: Path, source: str | Path, *options: str | Path) -> Path:
-    return compile_c(into, source, "-D_GNU_SOURCE", "-O2", *options, compiler="musl-gcc")
+    return compile_c(into, source, "-O2", *options, compiler="musl-gcc")
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +154,7 @@ def test_calls_are_recorded_as_often_as_another_run_of_the_same_program_makes_th
 @pytest.mark.parametrize("stamp", ["tags", "every"])
 def test_each_process_of_a_storm_is_recorded_completely(tmp_path, stamp):
     """Threads free each other's objects and fork, and some of the children are killed or end by abort."""
-    program = musl(tmp_path / "fork_storm", REPOSITORY / "tests/programs/fork_storm.c", f"-I{REPOSITORY}")
+    program = musl(tmp_path / "fork_storm", REPOSITORY / "tests/programs/fork_storm.c")
     counts, threads = tmp_path / "counts", 4
     command = (RECORD, "--quiet", "--all-processes", "-o", tmp_path / "t.tape", "--stamp", stamp, "--", program, counts)
     assert run(*command, "3", str(threads), "5000", "2").status == 0

@@ -182,12 +182,7 @@ def test_where_the_recorder_was_killed_the_first_file_says_that_its_process_beca
 
 
 CHILDREN = """
-#define _GNU_SOURCE
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 static void call(size_t bytes) { for (int i = 0; i < 10; i++) free(malloc(bytes)); }
 int main(void) {
   call(100);
@@ -200,7 +195,7 @@ int main(void) {
 
 
 def test_a_child_by_a_raw_clone_has_its_own_recording_and_one_by_vfork_its_parents(tmp_path: Path) -> None:
-    program = compile_c(tmp_path / "children", CHILDREN, "-w", "-fno-builtin")
+    program = compile_c(tmp_path / "children", CHILDREN, "-w")
     recorded(tmp_path, str(program), options=("--all-processes",))
     dumped = [succeed(CONVERT, "dump", trace).stdout for trace in tmp_path.glob("*.tape")]
     found = [[text.count(f" malloc({size})") for size in (100, 555, 666)] for text in dumped]

@@ -57,7 +57,7 @@ Call = tuple[str, ...]
 
 
 def compiled(into: Path, compiler: str, *options: str | Path, source: str | Path = PROGRAMS / "every_call.c") -> Path:
-    options = ("-D_GNU_SOURCE", "-O1", "-fno-builtin", *options, "-pthread")
+    options = ("-O1", *options, "-pthread")
     return compile_c(into, source, *options, compiler=need(compiler))
 
 
@@ -176,8 +176,7 @@ def test_operators_of_a_static_program_are_recorded_as_such(every_object: Path, 
 
 
 WAITS = """
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 static void call(int rounds) { while (rounds-- > 0) { void *volatile object = malloc(40); free(object); } }
 int main(void) {
   call(1000);
@@ -192,7 +191,7 @@ int main(void) {
 
 
 def test_a_static_program_goes_on_where_the_recorder_is_killed_and_says_so_once(tmp_path: Path) -> None:
-    program = compile_c(tmp_path / "program", WAITS, "-O1", "-fno-builtin", "-static")
+    program = compile_c(tmp_path / "program", WAITS, "-O1", "-static")
     command = [RECORD, "-o", tmp_path / "t.tape", "--", program]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True) as recorder:
         assert recorder.stdout.readline() == "waits\n"

@@ -11,16 +11,14 @@ import pytest
 from tests.support import RECORD, Result, compile_c, info, run
 
 SOURCE = """
-#include <stdlib.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 int main(void) { for (int i = 0; i < 3000; i++) free(malloc(20)); usleep(400000); return 0; }
 """
 HIDE = "rm /tmp/${HEAPTAPE_SOCKET%%:*}"  # the recorder's socket that is within reach from another network namespace
 
 
 def compiled(path: Path, *options: str) -> Path:
-    subprocess.run(["gcc", "-O0", "-xc", "-", "-o", path, *options], input=SOURCE.encode(), check=True)
-    return path
+    return compile_c(path, SOURCE, *options)
 
 
 def recorded(folder: Path, *command: str | Path, options: tuple[str, ...] = ()) -> Result:
@@ -114,9 +112,7 @@ def test_a_child_of_32_bits_is_named_with_its_processor_as_the_reason(tmp_path: 
 def test_a_go_program_without_malloc_is_refused_for_gos_own_allocator(tmp_path: Path) -> None:
     """What `go version` looks for stands in for a program of Go, which CI may not have."""
     source = 'char mark[] = "\\377 Go buildinf:"; void _start(void) { for (;;) ; }'
-    program = tmp_path / "program"
-    options = ["-static", "-nostdlib", "-fno-builtin", "-o", program]
-    subprocess.run(["gcc", "-xc", "-", *options], input=source.encode(), check=True)
+    program = compile_c(tmp_path / "program", source, "-static", "-nostdlib")
     done = run(RECORD, "-o", tmp_path / "t.tape", "--", program)
     assert done.status == 1
     assert "a Go program without malloc" in done.stderr
@@ -125,35 +121,31 @@ def test_a_go_program_without_malloc_is_refused_for_gos_own_allocator(tmp_path: 
 
 def test_a_static_program_that_ends_before_it_calls_malloc_is_not_told_to_be_recorded_by_itself(tmp_path):
     source = """
-#include <stdlib.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 int main(int count, char **words) {
   usleep(400000);
   if (count > 1)
     free(malloc(count));
   _exit(0);
 }"""
-    program = tmp_path / "program"
-    subprocess.run(["gcc", "-O0", "-xc", "-", "-static", "-o", program], input=source.encode(), check=True)
-    done = run(RECORD, "-o", tmp_path / "t.tape", "--", program)
+    done = run(RECORD, "-o", tmp_path / "t.tape", "--", compile_c(tmp_path / "program", source, "-static"))
     assert "by itself" not in done.stderr, done.stderr
 
 
 def test_a_kernel_without_pidfd_open_gets_one_line(tmp_path: Path) -> None:
     """By a filter that answers as such a kernel does."""
     source = """
+#include "core/test/usual.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 int main(int count, char **words) {
   struct sock_filter code[] = {{0x20, 0, 0, 0}, {0x15, 0, 1, 434}, {0x06, 0, 0, 327680 | 38}, {6, 0, 0, 0x7fff0000}};
   struct sock_fprog program = {4, code};
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &program) || execv(words[1], words + 1);
 }"""
-    subprocess.run(["gcc", "-xc", "-", "-o", tmp_path / "filtered"], input=source.encode(), check=True)
+    filtered = compile_c(tmp_path / "filtered", source)
     for what in (("--", "true"), ("--attach", "1")):
-        done = run(tmp_path / "filtered", RECORD, "-o", tmp_path / "t.tape", *what)
+        done = run(filtered, RECORD, "-o", tmp_path / "t.tape", *what)
         assert done.status == 1
         assert done.stderr.count("\n") == 1
         assert "Linux 5.3" in done.stderr
@@ -189,10 +181,7 @@ def test_strict_fails_where_a_process_was_not_recorded_and_else_keeps_the_progra
 
 
 TWICE = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 int main(int count, char **words) {
   int fails = count > 1 && !dlmopen(LM_ID_NEWLM, words[1], RTLD_NOW);
   for (int i = 0; i < 3000; i++) free(malloc(777));
@@ -220,14 +209,12 @@ def test_an_emulator_is_recorded_to_its_end_and_its_guest_is_named(tmp_path: Pat
 
 def test_a_program_that_has_overwritten_its_environment_is_not_said_to_lack_our_preload(tmp_path: Path) -> None:
     source = """
-#include <string.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 int main(int count, char **words, char **environment) {
   for (; *environment; environment++)
     memset(*environment, 0, strlen(*environment));
   return usleep(400000);
 }"""
-    (tmp_path / "titled.c").write_text(source)
-    program = compile_c(tmp_path / "titled", tmp_path / "titled.c")
+    program = compile_c(tmp_path / "titled", source)
     done = recorded(tmp_path, "sh", "-c", f"{HIDE}; unshare -n {program}; true")
     assert reasons(done) == {"another network namespace": "titled"}

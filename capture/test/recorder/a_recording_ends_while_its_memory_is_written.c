@@ -2,10 +2,7 @@
 /* Who still has a process's memory after its end, as a hostile fork child, does not keep its recording from ending. */
 #include "capture/recorder/processes/recorded_process.h"
 #include "capture/recorder/processes/ring_reading.h"
-
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 static int refills;
 

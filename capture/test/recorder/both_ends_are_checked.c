@@ -4,9 +4,7 @@
 #include "capture/wire/ring.h"
 #include "capture/wire/sealed.h"
 #include "capture/wire/stack_area.h"
-
-#include <stdio.h>
-#include <sys/mman.h>
+#include "core/test/usual.h"
 
 static int failed;
 #define CHECK(condition)                                                                                               \

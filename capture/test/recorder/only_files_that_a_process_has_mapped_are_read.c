@@ -3,15 +3,9 @@
    file now at that path is not what is mapped, and a file of any size costs little. */
 #include "capture/recorder/processes/mapped_file.h"
 #include "core/elf/elf_file.h"
+#include "core/test/usual.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 static int failed;
 

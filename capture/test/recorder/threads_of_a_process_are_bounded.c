@@ -3,12 +3,7 @@
    the reason, and its calls are counted as lost. */
 #include "capture/recorder/processes/recorded_process.h"
 #include "capture/recorder/processes/ring_reading.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 static int failed;
 #define CHECK(condition)                                                                                               \

@@ -3,12 +3,7 @@
    within slow.c's malloc, and around free. Else: acquires objects of many sizes by all acquiring calls, and prints for
    each: request, usable size. */
 #include "core/base/os.h"
-
-#include <inttypes.h>
-#include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 /* slow.c has it. */
 __attribute__((weak)) extern uint64_t slow_inner_cycles;

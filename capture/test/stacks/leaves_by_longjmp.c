@@ -8,20 +8,9 @@
    another one, of 1,000 bytes and more, each size once. */
 #include "capture/wire/stack_area.h"
 
+#include "core/test/usual.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <ucontext.h>
-#include <unistd.h>
 
 enum { TIMES = 6, EACH = 7, HELD_MOST = 200, DIGITS = 4, INSTRUCTIONS_MOST = 100000 };
 

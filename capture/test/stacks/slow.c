@@ -2,11 +2,9 @@
 /* An allocator in front of libc's: malloc of 4242 bytes takes 30 ms and stores how many cycles that took; each call
    looks at its own stack, as heap profilers do. */
 #include "core/base/os.h"
+#include "core/test/usual.h"
 
-#include <dlfcn.h>
 #include <execinfo.h>
-#include <stddef.h>
-#include <time.h>
 
 void *malloc(size_t bytes);
 void free(void *object);

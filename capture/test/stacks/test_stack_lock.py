@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from capture.test.stacks import stack_hosts
-from tests.support import CONVERT, OUT, REPOSITORY, compile_c, record, succeed
+from tests.support import CONVERT, OUT, compile_c, record, succeed
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="steps are for x86-64")
 
@@ -18,7 +18,7 @@ OPTIONS = ("--stacks", "--preload", str(OUT / "lib/test/libbump.so"))
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    include = ("-std=gnu11", "-D_GNU_SOURCE", f"-I{REPOSITORY}")
+    include = "-std=gnu11"
     return compile_c(tmp_path / "host", stack_hosts.SOURCES / "leaves_by_longjmp.c", "-pthread", *include)
 
 

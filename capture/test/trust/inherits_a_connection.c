@@ -2,14 +2,7 @@
 /* Connects to the recorder, and executes another program; a child sends the request on the inherited connection. Prints
    what came of it: "recorded", "refused", or "closed". */
 #include "capture/wire/ring.h"
-
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 int main(void) {
   const char *setting = getenv(HEAPTAPE_ENV), *colon = setting ? strchr(setting, ':') : NULL;

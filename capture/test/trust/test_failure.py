@@ -207,13 +207,8 @@ def test_a_program_that_waits_for_a_stopped_collector_ends_by_a_signal(stopped, 
 
 def test_another_preloaded_library_may_allocate_in_what_attaching_calls(tmp_path: Path) -> None:
     """As libfakeroot, whose fstat looks the real one up at its first call: dlsym's failures allocate."""
-    shim, source = tmp_path / "shim.so", tmp_path / "shim.c"
-    source.write_text(
-        """
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+    shim = """
+#include "core/test/usual.h"
 int fstat(int fd, struct stat *status) {
   free(malloc(100));
   return (int)syscall(SYS_fstat, fd, status);
@@ -223,9 +218,8 @@ void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offs
   return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
 }
 """
-    )
-    compile_c(shim, source, "-shared", "-fPIC", "-fno-builtin")
-    record(tmp_path / "t.tape", "sort", "/etc/passwd", env={"LD_PRELOAD": str(shim)})
+    library = compile_c(tmp_path / "shim.so", shim, "-shared", "-fPIC")
+    record(tmp_path / "t.tape", "sort", "/etc/passwd", env={"LD_PRELOAD": str(library)})
     assert check(tmp_path / "t.tape")["ok"]
 
 
@@ -271,8 +265,7 @@ def test_a_process_that_is_slow_between_connect_and_request_is_still_answered(tm
 def test_a_daemon_that_is_held_up_before_its_first_call_is_recorded(tmp_path: Path) -> None:
     """It is held up for longer than the recorder waits for an idle one."""
     source = """#include <stdlib.h>
-                #include <time.h>
-                #include <unistd.h>
+                #include "core/test/usual.h"
                 static long ms(void) {
                   struct timespec now;
                   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -322,11 +315,7 @@ def test_a_process_that_has_connected_is_recorded_even_if_the_recorder_is_notifi
 
 
 CHILD_WITHOUT_DESCRIPTORS = """
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 int main(int argc, char **argv) {
   int status, descriptor = -1, spare = atoi(argv[1]);
   struct rlimit limit = {20, 20};

@@ -144,9 +144,7 @@ def test_another_users_connections_cost_no_recording(folder: Path) -> None:
 
 
 def test_a_process_cannot_ask_in_the_name_of_one_that_has_executed_another_program(folder: Path) -> None:
-    program = compile_c(
-        folder / "inherits", REPOSITORY / "capture/test/trust/inherits_a_connection.c", "-I", REPOSITORY
-    )
+    program = compile_c(folder / "inherits", REPOSITORY / "capture/test/trust/inherits_a_connection.c")
     recorder, _ = begin_recording(folder, 0, f"setpriv --reuid={VICTIM} --clear-groups {program}; sleep 0.3")
     printed, said = recorder.communicate("\n", timeout=60)
     assert printed == "refused\n", said
@@ -155,9 +153,7 @@ def test_a_process_cannot_ask_in_the_name_of_one_that_has_executed_another_progr
 
 def test_a_users_program_ends_no_recording_of_another_user(folder: Path) -> None:
     """Nor those of root, whose recorder it is; what it ends are its own user's."""
-    program = compile_c(
-        folder / "overwrites", REPOSITORY / "capture/test/trust/overwrites_the_shared_page.c", "-I", REPOSITORY
-    )
+    program = compile_c(folder / "overwrites", REPOSITORY / "capture/test/trust/overwrites_the_shared_page.c")
     calls = compile_c(folder / "calls", CALLS)
     as_attacker, as_victim = (f"setpriv --reuid={user} --clear-groups" for user in (ATTACKER, VICTIM))
     recorder, _ = begin_recording(

@@ -8,17 +8,14 @@ import pytest
 from capture.test.programs.test_processes import BUSY
 from tests.oracle.blocks import GAP
 from tests.oracle.reader import open_trace
-from tests.support import RECORD, REPOSITORY, check, compile_c, info, run
+from tests.support import RECORD, check, compile_c, info, run
 
 # Stores argv[2] into the counter argv[1] of each of its rings, or, for 4, of its process; skips ten calls before, which
 # the recorder has read by then, and two after.
 SCRIBBLE = """
 #include "capture/wire/heaptape.h"
 #include "capture/wire/ring.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 static void skip(int calls) {
   heaptape_pause();
   for (int i = 0; i < calls; i++) { void *volatile p = malloc(60); free(p); }
@@ -55,7 +52,7 @@ int main(int argc, char **argv) {
 @pytest.fixture(scope="module")
 def scribble(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("scribble") / "scribble"
-    return compile_c(program, SCRIBBLE, f"-I{REPOSITORY}", "-std=gnu11")
+    return compile_c(program, SCRIBBLE, "-std=gnu11")
 
 
 @pytest.mark.parametrize("value", [2**63 - 1, 2**63, 2**64 - 999, 2**60])

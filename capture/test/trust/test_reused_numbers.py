@@ -11,10 +11,7 @@ from tests.support import RECORD, compile_c, info
 CHILDREN, PAIRS = 20, 100
 # Forks children one after the other, all with the id 300: the kernel lets root choose the next one.
 FORKS = f"""
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 static void *volatile kept;
 int main(void) {{
   for (int i = 0; i < {CHILDREN}; i++) {{
@@ -36,10 +33,7 @@ int main(void) {{
 
 # Executes the programs, each in a child with the id 300, the second when the recorder has seen that the first ended.
 EXECUTES = """
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 int main(int count, char **words) {
   free(malloc(100));
   for (int i = 1; i < count; i++) {

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from heaptape.tape.trace import open_trace
 
-from tests.support import CONVERT, OUT, REPOSITORY, compile_c, info, record, succeed
+from tests.support import CONVERT, OUT, compile_c, info, record, succeed
 
 SOURCES = Path(__file__).parents[1] / "stacks"
 JEMALLOC = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
@@ -16,7 +16,7 @@ JEMALLOC = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("columns")
-    flags = ["-D_GNU_SOURCE", "-O2", "-g", f"-I{REPOSITORY}"]
+    flags = ["-O2", "-g"]
     compile_c(path / "columns", SOURCES / "columns.c", *flags, "-rdynamic")
     compile_c(path / "libslow.so", SOURCES / "slow.c", *flags, "-fPIC", "-shared", "-ldl")
     return path
@@ -48,10 +48,7 @@ def test_the_latency_of_a_call_is_between_what_is_seen_inside_and_outside_of_it(
 
 
 INTERRUPTED = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <signal.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 #if defined(LIBRARY)
 void *malloc(size_t bytes) {
   void *(*real)(size_t) = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc"), *object = real(bytes);
@@ -145,9 +142,7 @@ def test_the_library_needs_no_unwinder():
 
 
 THREADS = """
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 static void *work(void *name) {
   pthread_setname_np(pthread_self(), name);
   for (int i = 0; i < 100000; i++) /* far more than a ring holds: the recorder has met the thread before it ends */

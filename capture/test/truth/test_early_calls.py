@@ -10,11 +10,7 @@ import pytest
 from tests.support import RECORD, check, compile_c, info, run
 
 ACQUIRES = """
-#define _GNU_SOURCE
-#include <errno.h>
-#include <malloc.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 static void *kept[64];
 static int count;
 void *operator_new(size_t) __asm__("_Znwm");
@@ -54,8 +50,7 @@ static int (*volatile table[])(void) = {chosen};
 int in_library(void) { return table[0](); }
 """
 USES = """
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 int in_library(void), release(void);
 void acquire(void);
 static int two(void) { return 2; }
@@ -75,7 +70,7 @@ int main(void) {
 
 
 def build(folder: Path, binding: str, *defines: str, cpp: bool = False) -> Path:
-    flags = ("-w", "-O1", "-fno-builtin", "-fno-plt", "-L", folder, f"-Wl,-z,{binding},-rpath,{folder}")
+    flags = ("-w", "-O1", "-fno-plt", "-L", folder, f"-Wl,-z,{binding},-rpath,{folder}")
     library = ("-shared", "-fPIC")
     standard = ("-DCPP", "-Wl,--no-as-needed", "-l:libstdc++.so.6") if cpp else ()
     compile_c(folder / "libacquires.so", ACQUIRES, *library, *flags, *standard)
@@ -109,7 +104,7 @@ def test_calls_before_the_librarys_relocation_share_64_kib(tmp_path: Path) -> No
     void acquire(void) { while (taken < 100 && malloc(1000)) taken++; }
     int release(void) { return taken; }
     """
-    flags = ("-w", "-O1", "-fno-builtin", "-fno-plt", "-L", tmp_path, f"-Wl,-z,now,-rpath,{tmp_path}")
+    flags = ("-w", "-O1", "-fno-plt", "-L", tmp_path, f"-Wl,-z,now,-rpath,{tmp_path}")
     compile_c(tmp_path / "libacquires.so", takes, "-shared", "-fPIC", *flags)
     compile_c(tmp_path / "libresolves.so", RESOLVES, "-shared", "-fPIC", *flags, "-lacquires")
     program = compile_c(tmp_path / "uses", USES, *flags, "-lresolves", "-lacquires")

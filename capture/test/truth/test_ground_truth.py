@@ -80,7 +80,7 @@ int main(void) {
 
 
 def test_the_names_that_glibc_has_for_its_functions_are_recorded_as_they_are(tmp_path: Path) -> None:
-    record(tmp_path, str(compile_c(tmp_path / "names", LIBC_NAMES, "-fno-builtin")))
+    record(tmp_path, str(compile_c(tmp_path / "names", LIBC_NAMES)))
     found = info(tmp_path / "t.tape")
     assert found["calls"] == {"malloc": 200, "free": 400, "calloc": 100, "realloc": 100, "memalign": 100}
     assert run(CONVERT, "check", tmp_path / "t.tape").status == 0
@@ -96,7 +96,7 @@ int main""",
 
 
 def test_a_malloc_of_the_program_that_calls_glibcs_by_that_name_is_recorded_once(tmp_path: Path) -> None:
-    record(tmp_path, str(compile_c(tmp_path / "own", OWN_MALLOC, "-fno-builtin")))
+    record(tmp_path, str(compile_c(tmp_path / "own", OWN_MALLOC)))
     assert run(CONVERT, "check", tmp_path / "t.tape").status == 0
     calls = info(tmp_path / "t.tape")["calls"]
     assert (calls["malloc"], calls["free"]) == (200, 400)
@@ -109,7 +109,7 @@ def test_an_allocator_that_is_made_of_glibcs_by_those_names_is_recorded(tmp_path
         f"void *__libc_{name}({takes});\nvoid *{name}({takes}) {{ return __libc_{name}(a{', b' * (',' in takes)}); }}\n"
         for name, takes in names.items()
     )
-    library = compile_c(tmp_path / "made.so", "#include <stddef.h>\n" + made, "-w", "-fno-builtin", "-shared", "-fPIC")
+    library = compile_c(tmp_path / "made.so", "#include <stddef.h>\n" + made, "-w", "-shared", "-fPIC")
     program = compile_c(
         tmp_path / "calls", "#include <stdlib.h>\nint main(void) { free(realloc(malloc(9), 99)); }", "-O0"
     )

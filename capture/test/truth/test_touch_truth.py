@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, OUT, RECORD, info, need, record, run, succeed
+from tests.support import CONVERT, OUT, RECORD, compile_c, info, need, record, run, succeed
 
 REPLAY = OUT / "libexec" / "heaptape-replay"
 SQL = (
@@ -62,8 +62,7 @@ def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
 
 # Two rounds of blocks in the same place: the first is completely written, the second not at all.
 RECYCLE = """
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 enum { BLOCKS = 20, BYTES = 64000 };
 int main(void) {
   void *volatile blocks[BLOCKS];
@@ -84,9 +83,7 @@ int main(void) {
 @pytest.mark.parametrize("own", [False, True])
 def test_memory_that_an_earlier_object_touched_counts_unless_each_has_its_own(tmp_path: Path, own: bool) -> None:
     """Two blocks fit into the initial heap (132 KiB), and never become mappings."""
-    (tmp_path / "recycle.c").write_text(RECYCLE)
-    program = tmp_path / "recycle"
-    assert run("gcc", "-O1", "-o", program, tmp_path / "recycle.c").status == 0
+    program = compile_c(tmp_path / "recycle", RECYCLE, "-O1")
     trace = tmp_path / "a.tape"
     options = ("--own-mappings",) if own else ()
     # Without trimming: otherwise the heap's end would be returned to the kernel between the rounds.

@@ -8,11 +8,7 @@ import pytest
 from tests.support import RECORD, check, compile_c, run, succeed
 
 LOCKS = """
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
+#include "core/test/usual.h"
 static void *work(void *barrier) {
   for (int i = 0; i < 100; i++) { void *volatile p = malloc(60); free(p); }
   pthread_barrier_wait(barrier);
@@ -77,17 +73,7 @@ static void *work(void *barrier) {
 
 LIMITED = (
     """
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 #define TRY(call) (errno = 0, result = call, printf(#call ": %d, %d, %ld KiB\\n", result, errno, locked()))
 static _Atomic int failed;
 """
@@ -172,9 +158,7 @@ def test_mlockall_fails_where_the_programs_own_memory_exceeds_the_limit(tmp_path
 
 SIZES = (
     """
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 """
     + reads_kib("size", "VmSize")
     + WAITS_TWICE

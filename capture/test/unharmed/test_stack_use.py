@@ -6,12 +6,7 @@ import pytest
 from tests.support import RECORD, compile_c, succeed
 
 MEASURES = """
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <ucontext.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 enum { BYTES = 65536 };
 static char stack[BYTES] __attribute__((aligned(16)));
 static ucontext_t main_context, fiber;
@@ -75,7 +70,7 @@ LINKED_KIB = 3
 )
 def test_a_call_needs_little_more_of_the_stack_and_the_first_of_a_fork_child_too(tmp_path, own, options, most):
     """As docs/use/RECORDING.md has it, in KiB. Bound at once, as the dynamic linker takes more to bind a function."""
-    program = compile_c(tmp_path / "measures", MEASURES + own, "-O1", "-fno-builtin", "-Wl,-z,now")
+    program = compile_c(tmp_path / "measures", MEASURES + own, "-O1", "-Wl,-z,now")
     bare = [int(word) for word in succeed(program).stdout.split()]
     done = succeed(RECORD, *options, "-o", tmp_path / "t.tape", "--", program)
     assert "not recorded" not in done.stderr

@@ -50,9 +50,7 @@ void *memcpy(void *d, const void *s, size_t n) { free(malloc(10)); char *x = d; 
   while (n--) *x++ = *y++; return d; }""",
 }
 ERRORS = """
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 #ifdef __cplusplus
 #define OPERATORS() do { int *volatile number = new int; delete number; } while (0)
 #else
@@ -83,10 +81,7 @@ void *plugin_acquire(void) { return malloc(777); }
 void plugin_end(void) { free(realloc(early, 20000)); }
 """
 OPENS = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 int main(int argc, char **argv) {
   void *handle = argc > 2 ? dlmopen(LM_ID_NEWLM, argv[1], RTLD_NOW) : dlopen(argv[1], RTLD_NOW | RTLD_DEEPBIND);
   if (!handle)
@@ -129,9 +124,7 @@ def test_a_program_that_exports_functions_of_the_c_librarys_names_is_recorded(na
 @pytest.mark.parametrize("compiler", ["cc", "c++"])
 def test_what_dlerror_returns_is_the_programs_own(compiler: str, tmp_path: Path) -> None:
     plugin = compile_c(tmp_path / "libplugin.so", PLUGIN, "-shared", "-fPIC")
-    source = tmp_path / ("errors.c" if compiler == "cc" else "errors.cc")
-    source.write_text(ERRORS)
-    program = compile_c(tmp_path / "errors", source, "-D_GNU_SOURCE", compiler=compiler)
+    program = compile_c(tmp_path / "errors", ERRORS, compiler=compiler)
     for options in ((), ("--stacks",)):
         same_recorded(tmp_path / "t.tape", program, plugin, options=options)
 
@@ -161,8 +154,7 @@ def test_calls_of_an_object_in_another_name_space_are_said_to_be_missing(tmp_pat
 
 
 ALLOCATOR = """
-#include <stddef.h>
-#include <string.h>
+#include "core/test/usual.h"
 static char room[1 << 26] __attribute__((aligned(16)));
 static size_t used;
 void *malloc(size_t n) { size_t *at = (size_t *)(room + used); used += (n + 31) & ~(size_t)15;

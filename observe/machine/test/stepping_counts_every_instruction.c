@@ -4,9 +4,6 @@
 #include "core/test/check.h"
 #include "observe/machine/code.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* Two instructions in each iteration. */
 static void count_down(unsigned times) {
   unsigned left = times + 1;

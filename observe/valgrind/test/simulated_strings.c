@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* KIND BYTES TIMES: executes a repeated string instruction of that many bytes so often. */
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 static char from[1 << 16], to[1 << 16];
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Execs itself as often as its argument says, after an exec that fails; each program does other work, too. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 int main(int count, char **arguments) {
   int left = count > 1 ? atoi(arguments[1]) : 0;

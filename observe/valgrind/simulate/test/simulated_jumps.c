@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A call of the malloc API (this program's own malloc_trim) that is left by longjmp, or interrupted by a handler on a
    separate stack at higher addresses; loops that are known to be the program's or the allocator's. */
-#include <malloc.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 enum { LOOPS = 100000, STACK_BYTES = 65536, WITH_JUMP = 1, WITH_SIGNAL = 2 };
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Touches of OS pages that can be counted by hand. Argument: how many touches to make. "other": each kind of system
    call that gives pages back, once. */
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { OS_PAGE = 4096, PAGES = 1000 };
 

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Four threads that use the allocator one after the other, synchronised by pipes: a read of a pipe is one system call
    whether it has to wait or not, so each run executes the same instructions. */
-#include <poll.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { THREADS = 4, ROUNDS = 5, OBJECTS = 200 };
 

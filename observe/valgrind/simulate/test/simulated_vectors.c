@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Loads and stores of 32 bytes, most of them across lines, masked stores, atomic operations, and the C library's vector
    code; all of it uses more memory than the smaller caches hold. Exits with 77 where there is no AVX2. */
+#include "core/test/usual.h"
 #include <immintrin.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { COUNT = 1 << 17 };
 
