@@ -10,11 +10,7 @@ int convert_main(int argc, char **argv);
 #include "convert/commands/convert_main.c"
 #undef main
 
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { MAX_WORDS = 1 << 16 };
 

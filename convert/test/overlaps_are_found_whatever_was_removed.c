@@ -5,10 +5,6 @@
 #include "core/base/split_mix.h"
 #include "core/test/check.h"
 
-#include <malloc.h>
-#include <stdbool.h>
-#include <string.h>
-
 enum { OBJECTS = 300, GRANULE_BYTES = 8, GRANULES = 1 << 16, ROUNDS = 100000 };
 
 static struct { uint64_t first, count; } objects[OBJECTS];

@@ -7,8 +7,6 @@
 #include "core/trace/write/trace_write.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 enum { STEP_US = 100, CALL_NS = 10, BURSTS = 8, PROCESSORS = 2 };
 

@@ -11,14 +11,6 @@ int convert_main(int argc, char **argv);
 #include "core/trace/event.h"
 #include "core/trace/write/trace_write.h"
 
-#include <fcntl.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 enum { EVENTS = 60, EACH = 40, STRIDE = 9, MOST_WORDS = 16 };
 
 /* Shared with the child that runs the command. */

@@ -12,15 +12,7 @@
 #include "capture/wire/proof.h"
 #include "capture/wire/ring.h"
 #include "core/base/os.h"
-
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 /* Which tests/fuzz/hosts.py has, too. */
 _Static_assert(offsetof(struct bank, rings) == 32832 && sizeof(struct ring) == 128 && BANK_RINGS_FIRST == 16 &&

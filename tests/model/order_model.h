@@ -19,9 +19,7 @@
    Invariants: stamps are kept as ranks, so the state space is finite and its closure covers runs of any length. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "core/test/usual.h"
 
 enum { ORDER_MAX_THREADS = 3, ORDER_MAX_ADDRESSES = 3 };
 

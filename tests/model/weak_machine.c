@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/model/weak_machine.h"
+#include "core/test/usual.h"
 #include "tests/model/state_set.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { VALUE_BITS = 3 };
 

@@ -12,9 +12,7 @@
    ahead. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "core/test/usual.h"
 
 enum { WEAK_THREADS = 3, WEAK_OPS = 32, WEAK_PLACES = 6, WEAK_VALUES = 8 };
 

@@ -3,9 +3,7 @@
 
 #undef HT_DEBUG /* its assertions read, too */
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 static inline uint64_t append_instruction(const char *text);
 

@@ -13,17 +13,7 @@
 
    The counters are a shared mapping of the file, so that they survive _exit and SIGKILL. The pointer to them is in
    memory that a fork child finds wiped, so a child gets its own counters however it was forked. */
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

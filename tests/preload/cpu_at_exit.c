@@ -2,11 +2,7 @@
 /* Writes the process's own user and system time, in microseconds, to the file that CPU_AT_EXIT names, when it exits.
    Preloaded into a program with and without heaptape, it shows the cost of recording to the program, without the
    collector. Only the first process image to exit is measured: do not use it for programs with children. */
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/resource.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 __attribute__((destructor)) static void write_cpu_time(void) {
   struct rusage usage;

@@ -4,14 +4,7 @@
 
    call_until_killed FILE THREADS. The file: u64 pid, then for each thread four u64: calls of posix_memalign,
    reallocarray and free that have returned, and 0. Nothing else in the process calls the first two. */
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { MAX_THREADS = 64, SLOTS = 256 };
 

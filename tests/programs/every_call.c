@@ -4,10 +4,7 @@
    Each thread, one after the other unless there are several, runs STEPS random steps on its own objects. All steps are
    between malloc(1000003) and malloc(1000033), so that calls that a recorder adds before and after can be recognised.
  */
-#include <malloc.h>
-#include <pthread.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 enum { OBJECTS = 64, MAX_THREADS = 64, FIRST_SIZE = 1000003, LAST_SIZE = 1000033 };
 

@@ -9,17 +9,7 @@
    posix_memalign, reallocarray and free that have returned, and 1 once all its threads have ended. Nothing else in the
    processes calls the first two. */
 #include "core/base/split_mix.h"
-
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { PROCESSES_MAX = 64, TABLE = 512, THREADS_MAX = 16 };
 

@@ -6,10 +6,7 @@
    times: with thread caches it gets the same memory each time, also across phases. Barriers are before and after each
    mark. */
 #include "capture/wire/heaptape.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 static pthread_barrier_t barrier;
 static unsigned phases, count;

@@ -3,10 +3,7 @@
 
    memory_of_threads IDLE BUSY: IDLE threads of a hundred calls each, BUSY ones of half a million. They run one after
    the other, so that the used part of a ring does not depend on the machine's load. */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 static pthread_barrier_t done, looked;
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;

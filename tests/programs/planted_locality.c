@@ -8,11 +8,7 @@
    Then the list is walked ROUNDS times: HOT_BYTES of each node are read. All three make the same requests; allocators
    with separate runs for size classes keep nodes and cold objects of different classes apart in any order, and those
    with memory for each thread keep the objects of the two threads apart. */
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 struct node {
   struct node *next;

@@ -9,9 +9,7 @@
 
    Each object is touched completely. Marks: "fill" before the objects are acquired, "drop" before they are released. */
 #include "capture/wire/heaptape.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 enum { OBJECT_BYTES = 256, OBJECTS_MAX = 64 << 10, SURVIVOR_EVERY = 16 };
 

@@ -12,11 +12,7 @@
    So the objects of pin_here, which are also those of that thread, size, phase and age, hold PINNERS OS pages alone,
    and have less than 1/150 of the live bytes. */
 #include "capture/wire/heaptape.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/test/usual.h"
 
 enum { OTHERS = 49, DENSE_BYTES = 1000, DENSE_PER_PINNER = 40, PINNED_BYTES = 248, EVERY = 16 };
 

@@ -2,11 +2,7 @@
 /* Marks spans as a test runner does, with objects of known sizes in and between them (convert/test/test_spans.py).
    With an argument it kills itself in the last span. */
 #include "capture/wire/heaptape.h"
-
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 /* Hidden from the compiler, which would otherwise remove malloc and free together. */
 static void *volatile kept[4];

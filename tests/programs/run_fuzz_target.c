@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Gives each file named on the command line to a libFuzzer target, so that the seeds are tried in every test run, by
    either compiler and without libFuzzer. Prints the file's name first: it is the last line when the target dies. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "core/test/usual.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 

@@ -5,12 +5,7 @@
    Environment: FAULT names the rule (the table below), FAULT_AT the call that breaks it, counted from 1 among calls of
    the kind that the fault is about. Blocks are bumped from fresh memory; the last freed one is reused if it is large
    enough. One lock. */
-#include <malloc.h>
-#include <pthread.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
+#include "core/test/usual.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 #define ARENA_BYTES ((uint64_t)1 << 30)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/test/programs/generate.h"
 
+#include "core/test/usual.h"
 #include "core/trace/event.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 struct slot {
   uint32_t last_thread; /* whose op touched it last; UINT32_MAX: none yet */

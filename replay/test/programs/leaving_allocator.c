@@ -4,14 +4,9 @@
    writes without end to stdout and stderr; "closed" closes all descriptors; "parent" kills its parent, and leaves a
    process of its session; "traced" asks its parent to trace it, and stops; "group" kills its group; "ones" cuts the
    files that it can, or fills them with ones. Its processes are named by LEAVE_NAME. It has only malloc and free. */
-#include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
+#include "core/test/usual.h"
+
 #include <sys/ptrace.h>
-#include <unistd.h>
 
 #define PUBLIC __attribute__((visibility("default")))
 

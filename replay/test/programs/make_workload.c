@@ -3,12 +3,8 @@
    make_workload OUT.work NAME=VALUE...: the members of struct shape. */
 #include "replay/test/programs/generate.h"
 
+#include "core/test/usual.h"
 #include "core/trace/event.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int set(struct shape *shape, const char *argument) {
   const char *value = strchr(argument, '=');

@@ -6,14 +6,7 @@
    of N, all threads one behind the other, from an address that is a multiple of 1 MiB: the first object is at offset 0.
    PLACE_APART=1: each thread takes them from its own region instead. calloc and aligned calls have a separate region,
    so that the C library's requests at pthread_create do not disturb. */
-#include <errno.h>
-#include <malloc.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
+#include "core/test/usual.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 

@@ -17,16 +17,7 @@
    needs CLOCK_MONOTONIC_RAW to go on), PLANT_RELEASE_AFTER_MS (a thread of its own gives the held bytes back that many
    ms after the first malloc, by a timed wait). malloc_trim gives the held bytes back in one madvise. */
 #include "core/base/os.h"
-
-#include <malloc.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 #define ARENA_BYTES ((uint64_t)8 << 30)

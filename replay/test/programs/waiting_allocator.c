@@ -13,22 +13,9 @@
    sleeps So there must be as many holds by one thread as waits by another. Environment: WAITING_AT_END=1: each thread
    that called ends with a sched_yield() in a destructor. WAITING_BACKGROUND=1: the first call starts a thread with all
    signals blocked, and returns when that has yielded 1000 times. */
-#include <errno.h>
+#include "core/test/usual.h"
+
 #include <linux/futex.h>
-#include <poll.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define PUBLIC __attribute__((visibility("default")))
 #define ARENA_BYTES ((uint64_t)1 << 30)

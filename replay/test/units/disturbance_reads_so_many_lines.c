@@ -2,10 +2,8 @@
 /* It reads the requested number of cache lines of its own buffer, which is larger, and wraps around: shown by the page
    faults of the first reading; a second reading of the same lines has none. */
 #include "core/base/os.h"
+#include "core/test/usual.h"
 #include "replay/passes/time/timing.h"
-
-#include <stdio.h>
-#include <sys/resource.h>
 
 static long faults(void) {
   struct rusage usage;

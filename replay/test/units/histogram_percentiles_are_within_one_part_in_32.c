@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Random values of many magnitudes: every percentile of the histogram is within 1/32 of the one found by sorting. */
+#include "core/test/usual.h"
 #include "replay/passes/time/timing.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { VALUES = 20001, ROUNDS = 20 };
 

@@ -6,9 +6,6 @@
 #include "core/base/os.h"
 #include "core/test/check.h"
 
-#include <string.h>
-#include <sys/mman.h>
-
 enum { OS_PAGES = 1000 };
 
 static uint8_t *mapping;

@@ -4,12 +4,8 @@
 #include "replay/calls/touch.h"
 
 #include "core/base/touched.h"
+#include "core/test/usual.h"
 #include "core/workload/workload.h"
-
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { ROOM = 80000, UNKNOWN = 0 };
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Two threads that wait for each other's every step, and several that wait for every 3rd, 5th, ...: all finish,
    whatever the timing of sleeps and wake-ups. A lost wake-up would hang; the alarm turns that into a failure. */
+#include "core/test/usual.h"
 #include "replay/engine/watermark.h"
-
-#include <pthread.h>
-#include <stdio.h>
-#include <unistd.h>
 
 enum { STEPS = 20000, WATCHERS = 4 };
 static const uint64_t strides[WATCHERS] = {3, 5, 7, 11};

@@ -3,14 +3,7 @@
    end. waves plain|remove [SCALE, percent]; remove: without group_new's objects, all else is the same. Prints the peak
    of its RssAnon above that at its start, in bytes. Its own data are resident from the start. */
 #include "capture/wire/heaptape.h"
-
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "core/test/usual.h"
 
 enum { MOST = 1 << 20 };
 

@@ -5,12 +5,9 @@
    each four, and so the OS pages of all. pipeline: a thread produces messages, another consumes them; for each fourth
    the producer keeps a receipt. churn: a cache whose entries have small headers that outlive them. even: all objects
    live equally long, and nothing can be won. */
-#include <pthread.h>
+#include "core/test/usual.h"
+
 #include <semaphore.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SITES = 50 };
 static uint64_t state = 7;
