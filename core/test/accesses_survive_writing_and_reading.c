@@ -3,13 +3,10 @@
    totals and bursts. Items that the format can't hold are refused and change nothing. A recording without accesses is
    reported as such. */
 #include "core/test/generate_accesses.h"
-#include "core/trace/read/trace_read.h"
-#include "core/trace/write/trace_write.h"
+#include "core/test/trace_file.h"
 
 enum { MAX_ITEMS = 60000, LONG_ITEMS = (1 << 20) + 70000 };
 
-static char path[] = "/tmp/heaptape-test-XXXXXX";
-static struct error error;
 static struct access_item *written;
 
 static bool same(const struct access_item *a, const struct access_item *b) {
@@ -18,21 +15,9 @@ static bool same(const struct access_item *a, const struct access_item *b) {
          a->value == b->value;
 }
 
-static struct trace_writer *begin(bool archive) {
-  struct trace_writer *writer;
-  struct trace_writer_options options = {.zstd_level = 1, .archive = archive};
-  const char *info =
-      "{\"clock\":{\"kind\":\"tsc\",\"hz\":1e9},\"accesses\":{\"granule_bytes\":16,\"filter_bytes\":4096}}";
-  error.text[0] = '\0';
-  CHECK(trace_writer_open(&writer, path, info, &options, &error) == 0, "%s", error.text);
-  return writer;
-}
-
-static struct trace_reader *end(struct trace_writer *writer) {
-  struct trace_reader *reader;
-  CHECK(trace_writer_close(writer, "exit", 0, &error) == 0, "%s", error.text);
-  CHECK(trace_reader_open(&reader, path, &error) == 0, "%s", error.text);
-  return reader;
+static struct trace_writer *begin_accesses(bool archive) {
+  return begin(&(struct trace_writer_options){.zstd_level = 1, .archive = archive},
+               ",\"accesses\":{\"granule_bytes\":16,\"filter_bytes\":4096}");
 }
 
 /* Items that no block can hold. */
@@ -54,7 +39,7 @@ static void put_bad(struct trace_writer *writer, const struct access_generator *
 static void read_back(struct trace_reader *reader, uint64_t seed, int count) {
   struct trace_access_cursor *cursor;
   struct access_item item;
-  CHECK(trace_access_cursor_open(&cursor, reader, &error) == 0, "%s", error.text);
+  MUST(trace_access_cursor_open(&cursor, reader, &error));
   for (int i = 0; i < count; i++) {
     CHECK(trace_access_cursor_next(cursor, &item) == 1, "seed %lu item %d: %s", seed, i, error.text);
     CHECK(same(&item, &written[i]), "seed %lu item %d of kind %d differs", seed, i, item.kind);
@@ -69,7 +54,7 @@ static void round_trip(uint64_t seed, int count, bool archive) {
   g.call_every = 2 + (uint32_t)test_below(&g.random, 40);
   g.spread = 1 + (uint32_t)test_below(&g.random, 200);
   uint64_t counts[ACCESS_TOTAL] = {0};
-  struct trace_writer *writer = begin(archive);
+  struct trace_writer *writer = begin_accesses(archive);
   for (int i = 0; i < count; i++) {
     written[i] = generate_access(&g);
     counts[written[i].kind]++;
@@ -104,7 +89,7 @@ static void round_trip(uint64_t seed, int count, bool archive) {
    ends. */
 static void bursts_round_trip(uint64_t seed, int count) {
   struct access_generator g = {.random = seed, .call_every = 3, .spread = 50};
-  struct trace_writer *writer = begin(false);
+  struct trace_writer *writer = begin_accesses(false);
   bool in_burst = false;
   uint64_t begun = 0;
   for (int i = 0; i < count; i++) {
@@ -133,7 +118,7 @@ static void bursts_round_trip(uint64_t seed, int count) {
 }
 
 static void test_a_recording_without_an_access(void) {
-  struct trace_writer *writer = begin(false);
+  struct trace_writer *writer = begin_accesses(false);
   CHECK(trace_writer_accesses_begin(writer) == 0, "begin");
   struct trace_reader *reader = end(writer);
   CHECK(trace_reader_summary(reader)->accesses.recorded && trace_reader_summary(reader)->access_rows == 0, "summary");
@@ -155,9 +140,7 @@ static void test_steps_beyond_the_range(void) {
 }
 
 int main(void) {
-  int fd = mkstemp(path);
-  CHECK(fd >= 0, "mkstemp");
-  close(fd);
+  make_file();
   written = malloc(LONG_ITEMS * sizeof *written);
   CHECK(written, "no memory");
   for (uint64_t seed = 1; seed <= 30; seed++)
@@ -168,6 +151,5 @@ int main(void) {
   test_a_recording_without_an_access();
   test_steps_beyond_the_range();
   free(written);
-  unlink(path);
   return 0;
 }

@@ -1,32 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Stack nodes, modules, marks and names of threads come back as they were written, each node once, before the events
    that name it; text that is not UTF-8 or too long comes back as valid text; a node that does not exist is refused. */
-#include "core/test/check.h"
-#include "core/trace/read/trace_read.h"
-#include "core/trace/write/trace_write.h"
-
-static char path[] = "/tmp/heaptape-test-XXXXXX";
-static struct error error;
+#include "core/test/trace_file.h"
 
 enum { NODES = 5000 };
 static struct trace_stack_node nodes[NODES + 1];
 static uint32_t node_count;
 
-static struct trace_writer *begin(void) {
-  struct trace_writer *writer;
-  struct trace_writer_options options = {.block_events = 100};
-  error.text[0] = '\0';
-  CHECK(trace_writer_open(&writer, path, "{\"clock\":{\"kind\":\"tsc\",\"hz\":1e9}}", &options, &error) == 0, "%s",
-        error.text);
-  return writer;
-}
-
-static struct trace_reader *end(struct trace_writer *writer) {
-  struct trace_reader *reader;
-  CHECK(trace_writer_close(writer, "exit", 0, &error) == 0, "%s", error.text);
-  CHECK(trace_reader_open(&reader, path, &error) == 0, "%s", error.text);
-  return reader;
-}
+static const struct trace_writer_options options = {.block_events = 100};
 
 static void put_event(struct trace_writer *writer, uint64_t i, uint32_t stack) {
   struct trace_event event = {.call = CALL_malloc, .acquired = 64 * i + 64, .acquire_stamp = i + 1, .stack = stack};
@@ -41,7 +22,7 @@ static int compare_node(void *context, const struct trace_stack_node *node) {
 }
 
 static void test_nodes(uint64_t seed) {
-  struct trace_writer *writer = begin();
+  struct trace_writer *writer = begin(&options, "");
   uint32_t modules = 0;
   node_count = 0;
   for (uint64_t i = 0; i < 20000; i++) {
@@ -64,9 +45,8 @@ static void test_nodes(uint64_t seed) {
   uint32_t row = 0;
   CHECK(trace_reader_stacks(reader, compare_node, &row, &error) == 0 && row == node_count, "%u of %u nodes: %s", row,
         node_count, error.text);
-  struct trace_cursor *cursor;
+  struct trace_cursor *cursor = open_cursor(reader, 0);
   struct trace_event event;
-  CHECK(trace_cursor_open(&cursor, reader, 0, &error) == 0, "cursor");
   for (int i = 0; i < 20000; i++)
     CHECK(trace_cursor_next(cursor, &event) == 1 && event.stack, "%s", error.text);
   trace_cursor_close(cursor);
@@ -84,7 +64,7 @@ static int compare_module(void *context, const struct trace_module *module) {
 
 /* A library replaces another: the same frame is another node, after the new module. */
 static void test_modules(void) {
-  struct trace_writer *writer = begin();
+  struct trace_writer *writer = begin(&options, "");
   struct trace_module a = {.name = "a.so", .path = "/lib/a.so", .start = 0x1000, .end = 0x3000, .bias = 0x800};
   struct trace_module b = {.name = "b.so", .build_id = "00ff", .start = 0x1000, .end = 0x3000, .bias = 0x800};
   CHECK(trace_writer_module(writer, &a) == 0, "module");
@@ -124,7 +104,7 @@ static int compare_name(void *context, uint32_t thread, const char *name) {
 }
 
 static void test_marks(void) {
-  struct trace_writer *writer = begin();
+  struct trace_writer *writer = begin(&options, "");
   for (uint64_t i = 0; i < 150; i++)
     put_event(writer, i, 0);
   char too_long[600] = "";
@@ -149,13 +129,12 @@ static void test_marks(void) {
 }
 
 static void test_a_missing_node_is_refused(void) {
-  struct trace_writer *writer = begin();
+  struct trace_writer *writer = begin(&options, "");
   put_event(writer, 0, trace_writer_stack_node(writer, 0, 77));
   put_event(writer, 1, 2);
   struct trace_reader *reader = end(writer);
-  struct trace_cursor *cursor;
+  struct trace_cursor *cursor = open_cursor(reader, 0);
   struct trace_event event;
-  CHECK(trace_cursor_open(&cursor, reader, 0, &error) == 0, "cursor");
   CHECK(trace_cursor_next(cursor, &event) == 1 && event.stack == 1, "%s", error.text);
   CHECK(trace_cursor_next(cursor, &event) == -1 && strstr(error.text, "stack that no STACKS block"), "%s", error.text);
   trace_cursor_close(cursor);
@@ -163,14 +142,11 @@ static void test_a_missing_node_is_refused(void) {
 }
 
 int main(void) {
-  int fd = mkstemp(path);
-  CHECK(fd >= 0, "mkstemp");
-  close(fd);
+  make_file();
   for (uint64_t seed = 1; seed <= 5; seed++)
     test_nodes(seed);
   test_modules();
   test_marks();
   test_a_missing_node_is_refused();
-  unlink(path);
   return 0;
 }

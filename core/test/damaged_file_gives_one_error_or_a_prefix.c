@@ -3,10 +3,8 @@
    yields one error that names the file, or events, and never a crash (build with ASan to see wild reads: make test
    CFLAGS=-fsanitize=address). */
 #include "core/test/generate.h"
-#include "core/trace/read/trace_read.h"
-#include "core/trace/write/trace_write.h"
+#include "core/test/trace_file.h"
 
-static char path[] = "/tmp/heaptape-test-XXXXXX";
 static uint8_t whole[1 << 20];
 static size_t whole_bytes;
 
@@ -16,12 +14,8 @@ static void store(const uint8_t *bytes, size_t count) {
 }
 
 static void write_whole(void) {
-  struct error error = {0};
-  struct trace_writer *writer;
-  struct trace_writer_options options = {.block_events = 60};
+  struct trace_writer *writer = begin(&(struct trace_writer_options){.block_events = 60}, "");
   struct generator g = {.random = 99, .aligned = true, .stamp_every = 5, .stack_nodes = 9};
-  CHECK(trace_writer_open(&writer, path, "{\"clock\":{\"kind\":\"tsc\",\"hz\":1e9}}", &options, &error) == 0, "%s",
-        error.text);
   for (uint32_t node = 1; node <= 9; node++)
     trace_writer_stack_node(writer, node / 3, 1000 * node);
   trace_writer_module(writer, &(struct trace_module){.name = "a.so", .start = 1000, .end = 2000});
@@ -35,7 +29,7 @@ static void write_whole(void) {
   for (int i = 0; i < 3; i++)
     trace_writer_sample(writer, &(struct trace_sample){
                                     .stamp = 5 + (uint64_t)i, .rss_anon_bytes = 4096, .user_ns = TRACE_SAMPLE_MISSING});
-  CHECK(trace_writer_close(writer, "exit", 0, &error) == 0, "%s", error.text);
+  finish(writer);
   FILE *file = fopen(path, "rb");
   whole_bytes = fread(whole, 1, sizeof whole, file);
   fclose(file);
@@ -67,10 +61,10 @@ static int ignore_name(void *context, uint32_t thread, const char *name) {
 
 /* Reads everything; returns events read. *failed: there was an error; it must name the file. */
 static uint64_t read_all(bool *failed, bool *truncated) {
-  struct error error = {0};
   struct trace_reader *reader;
   struct trace_event event;
   uint64_t events = 0;
+  error = (struct error){0};
   *truncated = false;
   *failed = trace_reader_open(&reader, path, &error) != 0;
   if (!*failed) {
@@ -103,9 +97,7 @@ static uint64_t read_all(bool *failed, bool *truncated) {
 
 int main(void) {
   bool failed, truncated;
-  int fd = mkstemp(path);
-  CHECK(fd >= 0, "mkstemp");
-  close(fd);
+  make_file();
   write_whole();
   CHECK(read_all(&failed, &truncated) == 300 && !failed && !truncated, "the whole file does not read");
   uint64_t before = 0;
@@ -129,6 +121,5 @@ int main(void) {
     rejected += failed;
   }
   CHECK(rejected > ROUNDS * 9 / 10, "only %lu of %d damaged files were rejected", rejected, ROUNDS);
-  unlink(path);
   return 0;
 }

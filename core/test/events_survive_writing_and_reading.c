@@ -3,8 +3,7 @@
    at the end: random events of random threads, in blocks of random length, aligned and not, with and without the
    optional columns, as recorded and in the archive's form. */
 #include "core/test/generate.h"
-#include "core/trace/read/trace_read.h"
-#include "core/trace/write/trace_write.h"
+#include "core/test/trace_file.h"
 
 enum { THREADS = 5, EVENTS = 3000 };
 
@@ -30,15 +29,12 @@ static int compare_touched(void *context, uint64_t address, struct touched touch
   return 0;
 }
 
-static void round_trip(const char *path, uint64_t seed) {
-  struct error error = {0};
-  struct trace_writer *writer;
+static void round_trip(uint64_t seed) {
   uint64_t random = seed;
   int counts[THREADS] = {0}, total = 0;
   struct trace_writer_options options = {
       .zstd_level = 1, .block_events = 1 + (uint32_t)test_below(&random, 1500), .archive = seed % 2 == 0};
-  CHECK(trace_writer_open(&writer, path, "{\"clock\":{\"kind\":\"tsc\",\"hz\":1e9}}", &options, &error) == 0, "%s",
-        error.text);
+  struct trace_writer *writer = begin(&options, "");
   for (uint32_t node = 1; node <= 50; node++)
     CHECK(trace_writer_stack_node(writer, node / 2, node) == node, "node %u", node);
   for (uint32_t thread = 0; thread < THREADS; thread++) {
@@ -59,18 +55,15 @@ static void round_trip(const char *path, uint64_t seed) {
   }
   for (uint32_t row = 0; row < 5; row++)
     CHECK(trace_writer_touched(writer, 0x7000ull * (7 - row), (struct touched){1000 * row, 5 * row}) == 0, "touched");
-  CHECK(trace_writer_close(writer, "exit", 0, &error) == 0, "%s", error.text);
 
-  struct trace_reader *reader;
-  CHECK(trace_reader_open(&reader, path, &error) == 0, "%s", error.text);
+  struct trace_reader *reader = end(writer);
   const struct trace_summary *summary = trace_reader_summary(reader);
   CHECK(summary->events == (uint64_t)total && summary->dropped == 7 && summary->threads == THREADS &&
             !summary->truncated && summary->stack_nodes == 50,
         "summary differs");
   for (uint32_t thread = 0; thread < THREADS; thread++) {
-    struct trace_cursor *cursor;
+    struct trace_cursor *cursor = open_cursor(reader, thread);
     struct trace_event event;
-    CHECK(trace_cursor_open(&cursor, reader, thread, &error) == 0, "%s", error.text);
     for (int i = 0; i < counts[thread]; i++) {
       CHECK(trace_cursor_next(cursor, &event) == 1, "seed %lu thread %u event %d: %s", seed, thread, i, error.text);
       CHECK(memcmp(&event, &written[thread][i], sizeof event) == 0, "seed %lu thread %u event %d, call %02x differs",
@@ -86,12 +79,8 @@ static void round_trip(const char *path, uint64_t seed) {
 }
 
 int main(void) {
-  char path[] = "/tmp/heaptape-test-XXXXXX";
-  int fd = mkstemp(path);
-  CHECK(fd >= 0, "mkstemp");
-  close(fd);
+  make_file();
   for (uint64_t seed = 1; seed <= 40; seed++)
-    round_trip(path, seed);
-  unlink(path);
+    round_trip(seed);
   return 0;
 }
