@@ -168,6 +168,7 @@ def test_a_thread_of_a_process(start, tmp_path: Path) -> None:
         pytest.param(
             OWN_MALLOC, ("-rdynamic",), "has an allocator that can't be redirected: free is too short", id="own malloc"
         ),
+        pytest.param(WITHOUT_C_LIBRARY, ("-nostdlib",), "does not use the GNU C library", id="no C library"),
         pytest.param(ENDLESS, (), "list of objects has more than 8192, or no end", id="endless list"),
         pytest.param(CHANGED_USER, (), "has changed its user", id="user", marks=as_root),
     ],
@@ -212,10 +213,6 @@ def test_a_process_that_is_still_being_loaded_is_waited_for(loading, tmp_path: P
 @pytest.mark.long
 def test_a_process_that_stays_in_the_dynamic_linker(loading, tmp_path: Path) -> None:
     refuse(loading[0], "is still being loaded by the dynamic linker", tmp_path)
-
-
-def test_a_program_without_a_c_library(start, tmp_path: Path) -> None:
-    refuse(start(WITHOUT_C_LIBRARY, "-nostdlib").pid, "does not use the GNU C library", tmp_path)
 
 
 def test_a_vfork_child(start, tmp_path: Path) -> None:

@@ -116,14 +116,26 @@ def build(folder: Path, *options: str | Path) -> Path:
     return compile_c(folder / "every_call", SOURCES / "every_call.c", "-O1", *options, "-pthread", "-lstdc++", "-lm")
 
 
-def assert_counted(program: Path, folder: Path, each_round: Counter[str]) -> None:
-    """Each call of each thread's rounds is one event, the history is legal, and it replays."""
+def assert_rounds(program: Path, folder: Path, each: Counter[str], prints: str = "done\n") -> Path:
+    """Each call of ROUNDS rounds is one event of the trace, which is returned, and the history is legal."""
     trace = folder / "t.tape"
-    assert record(folder / "one.tape", program, "1").stdout == "done\n"
-    assert record(trace, program, str(ROUNDS + 1)).stdout == "done\n"
+    assert record(folder / "one.tape", program, "1").stdout == prints
+    assert record(trace, program, str(ROUNDS + 1)).stdout == prints
     counted = Counter(info(trace)["calls"]) - Counter(info(folder / "one.tape")["calls"])
-    assert counted == Counter({name: n * ROUNDS * THREADS for name, n in each_round.items()})
-    proved(trace, "unseen_frees", "dropped")
+    assert counted == Counter({name: n * ROUNDS for name, n in each.items()})
+    proved(trace, "unseen_frees", "double_frees", "dropped")
+    return trace
+
+
+def assert_each_round_has(trace: Path, *calls: str) -> None:
+    dump = run(CONVERT, "dump", trace).stdout
+    assert {call: dump.count(f" {call} = ") for call in calls} == dict.fromkeys(calls, ROUNDS + 1)
+
+
+def assert_counted(program: Path, folder: Path, each_round: Counter[str]) -> None:
+    """Each call of each thread's rounds is one event, and the history replays."""
+    each = Counter({name: n * THREADS for name, n in each_round.items()})
+    trace = assert_rounds(program, folder, each)
     assert info(trace)["info"]["lacks"] == ["usable_size"]
     succeed(CONVERT, "compile", trace)
     succeed(REPLAY, "--pass", "verify", trace.with_suffix(".work"))
@@ -189,35 +201,19 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_names_of_mimalloc_mean_what_its_functions_do(names: Path, tmp_path: Path) -> None:
-    trace = tmp_path / "t.tape"
-    record(tmp_path / "one.tape", names, "1")
-    record(trace, names, str(ROUNDS + 1))
-    counted = Counter(info(trace)["calls"]) - Counter(info(tmp_path / "one.tape")["calls"])
     each = Counter(malloc=2, calloc=3, memalign=2, realloc=2, reallocarray=1, free=5, free_sized=1)
     each["free_aligned_sized"] = 1
-    assert counted == Counter({name: n * ROUNDS for name, n in each.items()})
-    assert check(trace)["ok"]
-    dump = run(CONVERT, "dump", trace).stdout
-    for call in (
-        "malloc(100)", "calloc(1, 200)", "calloc(3, 30)", "malloc(160)", "memalign(128, 500)", "memalign(64, 360)",
-        "calloc(7, 70)",
-    ):  # fmt: skip
-        assert dump.count(f" {call} = ") == ROUNDS + 1, call
-    assert dump.count(", 8, 40) = ") == ROUNDS + 1
+    trace = assert_rounds(names, tmp_path, each)
+    calls = ("malloc(100)", "calloc(1, 200)", "calloc(3, 30)", "malloc(160)", "memalign(128, 500)", "memalign(64, 360)")
+    assert_each_round_has(trace, *calls, "calloc(7, 70)")
+    assert run(CONVERT, "dump", trace).stdout.count(", 8, 40) = ") == ROUNDS + 1
 
 
 def test_functions_that_take_an_arena_are_recorded_beside_malloc(tmp_path: Path) -> None:
     """As in Firefox: what they hand out, free takes back, and the other way round."""
     program = compile_c(tmp_path / "arena_names", SOURCES / "arena_names.c", "-O2")
-    record(tmp_path / "one.tape", program, "1")
-    record(tmp_path / "t.tape", program, str(ROUNDS + 1))
-    counted = Counter(info(tmp_path / "t.tape")["calls"]) - Counter(info(tmp_path / "one.tape")["calls"])
-    each = Counter(malloc=2, calloc=1, memalign=1, realloc=1, free=4)
-    assert counted == Counter({name: n * ROUNDS for name, n in each.items()})
-    proved(tmp_path / "t.tape", "unseen_frees", "double_frees", "dropped")
-    dump = run(CONVERT, "dump", tmp_path / "t.tape").stdout
-    for call in ("malloc(100)", "calloc(3, 30)", "memalign(64, 200)"):
-        assert dump.count(f" {call} = ") == ROUNDS + 1, call
+    trace = assert_rounds(program, tmp_path, Counter(malloc=2, calloc=1, memalign=1, realloc=1, free=4))
+    assert_each_round_has(trace, "malloc(100)", "calloc(3, 30)", "memalign(64, 200)")
 
 
 @pytest.mark.parametrize("where", ["hidden", "forked"])
@@ -236,15 +232,9 @@ def test_calls_of_what_an_entry_only_jumps_to_are_recorded_too(option: str, tmp_
     """As by the strdup of Firefox. Where two entries jump to one function, each keeps its name."""
     options = ("-O2", "-w", "-s", option)
     program = compile_c(tmp_path / "lone_jumps", SOURCES / "lone_jumps.c", *options)
-    record(tmp_path / "one.tape", program, "1")
-    record(tmp_path / "t.tape", program, str(ROUNDS + 1))
-    counted = Counter(info(tmp_path / "t.tape")["calls"]) - Counter(info(tmp_path / "one.tape")["calls"])
     each = Counter(malloc=3, calloc=1, realloc=1, memalign=1, aligned_alloc=1, free=6)
-    assert counted == Counter({name: n * ROUNDS for name, n in each.items()})
-    proved(tmp_path / "t.tape", "unseen_frees", "double_frees", "dropped")
-    dump = run(CONVERT, "dump", tmp_path / "t.tape").stdout
-    for call in ("malloc(5)", "malloc(120)", "memalign(64, 140)", "aligned_alloc(128, 150)"):
-        assert dump.count(f" {call} = ") == ROUNDS + 1, call
+    trace = assert_rounds(program, tmp_path, each, prints="")
+    assert_each_round_has(trace, "malloc(5)", "malloc(120)", "memalign(64, 140)", "aligned_alloc(128, 150)")
 
 
 def test_calls_that_the_format_has_not_are_counted_as_dropped(names: Path, tmp_path: Path) -> None:
