@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What follows from a store's cells, with figures computed by hand; and asked in SQL."""
+"""What follows from a store's cells, on few machines and many; and asked in SQL. By hand: conclusions.examples."""
 
 import math
 
@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.features.fleet.conclusions import against_baseline, conclusions, effect, sentences
+from heaptape.features.fleet.conclusions import against_baseline, conclusions, effect
 from heaptape.features.fleet.query import query, write_parquet
 from heaptape.features.fleet.store import COLUMNS
 from heaptape.results.comparing.intervals import log_ratio
@@ -47,69 +47,11 @@ def results(cells=CELLS, figure="peak_rss", unit="bytes", pass_="memory"):
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def test_totals_are_sums_by_weight():
-    found = conclusions(results(), "glibc", 5).totals.set_index("label")
-    x, y = found.loc["x"], found.loc["y"]
-    assert (x["baseline_value"], x["value"], x["saved"]) == (1300, 50 + 700 + 260, 290)
-    assert (y["value"], y["saved"], y["workloads"], y["weight"]) == (80 + 1000 + 210, 10, 3, 13)
-    assert (x["worst_ratio"], x["worst_workload"]) == (1.3, "c")
-
-
-def test_the_single_choice_is_nowhere_worse_than_the_bound_and_says_what_it_left_out():
-    bounded = conclusions(results(), "glibc", 5).single.iloc[0]
-    assert (bounded["label"], bounded["worst_workload"]) == ("y", "c")
-    assert bounded["left_out"] == "x (22.3 % less): 30.0 % more on c"
-    assert conclusions(results(), "glibc", 30).single.iloc[0]["label"] == "x"
-    strict = conclusions(results(), "glibc", 1).single.iloc[0]
-    assert (strict["label"], strict["saved"]) == ("glibc", 0)
-
-
-def test_a_candidate_that_was_not_measured_everywhere_is_no_choice_for_all():
-    cells = {name: (weight, dict(values)) for name, (weight, values) in CELLS.items()}
-    del cells["c"][1]["x"]
-    single = conclusions(results(cells), "glibc", 5).single.iloc[0]
-    assert single["label"] == "y"
-    assert single["left_out"].endswith("measured on 2 workloads only")
-
-
-def test_the_best_of_a_workload_is_the_baseline_where_none_is_below_it():
-    best = conclusions(results(), "glibc", 5).best.set_index("name")
-    assert best["label"].to_dict() == {"a": "x", "b": "x", "c": "glibc"}
-    assert best["ratio"].to_dict() == {"a": 0.5, "b": 0.7, "c": 1.0}
-    assert best["supported"].to_dict() == {"a": True, "b": True, "c": False}
-
-
 def test_every_conclusion_is_a_table_to_be_queried():
     found = conclusions(results(), "glibc", 5)
     frames = {name for name, value in vars(found).items() if isinstance(value, pd.DataFrame)}
     assert set(found.tables()) == frames
     assert all(found.tables()[name] is getattr(found, name) for name in frames)
-
-
-def test_outliers_are_the_workloads_that_are_far_from_the_median():
-    cells = {f"{n}": (1.0, {"glibc": 1000, "x": 900 + n}) for n in range(9)}
-    cells["far"] = (1.0, {"glibc": 1000, "x": 1500})
-    found = conclusions(results(cells), "glibc", 5).outliers
-    assert found["name"].tolist() == ["far"]
-    assert found["deviations"].iloc[0] > 3.5
-    near = {f"{n}": (1.0, {"glibc": 1000, "x": 900}) for n in range(9)} | {"one": (1.0, {"glibc": 1000, "x": 905})}
-    assert conclusions(results(near), "glibc", 5).outliers.empty, "half a percent is nothing to look at"
-
-
-def test_a_store_without_the_baseline_is_refused():
-    with pytest.raises(HeaptapeError, match="'jemalloc' was not measured: there are glibc, x, y"):
-        conclusions(results(), "jemalloc", 5)
-    with pytest.raises(HeaptapeError, match="nothing was measured on the same workload"):
-        conclusions(results({"a": (1.0, {"glibc": 1}), "b": (1.0, {"x": 1})}), "glibc", 5)
-
-
-def test_the_sentences_name_the_saving_or_that_it_is_no_reason():
-    assert sentences(conclusions(results(), "glibc", 5)) == [
-        "Peak memory: no reason to change: y for all saves 10 bytes, 0.8 % of glibc's, less than 2 %. Left out: x "
-        "(22.3 % less): 30.0 % more on c."
-    ]
-    (said,) = sentences(conclusions(results(), "glibc", 30))
-    assert said == "Peak memory: x for all saves 290 bytes, 22.3 % of glibc's; at worst +30.0 % (c)."
 
 
 def rows(label, values, *, pass_="bare", machine="m", figure="bare_cpu", workload="w" * 64):
@@ -164,27 +106,6 @@ def test_the_difference_between_machines_is_estimated():
     found = effect([rng.normal(own, 0.001, 20) for own in rng.normal(0, 0.05, 40)])
     assert 0.035 < found.between < 0.065
     assert found.elsewhere.half_width() > 5 * found.here.half_width()
-
-
-def test_a_block_without_its_baseline_is_left_out():
-    results = pd.concat([rows("glibc", {0: 10.0, 2: 20.0}), rows("other", {0: 5.0, 1: 1.0, 2: 10.0})])
-    here = against_baseline(results, "glibc").iloc[0]
-    assert here["ratio"] == pytest.approx(0.5)
-    assert here["blocks"] == 2
-
-
-def test_exact_figures_have_no_interval_and_are_of_the_pass_that_measures_best():
-    parts = [
-        rows(label, {0: value}, pass_=pass_, figure="peak_rss")
-        for pass_, values in (("bare", (7.0, 7.0)), ("blame", (9.0, 9.0)), ("memory", (8.0, 6.0)))
-        for label, value in zip(("glibc", "other"), values, strict=True)
-    ]
-    table = against_baseline(pd.concat(parts), "glibc")
-    assert len(table) == 1
-    here = table.iloc[0]
-    assert bool(here["exact"])
-    assert (here["low"], here["ratio"], here["high"]) == (0.75, 0.75, 0.75)
-    assert (here["baseline_value"], here["value"]) == (8.0, 6.0)
 
 
 def test_a_block_per_machine_keeps_the_verdict_that_pooling_loses():
