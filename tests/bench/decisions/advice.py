@@ -15,7 +15,6 @@ import argparse
 import contextlib
 import csv
 import json
-import math
 import os
 import random
 import shlex
@@ -23,17 +22,16 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 
+import numpy as np
+import pandas as pd
 from heaptape.advise.load import Load
-from heaptape.allocators import registry
-from heaptape.common.home import Home
 from heaptape.common.process import adopt_orphans
-from heaptape.run.environment import without_allocator
-from heaptape.run.live import settings_of
+from scipy.stats import binom
 
-from tests.bench.decisions.advice_programs import PROGRAMS, TWELVE, Program, prepare
-from tests.bench.harness import heading, row
+from tests.bench.decisions.advice_programs import PROGRAMS, Program, prepare
+from tests.bench.harness import heading, on_allocator, row
 from tests.support import HEAPTAPE, OUT
 
 NAMES = ("glibc", "jemalloc", "tcmalloc", "mimalloc", "tbbmalloc")
@@ -59,7 +57,7 @@ def main() -> None:
     results = arguments.results.resolve()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     os.chdir(arguments.folder)
-    for name in arguments.programs or list(TWELVE):
+    for name in arguments.programs or list(PROGRAMS):
         prepare(PROGRAMS[name])
         judge(name, PROGRAMS[name], results, arguments.rounds)
 
@@ -76,7 +74,6 @@ def judge(name: str, program: Program, results: Path, rounds: int) -> None:
                 tape.unlink(missing_ok=True)
             append(results, name, step, advised(words))
     done = read(results)[name]
-    known = registry.load(Home(OUT))
     labels = dict.fromkeys((*NAMES, *(done[step]["pick"][0] for step in (RACE, TAPE))))
     for number in range(1, rounds + 1):
         step = f"{ROUND}{number}"
@@ -84,7 +81,7 @@ def judge(name: str, program: Program, results: Path, rounds: int) -> None:
             continue
         order = list(labels)
         random.Random(f"{name} {number}").shuffle(order)
-        times = {label: cpu_s(program, registry.choose(label, known)) for label in order}
+        times = {label: cpu_s(program, label) for label in order}
         append(results, name, step, [(label, f"{times[label]:.4f}", "", "") for label in labels])
 
 
@@ -117,10 +114,9 @@ def _span(name: str, percent: float, low: float, high: float) -> Row:
     return name, f"{percent:.2f}", f"{low:.2f}", f"{high:.2f}"
 
 
-def cpu_s(program: Program, choice: registry.Choice) -> float:
+def cpu_s(program: Program, label: str) -> float:
     """CPU time of one run, with that of all its descendants: orphans (spamd ends before its children) become ours."""
-    others = without_allocator(os.environ)
-    environment = others | settings_of(choice, others)
+    environment = on_allocator(label)
     adopt_orphans(True)
     process = subprocess.Popen(shlex.split(program.command), env=environment, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
@@ -141,7 +137,7 @@ def cpu_s(program: Program, choice: registry.Choice) -> float:
     if load:
         load.end()
     elif process.returncode:
-        raise SystemExit(f"{program.command} on {choice.label}: status {process.returncode}")
+        raise SystemExit(f"{program.command} on {label}: status {process.returncode}")
     return all_s
 
 
@@ -158,66 +154,46 @@ def read(results: Path) -> dict[str, dict[str, Step]]:
     """program -> step -> its rows."""
     found: dict[str, dict[str, Step]] = {}
     if results.exists():
-        with results.open(newline="") as file:
-            for one in csv.DictReader(file):
-                step = found.setdefault(one["program"], {}).setdefault(one["step"], {})
-                step[one["name"]] = one["value"], one["low"], one["high"]
+        for program, step, name, *figures in pd.read_csv(results, dtype=str, keep_default_na=False).to_numpy():
+            found.setdefault(program, {}).setdefault(step, {})[name] = tuple(figures)
     return found
 
 
-def rounds_of(steps: Mapping[str, Step]) -> list[dict[str, float]]:
-    """CPU time of each allocator, by label, in each round."""
-    rounds = (step for name, step in steps.items() if name.startswith(ROUND))
-    return [{label: float(one[0]) for label, one in step.items()} for step in rounds]
+def percents_of(steps: Mapping[str, Step], today: str) -> pd.DataFrame:
+    """Change of CPU time against today's in percent: a row for each round, a column for each allocator."""
+    rounds = [step for name, step in steps.items() if name.startswith(ROUND)]
+    times = pd.DataFrame([{label: float(one[0]) for label, one in step.items()} for step in rounds])
+    return 100 * (times.div(times[today], axis=0) - 1)
 
 
-def percents(label: str, today: str, rounds: Sequence[Mapping[str, float]]) -> list[float]:
-    """Change of CPU time against today's in percent, in each round."""
-    return [100 * (one[label] / one[today] - 1) for one in rounds]
+def half_widths(percents: pd.DataFrame) -> np.ndarray:
+    """Of the medians' intervals of 95 %, by ranks."""
+    cut = max(int(binom.ppf(0.025, len(percents), 0.5)) - 1, 0)
+    ranked = np.sort(percents.to_numpy(), axis=0)
+    return (ranked[-1 - cut] - ranked[cut]) / 2
 
 
-def changes(steps: Mapping[str, Step], today: str) -> dict[str, tuple[float, float]]:
-    """label -> change of CPU time against today's in percent: median of the rounds' ratios, and half the width of its
-    interval of 95 %, by ranks.
-    """
-    rounds = rounds_of(steps)
-    found = {}
-    for label in rounds[0]:
-        ratios = sorted(percents(label, today, rounds))
-        below = (sum(math.comb(len(ratios), i) for i in range(k + 1)) / 2 ** len(ratios) for k in range(len(ratios)))
-        cut = max(sum(chance <= 0.025 for chance in below) - 1, 0)
-        found[label] = median(ratios), (ratios[-1 - cut] - ratios[cut]) / 2
-    return found
-
-
-def regrets_of(steps: Mapping[str, Step], pick: str, today: str) -> tuple[float, float, float]:
+def regrets_of(percents: pd.DataFrame, pick: str, today: str) -> tuple[float, float, float]:
     """CPU time of the pick over that of the best in life, in points of today's: against the best of all rounds, which
     chance makes too large; against the best of one half of the rounds in the other half, mean of 400 divisions, which
     chance doesn't; the first of allocators that are equal: each round's times, without their medians, dealt anew.
     """
-    rounds, chance = rounds_of(steps), random.Random(1)
-    labels = list(rounds[0])
+    values, chance = percents.to_numpy(), np.random.default_rng(1)
+    picked, base = percents.columns.get_loc(pick), percents.columns.get_loc(today)
 
-    def percent(label: str, of: Sequence[Mapping[str, float]]) -> float:
-        return median(percents(label, today, of))
+    def regret(chosen: np.ndarray, judged: np.ndarray) -> float:
+        medians = np.median(judged, axis=0)
+        return float(medians[picked] - medians[np.median(chosen, axis=0).argmin()])
 
-    def best(of: Sequence[Mapping[str, float]]) -> str:
-        return min(labels, key=lambda label: percent(label, of))
-
-    factor = {label: 1 + percent(label, rounds) / 100 for label in labels}
+    times = (100 + values) / (100 + np.median(values, axis=0))
     halves, equal = [], []
     for _ in range(400):
-        chance.shuffle(rounds)
-        half = len(rounds) // 2
-        for chosen, judged in ((rounds[:half], rounds[half:]), (rounds[half:], rounds[:half])):
-            halves.append(percent(pick, judged) - percent(best(chosen), judged))
-        dealt = []
-        for one in rounds:
-            times = [one[label] / factor[label] for label in labels]
-            chance.shuffle(times)
-            dealt.append(dict(zip(labels, times)))
-        equal.append(percent(pick, dealt) - percent(best(dealt), dealt))
-    return percent(pick, rounds) - percent(best(rounds), rounds), fmean(halves), median(equal)
+        one, other = np.array_split(chance.permutation(values), 2)
+        halves += [regret(one, other), regret(other, one)]
+        dealt = chance.permuted(times, axis=1)
+        dealt = 100 * (dealt / dealt[:, [base]] - 1)
+        equal.append(regret(dealt, dealt))
+    return regret(values, values), float(np.mean(halves)), median(equal)
 
 
 def table(found: Mapping[str, Mapping[str, Step]]) -> None:
@@ -231,25 +207,22 @@ def table(found: Mapping[str, Mapping[str, Step]]) -> None:
     for program, steps in found.items():
         if f"{ROUND}1" not in steps:
             continue
-        live = changes(steps, steps[RACE]["today"][0])
-        best = min(live, key=lambda label: live[label][0])
-        cells = {}
+        today = steps[RACE]["today"][0]
+        percents = percents_of(steps, today)
+        live, widths = percents.median(), dict(zip(percents, half_widths(percents)))
+        cells = []
         for step in (TAPE, RACE):
-            pick = steps[step]["pick"][0]
-            regrets[step].append(regrets_of(steps, pick, steps[RACE]["today"][0]))
-            losses[step] += [program] if live[pick][0] > WORTH_POINTS else []
-            holds = [_holds(steps[step][label], live[label][0]) for label in NAMES[1:] if label in steps[step]]
+            said, pick = steps[step], steps[step]["pick"][0]
+            regrets[step].append(regrets_of(percents, pick, today))
+            losses[step] += [program] if live[pick] > WORTH_POINTS else []
+            holds = [float(said[one][1]) <= live[one] <= float(said[one][2]) for one in NAMES[1:] if one in said]
             held[step] += holds
-            after = f"{float(steps[step]['answer_s'][0]):.0f} s"
-            cells[step] = (
-                _pick(steps[step]),
-                f"{regrets[step][-1][0]:.1f} ({regrets[step][-1][1]:.1f})",
-                f"{sum(holds)} of {len(holds)}",
-                after,
-            )
-        picks, *others = zip(cells[TAPE], cells[RACE])
-        shown = ", ".join(f"{live[label][0]:+.0f}±{live[label][1]:.0f}" for label in NAMES[1:])
-        row(program, f"{int(steps[RACE]['calls'][0]):,}", *picks, shown, best, *map(", ".join, others))
+            over, by_halves, _ = regrets[step][-1]
+            shown = (f"{over:.1f} ({by_halves:.1f})", f"{sum(holds)} of {len(holds)}")
+            cells.append((_pick(said), *shown, f"{float(said['answer_s'][0]):.0f} s"))
+        picks, *others = zip(*cells)
+        lived = ", ".join(f"{live[label]:+.0f}±{widths[label]:.0f}" for label in NAMES[1:])
+        row(program, f"{int(steps[RACE]['calls'][0]):,}", *picks, lived, live.idxmin(), *map(", ".join, others))
     for step, points in regrets.items():
         all_rounds, halves, equal = (f"{median(one):.1f}" for one in zip(*points))
         within = [sum(one <= WORTH_POINTS for one in kind) for kind in zip(*points)]
@@ -258,10 +231,6 @@ def table(found: Mapping[str, Mapping[str, Step]]) -> None:
             f"{WORTH_POINTS:g} in {within[0]}, by halves {within[1]}, of {len(points)}; slower than today's: "
             f"{', '.join(losses[step]) or 'none'}; ranges that held: {sum(held[step])} of {len(held[step])}"
         )
-
-
-def _holds(predicted: tuple[str, str, str], percent: float) -> bool:
-    return float(predicted[1]) <= percent <= float(predicted[2])
 
 
 def _pick(step: Step) -> str:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Programs with their inputs.
+"""Twelve programs with their inputs, used in no document before.
 
-TWELVE were used in no document before: four make more than ten million calls, three are servers, bwa and povray have
-threads, iverilog and zsh fork. Debian: raptor2-utils octave openscad gdal-bin duktape iverilog zsh bwa povray unbound
-dnsperf slapd ldap-utils h2o nghttp2-client. SIX are of the kinds on which advice was first checked by hand, but shorter
-(yosys a quarter). Debian: yosys spamd spamc mupdf-tools pdns-server pdns-backend-bind dnsperf python3-rdflib luajit.
+Four make more than ten million calls, three are servers, bwa and povray have threads, iverilog and zsh fork. Debian:
+raptor2-utils octave openscad gdal-bin duktape iverilog zsh bwa povray unbound dnsperf slapd ldap-utils h2o
+nghttp2-client.
 """
 
 import json
@@ -14,8 +13,6 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-FEATURE_TYPES = ("wood", "lake", "road")
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ def _places(chance: random.Random) -> dict[str, str]:
     for i in range(10000):
         x, y = chance.uniform(-170, 170), chance.uniform(-80, 80)
         ring = [[round(x + dx, 4), round(y + dy, 4)] for dx, dy in shape]
-        about = {"id": i, "name": f"place {i * 7919 % 10007}", "kind": chance.choice(FEATURE_TYPES)}
+        about = {"id": i, "name": f"place {i * 7919 % 10007}", "kind": chance.choice(("wood", "lake", "road"))}
         features.append(
             {"type": "Feature", "properties": about, "geometry": {"type": "Polygon", "coordinates": [ring]}}
         )
@@ -106,51 +103,6 @@ def _people(chance: random.Random) -> dict[str, str]:
     people = (PERSON.format(i=i, n=i * 7919 % 1009) for i in range(2000))
     asked = "".join(f"u{chance.randrange(2000)}\n" for _ in range(900))
     return {"slapd.conf": SLAPD, "people.ldif": root + "".join(people), "asked.txt": asked, "people/about": ""}
-
-
-def _chip(chance: random.Random) -> dict[str, str]:
-    def unit(i: int) -> str:
-        a, b, s = chance.randrange(1, 32), chance.randrange(1, 32), chance.randrange(1, 31)
-        cases = zip(range(i, 32, 4), (f"a * {b}", "a - b", "t", "r[a[2:0]]", f"s < t ? a : b + {a}"))
-        return UNIT.format(i=i, s=s, cases="".join(f" 5'd{at}: q <= {what};" for at, what in cases))
-
-    chain = "".join(f"wire [31:0] v{i + 1}; m{i} u{i}(clk, v{i}, x, x[{i}+:5], v{i + 1});\n" for i in range(6))
-    top = f"module top(input clk, input [31:0] x, output [31:0] y);\nwire [31:0] v0 = x;\n{chain}assign y = v6;\n"
-    return {"chip.v": "".join(map(unit, range(6))) + top + "endmodule\n"}
-
-
-def _mails(chance: random.Random) -> dict[str, str]:
-    words = ["".join(chance.choices("abcdefghijklmnoprstuvw", k=chance.randrange(2, 10))) for _ in range(3000)]
-    words += ["free", "offer", "money", "click", "http://example.com/x"]
-    texts = ("\n".join(" ".join(chance.choices(words, k=11)) for _ in range(120)) for _ in range(5))
-    return {f"mail{i}": f"{MAIL.format(i=i)}\n{text}\n" for i, text in enumerate(texts)}
-
-
-def _document(chance: random.Random) -> dict[str, str]:
-    def page() -> str:
-        lines = (" ".join("".join(chance.choices("abcdefghijk", k=chance.randrange(2, 9))) for _ in range(12))
-                 for _ in range(65))  # fmt: skip
-        text = "".join(f"({line}) Tj T*\n" for line in lines)
-        curves = []
-        for _ in range(150):
-            x, y = chance.randrange(500), chance.randrange(800)
-            ends = " ".join(str(at + chance.randrange(90)) for at in (x, y, x, y, x, y))
-            curves.append(f"{chance.random():.2f} 0.5 {chance.random():.2f} rg {x} {y} m {ends} c f\n")
-        return f"BT /F1 9 Tf 40 800 Td 11 TL\n{text}ET\n{''.join(curves)}"
-
-    pages = range(4, 164, 2)  # their numbers; each one's contents follow it
-    parts = ["<< /Type /Catalog /Pages 2 0 R >>", "", "<< /Type /Font /Subtype /Type1 /BaseFont /Times-Roman >>"]
-    parts[1] = f"<< /Type /Pages /Count {len(pages)} /Kids [{' '.join(f'{one} 0 R' for one in pages)}] >>"
-    for one in pages:
-        shown = page()
-        parts += [PAGE.format(contents=one + 1), f"<< /Length {len(shown)} >>\nstream\n{shown}\nendstream"]
-    text, places = "%PDF-1.4\n", "0000000000 65535 f \n"
-    for i, part in enumerate(parts):
-        places += f"{len(text):010} 00000 n \n"
-        text += f"{i + 1} 0 obj\n{part}\nendobj\n"
-    number = len(parts) + 1
-    end = f"trailer << /Size {number} /Root 1 0 R >>\nstartxref\n{len(text)}\n%%EOF\n"
-    return {"document.pdf": f"{text}xref\n0 {number}\n{places}{end}"}
 
 
 CELLS = """
@@ -233,47 +185,8 @@ user: root
 listen: {host: 127.0.0.1, port: 8391}
 hosts: {default: {paths: {/: {file.dir: site}}}}
 """
-UNIT = """module m{i}(input clk, input [31:0] a, input [31:0] b, input [4:0] op, output reg [31:0] q);
-reg [31:0] r [0:7];
-wire [31:0] s = (a + b) ^ {{a[15:0], b[31:16]}};
-wire [31:0] t = a >> b[4:0];
-always @(posedge clk) begin r[op[2:0]] <= s; case (op){cases} default: q <= q + {s}; endcase end
-endmodule
-"""
-MAIL = """From: A B <a{i}@example.org>
-To: c@example.org
-Subject: offer {i}
-Message-ID: <{i}@example.org>
-Date: Mon, 30 Nov 2026 02:00:00 +0000
-"""
-PAGE = """<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {contents} 0 R
-/Resources << /Font << /F1 3 0 R >> >> >>"""
-PDNS = """launch=bind
-bind-config=named.conf
-local-address=127.0.0.1
-local-port=5392
-socket-dir=.
-"""
-NAMED = 'zone "example.org" { type master; file "example.zone"; };'
-RDF = """
-import rdflib
-graph = rdflib.Graph().parse("small.ttl")
-asked = "SELECT ?o (COUNT(?s) AS ?n) WHERE { ?s ?p ?o . ?s <http://example.org/q1> ?v . FILTER(?v > 0.3) } GROUP BY ?o"
-print(len(graph.query(asked)), len(graph.serialize(format="xml")))
-"""
-LUA = """
-local seen, words, count = {}, {}, 0
-for i = 3, 70000000, 2 do
-  local at = i % 65536
-  seen[at] = (seen[at] or 0) + math.sqrt(i) % 3
-  if seen[at] > 99 then seen[at] = nil; count = count + 1 end
-end
-for i = 1, 4000000 do words[i % 997 + 1] = "w" .. i end
-print(count, #table.concat(words))
-"""
 SEARCH = "ldapsearch -x -LLL -H ldap://127.0.0.1:3891 -b dc=example,dc=org -f asked.txt (uid=%s) cn sn"
-SPAMC = "spamc -x -d 127.0.0.1 -p 7831 <mail$i >/dev/null || exit"
-TWELVE = {
+PROGRAMS = {
     "rapper": Program("rapper -q -i turtle -o ntriples graph.ttl",
                       lambda chance: {"graph.ttl": _graph(chance, 3000, 120000)}),
     "octave": Program("octave-cli --no-gui --quiet cells.m", lambda _: {"cells.m": CELLS}),
@@ -291,16 +204,3 @@ TWELVE = {
     "h2o": Program("h2o -c h2o.conf", lambda _: {"h2o.conf": H2O, "site/index.html": "text " * 800},
                    "h2load -n 200000 -c 10 -m 10 http://127.0.0.1:8391/"),
 }  # fmt: skip
-SIX = {
-    "yosys": Program("yosys -q -p 'synth -top top -noabc' chip.v", _chip),
-    "spamd": Program("spamd -L -x -i 127.0.0.1 -p 7831 --max-children=1 -s null", _mails,
-                     f"sh -c 'for i in 0 1 2 3 4; do {SPAMC}; done'"),
-    "mutool": Program("mutool draw -q -r 30 -o page%d.png document.pdf", _document),
-    "pdns": Program("pdns_server --config-dir=. --daemon=no --guardian=no",
-                    lambda chance: {"pdns.conf": PDNS, "named.conf": NAMED} | _zone(chance),
-                    "dnsperf -s 127.0.0.1 -p 5392 -d queries.txt -n 1"),
-    "rdflib": Program("/usr/bin/python3 graph.py",
-                      lambda chance: {"graph.py": RDF, "small.ttl": _graph(chance, 400, 2200)}),
-    "luajit": Program("luajit count.lua", lambda _: {"count.lua": LUA}),
-}  # fmt: skip
-PROGRAMS = TWELVE | SIX

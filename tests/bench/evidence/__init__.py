@@ -1,2 +1,1 @@
 # SPDX-License-Identifier: MIT
-"""heaptape's figures beside those that others published."""

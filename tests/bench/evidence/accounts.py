@@ -8,7 +8,7 @@ program is recorded once, on the allocator that it uses; from that `heaptape adv
 CPU time on each allocator of the account (with --accesses from its data accesses, too). Then the program is run on each
 in turns, N rounds (default 5; 0: only predicted).
 
-- *peak*: of RSS (VmHWM). Predicted: the difference of the predicted peaks, as a share of the live program's RSS;
+- *peak*: of RSS. Predicted: the difference of the predicted peaks, as a share of the live program's RSS;
 - *cpu*, *wall*: published as CPU time, as elapsed time. Predicted and live: the change of CPU time, for both.
 
 --results FILE keeps the figures (those of accounts that are named are replaced), and the tables are of all in it;
@@ -22,42 +22,35 @@ import os
 import statistics
 import subprocess
 import tempfile
-import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import IO
 
-from scipy.stats import spearmanr
+import pandas as pd
 
-from tests.bench.harness import heading, in_turns, row
+from tests.bench.harness import agreement, heading, in_turns, on_allocator, row, spend
 from tests.support import HEAPTAPE
 
 ACCOUNTS = Path(__file__).with_suffix(".toml")
 LEAST_PERCENT = 2.0  # a smaller change has no sign: it is within what runs differ by
-SAMPLE_SECONDS = 0.002
 
 
 def predicted(account: Mapping, folder: Path, accesses: bool) -> dict[str, dict]:
     """allocator -> what `heaptape advise` says of it: `peak` in bytes, `cpu` as a change in percent against the
-    allocator that the program uses, and where the library is.
+    allocator that the program uses; `by`: what that is computed from.
     """
     chosen = [word for name in _allocators(account) for word in ("-a", name)]
     with_accesses = ["--accesses"] if accesses else []
     command = [str(HEAPTAPE), "advise", "--quiet", "--json", "--budget", "0", *with_accesses, *chosen]
+    command += ["--", *_command(account)]
     with _input(account) as given:
-        made = subprocess.run(
-            [*command, "--", *_command(account)], cwd=folder, stdin=given, stdout=subprocess.PIPE, check=True
-        ).stdout
-    return {
-        one["label"]: {
-            "peak": one["peak_bytes"],
-            "cpu": one.get("cpu_percent", 0.0),
-            "path": one["path"],
-            "by": one["cpu_from"],
-        }
-        for one in json.loads(made)["candidates"]
-    }
+        made = subprocess.run(command, cwd=folder, stdin=given, stdout=subprocess.PIPE, check=True).stdout
+    keys = {"peak": "peak_bytes", "cpu": "cpu_percent", "by": "cpu_from"}
+    found = {one["label"]: {"cpu_percent": 0.0} | one for one in json.loads(made)["candidates"]}
+    return {label: {name: one[key] for name, key in keys.items()} for label, one in found.items()}
 
 
 def _allocators(account: Mapping) -> list[str]:
@@ -72,48 +65,18 @@ def _input(account: Mapping) -> IO:
     return Path(os.path.expandvars(account.get("stdin", os.devnull))).open()
 
 
-def live_run(account: Mapping, folder: Path, label: str, path: str) -> dict[str, float]:
+def live_run(account: Mapping, folder: Path, label: str) -> dict[str, float]:
     """Peak in bytes, and user and system time in seconds, of one run on the allocator."""
-    environment = dict(os.environ)
-    if label != "glibc":
-        environment["LD_PRELOAD"] = path
-    if "=" in label:
-        name, value = label.partition(":")[2].split("=")
-        environment[name] = value
-    peak = 0
     with _input(account) as given:
-        process = subprocess.Popen(
-            _command(account),
-            cwd=folder,
-            env=environment,
-            stdin=given,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-    while True:
-        pid, status, used = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            break
-        for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                peak = max(peak, int(line.split()[1]) << 10)
-        time.sleep(SAMPLE_SECONDS)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, account["name"])
-    return {"peak": peak, "cpu": used.ru_utime + used.ru_stime}
+        environment = on_allocator(label)
+        spent = spend(*_command(account), cwd=folder, env=environment, stdin=given, stderr=subprocess.DEVNULL)
+    return {"peak": spent.peak_rss_mib * 2**20, "cpu": spent.cpu_seconds}
 
 
-def live(account: Mapping, folder: Path, paths: Mapping[str, str], rounds: int) -> dict[str, dict[str, float]]:
+def live(account: Mapping, folder: Path, rounds: int) -> dict[str, dict[str, float]]:
     """allocator -> medians of its runs."""
-
-    def on(label: str) -> Callable[[], dict[str, float]]:
-        return lambda: live_run(account, folder, label, paths[label])
-
-    runs = in_turns({label: on(label) for label in paths}, rounds)
-    return {
-        label: {what: statistics.median(one[what] for one in made) for what in made[0]} for label, made in runs.items()
-    }
+    runs = in_turns({label: partial(live_run, account, folder, label) for label in _allocators(account)}, rounds)
+    return {label: pd.DataFrame(made).median().to_dict() for label, made in runs.items()}
 
 
 def measure(account: Mapping, found: dict, arguments: argparse.Namespace) -> Iterator[None]:
@@ -126,8 +89,7 @@ def measure(account: Mapping, found: dict, arguments: argparse.Namespace) -> Ite
             found["predicted"] = predicted(account, folder, arguments.accesses)
             yield
         if arguments.rounds:
-            paths = {label: found["predicted"][label]["path"] for label in _allocators(account)}
-            found["live"] = live(account, folder, paths, arguments.rounds)
+            found["live"] = live(account, folder, arguments.rounds)
             yield
 
 
@@ -144,15 +106,6 @@ def changes(figure: list, found: Mapping) -> tuple[float, float, float]:
     return 100 * (after / before - 1), expected, seen
 
 
-def agreement(pairs: list[tuple[float, float]]) -> tuple[str, str, str]:
-    """Of (theirs, ours) in percent: signs that agree where theirs is a change, rank correlation, median error."""
-    known = [(x, y) for x, y in pairs if not math.isnan(x + y)]
-    signed = [(x < 0) == (y < 0) for x, y in known if abs(x) >= LEAST_PERCENT]
-    rank = spearmanr(*zip(*known, strict=True)).statistic if len(known) > 2 else math.nan
-    error = statistics.median(abs(y - x) for x, y in known) if known else math.nan
-    return f"{sum(signed)} of {len(signed)}", f"{rank:.2f}", f"{error:.1f}"
-
-
 def print_tables(accounts: list[dict], results: Mapping[str, dict]) -> None:
     heading("account", "figure", "from", "to", "published, %", "predicted, %", "live here, %", "by", "what differs")
     compared = []
@@ -167,24 +120,13 @@ def print_tables(accounts: list[dict], results: Mapping[str, dict]) -> None:
             compared.append((figure[0] == "peak", account.get("like", False), numbers))
     print()
     heading("of", "figures", "compared", "signs that agree", "rank correlation", "median error, points")
-    for title, peak, like in (
-        ("peaks", True, False),
-        ("peaks, like with like", True, True),
-        ("times", False, False),
-        ("times, like with like", False, True),
-    ):
+    sides = (("predicted and published", 0, 1), ("live and published", 0, 2), ("predicted and live", 2, 1))
+    for peak, like, (compares, x, y) in product((True, False), (False, True), sides):
+        title = ("peaks" if peak else "times") + (", like with like" if like else "")
         chosen = [numbers for of_peak, alike, numbers in compared if of_peak == peak and (alike or not like)]
-        for compares, x, y in (
-            ("predicted and published", 0, 1),
-            ("live and published", 0, 2),
-            ("predicted and live", 2, 1),
-        ):
-            row(title, len(chosen), compares, *agreement([(one[x], one[y]) for one in chosen]))
-    print()
-    heading("not predicted", "published", "why")
-    for account in accounts:
-        if "run" not in account:
-            row(f"{account['name']}: {account['source']}", account["quote"], account["why"])
+        *agreed, known = agreement([(one[x], one[y]) for one in chosen], LEAST_PERCENT)
+        error = statistics.median([abs(ours - theirs) for theirs, ours in known] or [math.nan])
+        row(title, len(chosen), compares, *agreed, f"{error:.1f}")
 
 
 def main() -> None:

@@ -27,9 +27,9 @@ import math
 import re
 import statistics
 import struct
-import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -37,10 +37,9 @@ from heaptape.results import schema
 from heaptape.results.model.counts import INSTRUCTIONS, Term, of_calls, of_misses
 from heaptape.results.model.time_model import penalties_of
 from heaptape.results.structs import Misses
-from scipy.stats import spearmanr
 
-from tests.bench.harness import heading, in_turns, row
-from tests.support import HEAPTAPE
+from tests.bench.harness import agreement, heading, in_turns, on_allocator, row
+from tests.support import HEAPTAPE, succeed
 
 ALLOCATORS = ("jemalloc", "tcmalloc")
 PUBLISHED = "published"
@@ -69,18 +68,13 @@ def fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
     def varint() -> int:
         nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
+        end = next(i for i in range(at, len(data)) if data[i] < 0x80) + 1
+        value = sum((byte & 0x7F) << 7 * i for i, byte in enumerate(data[at:end]))
+        at = end
+        return value
 
     while at < len(data):
-        key = varint()
-        value = varint()
+        key, value = varint(), varint()
         if key & 7 == 2:
             yield key >> 3, 0, data[at : at + value]
             at += value
@@ -116,25 +110,17 @@ def operations(path: Path) -> list[tuple[int, int, int]]:
     return made
 
 
-def libraries() -> dict[str, str]:
-    """allocator -> what to preload."""
-    listed = json.loads(subprocess.run([HEAPTAPE, "allocators", "--json"], capture_output=True, check=True).stdout)
-    paths = {one["name"]: one["path"] for one in listed["allocators"] if one.get("path")}
-    return {"glibc": "", **{name: paths[name] for name in ALLOCATORS}}
-
-
 def by_loop(calls: list[tuple[int, int, int]], rounds: str, scratch: Path) -> dict[str, float]:
     """allocator -> ns per call of the plain loop: the median of runs in turns."""
     ops, program = scratch / "ops", scratch / "plain_loop"
     ops.write_bytes(b"".join(struct.pack("=QQQ", *call) for call in calls))
     if not program.exists():
-        subprocess.run(["cc", "-O2", "-o", program, LOOP], check=True)
+        succeed("cc", "-O2", "-o", program, LOOP)
 
-    def timed(preload: str) -> float:
-        environment = {"LD_PRELOAD": preload} if preload else {}
-        return float(subprocess.run([program, ops, rounds], env=environment, capture_output=True, check=True).stdout)
+    def timed(name: str) -> float:
+        return float(succeed(program, ops, rounds, env=on_allocator(name)).stdout)
 
-    ways = {name: lambda preload=preload: timed(preload) for name, preload in libraries().items()}
+    ways = {name: partial(timed, name) for name in ("glibc", *ALLOCATORS)}
     return {name: statistics.median(times) for name, times in in_turns(ways, ROUNDS).items()}
 
 
@@ -142,15 +128,14 @@ def replayed(path: Path, output: Path, *options: str) -> Path:
     """`output`: results of `heaptape replay` on all allocators."""
     output.unlink(missing_ok=True)
     chosen = [word for name in ("glibc", *ALLOCATORS) for word in ("-a", name)]
-    command = [str(HEAPTAPE), "replay", str(path), *chosen, *options, "--seed", "1", "-o", str(output)]
-    subprocess.run(command, capture_output=True, check=True)
+    succeed(HEAPTAPE, "replay", path, *chosen, *options, "--seed", "1", "-o", output, timeout_s=3600)
     return output
 
 
 def compared(results: Path) -> dict[tuple[str, str], float]:
     """(allocator, metric) -> figure of `heaptape compare --json`."""
-    printed = subprocess.run([HEAPTAPE, "compare", results, "--json"], capture_output=True, check=True).stdout
-    rows = [one for one in json.loads(printed)["rows"] if one["value"] is not None]
+    printed = json.loads(succeed(HEAPTAPE, "compare", results, "--json").stdout)
+    rows = [one for one in printed["rows"] if one["value"] is not None]
     return {(one["allocator"], one["metric"]): one["value"] for one in rows}
 
 
@@ -170,14 +155,14 @@ def write_rounds(calls: list[tuple[int, int, int]], rounds: int, path: Path) -> 
             top += size + 64 & ~15
 
 
-def ns(terms: Sequence[Term]) -> float:
-    return sum(term.count * term.penalty.middle for term in terms)
-
-
 def predicted(calls: list[tuple[int, int, int]], warm: Path, scratch: Path) -> dict[str, float]:
     """allocator -> predicted ns of a round of the calls in a process that has made them before. `warm`: results with
     the round's instructions.
     """
+
+    def ns(term: Term) -> float:
+        return term.count * term.penalty.middle
+
     counted = schema.results(warm)
     known = penalties_of(counted)
     assert known is not None
@@ -188,12 +173,9 @@ def predicted(calls: list[tuple[int, int, int]], warm: Path, scratch: Path) -> d
         made = replayed(scratch / "rounds.txt", scratch / "rounds.json", "--touch", "none", "--passes", "memory")
         for run in schema.results(made).measured:
             if run.pass_ == "memory":
-                kernel[run.label] += sign * ns(of_misses(Misses(), run, known).terms) / rounds
-    own = {
-        name: ns([term for term in of_calls(name, counted, known).terms if term.part == INSTRUCTIONS])
-        for name in kernel
-    }
-    return {name: own[name] + kernel[name] for name in kernel}
+                kernel[run.label] += sign * sum(map(ns, of_misses(Misses(), run, known).terms)) / rounds
+    own = {name: [one for one in of_calls(name, counted, known).terms if one.part == INSTRUCTIONS] for name in kernel}
+    return {name: sum(map(ns, own[name])) + kernel[name] for name in kernel}
 
 
 def measured(path: Path, calls: list[tuple[int, int, int]], scratch: Path, exact: bool) -> dict[tuple[str, str], float]:
@@ -214,21 +196,9 @@ def measured(path: Path, calls: list[tuple[int, int, int]], scratch: Path, exact
         default = compared(replayed(path, scratch / "default.json", "--passes", "time", "-n", str(ROUNDS)))
         for a in ALLOCATORS:
             found[a, "plain loop"] = loop[a] / loop["glibc"]
-            found[a, "warm"] = warm[a, "total_cycles"] / warm["glibc", "total_cycles"]
-            found[a, "default"] = default[a, "total_cycles"] / default["glibc", "total_cycles"]
+            for column, of in (("warm", warm), ("default", default)):
+                found[a, column] = of[a, "total_cycles"] / of["glibc", "total_cycles"]
     return found
-
-
-def agreement(theirs: Sequence[float], ours: Sequence[float]) -> tuple[str, str, str]:
-    """Signs that agree, rank correlation and median of ours / theirs, where both are known (else NaN)."""
-    pairs = [(x, y) for x, y in zip(theirs, ours, strict=True) if not math.isnan(x + y)]
-    signs = sum((x < 1) == (y < 1) for x, y in pairs)
-    rank = spearmanr(*zip(*pairs, strict=True)).statistic if len(pairs) > 2 else math.nan
-    return (
-        f"{signs} of {len(pairs)}",
-        f"{rank:.2f}",
-        f"{statistics.median([y / x for x, y in pairs] or [math.nan]):.2f}",
-    )
 
 
 def print_tables(table: pd.DataFrame) -> None:
@@ -239,7 +209,9 @@ def print_tables(table: pd.DataFrame) -> None:
     heading("against published", "signs", "rank correlation", "median of ours / theirs")
     for a in ALLOCATORS:
         for column in COLUMNS[1:]:
-            row(f"{a}: {column}", *agreement(list(table[f"{a}: {PUBLISHED}"]), list(table[f"{a}: {column}"])))
+            ours, theirs = table[f"{a}: {column}"], table[f"{a}: {PUBLISHED}"]
+            *agreed, _ = agreement(zip(theirs - 1, ours - 1))
+            row(f"{a}: {column}", *agreed, f"{(ours / theirs).median():.2f}")
 
 
 def main() -> None:

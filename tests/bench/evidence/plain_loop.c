@@ -25,20 +25,12 @@ static double cpu_ns(void) {
 static void play(const struct op *ops, size_t count, void **objects) {
   for (const struct op *op = ops; op < ops + count; op++) {
     void **object = &objects[op->object];
-    switch (op->kind) {
-    case 0:
-      *object = malloc(op->bytes);
-      break;
-    case 1:
-      *object = calloc(1, op->bytes);
-      break;
-    case 2:
-      *object = realloc(*object, op->bytes);
-      break;
-    default:
+    if (op->kind == 3)
       free(*object);
-      *object = NULL;
-    }
+    *object = op->kind == 0   ? malloc(op->bytes)
+              : op->kind == 1 ? calloc(1, op->bytes)
+              : op->kind == 2 ? realloc(*object, op->bytes)
+                              : NULL;
   }
 }
 

@@ -2,10 +2,12 @@
 """The public accounts and what is computed of them."""
 
 import tomllib
+from math import nan
 
 import pytest
 
 from tests.bench.evidence import accounts
+from tests.bench.harness import agreement
 
 
 def test_each_account_has_its_source_and_can_be_run_or_says_why_not() -> None:
@@ -26,4 +28,5 @@ def test_changes_are_against_the_allocator_that_the_account_left() -> None:
 
 
 def test_signs_count_where_theirs_is_a_change() -> None:
-    assert accounts.agreement([(10.0, 1.0), (-10.0, 1.0), (1.0, -1.0)]) == ("1 of 2", "0.00", "9.0")
+    pairs = [(10.0, 1.0), (-10.0, 1.0), (1.0, -1.0)]
+    assert agreement([*pairs, (nan, 1.0)], accounts.LEAST_PERCENT) == ("1 of 2", "0.00", pairs)
