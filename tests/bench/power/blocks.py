@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .faults import MARKS, REPOSITORY, product_files
+from .faults import REPOSITORY, product_files, run_file
 
 FOLDER = Path("/tmp/blocks")
 TESTS = ["tests/test_c_programs.py", "tests/recording", "analysis/test/tape"]
@@ -148,26 +148,9 @@ def write(path: Path) -> None:
                 for program, file in known.items():
                     (Path(folder) / program).write_bytes(bytes(file.stat().st_size))
                     (Path(folder) / program).chmod(0o666)
-                environment = {**os.environ, "BLOCKS": f"{scratch}/blocks.jsonl", "HEAPTAPE_OUT": str(OUT)}
+                environment = {"BLOCKS": f"{scratch}/blocks.jsonl", "HEAPTAPE_OUT": str(OUT)}
                 inside = f'mount --bind "{folder}" {FOLDER} && exec "$@"'
-                command = [
-                    "unshare",
-                    "-m",
-                    "sh",
-                    "-c",
-                    inside,
-                    "sh",
-                    sys.executable,
-                    "-m",
-                    "pytest",
-                    "-p",
-                    __spec__.name,
-                ]
-                command += ["-p", "no:cacheprovider", "-m", MARKS, name]
-                done = subprocess.run(
-                    command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
-                )
-                print(f"{name}: {(done.stdout + done.stderr).strip().rpartition(chr(10))[2]}", flush=True)
+                run_file(name, __spec__.name, environment, "unshare", "-m", "sh", "-c", inside, "sh")
 
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(run, names))

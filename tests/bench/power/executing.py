@@ -11,7 +11,6 @@ module, or filled a cache or a fixture, before. Started programs are seen too, u
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -21,7 +20,7 @@ from pathlib import Path
 import coverage
 from coverage.parser import PythonParser
 
-from .faults import MARKS, REPOSITORY
+from .faults import REPOSITORY, run_file
 
 NARROWEST = 20
 SETTINGS = """
@@ -81,10 +80,7 @@ def write(path: Path, names: list[str]) -> None:
         settings.write_text(SETTINGS.format(source=REPOSITORY / "analysis/heaptape", data=data))
 
         def run(name: str) -> None:
-            environment = {**os.environ, "COVERAGE_PROCESS_START": str(settings), "EXECUTING": name}
-            command = [sys.executable, "-m", "pytest", "-p", __spec__.name, "-p", "no:cacheprovider", "-m", MARKS, name]
-            done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
-            print(f"{name}: {done.stdout.strip().rpartition(chr(10))[2]}", flush=True)
+            run_file(name, __spec__.name, {"COVERAGE_PROCESS_START": str(settings), "EXECUTING": name})
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(run, names))

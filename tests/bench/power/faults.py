@@ -9,9 +9,11 @@ import ast
 import contextlib
 import functools
 import io
+import os
 import random
 import shlex
 import subprocess
+import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +24,14 @@ MARKS = "not long and not packages and not aarch64"  # of the default tests
 RULES = {"c": ["universal.rules", "c_like.rules", "c.rules"], "python": ["universal.rules", "python.rules"]}
 NOT_PRODUCT = ("test", "tests", "fuzz", "bench", "packaging", "tools")
 COMPILE = "gcc -std=gnu11 -D_GNU_SOURCE -I. -O2 -Wall -Wextra -Werror -S -o - -x c -"
+
+
+def run_file(name: str, plugin: str, environment: dict[str, str], *before: str) -> None:
+    """Runs the default tests of a file with a plugin, by a command that begins with `before`; prints how they ended."""
+    command = [*before, sys.executable, "-m", "pytest", "-p", plugin, "-p", "no:cacheprovider", "-m", MARKS, name]
+    everywhere = os.environ | environment
+    done = subprocess.run(command, cwd=REPOSITORY, env=everywhere, capture_output=True, text=True, check=False)
+    print(f"{name}: {(done.stdout + done.stderr).strip().rpartition(chr(10))[2]}", flush=True)
 
 
 def product_files(language: str) -> list[Path]:
