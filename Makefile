@@ -73,7 +73,6 @@ c_components = $(foreach component,$(1),$(eval $(call c_component_rule,$(compone
 # Those for tests are left out where their source is: it goes with a feature.
 # $(call c_test,source,more sources,components,libraries): out/test/<part>/<name>, built by `make test` and run by
 #   tests/test_c_programs.py: exit 0 = passed, 77 = skipped (it says why), anything else = failed.
-# $(call c_bench,source,more sources,components,libraries): out/bench/<name>, run by `make bench`.
 # $(call c_test_program,name,sources,components,libraries): out/test-programs/<name>, which tests in Python run.
 # $(call c_test_library,path,sources,libraries): out/<path>, a shared library for tests.
 # $(call c_fuzzer,source,more sources,components,libraries): a libFuzzer target, built and run by `make fuzz`; and the same with
@@ -111,7 +110,6 @@ c_link         = $(eval $(call c_link_rule,$(1),$(2),$(3),$(4)))
 c_test_binary  = $(OUT)/test/$(subst /test/,/,$(basename $(1)))
 c_program      = $(eval ALL += $(OUT)/libexec/heaptape-$(1))$(call c_link,$(OUT)/libexec/heaptape-$(1),$(2),$(3),$(4))
 c_test         = $(if $(wildcard $(1)),$(eval TESTS += $(call c_test_binary,$(1)))$(call c_link,$(call c_test_binary,$(1)),$(1) $(2),$(3),$(4)))
-c_bench        = $(eval BENCHES += $(OUT)/bench/$(basename $(notdir $(1))))$(call c_link,$(OUT)/bench/$(basename $(notdir $(1))),$(1) $(2),$(3),$(4))
 c_test_program = $(if $(wildcard $(firstword $(2))),$(eval TEST_EXTRAS += $(OUT)/test-programs/$(1))$(call c_link,$(OUT)/test-programs/$(1),$(2),$(3),$(4)))
 c_test_library = $(eval TEST_EXTRAS += $(OUT)/$(1))$(eval $(call c_shared_rule,$(OUT)/$(1),$(2),$(3)))
 c_fuzzer       = $(if $(wildcard $(1)),$(eval FUZZERS += $(basename $(notdir $(1))))$(eval LONG_TEST_EXTRAS += $(OUT)/fuzz-corpus/$(basename $(notdir $(1)))) \
@@ -190,7 +188,7 @@ check: ## FILE=some/test_file.py: build what it needs, run it, long tests includ
 	$(RUN_TESTS) $(FILE)
 
 bench: setup-test ## measure the targets; prints a table with machine and commit
-	+@$(BUILD) programs $(BENCHES)
+	+@$(BUILD) programs
 	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.bench
 
 STORMS ?= 100

@@ -65,5 +65,3 @@ $(OBJECTS)/pic/capture/test/%.o: HT_CFLAGS += -fno-builtin
 $(OUT)/lib/test/lib%.so: $(OBJECTS)/pic/capture/test/%.o
 	$(start)
 	$(CC) $(HT_CFLAGS) -shared -o $@ $^
-$(call c_bench,capture/bench/host_paths.c,,,-lstdc++ -pthread)
-$(OBJECTS)/obj/capture/bench/%.o: HT_CFLAGS += -fno-builtin

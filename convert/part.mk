@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Linked as objects: formats, options and parts of the profile register themselves. In the order of the files' names, in
 # which `convert --list` has the formats.
-CONVERT_COMPONENTS := $(filter-out convert/bench convert/fuzz convert/test,$(patsubst %/,%,$(sort $(dir $(wildcard convert/*/*.c)))))
+CONVERT_COMPONENTS := $(filter-out convert/fuzz convert/test,$(patsubst %/,%,$(sort $(dir $(wildcard convert/*/*.c)))))
 CONVERT_BELOW := core/command core/workload $(CORE_OF_FEATURES) core/elf $(TRACE)
 CONVERT_LIBS := $(CORE_LIBS) -lzip -lm -ldw -lelf -pthread -ldl
 c_in_order = $(foreach name,$(sort $(notdir $(1))),$(filter %/$(name),$(1)))
@@ -23,7 +23,6 @@ $(call c_test,convert/test/without_memory_a_command_ends_with_one_line_or_as_eve
 $(call c_test_program,convert_server,convert/test/convert_server.c $(filter-out %/convert_main.c,$(CONVERT_SOURCES)),$(CONVERT_BELOW),$(CONVERT_LIBS))
 $(call c_test_program,print_info,convert/test/print_info.c,convert/inspect $(HISTORY),$(CORE_LIBS) -lm)
 $(call c_test_program,formats_that_recognise,convert/test/formats/formats_that_recognise.c $(IMPORT),$(HISTORY),$(CORE_LIBS) -lzip)
-$(call c_bench,convert/bench/bench_trace.c,,$(TRACE),$(CORE_LIBS))
 $(call c_fuzzer,convert/fuzz/fuzz_workload.c,convert/fuzz/workload_fuzzing.c,convert/inspect $(COMPILE) core/base,$(COMPILE_LIBS) -lm)
 
 $(call c_fuzzer,convert/fuzz/fuzz_import.c,$(IMPORT),$(COMPILE),$(COMPILE_LIBS) -lzip)
