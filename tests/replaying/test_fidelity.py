@@ -11,8 +11,8 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.run import recipes
 
-from tests.bench.fidelity import certificate, counted, counted_certificate, timed
-from tests.bench.fidelity.live_rounds import Session
+from tests.bench.fidelity import counted, judged, timed
+from tests.bench.fidelity.live_rounds import Program, Session
 from tests.bench.fidelity.raw import read_results
 from tests.bench.fidelity.verify import verify
 from tests.support import OUT, run, succeed
@@ -127,9 +127,10 @@ def test_a_program_whose_memory_is_known_is_predicted(tmp_path: Path, others: tu
     known = registry.load(HOME)
     names = ["glibc", "reference", *(name for name in others if known[name].found)]
     choices = [registry.choose(name, known) for name in names]
-    data = verify(phases(tmp_path, 100_000, 9), choices, 1, HOME, tmp_path / "cache", memory_repeats=1)
+    program = Program(phases(tmp_path, 100_000, 9), choices, HOME, tmp_path / "cache")
+    data = verify(program, 1, memory_repeats=1)
     assert not data["failures"]
-    table = certificate.errors([data])
+    table = judged.memory_errors([data])
     errors = table[table["figure"] == "peak"].set_index("allocator")["error"]
     print(table[["allocator", "figure", "live", "predicted", "error"]].to_string())
     assert set(errors.index) == set(names)
@@ -148,10 +149,10 @@ def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predic
     kernel maps pages of files around a fault as far as they are in memory. Of 3,000 objects (441 faults) 27 more were
     6 % on one machine; here they are 2 %.
     """
-    data = counted.count(phases(tmp_path, 20_000, 4), glibc_and_ours(), 2, HOME, tmp_path / "cache")
+    data = counted.count(Program(phases(tmp_path, 20_000, 4), glibc_and_ours(), HOME, tmp_path / "cache"), 2)
     assert not data["failures"]
     assert [run["padding_bytes"] for run in data["live"]] == [0, 0, 1360, 1360]
-    table = counted_certificate.changes([data]).set_index("metric")
+    table = judged.counted_errors([data]).set_index("metric")
     print(table[["live", "low", "high", "predicted", "error"]].to_string())
     instructions, own, faults = (table.loc[name] for name in ("instructions", "allocator_instructions", "page_faults"))
     assert instructions["live"] < -1
@@ -165,7 +166,7 @@ def test_a_programs_instructions_and_page_faults_on_another_allocator_are_predic
 @needs_tool
 def test_cpu_time_is_predicted_before_live_runs_and_later_sittings_add_to_them(tmp_path: Path) -> None:
     path, choices = tmp_path / "phases.json.zst", glibc_and_ours()
-    program = timed.Program(phases(tmp_path, 1000, 4), choices, HOME, tmp_path / "cache")
+    program = Program(phases(tmp_path, 1000, 4), choices, HOME, tmp_path / "cache")
     counts = timed.judge(program, Session(0), path)
     assert not counts["failures"]
     assert not counts["live"]

@@ -28,7 +28,7 @@ from heaptape.tape.workload_format import read_workload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.fidelity.prediction import aligned_mean, replayed, thinned
+from tests.bench.fidelity.prediction import aligned_mean, replayed
 from tests.support import compile_c, record
 
 MS = 1e6
@@ -65,15 +65,6 @@ def test_mean_is_over_the_programs_own_processor_time() -> None:
     figures = replayed(run_of((0, 100), (50, 1000), (100, 1000)), samples)
     assert figures["rss_anon_wall_mean_bytes"] == pytest.approx(550)
     assert figures["rss_anon_mean_bytes"] == pytest.approx((100 + 49 * 1000) / 50)
-
-
-def test_thinned_line_keeps_the_highest_of_each_span() -> None:
-    time = np.arange(1000, dtype=float)
-    values = np.zeros(1000)
-    values[437] = 8
-    line = thinned(time, values, 10)
-    assert len(line) == 10
-    assert [value for _, value in line] == [0, 0, 0, 0, 8, 0, 0, 0, 0, 0]
 
 
 def ramp(turning_ns: float) -> Samples:

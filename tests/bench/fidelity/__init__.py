@@ -1,2 +1,1 @@
 # SPDX-License-Identifier: MIT
-"""How accurate replays are: live runs, predictions, the certificate."""

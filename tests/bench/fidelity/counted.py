@@ -6,13 +6,14 @@ program. A program of one thread gives the same counts each time, unless address
 Where the stack begins depends on the length of the environment. Where libraries and the allocators' mappings begin
 depends on what was mapped before. So each program runs in several layouts, and the preloaded libraries have paths
 of one length, as these are in the environment too. A live run has as many variables as a recorded one, in the same
-order and of the same lengths: an interpreter copies them to its heap. Evaluation of the counts: counted_certificate.py.
+order and of the same lengths: an interpreter copies them to its heap. Evaluation of the counts: judged.py.
 """
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from heaptape.allocators.registry import Choice
@@ -23,8 +24,8 @@ from heaptape.run.recipes import Recipe
 from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import read_workload
 
-from tests.bench.fidelity import verify
-from tests.bench.fidelity.live_rounds import place_for
+from tests.bench.fidelity import raw
+from tests.bench.fidelity.live_rounds import Program, place_for
 
 DIRECTORIES = (SHARED / "workloads" / "counted",)
 # By how many bytes the environment is longer, and by how many OS pages mappings are higher. Thirds of an OS page, and
@@ -42,15 +43,7 @@ KEPT_OF_REPLAYS = (
 )  # fmt: skip
 
 
-def count(
-    recipe: Recipe,
-    choices: Sequence[Choice],
-    layouts: int,
-    home: Home,
-    cache: Path,
-    tell: Callable[[str], None] = lambda text: None,
-    accesses: bool = False,
-) -> dict:
+def count(program: Program, layouts: int, accesses: bool = False) -> dict:
     """All counts of one program: the content of a raw results file of kind "counted".
 
     `layouts`: in how many of LAYOUTS each allocator runs. `accesses`: record the data accesses too, and replay them
@@ -58,43 +51,38 @@ def count(
     run here, or fails on the C library's allocator.
     """
     began = time.time()
-    with place_for(recipe, home, cache) as place:
-        lived, failures = _live(recipe, place, choices, LAYOUTS[:layouts], tell)
-        kept = verify.that_ran(recipe, choices, lived, failures)
-        results = _replay(recipe, place, kept, cache, tell, accesses)
-    failures |= verify.replay_failures(results)
-    data = verify.about_run(recipe, began, layouts, "counted")
-    made = sorted({(run["padding_bytes"], run.get("shift_os_pages", 0)) for run in lived})
+    with place_for(program.recipe, program.home, program.cache) as place:
+        lived, failures = _live(program, place, LAYOUTS[:layouts])
+        kept = raw.that_ran(program.recipe, program.choices, lived, failures)
+        results = _replay(program, place, kept)
+        if accesses:
+            results["runs"] += _replay_accesses(program, place, kept)
+    failures |= raw.replay_failures(results)
+    data = raw.about_run(program.recipe, began, layouts, "counted")
+    made = sorted({(run["padding_bytes"], run["shift_os_pages"]) for run in lived})
     data["settings"] = {
         "paddings_bytes": [padding for padding, _ in made],
         "shifts_os_pages": [shift for _, shift in made],
         "accesses": accesses,
     }
-    return verify.with_runs(data, results, lived, failures, KEPT_OF_REPLAYS)
+    return raw.with_runs(data, results, lived, failures, KEPT_OF_REPLAYS)
 
 
-def _live(
-    recipe: Recipe,
-    place: live.Place,
-    choices: Sequence[Choice],
-    layouts: Sequence[tuple[int, int]],
-    tell: Callable[[str], None],
-) -> tuple[list[dict], dict[str, str]]:
-    paths = libraries(choices, place.scratch / "libraries", len(recorded_preload(place.home)))
+def _live(program: Program, place: live.Place, layouts: Sequence[tuple[int, int]]) -> tuple[list[dict], dict[str, str]]:
+    paths = libraries(program.choices, place.scratch / "libraries", len(recorded_preload(place.home)))
     runs: list[dict] = []
     failures: dict[str, str] = {}
-    for padding, shift in layouts:
-        for choice in choices:
-            if choice.label in failures:
-                continue
-            tell(f"live, environment longer by {padding}, mappings higher by {shift}, {choice.label}")
-            try:
-                counts = simulate(recipe, place, surroundings(choice, paths[choice.label], padding), shift)
-            except HeaptapeError as error:
-                failures[choice.label] = f"live: {error}"
-                continue
-            about = {"allocator": choice.label, "padding_bytes": padding, "shift_os_pages": shift}
-            runs.append(about | {"commit": replay.commit(), "counts": counts})
+    for (padding, shift), choice in product(layouts, program.choices):
+        if choice.label in failures:
+            continue
+        program.tell(f"live, environment longer by {padding}, mappings higher by {shift}, {choice.label}")
+        try:
+            counts = simulate(program.recipe, place, surroundings(choice, paths[choice.label], padding), shift)
+        except HeaptapeError as error:
+            failures[choice.label] = f"live: {error}"
+            continue
+        about = {"allocator": choice.label, "padding_bytes": padding, "shift_os_pages": shift}
+        runs.append(about | {"commit": replay.commit(), "counts": counts})
     return runs, failures
 
 
@@ -161,41 +149,29 @@ def _kept(counts: dict) -> dict:
     return kept | {side: {key: counts[side][key] for key in KEPT_OF_COUNTS} for side in KEPT_OF_SIDES}
 
 
-def _replay(
-    recipe: Recipe,
-    place: live.Place,
-    choices: Sequence[Choice],
-    cache: Path,
-    tell: Callable[[str], None],
-    accesses: bool,
-) -> dict:
-    tell("recording")
-    tape = place.scratch / f"{recipe.name}.tape"
-    capture.capture(recipe, tape, place.home, ("--preload", live.c_library()), cache=cache)
+def _replay(program: Program, place: live.Place, choices: Sequence[Choice]) -> dict:
+    program.tell("recording")
+    tape = place.scratch / f"{program.recipe.name}.tape"
+    capture.capture(program.recipe, tape, place.home, ("--preload", live.c_library()), cache=program.cache)
     workload = replay.prepare(str(tape), place.home, tape.parent)
     about = replay.describe_workload(workload, tape.stem)
-    tell("replaying")
-    settings = Settings(repeats=1, passes=PASSES, order="recorded", timeout_s=verify.RUN_LIMIT_S)
-    results = replay.replay(workload, about, list(choices), settings, place.home)
-    if accesses:
-        results["runs"] += _replay_accesses(recipe, place, choices, cache, tell)
-    return results
+    program.tell("replaying")
+    settings = Settings(repeats=1, passes=PASSES, order="recorded", timeout_s=raw.RUN_LIMIT_S)
+    return replay.replay(workload, about, list(choices), settings, place.home)
 
 
-def _replay_accesses(
-    recipe: Recipe, place: live.Place, choices: Sequence[Choice], cache: Path, tell: Callable[[str], None]
-) -> list[dict]:
+def _replay_accesses(program: Program, place: live.Place, choices: Sequence[Choice]) -> list[dict]:
     """Runs of the pass misses, from a separate recording: the program under Valgrind, whose accesses are recorded. The
     libraries' paths are of one length here too.
     """
-    tell("recording accesses")
-    workload = record_accesses(recipe, place, cache)
+    program.tell("recording accesses")
+    workload = record_accesses(program, place)
     paths = libraries(choices, place.scratch / "replayed-libraries")
     also = tuple(engine_process.also_loaded(read_workload(workload).info))
     engine = replay.Engine(place.home.program("replay"), workload, Settings(also_loaded=also))
     runs = []
     for choice in choices:
-        tell(f"replaying accesses, {choice.label}")
+        program.tell(f"replaying accesses, {choice.label}")
         linked = replace(choice, preload=str(paths[choice.label])) if choice.preload else choice
         # Not `replay.replay`: it would measure what a miss costs on this machine, which no count needs.
         found = replay.measure(engine, Run(linked, PASS_WITH_ACCESSES, 0))
@@ -203,8 +179,9 @@ def _replay_accesses(
     return runs
 
 
-def record_accesses(recipe: Recipe, place: live.Place, cache: Path) -> Path:
+def record_accesses(program: Program, place: live.Place) -> Path:
     """The workload of a recording with data accesses, on the C library's allocator."""
-    tape = place.scratch / f"{recipe.name}-accesses.tape"
-    capture.capture(recipe, tape, place.home, ("--accesses", "--preload", live.c_library()), cache=cache)
+    tape = place.scratch / f"{program.recipe.name}-accesses.tape"
+    options = ("--accesses", "--preload", live.c_library())
+    capture.capture(program.recipe, tape, place.home, options, cache=program.cache)
     return replay.prepare(str(tape), place.home, tape.parent)

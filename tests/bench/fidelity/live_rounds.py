@@ -49,6 +49,17 @@ def observe(recipe: Recipe, place: Place, choice: Choice, memory: bool) -> dict:
     return observed(recipe, place, choice, memory, run)
 
 
+@dataclass(frozen=True)
+class Program:
+    """What is judged, and where: a recipe on allocators, one of which is the C library's."""
+
+    recipe: Recipe
+    choices: Sequence[Choice]
+    home: Home
+    cache: Path
+    tell: Callable[[str], None] = lambda text: None
+
+
 BASELINE = "glibc"
 LIVE = "live: "  # begins the failures of live runs
 CpuTimer = Callable[[str], float]  # the CPU time in ns of one run on the allocator of that label

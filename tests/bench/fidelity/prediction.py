@@ -75,12 +75,3 @@ def predict(replays: Mapping[str, Sequence[Mapping]], lived: Sequence[Mapping], 
             if own_key:
                 figures[own_key] = round(own)
     return out
-
-
-def thinned(time: np.ndarray, values: np.ndarray, points: int) -> list[list[float]]:
-    """At most `points` [share of the time, value] for a figure: the largest value of each equal span of time."""
-    if len(time) == 0 or time[-1] <= time[0]:
-        return []
-    share = (time - time[0]) / (time[-1] - time[0])
-    span = np.minimum((share * points).astype(int), points - 1)
-    return [[round((number + 0.5) / points, 4), int(values[span == number].max())] for number in np.unique(span)]

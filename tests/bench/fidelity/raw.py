@@ -1,64 +1,92 @@
 # SPDX-License-Identifier: MIT
-"""Raw results files of tests.bench.fidelity: reading, checking, writing."""
+"""Raw results files of tests.bench.fidelity: what they hold, reading, writing."""
 
 import json
-from collections.abc import Sequence
+import shutil
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
 
-import msgspec
-from heaptape.common.checked import checked
+import zstandard
+from heaptape.allocators.registry import Choice, package_versions, sha256_of
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.output import file_bytes, write_bytes
+from heaptape.common.output import write_bytes
+from heaptape.results.structs import label
+from heaptape.run import machine
+from heaptape.run.recipes import Recipe
+
+from tests.bench.fidelity.live_rounds import BASELINE
 
 SCHEMA = 1
+LIMIT_BYTES = 64 << 20
+RUN_LIMIT_S = 600
 
 
 def read_results(paths: Sequence[Path]) -> list[dict]:
-    """Raw results files (.json or .json.zst), sorted by app name. Raises HeaptapeError at any other file."""
-    found = [_read(path) for path in paths]
-    return sorted(found, key=lambda one: one["app"]["name"])
+    """Raw results files (.json.zst), sorted by app name."""
+    texts = [zstandard.ZstdDecompressor().decompress(path.read_bytes(), LIMIT_BYTES) for path in paths]
+    return sorted(map(json.loads, texts), key=lambda one: one["app"]["name"])
 
 
 def write_results(data: dict, path: Path) -> None:
-    """Writes one raw results file, atomically; compressed if its name ends with .zst."""
+    """Writes one raw results file, atomically."""
     text = json.dumps(data, separators=(",", ":")).encode()
-    if path.suffix == ".zst":
-        import zstandard
-
-        text = zstandard.ZstdCompressor(level=19).compress(text)
-    write_bytes(str(path), text)
+    write_bytes(str(path), zstandard.ZstdCompressor(level=19).compress(text))
 
 
-LIMIT_BYTES = 64 << 20
+def about_run(recipe: Recipe, began: float, repeats: int, kind: str = "fidelity") -> dict:
+    of_recipe = {key: getattr(recipe, key) for key in ("name", "summary", "set", "deterministic")}
+    app = of_recipe | {"recipe_sha256": sha256_of(recipe.path), "program_version": _version(recipe)}
+    when = {"created_unix_s": round(began), "elapsed_s": round(time.time() - began, 1), "machine": machine.describe()}
+    runs: dict = {"settings": {"repeats": repeats}, "replays": [], "predicted": {}}
+    return {"schema": SCHEMA, "kind": kind, **when, "app": app, **runs}
 
 
-class App(msgspec.Struct):
-    name: str
+def _version(recipe: Recipe) -> str:
+    """The version of the Debian package that the program is from; empty where it is from none."""
+    program = shutil.which(recipe.command[0])
+    if not program:
+        return ""
+    real = Path(program).resolve()
+    return package_versions((real,)).get(real, "")
 
 
-class Raw(msgspec.Struct):
-    """What is checked: the rest was written by us."""
+def with_runs(
+    about: dict, results: dict, lived: Sequence[dict], failures: Mapping[str, str], kept: Sequence[str]
+) -> dict:
+    """A raw results file's content. `about`: from `about_run`; `results`: the replays'; `kept`: which keys are kept of
+    each replay that did not fail.
+    """
+    rows = [
+        {"allocator": label_of(run)} | {key: run[key] for key in kept if key in run}
+        for run in results["runs"]
+        if "error" not in run
+    ]
+    app = about["app"] | {key: results["workload"][key] for key in ("threads", "ops")}
+    made = {key: results[key] for key in ("heaptape", "allocators")}
+    return about | made | {"app": app, "live": lived, "replays": rows, "failures": failures}
 
-    schema: Annotated[int, msgspec.Meta(ge=SCHEMA, le=SCHEMA)]
-    kind: Literal["fidelity", "counted", "timed"]
-    app: App
-    failures: dict[str, str]
-    live: list[dict]
-    replays: list[dict]
+
+def not_verified(recipe: Recipe, why: str, kind: str) -> dict:
+    """The content of a raw results file of a program that could not be verified."""
+    nothing: dict = {"live": [], "failures": {"all": why}} | ({"looks": [], "sittings": []} if kind == "timed" else {})
+    return about_run(recipe, time.time(), 0, kind) | nothing
 
 
-def _read(path: Path) -> dict:
-    try:
-        text = file_bytes(path)
-        if path.suffix == ".zst":
-            import zstandard
+def that_ran(
+    recipe: Recipe, choices: Sequence[Choice], lived: Sequence[dict], failures: Mapping[str, str]
+) -> list[Choice]:
+    """The choices that have live runs and no failure. Raises HeaptapeError where the C library's has no live run."""
+    known = {run["allocator"] for run in lived}
+    if BASELINE not in known:
+        raise HeaptapeError(next(iter(failures.values()), f"{recipe.name}: no live run"))
+    return [choice for choice in choices if choice.label in known and choice.label not in failures]
 
-            text = zstandard.ZstdDecompressor().decompress(text, max_output_size=LIMIT_BYTES)
-        data = json.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
-        raise HeaptapeError(f"{path}: {error}") from None
-    except Exception as error:  # zstandard has its own exception
-        raise HeaptapeError(f"{path}: not a sound zstd frame: {error}") from None
-    checked(path, data, Raw)
-    return data
+
+def replay_failures(results: dict) -> dict[str, str]:
+    """label -> why its last failed replay failed."""
+    return {label_of(run): f"replay, {run['pass']}: {run['error']}" for run in results["runs"] if "error" in run}
+
+
+def label_of(run: dict) -> str:
+    return label(run["allocator"], run.get("variant"))

@@ -5,43 +5,28 @@ First the counts: the program is recorded once with its data accesses, on the C 
 pass misses on each, with this machine's caches. The prediction is made from the counts before the first live run, and
 not changed later. Then rounds of live runs follow, until looks.py has decided each pair or the budget is spent.
 All is in one raw result, to which a later session adds. Addresses are random in each run, and the preloaded libraries
-have paths of one length: so an interval covers the effect of layouts. Evaluation: timed_certificate.py.
+have paths of one length: so an interval covers the effect of layouts. Evaluation: judged.py.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from heaptape.allocators.registry import Choice, sha256_of
 from heaptape.common.errors import HeaptapeError
-from heaptape.common.home import Home
 from heaptape.results.model.time_model import ALL, prediction
 from heaptape.results.schema import Results
 from heaptape.results.structs import label
 from heaptape.run import live, machine, recipes, replay
-from heaptape.run.recipes import Recipe
 from heaptape.run.rounds import Settings
 
-from tests.bench.fidelity import counted, verify
-from tests.bench.fidelity.certificate import BASELINE
-from tests.bench.fidelity.live_rounds import LIVE, Session, add_rounds, is_done, observe, place_for
-from tests.bench.fidelity.raw import read_results, write_results
+from tests.bench.fidelity import counted, raw
+from tests.bench.fidelity.live_rounds import BASELINE, LIVE, Program, Session, add_rounds, is_done, observe, place_for
 
 DIRECTORIES = (*recipes.DIRECTORIES, *counted.DIRECTORIES)  # of two recipes of one name the shorter program
 PASS = "misses"
 KEPT_OF_REPLAYS = ("pass", "order", "misses")
-
-
-@dataclass(frozen=True)
-class Program:
-    """What is judged, and where: a recipe on allocators, one of which is the C library's."""
-
-    recipe: Recipe
-    choices: Sequence[Choice]
-    home: Home
-    cache: Path
-    tell: Callable[[str], None] = lambda text: None
 
 
 def judge(program: Program, session: Session, path: Path | None) -> dict:
@@ -49,14 +34,14 @@ def judge(program: Program, session: Session, path: Path | None) -> dict:
     is continued if it exists, and kept up to date. Raises HeaptapeError as `count` does, where the file is of other
     libraries, and where there is no file and the time is up.
     """
-    data = _counted_before(program, read_results([path])[0]) if path and path.exists() else None
+    data = _counted_before(program, raw.read_results([path])[0]) if path and path.exists() else None
     if data is None and time.monotonic() >= session.until:
         raise HeaptapeError("not begun within the time of --stop-after")
     data = data or count(program)
 
     def save() -> None:
         if path:
-            write_results(data, path)
+            raw.write_results(data, path)
 
     save()
     run_session(program, data, session, save)
@@ -71,17 +56,17 @@ def count(program: Program) -> dict:
     measured = machine.of_this_machine(home)  # before the pass, so that it takes this machine's caches
     with place_for(recipe, home, program.cache) as place:
         program.tell("recording accesses")
-        workload = counted.record_accesses(recipe, place, program.cache)
+        workload = counted.record_accesses(program, place)
         about = replay.describe_workload(workload, recipe.name)
         program.tell("replaying accesses")
         linked = _linked(program, place)
         choices = [one if one.label == BASELINE else linked[one.label] for one in program.choices]
         results = replay.replay(workload, about, choices, Settings(repeats=1, passes=(PASS,)), home)
-    failures = verify.replay_failures(results)
+    failures = raw.replay_failures(results)
     if BASELINE in failures:
         raise HeaptapeError(f"{recipe.name}: {failures[BASELINE]}")
-    data = verify.about_run(recipe, began, 1, "timed") | {"looks": [], "sittings": []}
-    return predict(verify.with_runs(data, results, [], failures, KEPT_OF_REPLAYS), measured)
+    data = raw.about_run(recipe, began, 1, "timed") | {"looks": [], "sittings": []}
+    return predict(raw.with_runs(data, results, [], failures, KEPT_OF_REPLAYS), measured)
 
 
 def predict(data: dict, measured: dict) -> dict:

@@ -7,7 +7,8 @@ import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.comparing.race import DIFFERENT, SAME, UNDECIDED
 
-from tests.bench.fidelity import live_rounds, timed_document
+from tests.bench.fidelity import live_rounds
+from tests.bench.fidelity.document import document
 from tests.bench.fidelity.live_rounds import Session, add_rounds
 
 RATIOS = {"glibc": 1.0, "faster": 0.8, "same": 1.0, "noisy": 0.97}
@@ -103,7 +104,7 @@ def test_an_allocator_that_fails_is_reported_and_the_others_continue():
     add_rounds(data, Runner(fails=["same"]), Session(6))
     assert data["failures"] == {"same": "live: same does not start"}
     assert live_rounds.found(data)["faster"].verdict == DIFFERENT
-    assert any("same does not start" in line for line in timed_document.section([data]))
+    assert "same does not start" in document([data], "")
 
 
 def test_a_baseline_that_fails_ends_the_sitting_and_loses_nothing():
