@@ -212,7 +212,8 @@ def test_names_of_mimalloc_mean_what_its_functions_do(names: Path, tmp_path: Pat
 def test_functions_that_take_an_arena_are_recorded_beside_malloc(tmp_path: Path) -> None:
     """As in Firefox: what they hand out, free takes back, and the other way round."""
     program = compile_c(tmp_path / "arena_names", SOURCES / "arena_names.c", "-O2")
-    trace = assert_rounds(program, tmp_path, Counter(malloc=2, calloc=1, memalign=1, realloc=1, free=4))
+    each = Counter(malloc=2, calloc=1, memalign=1, realloc=1, free=4)
+    trace = assert_rounds(program, tmp_path, each, prints="")
     assert_each_round_has(trace, "malloc(100)", "calloc(3, 30)", "memalign(64, 200)")
 
 
