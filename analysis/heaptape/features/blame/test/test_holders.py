@@ -6,18 +6,15 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 
-import pandas as pd
 import pytest
-from heaptape.common.errors import HeaptapeError
 from heaptape.features.blame import figures as memory_figures
 from heaptape.features.blame import views as holders
 from heaptape.features.blame.data import of_allocators
-from heaptape.features.blame.holders import _REASONS, LEAST_SHOWN, at_position, over_time, site_frames
+from heaptape.features.blame.holders import LEAST_SHOWN, at_position, over_time
 from heaptape.results.schema import Results
 from heaptape.show.pages import page
 from synthetic_blame import make_run, planted
 
-KINDS = ("leak", "retention", "fragmentation", "none")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -41,60 +38,12 @@ def rows_of(table):
     return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
 
 
-def test_the_sentences_stand_on_top_one_for_each_allocator():
-    lines = holders.sentences(view_of(file_of(*KINDS)))
-    assert [line.split(": ")[1] for line in lines[:4]] == [
-        "leak, or data that only grow", "retention", "fragmentation",
-        "resident memory is mostly live",
-    ]  # fmt: skip
-    assert len(lines) == 4
-
-
-def test_pinners_have_what_the_layout_implies():
-    found = view_of(file_of("fragmentation"))
-    table = holders.tables(found)["groups"][0]
-    assert table.title == (
-        "fragmentation: by site, at op 4,000, where RSS is most above live bytes: RSS 256.0 KiB, live 15.0 KiB"
-    )
-    rows = rows_of(table)
-    # 64 OS pages, each with one object of 240 bytes and 16 of rounding.
-    assert rows == {"#1 make_survivor < fill < main": ["64", "15.0", "1.0", "240.0", "256.0", "100.0"]}
-    states = rows_of(holders.tables(found)["states"][0])
-    assert states["in partly filled OS pages: caches, bins, headers"] == ["240.0", "99.6"]
-    assert states["all"] == ["241.0", "100"]
-
-
 def test_groups_that_are_not_shown_are_added_up():
     runs = [run_of("a", "none")]
     file = Results("x.json", {"runs": runs})
     rows = rows_of(holders.tables(view_of(file, by=("age",)))["groups"][0])
     whole = sum(float(cells[1]) for cells in rows.values())
     assert whole == pytest.approx(16 * 64 * 240 / 1024, abs=0.5)
-
-
-def test_without_stacks_it_is_by_thread_size_and_age_and_one_line_says_so():
-    found = view_of(file_of("leak", stacks=False))
-    assert holders.sentences(found)[1] == (
-        "The recording has no call stacks: record with --stacks. By thread, size and age instead."
-    )
-    titles = [table.title for kind in holders.tables(found).values() for table in kind]
-    assert [re.search(r"by (\w+)", title)[1] for title in titles[:3]] == ["thread", "size", "age"]
-    with pytest.raises(HeaptapeError, match="record with --stacks"):
-        holders.flame(found.holders, "widest", "prog")
-
-
-def test_two_positions_two_allocators_and_two_files_give_differences():
-    of_places = holders.differences(view_of(file_of("fragmentation"), places=("3000", "5000")))
-    assert [table.title for table in of_places] == ["fragmentation: from 3000 to 5000, by site"]
-    # The temporary objects went: 15 of 16, which held nothing but their rounding.
-    assert rows_of(of_places[0])["all"][-1] == "+0.0"
-    survivors = rows_of(of_places[0])["make_survivor < fill < main"]
-    assert survivors == ["15.0", "15.0", "1.0", "241.0", "+240.0"]
-    of_allocators = holders.differences(view_of(file_of("fragmentation", "none")))
-    assert [table.title for table in of_allocators] == ["From fragmentation to none, by site"]
-    of_files = holders.differences(view_of(file_of("leak", name="a"), file_of("leak", name="b")))
-    assert [table.title for table in of_files] == ["From a, leak to b, leak, by site"]
-    assert list(rows_of(of_files[0])) == ["all"]
 
 
 def test_json_has_the_figures_unrounded():
@@ -154,30 +103,3 @@ def test_the_report_has_a_section_with_sentences_tables_figure_and_flame_graph()
     sums = [sum(values[at] for _, _, values in drawn["layers"]) for at in range(len(drawn["x"]))]
     assert max(sums) == pytest.approx(0.25, abs=0.05), "the layers add up to RSS"
     assert any("make_survivor" in name for name, _, _ in drawn["layers"])
-
-
-def test_results_that_lack_it_or_the_allocator_are_one_line():
-    with pytest.raises(
-        HeaptapeError, match=r"^r.json: no run says who holds the memory: replay it with --passes blame$"
-    ):
-        holders.of_results(Results("r.json", {"runs": [{"allocator": "glibc"}]}))
-    with pytest.raises(HeaptapeError, match=r"^prog.json: hoard is not in it: there are leak$"):
-        holders.of_results(file_of("leak"), ["hoard"])
-
-
-def test_a_frame_of_a_program_without_names_is_shortened_to_its_offset_below_one_of_the_same_module():
-    assert site_frames("gnuplot-nox+0x1cf69 < gnuplot-nox+0x81b33") == ["gnuplot-nox+0x1cf69", "+0x81b33"]
-    assert site_frames("libx.so.0.7+0x1 < libx.so.0.7+0x2 < main") == ["libx.so+0x1", "+0x2", "main"]
-    assert site_frames("python3.11+0x1 < libx.so+0x2") == ["python3.11+0x1", "libx.so+0x2"]
-
-
-@pytest.mark.parametrize(
-    ("reason", "said"),
-    [
-        ("rounding", "1.00 MiB (10 % of resident memory) are added to requests to round them up"),
-        ("allocator", "2.00 MiB (20 % of resident memory) are metadata, or pages that never held an object"),
-    ],
-)
-def test_what_no_object_holds_is_said_with_its_share_of_the_resident_memory(reason, said):
-    mib = {"rounding_bytes": 1.0, "never_used_bytes": 1.5, "beside_table_bytes": 0.5, "rss_anon_bytes": 10.0}
-    assert _REASONS[reason](None, pd.Series(mib) * 2**20) == said

@@ -32,39 +32,6 @@ BETTER = data(instructions=(1_000_000, 520_000, "within"), rss_peak=(10 << 20, 1
 WORSE = data(instructions=(1_000_000, 1_200_000, "worse"), rss_peak=(1 << 20, 1 << 20, "within"))
 
 
-def test_nothing_changed_is_one_line():
-    text = comment.body(SAME).removeprefix(comment.MARK).strip()
-    assert text == "**heaptape gate:** no figure of 1 workload changed by 1 % or more."
-
-
-def test_better_says_by_how_much_and_where():
-    text = comment.body(BETTER)
-    assert "instructions -48 % on redis; peak memory +34 % on redis." in text
-    assert "| redis | malloc instructions | 1,000,000 | 520,000 | -48 % |" in text
-    assert "| redis | peak memory | 10.0 MiB | 13.4 MiB | +34 % |" in text
-
-
-def test_worse_says_which_figure_fails():
-    text = comment.body(WORSE)
-    said = "libnew.so against libold.so: 1 of 1 workload fails. Worse: malloc instructions +20 % on redis."
-    assert said in text
-    assert "| 1,000,000 | 1,200,000 | +20 % worse (tolerated: 2 %) |" in text
-    assert text.count("+20 %") == 2
-
-
-def test_a_mean_over_calls_is_named_so():
-    changed = data(rss_mean=(1 << 20, 2 << 20, "within"))
-    assert "mean memory +100 % on redis" in comment.body(changed)
-    changed["workloads"][0]["workload"]["mean_over_calls"] = True
-    assert "mean over calls +100 % on redis" in comment.body(changed)
-
-
-def test_a_failing_recording_is_named():
-    failing = data() | {"passed": False}
-    failing["workloads"][0] |= {"failed": True, "errors": ["the replay was killed"]}
-    assert "- redis: the replay was killed" in comment.body(failing)
-
-
 class Forge(ThreadingHTTPServer):
     """The comments of a pull request, 100 of others before ours: GitHub's and GitLab's API, as far as it is used."""
 

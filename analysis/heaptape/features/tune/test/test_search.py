@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A search finds the best settings, tries none twice, and continues after an interrupt as it would have. Long: more
 seeds, and more points at which it is interrupted. Objectives, limits and weights as written on the command line. The
-file of a search: continued only by the same search, and one clear line for anything else. What `heaptape tune` says of
-its winner: settings to use only for a saving that is a reason to change them.
+file of a search: continued only by the same search, and one clear line for anything else.
 """
 
 import builtins
@@ -14,14 +13,11 @@ from pathlib import Path
 
 import pytest
 from heaptape.allocators import registry
-from heaptape.allocators.registry import Choice
-from heaptape.common.errors import HeaptapeError, UsageError
+from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
-from heaptape.common.tables import paragraphs, render_text
 from heaptape.features.tune import goals, trials
 from heaptape.features.tune.confirm import Judged, front, judged, winner
 from heaptape.features.tune.goals import UNSET, key_of, space_of
-from heaptape.features.tune.tables import conclusion, tune_answer
 from heaptape.features.tune.test.planted import (
     BEST,
     GOALS,
@@ -186,60 +182,12 @@ def test_the_front_is_what_nothing_beats_and_the_winner_is_on_it(given_rows):
     assert best is None or (best in found and best.balance == min(row.balance for row in kept))
 
 
-def test_ratios_of_several_workloads_are_a_weighted_geometric_mean():
-    both = goals.Goals(("rss-peak",), (), goals.weights(["one", "two"], "3,1"))
-    default = {"one": {"rss-peak": 100.0}, "two": {"rss-peak": 100.0}}
-    found = {"one": {"rss-peak": 200.0}, "two": {"rss-peak": 1600.0}}
-    assert both.ratios(found, default)["rss-peak"] == pytest.approx(2**0.75 * 16**0.25)
-    assert both.ratios(default, default)["rss-peak"] == 1
-    assert WORKLOAD not in both.weights
-
-
-def test_objectives_are_named_once():
-    assert goals.objectives("rss,instructions,rss-peak") == ("rss-peak", "instructions")
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: goals.objectives("rss-peak,speed"), "unknown figure 'speed': there are rss-peak"),
-        (lambda: goals.objectives(","), "none: there are rss-peak"),
-        (lambda: goals.limits(["speed<=1*default"]), "unknown figure 'speed'"),
-        (lambda: goals.limits(["rss<1*default"]), "'rss<1\\*default' is neither"),
-        (lambda: goals.limits(["rss<=default"]), "is neither"),
-        (lambda: goals.limits(["rss<=-1*default"]), "is neither"),
-        (lambda: goals.limits([""]), "'' is neither"),
-        (lambda: goals.weights(["a", "b"], "1"), "1 for 2 workloads"),
-        (lambda: goals.weights(["a"], "x"), "'x' is not a list of numbers"),
-        (lambda: goals.weights(["a"], "nan"), "more than 0"),
-        (lambda: goals.weights(["a", "b"], "1,0"), "more than 0"),
-    ],
-)
-def test_what_is_wrong_is_said_in_one_line(call, says):
-    with pytest.raises(UsageError, match=says) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-
-
-def test_limits_in_bytes_have_binary_units():
-    (limit,) = goals.limits(["rss <= 64m"])
-    assert (limit.figure, limit.most, limit.of_default) == ("rss-peak", 64 << 20, False)
-    assert goals.limits(["rss<=64MiB"])[0].most == 64 << 20
-
-
 @given(st.integers(1, 2**60), st.integers(0, 2**60), st.integers(0, 500))
 def test_a_limit_is_kept_exactly(default, value, percent):
     (limit,) = goals.limits([f"rss<={percent / 100:.2f}*default"])
     figures = [{"w": {"rss-peak": float(one)}} for one in (value, default)]
     exactly = Fraction(float(value)) * 100 <= percent * Fraction(float(default))
     assert (limit.excess(*figures) <= 0) == exactly
-
-
-def test_a_limit_holds_on_each_workload():
-    (limit,) = goals.limits(["rss<=1.05*default"])
-    default = {"a": {"rss-peak": 100.0}, "b": {"rss-peak": 100.0}}
-    assert limit.excess({"a": {"rss-peak": 50.0}, "b": {"rss-peak": 105.0}}, default) == 0
-    assert limit.excess({"a": {"rss-peak": 50.0}, "b": {"rss-peak": 105.1}}, default) > 0
 
 
 def opened(path, about, objectives=1):
@@ -352,40 +300,6 @@ def found(ratio, default_bytes=100 * MIB, error=1.0, breaks=False, standing="bet
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (found(0.9), "Set:   CONF=best"),
-        (found(0.985), "less than 2 %"),
-        (found(0.97, error=5.0), "within the error of 5 %"),
-        (found(0.7, default_bytes=MIB), "less than 1 MiB"),
-        (found(0.9999, breaks=True), "Set:   CONF=best"),
-    ],
-)
-def test_a_saving_within_its_error_or_below_the_floors_is_no_reason_to_change(data, says):
-    first = " ".join(conclusion(data)[:2])
-    assert says in first
-    assert first.startswith("No reason to change") == (not says.startswith("Set:"))
-
-
-@pytest.mark.parametrize(("value", "waits"), [("arena_max=1", True), ("arena_max=16", False), ("narenas:1", True)])
-def test_settings_that_make_threads_share_an_arena_say_so(value, waits):
-    data = found(0.9)
-    data["winner"]["environment"] = {"CONF": value}
-    assert ("That makes all threads share one arena, and so wait for each other." in conclusion(data)) == waits
-    data = found(0.985)
-    data["winner"]["environment"] = {"CONF": value}
-    assert "wait for each other" not in " ".join(conclusion(data))
-
-
-def test_the_answer_fits_a_screen_of_24_lines_of_80_columns():
-    data = found(0.9)
-    text = render_text([tune_answer(data)], 80) + paragraphs([*conclusion(data), "All points are in a file."])
-    assert len(text.splitlines()) <= 24
-    assert max(map(len, text.splitlines())) <= 80
-    assert "best" in text.splitlines()[2]
-
-
 def test_of_a_pair_a_search_sets_both_or_neither():
     """Either of glibc's thresholds alone stops both from adapting."""
     space = space_of("glibc", registry.load(default_home()), ["mmap_threshold", "trim_threshold", "tcache_count"])
@@ -414,11 +328,3 @@ def test_a_gain_and_a_limit_of_a_peak_that_is_a_range_hold_at_both_ends(ends):
     assert (goal.excess(found, default)[0] <= 0) == kept
     exact = {WORKLOAD: {"rss-peak": default_low}}  # no range: both ends are the same
     assert (goal.excess(found, exact)[0] <= 0) == (low + high <= default_low)
-
-
-def test_each_further_replay_of_settings_has_another_stack():
-    """An environment that is longer by the alignment of stacks moves them."""
-    choice = Choice("a", "default", Path(), "", {"KEY": "VALUE"})
-    sizes = [sum(map(len, trials._lengthened(choice, again).environment.values())) for again in range(6)]
-    assert all(later - sooner >= 16 for sooner, later in zip(sizes, sizes[1:]))
-    assert trials._lengthened(choice, 0) == choice
