@@ -6,16 +6,13 @@ leak, retention and fragmentation are distinguished.
 import base64
 import contextlib
 import copy
-import dataclasses
 import zlib
 
 import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.features.blame import data as blame
-from heaptape.features.blame import holders, proposals, settings
-from heaptape.features.blame import screen as holding
-from heaptape.features.blame.settings import Setting
+from heaptape.features.blame import holders
 from heaptape.features.blame.test.blames import decoded
 from heaptape.results.schema import Results
 from hypothesis import given
@@ -27,7 +24,6 @@ from tests.examples import examples
 PAGES = 6
 # Each example builds about a hundred small frames.
 FEW = examples(25)
-KINDS = ("leak", "retention", "fragmentation", "none")
 
 
 @st.composite
@@ -95,24 +91,6 @@ def test_a_difference_adds_up_to_the_difference_of_rss(one, other):
     assert change["change_bytes"].sum() == rss[1] - rss[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_planted_cause_is_found(kind):
-    found = decoded(make_run("glibc", planted(kind)))
-    verdict = holders.verdict(found, blame.widest(found))
-    assert verdict.kind == kind
-    if kind == "fragmentation":
-        assert verdict.sentence == (
-            "fragmentation: 240 KiB are empty space on pages that live objects fill to 6 %; 100 % of it is kept by "
-            "make_survivor < fill < main"
-        )
-    if kind == "retention":
-        assert verdict.sentence == (
-            "retention: 252 KiB (98 % of resident memory) are empty pages that the allocator has not returned"
-        )
-    if kind == "leak":
-        assert "from 120 KiB in its middle to 240 KiB at its end" in verdict.sentence
-
-
 @FEW
 @given(st.lists(st.integers(0, 10**6), min_size=40, max_size=40), st.sets(st.integers(0, 3), max_size=3))
 def test_live_memory_grows_where_its_least_does_in_each_quarter_whatever_is_above(above, level):
@@ -124,124 +102,6 @@ def test_live_memory_grows_where_its_least_does_in_each_quarter_whatever_is_abov
     live = pd.Series([floors[number // 10] + spike for number, spike in enumerate(spikes)])
     assert holders.grows(positions, live) == (not level & {1, 2, 3})
     assert not holders.grows(positions[:30], live[:30] * 0 + 5)
-
-
-@pytest.mark.parametrize("empty_pages", [0, 8, 30, 200])
-def test_the_largest_share_is_named_and_the_other_beside_it(empty_pages):
-    """Live memory grows by 30 OS pages in the second half; as if so since the start, 60 of them have leaked."""
-    grown = planted("leak")
-    left = frozenset(range(1000, 1000 + empty_pages))
-    layouts = [dataclasses.replace(one, resident=one.resident | left, used=one.used | left) for one in grown]
-    found = decoded(make_run("glibc", layouts))
-    verdict = holders.verdict(found, layouts[-1].position)
-    assert verdict.kind == ("retention" if empty_pages == 200 else "leak")
-    assert "live memory grows in every quarter of the run, from 120 KiB" in verdict.sentence
-    assert ("empty pages that the allocator has not returned" in verdict.sentence) == (empty_pages > 0)
-    removals = proposals.estimates(found, "glibc", layouts[-1].position)["action"] == "remove"
-    assert removals.any() == (verdict.kind == "leak")
-    promised = proposals.promising(proposals.estimates(found, "glibc", layouts[-1].position))
-    about, where = ("w", "glibc", "8,000 calls"), ("end", layouts[-1].position)
-    made = holding.screen(found, about, where, "site", holding.Remedies(promised), "w.tape")
-    settings = ("Settings", "heaptape advise --objective memory w.tape")
-    assert (settings == made.more[0]) == (verdict.kind == "retention")
-
-
-@pytest.mark.parametrize("left_kib", [20, 40, 200, 240])
-def test_a_setting_comes_before_a_change_of_the_code_unless_that_promises_clearly_more(left_kib):
-    """Removal promises 240 KiB of 257."""
-    found, place = decoded(make_run("glibc", planted("leak"))), planted("leak")[-1].position
-    promised = proposals.promising(proposals.estimates(found, "glibc", place))
-    code = float(promised.iloc[0]["saving_bytes"])
-    before = float(promised.iloc[0]["rss_bytes"])
-    setting = Setting("glibc:one-arena", {"MALLOC_ARENA_MAX": "1"}, before, left_kib * 1024.0)
-    about = ("w", "glibc", "8,000 calls"), ("end", place), "site"
-    said = holding.screen(found, *about, holding.Remedies(promised, setting), "w.tape").sentences[1:]
-    tried = [line for line in said if line.startswith("To try:")]
-    ahead = proposals.BETTER * setting.saving_bytes >= code
-    assert tried[0].startswith("To try: the setting glibc:one-arena (MALLOC_ARENA_MAX=1) leaves") == ahead
-    assert len(tried) == 1 + (ahead and setting.saving_bytes < code)
-    assert len(said) <= 2
-    disproved = holding.screen(found, *about, holding.Remedies(promised, setting, "The recording disproves."), "w.tape")
-    assert disproved.about.startswith("The recording disproves.")
-    assert len(disproved.sentences) == 1
-    assert not [command for _, command, *_ in disproved.more if "--try" in command or "advise" in command]
-
-
-def test_the_setting_that_leaves_least_at_the_position_is_named():
-    def run(variant, kib):
-        rows = [[0, 0, 0, 0], [50, kib * 1024, 0, 0], [90, 0, 0, 0]]
-        about = {"allocator": "glibc", "variant": variant, "repeat": 0, "pass": "memory", "timeline": rows}
-        return about | {"rss_anon_peak_bytes": kib * 1024}
-
-    runs = [run("default", 90_000), run("one-arena", 10_000), run("trim-at-once", 89_000)]
-    columns = [{"name": "glibc", "variant": "one-arena", "environment": {"A": "1"}}]
-    data = {"schema": 1, "workload": {"name": "w"}, "runs": runs, "allocators": columns}
-    found = settings.best(Results("r.json", data), "glibc", 60)
-    assert (found.label, found.environment, found.saving_bytes) == ("glibc:one-arena", {"A": "1"}, 80_000 * 1024)
-    assert settings.best(Results("r.json", data), "glibc", 95) is None  # nothing is resident there
-    assert settings.best(Results("r.json", data), "jemalloc", 60) is None
-
-
-def test_names_of_groups_are_readable():
-    found = decoded(make_run("glibc", planted("leak"), marks=[(0, "load"), (500, "serve")]))
-    assert found.name("site", 1) == "make_survivor < fill < main"
-    assert found.name("function", 2) == "make_temporary"
-    assert [found.name("phase", number) for number in (0, 1, 2)] == ["start", "load", "serve"]
-    assert [found.name("size", size) for size in (0, 3, 7, 8, 10, 224)] == [
-        "0 bytes", "3 bytes", "7 bytes", "8 to 9 bytes", "10 to 11 bytes", "224 to 255 bytes"
-    ]  # fmt: skip
-    assert [found.name("age", age) for age in (0, 1, 4)] == ["0 ops", "1 ops", "4 to 7 ops"]
-    assert found.name("site", -1) == "others"
-
-
-@pytest.mark.parametrize(
-    ("where", "position"), [("peak", 7000), ("end", 8000), ("widest", 4000), ("2000", 2000), ("drop", 3000)]
-)
-def test_a_place_is_found(where, position):
-    found = decoded(make_run("glibc", planted("retention"), marks=[(1000, "fill"), (3000, "drop")]))
-    assert blame.position_at(found, where) == position
-
-
-def test_what_a_program_releases_at_its_exit_is_not_the_widest_place():
-    *laid, last = planted("none")
-    laid.append(dataclasses.replace(last, why=["even"]))
-    gone = [Layout(9000, laid[-1].things[:500], laid[-1].resident, laid[-1].resident, why=["even"])]
-    gone.append(Layout(10000, laid[-1].things[:3], laid[-1].resident, laid[-1].resident, why=["even", "end"]))
-    found = decoded(make_run("glibc", [*laid, *gone]))
-    assert blame.exit_begins(found) == 8000
-    assert blame.widest(found) == 2000
-    quick, slow = ([0, 4000, *[8000] * 20, *[10000] * times] for times in (2, 3))
-    assert blame.exit_begins(dataclasses.replace(found, sampled=tuple(quick))) == 8000
-    stays = dataclasses.replace(found, sampled=tuple(slow))  # idle with what it kept of a burst
-    assert (blame.exit_begins(stays), blame.widest(stays)) == (None, 10000)
-    assert blame.position_at(found, "end") == 10000
-    assert blame.exit_begins(decoded(make_run("glibc", planted("retention")))) is None
-    assert blame.exit_begins(decoded(make_run("glibc", [*laid, *gone[:1]]))) is None
-
-
-@pytest.mark.parametrize(
-    ("where", "line"),
-    [
-        ("2001", "nothing was attributed at 2001: replay with --at 2001"),
-        ("99999999", "nothing was attributed at 99999999: replay with --at 99999999"),
-        ("live-peak", "nothing was attributed at live-peak: replay with --at live-peak"),
-        ("later", "no mark 'later': there are fill"),
-    ],
-)
-def test_a_place_that_is_not_there_is_one_line(where, line):
-    found = decoded(make_run("glibc", planted("none"), marks=[(1000, "fill")]))
-    with pytest.raises(HeaptapeError) as caught:
-        blame.position_at(found, where)
-    assert str(caught.value) == line
-
-
-def test_what_a_recording_lacks_is_no_grouping():
-    found = decoded(make_run("glibc", planted("none"), stacks=False))
-    assert holders.usual_groupings(found) == ("thread", "size", "age")
-    for grouping, lack in (("site", "no call stacks"), ("function", "no call stacks"), ("phase", "no marks")):
-        with pytest.raises(HeaptapeError, match=lack):
-            holders.require(found, grouping)
-    holders.require(found, "thread")
 
 
 def broken(change):
@@ -319,32 +179,3 @@ def rows_of(table):
 
     raw = zlib.decompress(base64.b64decode(table["values"]))
     return np.frombuffer(raw, "<i8").reshape(len(table["columns"]), -1).T.tolist()
-
-
-def test_a_file_without_it_gives_an_empty_frame_of_the_same_columns():
-    frame = blame.holding(Results("x.json", {"runs": [{"allocator": "a", "pass": "memory"}]}))
-    assert frame.empty
-    assert tuple(frame.columns) == blame.COLUMNS
-
-
-def test_sites_of_one_name_are_told_apart_by_the_nearest_caller_that_differs_else_by_number():
-    found = decoded(make_run("glibc", planted("leak")))
-    names = [found.name("site", number).partition(" < ")[0] + " < …" for number in (1, 2, 3)]
-    assert holders.told_apart(found, [1, 2, 3], names) == [
-        "make_survivor < …", "make_temporary < … < fill", "make_temporary < … < go_on"
-    ]  # fmt: skip
-    assert holders.told_apart(found, [2, 9], ["make_temporary"] * 2)[1] == "#9 make_temporary"
-
-
-def test_sites_that_only_two_callers_together_tell_apart_are_named_by_both():
-    found = decoded(make_run("glibc", planted("leak")))
-    frame = found.sites[1].frames[0]
-    sites = {
-        number: dataclasses.replace(
-            found.sites[1], frames=tuple(dataclasses.replace(frame, function=name) for name in ("take", *callers))
-        )
-        for number, callers in enumerate((("one", "load"), ("one", "save"), ("two", "load")))
-    }
-    assert holders.told_apart(dataclasses.replace(found, sites=sites), [0, 1, 2], ["take"] * 3) == [
-        "take < … < one < … < load", "take < … < save", "take < … < two"
-    ]  # fmt: skip

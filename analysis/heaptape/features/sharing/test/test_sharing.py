@@ -2,15 +2,11 @@
 """Shared cache lines as tables and plots: means over repetitions, both directions in the matrix, nothing made up."""
 
 import json
-import math
 
 import msgspec
 import pytest
-from heaptape.common.tables import render_text
 from heaptape.features.sharing import pass_table as sharing
 from heaptape.features.sharing import plots as line_sharing_plots
-from heaptape.features.sharing import profile_part
-from heaptape.profile.data import Profile
 from heaptape.results.schema import Results
 from heaptape.results.structs import LineSharing
 from matplotlib.figure import Figure
@@ -40,35 +36,6 @@ def results(**runs: list[dict]) -> Results:
     return file_of([*runs_of("sharing", "line_sharing", runs), {"allocator": "x", "pass": "time"}])
 
 
-def test_summary_is_the_mean_over_repetitions():
-    frame = sharing.summary([results(glibc=[counts(2.0), counts(4.0)], mimalloc=[counts(0.0, 0, 0)])])
-    rows = frame.set_index("allocator")
-    assert list(rows.index) == ["glibc", "mimalloc"]
-    assert rows.loc["glibc", "shared_lines_mean"] == 3.0
-    assert rows.loc["glibc", "shared_percent"] == 7.5
-    assert rows.loc["glibc", "shared_objects_percent"] == 20.0
-    assert rows.loc["glibc", "used_percent"] == 50.0
-    assert math.isnan(rows.loc["mimalloc", "used_percent"])
-    text = render_text(sharing.tables(frame))
-    assert "glibc" in text
-    assert "7.50" in text
-
-
-def test_results_without_the_pass_give_no_rows():
-    frame = sharing.summary([results()])
-    assert frame.empty
-    assert sharing.tables(frame) == []
-
-
-def test_matrix_has_both_directions_and_only_those_that_share_most():
-    whole = sharing.thread_matrix(typed(1.0))
-    assert list(whole.index) == list(whole.columns) == [0, 1, 2]
-    assert whole.loc[0, 2] == whole.loc[2, 0] == 1.5
-    assert whole.loc[0, 1] == 0
-    assert list(sharing.thread_matrix(typed(1.0), threads=2).index) == [0, 2]
-    assert sharing.thread_matrix(LineSharing()).empty
-
-
 def test_plots_draw_what_the_frames_say():
     axes = Figure().subplots(1, 3)
     frame = sharing.progress(typed(1.0))
@@ -88,11 +55,3 @@ def test_results_of_the_sharing_pass_alone_can_be_compared(tmp_path):
         done = call_heaptape("compare", path, *arguments)
         assert done.status == 0, done.stderr
         assert "Cache lines that threads share" in done.stdout
-
-
-def test_a_profile_says_how_many_lines_threads_share_and_lists_them_by_size():
-    found = Profile({"line_sharing": counts(4.0)})
-    (sentence,) = profile_part.sentences(found)
-    assert sentence.startswith("Cache lines: 10.0 % of those in use")
-    (table,) = profile_part.tables(found)
-    assert [[cell.text for cell in row] for row in table.rows] == [["32", "50", "10", "20.00", "20"]]
