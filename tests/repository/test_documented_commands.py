@@ -13,26 +13,17 @@ import pytest
 from heaptape.commands.main import make_parser, parsers_of_commands
 from heaptape.commands.programs import PROGRAMS
 
-from tests.repository.test_documents import DOCUMENTS, ROOT
+from tests.repository.test_documents import DOCUMENTS, ROOT, parts
 from tests.support import HEAPTAPE, succeed
 
 SHOWN = re.compile(r"^\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\S+/)?heaptape ([a-z].*)$")
-QUOTED = re.compile(r"`(?:out/bin/)?heaptape ([a-z][^`]*)`")
 FLAG = re.compile(r"--?[a-zA-Z][a-z-]*")
 
 
 def command_lines(document: Path) -> Iterator[str]:
     """The text after `heaptape` in blocks of code (lines that end in a backslash are joined) and in quoted text."""
-    text = document.read_text().replace("\\\n", " ")
-    fenced = False
-    for line in text.splitlines():
-        if line.lstrip().startswith("```"):
-            fenced = not fenced
-        shown = SHOWN.match(line) if fenced or line.startswith("    ") else None
-        if shown:
-            yield shown[1]
-        elif not fenced:
-            yield from QUOTED.findall(line)
+    for part in parts(document, "fence", "code_block", "code_inline"):
+        yield from (shown[1] for line in part.content.replace("\\\n", " ").splitlines() if (shown := SHOWN.match(line)))
 
 
 def words(line: str) -> list[str]:

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from heaptape.commands.main import make_parser
 from heaptape.results import structs
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from tests.output_shapes import OF_LISTS, OUTPUTS, output_of, schemas
 
@@ -29,13 +31,20 @@ DEFINE_RESULTS = (
     "core/workload/WORKLOAD.md",
     "core/sharing/line_sharing.h",
 )
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+MARKDOWN = MarkdownIt("commonmark").enable("table")
 NAME = re.compile(r"`([\w./-]+\.(?:c|h|py)):(\w+)`")
+
+
+def parts(document: Path, *kinds: str) -> list[Token]:
+    """The document's parts of these kinds, as markdown-it calls them, in their order."""
+    blocks = MARKDOWN.parse(document.read_text())
+    return [one for block in blocks for one in (block, *(block.children or ())) if one.type in kinds]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_leads_to_a_file(document: Path) -> None:
-    links = [link for link in LINK.findall(document.read_text()) if "://" not in link]
+    links = [str(one.attrGet("href") or one.attrGet("src")) for one in parts(document, "link_open", "image")]
+    links = [link.partition("#")[0] for link in links if "://" not in link]
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 

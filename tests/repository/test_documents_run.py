@@ -16,11 +16,10 @@ from pathlib import Path
 import pytest
 from heaptape.allocators.c_libraries import own_loader
 
-from tests.repository.test_documents import ROOT
+from tests.repository.test_documents import ROOT, parts
 from tests.support import OUT, RECORD, compile_c, made_once, succeed
 
 FOR_USERS = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "use").glob("*.md")]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SMALL = ("memcached", "postgres", "redis", "sqlite3")  # of the corpus
 FROM_NETWORK = "tests/test_packages.py"
 ELSEWHERE = {
@@ -125,11 +124,11 @@ if command -v my-service >/dev/null; then my-service & PID=$!; fi
 
 def commands(document: Path) -> Iterator[str]:
     """The commands of the blocks of `sh`, each with all of its lines."""
-    for block in BLOCK.finditer(document.read_text()):
-        if block[1] != "sh":
+    for block in parts(document, "fence"):
+        if block.info != "sh":
             continue
         command = ""
-        for line in block[2].splitlines(keepends=True):
+        for line in block.content.splitlines(keepends=True):
             command += line
             parsed = subprocess.run(["bash", "-n"], input=command, text=True, capture_output=True)
             if parsed.stderr == "" and not command.endswith("\\\n"):
@@ -236,24 +235,11 @@ def test_the_commands_of_a_document_succeed_in_their_order(document: Path, reade
 COMMAND = re.compile(r"(\$ |\w+=\S+ )*(\S*/)?(heaptape|pip|pytest|make|apt|apt-get|git) [a-z-]")
 
 
-def lines_of_commands(document: Path) -> list[str]:
-    """Of every block, wherever it begins, that is a shell's or has a line like a command."""
-    found, fence, kind = [], "", ""
-    for line in document.read_text().splitlines():
-        mark = re.match(r"\W*(`{3,}|~{3,})(\w*)", line)
-        if not fence and mark:
-            fence, kind = mark[1], mark[2]
-        elif line.strip() == fence:
-            fence = ""
-        elif (fence and kind in ("sh", "bash", "shell", "console")) or COMMAND.match(line if fence else line[4:]):
-            found.append(line)
-    assert not fence, document
-    return found
-
-
 @pytest.mark.parametrize("document", FOR_USERS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_line_of_a_command_is_missed(document: Path) -> None:
-    assert [line for command in commands(document) for line in command.splitlines()] == lines_of_commands(document)
+    others = [block for block in parts(document, "fence", "code_block") if block.info != "sh"]
+    assert not {"bash", "shell", "console"} & {block.info for block in others}
+    assert not [line for block in others for line in block.content.splitlines() if COMMAND.match(line)]
 
 
 def test_no_exception_is_left_over() -> None:
@@ -274,9 +260,8 @@ def test_a_command_has_all_of_its_lines(tmp_path: Path) -> None:
     document = tmp_path / "a.md"
     document.write_text("".join(f"```sh\n{one}{other}```\n" for one in WHOLE for other in WHOLE))
     assert list(commands(document)) == [command for one in WHOLE for other in WHOLE for command in (one, other)]
-    document.write_text("1. so:\n   ```bash\n   heaptape check F\n   ```\n")
-    assert lines_of_commands(document)
-    assert list(commands(document)) == []
+    document.write_text("1. so:\n   ```sh\n   heaptape check F\n   ```\n")
+    assert list(commands(document)) == ["heaptape check F\n"]
 
 
 def test_a_command_that_fails_is_reported(tmp_path: Path) -> None:
