@@ -14,7 +14,7 @@ $(foreach name,count_calls cpu_at_exit,$(call c_test_library,test-lib/lib$(name)
 
 # -fno-builtin: each call must stay.
 $(OBJECTS)/obj/tests/programs/every_call.o: HT_CFLAGS += -fno-builtin -fplt
-$(foreach name,call_until_killed every_call fork_storm marked_phases memory_of_threads planted_spans planted_locality planted_memory planted_pinner,\
+$(foreach name,every_call fork_storm marked_phases memory_of_threads planted_spans planted_locality planted_memory planted_pinner,\
   $(call c_test_program,$(name),tests/programs/$(name).c,,-pthread))
 
 # Plays hostile hosts (tests/fuzz/hosts.py).

@@ -15,7 +15,6 @@ import signal
 import struct
 import subprocess
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -24,52 +23,9 @@ from tests.support import OUT, RECORD, assert_clean, info, record, system_librar
 
 FEW_KILLS, KILLS = 4, 20
 SEEDS = [*range(FEW_KILLS), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(FEW_KILLS, KILLS))]
-UNTIL_KILLED = OUT / "test-programs" / "call_until_killed"
-COUNTED = ("posix_memalign", "reallocarray", "free")
-
-
-def returned_calls(shared: Path, threads: int) -> tuple[int, Counter[str]]:
-    """The program's pid and its calls that have returned, by name; pid 0: it has not begun."""
-    data = shared.read_bytes() if shared.exists() else b""
-    if len(data) < 8 + 32 * threads:
-        return 0, Counter()
-    calls: Counter[str] = Counter()
-    for thread in range(threads):
-        calls.update(dict(zip(COUNTED, struct.unpack_from("<3Q", data, 8 + 32 * thread))))
-    return struct.unpack_from("<Q", data)[0], calls
-
-
-def kill_in_full_swing(shared: Path, threads: int, delay_s: float) -> None:
-    deadline = time.monotonic() + 120
-    while not returned_calls(shared, threads)[1]["free"]:
-        assert time.monotonic() < deadline, "the program did not begin"
-        time.sleep(0.001)
-    time.sleep(delay_s)
-    os.kill(returned_calls(shared, threads)[0], signal.SIGKILL)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_every_call_that_returned_before_sigkill_is_in_the_trace(tmp_path: Path, seed: int) -> None:
-    chance = random.Random(seed)
-    threads = chance.choice((1, 2, 4, 8))
-    options = ("--stamp", chance.choice(("tags", "every")))
-    shared, tape = tmp_path / "shared", tmp_path / "t.tape"
-    command = (RECORD, "--all-processes", "-o", tape, *options, "--", UNTIL_KILLED, shared, threads)
-    with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE) as recorder:
-        kill_in_full_swing(shared, threads, delay_s=chance.uniform(0, 0.1))
-        assert recorder.wait(120) == 128 + signal.SIGKILL
-    returned = returned_calls(shared, threads)[1]
-    assert_clean(tape)
-    about = info(tape)
-    assert about["footer"]["end"] == "killed"
-    for call in ("posix_memalign", "reallocarray"):
-        assert returned[call] <= about["calls"][call] <= returned[call] + threads
-    assert returned["free"] <= about["calls"]["free"]
-
-
 STORMS = int(os.environ.get("HEAPTAPE_STORMS", "8"))
 FORK_STORM = OUT / "test-programs" / "fork_storm"
-PROCESSES = 64
+UNTIL_KILLED = 2**31 - 1  # rounds
 ENTRY = struct.Struct("<5Q")
 
 # calls of posix_memalign, reallocarray, free that have returned; have all threads ended?
@@ -79,20 +35,31 @@ Done = tuple[int, int, int, bool]
 def processes(counts: Path) -> dict[int, Done]:
     """The finished calls of each process, by pid."""
     data = counts.read_bytes()
-    entries = (ENTRY.unpack_from(data, at * ENTRY.size) for at in range(PROCESSES))
+    entries = (ENTRY.unpack_from(data, at * ENTRY.size) for at in range(len(data) // ENTRY.size))
     return {pid: (memaligns, reallocs, frees, bool(end)) for pid, memaligns, reallocs, frees, end in entries if pid}
 
 
 def kill_after(counts: Path, delay_s: float) -> None:
-    """SIGKILL for the first process, if it has not ended by then."""
+    """SIGKILL for the first process, once a call has returned, if it has not ended by then."""
     deadline = time.monotonic() + 120
-    while not counts.exists() or len(counts.read_bytes()) < ENTRY.size or not processes(counts):
+    while not (counts.exists() and any(done[2] for done in processes(counts).values())):
         assert time.monotonic() < deadline, "the program did not begin"
         time.sleep(0.001)
     time.sleep(delay_s)
     pid = next(iter(processes(counts)))
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+def record_storm(folder: Path, chance: random.Random, arguments: tuple[int, ...], delay_s: float | None) -> int:
+    """The recorder's status. `arguments`: of fork_storm; `delay_s`: when the storm is killed; None: not at all."""
+    options = ("--stamp", chance.choice(("tags", "tags", "every")))
+    storm = (FORK_STORM, folder / "counts", *arguments)
+    command = (RECORD, "--all-processes", "-o", folder / "t.tape", *options, "--", *storm)
+    with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE) as recorder:
+        if delay_s is not None:
+            kill_after(folder / "counts", delay_s)
+        return recorder.wait(120)
 
 
 def assert_complete(tape: Path, done: Done, threads: int) -> None:
@@ -105,9 +72,9 @@ def assert_complete(tape: Path, done: Done, threads: int) -> None:
     assert frees <= calls.get("free", 0)
 
 
-def assert_each_process_is_complete(folder: Path, counts: Path, threads: int) -> None:
+def assert_each_process_is_complete(folder: Path, threads: int) -> None:
     """The folder has one trace of each process of a storm, and nothing is missing in it."""
-    done = processes(counts)
+    done = processes(folder / "counts")
     tapes = {info(tape)["info"]["pid"]: tape for tape in folder.glob("*.tape")}
     assert tapes.keys() == done.keys()
     for pid, tape in tapes.items():
@@ -115,21 +82,25 @@ def assert_each_process_is_complete(folder: Path, counts: Path, threads: int) ->
         assert_complete(tape, done[pid], threads)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_call_that_returned_before_sigkill_is_in_the_trace(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    threads = chance.choice((1, 2, 4, 8))
+    arguments = (seed + 1, threads, UNTIL_KILLED, 0)
+    assert record_storm(tmp_path, chance, arguments, chance.uniform(0, 0.1)) == 128 + signal.SIGKILL
+    assert info(tmp_path / "t.tape")["footer"]["end"] == "killed"
+    assert_each_process_is_complete(tmp_path, threads)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(STORMS))
 def test_each_process_of_a_storm_is_recorded_completely(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     threads = chance.choice((1, 2, 4, 8))
-    options = ("--stamp", chance.choice(("tags", "tags", "every")))
-    kill = chance.random() < 0.5
-    counts = tmp_path / "counts"
-    storm = (FORK_STORM, counts, seed + 1, threads, 80000 // threads, chance.choice((0, 2, 6)))
-    command = (RECORD, "--all-processes", "-o", tmp_path / "t.tape", *options, "--", *storm)
-    with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE) as recorder:
-        if kill:
-            kill_after(counts, delay_s=chance.uniform(0, 0.2))
-        assert recorder.wait(120) in (0, 128 + signal.SIGKILL)
-    assert_each_process_is_complete(tmp_path, counts, threads)
+    arguments = (seed + 1, threads, 80000 // threads, chance.choice((0, 2, 6)))
+    delay_s = chance.uniform(0, 0.2) if chance.random() < 0.5 else None
+    assert record_storm(tmp_path, chance, arguments, delay_s) in (0, 128 + signal.SIGKILL)
+    assert_each_process_is_complete(tmp_path, threads)
 
 
 ALLOCATORS = {
