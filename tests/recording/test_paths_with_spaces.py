@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import CONVERT, OUT, run, succeed
+from tests.support import CONVERT, OUT, VALGRIND_TOOL, run, succeed
 
 
 def test_records_and_replays_where_its_own_path_has_spaces(tmp_path):
@@ -24,10 +24,10 @@ def test_records_and_replays_where_its_own_path_has_spaces(tmp_path):
     assert "libreference.so" in done.stdout
 
 
-@pytest.mark.skipif(not (OUT / "libexec" / "valgrind").is_dir(), reason="the Valgrind tool was not built")
+@pytest.mark.skipif(not VALGRIND_TOOL.exists(), reason="the Valgrind tool was not built")
 def test_counts_instructions_of_a_preloaded_allocator_where_its_own_path_has_spaces(tmp_path):
     prefix, tape, work = tmp_path / "My Projects: 1", tmp_path / "t.tape", tmp_path / "t.work"
-    shutil.copytree(OUT / "libexec" / "valgrind", prefix / "libexec" / "valgrind")
+    shutil.copytree(VALGRIND_TOOL.parent, prefix / "libexec" / "valgrind")
     shutil.copy(OUT / "libexec" / "heaptape-replay", prefix / "libexec")
     shutil.copy(OUT / "lib" / "libreference.so", prefix)
     succeed(OUT / "libexec" / "heaptape-record", "-o", tape, "--", "ls")

@@ -13,12 +13,9 @@ from heaptape.common.home import Home
 from heaptape.run import live, recipes
 
 from tests.bench.fidelity import counted
-from tests.support import HEAPTAPE, HEAPTAPE_HERE, OUT, RECORD, run, succeed
+from tests.support import HEAPTAPE, HEAPTAPE_HERE, OBSERVE, OUT, RECORD, VALGRIND_TOOL, run, succeed
 
-OBSERVE = OUT / "libexec" / "heaptape-observe"
-pytestmark = pytest.mark.skipif(
-    not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="the Valgrind tool was not built"
-)
+pytestmark = pytest.mark.skipif(not VALGRIND_TOOL.exists(), reason="the Valgrind tool was not built")
 
 
 def test_a_live_run_has_the_variables_of_a_recorded_one_in_order_and_length(tmp_path):

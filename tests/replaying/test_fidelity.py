@@ -15,12 +15,11 @@ from tests.bench.fidelity import counted, judged, timed
 from tests.bench.fidelity.live_rounds import Program, Session
 from tests.bench.fidelity.raw import read_results
 from tests.bench.fidelity.verify import verify
-from tests.support import OUT, run, succeed
+from tests.support import OBSERVE, OUT, VALGRIND_TOOL, run, succeed
 
 HOME = Home(OUT)
-OBSERVE = OUT / "libexec" / "heaptape-observe"
 MIB = 1 << 20
-needs_tool = pytest.mark.skipif(not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="no Valgrind tool")
+needs_tool = pytest.mark.skipif(not VALGRIND_TOOL.exists(), reason="the Valgrind tool was not built")
 # Peaks that last only while the block is written.
 SPIKES = """
 import mmap

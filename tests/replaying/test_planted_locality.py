@@ -10,19 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HEAPTAPE_HERE, OUT, made_once, record, succeed
+from tests.support import HEAPTAPE_HERE, OBSERVE, OUT, VALGRIND_TOOL, made_once, record, succeed
 
 PROGRAM = OUT / "test-programs" / "planted_locality"
-OBSERVE = OUT / "libexec" / "heaptape-observe"
 # Nodes of 48 bytes, cold objects of 208, 6,000 of each: nodes alone fit into 512 KiB, and among cold ones they do not.
 SHAPE = ("48", "208", "6000", "5")
 CACHE = 256 << 10
 ALLOCATORS = ("glibc", "jemalloc")
 MODES = ("interleaved", "apart", "handover")
 
-pytestmark = pytest.mark.skipif(
-    not (OUT / "libexec/valgrind/heaptape-amd64-linux").exists(), reason="the Valgrind tool was not built"
-)
+pytestmark = pytest.mark.skipif(not VALGRIND_TOOL.exists(), reason="the Valgrind tool was not built")
 
 
 def misses_of(counts: dict) -> int:
