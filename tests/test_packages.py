@@ -288,8 +288,8 @@ def python_of(version: str) -> str | None:
     ],
 )
 def test_a_wheel_beside_the_oldest_and_the_newest_libraries_runs_the_tutorial_and_prints_the_same(
-    version: str, beside: str, uv: Path, figures: Path, folder: Path, made_twice: Packages
-) -> None:
+    version, beside, uv, figures, folder, made_twice
+):
     """The versions of the metadata's lower bounds, and today's; every table in every format, in several locales."""
     python = python_of(version)
     if not python:

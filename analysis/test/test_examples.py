@@ -34,9 +34,7 @@ def answered(text: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("path", sorted(ANALYSIS.rglob("*.examples")), ids=lambda path: path.stem)
-def test_what_is_said_of_many_inputs_is_what_was_said(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_said_of_many_inputs_is_what_was_said(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     same_as_before(path, answered(path.read_text(), path.parent))

@@ -305,9 +305,7 @@ def test_ten_thousand_threads_compile_in_bounded_memory(tmp_path):
 
 
 @pytest.mark.parametrize("under_way", [0, 1])
-def test_a_resize_under_way_at_the_end_explains_one_object_in_the_place_of_another(
-    tmp_path: Path, under_way: int
-) -> None:
+def test_a_resize_under_way_at_the_end_explains_one_object_in_the_place_of_another(tmp_path, under_way):
     """Its release is before the end, and its event is not in the trace."""
     tape = import_text(tmp_path, "1 0 malloc(8) = 0x1000\n2 1 malloc(8) = 0x1000\n3 1 free(0x1000)\n")
     parts = Tape.read(tape)

@@ -222,9 +222,7 @@ def write(path: Path, *blocks: Block, header: bytes = HEADER) -> list[int]:
 
 
 @pytest.mark.parametrize(("blocks", "says"), REFUSED, ids=range(len(REFUSED)))
-def test_both_readers_refuse_a_block_that_breaks_a_rule_where_it_is(
-    blocks: list[Block], says: str, tmp_path: Path
-) -> None:
+def test_both_readers_refuse_a_block_that_breaks_a_rule_where_it_is(blocks, says, tmp_path):
     _, *offsets = write(tmp_path / "b.tape", ABOUT, *blocks)
     broken = offsets[0 if blocks[-1].type == EVENTS else -1]
     assert offset_refused(open_trace, tmp_path / "b.tape") == broken
@@ -241,9 +239,7 @@ def test_both_readers_refuse_a_block_that_breaks_a_rule_where_it_is(
         (HEADER, Block(INFO, [Column(1, b"[]")]), 16, "not a JSON object"),
     ],
 )
-def test_both_readers_refuse_another_beginning(
-    header: bytes, about: Block, offset: int, says: str, tmp_path: Path
-) -> None:
+def test_both_readers_refuse_another_beginning(header, about, offset, says, tmp_path):
     write(tmp_path / "b.tape", about, header=header)
     assert offset_refused(open_trace, tmp_path / "b.tape") == offset
     assert offset_refused(trace.open_trace, tmp_path / "b.tape", says) == offset

@@ -2,7 +2,6 @@
 """A program that a signal kills cannot tell how much of its large objects was resident: info and replay say so."""
 
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -22,9 +21,7 @@ int main(int argc, char **argv) {
 @pytest.mark.parametrize(
     ("bytes_each", "killed", "untold"), [(1 << 20, 1, 10 << 20), (1 << 20, 0, None), (100, 1, None)]
 )
-def test_what_a_killed_program_could_not_tell_is_said(
-    tmp_path: Path, bytes_each: int, killed: int, untold: int | None
-) -> None:
+def test_what_a_killed_program_could_not_tell_is_said(tmp_path, bytes_each, killed, untold):
     tape = tmp_path / "t.tape"
     words = [compile_c(tmp_path / "program", SOURCE), str(bytes_each), *["killed"] * killed]
     record(tape, *words, status=128 + signal.SIGTERM if killed else 0)

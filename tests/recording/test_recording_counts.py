@@ -103,9 +103,7 @@ def test_fork_children_are_recorded_completely_and_say_that_they_lack_the_start(
 
 
 @pytest.mark.parametrize("stamp", ["tags", "every"])
-def test_64_threads_that_free_each_others_blocks_are_recorded_completely(
-    tmp_path: Path, counts: Path, stamp: str
-) -> None:
+def test_64_threads_that_free_each_others_blocks_are_recorded_completely(tmp_path, counts, stamp):
     program = (workload("many_threads"), "--threads=64", "--generations=3", "--turns=10")
     record_counted(tmp_path, counts, *program, options=("--stamp", stamp))
     assert_all_recorded(tmp_path, counts, at_least=2 * 64 * 3 * 10 * 50)

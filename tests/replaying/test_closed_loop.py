@@ -188,9 +188,7 @@ def pairs() -> list:
 
 
 @pytest.mark.parametrize(("allocator", "order"), pairs())
-def test_recording_of_a_replay_has_the_events_of_the_trace(
-    tmp_path_factory: pytest.TempPathFactory, allocator: str, order: str
-) -> None:
+def test_recording_of_a_replay_has_the_events_of_the_trace(tmp_path_factory, allocator, order):
     @settings(
         max_examples=4, deadline=None, database=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck)
     )

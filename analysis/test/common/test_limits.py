@@ -17,9 +17,7 @@ from tests.support import CONVERT, HEAPTAPE, import_text, run
 
 
 @pytest.mark.parametrize("error", [MemoryError("7 GiB"), ImportError("x.so: failed to map segment"), SystemError("x")])
-def test_what_fails_under_a_limit_of_memory_is_said_in_one_line(
-    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_fails_under_a_limit_of_memory_is_said_in_one_line(error, monkeypatch, capsys):
     def fail() -> int:
         raise error
 
@@ -29,9 +27,7 @@ def test_what_fails_under_a_limit_of_memory_is_said_in_one_line(
 
 
 @pytest.mark.parametrize("of_thread", [False, True])
-def test_too_few_processes_are_said_in_one_line(
-    of_thread: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_few_processes_are_said_in_one_line(of_thread, monkeypatch, capsys):
     def refused(*_: object, **__: object) -> None:
         raise RuntimeError("in other words than today's")
 

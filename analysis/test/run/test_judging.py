@@ -3,7 +3,6 @@
 
 from pathlib import Path
 
-import pytest
 from heaptape.common.home import default_home
 from heaptape.run import judging, replay
 
@@ -15,9 +14,7 @@ def about_of(tape: Path, folder: Path) -> tuple[dict, Path]:
     return replay.describe_workload(workload, ""), workload
 
 
-def test_a_replay_on_the_recorded_allocator_is_made_and_what_it_shows_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_replay_on_the_recorded_allocator_is_made_and_what_it_shows_is_kept(tmp_path, monkeypatch):
     body = "for (int i = 0; i < 2000; i++) { free(malloc(i)); usleep(50); }"  # so long that it is sampled
     source = f"#include <stdlib.h>\n#include <unistd.h>\nint main(void) {{ {body} }}"
     record(tmp_path / "F.tape", compile_c(tmp_path / "program", source))

@@ -93,9 +93,7 @@ def test_runs_with_more_calls_are_aligned_by_the_share_of_their_calls() -> None:
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 10**9)] * 3), min_size=1, max_size=20))
-def test_processor_time_without_recording_never_goes_back_and_is_exact_where_the_costs_are_possible(
-    spans: list[tuple[int, int, int]],
-) -> None:
+def test_processor_time_without_recording_never_goes_back_and_is_exact_where_the_costs_are_possible(spans):
     """Of each span: the program's own time, that of its calls' recording (no more than that), and of reading."""
     own, calls, reading = np.array([(one, min(one, more), read) for one, more, read in spans], dtype=float).T
     sums = [np.append(0.0, np.cumsum(part)) for part in (own + calls + reading, calls, reading)]
@@ -177,9 +175,7 @@ IDLES_OR_WORKS = """#define _GNU_SOURCE
 
 @pytest.mark.parametrize(("name", "idles"), [("sleeps", True), ("chatters and sleeps", True), ("works", False)])
 @pytest.mark.parametrize("others", [0, 4])
-def test_a_program_idles_where_it_sleeps_not_where_it_waits_for_a_processor(
-    tmp_path: Path, name: str, idles: bool, others: int
-) -> None:
+def test_a_program_idles_where_it_sleeps_not_where_it_waits_for_a_processor(tmp_path, name, idles, others):
     """`others` work on the only processor that the program may use: it then gets a fifth of it."""
     program, cpu = compile_c(tmp_path / "program", IDLES_OR_WORKS), max(os.sched_getaffinity(0))
     busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(others)]

@@ -118,9 +118,7 @@ def test_commands_print_of_a_recording_and_its_results_what_they_printed(name: s
 @pytest.mark.parametrize(
     ("names", "source"), [(plot_command.OF_RESULTS, "nodes.json"), (plot_command.OF_RECORDINGS, "nodes.tape")]
 )
-def test_pictures_hold_what_they_held(
-    names: tuple[str, ...], source: str, inputs: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_hold_what_they_held(names, source, inputs, monkeypatch):
     held: list[str] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: held.append(contents(figure)))
     done = call_heaptape("plot", source, *names)

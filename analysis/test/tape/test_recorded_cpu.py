@@ -22,9 +22,7 @@ def test_what_recording_cost_is_taken_off_and_never_more_than_half(cpu_ns: int, 
 
 
 @pytest.mark.parametrize(("options", "more"), [((), 0), (("--stacks",), 1)])
-def test_the_cost_of_a_recording_is_that_of_its_options_times_its_calls(
-    tmp_path: Path, options: tuple[str, ...], more: int
-) -> None:
+def test_the_cost_of_a_recording_is_that_of_its_options_times_its_calls(tmp_path, options, more):
     """The program spends far more time than that, so that the half is not reached."""
     work = "for (volatile int k = 0; k < 300; k++) ;"
     body = f"for (int i = 0; i < {CALLS // 2}; i++) {{ free(malloc(9)); {work} }}"

@@ -41,9 +41,7 @@ def tapes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.skipif(not shutil.which("objcopy"), reason="needs binutils")
-def test_names_of_a_stripped_program_come_from_a_debuginfod_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_a_stripped_program_come_from_a_debuginfod_server(tmp_path, monkeypatch):
     build_id = "0123456789abcdef0123456789abcdef01234567"
     source = """#include <stdlib.h>
         __attribute__((noinline)) static void *fill(void) { return malloc(30000); }
@@ -181,9 +179,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG, ids=" ".join)
-def test_wrong_input_is_one_line(
-    words: tuple[str, ...], tapes: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_input_is_one_line(words, tapes, tmp_path, monkeypatch):
     monkeypatch.setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1")
     results = tmp_path / "r.json"
     results.write_text("{}")

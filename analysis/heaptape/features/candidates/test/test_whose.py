@@ -55,9 +55,7 @@ def test_what_another_user_can_change_is_not_loaded(name: str, how: str, tmp_pat
         ('[glibc]\nlibrary = "\udce9"', "can't decode"),
     ],
 )
-def test_a_malformed_list_of_allocators_gives_one_line_with_file_and_place(
-    text: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_malformed_list_of_allocators_gives_one_line_with_file_and_place(text, says, tmp_path, monkeypatch):
     file = tmp_path / "allocators" / "allocators.toml"
     file.parent.mkdir()
     file.write_bytes(text.encode(errors="surrogateescape"))
@@ -79,9 +77,7 @@ def test_a_malformed_list_of_allocators_gives_one_line_with_file_and_place(
         ("", "", None, "library", ["prog: none of its libraries defines malloc"]),
     ],
 )  # fmt: skip
-def test_whose_malloc_a_program_calls_is_said_with_its_settings(
-    allocator: str, version: str, place: str | None, how: str, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whose_malloc_a_program_calls_is_said_with_its_settings(allocator, version, place, how, said, monkeypatch):
     found = in_use.InUse("prog", Path(place) if place else None, allocator, version, how, {"A": "1"})
     monkeypatch.setattr(in_use, "of_command", lambda *_: found)
     done = call_heaptape("allocators", "--", "prog")

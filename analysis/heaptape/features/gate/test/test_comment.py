@@ -5,7 +5,6 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 from heaptape.features.gate import comment
@@ -109,9 +108,7 @@ def forge() -> Iterator[Forge]:
 
 
 @pytest.mark.parametrize(("kind", "updates"), [("github", "PATCH"), ("gitlab", "PUT")])
-def test_one_comment_is_made_where_something_changed_and_updated_in_place(
-    forge: Forge, kind: str, updates: str, tmp_path: Path
-) -> None:
+def test_one_comment_is_made_where_something_changed_and_updated_in_place(forge, kind, updates, tmp_path):
     environment = getattr(forge, kind)
     for found, ours in ((SAME, []), (WORSE, [WORSE]), (BETTER, [BETTER]), (SAME, [SAME])):
         (tmp_path / "gate.json").write_text(json.dumps(found))
@@ -122,9 +119,7 @@ def test_one_comment_is_made_where_something_changed_and_updated_in_place(
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 @pytest.mark.parametrize("without", ["a token", "the right to write"])
-def test_where_the_job_may_not_comment_it_prints_the_comment_and_succeeds(
-    forge: Forge, kind: str, without: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_where_the_job_may_not_comment_it_prints_the_comment_and_succeeds(forge, kind, without, tmp_path, capsys):
     forge.may_write = False
     (tmp_path / "gate.json").write_text(json.dumps(WORSE))
     comment.main(str(tmp_path / "gate.json"), getattr(forge, kind) | ({"TOKEN": ""} if without == "a token" else {}))

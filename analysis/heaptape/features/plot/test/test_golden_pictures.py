@@ -41,9 +41,7 @@ def test_a_label_that_moved_is_seen(sources: dict[str, pictures.Source], monkeyp
 
 
 @pytest.mark.parametrize("number", range(len(golden.ALLOCATORS)))
-def test_a_curve_that_is_gone_is_seen(
-    sources: dict[str, pictures.Source], number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_curve_that_is_gone_is_seen(sources, number, monkeypatch):
     width = plots.line_width
     monkeypatch.setattr(plots, "line_width", lambda at, count: 0.0 if at == number else width(at, count))
     assert different(sources, "memory") > golden.MOST_PER_MILLE

@@ -63,18 +63,14 @@ def test_every_kind_is_a_picture_and_the_same_bytes_again(folder: Path, kind: st
     ).startswith(b"\x89PNG")
 
 
-def test_without_a_kind_memory_is_drawn_and_files_are_named_after_it(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_kind_memory_is_drawn_and_files_are_named_after_it(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert succeed(HEAPTAPE_HERE, "plot", folder / "$a_b.results.json").stdout.startswith("$a_b.memory.png: ")
     assert succeed(HEAPTAPE_HERE, "plot", folder / "$a_b.tape").stdout.startswith("$a_b.live.png: ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["$a_b.live.png", "$a_b.memory.png"]
 
 
-def test_of_a_recording_kinds_of_results_are_drawn_after_a_replay_whose_results_are_kept(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_recording_kinds_of_results_are_drawn_after_a_replay_whose_results_are_kept(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = succeed(HEAPTAPE_HERE, "plot", folder / "$a_b.tape", "peak", "sizes", "-a", "glibc")
     assert "the results will be in $a_b.results.json" in done.stderr
@@ -83,9 +79,7 @@ def test_of_a_recording_kinds_of_results_are_drawn_after_a_replay_whose_results_
     ]  # fmt: skip
 
 
-def test_results_beside_it_of_this_build_are_used_again_and_no_others(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_beside_it_of_this_build_are_used_again_and_no_others(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made, tape = tmp_path / "$a_b.results.json", folder / "$a_b.tape"
     succeed(HEAPTAPE_HERE, "replay", tape)
@@ -103,17 +97,13 @@ def test_results_beside_it_of_this_build_are_used_again_and_no_others(
 
 
 @pytest.mark.skipif("sharing" not in PASSES, reason="a feature that was taken out")
-def test_a_kind_of_a_feature_needs_no_replay_by_hand(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kind_of_a_feature_needs_no_replay_by_hand(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "sharing.png" in succeed(HEAPTAPE_HERE, "plot", folder / "$a_b.tape", "sharing").stdout
 
 
 @pytest.mark.parametrize("name", ["$a_b.results.json", "$a_b.tape"])
-def test_memory_in_characters_is_as_wide_as_the_terminal_and_has_its_highest_value(
-    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_in_characters_is_as_wide_as_the_terminal_and_has_its_highest_value(folder, name, monkeypatch):
     pytest.importorskip("plotext")
     monkeypatch.setenv("COLUMNS", "70")
     source = opened(folder / name)
@@ -129,8 +119,8 @@ def test_memory_in_characters_is_as_wide_as_the_terminal_and_has_its_highest_val
 @pytest.mark.parametrize("width_in", [3.5, 5.0, 8.0])
 @pytest.mark.parametrize("kind", [*OF_RESULTS, *OF_RECORDINGS])
 def test_legends_titles_and_labels_of_ticks_are_within_the_picture_and_cover_no_other(
-    folder: Path, kind: str, width_in: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, kind, width_in, monkeypatch
+):
     kept: list[Figure] = []
     made = pictures.Figure
     monkeypatch.setattr(pictures, "Figure", lambda *words, **named: kept.append(made(*words, **named)) or kept[-1])

@@ -244,7 +244,6 @@ def test_it_ends_with_the_recording_and_shows_the_last_state(start) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert watching.stdout
     assert watching.stdout.readline()
     recording.end()
     _, errors = watching.communicate(timeout=HANG_S)
