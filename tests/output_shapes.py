@@ -18,7 +18,7 @@ import heaptape.features
 import msgspec
 from heaptape.results.structs import ResultsFile, json_schema
 
-from tests.shapes import SAID, Count, Figures, Output, Row, maybe, shape
+from tests.shapes import SAID, Count, Figures, Output, Witness, maybe, shape
 
 # fmt: off
 Workload = shape("Workload",
@@ -91,15 +91,6 @@ Advice = shape("Advice", Output,
     "`heaptape advise --json`. `refused`: allocator -> the broken rule; `live`: what --live found.",
     {"workload": dict[str, Any], "today pick": str, "environment refused": dict[str, str], "picks": list[Pick],
      "candidates": list[Tried], "live": list[dict[str, Any]]} | SAID)
-Controls = shape("Controls",
-    "Control calls. `of`: the allocator that defines them; `text`: what the program does; `calls`: each kind.",
-    {"of text": str, "calls": list[dict[str, Any]]})
-Witness = shape("Witness", "The proof of the history (docs/methods/CHECK.md). Counts, bytes.",
-    {"ok truncated lacks_start lacks_calls": bool,
-     "events ops unseen_frees double_frees unseen_touches overlapping_acquires inversions_repaired "
-     "max_inversion_depth failed_calls live_at_end live_bytes_at_end peak_live_bytes peak_live_os_page_bytes "
-     "peak_live_objects threads dropped": Count, "overlapping_ranges untold_bytes_at_end": maybe(Count),
-     "controls": maybe(Controls)})
 Check = shape("Check", Witness,
     "`heaptape check --json` of a trace: the proof of its history (docs/methods/CHECK.md). Counts, bytes.",
     {"schema": Literal[1]})
@@ -125,16 +116,6 @@ WorkloadInfo = shape("WorkloadInfo", About,
     "`heaptape info --json` of a workload (.work). `info`: its own (core/workload/WORKLOAD.md).",
     {"kind": Literal["workload"], "ops words slots peak_position": Count, "calls": maybe(dict[str, Count]),
      "dropped": maybe(Count), "truncated": maybe(bool)})
-Reallocs = shape("Reallocs",
-    "Reallocs of live objects. Rows of `chains`: reallocs of an object, objects, first bytes, last bytes.",
-    {"calls in_place grew shrank copied_bytes": Count, "chains": list[Row]})
-Profile = shape("Profile", Output,
-    "`heaptape profile --format json`. The columns of its rows: docs/formats/PROFILE_JSON.md.",
-    {"program": str | None, "lacks": list[str], "ops threads allocated_bytes pairs_left_out": Count,
-     "duration_ns": maybe(Count), "witness": Witness,
-     "windows lifetimes_bytes lifetimes_ns thread_pairs touched": list[Row],
-     "sizes": dict[str, list[Row]], "reallocs": Reallocs, "sites": maybe(list[Row]),
-     "line_sharing": maybe(dict[str, Any])} | SAID)
 RecordedProcess = shape("RecordedProcess", "A process that is being recorded.",
     {"pid events threads dropped file_bytes": Count, "trace": str,
      "state": Literal["recording", "between bursts", "stopped", "not started", "given up"]})
@@ -151,7 +132,6 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
     "info": (Info, WorkloadInfo),
     "machine": (Machine,),
     "observe": (Observation, Simulation),
-    "profile": (Profile,),
     "workloads": (Workloads,),
     "workloads-capture": (Captures,),
 }

@@ -29,3 +29,14 @@ Output = shape("Output", "A whole output.", {"schema": Literal[1]})
 SAID = {"about": str, "sentences caveats next": list[str]}  # of every answer: sentences, and commands to type next
 Figures = dict[str, float | None]
 Row = list[int]
+# fmt: off
+Controls = shape("Controls",
+    "Control calls. `of`: the allocator that defines them; `text`: what the program does; `calls`: each kind.",
+    {"of text": str, "calls": list[dict[str, Any]]})
+Witness = shape("Witness", "The proof of the history (docs/methods/CHECK.md). Counts, bytes.",
+    {"ok truncated lacks_start lacks_calls": bool,
+     "events ops unseen_frees double_frees unseen_touches overlapping_acquires inversions_repaired "
+     "max_inversion_depth failed_calls live_at_end live_bytes_at_end peak_live_bytes peak_live_os_page_bytes "
+     "peak_live_objects threads dropped": Count, "overlapping_ranges untold_bytes_at_end": maybe(Count),
+     "controls": maybe(Controls)})
+# fmt: on

@@ -22,17 +22,17 @@ from heaptape.common.version import __version__ as __version__
 if TYPE_CHECKING:
     from heaptape.common.errors import FormatError, HeaptapeError
     from heaptape.passes import fragmentation
-    from heaptape.profile.data import Trace, profile
-    from heaptape.profile.data import open_trace as open  # noqa: A004
     from heaptape.results.comparing.compare import compared as compare
     from heaptape.results.model.time_model import in_words
     from heaptape.results.schema import Results, all_results, results
     from heaptape.show import figures as plots
+    from heaptape.tape.trace import Trace
+    from heaptape.tape.trace import open_trace as open  # noqa: A004
     from heaptape.tape.workload_format import read_workload as open_workload
 
 _LAZY = {
-    "open": ("heaptape.profile.data", "open_trace"),
-    "Trace": ("heaptape.profile.data", "Trace"),
+    "open": ("heaptape.tape.trace", "open_trace"),
+    "Trace": ("heaptape.tape.trace", "Trace"),
     "open_workload": ("heaptape.tape.workload_format", "read_workload"),
     "all_results": ("heaptape.results.schema", "all_results"),
     "Results": ("heaptape.results.schema", "Results"),
@@ -44,13 +44,12 @@ _MODULES = {
     "compare": "heaptape.compare",
     "fragmentation": "heaptape.passes.fragmentation",
     "plots": "heaptape.show.figures",
-    "profile": "heaptape.profile",
     "results": "heaptape.results",
     "tables": "heaptape.show.tables",
 }
 __all__ = [
     "FormatError", "HeaptapeError", "Results", "Trace", "all_results", "compare", "fragmentation",
-    "in_words", "open", "open_workload", "plots", "profile", "results", "tables",
+    "in_words", "open", "open_workload", "plots", "results", "tables",
 ]  # fmt: skip
 
 

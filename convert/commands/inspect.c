@@ -3,7 +3,6 @@
 #include "convert/history/merge.h"
 #include "convert/inspect/dump.h"
 #include "convert/inspect/info.h"
-#include "convert/inspect/profile.h"
 #include "convert/stacks/site_names.h"
 #include "convert/stacks/symbols.h"
 #include "core/workload/witness.h"
@@ -92,8 +91,6 @@ static const struct cli_command command_check = {
     .run = run_check};
 REGISTER_COMMAND(command_check);
 
-/* info and profile: figures of one recording. */
-
 struct info_settings {
   struct input_settings input;
   bool json;
@@ -108,14 +105,12 @@ static const struct cli_option info_options[] = {
     {.name = NULL},
 };
 
-static json_t *trace_figures(struct trace_reader *reader, const char *label,
-                             json_t *(*of_trace)(struct trace_reader *, const struct history_options *, struct error *),
-                             struct error *error) {
+static json_t *info_of(struct trace_reader *reader, struct error *error) {
   struct progress progress;
-  struct history_options history = history_with_progress(&progress, label, reader);
-  json_t *figures = of_trace(reader, &history, error);
+  struct history_options history = history_with_progress(&progress, "info", reader);
+  json_t *info = info_of_trace(reader, &history, error);
   progress_end(&progress);
-  return figures;
+  return info;
 }
 
 static int run_info(void *parsed, struct cli_words words) {
@@ -124,8 +119,7 @@ static int run_info(void *parsed, struct cli_words words) {
   struct input input;
   if (input_open(&input, words.at[0], &settings->input, &error) != 0)
     return failed(&error);
-  json_t *info = input.reader ? trace_figures(input.reader, "info", info_of_trace, &error)
-                              : info_of_workload(&input.workload, &error);
+  json_t *info = input.reader ? info_of(input.reader, &error) : info_of_workload(&input.workload, &error);
   input_close(&input);
   if (!info)
     return failed(&error);
@@ -156,29 +150,6 @@ static const struct cli_command command_info = {
     .turn = 2,
     .run = run_info};
 REGISTER_COMMAND(command_info);
-
-static int run_profile(void *parsed, struct cli_words words) {
-  const struct input_settings *settings = parsed;
-  struct error error = {0};
-  struct trace_reader *reader;
-  if (input_open_trace(&reader, words.at[0], settings, &error) != 0)
-    return failed(&error);
-  json_t *profile = trace_figures(reader, "profile", profile_of_trace, &error);
-  trace_reader_close(reader);
-  return profile ? print_json(profile) : failed(&error);
-}
-
-static const struct cli_command command_profile = {.called = "heaptape-convert profile",
-                                                   .summary = "the figures of 'heaptape profile'",
-                                                   .synopsis = "[OPTION...] F",
-                                                   .details = "The figures that 'heaptape profile' shows, as JSON.",
-                                                   .options = input_options,
-                                                   .least = 1,
-                                                   .most = 1,
-                                                   .settings_bytes = sizeof(struct input_settings),
-                                                   .turn = 3,
-                                                   .run = run_profile};
-REGISTER_COMMAND(command_profile);
 
 struct dump_settings {
   struct input_settings input;

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import msgspec
-from heaptape.profile.data import Profile
+from heaptape.features.profile.data import Profile
 
 from tests.support import CONVERT, REPOSITORY, record, succeed, workload
 

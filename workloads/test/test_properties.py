@@ -6,7 +6,7 @@ threads, live bytes over time, growth, alignment.
 from collections import Counter
 
 import pytest
-from heaptape.profile.data import Profile
+from heaptape.features.profile.data import Profile
 
 from tests.support import info
 from workloads.test.synthetic import ops, profile, recorded_ops, tape, written

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from heaptape import features
-from heaptape.commands import advise, compare, ctl, demo, machine, profile, replay, report, workloads
+from heaptape.commands import advise, compare, ctl, demo, machine, replay, report, workloads
 from heaptape.commands.outcome import Parser, status_of
 from heaptape.commands.programs import PROGRAMS
 from heaptape.commands.programs import run as run_program
@@ -32,7 +32,6 @@ COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
     "advise": advise,
     "ctl": ctl,
-    "profile": profile,
     "replay": replay,
     "compare": compare,
     "report": report,
@@ -45,7 +44,7 @@ COMMANDS: dict[str, ModuleType] = {
 # `heaptape help all`.
 GROUPS = {
     "Start here": ("advise", "record", "compare", "report", "demo"),
-    "Memory": ("profile",),
+    "Memory": (),
     "Tune and guard": (),
     "Allocators": (),
     "Recordings": ("info", "check", "dump", "convert"),

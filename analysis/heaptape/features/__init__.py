@@ -30,6 +30,11 @@ def modules(name: str) -> Iterator[ModuleType]:
         yield importlib.import_module(f"{__name__}.{path.parent.name}.{path.stem}")
 
 
+def named(name: str) -> ModuleType:
+    """The feature of that name. Raises ImportError where there is none."""
+    return importlib.import_module(f"{__name__}.{name}")
+
+
 def commands() -> dict[str, ModuleType]:
     """Name -> module of each feature's commands."""
     return {module.__name__.rpartition(".")[2].removesuffix(COMMAND): module for module in modules(f"*{COMMAND}")}

@@ -8,12 +8,13 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 import pandas as pd
 
+from heaptape import features
 from heaptape.common.errors import HeaptapeError
 from heaptape.tape.info import TraceFooter, TraceInfo, checked
 from heaptape.tape.library import OpenTrace
@@ -117,6 +118,10 @@ class Trace:
         for batch in self.events(thread):
             yield frame_of(batch)
 
+    def profile(self) -> Any:  # noqa: ANN401
+        """The profile of the whole trace, counted by the C program: `heaptape.profile`, a feature."""
+        return features.named("profile").profile(self.path)
+
     def samples(self) -> pd.DataFrame:
         """Memory of the recorded process over time: the columns of FORMAT.md section 6, without those that were
         not recorded.
@@ -179,6 +184,18 @@ class Trace:
 
 
 def open_trace(path: str | Path) -> Trace:
+    """Opens a trace: walks and checks all block headers, reads info and footer. Events are only decoded on demand.
+
+    Raises FormatError (path, offset, what) for a malformed file, OSError if it can't be read.
+
+    >>> import heaptape
+    >>> with heaptape.open("small.tape") as trace:
+    ...     print(trace.threads, trace.event_count, sum(batch.num_rows for batch in trace.events()))
+    ...     frame = next(trace.frames(thread=0))
+    2 6666 6666
+    >>> frame["call"].iloc[0], int(frame["request_bytes"].iloc[0])
+    ('malloc', 16)
+    """
     return Trace(path)
 
 

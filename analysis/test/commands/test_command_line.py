@@ -208,8 +208,8 @@ def test_closed_standard_output_is_one_line(arguments, heaptape, few_results):
     assert done.stderr == "heaptape: standard output: can't be written: Bad file descriptor\n"
 
 
-def test_closed_standard_error_changes_nothing_but_diagnostics(heaptape, few_results, small_tape):
-    for arguments in (("profile", small_tape), ("compare", few_results)):
+def test_closed_standard_error_changes_nothing_but_diagnostics(heaptape, few_results):
+    for arguments in (("workloads",), ("compare", few_results)):
         closed = heaptape(*arguments, stderr=None, preexec_fn=lambda: os.close(2))
         assert (closed.returncode, closed.stdout) == (0, heaptape(*arguments).stdout)
 

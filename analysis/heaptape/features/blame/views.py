@@ -15,7 +15,7 @@ from heaptape.features.blame import data as blame_data
 from heaptape.features.blame import holders, proposals
 from heaptape.features.blame import pass_table as blame
 from heaptape.features.blame.data import UNHELD, Blame, exit_begins, position_at
-from heaptape.profile import flame_graph
+from heaptape.features.profile import flame_graph
 from heaptape.results.schema import Results
 from heaptape.tape.stack_names import Frame
 

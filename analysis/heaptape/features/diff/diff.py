@@ -18,7 +18,7 @@ from heaptape.common.console import printable
 from heaptape.common.home import Home
 from heaptape.common.phrases import NO_STACKS, count, counted, percent, size
 from heaptape.common.tables import Cell, Table
-from heaptape.profile.data import Profile, profile
+from heaptape.features.profile.data import Profile, profile
 from heaptape.results.cells import signed
 from heaptape.show.screen import Screen
 from heaptape.tape.stack_names import stack_names

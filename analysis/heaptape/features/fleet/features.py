@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from heaptape.profile.data import (
+from heaptape.features.profile.data import (
     LIFETIMES,
     Profile,
     counted,

@@ -20,14 +20,15 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 from heaptape.common.tables import MIB, screen_width
 from heaptape.features import modules
+from heaptape.features.profile import profile_plots
+from heaptape.features.profile.data import Profile
 from heaptape.passes import fragmentation
-from heaptape.profile.data import Profile
 from heaptape.results.comparing.compare import allocator_order, choose_baseline, relative
 from heaptape.results.comparing.rare_calls import often_called
 from heaptape.results.comparing.variants import parse_corners
 from heaptape.results.schema import Results
 from heaptape.show.figures import axes as plots
-from heaptape.show.figures import memory_plots, profile_plots
+from heaptape.show.figures import memory_plots
 from heaptape.show.tables.corner_tables import corner_matrix, shown
 
 matplotlib.use("Agg")

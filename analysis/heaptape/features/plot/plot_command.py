@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from heaptape.commands.replaying import is_recording
     from heaptape.features.plot import pictures
-    from heaptape.profile.data import profile
+    from heaptape.features.profile.data import profile
 
     _check(arguments)
     path = arguments.input

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from heaptape.common.tables import Table
+from heaptape.features.profile.data import Profile
+from heaptape.features.profile.text import percent
 from heaptape.features.sharing import pass_table
-from heaptape.profile.data import Profile
-from heaptape.profile.text import percent
 from heaptape.results.structs import LineSharing
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from heaptape.features.profile.page import Part
     from heaptape.show.pages.pictures import Picture
-    from heaptape.show.pages.profile_page import Part
 
 WORTH_SAYING = 0.01  # of the lines in use
 
@@ -43,7 +43,7 @@ def sentences(found: Profile) -> list[str]:
 
 def part(found: Profile, shown: list[Table]) -> "Part":
     """`shown`: all tables of the page."""
-    from heaptape.show.pages.profile_page import Part
+    from heaptape.features.profile.page import Part
 
     return Part(
         "sharing",
@@ -56,8 +56,8 @@ def part(found: Profile, shown: list[Table]) -> "Part":
 
 
 def _pictures(found: Profile) -> "list[Picture]":
+    from heaptape.features.profile.page import drawn
     from heaptape.features.sharing import plots
-    from heaptape.show.pages.profile_page import drawn
 
     counts = _counts(found)
     if not counts or not counts.pairs or not counts.shared_lines:

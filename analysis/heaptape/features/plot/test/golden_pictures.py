@@ -9,8 +9,8 @@ import numpy as np
 from heaptape.common.home import default_home
 from heaptape.features.plot import pictures
 from heaptape.features.plot.plot_command import OF_RECORDINGS, OF_RESULTS
+from heaptape.features.profile.data import Profile, profile
 from heaptape.passes import fragmentation
-from heaptape.profile.data import Profile, profile
 from heaptape.results.schema import Results
 from PIL import Image
 from scipy.ndimage import maximum_filter, minimum_filter

@@ -12,7 +12,7 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
 from heaptape.features.plot import pictures
 from heaptape.features.plot.plot_command import OF_RECORDINGS, OF_RESULTS
-from heaptape.profile.data import Profile, profile
+from heaptape.features.profile.data import Profile, profile
 from heaptape.show.figures import axes as plots
 from matplotlib.figure import Figure
 

@@ -16,7 +16,7 @@ import pandas as pd
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.escape import markup
 from heaptape.common.phrases import size
-from heaptape.profile.data import Profile
+from heaptape.features.profile.data import Profile
 from heaptape.tape.embedded import in_script
 from heaptape.tape.stack_names import Frame
 
@@ -227,5 +227,5 @@ def _buttons(there: Sequence[str], weight: str, table: Weights) -> str:
 
 def _part(name: str) -> str:
     """A part of flame_graph.svg.in, by its heading."""
-    whole = resources.files("heaptape.profile").joinpath("flame_graph.svg.in").read_text()
+    whole = resources.files(__package__).joinpath("flame_graph.svg.in").read_text()
     return whole.split(f"== {name} ==\n", 1)[1].split("\n== ", 1)[0] + "\n"

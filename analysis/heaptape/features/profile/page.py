@@ -18,11 +18,10 @@ from heaptape import features
 from heaptape.common.phrases import calls_of, counted, size
 from heaptape.common.tables import Table
 from heaptape.common.version import __version__
-from heaptape.profile import flame_graph
-from heaptape.profile.data import Profile
-from heaptape.profile.text import MADE_UP_LIFETIMES, PART, hardness, tables
+from heaptape.features.profile import flame_graph, profile_plots
+from heaptape.features.profile.data import Profile
+from heaptape.features.profile.text import MADE_UP_LIFETIMES, PART, hardness, tables
 from heaptape.results.disturbance import doubts
-from heaptape.show.figures import profile_plots
 from heaptape.show.pages import template
 from heaptape.show.pages.pictures import STYLE, WIDTH_IN, Picture, inline_svg
 from heaptape.tape.stack_names import StackNames
@@ -45,7 +44,7 @@ def make(found: Profile, names: StackNames | None = None) -> str:
     with matplotlib.rc_context(STYLE):
         parts = [part for part in _parts(found, shown) if part.pictures or part.tables]
     flame = flame_graph.of_profile(found, names.stack) if names and not found.sites.empty else ""
-    return template("profile.html.j2").render(
+    return template("profile.html.j2", __package__).render(
         name=found.name, version=__version__, facts=_facts(found), summary=hardness(found), parts=parts, flame=flame,
         sites=[table for table in shown if table.title.startswith("Sites")],
         doubts=doubts(found.data.get("witness")),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The profile's `line_sharing`: which cache lines hold live objects of several threads, at the recorded addresses. */
 #include "convert/history/trace_info.h"
-#include "convert/inspect/profile.h"
+#include "convert/profile/profile.h"
 #include "core/sharing/line_sharing.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Plots of a trace's profile. Each draws into an Axes that it is given (axes.py has the styles), from a DataFrame of
-profile.Profile; if there is nothing to draw, it writes that.
+data.Profile; if there is nothing to draw, it writes that.
 """
 
 import numpy as np

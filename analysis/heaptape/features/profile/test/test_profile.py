@@ -12,10 +12,18 @@ import heaptape as library
 import pandas as pd
 import pytest
 from heaptape.common.errors import HeaptapeError
-from heaptape.profile import flame_graph
-from heaptape.profile.data import SITES, Profile, large_share, remote_share, sizes_for_share, swing, young_share
-from heaptape.profile.flame_graph import WEIGHTS, WIDTH, layout, render, tree
-from heaptape.profile.text import MADE_UP_LIFETIMES, hardness, tables, tables_by_name
+from heaptape.features.profile import flame_graph
+from heaptape.features.profile.data import (
+    SITES,
+    Profile,
+    large_share,
+    remote_share,
+    sizes_for_share,
+    swing,
+    young_share,
+)
+from heaptape.features.profile.flame_graph import WEIGHTS, WIDTH, layout, render, tree
+from heaptape.features.profile.text import MADE_UP_LIFETIMES, hardness, tables, tables_by_name
 from heaptape.tape.stack_names import Frame
 from hypothesis import given
 from hypothesis import strategies as st

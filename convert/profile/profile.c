@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "convert/inspect/profile.h"
+#include "convert/profile/profile.h"
 #include "convert/history/trace_info.h"
 #include "core/base/json.h"
 #include "core/base/vector.h"

@@ -8,7 +8,7 @@ import pandas as pd
 from heaptape import features
 from heaptape.common.phrases import calls_of, count, counted, size
 from heaptape.common.tables import MIB, Cell, Table, rounded
-from heaptape.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
+from heaptape.features.profile.data import Profile, large_share, remote_share, sizes_for_share, swing, young_share
 
 ROWS = 12
 FRAMES = 3  # of a site that are shown

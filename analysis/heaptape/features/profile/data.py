@@ -16,7 +16,6 @@ import pandas as pd
 
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home, default_home
-from heaptape.tape import trace as tape
 
 YOUNG_BYTES = 64 << 10
 LARGE_BYTES = 128 << 10  # from this size on glibc uses mmap by default
@@ -184,27 +183,3 @@ def swing(found: Profile) -> tuple[float, int]:
     peaks = np.maximum.accumulate(live)
     at = (peaks - live).argmax()
     return float(peaks[at] - live[at]) / max(int(peaks[at]), 1), int(peaks[at])
-
-
-class Trace(tape.Trace):
-    """An open trace: see `heaptape.tape.trace.Trace`, whose methods it has."""
-
-    def profile(self) -> Profile:
-        """The profile of the whole trace, counted by the C program: `heaptape.profile`."""
-        return profile(self.path)
-
-
-def open_trace(path: str | Path) -> Trace:
-    """Opens a trace: walks and checks all block headers, reads info and footer. Events are only decoded on demand.
-
-    Raises FormatError (path, offset, what) for a malformed file, OSError if it can't be read.
-
-    >>> import heaptape
-    >>> with heaptape.open("small.tape") as trace:
-    ...     print(trace.threads, trace.event_count, sum(batch.num_rows for batch in trace.events()))
-    ...     frame = next(trace.frames(thread=0))
-    2 6666 6666
-    >>> frame["call"].iloc[0], int(frame["request_bytes"].iloc[0])
-    ('malloc', 16)
-    """
-    return Trace(path)

@@ -13,10 +13,11 @@ from heaptape.common.home import Home
 from heaptape.common.output import check_writable, write_json, write_text
 
 if TYPE_CHECKING:
-    from heaptape.profile.data import Profile
+    from heaptape.features.profile.data import Profile
     from heaptape.tape.stack_names import StackNames
 
 SUMMARY = "what a program demands of an allocator"
+GROUP = "Memory"
 DESCRIPTION = (
     "Request sizes, lifetimes, remote frees, reallocs, shared cache lines, hot call stacks, and what "
     "makes the workload hard."
@@ -34,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from heaptape.common.phrases import choice
-    from heaptape.profile import data as library
-    from heaptape.profile.text import NAMES, hardness, overview, tables_by_name
+    from heaptape.features.profile import data as library
+    from heaptape.features.profile.text import NAMES, hardness, overview, tables_by_name
     from heaptape.show import screen
     from heaptape.show.tables.latex import render
 
@@ -63,12 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _drawn_profile(arguments: argparse.Namespace, found: "Profile", home: Home) -> str:
-    from heaptape.profile import flame_graph
-    from heaptape.show.pages import profile_page as profile_report
+    from heaptape.features.profile import flame_graph, page
 
     names = _names_of_stacks(arguments.input, found, home)
     if arguments.format == "html":
-        return profile_report.make(found, names)
+        return page.make(found, names)
     if names is None and not found.sites.empty:
         raise HeaptapeError("standard input: names of functions need a second reading; give it as a file")
     return flame_graph.of_profile(found, names.stack if names else lambda node: [])

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from heaptape.profile.data import Profile
-from heaptape.show.figures import profile_plots
+from heaptape.features.profile import profile_plots
+from heaptape.features.profile.data import Profile
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
