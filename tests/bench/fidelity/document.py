@@ -26,40 +26,39 @@ RANKED = ("peak", "mean", "aligned_mean")
 # If other programs and the hypervisor took more of all processors' time (median of rounds), the machine was not quiet.
 QUIET_PERCENT = 5.0
 METHOD = """\
-Each program runs live on every allocator (`LD_PRELOAD`), observed from outside: RssAnon and VmSize every 2 ms and
-before each system call that may shrink them. It is recorded **once, on glibc**, and replayed on every allocator.
+Each program runs live on every allocator, observed from outside: RssAnon and VmSize every 2 ms and before each system
+call that may shrink them. It is recorded **once, on glibc**, and replayed on every allocator.
 
 - **Prediction**: the replay's peak or mean, plus the program's own part: what the live run on glibc had above the glibc
-  replay. So glibc's own error is 0, and summaries leave it out; pairs may contain glibc.
+  replay. So glibc's own error is 0 and left out; pairs may contain glibc.
 - **Mean over each run's own time**: over the processor time of the live run, and of the recording (commands print means
-  over wall time). **Over the recording's time**: the program also runs live under the recorder, and both are compared
-  at the same share of its calls.
-- **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator's part*: both less the
+  over wall time). **Over the recording's time**: of live runs under the recorder, at the same share of calls.
+- **Error**: predicted less live, in percent of live (median of the repetitions). *Allocator-caused part*: both less the
   program's own part.
-- **Pairs**: every two allocators of a program, where the ranges of their live repetitions do not overlap (memory: and
-  are 64 KiB apart). *Right*: the prediction has the sign of the live difference.
+- **Pairs**: every two allocators of a program whose live repetitions do not overlap (memory: and are 64 KiB apart).
+  *Right*: the prediction has the sign of the live difference.
 """
 COUNTED = """\
 Short programs (`workloads/counted/`) run live under `heaptape-observe --simulate --data-only`, on every allocator, in
-several layouts of memory. Each is recorded on glibc, natively and with its data accesses. Counts repeat exactly except
-for servers and programs of several threads.
+several layouts of memory, recorded on glibc, natively and with data accesses. Counts repeat exactly except for servers
+and programs of several threads.
 
 - **Instructions**: of the calls and of the start-up, less the same on glibc, in percent of the program's instructions.
   *Allocator's part*: without the dynamic linker's. **Page faults**: first touches of OS pages by data accesses.
   **System calls**: mmap, munmap, mremap, madvise, brk. **Misses**: of data, in virtual addresses.
-- But for instructions, errors are in percent of the live change (median over layouts) where that is 2 % or more of
-  the count on glibc and exceeds its spread (largest less smallest).
+- Other errors are in percent of the live change (median over layouts) where that is 2 % or more of the count on glibc
+  and exceeds its spread (largest less smallest).
 - **Pairs**: every two allocators of a program whose live difference is at least 2 % (instructions: 0.5 %). *Open*:
-  the difference does not exceed its own spread. *Right*: of the decided pairs, the prediction has the live sign.
+  it does not exceed its own spread. *Right*: of the decided pairs, the prediction has the live sign.
 """
 TIMED = f"""\
 The [model of time](TIME_MODEL.md) predicts the change of CPU time from a recording on glibc with data accesses. Then
 the program runs live, in rounds: glibc and each allocator that is not decided yet, in random order, with random
 addresses.
 
-- **Live**: the change against glibc in percent: the mean of the log ratios within rounds, the fifth at each end left
-  out. It is tested {LOOKS} times at most, first after {FIRST_LOOK} rounds; all intervals of a pair together hold the
-  truth in 95 % (one: {100 * LEVEL_OF_ONE:.4g} %).
+- **Live**: the change against glibc: the mean of the log ratios within rounds, the fifth at each end left out, tested
+  {LOOKS} times at most, first after {FIRST_LOOK} rounds; all intervals of a pair together hold the truth in 95 % (one:
+  {100 * LEVEL_OF_ONE:.4g} %).
 - **Different**: the interval is narrower than the change, which is {EFFECT_PERCENT:g} % or more.
   **{SAME.capitalize()}**: the interval leaves out all such changes. Else **undecided**: no prediction is judged by it.
 - **Right**: of different pairs, the predicted middle has the live sign. *Outright*: the predicted interval leaves
@@ -98,19 +97,20 @@ def line(*cells: object) -> str:
 
 
 def both(name: str, cells: Sequence[Sequence], target: str) -> Iterator[str]:
-    """A row of a table, `cells` being those of HALVES; nothing without any."""
+    """A row of a table, `cells` being those of HALVES, once if they are the same; nothing without any."""
     if cells:
-        yield line(name, *("; ".join(map(str, column)) for column in zip(*cells)), target)
+        yield line(name, *("; ".join(dict.fromkeys(map(str, column))) for column in zip(*cells)), target)
 
 
-def percent(value: float) -> str:
+def amount(value: float) -> str:
+    """Of percent."""
     if np.isnan(value):
         return "–"
-    return f"{value:.0f} %" if value >= 100 else f"{value:.1f} %" if value >= 1 else f"{value:.2f} %"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
 
 
 def _size_cells(part: Mapping) -> list[str]:
-    return [percent(part["median"]), percent(part["p90"]), f"{percent(part['worst'])}, {part['worst_at']}"]
+    return [amount(part["median"]), amount(part["p90"]), f"{amount(part['worst'])}, {part['worst_at']}"]
 
 
 def _days(times: Iterable[float]) -> str:
@@ -141,7 +141,8 @@ def _head(results: Sequence[dict], command: str) -> Iterator[str]:
 
 
 def _errors(found: pd.DataFrame, times: Sequence[dict]) -> Iterator[str]:
-    yield "Errors by size; every program on all allocators but the one recorded on. All; held-out programs:"
+    yield "Errors in percent, by size; every program on all allocators but the one recorded on. All; held-out programs,"
+    yield "where they differ:"
     yield ""
     yield from table("figure", "programs", "pairs", "median", "90th percentile", "worst", "target")
     for figure, (name, target) in FIGURES.items():
@@ -156,14 +157,14 @@ def _errors(found: pd.DataFrame, times: Sequence[dict]) -> Iterator[str]:
 def _rankings(results: Sequence[dict]) -> Iterator[str]:
     yield "Pairs of allocators in the same order live and replayed, of those whose live difference exceeds its noise:"
     yield ""
-    yield from table("figure", "pairs beyond noise", "right", "error of the difference, median", "target")
+    yield from table("figure", "pairs beyond noise", "right, %", "error of the difference, %: median", "target")
     for figure in RANKED:
         cells = []
         for part in halves(judged.memory_pairs(results, figure)):
             clear = part[part["beyond"]]
             if not clear.empty:
                 off = 100 * (clear["predicted"] / clear["live"] - 1).abs().median()
-                cells.append([f"{len(clear)} of {len(part)}", f"{100 * clear['right'].mean():.0f} %", f"{off:.0f} %"])
+                cells.append([f"{len(clear)} of {len(part)}", f"{100 * clear['right'].mean():.0f}", f"{off:.0f}"])
         yield from both(FIGURES[figure][0], cells, "95 %")
 
 
@@ -173,9 +174,9 @@ def _noise(found: pd.DataFrame) -> str:
     for figure in RANKED:
         values = found[found["figure"] == figure]["noise"].dropna()
         if not values.empty:
-            parts.append(f"{FIGURES[figure][0]} {percent(values.median())} and {percent(values.quantile(0.9))}")
+            parts.append(f"{FIGURES[figure][0]} {amount(values.median())} and {amount(values.quantile(0.9))}")
     return (
-        "Live runs of the same program on the same allocator differ (largest less smallest, median and "
+        "Live runs of the same program on the same allocator differ (largest less smallest, in percent, median and "
         f"90th percentile): {'; '.join(parts)}."
     )
 
@@ -195,9 +196,9 @@ def _counted(results: Sequence[dict]) -> Iterator[str]:
         f"with data accesses; heaptape {', '.join(sorted(commits))}. A program that ran in one layout has no open "
         "pairs."
     )
-    yield from ("", "All; held-out programs:", "")
-    yield from table("change of", "programs", "changes", "error: median", "90th percentile", "worst", "pairs, open",
-                     "right", "target")  # fmt: skip
+    yield from ("", "All; held-out programs, where they differ:", "")
+    yield from table("change of", "programs", "changes", "error, %: median", "90th percentile", "worst", "pairs, open",
+                     "right, %", "target")  # fmt: skip
     errors, pairs = judged.counted_errors(results), judged.counted_pairs(results)
     for name, metric in METRICS.items():
         cells = []
@@ -205,7 +206,7 @@ def _counted(results: Sequence[dict]) -> Iterator[str]:
         for part, ranked in zip(*of_metric):
             if not part.empty:
                 one, decided = sizes(part), ranked[ranked["decided"]]
-                right = percent(100 * decided["right"].mean())
+                right = amount(100 * decided["right"].mean())
                 counts = f"{len(ranked)}, {len(ranked) - len(decided)}"
                 cells.append([one["apps"], one["count"], *_size_cells(one), counts, right])
         yield from both(metric.title, cells, metric.target)
@@ -235,22 +236,20 @@ def _timed(results: Sequence[dict]) -> Iterator[str]:
     found = _that_ran(results)
     if found.empty:
         return
-    yield from table(
-        "programs", "pairs", "different", SAME, "undecided", "right", "outright: right", "size off: median",
-        "90th percentile", "worst", "live change in the interval", "contradicted", "target",
-    )  # fmt: skip
-    targets = ("20 different, right 90 %, size off 30 % at the median", "")
-    for half, part, target in zip(HALVES, halves(found), targets):
+    for half, part in zip(HALVES, halves(found)):
         if part.empty:
             continue
         different, same = part[part["verdict"] == DIFFERENT], part["verdict"].eq(SAME).sum()
         sure, right = different[different["outright"]], different["right"]
-        yield line(
-            f"{half}, {part['app'].nunique()}", len(part), len(different), same, part["verdict"].eq(UNDECIDED).sum(),
-            f"{right.sum()} ({percent(100 * right.mean())})" if len(different) else "–",
-            f"{sure['right'].sum()} of {len(sure)}", *_size_cells(sizes(different)),
-            f"{part['holds'].sum()} of {len(different) + same}", f"{part['contradicted'].sum()} of {same}", target,
-        )  # fmt: skip
+        median, ninth, worst = _size_cells(sizes(different))
+        yield (
+            f"- {half} {part['app'].nunique()} programs, {len(part)} pairs: {len(different)} different, {same} {SAME}, "
+            f"{part['verdict'].eq(UNDECIDED).sum()} undecided; right {right.sum()} ({amount(100 * right.mean())} %), "
+            f"outright {sure['right'].sum()} of {len(sure)}; size off {median} % (median), {ninth} (90th percentile), "
+            f"{worst} (worst); live change in the interval: {part['holds'].sum()} of {len(different) + same}; "
+            f"contradicted: {part['contradicted'].sum()} of {same}"
+        )
+    yield "- target: 20 different, right 90 %, size off 30 % at the median"
     yield ""
 
 
