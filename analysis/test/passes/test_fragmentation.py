@@ -53,35 +53,6 @@ def known_row(rss, **given):
     return dict.fromkeys([*fragmentation.MEASURED, *fragmentation.FILLS], 0) | {"rss_anon_bytes": rss} | given
 
 
-def test_the_peaks_percentages_are_those_computed_by_hand():
-    rows = [
-        known_row(1000, live_resident_bytes=1000),
-        known_row(8000, live_bytes=5000, live_resident_bytes=4000, rounding_bytes=400, beside_live_bytes=1600),
-        known_row(8000, live_resident_bytes=8000),
-    ]
-    peak = fragmentation.at_peak(file_of(encode_fragmentation([0, 10, 20], rows)))
-    assert len(peak) == 1
-    found = peak.iloc[0]
-    assert found["position"] == 10
-    assert found["metadata_and_other_bytes"] == 2000
-    percents = [found[part.replace("_bytes", "_percent")] for part in fragmentation.PARTS]
-    assert percents == [50.0, 5.0, 20.0, 0.0, 25.0]
-    assert found["live_not_resident_bytes"] == 1000
-
-
-def test_unknown_rounding_is_marked():
-    table = encode_fragmentation([0], [known_row(10)]) | {"usable_size": False}
-    assert fragmentation.decomposition(file_of(table))["measured_by"].tolist() == ["OS pages, no usable size"]
-
-
-def test_a_file_without_it_gives_empty_tables_of_the_same_columns():
-    file = Results("x.json", {"runs": [{"allocator": "a", "pass": "memory"}]})
-    assert fragmentation.decode(file.measured[0]) is None
-    for function in (fragmentation.decomposition, fragmentation.at_peak):
-        assert function(file).empty
-    assert set(fragmentation.PARTS) < set(fragmentation.decomposition(file).columns)
-
-
 @given(st.binary(max_size=300))
 def test_any_values_are_read_or_refused(raw):
     table = encode_fragmentation([0], [known_row(10)]) | {"values": base64.b64encode(zlib.compress(raw)).decode()}
@@ -107,16 +78,3 @@ def test_a_malformed_fragmentation_is_refused(broken):
     table = encode_fragmentation([0], [known_row(10)]) | broken if broken and isinstance(broken, dict) else broken
     with pytest.raises(HeaptapeError, match="can't be read|fragmentation(.*): Expected"):
         fragmentation.decode(typed({"fragmentation": table}))
-
-
-def test_the_table_for_people_has_each_part_with_its_share():
-    rows = [
-        known_row(
-            8 << 20, live_bytes=4 << 20, live_resident_bytes=4 << 20, rounding_bytes=1 << 20, beside_live_bytes=2 << 20
-        )
-    ]
-    table = fragmentation.tables(fragmentation.at_peak([file_of(encode_fragmentation([0], rows))]))[0]
-    assert [cell.text for cell in table.rows[0]] == [
-        "a", "8.00", "4.00 (50)", "1.00 (12)", "2.00 (25)", "0.00 (0)", "1.00 (12)", "0.00",
-    ]  # fmt: skip
-    assert len(table.columns) == len(table.rows[0])

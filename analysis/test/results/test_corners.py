@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The four-corner matrix: worked out by hand, and true for any figures."""
+"""The four-corner matrix is true for any figures. By hand: tables_by_hand.examples, sweeps.examples."""
 
 import pytest
-from heaptape.common.errors import HeaptapeError
-from heaptape.results.comparing.variants import Corners, four_corners, parse_corners
+from heaptape.results.comparing.variants import Corners, four_corners
 from heaptape.results.schema import Results, figures
-from heaptape.show.tables.corner_tables import corner_tables
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_runs import file_of, runs_of
@@ -23,22 +21,6 @@ def results_of(cycles: dict[str, tuple[int, ...]], name: str = "w", rss: dict[st
 def matrix(*files: Results) -> dict[tuple[str, str], float]:
     frame = four_corners(figures(files), "total_cycles", NAMES)
     return frame.set_index(["workload", "column"])["value"].to_dict()
-
-
-def test_a_missing_corner_leaves_out_what_needs_it():
-    cells = matrix(results_of({name: values for name, values in CYCLES.items() if name != "both"}))
-    assert {column for _, column in cells} == {"Neither", "A", "B", "A+", "B+", "B/A"}
-
-
-def test_tables_leave_out_what_was_not_measured():
-    titles = [table.title.split(",")[0] for table in corner_tables([results_of(CYCLES)], NAMES)]
-    assert titles == ["Total cycles"]
-
-
-@pytest.mark.parametrize("text", ["n,fast,tc", "n,fast,tc,tc", "n,fast,tc,unheard of", ""])
-def test_invalid_corners_are_refused(text):
-    with pytest.raises(HeaptapeError):
-        parse_corners(text, ["n", "fast", "tc", "both"])
 
 
 positive = st.tuples(*[st.floats(1, 1e12)] * 3)
