@@ -116,13 +116,15 @@ def same_as_before(path: Path, text: str) -> None:
 
 def compile_c(into: Path, source: str | Path, *options: str | Path, compiler: str = "cc") -> Path:
     """Compiles a source file, or the text of one, to a program; with -shared and -fPIC to a library. The compiler keeps
-    each call as written. Our own files are included by their paths from the root, as core/test/usual.h.
+    each call as written. Our own files are included by their paths from the root; a text that includes nothing has
+    core/test/usual.h.
     """
     language = "c++" if "+" in compiler else "c"
     given: list[str | Path] = ["-x", language, "-", "-x", "none"] if isinstance(source, str) else [source]
     gnu = ["-D_GNU_SOURCE="] if language == "c" else []  # C++ has it
-    command = [compiler, "-fno-builtin", *gnu, *given, "-o", into, *options, f"-I{REPOSITORY}"]
     text = source if isinstance(source, str) else None
+    usual = ["-include", REPOSITORY / "core" / "test" / "usual.h"] if text and "#include" not in text else []
+    command = [compiler, "-fno-builtin", *gnu, *usual, *given, "-o", into, *options, f"-I{REPOSITORY}"]
     subprocess.run([str(word) for word in command], input=text, text=True, check=True)
     return into
 

@@ -302,7 +302,6 @@ def test_operators_of_cpp_are_recorded_as_such(tmp_path: Path) -> None:
 # By the first argument: what sigaction leaves on the stack is in a running function's frame, as in php's server; or
 # only a handler calls malloc. Ends with its standard input.
 HANDLERS = """
-#include "core/test/usual.h"
 static void *volatile object;
 static void work(int signal) { (void)signal; object = malloc(100); free(object); }
 int main(int count, char **argument) {
@@ -344,7 +343,6 @@ def test_no_library_is_loaded_in_a_handler(handlers, tmp_path: Path) -> None:
 
 
 TRAPS = """
-#include "core/test/usual.h"
 static void handle(int signal) { (void)signal; }
 int main(int count, char **argument) {
   (void)count;
@@ -378,7 +376,6 @@ def test_what_a_program_does_with_sigtrap_stays(tmp_path: Path, trap: str) -> No
 
 
 SIGNALS = """
-#include "core/test/usual.h"
 static volatile int number, came, strange;
 static void count(int signal, siginfo_t *from, void *context) {
   (void)signal, (void)context;

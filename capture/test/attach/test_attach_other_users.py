@@ -13,7 +13,6 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as a
 
 # Waits; with KIND 12 it is not dumpable, with 8 it executes itself all the time.
 PROTECTED = """
-#include "core/test/usual.h"
 int main(int count, char **arguments) {
   if (KIND == 12) prctl(PR_SET_DUMPABLE, 0);
   if (count == 1) write(1, "\\n", 1);

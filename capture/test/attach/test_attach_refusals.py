@@ -22,12 +22,10 @@ HANG_S = 60  # bounds a hang, and is not a claim
 NOBODY = 65534
 
 SLEEPS = """
-#include <unistd.h>
 int main(void) { write(1, "\\n", 1); for (;;) pause(); }
 """
 # free has one byte, behind which another function begins.
 OWN_MALLOC = """
-#include "core/test/usual.h"
 static char arena[1 << 20];
 static size_t used;
 void *malloc(size_t bytes) {
@@ -41,18 +39,15 @@ __asm__(".text\\n.globl free\\n.type free, @function\\nfree: ret\\n.size free, 1
 int main(void) { free(malloc(10)); write(1, "\\n", 1); for (;;) pause(); return reused(); }
 """
 CHANGED_USER = """
-#include "core/test/usual.h"
 int main(void) { if (setresuid(0, 65534, 0)) return 1; write(1, "\\n", 1); for (;;) pause(); }
 """
 VFORKED = """
-#include <unistd.h>
 int main(void) {
   if (vfork() == 0) { write(1, "\\n", 1); for (;;) pause(); }
   return 0;
 }
 """
 ACQUIRES = """
-#include "core/test/usual.h"
 int main(void) { for (;;) { free(malloc(777)); usleep(1000); } }
 """
 WITHOUT_C_LIBRARY = """
@@ -75,7 +70,6 @@ int main(void) {
 
 # Calls malloc until our library has been loaded by such a call, and then no more.
 QUIET_ONCE_LOADED = """
-#include "core/test/usual.h"
 static char maps[1 << 16];
 static int loaded(void) {
   size_t used = 0; ssize_t got; int fd = open("/proc/self/maps", O_RDONLY);

@@ -160,7 +160,6 @@ def test_files_rotate_within_a_budget_and_no_call_is_lost(tmp_path: Path) -> Non
 def test_a_signal_handler_that_allocates_between_bursts_is_counted(tmp_path: Path) -> None:
     """By a timer, so that it also interrupts calls; the program knows how many calls it has made."""
     source = """
-#include "core/test/usual.h"
 static volatile long calls;
 static void *volatile held;
 static void count(int signal) { (void)signal; free(NULL); calls++; }

@@ -270,7 +270,7 @@ def test_a_replay_trims_where_the_program_did_on_its_own_allocator_alone(program
 @pytest.mark.parametrize("how", ["-pie", "-no-pie"])
 def test_settings_that_a_program_has_for_jemalloc_are_in_its_trace_before_the_environments(how, tmp_path):
     library = system_library("libjemalloc.so.2")
-    source = """#include <stdlib.h>
+    source = """
     const char *malloc_conf = "narenas:1,dirty_decay_ms:0";
     int main(void) { free(malloc(10)); }"""
     linked = compile_c(tmp_path / "linked", source, how, "-fPIE", "-Wl,--no-as-needed", library)

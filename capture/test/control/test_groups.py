@@ -13,7 +13,6 @@ import pytest
 from tests.support import RECORD, check, compile_c, run
 
 NOTIFIES = """
-#include "core/test/usual.h"
 static volatile sig_atomic_t got;
 static void note(int signal) { got++; }
 static void work(void) { for (int i = 0; i < 5000; i++) { void *volatile p = malloc(60); free(p); } }
@@ -38,7 +37,6 @@ int main(int argc, char **argv) {
 """
 
 MANY = """
-#include "core/test/usual.h"
 static void work(void) { for (int i = 0; i < 500; i++) { void *volatile p = malloc(60); free(p); } }
 int main(int argc, char **argv) {
   int count = atoi(argv[1]), at_once = atoi(argv[2]), go[2], good = 0, status;
@@ -77,7 +75,6 @@ def test_a_signal_to_the_group_reaches_the_program_once_and_ends_no_recording(tm
 
 
 COUNTS = """
-#include "core/test/usual.h"
 static volatile sig_atomic_t got, ends;
 static void note(int signal) { got++; }
 static void end(int signal) { ends = 1; }

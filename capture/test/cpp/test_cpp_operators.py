@@ -243,7 +243,6 @@ static void *kept;
 extern "C" void turn() { if (kept) operator delete(kept), kept = nullptr; else kept = operator new(777); }
 """
 TURNS = """
-#include <dlfcn.h>
 int main(int argc, char **argv) {
   void (*turn[2])(void);
   for (int i = 0; i < 2; i++) {

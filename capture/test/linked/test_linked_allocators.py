@@ -54,7 +54,6 @@ JEMALLOC = (
 )
 
 OWN_FUNCTIONS = """
-#include "core/test/usual.h"
 struct menu { int items; };
 __attribute__((noipa)) void mi_free(struct menu *menu) { menu->items--; }
 __attribute__((noipa)) int mi_malloc(struct menu *menu, int n) { return menu->items += n; }
@@ -73,7 +72,6 @@ int main(void) {
 """
 
 RESIZES_IN_PLACE = """
-#include <stdlib.h>
 size_t xallocx(void *, size_t, size_t, int);
 int main(void) {
   for (int i = 0; i < 70; i++) {
@@ -86,7 +84,6 @@ int main(void) {
 """
 
 STARTS_A_THREAD = """
-#include "core/test/usual.h"
 static void *stay(void *nothing) { pause(); return nothing; }
 static void *early;
 __attribute__((constructor)) static void start(void) {

@@ -52,7 +52,6 @@ def test_control_calls_of_a_static_program_are_recorded_and_what_malloc_info_s_f
 
 
 NAMED = """
-#include "core/test/usual.h"
 int mallctl(const char *, void *, size_t *, void *, size_t);
 int mallctlnametomib(const char *, size_t *, size_t *);
 int mallctlbymib(const size_t *, size_t, void *, size_t *, void *, size_t);

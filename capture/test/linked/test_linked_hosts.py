@@ -9,7 +9,6 @@ import pytest
 from tests.support import CONVERT, RECORD, check, compile_c, info, proved, record, run
 
 OWN_MALLOC = """
-#include "core/test/usual.h"
 static char arena[1 << 20];
 static size_t used;
 void *malloc(size_t bytes) {
@@ -40,13 +39,11 @@ int main(void) {
 """
 
 DEEP_LIBRARY = """
-#include "core/test/usual.h"
 char *make(int bytes) { return memset(malloc(bytes), 1, bytes); }
 void drop(char *block) { free(block); }
 """
 
 DEEP_PROGRAM = """
-#include "core/test/usual.h"
 int main(int argc, char **argv) {
   void *library = dlopen(argv[argc - 1], RTLD_NOW | RTLD_DEEPBIND);
   char *(*make)(int) = dlsym(library, "make");
@@ -62,7 +59,6 @@ int main(int argc, char **argv) {
 """
 
 BY_ADDRESS = """
-#include "core/test/usual.h"
 int main(int argc, char **argv) {
   void *(*take)(size_t) = argc > 1 ? dlsym(dlopen("libc.so.6", RTLD_LAZY), "malloc") : malloc;
   for (int i = 0; i < 20; i++)
@@ -116,7 +112,6 @@ def test_calls_that_others_show_to_be_missing_are_told_at_the_end(tmp_path: Path
 def test_calls_that_an_allocators_library_makes_of_its_own_functions_are_not_recorded(tmp_path: Path) -> None:
     """Nor are those of what else is in that library."""
     library = """
-    #include <stddef.h>
     void *__libc_malloc(size_t);
     void __libc_free(void *);
     void *malloc(size_t bytes) { return __libc_malloc(bytes); }

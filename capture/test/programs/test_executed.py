@@ -14,7 +14,6 @@ from tests.support import OUT, RECORD, Result, check, compile_c, made_once, run
 SOURCE = Path(__file__).parents[1] / "hosts" / "executes.c"
 PROGRAM = "int main(void) { return 5; }"
 SANDBOXED = """
-#include "core/test/usual.h"
 int main(int count, char **words) {
   struct { uint64_t files, ports, scopes; } rules = {.scopes = 1}; /* no sockets of processes outside */
   int set = syscall(444, &rules, sizeof rules, 0);
@@ -217,7 +216,6 @@ def test_the_loader_complains_of_nothing_in_a_shell_of_the_c_library(executes, f
 
 
 BAD_POINTERS = """
-#include "core/test/usual.h"
 extern char **environ;
 #define TRY(call) (errno = 0, (void)call, printf("%d ", errno))
 int main(void) {

@@ -132,7 +132,6 @@ def test_a_thread_that_may_not_sleep_does_not_keep_the_recorder_from_its_only_pr
 
 
 DISPATCHED = """
-#include "core/test/usual.h"
 static volatile char blocks;
 static int arrived;
 static void take(int number, siginfo_t *info, void *context) {

@@ -19,7 +19,6 @@ LOADER = Path("/lib/ld-musl-x86_64.so.1")
 
 # strdup, getline, fopen, opendir and setenv allocate inside libc; this must not count as an allocator's own calls.
 LIBC_ALLOCATES = """
-#include "core/test/usual.h"
 int main(void) {
   for (int i = 0; i < 100; i++) {
     char *line = NULL, *copy = strdup("a copy");
@@ -39,7 +38,6 @@ int main(void) {
 
 # As C++ calls them; the names that a C++ library exports, in a library of that name.
 OPERATORS = """
-#include <stdlib.h>
 void *new(size_t) __asm__("_Znwm");
 void delete(void *) __asm__("_ZdlPv");
 """
@@ -56,7 +54,6 @@ int main(void) {{
 }}"""
 
 CALLS_DEEP = """
-#include <stdlib.h>
 #define STEP __attribute__((noinline, noclone)) void
 STEP inner(int n) { free(malloc(n)); __asm__ volatile("" ::: "memory"); }
 STEP middle(int n) { volatile char room[300]; room[n] = 1; inner(n + 1); __asm__ volatile("" ::: "memory"); }
@@ -66,7 +63,6 @@ int main(void) { outer(1); return 0; }
 
 # Runs the rest of its arguments in a fork child, and ends as that does.
 RUNS_ANOTHER = """
-#include "core/test/usual.h"
 int main(int count, char **arguments) {
   int status;
   free(malloc(77));
@@ -82,7 +78,6 @@ int main(int count, char **arguments) {
 }"""
 
 LOADS_A_LIBRARY = """
-#include "core/test/usual.h"
 int main(int count, char **arguments) {
   void *library = dlopen(arguments[count - 1], RTLD_NOW | 8); /* RTLD_DEEPBIND of glibc, which musl does not know */
   void (*work)(void) = library ? (void (*)(void))dlsym(library, "work") : NULL;
@@ -92,7 +87,6 @@ int main(int count, char **arguments) {
   return dlclose(library);
 }"""
 SMALL_STACKS = """
-#include "core/test/usual.h"
 static void *work(void *object) {
   for (int i = 0; i < 3000; i++)
     object = realloc(object, 100 + i % 300);
@@ -158,7 +152,7 @@ def test_each_process_of_a_storm_is_recorded_completely(tmp_path, stamp):
     counts, threads = tmp_path / "counts", 4
     command = (RECORD, "--quiet", "--all-processes", "-o", tmp_path / "t.tape", "--stamp", stamp, "--", program, counts)
     assert run(*command, "3", str(threads), "5000", "2").status == 0
-    assert_each_process_is_complete(tmp_path, counts, threads)
+    assert_each_process_is_complete(tmp_path, threads)
 
 
 def test_calls_that_libc_makes_are_recorded_as_the_program_s(tmp_path, counter, monkeypatch):

@@ -58,8 +58,7 @@ def test_what_is_kept_and_what_is_deleted_adds_up_to_all_calls(tmp_path: Path) -
 def test_a_shell_with_a_few_calls_more_does_not_take_the_programs_file(tmp_path: Path) -> None:
     """The two programs differ in their calls by a sixth, and in the memory that they use 8 times; only the order of
     the processes differs."""
-    source = """#include <stdlib.h>
-        #include <string.h>
+    source = """
         int main(int argc, char **argv) {
           (void)argc;
           for (int i = atoi(argv[1]); i > 0; i--) free(malloc(99));
@@ -182,7 +181,6 @@ def test_where_the_recorder_was_killed_the_first_file_says_that_its_process_beca
 
 
 CHILDREN = """
-#include "core/test/usual.h"
 static void call(size_t bytes) { for (int i = 0; i < 10; i++) free(malloc(bytes)); }
 int main(void) {
   call(100);

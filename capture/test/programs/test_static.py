@@ -138,7 +138,7 @@ def test_each_process_of_a_static_storm_is_recorded_completely(tmp_path: Path, c
     counts, threads = tmp_path / "counts", 3
     command = (RECORD, "--quiet", "--all-processes", "-o", tmp_path / "t.tape", "--", program, counts)
     assert run(*command, "2", str(threads), "400", "2").status == 0
-    assert_each_process_is_complete(tmp_path, counts, threads)
+    assert_each_process_is_complete(tmp_path, threads)
 
 
 def test_each_call_of_an_allocator_linked_into_a_static_program_is_recorded_once(tmp_path: Path) -> None:
@@ -176,7 +176,6 @@ def test_operators_of_a_static_program_are_recorded_as_such(every_object: Path, 
 
 
 WAITS = """
-#include "core/test/usual.h"
 static void call(int rounds) { while (rounds-- > 0) { void *volatile object = malloc(40); free(object); } }
 int main(void) {
   call(1000);

@@ -11,7 +11,6 @@ import pytest
 from tests.support import RECORD, Result, compile_c, info, run
 
 SOURCE = """
-#include "core/test/usual.h"
 int main(void) { for (int i = 0; i < 3000; i++) free(malloc(20)); usleep(400000); return 0; }
 """
 HIDE = "rm /tmp/${HEAPTAPE_SOCKET%%:*}"  # the recorder's socket that is within reach from another network namespace
@@ -121,7 +120,6 @@ def test_a_go_program_without_malloc_is_refused_for_gos_own_allocator(tmp_path: 
 
 def test_a_static_program_that_ends_before_it_calls_malloc_is_not_told_to_be_recorded_by_itself(tmp_path):
     source = """
-#include "core/test/usual.h"
 int main(int count, char **words) {
   usleep(400000);
   if (count > 1)
@@ -181,7 +179,6 @@ def test_strict_fails_where_a_process_was_not_recorded_and_else_keeps_the_progra
 
 
 TWICE = """
-#include "core/test/usual.h"
 int main(int count, char **words) {
   int fails = count > 1 && !dlmopen(LM_ID_NEWLM, words[1], RTLD_NOW);
   for (int i = 0; i < 3000; i++) free(malloc(777));
@@ -209,7 +206,6 @@ def test_an_emulator_is_recorded_to_its_end_and_its_guest_is_named(tmp_path: Pat
 
 def test_a_program_that_has_overwritten_its_environment_is_not_said_to_lack_our_preload(tmp_path: Path) -> None:
     source = """
-#include "core/test/usual.h"
 int main(int count, char **words, char **environment) {
   for (; *environment; environment++)
     memset(*environment, 0, strlen(*environment));

@@ -155,7 +155,6 @@ def test_a_libunwind_that_can_not_be_loaded_is_refused_before_the_program_runs(t
 
 
 SYMBOLS = """
-#include "core/test/usual.h"
 int main(void) {
   const char *names[] = {"backtrace", "_Unwind_RaiseException"};
   for (int i = 0; i < 2; i++) {

@@ -208,7 +208,6 @@ def test_a_program_that_waits_for_a_stopped_collector_ends_by_a_signal(stopped, 
 def test_another_preloaded_library_may_allocate_in_what_attaching_calls(tmp_path: Path) -> None:
     """As libfakeroot, whose fstat looks the real one up at its first call: dlsym's failures allocate."""
     shim = """
-#include "core/test/usual.h"
 int fstat(int fd, struct stat *status) {
   free(malloc(100));
   return (int)syscall(SYS_fstat, fd, status);
@@ -264,8 +263,7 @@ def test_a_process_that_is_slow_between_connect_and_request_is_still_answered(tm
 
 def test_a_daemon_that_is_held_up_before_its_first_call_is_recorded(tmp_path: Path) -> None:
     """It is held up for longer than the recorder waits for an idle one."""
-    source = """#include <stdlib.h>
-                #include "core/test/usual.h"
+    source = """
                 static long ms(void) {
                   struct timespec now;
                   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -289,14 +287,12 @@ def test_a_daemon_that_is_held_up_before_its_first_call_is_recorded(tmp_path: Pa
 def test_a_process_that_has_connected_is_recorded_even_if_the_recorder_is_notified_late(tmp_path: Path) -> None:
     """As on a busy machine: the recorder's thread that watches its socket is late."""
     late, source = (
-        """#include <sys/syscall.h>
-           #include <unistd.h>
+        """
            int epoll_wait(int fd, void *events, int most, int timeout_ms) {
              usleep(1500000);
              return (int)syscall(SYS_epoll_pwait, fd, events, most, timeout_ms, NULL, 8);
            }""",
-        """#include <stdlib.h>
-           #include <unistd.h>
+        """
            int main(void) {
              if (fork() != 0)
                _exit(0);
@@ -315,7 +311,6 @@ def test_a_process_that_has_connected_is_recorded_even_if_the_recorder_is_notifi
 
 
 CHILD_WITHOUT_DESCRIPTORS = """
-#include "core/test/usual.h"
 int main(int argc, char **argv) {
   int status, descriptor = -1, spare = atoi(argv[1]);
   struct rlimit limit = {20, 20};

@@ -59,7 +59,6 @@ print("answered" if b"true" in answer else "refused")
 
 # Makes 200,000 calls.
 CALLS = """
-#include <stdlib.h>
 int main(void) { for (int i = 0; i < 100000; i++) { void *volatile object = malloc(16); free(object); } }
 """
 

@@ -11,7 +11,6 @@ from tests.support import RECORD, compile_c, info
 CHILDREN, PAIRS = 20, 100
 # Forks children one after the other, all with the id 300: the kernel lets root choose the next one.
 FORKS = f"""
-#include "core/test/usual.h"
 static void *volatile kept;
 int main(void) {{
   for (int i = 0; i < {CHILDREN}; i++) {{
@@ -33,7 +32,6 @@ int main(void) {{
 
 # Executes the programs, each in a child with the id 300, the second when the recorder has seen that the first ended.
 EXECUTES = """
-#include "core/test/usual.h"
 int main(int count, char **words) {
   free(malloc(100));
   for (int i = 1; i < count; i++) {

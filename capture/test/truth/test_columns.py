@@ -48,7 +48,6 @@ def test_the_latency_of_a_call_is_between_what_is_seen_inside_and_outside_of_it(
 
 
 INTERRUPTED = """
-#include "core/test/usual.h"
 #if defined(LIBRARY)
 void *malloc(size_t bytes) {
   void *(*real)(size_t) = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc"), *object = real(bytes);
@@ -142,7 +141,6 @@ def test_the_library_needs_no_unwinder():
 
 
 THREADS = """
-#include "core/test/usual.h"
 static void *work(void *name) {
   pthread_setname_np(pthread_self(), name);
   for (int i = 0; i < 100000; i++) /* far more than a ring holds: the recorder has met the thread before it ends */

@@ -10,7 +10,6 @@ import pytest
 from tests.support import RECORD, check, compile_c, info, run
 
 ACQUIRES = """
-#include "core/test/usual.h"
 static void *kept[64];
 static int count;
 void *operator_new(size_t) __asm__("_Znwm");
@@ -50,7 +49,6 @@ static int (*volatile table[])(void) = {chosen};
 int in_library(void) { return table[0](); }
 """
 USES = """
-#include "core/test/usual.h"
 int in_library(void), release(void);
 void acquire(void);
 static int two(void) { return 2; }
@@ -99,7 +97,6 @@ def test_calls_before_the_librarys_relocation_are_served_and_counted(tmp_path, b
 
 def test_calls_before_the_librarys_relocation_share_64_kib(tmp_path: Path) -> None:
     takes = """
-    #include <stdlib.h>
     int taken;
     void acquire(void) { while (taken < 100 && malloc(1000)) taken++; }
     int release(void) { return taken; }

@@ -62,7 +62,6 @@ def test_a_peak_of_anonymous_memory_between_samples_is_bounded_by_the_kernels_ma
 
 
 LIBC_NAMES = """
-#include <stdlib.h>
 void *__libc_malloc(size_t); void __libc_free(void *); void *__libc_realloc(void *, size_t);
 void *__libc_calloc(size_t, size_t); void *__libc_memalign(size_t, size_t);
 int main(void) {
@@ -138,7 +137,7 @@ def test_a_program_that_calls_mallocx_has_a_recording_that_lacks_calls(tmp_path:
     A weak reference only asks for jemalloc."""
     its = "#include <stdlib.h>\nvoid *mallocx(size_t bytes, int flags) { return (char *)malloc(bytes + 64) + flags; }"
     library = support.compile_c(tmp_path / "libx.so", its, "-shared", "-fPIC")
-    source = f"""#include <stdlib.h>
+    source = f"""
         {reference}void *mallocx(size_t, int);
         int main(void) {{ free(malloc(9)); return mallocx && !mallocx(9, 16); }}"""
     program = support.compile_c(tmp_path / "program", source, library, f"-Wl,-rpath,{tmp_path}")

@@ -12,7 +12,6 @@ from tests.support import RECORD, compile_c, compile_trace, record, succeed
 
 ROOT = Path("/sys/fs/cgroup")
 BURSTS = r"""
-#include "core/test/usual.h"
 int main(void) {
   for (int burst = 0; burst < 3; burst++) {
     void *held = calloc(1, 8 << 20);

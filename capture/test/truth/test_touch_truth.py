@@ -62,7 +62,6 @@ def test_replay_reaches_the_recorded_peak(tmp_path: Path, name: str) -> None:
 
 # Two rounds of blocks in the same place: the first is completely written, the second not at all.
 RECYCLE = """
-#include "core/test/usual.h"
 enum { BLOCKS = 20, BYTES = 64000 };
 int main(void) {
   void *volatile blocks[BLOCKS];

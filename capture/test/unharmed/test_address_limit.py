@@ -10,7 +10,6 @@ import pytest
 from tests.support import RECORD, Result, check, compile_c, need, run
 
 LIMITED = """
-#include "core/test/usual.h"
 static _Atomic int failed;
 static pthread_barrier_t all;
 static void *work(void *alone) {
@@ -109,7 +108,6 @@ def test_a_program_starts_within_its_least_limit_and_the_librarys_room(tmp_path,
 
 
 CHILD = """
-#include "core/test/usual.h"
 int main(void) {
   if (fork() == 0) {
     struct rlimit none = {1 << 20, RLIM_INFINITY};

@@ -8,7 +8,6 @@ import pytest
 from tests.support import RECORD, check, compile_c, run, succeed
 
 LOCKS = """
-#include "core/test/usual.h"
 static void *work(void *barrier) {
   for (int i = 0; i < 100; i++) { void *volatile p = malloc(60); free(p); }
   pthread_barrier_wait(barrier);
@@ -73,7 +72,6 @@ static void *work(void *barrier) {
 
 LIMITED = (
     """
-#include "core/test/usual.h"
 #define TRY(call) (errno = 0, result = call, printf(#call ": %d, %d, %ld KiB\\n", result, errno, locked()))
 static _Atomic int failed;
 """
@@ -158,7 +156,6 @@ def test_mlockall_fails_where_the_programs_own_memory_exceeds_the_limit(tmp_path
 
 SIZES = (
     """
-#include "core/test/usual.h"
 """
     + reads_kib("size", "VmSize")
     + WAITS_TWICE

@@ -6,7 +6,6 @@ import pytest
 from tests.support import RECORD, compile_c, succeed
 
 MEASURES = """
-#include "core/test/usual.h"
 enum { BYTES = 65536 };
 static char stack[BYTES] __attribute__((aligned(16)));
 static ucontext_t main_context, fiber;
@@ -40,7 +39,6 @@ int main(void) {
 
 # An allocator in the executable, whose functions are redirected.
 OWN_MALLOC = """
-#include <stddef.h>
 static char arena[1 << 26] __attribute__((aligned(16)));
 static size_t used;
 static volatile size_t freed;

@@ -83,7 +83,6 @@ def test_what_the_recorder_says_waits_for_its_reader(tmp_path: Path, unread: Unr
 
 # For each byte that it reads: calls, and a byte. It does not ignore SIGPIPE, as Python does.
 CALLS = """
-#include "core/test/usual.h"
 int main(void) {
   for (char byte; read(0, &byte, 1) == 1; write(1, "\\n", 1))
     for (int i = 0; i < 30000; i++)

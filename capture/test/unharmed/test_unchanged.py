@@ -50,7 +50,6 @@ void *memcpy(void *d, const void *s, size_t n) { free(malloc(10)); char *x = d; 
   while (n--) *x++ = *y++; return d; }""",
 }
 ERRORS = """
-#include "core/test/usual.h"
 #ifdef __cplusplus
 #define OPERATORS() do { int *volatile number = new int; delete number; } while (0)
 #else
@@ -73,7 +72,6 @@ int main(int argc, char **argv) {
 }
 """
 PLUGIN = """
-#include <stdlib.h>
 static void *early;
 __attribute__((constructor)) static void begin(void) { early = malloc(5000); }
 void plugin_release(void *object) { free(object); }
@@ -81,7 +79,6 @@ void *plugin_acquire(void) { return malloc(777); }
 void plugin_end(void) { free(realloc(early, 20000)); }
 """
 OPENS = """
-#include "core/test/usual.h"
 int main(int argc, char **argv) {
   void *handle = argc > 2 ? dlmopen(LM_ID_NEWLM, argv[1], RTLD_NOW) : dlopen(argv[1], RTLD_NOW | RTLD_DEEPBIND);
   if (!handle)
@@ -154,7 +151,6 @@ def test_calls_of_an_object_in_another_name_space_are_said_to_be_missing(tmp_pat
 
 
 ALLOCATOR = """
-#include "core/test/usual.h"
 static char room[1 << 26] __attribute__((aligned(16)));
 static size_t used;
 void *malloc(size_t n) { size_t *at = (size_t *)(room + used); used += (n + 31) & ~(size_t)15;
