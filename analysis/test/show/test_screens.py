@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import pytest
 from heaptape.commands.main import COMMANDS, GROUPS, make_parser, overview, parsers_of_commands
 from heaptape.commands.programs import PROGRAMS
-from heaptape.common.tables import Cell, Table, cut, render_text, significant, wrapped
+from heaptape.common.tables import Cell, Table, render_text
 from heaptape.decide.answer import answer
 from heaptape.show.screen import MOST_ROWS, answer_table, of_answer, render
 from hypothesis import given
@@ -225,22 +225,6 @@ def test_figures_are_whole_or_left_out(rows, width):
         assert figures in ([f"{one:,}", f"{two:,}"], [f"{one:,}"], [])
         assert len(line) <= max(width, 12)
     assert any("Left out at this width" in line for line in text) == any(len(line.split()) < 3 for line in drawn)
-
-
-def test_names_are_cut_in_the_middle_and_figures_stay_with_their_units():
-    assert cut("a-very-long-name", 9) == "a-ve…name"
-    assert cut("short", 9) == "short"
-    assert wrapped("It takes 12.3 MiB of 45 % now", 17) == ["It takes 12.3 MiB", "of 45 % now"]
-    command = ["  LD_PRELOAD=/a/very/long/path \\", "      ./program \\", "      'two words'"]
-    assert wrapped("  LD_PRELOAD=/a/very/long/path ./program 'two words'", 20) == command
-    assert wrapped("  A=/a ./program", 20) == ["  A=/a ./program"]
-
-
-def test_no_figure_is_a_power_of_ten():
-    values = [(99.96, "100"), (1234.5, "1,200"), (12.34, "12"), (0.00001, "0.00001"), (0, "0"), (-3.14, "-3.1")]
-    assert [significant(value) for value, _ in values] == [text for _, text in values]
-    assert significant(1234.5, 3) == "1,230"
-    assert significant(250, sign="+") == "+250"
 
 
 def test_the_overview_names_each_command_once_and_fits_a_screen_and_a_half():

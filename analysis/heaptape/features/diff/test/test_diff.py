@@ -121,36 +121,3 @@ def of(name: str, *recordings: int) -> diff.Version:
     """Recordings of a program with one call site, of which each requested that much."""
     sites = [pd.DataFrame([[1, n, n, 0, 0]] * 2, ["f < main", diff.TOTAL], list(diff.FIGURES)) for n in recordings]
     return diff.Version(name, sites)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "beyond"),
-    [((100,), (103,), True), ((100,), (100,), False), ((100, 104), (103, 108), False), ((100, 104), (106, 109), True)],
-)
-def test_only_ranges_that_do_not_overlap_are_a_change(old, new, beyond):
-    frame = diff.compared(of("old", *old), of("new", *new))
-    row = frame[(frame["site"] == "f < main") & (frame["figure"] == "bytes")].iloc[0]
-    assert row["beyond_noise"] == beyond
-    said = " ".join(diff.screen(of("old", *old), of("new", *new), frame).sentences)
-    assert ("No change" in said) != beyond
-
-
-def test_a_lifetime_of_one_object_of_many_is_in_no_sentence():
-    def side(once: float, often: float) -> diff.Version:
-        rows = [[1, 8, 8, 0, once], [999, 8000, 8, 0, often], [1000, 8008, 16, 0, often]]
-        return diff.Version("p", [pd.DataFrame(rows, ["once < main", "often < main", diff.TOTAL], list(diff.FIGURES))])
-
-    old, new = side(0, 100), side(500, 150)
-    said = " ".join(diff.screen(old, new, diff.compared(old, new)).sentences)
-    assert said == "Mean lifetime: +50 %; +50 bytes at often < main."
-
-
-def test_wrappers_of_malloc_are_no_call_sites_unless_there_is_nothing_else():
-    assert diff._site(["xmalloc", "_PyObject_Realloc", "list_resize", "f", "main", "x"]) == ["list_resize", "f", "main"]
-    assert diff._site(["operator new(unsigned long)", "std::string::_M_create", "read"]) == ["read"]
-    assert diff._site(["xmalloc", "_PyObject_Realloc"]) == ["xmalloc", "_PyObject_Realloc"]
-
-
-def test_builds_differ_in_offsets_versions_and_clones_that_are_left_out():
-    assert diff._plain("/usr/bin/lua5.3+0x1f2e") == diff._plain("/usr/bin/lua5.4+0x99") == "/usr/bin/lua (no symbols)"
-    assert diff._plain("grow.part.0") == diff._plain("grow.constprop.1.isra.0") == "grow"
