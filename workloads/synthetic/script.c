@@ -5,7 +5,7 @@
 
 #include "core/base/files.h"
 #include "core/base/vector.h"
-#include "core/workload/compose.h"
+#include "workloads/synthetic/compose.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -204,7 +204,7 @@ void script_received(struct actor *actor, struct channel *channel) {
 
 /* ---- Calls ---- */
 
-/* The OS pages that pattern_used writes to; not for small objects, for which core/workload/compose.h leaves them
+/* The OS pages that pattern_used writes to; not for small objects, for which workloads/synthetic/compose.h leaves them
    out. */
 static inline uint64_t touched_os_pages(const struct actor *actor, uint64_t request_bytes) {
   if (__builtin_expect(request_bytes <= PATTERN_OS_PAGE_BYTES, 1))

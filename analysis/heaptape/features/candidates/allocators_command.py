@@ -238,7 +238,8 @@ def _check_tunables(arguments: argparse.Namespace, known: dict[str, "registry.Al
 
 
 def _print_in_use(arguments: argparse.Namespace) -> int:
-    from heaptape.allocators import in_use, registry
+    from heaptape.allocators import registry
+    from heaptape.features.candidates import in_use
 
     known = registry.load(arguments.home)
     by_pid = arguments.of is not None

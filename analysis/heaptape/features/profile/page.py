@@ -20,10 +20,10 @@ from heaptape.common.tables import Table
 from heaptape.common.version import __version__
 from heaptape.features.profile import flame_graph, profile_plots
 from heaptape.features.profile.data import Profile
+from heaptape.features.profile.pictures import STYLE, WIDTH_IN, Picture, inline_svg
 from heaptape.features.profile.text import MADE_UP_LIFETIMES, PART, hardness, tables
 from heaptape.results.disturbance import doubts
 from heaptape.show.pages import template
-from heaptape.show.pages.pictures import STYLE, WIDTH_IN, Picture, inline_svg
 from heaptape.tape.stack_names import StackNames
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from heaptape.features.profile.page import Part
-    from heaptape.show.pages.pictures import Picture
+    from heaptape.features.profile.pictures import Picture
 
 WORTH_SAYING = 0.01  # of the lines in use
 

@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
-from heaptape.allocators import in_use, installed, registry
+from heaptape.allocators import installed, registry
 from heaptape.common import home
 from heaptape.common.errors import HeaptapeError
+from heaptape.features.candidates import in_use
 
 from tests.support import HEAPTAPE_HERE, OUT, call_heaptape, refused
 

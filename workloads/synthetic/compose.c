@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/workload/compose.h"
+#include "workloads/synthetic/compose.h"
 
 #include "core/base/json.h"
 #include "core/base/vector.h"

@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
-from heaptape.allocators import in_use, registry
+from heaptape.allocators import registry
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import default_home
+from heaptape.features.candidates import in_use
 
 from tests.support import compile_c
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Composes a workload (WORKLOAD.md) from calls on objects, one after the other in their total order, without a trace:
-   generators of workloads use it instead of writing words.
+/* Composes a workload (core/workload/WORKLOAD.md) from calls on objects, one after the other in their total order,
+   without a trace: generators of workloads use it instead of writing words.
 
    Job: slots, waits, the time line, the info JSON's counts, sizes and witness. The caller makes legal calls only: an
    object is touched, resized and released while it is live. Invariants: a file that is closed without error passes
