@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from heaptape.advise import advise, budget, confirm, tried
-from heaptape.advise.budget import ACCESSES, LIVE, LIVE_RUNS, WHOLE_RUNS, default_s, not_done, not_repeatable, plan
+from heaptape.advise.budget import ACCESSES, LIVE, LIVE_RUNS, WHOLE_RUNS, default_s, not_done, plan
 from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError, UsageError
 from heaptape.common.home import default_home
@@ -57,55 +57,6 @@ def test_a_larger_budget_never_leaves_out_more(left_s, run_s, times):
     less, more = plan(left_s, run_s, BOTH), plan(left_s * times, run_s, BOTH)
     assert more.live_s >= less.live_s
     assert more.live_s or more.accesses >= less.accesses - 1e-9
-
-
-@pytest.mark.parametrize(
-    ("left_s", "run_s", "accesses"),
-    [(60, 0.1, 1.0), (60, 10, 0.0), (400, 10, pytest.approx((397 / 10 - 8) / 52)), (1000, 10, 1.0)],
-)
-def test_a_long_program_is_recorded_in_bursts_or_not_at_all(left_s, run_s, accesses):
-    assert plan(left_s, run_s, {ACCESSES}).accesses == accesses
-
-
-def test_the_default_is_a_minute_or_twenty_runs():
-    assert (default_s(0.1), default_s(10)) == (60, 200)
-
-
-@pytest.mark.parametrize("text", ["", "x", "-1", "5d", "1e3", "٣"])
-def test_a_budget_that_is_no_time_is_refused(text):
-    with pytest.raises(UsageError, match="not a time"):
-        budget.parse(text)
-
-
-@pytest.mark.parametrize(
-    ("status", "input_is", "wall_s", "cpu_s", "why"),
-    [
-        (0, "file", 1, 1, ""),
-        (3, "file", 100, 1, ""),
-        (130, "file", 1, 1, "does not end by itself"),
-        (-9, "file", 1, 1, "does not end by itself"),
-        (0, "pipe", 1, 1, "can't be read twice"),
-        (0, "terminal", 1, 0.1, ""),
-        (0, "terminal", 30, 29, ""),
-        (0, "terminal", 30, 1, "terminal"),
-        (0, "terminal", 30, None, ""),
-    ],
-)
-def test_a_program_that_would_not_do_the_same_again_is_run_once(status, input_is, wall_s, cpu_s, why):
-    made = not_repeatable(status, input_is, wall_s, cpu_s)
-    assert why in made
-    assert bool(made) == bool(why)
-
-
-def test_what_was_left_out_is_one_line_with_the_budget_that_has_room_for_it():
-    assert not_done((), 600) == ""
-    left_out = plan(10.0, 20.0, BOTH).left_out
-    assert not_done(left_out, 1560) == (
-        "Not done: data accesses (about 20 min), live runs (about 3 min): --budget 26m."
-    )
-    assert not_done(left_out, 1560, "it does not end by itself") == (
-        "Not done: data accesses and live runs, as it does not end by itself."
-    )
 
 
 @given(st.floats(0, 1e4), RUNS, st.floats(60, 1e4), st.sets(st.sampled_from(BOTH), min_size=1))
@@ -345,12 +296,6 @@ def test_a_program_races_unless_all_its_calls_take_next_to_nothing_of_it(
     assert bool(made.racers()) == races
     whys = [pick.why for pick in made.advice().picks]
     assert whys == ([] if races else ["its 7 calls take less than 0.1 % of its CPU time"])
-
-
-def test_the_parts_of_a_budget_that_was_given_leave_time_to_compile_and_replay():
-    """Each as long as recording."""
-    assert 3 * budget.RECORDED <= 1 - budget.ENDING
-    assert budget.RECORDED < budget.ENDED < 1 - budget.ENDING - budget.RECORDED
 
 
 @given(RUNS, st.floats(0, 1e4))

@@ -14,11 +14,10 @@ import msgspec
 import pytest
 from heaptape.allocators import installed, registry
 from heaptape.allocators.registry import Choice, Proof
-from heaptape.allocators.tunables import Tunable, Tunables
 from heaptape.common.engine import BY_NAME
 from heaptape.common.errors import FormatError, HeaptapeError
 from heaptape.common.home import Home, default_home
-from heaptape.run import engine_process, replay
+from heaptape.run import replay
 from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import END, SIZE_HIGH, read_workload
 from hypothesis import given
@@ -144,28 +143,6 @@ def test_where_only_glibc_is_two_lines_say_what_installs_the_others(monkeypatch,
     assert registry.how_to_get_others(with_one) == ""
 
 
-def test_glibc_is_always_found_and_preloads_nothing():
-    choice = registry.choose("glibc", KNOWN)
-    assert choice.preload == ""
-    assert choice.path.name.startswith("libc")
-
-
-def test_a_library_by_path_and_settings_by_hand():
-    path = KNOWN["glibc"].path
-    choice = registry.choose(f"{path}:A=1:2 B=x,y", KNOWN)
-    assert choice.environment == {"A": "1:2", "B": "x,y"}
-    assert registry.choose("glibc:GLIBC_TUNABLES=glibc.malloc.arena_max=2", KNOWN).environment == {
-        "GLIBC_TUNABLES": "glibc.malloc.arena_max=2"
-    }
-
-
-@pytest.mark.parametrize("name", ["", "nosuch", "glibc:nosuch", "/no/such.so", ":"])
-def test_unknown_names_are_one_line(name):
-    with pytest.raises(HeaptapeError) as error:
-        registry.choose(name, KNOWN)
-    assert "\n" not in str(error.value)
-
-
 @pytest.fixture(scope="module")
 def workload(tmp_path_factory, heaptape, small_tape):
     path = tmp_path_factory.mktemp("work") / "small.work"
@@ -207,83 +184,6 @@ def test_a_cut_workload_is_refused(workload, tmp_path_factory, cut):
     path.write_bytes(data[: cut % len(data)])
     with pytest.raises(FormatError):
         read_workload(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("[a]\nlibary = 'a.so'\n", "a: Object contains unknown field `libary`"),
-        ("[a]\npackage = 'a'\n", "a: Object missing required field `library`"),
-        (
-            "[a]\nlibrary = 'a.so'\n[a.variants.v]\nenvironment = {N = 1}\n",
-            "a: variants.*environment.*Expected `str`, got `int`",
-        ),
-        ("[a]\nlibrary = 'a.so'\n[a.tunables]\nvariable = 'N'\n", "a: tunables: Object missing required field `space`"),
-        ("[a\n", "Expected"),
-    ],
-)
-def test_a_malformed_registry_is_refused_by_file_and_place(tmp_path, monkeypatch, text, complaint):
-    path = tmp_path / "allocators.toml"
-    path.write_text(text)
-    monkeypatch.setattr(Home, "registry_file", lambda self: path)
-    with pytest.raises(HeaptapeError, match=complaint) as caught:
-        registry.load(Home(tmp_path))
-    assert str(caught.value).startswith(f"{path}: ")
-
-
-def choice(name: str, preload: str, path: str = "/lib/libc.so.6") -> Choice:
-    return Choice(name, "default", Path(preload or path), preload, {}, "")
-
-
-@pytest.mark.parametrize(("machine_name", "folder"), [("x86_64", "x86"), ("aarch64", "arm")])
-def test_a_library_of_another_processor_is_not_taken_from_the_linkers_cache(
-    machine_name, folder, tmp_path, monkeypatch
-):
-    kinds = {"x86": "libc6,x86-64", "arm": "libc6,AArch64"}
-    for kind in kinds:
-        (tmp_path / kind).mkdir()
-        (tmp_path / kind / "libheld.so.6").touch()
-    lines = [f"\tlibheld.so.6 ({tag}) => {tmp_path / kind}/libheld.so.6" for kind, tag in kinds.items()]
-    uname = SimpleNamespace(machine=machine_name)
-    monkeypatch.setattr(registry, "os", SimpleNamespace(uname=lambda: uname))
-    for listed in (lines, lines[::-1]):
-        monkeypatch.setattr(registry, "_run", lambda *_, listed=listed: "\n".join(listed))
-        assert registry.files_of(["libheld.so.6"], []) == {"libheld.so.6": [tmp_path / folder / "libheld.so.6"]}
-
-
-@pytest.fixture
-def linkers(monkeypatch):
-    """The dynamic linker has a file of every name, but of "libabsent.so"."""
-    has = lambda names, own: {name: [Path("/lib", name)] * (name != "libabsent.so") for name in names}  # noqa: E731
-    monkeypatch.setattr(engine_process, "files_of", has)
-
-
-@pytest.mark.usefixtures("linkers")
-def test_the_runtimes_that_the_program_has_are_loaded_on_every_allocator():
-    info = {"libraries": ["libc.so.6", "libstdc++.so.6.0.30", "libxyz.so"], "allocator": "libc.so.6"}
-    also = engine_process.also_loaded(info)
-    assert also == ["/lib/libstdc++.so.6"]
-    assert engine_process.preloads(choice("glibc", ""), also) == ["/lib/libc.so.6", *also]
-    assert engine_process.preloads(choice("other", "/x/liballocator.so"), also) == ["/x/liballocator.so", *also]
-
-
-@pytest.mark.usefixtures("linkers")
-def test_a_program_that_is_linked_with_an_allocator_has_it_behind_every_other():
-    info = {"libraries": ["liballocator.so", "libm.so.6"], "allocator": "liballocator.so"}
-    also = engine_process.also_loaded(info)
-    assert also == ["/lib/libm.so.6", "/lib/liballocator.so"]
-    assert engine_process.preloads(choice("allocator", "/lib/liballocator.so"), also) == also[::-1]
-    preloaded = info | {"libraries": ["libm.so.6"]}
-    assert engine_process.also_loaded(preloaded) == ["/lib/libm.so.6"]
-
-
-@pytest.mark.usefixtures("linkers")
-def test_what_the_program_or_this_system_lacks_is_not_loaded():
-    assert engine_process.also_loaded({"libraries": ["libxyz.so", 7], "allocator": 7}) == []
-    assert engine_process.also_loaded({"libraries": ["libabsent.so"], "allocator": "libabsent.so"}) == []
-    assert engine_process.also_loaded({}) == engine_process.also_loaded({"libraries": "libm.so.6"}) == []
-    assert engine_process.preloads(choice("glibc", ""), []) == []
-    assert engine_process.preloads(choice("other", "/x/liballocator.so"), []) == ["/x/liballocator.so"]
 
 
 # Candidates are tested if they are installed.
@@ -365,28 +265,6 @@ def test_every_variant_is_made_of_tunables_that_the_allocator_takes(name):
         tunables.check(settings)
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("glibc:tcache_count=65536", "glibc: tcache_count=65536: 65536 is out of its range, 0 to 65535"),
-        ("glibc:tcache_count=-1", "-1 is out of its range"),
-        ("glibc:mxfast=8k", "'8k' is not a whole number"),
-        ("jemalloc:thp=often", "'often' is none of default, always, never"),
-        ("reference:tcache_count=0..70000/10000", "70000 is out of its range"),
-    ],
-)
-def test_a_value_out_of_range_is_refused_in_one_line_with_the_unchecked_setting(name, says):
-    with pytest.raises(HeaptapeError, match=re.escape(says)) as caught:
-        registry.choose_all([name], KNOWN)
-    assert "sets it unchecked" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_the_environment_sets_what_is_out_of_range():
-    given_by_hand = "GLIBC_TUNABLES=glibc.malloc.tcache_count=70000"
-    assert registry.choose(f"glibc:{given_by_hand}", KNOWN).environment == dict([given_by_hand.split("=", 1)])
-
-
 @pytest.mark.parametrize(("name", "tunable"), ALL)
 def test_levels_are_in_order_and_in_the_search_but_for_the_default(name, tunable):
     one = KNOWN[name].tunables.space[tunable]
@@ -406,33 +284,6 @@ def test_settings_come_back_from_the_environment(data):
     names = data.draw(st.lists(st.sampled_from(tunables.names), unique=True))
     settings = {name: data.draw(st.sampled_from(tunables.space[name].levels())) for name in names}
     assert tunables.settings(tunables.environment(settings)) == settings
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"type": "integer", "meaning": ""},
-        {"type": "integer", "meaning": "", "range": (2, 1)},
-        {"type": "integer", "meaning": "", "range": (0, 1), "values": ("a", "b")},
-        {"type": "bytes", "meaning": "", "range": (0, 10), "search": (0, 11)},
-        {"type": "bytes", "meaning": "", "range": (0, 10), "default": "11"},
-        {"type": "boolean", "meaning": "", "values": ("0", "1", "2")},
-        {"type": "choice", "meaning": "", "values": ("0",)},
-        {"type": "choice", "meaning": "", "values": ("a", "b"), "default": "c"},
-        {"type": "number", "meaning": "", "range": (0, 1)},
-        {"type": "integer", "meaning": "", "range": (0, 1), "unit": "ms"},
-    ],
-)
-def test_a_tunable_that_makes_no_sense_is_refused(wrong):
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"variable": "V", "space": {"t": wrong}}, Tunables)
-
-
-def test_a_setting_of_something_else_is_not_a_setting():
-    tunables = Tunables("CONF", {"a": Tunable("integer", "", range=(0, 9))}, "{name}:{value}", ",")
-    assert tunables.settings({"CONF": "a:1"}) == {"a": "1"}
-    assert tunables.settings({"CONF": "a:1,b:2"}) is None
-    assert tunables.settings({"OTHER": "a:1"}) is None
 
 
 @given(st.sampled_from(list(BY_NAME)), *[st.booleans()] * 4, *[st.integers(0, 3)] * 2)
