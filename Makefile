@@ -217,7 +217,7 @@ fuzzers: $(addprefix $(OUT)/,$(FUZZERS))
 MUTANTS ?= 10000
 mutants: setup-test ## give MUTANTS changed inputs to all readers, the engine and a recorder, under ASan and UBSan
 	+@$(BUILD) programs $(addprefix $(OUT)/sanitize/address/heaptape-,convert record replay)
-	HEAPTAPE_OUT=$(abspath $(OUT)) $(VENV)/bin/python -m tests.fuzz $(MUTANTS)
+	HEAPTAPE_MUTANTS=$(MUTANTS) $(RUN_TESTS) -n $(TEST_JOBS) tests/fuzz/test_mutants.py $(PYTEST)
 
 # ATLAS: further allocators or versions, such as mimalloc@3.4, and -j N: cells at a time.
 ATLAS ?=

@@ -2,21 +2,27 @@
 """Inputs that were changed by their structure, checksums computed again, give one error or are read; the programs are
 built under AddressSanitizer and UBSan.
 
-Long: `make mutants` tries 10,000; these are the first few of each kind. `"heaptape-convert"`, `"heaptape-record"`,
-`"heaptape-replay"` of `"sanitize"` and the test program `"hostile_host"` are needed.
+Long. HEAPTAPE_MUTANTS: how many inputs of all kinds (`make mutants`: 10,000; else the first few of each); files of
+those that are wrong stay in the tests' folders. MUTANTS_SEED=TEXT: other changes. `"heaptape-convert"`,
+`"heaptape-record"`, `"heaptape-replay"` of `"sanitize"` and the test program `"hostile_host"` are needed.
 """
 
+import os
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.fuzz.hosts import hostile, legal
 from tests.fuzz.inputs import (
+    CONTROL_SHARE,
     HOSTS_RECORDERS,
+    HOSTS_SHARE,
     KINDS,
     Recorder,
     Seeds,
+    chances,
     control_request,
     trace_of_a_host,
     try_one,
@@ -26,9 +32,11 @@ from tests.support import check, info
 
 pytestmark = pytest.mark.long
 
-EACH = 40
-HOSTS = 100
-SLOW = {"accesses": 2}  # under Valgrind
+COUNT = int(os.environ.get("HEAPTAPE_MUTANTS", "0"))
+AT_A_TIME = 50
+EACH = {kind: round(COUNT * about.share) or (2 if kind == "accesses" else 40) for kind, about in KINDS.items()}
+CONTROLS, HOSTS = max(40, round(COUNT * CONTROL_SHARE)), max(100, round(COUNT * HOSTS_SHARE / 2))
+PARTS = [(kind, first) for kind, count in EACH.items() for first in range(0, count, AT_A_TIME)]
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +44,19 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> Seeds:
     return Seeds.make(tmp_path_factory.mktemp("seeds"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_changed_input_is_read_or_gives_one_error_that_names_it(kind: str, seeds: Seeds, tmp_path: Path) -> None:
-    wrong = [try_one(kind, number, seeds, tmp_path) for number in range(SLOW.get(kind, EACH))]
+@pytest.mark.parametrize(("kind", "first"), PARTS)
+def test_changed_input_is_read_or_gives_one_error_that_names_it(
+    kind: str, first: int, seeds: Seeds, tmp_path: Path
+) -> None:
+    numbers = range(first, min(first + AT_A_TIME, EACH[kind]))
+    wrong = [try_one(kind, number, seeds, tmp_path) for number in numbers]
     assert [problem for problem in wrong if problem] == []
 
 
 def test_a_recorder_goes_on_whatever_it_is_asked(seeds: Seeds, tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     try:
-        wrong = [recorder.ask(control_request(random.Random(f"control-{n}"), seeds)) for n in range(EACH)]
+        wrong = [recorder.ask(control_request(chances(f"control-{n}"), seeds)) for n in range(CONTROLS)]
     finally:
         end = recorder.end()
     assert [problem for problem in wrong if problem] == []
@@ -70,8 +81,10 @@ def test_a_host_that_keeps_the_rules_is_recorded_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", HOSTS_RECORDERS)
 def test_a_recorder_goes_on_and_writes_readable_traces_whatever_its_hosts_do(kind: str, tmp_path: Path) -> None:
+    """Of several at a time."""
     recorder = Recorder(tmp_path, *HOSTS_RECORDERS[kind])
-    wrong = [recorder.play(hostile(random.Random(f"{kind}-{number}"))) for number in range(HOSTS)]
-    wrong.append(recorder.end())
-    wrong += [trace_of_a_host(random.Random(path.name), path) for path in recorder.traces()]
+    with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
+        wrong = list(pool.map(lambda n: recorder.play(hostile(chances(f"{kind}-{n}"))), range(HOSTS)))
+        wrong.append(recorder.end())
+        wrong += pool.map(lambda path: trace_of_a_host(chances(path.name), path), recorder.traces())
     assert [problem for problem in wrong if problem] == []
