@@ -15,7 +15,6 @@ from tests.bench.reading import ANDROID
 from tests.bench.recording import subjects
 from tests.support import HEAPTAPE, REPOSITORY, record, succeed
 
-REPEATS = 5
 PERL = 'for my $r (1..3) { my %h; $h{$_} = "x" x ($_ % 200) for 1..100000 }'
 PROGRAMS = {"perl": ("perl", "-e", PERL), "git": ("git", "-C", str(REPOSITORY), "log", "--stat")}
 ALSO_RECORDED = ("python3", "sqlite3", "cc1 -O2")
@@ -32,7 +31,7 @@ def workloads(folder: Path) -> Iterator[tuple[str, Path]]:
             yield name, tape
 
 
-def replay(tape: Path, folder: Path, *labels: str, repeats: int = REPEATS) -> dict:
+def replay(tape: Path, folder: Path, *labels: str, repeats: int = 5) -> dict:
     """label -> its runs."""
     results = folder / "reference.json"
     chosen = [word for label in labels for word in ("-a", label)]

@@ -120,7 +120,7 @@ def _days(times: Iterable[float]) -> str:
 def _head(results: Sequence[dict], command: str) -> Iterator[str]:
     machine = results[0]["machine"]
     commits = sorted({(data.get("heaptape") or {}).get("commit") or "unknown" for data in results})
-    loads = [data["machine"]["load_before"][0] for data in results if data.get("machine", {}).get("load_before")]
+    loads = [data["machine"]["load_before"][0] for data in results]
     minutes = sum(data.get("elapsed_s", 0) for data in results) / 60
     versions = {one["name"]: one.get("version") or "built here" for data in results for one in data["allocators"]}
     repeats = [run["repeat"] + 1 for data in results for run in data["live"] if "repeat" in run]
@@ -132,10 +132,8 @@ def _head(results: Sequence[dict], command: str) -> Iterator[str]:
         f"- {machine.get('cpu')}, {machine.get('cores')} processors, Linux {machine.get('kernel')}, "
         f"{machine.get('os')}, {machine.get('libc')}; transparent huge pages: {machine.get('transparent_huge_pages')}"
     )
-    if repeats:
-        yield f"- {max(repeats)} live runs of each program on each allocator at most, one recording of each program"
-    if loads:
-        yield f"- load of the machine before each program: {min(loads):.1f} to {max(loads):.1f}"
+    yield f"- {max(repeats)} live runs of each program on each allocator at most, one recording of each program"
+    yield f"- load of the machine before each program: {min(loads):.1f} to {max(loads):.1f}"
     yield f"- {', '.join(f'{name} {version}' for name, version in versions.items())}"
     yield ""
 
