@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The atlas: made of a store's cells, kept as a file with a line for each figure of a program, compared with another,
+"""The atlas (made-up ones: atlas.examples): made of a store's cells, kept as a file with a line for each figure of a program, compared with another,
 and choosing allocators by profiles of other programs.
 """
 
@@ -11,10 +11,8 @@ import shutil
 
 import heaptape
 import msgspec
-import pandas as pd
 import pytest
-from heaptape.common.errors import HeaptapeError
-from heaptape.features.fleet import atlas, atlas_page
+from heaptape.features.fleet import atlas
 from heaptape.features.fleet.atlas import Atlas, Column, Program
 from heaptape.features.fleet.features import FEATURES
 from heaptape.features.fleet.store import open_store
@@ -36,27 +34,6 @@ def made_up(peaks, version="1.0", sizes=(), names=("glibc", "x", "y")):
     return Atlas(1, "2026-11-28", "0.1.0", ["e"], {"cpu": "c"}, columns, {}, programs, [], cells)
 
 
-def test_changes_name_what_is_better_worse_new_and_gone_with_both_versions():
-    old = made_up({"a": [100, 50, 10], "b": [100, 200, None], "c": [1, 1, 1]})
-    new = made_up({"a": [100, 40, 10], "b": [100, 300, 7], "d": [1, 1, 1]}, "1.1")
-    found = atlas.changes(old, new)
-    rows = {
-        (row.program, row.column): (row.change, row.percent) for row in found.itertuples() if row.percent == row.percent
-    }
-    assert rows == {("a", "x"): ("better", pytest.approx(-20)), ("b", "x"): ("worse", pytest.approx(50))}
-    assert list(found["percent"].abs().head(2)) == pytest.approx([50, 20])
-    assert set(zip(found["change"], found["program"])) >= {("new", "b"), ("gone", "c"), ("new", "d")}
-    assert set(found["version_before"]) == {"1.0"}
-    assert set(found["version_after"]) == {"1.1"}
-
-
-def test_an_atlas_does_not_differ_from_itself_and_changes_below_the_limit_are_not_named():
-    one = made_up({"a": [1000, 0, 10]})
-    assert atlas.changes(one, one).empty
-    assert atlas.changes(one, made_up({"a": [1004, 0, 10]})).empty
-    assert list(atlas.changes(one, made_up({"a": [1000, 3, 10]}))["change"]) == ["worse"]  # from 0
-
-
 def test_a_file_is_read_as_it_was_written_and_a_changed_figure_is_one_changed_line(tmp_path):
     peaks = {"a": [100, 50, None], "b": [1, 2, 3]}
     texts = []
@@ -70,55 +47,6 @@ def test_a_file_is_read_as_it_was_written_and_a_changed_figure_is_one_changed_li
         assert (tmp_path / "again.json").read_text().splitlines() == texts[-1]
     assert len(texts[0]) == len(texts[1])
     assert sum(before != after for before, after in zip(*texts)) == 1
-
-
-@pytest.mark.parametrize("damage", [b"{", b'{"schema":2}', b"\xff"])
-def test_a_damaged_file_is_refused_by_name(tmp_path, damage):
-    path = tmp_path / "a.json"
-    path.write_bytes(damage)
-    with pytest.raises(HeaptapeError, match=r"a\.json"):
-        atlas.read(str(path))
-    one = made_up({"a": [1, 2, 3]})
-    atlas.write(msgspec.structs.replace(one, columns=one.columns[:2]), str(path))
-    with pytest.raises(HeaptapeError, match="3 of 2 values"):
-        atlas.read(str(path))
-
-
-def test_a_program_is_chosen_for_by_the_nearest_of_other_programs_never_by_its_own_recordings():
-    # Of small sizes x is best, of large ones y; `odd` is small but best on y, as only its other recording shows.
-    small, large = [100, 50, 90], [100, 90, 50]
-    peaks = {
-        "s1": small,
-        "s2": small,
-        "s3": small,
-        "odd": large,
-        "odd.short": large,
-        "l1": large,
-        "l2": large,
-        "l3": large,
-    }
-    sizes = [16, 17, 18, 16, 16, 4096, 4097, 4098]
-    found = atlas.picks(made_up(peaks, sizes=sizes), "peak_rss").set_index("program")
-    assert found.loc["odd", "nearest"] == "s1, s2, s3"
-    assert found.loc["odd.short", "nearest"] == "s1, s2, s3"
-    assert found.loc["odd", ["pick", "best"]].to_list() == ["x", "y"]
-    assert found.loc["odd", "ratio"] == pytest.approx(91 / 51)
-    assert found.loc[["l1", "l2", "l3"], "pick"].to_list() == ["y"] * 3
-    assert found["baseline_ratio"].to_list() == pytest.approx([101 / 51] * 8)
-    of = atlas.summary(found.reset_index())
-    good = (found["ratio"] <= 1).sum()
-    assert of["pick_best"] == good / 8
-    assert of["baseline_best"] == 0
-    assert of["pick_near"] >= of["pick_best"]
-
-
-def test_columns_for_study_and_those_that_were_not_measured_everywhere_are_not_chosen():
-    one = made_up({name: [100, 1, 2, None] for name in "abcd"}, sizes=(1, 2, 3, 4), names=("glibc", "x", "y", "z"))
-    columns = [msgspec.structs.replace(column, study=column.name == "x") for column in one.columns]
-    found = atlas.picks(msgspec.structs.replace(one, columns=columns), "peak_rss")
-    assert set(found["pick"]) == {"y"}
-    assert set(found["best"]) == {"y"}
-    assert atlas.picks(one, "page_faults").empty
 
 
 @pytest.fixture(scope="module")
@@ -233,15 +161,3 @@ def test_the_predicted_time_is_the_comparisons_as_a_share_of_glibcs_where_access
             ]  # fmt: skip
         else:
             assert values[f"cpu/{row.part}"][name] == row.percent
-
-
-@pytest.mark.parametrize(("ratio", "said"), [(0.5, "−50 %"), (1.004, "+0 %"), (1.5, "+50 %"), (2.0, "× 2.0")])
-def test_a_ratio_is_said_in_percent_until_it_is_a_factor(ratio, said):
-    assert atlas_page._change(ratio) == said
-
-
-def test_how_often_a_choice_was_good_by_hand():
-    ratios = {"ratio": [1.0, 1.01, 1.5], "always_ratio": [1.0] * 3, "baseline_ratio": [2.0] * 3}
-    table = atlas_page._choices({"peak_rss": pd.DataFrame(ratios)})
-    (row,) = ([cell.text for cell in cells[1:]] for cells in table.rows)
-    assert row == ["3", "67 %", "+15 %", "100 %", "+0 %", "0 %", "+100 %", "33 %"]
