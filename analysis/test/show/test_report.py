@@ -9,7 +9,6 @@ import json
 import re
 from html.parser import HTMLParser
 from importlib import resources
-from types import SimpleNamespace
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -117,22 +116,6 @@ def test_the_answer_comes_first_with_all_choices_and_what_follows_from_them(page
         assert html.escape(sentence, quote=False) in html.unescape(first)
 
 
-@pytest.mark.parametrize(
-    ("recorded_on", "pick", "line"),
-    [
-        ("jemalloc", "glibc", "LD_PRELOAD=/lib/libc.so.6 prog"),
-        ("glibc", "jemalloc", "LD_PRELOAD=/lib/libjemalloc.so.2 prog"),
-        ("glibc:tcache_count=0", "glibc", "prog"),
-    ],
-)
-def test_the_line_to_run_brings_the_program_on_the_pick(recorded_on, pick, line):
-    libraries = {"glibc": "/lib/libc.so.6", "jemalloc": "/lib/libjemalloc.so.2"}
-    allocators = [{"name": name, "path": path} for name, path in libraries.items()]
-    file = Results("r.json", {"schema": 1, "runs": [], "workload": {"name": "w", "program": "prog", "recorded_on":
-                   recorded_on}, "allocators": allocators})  # fmt: skip
-    assert report._command(SimpleNamespace(use={"memory": pick}, baseline=recorded_on), [file]) == line
-
-
 def test_there_is_one_line_per_allocator_and_its_map_in_two_pickers(page, data):
     (workload,) = drawn(page)["workloads"]
     whole = Results("r.json", data).timelines()
@@ -148,31 +131,6 @@ def test_there_is_one_line_per_allocator_and_its_map_in_two_pickers(page, data):
         (image,) = svg.iter("{http://www.w3.org/2000/svg}image")
         assert image.get("href").startswith("data:image/png;base64,")
     assert page.count("<option selected>") == 2
-
-
-def test_between_two_samples_a_line_holds_its_value():
-    data = make_results("w", repeats=1, allocators=("glibc",))
-    for run in data["runs"]:
-        if run["pass"] == "memory":
-            run["timeline"] = [[0, 1 << 20, 0, 0], [10, 5 << 20, 0, 0], [40, 2 << 20, 0, 0]]
-    data["workload"]["recorded"] = [[20, 3 << 20, 0]]
-    found = charts.memory(Results("r.json", data), ["glibc"])
-    assert found == {"x": [0, 10, 40], "live": [0, 0, 0], "recorded": [3, 3, 3], "lines": [["glibc", [1, 5, 2]]]}
-
-
-def test_report_of_a_published_table_has_its_figures_and_nothing_made_up():
-    table = {
-        "runs": [
-            {"allocator": "pristine", "calls": {"malloc": {"mean": 100}}, "cycles_total": 1000},
-            {"allocator": "tcache", "calls": {"malloc": {"mean": 74}}, "cycles_total": 830},
-        ]
-    }
-    page = report.make([Results("published.json", table)], "pristine")
-    assert "83.0 ?" in page
-    assert "only one repetition of tcache" in page.lower()
-    assert "Memory over time" not in page
-    assert "Where it lies" not in page
-    assert "-17 %" in page
 
 
 @pytest.fixture(scope="module")
@@ -288,23 +246,6 @@ def test_whatever_is_packed_comes_back_to_the_letter(runs):
     assert [json.dumps(each) for each in back] == [json.dumps(data)]
 
 
-@pytest.mark.parametrize("key", ["fragmentation", "blame", "timeline", "slowest"])
-def test_of_what_is_large_the_first_run_of_each_allocator_stays(key):
-    runs = [{"allocator": name, "variant": "default", key: [[n, 0, 0, 0]]} for n, name in enumerate("aabb")]
-    kept = report._compact({"runs": [*runs, {"allocator": "a", key: None}]})["runs"]
-    assert [run.get(key) for run in kept] == [[[0, 0, 0, 0]], None, [[2, 0, 0, 0]], None, None]
-    assert [run.get("left_out") for run in kept] == [None, [key], None, [key], None]
-
-
-def test_latencies_by_size_class_stay_in_the_first_run_and_those_of_calls_in_all():
-    calls = {"malloc": {"mean": 7, "sizes": [{"up_to_bytes": 8}]}}
-    first, second = report._compact({"runs": [{"allocator": "a", "calls": calls}, {"allocator": "a", "calls": calls}]})[
-        "runs"
-    ]
-    assert first == {"allocator": "a", "calls": calls}
-    assert second == {"allocator": "a", "calls": {"malloc": {"mean": 7}}, "left_out": ["sizes"]}
-
-
 def test_page_and_results_say_what_is_left_out(page, data):
     runs = next(unpack("p", page.encode()))["runs"]
     assert "Left out, as they would make the page large: memory maps" in page
@@ -317,15 +258,6 @@ def test_page_and_results_say_what_is_left_out(page, data):
     lines = [run["timeline"] for run in runs if run.get("timeline")]
     assert len(lines) == 2
     assert all(len(line) <= report.KEPT_SAMPLES for line in lines)
-
-
-def test_facts_that_differ_between_workloads_stand_side_by_side(data):
-    other = make_results("other", 5, repeats=2, allocators=("glibc", "jemalloc"))
-    other["machine"] = data["machine"] | {"kernel": "another"}
-    by_title = {facts.title: facts for facts in report_methods.methods([Results("a", data), Results("b", other)])}
-    rows = dict(by_title["Machine"].rows)
-    assert rows["kernel"] == ["none", "another"]
-    assert rows["cores"] == ["2"]
 
 
 def places(value, path=()):

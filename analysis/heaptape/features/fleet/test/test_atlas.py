@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The atlas (made-up ones: atlas.examples): made of a store's cells, kept as a file with a line for each figure of a program, compared with another,
-and choosing allocators by profiles of other programs.
-"""
+"""The atlas: made of a store's cells, kept as a file, compared with another. Made-up ones are in atlas.examples."""
 
 import gzip
 import json
