@@ -3,6 +3,7 @@
 
 import os
 import platform
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -67,8 +68,9 @@ def forbidden(name: str) -> str:
     return system_calls()[name]
 
 
-@pytest.mark.parametrize("where", [(), ("fork",), ("vfork",), ("thread",)])
-@pytest.mark.parametrize("way", EXECUTE)
+@pytest.mark.parametrize(
+    ("way", "where"), [*product(EXECUTE, [(), ("fork",), ("vfork",), ("thread",)]), *product(SPAWN, [()])]
+)
 def test_a_static_program_that_ends_at_once_is_named(executes, folder, tmp_path, way, where):
     done = recorded(tmp_path, executes, *where, way, folder / "static")
     if way == "fexecve":  # of which only the descriptor is known, where the program was not seen
@@ -77,11 +79,6 @@ def test_a_static_program_that_ends_at_once_is_named(executes, folder, tmp_path,
         assert name in {"static", "descriptor 3"}
     else:
         assert reasons(done) == {STATIC: "static"}
-
-
-@pytest.mark.parametrize("way", SPAWN)
-def test_a_spawned_static_program_that_ends_at_once_is_named(executes, folder, tmp_path, way):
-    assert reasons(recorded(tmp_path, executes, way, folder / "static")) == {STATIC: "static"}
 
 
 @pytest.mark.parametrize("call", ["connect", "getpid", "gettid", "openat", "futex", "madvise"])

@@ -67,11 +67,11 @@ int main(void) {
 """
 
 
-def build(folder: Path, binding: str, *defines: str, cpp: bool = False) -> Path:
+def build(folder: Path, binding: str, *defines: str, cpp: bool = False, acquires: str = ACQUIRES) -> Path:
     flags = ("-w", "-O1", "-fno-plt", "-L", folder, f"-Wl,-z,{binding},-rpath,{folder}")
     library = ("-shared", "-fPIC")
     standard = ("-DCPP", "-Wl,--no-as-needed", "-l:libstdc++.so.6") if cpp else ()
-    compile_c(folder / "libacquires.so", ACQUIRES, *library, *flags, *standard)
+    compile_c(folder / "libacquires.so", acquires, *library, *flags, *standard)
     compile_c(folder / "libresolves.so", RESOLVES, *library, *flags, "-lacquires")
     return compile_c(folder / "uses", USES, *flags, *defines, "-lresolves", "-lacquires", *standard)
 
@@ -101,10 +101,7 @@ def test_calls_before_the_librarys_relocation_share_64_kib(tmp_path: Path) -> No
     void acquire(void) { while (taken < 100 && malloc(1000)) taken++; }
     int release(void) { return taken; }
     """
-    flags = ("-w", "-O1", "-fno-plt", "-L", tmp_path, f"-Wl,-z,now,-rpath,{tmp_path}")
-    compile_c(tmp_path / "libacquires.so", takes, "-shared", "-fPIC", *flags)
-    compile_c(tmp_path / "libresolves.so", RESOLVES, "-shared", "-fPIC", *flags, "-lacquires")
-    program = compile_c(tmp_path / "uses", USES, *flags, "-lresolves", "-lacquires")
+    program = build(tmp_path, "now", acquires=takes)
     assert run(program).stdout == "3 100\n"
     done = run(RECORD, "--quiet", "-o", tmp_path / "t.tape", "--", program)
     assert (done.status, done.stdout) == (3, "3 63\n"), "of 1 KiB each with their heads"
