@@ -21,21 +21,6 @@ from heaptape.results.structs import ResultsFile, json_schema
 from tests.shapes import SAID, Count, Figures, Output, Witness, maybe, shape
 
 # fmt: off
-Workload = shape("Workload",
-    "A synthetic pattern, a recipe of a program (\"app\"), or a suite. `missing`: why it can't run here.",
-    {"name kind summary path": str, "can_run": maybe(bool), "missing stands_for known": maybe(str | None),
-     "packages workloads allocators": maybe(list[str]), "source": maybe(str)})
-Workloads = shape("Workloads", Output, "`heaptape workloads --json`.",
-    {"workloads": list[Workload]})
-Capture = shape("Capture",
-    "A workload that was recorded, or `failure`: why not. Bytes, seconds. `check`: the proof of its history; "
-    "`verdict`: in words; `other_traces`: of the recipe's other processes.",
-    {"name": str, "failure": maybe(str), "program tape verdict": maybe(str), "check": maybe(dict[str, Any]),
-     "events threads file_bytes peak_live_bytes dropped other_traces other_events": maybe(Count),
-     "rss_anon_peak_bytes": maybe(Count | None), "bytes_per_event": maybe(float | None), "wall_s": maybe(float),
-     "versions": maybe(dict[str, Any]), "known": maybe(str | None)})
-Captures = shape("Captures", Output, "`heaptape workloads capture --json`.",
-    {"workloads": list[Capture]})
 Machine = shape("Machine",
     "`heaptape machine --json`: costs here, ns, with quantiles over the rounds (docs/methods/TIME_MODEL.md).",
     {"schema": Literal[6], "rounds independent_chains line_bytes cores created_unix_s": Count,
@@ -132,8 +117,6 @@ OUTPUTS: dict[str, tuple[Any, ...]] = {
     "info": (Info, WorkloadInfo),
     "machine": (Machine,),
     "observe": (Observation, Simulation),
-    "workloads": (Workloads,),
-    "workloads-capture": (Captures,),
 }
 for _name in heaptape.features.having("test/shapes"):
     OUTPUTS |= import_module(f"heaptape.features.{_name}.test.shapes").OUTPUTS

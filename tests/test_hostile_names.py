@@ -25,7 +25,7 @@ import pytest
 from heaptape.allocators import installed
 from heaptape.common import home
 from heaptape.common.console import _CONTROLS
-from heaptape.run import recipes, workloads
+from heaptape.run import recipes
 from markdown_it import MarkdownIt
 
 from tests.support import (
@@ -506,6 +506,7 @@ RECIPES = {
 
 @pytest.mark.long
 def test_no_name_of_a_recipe_or_a_suite_is_more_than_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workloads = pytest.importorskip("heaptape.features.workloads.known")
     hostile = json.dumps(REST).replace("\x7f", "\\u007f")
     for name, text in RECIPES.items():
         about = f"summary = {hostile}\n{text.format(hostile, '$WORK')}\n"

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from heaptape import features
-from heaptape.commands import advise, compare, ctl, demo, machine, replay, report, workloads
+from heaptape.commands import advise, compare, ctl, machine, replay, report
 from heaptape.commands.outcome import Parser, status_of
 from heaptape.commands.programs import PROGRAMS
 from heaptape.commands.programs import run as run_program
@@ -27,23 +27,22 @@ from heaptape.common.output import check_spares_inputs
 from heaptape.common.version import __version__
 
 # Each has SUMMARY, DESCRIPTION, add_arguments(parser) and run(arguments); arguments.home is the Home. It may have
-# GROUP, its group of `heaptape --help`; and TAKES_A_COMMAND, if it takes the words behind -- for a program.
+# GROUP, its group of `heaptape --help`; and TAKES_A_COMMAND, the words behind its name if, after them, it takes those
+# behind -- for a program.
 COMMANDS: dict[str, ModuleType] = {
-    "demo": demo,
     "advise": advise,
     "ctl": ctl,
     "replay": replay,
     "compare": compare,
     "report": report,
     "machine": machine,
-    "workloads": workloads,
     **features.commands(),
 }
 
 # The groups of `heaptape --help`, each followed by the features' commands; commands that are in none are listed by
 # `heaptape help all`.
 GROUPS = {
-    "Start here": ("advise", "record", "compare", "report", "demo"),
+    "Start here": ("advise", "record", "compare", "report"),
     "Memory": (),
     "Tune and guard": (),
     "Allocators": (),
@@ -51,11 +50,9 @@ GROUPS = {
 }
 AMERICAN = {"minimize": "minimise"}
 TAKE_ANOTHERS_OPTIONS = (
-    ("workloads", "write"),
     ("advise",),
     ("compare",),
-    ("demo",),
-    *((name,) for name, command in COMMANDS.items() if hasattr(command, "TAKES_A_COMMAND")),
+    *((name, *command.TAKES_A_COMMAND) for name, command in COMMANDS.items() if hasattr(command, "TAKES_A_COMMAND")),
 )
 
 
@@ -67,7 +64,9 @@ def make_parser(wanted: str | None = None) -> argparse.ArgumentParser:
         prog="heaptape",
         description="Record what a program asks of malloc, replay it into any allocator, report what each one costs.",
         epilog="Example: heaptape record -o redis.tape -- redis-server; heaptape replay redis.tape -o redis.json; "
-        "heaptape report redis.json. First look: heaptape demo. 'heaptape help COMMAND' describes one command.",
+        "heaptape report redis.json. "
+        + "First look: heaptape demo. " * ("demo" in COMMANDS)
+        + "'heaptape help COMMAND' describes one command.",
     )
     parser.add_argument("--version", action="version", version=f"heaptape {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)

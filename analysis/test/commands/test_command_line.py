@@ -123,7 +123,7 @@ def test_a_reader_that_goes_away_is_not_an_error(heaptape):
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as gone:
-        done = heaptape("workloads", stdout=gone)
+        done = heaptape("help", "all", stdout=gone)
     assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
 
 
@@ -187,7 +187,7 @@ def test_a_signal_within_a_callback_whose_exceptions_python_ignores_is_not_lost(
 
 
 OF_PANDAS = [pytest.param(one, marks=pytest.mark.long) for one in ("compare {results}", "report {results} -o -")]
-WRITTEN = [*OF_PANDAS, "machine", "observe -o - -- true", "workloads", "--help", "help replay"]
+WRITTEN = [*OF_PANDAS, "machine", "observe -o - -- true", "--help", "help replay"]
 
 
 @pytest.mark.parametrize("arguments", WRITTEN)
@@ -209,7 +209,7 @@ def test_closed_standard_output_is_one_line(arguments, heaptape, few_results):
 
 
 def test_closed_standard_error_changes_nothing_but_diagnostics(heaptape, few_results):
-    for arguments in (("workloads",), ("compare", few_results)):
+    for arguments in (("help", "all"), ("compare", few_results)):
         closed = heaptape(*arguments, stderr=None, preexec_fn=lambda: os.close(2))
         assert (closed.returncode, closed.stdout) == (0, heaptape(*arguments).stdout)
 
@@ -223,7 +223,7 @@ def test_closed_standard_input_is_empty(heaptape):
 def test_an_archive_is_refused(tmp_path):
     archive = shutil.make_archive(str(tmp_path / "a"), "zip", Path(__file__).parents[2], "heaptape")
     done = subprocess.run(
-        [sys.executable, "-m", "heaptape", "workloads"], env={"PYTHONPATH": archive}, capture_output=True, text=True
+        [sys.executable, "-m", "heaptape", "compare"], env={"PYTHONPATH": archive}, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"heaptape: {archive} is an archive, ")

@@ -19,7 +19,7 @@ from pathlib import Path
 from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, Home
-from heaptape.run import capture, engine_process, live, recipes, replay
+from heaptape.run import engine_process, live, recipes, replay
 from heaptape.run.recipes import Recipe
 from heaptape.run.rounds import Run, Settings
 from heaptape.tape.workload_format import read_workload
@@ -150,6 +150,8 @@ def _kept(counts: dict) -> dict:
 
 
 def _replay(program: Program, place: live.Place, choices: Sequence[Choice]) -> dict:
+    from heaptape.features.workloads import capture
+
     program.tell("recording")
     tape = place.scratch / f"{program.recipe.name}.tape"
     capture.capture(program.recipe, tape, place.home, ("--preload", live.c_library()), cache=program.cache)
@@ -181,6 +183,8 @@ def _replay_accesses(program: Program, place: live.Place, choices: Sequence[Choi
 
 def record_accesses(program: Program, place: live.Place) -> Path:
     """The workload of a recording with data accesses, on the C library's allocator."""
+    from heaptape.features.workloads import capture
+
     tape = place.scratch / f"{program.recipe.name}-accesses.tape"
     options = ("--accesses", "--preload", live.c_library())
     capture.capture(program.recipe, tape, place.home, options, cache=program.cache)

@@ -15,7 +15,7 @@ import numpy as np
 from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.results.structs import Run
-from heaptape.run import capture, live, replay
+from heaptape.run import live, replay
 from heaptape.run.rounds import Settings
 from heaptape.run.samples import Samples, read_samples
 
@@ -93,6 +93,8 @@ class Recording:
 
 def _record(program: Program, place: live.Place, choice: Choice, folder: str) -> Recording:
     """Records into a new folder of the scratch place."""
+    from heaptape.features.workloads import capture
+
     into = place.scratch / folder
     into.mkdir()
     tape = into / f"{program.recipe.name}.tape"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "the allocators known here, where they are or how to get them; install versions of them"
 GROUP = "Allocators"
-TAKES_A_COMMAND = True
+TAKES_A_COMMAND = ()
 DESCRIPTION = (
     "Without an action: lists the registry and the installed candidates. install: builds NAME, NAME@VERSION or the "
     "newest of a series (mimalloc@2) from crates.io, Debian or PyPI, or from what --from names, verifies it, "

@@ -15,7 +15,8 @@ from heaptape.allocators.registry import Choice
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import SHARED, Home
 from heaptape.common.process import processors, scratch_folder
-from heaptape.run import exact, replay, workloads
+from heaptape.features.workloads import known as workloads
+from heaptape.run import exact, replay
 
 COMPILERS = {"cc": ("CC", "cc"), "c++": ("CXX", "c++")}
 PACKAGES = {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "which call sites to keep apart to save memory, as a plan for 'heaptape run'"
 GROUP = "Memory"
-TAKES_A_COMMAND = True
+TAKES_A_COMMAND = ()
 DESCRIPTION = (
     "Replays a recording with groups of its call sites in memory of their own, and writes the best as a plan, which "
     "'heaptape run --place' applies to the program without a rebuild (docs/use/PLACE.md)."

@@ -10,7 +10,7 @@ from pathlib import Path
 from heaptape.common.errors import HeaptapeError, UsageError
 
 SUMMARY = "run a program with the placement of a plan"
-TAKES_A_COMMAND = True
+TAKES_A_COMMAND = ()
 DESCRIPTION = (
     "Runs the program with libheaptape-place.so, which serves the call sites of a plan of 'heaptape place' from "
     "regions of their own, and passes all other calls to the program's allocator (docs/use/PLACE.md)."

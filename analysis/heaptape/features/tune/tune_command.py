@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "search an allocator's settings for those that suit workloads best"
 GROUP = "Tune and guard"
-TAKES_A_COMMAND = True
+TAKES_A_COMMAND = ()
 DESCRIPTION = (
     "Replays workloads with one setting of the allocator's tunables after another, counts exactly, and reports which "
     "settings are best, what each of them contributes and what to put into the environment. The same command, run "

@@ -19,7 +19,8 @@ from pathlib import Path
 from heaptape.allocators import registry
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import CHECKOUT, Home
-from heaptape.run import capture, live, recipes
+from heaptape.features.workloads import capture
+from heaptape.run import live, recipes
 from heaptape.run.recipes import Recipe
 
 from tests.bench.fidelity import counted

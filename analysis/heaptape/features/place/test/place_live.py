@@ -18,7 +18,8 @@ from heaptape.allocators.registry import Choice
 from heaptape.common.home import Home, default_home
 from heaptape.features.place import plan, search
 from heaptape.features.place.confirm import LIVE, savings, with_plan
-from heaptape.run import capture, recipes, replay
+from heaptape.features.workloads import capture
+from heaptape.run import recipes, replay
 from heaptape.run.recipes import Recipe
 from heaptape.run.samples import read_samples
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
-from heaptape.run import capture, recipes, workloads
+from heaptape.features.workloads import capture
+from heaptape.features.workloads import known as workloads
+from heaptape.run import recipes
 
 from tests.support import HEAPTAPE_HERE, call_heaptape, succeed
 
@@ -90,7 +92,7 @@ def test_an_interrupt_ends_all_processes_and_leaves_nothing(cache, out):
     )
     program = (
         "import sys; from pathlib import Path; from heaptape.common.home import Home;"
-        "from heaptape.run import capture, recipes;"
+        "from heaptape.features.workloads import capture; from heaptape.run import recipes;"
         "recipe, output, home = map(Path, sys.argv[1:]); capture.capture(recipes.read(recipe), output, Home(home))"
     )
     command = [sys.executable, "-c", program, recipe.path, cache / "out" / "a.tape", out]

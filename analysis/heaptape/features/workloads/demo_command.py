@@ -14,6 +14,8 @@ from heaptape.common.errors import HeaptapeError
 from heaptape.common.home import Home
 
 SUMMARY = "record, replay and report a program installed here, as a first look"
+GROUP = "Start here"
+TAKES_A_COMMAND = ()
 DESCRIPTION = (
     "Records a program, replays the recording under every allocator found here, and writes a report, in half a minute. "
     "Prints each command before it runs it. Without CMD: sqlite3 if it is here, else Python."

@@ -19,10 +19,11 @@ from heaptape.common.output import STANDARD_OUTPUT, check_writable, print_json, 
 from heaptape.common.tables import listing
 
 if TYPE_CHECKING:
-    from heaptape.run import workloads
-    from heaptape.run.capture import Captured
+    from heaptape.features.workloads import known as workloads
+    from heaptape.features.workloads.capture import Captured
 
 SUMMARY = "synthetic programs, and recipes of real ones: record them unattended"
+TAKES_A_COMMAND = ("write",)
 DESCRIPTION = (
     "Without an action: lists the workloads, and why some of them can't run here. capture: records NAME.tape. run: "
     "records and replays it; for a suite, records what is missing, replays, compares and reports, in a folder. "
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from heaptape.run import workloads
+    from heaptape.features.workloads import known as workloads
 
     action, names = arguments.action, arguments.names
     if action is None:
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(as_json: bool, home: Home) -> int:
-    from heaptape.run import workloads
+    from heaptape.features.workloads import known as workloads
 
     known = workloads.find(home)
     if as_json:
@@ -118,8 +119,8 @@ def _record_options(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 def _capture(names: Sequence[str], arguments: argparse.Namespace) -> int:
     """Records each workload and prints what was recorded. A failure is reported, and the next workload is recorded."""
-    from heaptape.run import capture
-    from heaptape.run.workloads import find, named
+    from heaptape.features.workloads import capture
+    from heaptape.features.workloads.known import find, named
 
     home, output = arguments.home, arguments.output
     chosen = named(names, find(home))
@@ -172,7 +173,7 @@ def _record_and_replay(name: str, arguments: argparse.Namespace) -> int:
 def _run_suite(suite: "workloads.Suite", folder: Path, home: Home, **wishes: Any) -> int:  # noqa: ANN401
     """`workloads.run_suite`, then the tables on standard output and FOLDER/SUITE.html. 1: a workload has no results."""
     from heaptape.commands import compare, report
-    from heaptape.run import workloads
+    from heaptape.features.workloads import known as workloads
 
     began = time.monotonic()
     outcomes = workloads.run_suite(suite, folder, home, notify=console.note, **wishes)
