@@ -270,12 +270,6 @@ def test_what_is_no_loader_of_the_engine_is_one_error(single, tmp_path, content,
 
 # Writes what it is told.
 TOLD = """
-#include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 extern void *__libc_malloc(size_t); extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t); extern void __libc_free(void *);
 void *malloc(size_t n) { return __libc_malloc(n); }

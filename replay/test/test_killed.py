@@ -16,9 +16,6 @@ from .engine import ENGINE, PLANTED, TOOL, engine, make
 
 # The command's clock is so fast that an hour passes in the hundredth part of a second.
 FAST_CLOCK = """
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 int clock_gettime(clockid_t clock, struct timespec *now) {
   long result = syscall(SYS_clock_gettime, clock, now);
   long long ns = now->tv_sec * 1000000000ll + now->tv_nsec;

@@ -8,8 +8,6 @@ import pytest
 from tests.support import CONVERT, HEAPTAPE_HERE, compile_c, info, record, succeed
 
 SOURCE = """
-#include <signal.h>
-#include <stdlib.h>
 int main(int argc, char **argv) {
   for (int i = 0; i < 10; i++) *(char *volatile)malloc(atoi(argv[1])) = 1;
   if (argc > 2) raise(SIGTERM);

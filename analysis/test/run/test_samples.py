@@ -51,10 +51,7 @@ def test_processor_time_without_recording_never_goes_back_and_is_exact_where_the
     assert (np.diff(without_recording(sums[0], 2 * sums[0], 2 * sums[0])) >= 0).all()
 
 
-IDLES_OR_WORKS = """#define _GNU_SOURCE
-    #include <sched.h>
-    #include <stdlib.h>
-    #include <time.h>
+IDLES_OR_WORKS = """
     static void work(int ms) { for (long end = clock() + ms * (CLOCKS_PER_SEC / 1000); clock() < end;) ; }
     int main(int argc, char **argv) {
       cpu_set_t one;
@@ -92,10 +89,7 @@ def test_a_program_idles_where_it_sleeps_not_where_it_waits_for_a_processor(tmp_
     assert (replay.describe_workload(work, "")["idle_percent"] > 50) == idles
 
 
-WAITS_FOR_ITS_RECORDER = """#include <signal.h>
-    #include <stdio.h>
-    #include <stdlib.h>
-    #include <unistd.h>
+WAITS_FOR_ITS_RECORDER = """
     static char state(const char *path) {
       char text[64] = "", found = 0;
       FILE *file = fopen(path, "r");
