@@ -26,6 +26,8 @@ def answered(text: str, folder: Path) -> str:
             try:
                 lines = (line[4:] for line in source.splitlines())
                 exec(compile("\n".join(lines) + "\n", source, "single"), names)
+            except (ImportError, NameError, SyntaxError):
+                raise  # of the statements themselves: nothing is stated
             except Exception as error:
                 print(f"{type(error).__name__}: {error}")
         shown = printed.getvalue().replace(str(Path.cwd()), "CWD").replace(sys.executable, "PYTHON")

@@ -37,7 +37,7 @@ def run_true(allocator, environment):
 def library(path, exports, texts):
     """A shared library that defines malloc and these functions, and contains these texts."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    functions = "".join(f"void {name}(void) {{}}\n" for name in ("malloc", *exports))
+    functions = "#include <stddef.h>\n" + "".join(f"void {name}(void) {{}}\n" for name in ("malloc", *exports))
     return compile_c(path, functions + f"const char texts[] = {json.dumps(' '.join(texts))};\n", "-shared", "-fPIC")
 
 

@@ -18,8 +18,7 @@ OPTIONS = ("--stacks", "--preload", str(OUT / "lib/test/libbump.so"))
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    include = "-std=gnu11"
-    return compile_c(tmp_path / "host", stack_hosts.SOURCES / "leaves_by_longjmp.c", "-pthread", *include)
+    return compile_c(tmp_path / "host", stack_hosts.SOURCES / "leaves_by_longjmp.c", "-pthread", "-std=gnu11")
 
 
 @pytest.mark.parametrize("mode", ["alone", "and-another", "ends"])
