@@ -105,7 +105,8 @@ char *compile_info_json(struct compile_info *info, const struct witness *witness
     json_object_set_new(object, "program_clock", program_clock_json(clock, trace_reader_summary(info->reader)));
   if (trace_reader_summary(info->reader)->accesses.recorded)
     json_object_set_new(object, "accesses", accesses_json(info));
-  json_object_foreach(info->added, key_of_added, more) json_object_update(json_object_get(object, key_of_added), more);
+  json_object_foreach(info->added, key_of_added, more)
+    json_object_update(json_object_get(object, key_of_added), more);
   if (info->rewritten)
     json_object_update(object, info->rewritten);
   char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));

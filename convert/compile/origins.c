@@ -200,7 +200,7 @@ static void add_births(const struct origins_writer *writer, json_t *json) {
   size_t number;
   json_t *site;
   json_array_foreach(json_object_get(json, "sites"), number, site)
-      json_set_count(site, "births", writer->sites.at[number].births);
+    json_set_count(site, "births", writer->sites.at[number].births);
 }
 
 /* Makes the table of functions, and puts all names into the JSON. */

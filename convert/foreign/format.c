@@ -13,8 +13,8 @@
 
 const struct format *format_by_name(const char *name) {
   FOR_EACH_FORMAT(entry)
-  if (strcmp((*entry)->name, name) == 0)
-    return *entry;
+    if (strcmp((*entry)->name, name) == 0)
+      return *entry;
   return NULL;
 }
 
@@ -69,8 +69,8 @@ static const struct format *by_bytes(const struct import_sample *start) {
 
 static const struct format *by_folder(const char *path) {
   FOR_EACH_FORMAT(entry)
-  if ((*entry)->import && (*entry)->import->recognises_folder && (*entry)->import->recognises_folder(path))
-    return *entry;
+    if ((*entry)->import && (*entry)->import->recognises_folder && (*entry)->import->recognises_folder(path))
+      return *entry;
   return NULL;
 }
 

@@ -88,7 +88,8 @@ static json_t *escaped(const json_t *value) {
   }
   if (json_is_array(value)) {
     copy = json_array();
-    json_array_foreach((json_t *)value, i, item) json_array_append_new(copy, escaped(item));
+    json_array_foreach((json_t *)value, i, item)
+      json_array_append_new(copy, escaped(item));
     return copy;
   }
   if (!json_is_object(value))
@@ -421,7 +422,7 @@ static void print_lacks(const struct sheet *sheet, const json_t *lacks) {
   const json_t *word;
   size_t i;
   json_array_foreach((json_t *)lacks, i, word)
-      text_add(&words, "%s%s", i ? ", " : "", json_is_string(word) ? json_string_value(word) : "?");
+    text_add(&words, "%s%s", i ? ", " : "", json_is_string(word) ? json_string_value(word) : "?");
   if (words.used)
     row(sheet, "not known", "%s", words.text);
 }

@@ -171,8 +171,8 @@ static void write_samples(struct anonymiser *anonymiser) {
 static json_t *anonymous_settings(const json_t *settings) {
   json_t *kept = json_is_object(settings) ? json_object() : NULL, *value;
   const char *name;
-  json_object_foreach((json_t *)settings, name,
-                      value) if (json_is_string(value) && !strchr(json_string_value(value), '/'))
+  json_object_foreach((json_t *)settings, name, value)
+    if (json_is_string(value) && !strchr(json_string_value(value), '/'))
       json_object_set(kept, name, value);
   return kept;
 }

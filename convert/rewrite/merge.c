@@ -348,7 +348,8 @@ static json_t *merged_info(struct trace_reader *const *readers, const struct rot
       json_object_set_new(info, "truncated_source", json_true());
     json_decref(source);
   }
-  json_object_foreach(lacks, name, item) json_array_append_new(names, json_string(name));
+  json_object_foreach(lacks, name, item)
+    json_array_append_new(names, json_string(name));
   json_decref(lacks);
   json_object_set_new(info, "lacks", names);
   static const char *const left_out[] = {"accesses", "rotation", "pid", "parent_pid"};

@@ -8,8 +8,8 @@ REGISTRY(replay_passes, pass);
 const struct pass *pass_after(const struct pass *previous) {
   const struct pass *next = NULL;
   REGISTRY_FOR_EACH(replay_passes, pass, entry)
-  if ((!previous || (*entry)->turn > previous->turn) && (!next || (*entry)->turn < next->turn))
-    next = *entry;
+    if ((!previous || (*entry)->turn > previous->turn) && (!next || (*entry)->turn < next->turn))
+      next = *entry;
   return next;
 }
 

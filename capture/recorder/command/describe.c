@@ -91,7 +91,9 @@ void describe_program_name(const struct attach_request *request, char *name, siz
 static bool has(const json_t *names, const char *name) {
   size_t index;
   json_t *item;
-  json_array_foreach(names, index, item) if (strcmp(json_string_value(item), name) == 0) return true;
+  json_array_foreach(names, index, item)
+    if (strcmp(json_string_value(item), name) == 0)
+      return true;
   return false;
 }
 

@@ -191,7 +191,7 @@ static json_t *site_json(const json_t *site, struct frames *frames) {
   size_t index;
   const json_t *frame;
   json_array_foreach(json_object_get(site, "frames"), index, frame)
-      append_frame(frames, (size_t)json_integer_value(frame), numbers);
+    append_frame(frames, (size_t)json_integer_value(frame), numbers);
   json_object_set_new(copy, "frames", numbers);
   return copy;
 }
