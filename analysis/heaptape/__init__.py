@@ -66,8 +66,10 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
         return getattr(importlib.import_module(module), attribute)
     if name in _MODULES:
         return importlib.import_module(_MODULES[name])
-    if not name.startswith("_") and (Path(__file__).parent / "features" / name / "__init__.py").is_file():
-        return importlib.import_module(f"heaptape.features.{name}")
+    from heaptape.features import having, named
+
+    if name in having("__init__"):
+        return named(name)
     raise AttributeError(f"module 'heaptape' has no attribute '{name}'")
 
 

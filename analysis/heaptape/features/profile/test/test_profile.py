@@ -11,6 +11,8 @@ import xml.etree.ElementTree as ElementTree
 import heaptape as library
 import pandas as pd
 import pytest
+from heaptape.common.errors import HeaptapeError
+from heaptape.common.home import Home
 from heaptape.features.profile import flame_graph
 from heaptape.features.profile.data import (
     SITES,
@@ -21,7 +23,7 @@ from heaptape.tape.stack_names import Frame
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import HEAPTAPE_HERE, call_heaptape, published, succeed
+from tests.support import HEAPTAPE_HERE, OUT, call_heaptape, published, succeed
 
 
 def made_up(**keys) -> Profile:
@@ -114,6 +116,12 @@ def test_profile_draws_the_flame_graph(tape, tmp_path):
     assert text.startswith("<svg")
     assert "main — " in text
     assert 'aria-pressed="true" data-weight="0"' in text
+
+
+def test_a_call_of_the_module_takes_what_its_function_takes(small_tape, tmp_path):
+    assert library.profile(small_tape, home=Home(OUT)).acquired == library.profile(small_tape).acquired
+    with pytest.raises(HeaptapeError, match="heaptape-convert is missing"):
+        library.profile(small_tape, home=Home(tmp_path))
 
 
 def test_without_stacks_there_is_no_flame_graph(small_tape):
