@@ -27,7 +27,7 @@ int main(int argc, char **argv) {
   struct rlimit limit = {4 << 20, 4 << 20};
   struct pollfd input = {0, POLLIN, 0};
   int flags = atoi(argv[1]), early = argc > 2, result = 0;
-  pthread_barrier_t barrier;
+  static pthread_barrier_t barrier; // threads may still be leaving it when main has returned
   pthread_t thread[20];
   pthread_attr_t small;
   setvbuf(stdout, NULL, _IONBF, 0);

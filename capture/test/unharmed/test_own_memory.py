@@ -14,7 +14,7 @@ static void *work(void *barrier) {
   return NULL;
 }
 int main(int argc, char **argv) {
-  pthread_barrier_t barrier;
+  static pthread_barrier_t barrier; // threads may still be leaving it when main has returned
   pthread_t threads[30];
   char line[4096];
   unsigned long first, end;
